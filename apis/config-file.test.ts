@@ -6,18 +6,18 @@ import { formatProblem } from './validate/problem.ts';
 const lines = (text: string): string[] => parseConfig(text, 'c.yaml').problems.map(formatProblem);
 
 const MATCH_FORM =
-  'a name of interfaces of 1 to 15 characters (letters, digits, ".", "_", "@", "+" and "-") in which "*" and "?" stand for others, kind:veth, kind:bridge, or cni:NAME';
+  'an interface name of 1 to 15 characters (letters, digits, ".", "_", "@", "+" and "-") with the wildcards "*" and "?", kind:veth, kind:bridge, or cni:NAME';
 const SERVER_FORM =
   'an address, as in 192.0.2.53 or 2001:db8::53, or one with a port, as in 192.0.2.53:5353 or [2001:db8::53]:5353';
 
 describe('parseConfig', () => {
-  it('takes an empty file for the defaults', () => {
+  it('reads an empty file as the defaults', () => {
     for (const text of ['', '# nothing\n', '{}']) {
       assert.deepEqual(parseConfig(text, 'c.yaml'), { config: DEFAULT_CONFIG, problems: [] });
     }
   });
 
-  it('fills in what is given and leaves the rest', () => {
+  it('sets the given values and keeps other defaults', () => {
     const { config, problems } = parseConfig(
       `exemptions: {localPods: false}
 interfaceGroups: {lan: 5, wan: {group: 6, match: ['eth*', 'kind:veth', 'cni:cilium']}, pods: 7, clusternet: {group: 3, match: []}}
@@ -104,7 +104,7 @@ dispatch: fast
         'c.yaml:3: interfaceGroups.lan: must be the number of a link group, 0 to 4294967295, not "five"',
         'c.yaml:4: interfaceGroups.wan.group: is missing; it must be the number of the link group',
         `c.yaml:4: interfaceGroups.wan.match: must be a list of ${MATCH_FORM}, not "eth0"`,
-        'c.yaml:5: interfaceGroups["1x"]: "1x" is no name: a letter, then letters, digits, "-", "_" and ".", at most 63',
+        'c.yaml:5: interfaceGroups["1x"]: "1x" is not a valid name: a letter, then letters, digits, "-", "_" and ".", at most 63',
         'c.yaml:5: interfaceGroups["1x"].group: must be the number of a link group, 0 to 4294967295, not -1',
         'c.yaml:5: interfaceGroups["1x"].grp: unknown field',
         'c.yaml:7: failsafe.ingres: unknown field; did you mean ingress?',
@@ -112,7 +112,7 @@ dispatch: fast
         'c.yaml:10: failsafe.egress[1].endPort: 4 is below port 5; the range must end where it starts or later',
         'c.yaml:10: failsafe.egress[1].peers: must be nodes, controllers, any or a list of CIDRs, not "everyone"',
         'c.yaml:11: failsafe.egress[2].protocol: must be TCP, UDP or SCTP, not "icmp"',
-        'c.yaml:11: failsafe.egress[2].peers[0]: "10.0.0.1" is no CIDR; for this address alone write 10.0.0.1/32',
+        'c.yaml:11: failsafe.egress[2].peers[0]: "10.0.0.1" is not a valid CIDR; for this address alone write 10.0.0.1/32',
         'c.yaml:11: failsafe.egress[2].peers[1]: must be a CIDR, not 5',
         'c.yaml:12: failsafe.egress[3].peers: is missing; it must be nodes, controllers, any, or a list of CIDRs',
         'c.yaml:13: failsafe.egress[4].peers: is empty; it must be nodes, controllers, any or a list of CIDRs',
@@ -126,7 +126,7 @@ dispatch: fast
     );
   });
 
-  it('refuses for iptables what xt_limit cannot count', () => {
+  it('rejects limits for iptables that xt_limit cannot count', () => {
     const log = 'log: {rate: 10001, burst: 20000}';
     assert.deepEqual(lines(`${log}\ndataplane: nftables`), []);
     for (const dataplane of ['iptables', 'auto']) {
@@ -138,7 +138,7 @@ dispatch: fast
     }
   });
 
-  it('names what is wrong of interface groups', () => {
+  it('reports invalid interface groups', () => {
     const matches = [
       '',
       'a b',
@@ -166,20 +166,20 @@ dispatch: fast
         }),
         `c.yaml:2: interfaceGroups.a.match[7]: must be ${MATCH_FORM}, not "a/b"`,
         `c.yaml:2: interfaceGroups.a.match[11]: must be ${MATCH_FORM}, not 5`,
-        'c.yaml:3: interfaceGroups.b: 5 is the number of a already; each name needs its own',
-        'c.yaml:4: interfaceGroups.pods: 9 is the number of clusternet already; each name needs its own',
+        'c.yaml:3: interfaceGroups.b: 5 is already the number of a; each name needs its own',
+        'c.yaml:4: interfaceGroups.pods: 9 is already the number of clusternet; each name needs its own',
       ],
     );
     assert.deepEqual(lines('interfaceGroups: {lan: 8}'), [
-      'c.yaml:1: interfaceGroups.lan: 8 is the number of pods already; each name needs its own',
+      'c.yaml:1: interfaceGroups.lan: 8 is already the number of pods; each name needs its own',
     ]);
   });
 
-  it('reject 0 for the groups that exemptions and masquerade know', () => {
-    const message = 'must not be 0, the number of every interface that is in no group; as in';
+  it('rejects number 0 for the groups of exemptions and masquerade', () => {
+    const message = 'must not be 0, the number of every interface that is in no group; for example';
     assert.deepEqual(lines('interfaceGroups: {pods: 0, clusternet: {group: 9}, none: 0}'), [
       `c.yaml:1: interfaceGroups.pods: ${message} 8`,
-      'c.yaml:1: interfaceGroups.none: 0 is the number of pods already; each name needs its own',
+      'c.yaml:1: interfaceGroups.none: 0 is already the number of pods; each name needs its own',
     ]);
     assert.deepEqual(lines('interfaceGroups: {clusternet: {group: 0}}'), [
       `c.yaml:1: interfaceGroups.clusternet.group: ${message} 9`,
@@ -187,7 +187,7 @@ dispatch: fast
     assert.deepEqual(lines('interfaceGroups: {none: 0}'), []);
   });
 
-  it('names what is wrong of masquerade, names and log', () => {
+  it('reports invalid masquerade, names and log', () => {
     assert.deepEqual(
       lines(`masquerade: {enable: true, except: [10.0.0.1, 5]}
 names:
@@ -210,7 +210,7 @@ interfaceGroupFile: group
       [
         'c.yaml:1: masquerade.enable: unknown field; did you mean enabled?',
         'c.yaml:1: masquerade.except[1]: must be text, not 5; put it in quotes',
-        'c.yaml:1: masquerade.except[0]: "10.0.0.1" is no CIDR; for this address alone write 10.0.0.1/32',
+        'c.yaml:1: masquerade.except[0]: "10.0.0.1" is not a valid CIDR; for this address alone write 10.0.0.1/32',
         ...['dns.example.com', '192.0.2.1:0', '192.0.2.1:65536'].map(
           (server, index) => `c.yaml:3: names.servers[${index}]: must be ${SERVER_FORM}, not "${server}"`,
         ),
@@ -232,12 +232,12 @@ interfaceGroupFile: group
       ],
     );
     assert.deepEqual(lines('names: {minimumTTL: 4000}\nlog: {group: 7412}'), [
-      'c.yaml:1: names.minimumTTL: 4000 is above maximumTTL, 3600; it must not be',
-      'c.yaml:2: log.group: 7412 is names.group too; they need different ones',
+      'c.yaml:1: names.minimumTTL: 4000 is above maximumTTL, 3600; set it to at most that',
+      'c.yaml:2: log.group: 7412 is also names.group; they need different groups',
     ]);
     assert.deepEqual(lines('names: {maximumTTL: 4, group: 7411}'), [
-      'c.yaml:1: names.maximumTTL: 4 is below minimumTTL, 5; it must not be',
-      'c.yaml:1: names.group: 7411 is log.group too; they need different ones',
+      'c.yaml:1: names.maximumTTL: 4 is below minimumTTL, 5; set it to at least that',
+      'c.yaml:1: names.group: 7411 is also log.group; they need different groups',
     ]);
   });
 
@@ -253,9 +253,9 @@ interfaceGroupFile: group
     );
   });
 
-  it('reports what is no YAML or no object', () => {
+  it('reports text that is not valid YAML or not an object', () => {
     assert.deepEqual(lines('a: ['), [
-      'c.yaml:1: is no YAML: Flow sequence in block collection must be sufficiently indented and end with a ]',
+      'c.yaml:1: is not valid YAML: Flow sequence in block collection must be sufficiently indented and end with a ]',
     ]);
     assert.deepEqual(lines('- a'), ['c.yaml:1: must be an object with fields, not a list']);
     assert.deepEqual(lines('a: 1\n---\nb: 2').length, 1);

@@ -49,12 +49,12 @@ describe('a table of fixed names', () => {
     '*.a.example.com': ['192.0.2.8'],
   });
 
-  it('gives a name its addresses, sorted, each once', () => {
+  it('returns the addresses of a name, sorted, without duplicates', () => {
     assert.deepEqual(names.addresses('www.example.com'), ['192.0.2.1', '192.0.2.2']);
     assert.deepEqual(names.addresses('no.example.com'), []);
   });
 
-  it('gives a wildcard those of the names it matches, and what is said of it itself', () => {
+  it('returns for a wildcard the addresses of matching names and its own', () => {
     assert.deepEqual(names.addresses('*.example.com'), [
       '192.0.2.1',
       '192.0.2.2',
@@ -72,7 +72,7 @@ describe('the resolver of names', () => {
   const membersOf = (state: NodeState, id: string) =>
     formatMembers(state.addressSets.get(id)?.members ?? assert.fail(id));
 
-  it('adds what names stand for to the sets that have them', () => {
+  it('adds the addresses of names to the sets that have them', () => {
     const state = stateOf(plain, named);
     const resolved = nameResolver()(
       state,
@@ -84,7 +84,7 @@ describe('the resolver of names', () => {
     assert.deepEqual(membersOf(state, 'named'), ['10.0.0.2'], 'what it was given stays');
   });
 
-  it('gives the same set again while its addresses are the same', () => {
+  it('returns the same set while its addresses are equal', () => {
     const resolve = nameResolver();
     const state = stateOf(plain, named);
     const first = resolve(state, table({ 'a.example': ['10.0.0.1'] }));
@@ -99,7 +99,7 @@ describe('the resolver of names', () => {
     assert.deepEqual(membersOf(changed, 'named'), ['10.0.0.7']);
   });
 
-  it('gives the state itself where there are no names', () => {
+  it('returns the state itself if there are no names', () => {
     const state = stateOf(plain);
     assert.equal(nameResolver()(state, table({ 'a.example': ['10.0.0.1'] })), state);
   });

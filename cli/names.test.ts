@@ -18,7 +18,7 @@ const WRONG: readonly (readonly [text: string, ...problems: RegExp[]])[] = [
   ['a.example: []\na.example: []', /^f:2: .*twice/],
   ['a.*.example: []', /^f:1: "a\.\*\.example"/],
   ['192.0.2.7: []', /^f:1: "192\.0\.2\.7" is an address, not a name/],
-  ['a: [', /^f:\d: is no YAML/],
+  ['a: [', /^f:\d: is not valid YAML/],
 ];
 
 describe('the file of --names', () => {

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { MemoryJson } from '../controller/watch/memory.ts';
+import type { LastValidJson } from '../controller/watch/last-valid-versions.ts';
 import type { Log } from '../lib/process/log.ts';
 import { Saver } from '../lib/process/saver.ts';
 import { stateFile } from '../lib/process/state-file.ts';
@@ -18,13 +18,13 @@ interface Options {
 export function savedManifests({ stateDir, manifests, log }: Options) {
   const origin = JSON.stringify(manifests.map((path) => resolve(path)));
   const textOf = memoryText();
-  const file = new Saver<MemoryJson>(
+  const file = new Saver<LastValidJson>(
     stateFile(stateDir, 'manifests.json'),
     (memory) => `{"origin":${JSON.stringify(origin)},"memory":${textOf(memory)}}`,
     log,
   );
   return {
-    save: (memory: MemoryJson) => file.save(memory),
+    save: (memory: LastValidJson) => file.save(memory),
     /**
      * Null if the versions were saved for other directories: their objects are not earlier versions
      * of these.
@@ -43,7 +43,7 @@ export function savedManifests({ stateDir, manifests, log }: Options) {
  * Formats `toMemoryJson` as text, with a cache by object as in snapshotText: an edit formats only
  * the objects that it changed.
  */
-function memoryText(): (memory: MemoryJson) => string {
+function memoryText(): (memory: LastValidJson) => string {
   const textOf = memo((object: object) => JSON.stringify(object));
   return ({ remembered, ...others }) => {
     const items = remembered.map(

@@ -16,7 +16,7 @@ const nflogGroup = whole(1, 65_535, 'NFLOG group; names and log need different o
 
 const failsafeList: JsonSchema = {
   type: 'array',
-  description: 'Takes the place of the default list of its direction; [] turns it off.',
+  description: 'Replaces the default list of its direction; [] turns it off.',
   items: {
     type: 'object',
     required: ['peers'],
@@ -62,14 +62,14 @@ export const CONFIG_SCHEMA: JsonSchema = {
       description: 'How fqdn peers are resolved.',
       properties: {
         servers: { type: 'array', description: 'DNS servers.', items: { type: 'string' } },
-        minimumTTL: seconds('Asked again not earlier.'),
-        maximumTTL: seconds('Asked again not later.'),
-        keep: seconds('An address stays at least so long after it was last in an answer.'),
-        stale: seconds('The last addresses of a name that does not resolve any more stay so long.'),
+        minimumTTL: seconds('The shortest time between two queries for a name.'),
+        maximumTTL: seconds('The longest time between two queries for a name.'),
+        keep: seconds('The time that an address is kept after it was last in an answer.'),
+        stale: seconds('The time that the last addresses of a name are kept when it no longer resolves.'),
         learn: { type: 'boolean', default: true, description: 'Read the DNS answers that the node gets.' },
         learnFrom: {
           type: 'array',
-          description: 'CIDRs of the DNS servers; none is any.',
+          description: 'CIDRs of the DNS servers whose answers are read; an empty list is any server.',
           items: { type: 'string' },
         },
         group: nflogGroup,
@@ -77,13 +77,13 @@ export const CONFIG_SCHEMA: JsonSchema = {
     },
     log: {
       type: 'object',
-      description: 'The record of what was decided.',
+      description: 'The flow log.',
       properties: {
         file: { type: 'string', description: 'A path, or stdout.' },
-        maxBytes: whole(65_536, 2 ** 40, 'A file is rotated at so many bytes.'),
-        maxFiles: whole(1, 100, 'So many files are kept.'),
-        rate: whole(0, 100_000, 'Records a second of one rule; 0 is no limit.'),
-        burst: whole(1, 1_000_000, 'Records before the rate counts.'),
+        maxBytes: whole(65_536, 2 ** 40, 'The size at which a file is rotated (bytes).'),
+        maxFiles: whole(1, 100, 'The number of files that are kept.'),
+        rate: whole(0, 100_000, 'The most records a second of one rule; 0 is no limit.'),
+        burst: whole(1, 1_000_000, 'Records of one rule before the rate limit applies.'),
         group: nflogGroup,
       },
     },
@@ -92,13 +92,13 @@ export const CONFIG_SCHEMA: JsonSchema = {
     dataplane: { type: 'string', enum: [...DATAPLANE_NAMES, 'auto'], default: 'nftables' },
     iptables: {
       type: 'object',
-      description: 'Of the dataplane iptables.',
+      description: 'Settings of the dataplane iptables.',
       properties: {
         variant: {
           type: 'string',
           enum: ['auto', 'nft', 'legacy'],
           default: 'auto',
-          description: "Whose commands are used; auto: the system's own iptables.",
+          description: "The variant of the commands; auto: the system's own iptables.",
         },
       },
     },

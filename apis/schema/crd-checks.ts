@@ -61,7 +61,10 @@ const { podSelector: _, namespaceSelector: __, ...SINGLE_PEERS } = PEER_KINDS;
 const GROUP_KINDS = ['nodeSelector', 'serviceReference'];
 const BUILT_IN =
   '{"emergency": 50, "securityops": 100, "networkops": 150, "platform": 200, "application": 250, "baseline": 253}';
-const CIDR: CelRule = { rule: 'isCIDR(self)', message: 'is no CIDR; as in 10.0.0.0/8 or 2001:db8::/32' };
+const CIDR: CelRule = {
+  rule: 'isCIDR(self)',
+  message: 'is not a valid CIDR; for example 10.0.0.0/8 or 2001:db8::/32',
+};
 const OCTET = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])';
 
 const LABEL = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
@@ -108,14 +111,14 @@ const POLICY: readonly CrdCheck[] = [
           '(!has(self.ingress) || self.ingress.all(rule, has(rule.appliedTo) && size(rule.appliedTo) > 0)) && ' +
           '(!has(self.egress) || self.egress.all(rule, has(rule.appliedTo) && size(rule.appliedTo) > 0)))',
         message:
-          'appliedTo is missing: say which Nodes in spec.appliedTo, or in every rule ([{nodeSelector: {}}] is every Node)',
+          'appliedTo is missing: select the Nodes in spec.appliedTo or in every rule ([{nodeSelector: {}}] selects every Node)',
       },
       {
         rule:
           '!(has(self.appliedTo) && size(self.appliedTo) > 0) || ' +
           '((!has(self.ingress) || self.ingress.all(rule, !has(rule.appliedTo) || size(rule.appliedTo) == 0)) && ' +
           '(!has(self.egress) || self.egress.all(rule, !has(rule.appliedTo) || size(rule.appliedTo) == 0)))',
-        message: 'rules have an appliedTo although spec.appliedTo is there; use one or the other',
+        message: 'rules have an appliedTo although spec.appliedTo is set; use one or the other',
       },
       {
         rule:
@@ -123,7 +126,7 @@ const POLICY: readonly CrdCheck[] = [
           '((!has(self.ingress) || self.ingress.all(rule, rule.action != "Pass")) && ' +
           '(!has(self.egress) || self.egress.all(rule, rule.action != "Pass")))',
         message:
-          "Pass can't stand in the baseline tier, which it would go on with; use Allow, Drop or Reject",
+          'Pass is not allowed in the baseline tier, because Pass continues with that tier; use Allow, Drop or Reject',
       },
       {
         rule: '!has(self.traffic) || self.traffic != "NodePort" || !has(self.egress) || size(self.egress) == 0',
@@ -165,7 +168,7 @@ const POLICY: readonly CrdCheck[] = [
   {
     at: /\.from\[\]\.fqdn$/,
     add: {},
-    cel: [{ rule: 'false', message: 'can only stand in egress rules' }],
+    cel: [{ rule: 'false', message: 'is only allowed in egress rules' }],
   },
   { at: /\.(from|to)\[\]\.ipBlock\.cidr$/, add: {}, cel: [CIDR] },
   // A number in quotes is not accepted as a name.
@@ -181,7 +184,7 @@ const POLICY: readonly CrdCheck[] = [
         rule:
           '!has(self.toServices) || size(self.toServices) == 0 || ((!has(self.to) || size(self.to) == 0) && ' +
           '(!has(self.ports) || size(self.ports) == 0) && (!has(self.protocols) || size(self.protocols) == 0))',
-        message: "toServices can't stand together with to, ports and protocols; write one rule for each",
+        message: "toServices can't be combined with to, ports and protocols; write one rule for each",
       },
     ],
   },
@@ -244,14 +247,14 @@ const TIER: readonly CrdCheck[] = [
       {
         rule: `self.metadata.name in ${BUILT_IN} ? ${BUILT_IN}[self.metadata.name] == self.spec.priority : !${BUILT_IN}.exists(name, ${BUILT_IN}[name] == self.spec.priority)`,
         message:
-          'the priorities 50, 100, 150, 200, 250 and 253 are those of the built-in tiers, and theirs alone; take another, 1 to 252',
+          'the priorities 50, 100, 150, 200, 250 and 253 belong to the built-in tiers; choose another, 1 to 252',
       },
     ],
   },
   {
     at: /^spec\.priority$/,
     add: {},
-    cel: [{ rule: 'self == oldSelf', message: "a tier's priority can't be changed; make another tier" }],
+    cel: [{ rule: 'self == oldSelf', message: "a tier's priority can't be changed; create another tier" }],
   },
 ];
 

@@ -58,7 +58,7 @@ interface KindDefinition {
 const AGE: PrinterColumn = {
   name: 'Age',
   type: 'date',
-  description: 'Since it was made.',
+  description: 'The time since its creation.',
   jsonPath: '.metadata.creationTimestamp',
 };
 
@@ -77,11 +77,11 @@ const KINDS: Readonly<Record<Kind, KindDefinition>> = {
     schema: CLUSTER_NETWORK_POLICY_SCHEMA,
     status: POLICY_STATUS_SCHEMA,
     columns: [
-      column('Tier', 'string', '.spec.tier', 'The tier it is in.'),
-      column('Priority', 'number', '.spec.priority', 'Its place in the tier; lower is evaluated first.'),
+      column('Tier', 'string', '.spec.tier', 'The tier of the policy.'),
+      column('Priority', 'number', '.spec.priority', 'The priority in the tier; lower is evaluated first.'),
       column('Desired', 'integer', '.status.desiredNodesRealized', 'Nodes it applies to.'),
-      column('Current', 'integer', '.status.currentNodesRealized', 'Nodes that enforce it as it is now.'),
-      column('Phase', 'string', '.status.phase', 'What became of it.'),
+      column('Current', 'integer', '.status.currentNodesRealized', 'Nodes that enforce its current version.'),
+      column('Phase', 'string', '.status.phase', 'The phase of the policy.'),
       column('Mode', 'string', '.spec.mode', 'Enforce or Audit.', 1),
       column('Traffic', 'string', '.spec.traffic', 'Host or NodePort.', 1),
       AGE,
@@ -101,7 +101,7 @@ const KINDS: Readonly<Record<Kind, KindDefinition>> = {
     status: null,
     columns: [
       column('Priority', 'integer', '.spec.priority', 'Lower is evaluated first.'),
-      column('Description', 'string', '.spec.description', 'What it is for.', 1),
+      column('Description', 'string', '.spec.description', 'Its purpose.', 1),
       AGE,
     ],
   },

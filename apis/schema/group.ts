@@ -12,7 +12,7 @@ export const CLUSTER_GROUP_SCHEMA: JsonSchema = kindSchema(
     // Atomic, because a group has one kind of member: a merge of two managers' halves would be a
     // group that neither asked for, or an invalid one.
     ...ATOMIC_OBJECT,
-    description: 'Exactly one kind of member, save that podSelector and namespaceSelector go together.',
+    description: 'Exactly one kind of member, except that podSelector and namespaceSelector go together.',
     properties: {
       podSelector: labelSelector('The pods selected, hostNetwork and finished ones left out.'),
       namespaceSelector: labelSelector('Pods in the namespaces selected.'),

@@ -9,8 +9,8 @@ export const NAMESPACED_NAME_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
   required: ['name', 'namespace'],
   properties: {
-    name: { type: 'string', description: 'Its name.' },
-    namespace: { type: 'string', description: 'The namespace it is in.' },
+    name: { type: 'string', description: 'The name of the object.' },
+    namespace: { type: 'string', description: 'The namespace of the object.' },
   },
 };
 
@@ -19,7 +19,7 @@ export const IP_BLOCK_SCHEMA: JsonSchema = {
   description: 'A CIDR, IPv4 or IPv6, less the exceptions.',
   required: ['cidr'],
   properties: {
-    cidr: { type: 'string', description: 'As in 10.0.0.0/8 or 2001:db8::/32.' },
+    cidr: { type: 'string', description: 'For example 10.0.0.0/8 or 2001:db8::/32.' },
     except: {
       ...ATOMIC_LIST,
       description: 'CIDRs inside cidr that are left out.',
@@ -48,7 +48,7 @@ export const PEER_KINDS: Readonly<Record<PeerKind, JsonSchema>> = {
 /** A peer. Exactly one kind, except that podSelector and namespaceSelector may stand together. */
 export const PEER_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
-  description: 'Exactly one kind of peer, save that podSelector and namespaceSelector go together.',
+  description: 'Exactly one kind of peer, except that podSelector and namespaceSelector go together.',
   properties: {
     ...PEER_KINDS,
     namespaces: { ...ATOMIC_OBJECT, description: 'Not supported for Nodes.', [any]: true },

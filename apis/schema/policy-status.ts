@@ -7,44 +7,44 @@ const count = (description: string): JsonSchema => ({ type: 'integer', minimum: 
 /** Schema of the `status` of a ClusterNetworkPolicy (`PolicyStatus`). */
 export const POLICY_STATUS_SCHEMA: JsonSchema = {
   ...GRANULAR_OBJECT,
-  description: 'What became of the policy, as the controller last saw it.',
+  description: 'The state of the policy, as the controller last observed it.',
   properties: {
     phase: {
       type: 'string',
       enum: [...POLICY_PHASES],
       description:
-        'Pending, Realizing, Realized: no, some, all nodes that are selected enforce this version. Failed: some node cannot. NoNodes: it applies to none. ' +
-        'Invalid: it was left out. Disabled: the feature gate NodeNetworkPolicy is off.',
+        'Pending, Realizing, Realized: no, some, all nodes that are selected enforce this version. Failed: some node cannot enforce it. NoNodes: it applies to no node. ' +
+        'Invalid: this version is left out. Disabled: the feature gate NodeNetworkPolicy is off.',
     },
     observedGeneration: count('The metadata.generation that this status is about.'),
-    enforcedGeneration: count('Where that version is invalid: the version that is enforced in its place.'),
+    enforcedGeneration: count('If that version is invalid: the generation that is enforced instead.'),
     enforcedSpec: {
       type: 'string',
-      description: 'The spec of that version, as JSON: a controller that starts enforces it.',
+      description: 'The spec of the enforced generation, as JSON: a controller that starts enforces it.',
     },
-    currentNodesRealized: count('Nodes that enforce it.'),
-    desiredNodesRealized: count('Nodes that should.'),
+    currentNodesRealized: count('The number of nodes that enforce the policy.'),
+    desiredNodesRealized: count('The number of nodes that must enforce the policy.'),
     failingNodes: {
       ...ATOMIC_LIST,
-      description: 'Nodes that cannot enforce it, by name; the first 20.',
+      description: 'Nodes that cannot enforce the policy, by name; the first 20.',
       items: {
         ...ATOMIC_OBJECT,
         required: ['node', 'reason'],
         properties: {
           node: { type: 'string', description: 'Name of the Node.' },
-          rule: { type: 'string', description: 'Name of the rule; absent where all of the policy fails.' },
-          reason: { type: 'string', description: 'What the node said.' },
+          rule: { type: 'string', description: 'Name of the rule; absent if the whole policy fails.' },
+          reason: { type: 'string', description: 'The reason that the node reported.' },
         },
       },
     },
     problems: {
       ...ATOMIC_LIST,
-      description: 'Why it was left out, a line each; the first 20.',
+      description: 'The reasons why the policy is invalid, one line each; the first 20.',
       items: { type: 'string' },
     },
     conditions: {
       ...listByKey('type'),
-      description: 'Accepted: it is valid. Realized: it is enforced wherever it should be.',
+      description: 'Accepted: the policy is valid. Realized: all nodes that are selected enforce it.',
       items: {
         ...GRANULAR_OBJECT,
         required: ['type', 'status', 'lastTransitionTime', 'reason', 'message'],
@@ -53,12 +53,12 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
           status: {
             type: 'string',
             enum: ['True', 'False', 'Unknown'],
-            description: 'Whether it holds.',
+            description: 'Whether the condition holds.',
           },
           observedGeneration: count('The metadata.generation that this condition is about.'),
           lastTransitionTime: { type: 'string', description: 'When status last changed (RFC 3339).' },
-          reason: { type: 'string', description: 'One word for programs.' },
-          message: { type: 'string', description: 'For people.' },
+          reason: { type: 'string', description: 'The reason, machine-readable.' },
+          message: { type: 'string', description: 'The reason, human-readable.' },
         },
       },
     },

@@ -13,14 +13,14 @@ const any = 'x-kubernetes-preserve-unknown-fields';
  */
 const appliedTo: JsonSchema = {
   ...ATOMIC_LIST,
-  description: 'Which Nodes; items are OR-ed. Either the policy has it or every rule has it.',
+  description: 'The Nodes to apply to; items are OR-ed. Set it in the policy or in every rule.',
   items: APPLIED_TO_SCHEMA,
 };
 
 function ruleSchema(peers: Readonly<Record<string, JsonSchema>>): JsonSchema {
   return {
     ...ATOMIC_OBJECT,
-    description: 'What happens to connections with these peers, ports and protocols.',
+    description: 'The action for connections with these peers, ports and protocols.',
     required: ['action'],
     properties: {
       name: {
@@ -32,16 +32,16 @@ function ruleSchema(peers: Readonly<Record<string, JsonSchema>>): JsonSchema {
       },
       action: {
         type: 'string',
-        description: 'What happens to a new connection that matches. Pass goes on with the baseline tier.',
+        description: 'The action for a new connection that matches. Pass continues with the baseline tier.',
         enum: ['Allow', 'Drop', 'Reject', 'Pass'],
       },
       ...peers,
-      ports: { ...ATOMIC_LIST, description: 'OR-ed, with protocols too.', items: PORT_SCHEMA },
-      protocols: { ...ATOMIC_LIST, description: 'OR-ed, with ports too.', items: PROTOCOL_SCHEMA },
+      ports: { ...ATOMIC_LIST, description: 'OR-ed, also with protocols.', items: PORT_SCHEMA },
+      protocols: { ...ATOMIC_LIST, description: 'OR-ed, also with ports.', items: PROTOCOL_SCHEMA },
       enableLogging: { type: 'boolean', description: 'Log each new connection the rule decides.' },
       logLabel: {
         type: 'string',
-        description: 'Part of the log record.',
+        description: 'The label in the flow log.',
         maxLength: 63,
         pattern: '^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$',
       },
@@ -59,7 +59,7 @@ const peers = (description: string): JsonSchema => ({ ...ATOMIC_LIST, descriptio
 
 const spec: JsonSchema = {
   ...GRANULAR_OBJECT,
-  description: 'The rules, and the Nodes that they are for.',
+  description: 'The rules, and the Nodes that they apply to.',
   required: ['priority'],
   properties: {
     tier: { type: 'string', description: 'Name of a Tier.', default: 'application' },
@@ -95,7 +95,8 @@ const spec: JsonSchema = {
     },
     traffic: {
       type: 'string',
-      description: 'Host: connections of the Node itself. NodePort: those that NAT hands to a pod.',
+      description:
+        'Host: connections of the Node itself. NodePort: connections that destination NAT hands to a pod.',
       enum: ['Host', 'NodePort'],
       default: 'Host',
     },
@@ -103,6 +104,6 @@ const spec: JsonSchema = {
 };
 
 export const CLUSTER_NETWORK_POLICY_SCHEMA: JsonSchema = kindSchema(
-  'Which connections the Nodes it is applied to accept and make.',
+  'Rules for connections to and from the Nodes that it applies to.',
   spec,
 );

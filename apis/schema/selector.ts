@@ -7,7 +7,7 @@ import { ATOMIC_LIST, ATOMIC_OBJECT } from './merge-type.ts';
  */
 const labels: JsonSchema = {
   ...ATOMIC_OBJECT,
-  description: 'Labels that must be there with exactly these values.',
+  description: 'Labels that must exist with exactly these values.',
   additionalProperties: { type: 'string' },
 };
 

@@ -20,11 +20,11 @@ export const PORT_SCHEMA: JsonSchema = {
   properties: {
     protocol: {
       type: 'string',
-      description: 'TCP where nothing is said.',
+      description: 'TCP if absent.',
       enum: ['TCP', 'UDP', 'SCTP'],
       default: 'TCP',
     },
-    port: port('Destination port, 1 to 65535. Names of ports mean nothing on a Node.'),
+    port: port('Destination port, 1 to 65535. Named ports are not supported for Nodes.'),
     endPort: port('Last destination port of a range that starts with port.'),
     sourcePort: port('Source port.'),
     sourceEndPort: port('Last source port of a range that starts with sourcePort.'),

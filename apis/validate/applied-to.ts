@@ -67,15 +67,15 @@ export function checkAppliedToPlaces(rawSpec: unknown, found: Findings): void {
       if (!isThere(asFields(rule)?.appliedTo)) without++;
       else if (inSpec) {
         const at = ['spec', direction, index, 'appliedTo'];
-        found.error(at, 'must be left out: spec.appliedTo is there already; use one or the other');
+        found.error(at, 'must be left out, because spec.appliedTo is set; use one or the other');
       }
     }
   }
   if (inSpec || (without === 0 && rules > 0)) return;
   const message =
     without === rules
-      ? 'is missing; say which Nodes here, or in every rule ([{nodeSelector: {}}] is every Node)'
-      : `is missing, and so it is in ${without} of ${rules} rules; say it here, or in every rule`;
+      ? 'is missing; select the Nodes here or in every rule ([{nodeSelector: {}}] selects every Node)'
+      : `is missing here and in ${without} of ${rules} rules; set it here or in every rule`;
   found.error(['spec', 'appliedTo'], message);
 }
 

@@ -133,7 +133,7 @@ function readPorts(raw: FieldMap, path: readonly string[], found: Findings): rea
       const message = `must be TCP, UDP or SCTP, not ${show(protocol)}; the port is left out`;
       found.warning([...path, index, 'protocol'], message);
     } else if (typeof port !== 'number' || !Number.isInteger(port) || port < 1 || port > 65535) {
-      found.warning([...path, index, 'port'], `${show(port)} is no port (1 to 65535); it is left out`);
+      found.warning([...path, index, 'port'], `${show(port)} is not a port (1 to 65535); it is left out`);
     } else if (!ports.some((other) => other.port === port && other.protocol === protocol)) {
       ports.push({ protocol: protocol as ServicePort['protocol'], port });
     }

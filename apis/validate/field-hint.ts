@@ -12,11 +12,11 @@ export function fieldHint(path: FieldPath): string | null {
   if (list === 'appliedTo') return appliedToHint(field);
   if (list === 'ingress') {
     if (field === 'to') return 'is a field of egress rules; an ingress rule has "from"';
-    if (field === 'toServices') return 'can only stand in egress rules';
+    if (field === 'toServices') return 'is only allowed in egress rules';
   }
   if (list === 'egress' && field === 'from') return 'is a field of ingress rules; an egress rule has "to"';
-  if (field === '<<') return 'merge keys can only take in fields that are known here';
-  if (field === 'spec' && around === 'spec') return 'unknown field; is "spec" there twice?';
+  if (field === '<<') return 'merge keys can only add fields that are known here';
+  if (field === 'spec' && around === 'spec') return 'unknown field; does "spec" appear twice?';
   return null;
 }
 
@@ -25,5 +25,5 @@ function appliedToHint(field: string): string | null {
   if (field === 'nodeName' || field === 'nodes')
     return 'unknown field; Nodes are selected by label, with nodeSelector';
   if (!(POD_TARGETS as readonly string[]).includes(field)) return null;
-  return "can't stand here: nodewall applies policies to Nodes only; use nodeSelector";
+  return 'is not allowed here: nodewall applies policies to Nodes only; use nodeSelector';
 }

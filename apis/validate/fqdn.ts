@@ -11,7 +11,7 @@ export function checkFqdn(raw: string, path: FieldPath, found: Findings): void {
   const text = toFqdn(raw);
   const name = text.startsWith('*.') ? text.slice(2) : text;
   if (text === '*') {
-    found.error(path, '"*" is any name; for any address leave the peer out, and the others beside it');
+    found.error(path, '"*" stands for any name; to match any address leave the whole list out');
   } else if (name.includes('*')) {
     const end = /^[^*]*\*+\.?([a-z0-9-]+(\.[a-z0-9-]+)+)$/.exec(text)?.[1] ?? 'example.com';
     const message = `${show(raw)}: "*" can only be the whole first label, once, as in *.${end}`;
@@ -20,11 +20,11 @@ export function checkFqdn(raw: string, path: FieldPath, found: Findings): void {
     const cidr = `${name}/${name.includes(':') ? 128 : 32}`;
     found.error(path, `${show(raw)} is an address, not a name; write ipBlock: {cidr: "${cidr}"}`);
   } else if (/^[\d.]+(\/\d+)?$/.test(name)) {
-    found.error(path, `${show(raw)} is digits only, so neither a name nor an address`);
+    found.error(path, `${show(raw)} has digits only, so it is neither a name nor an address`);
   } else if (/[^\x20-\x7e]/.test(name)) {
-    found.error(path, `${show(raw)} is no name of DNS; write other letters in their xn-- form: ${FORM}`);
+    found.error(path, `${show(raw)} is not a valid DNS name; write other letters in xn-- form: ${FORM}`);
   } else if (name.length > 253 || !name.split('.').every((label) => LABEL.test(label))) {
-    found.error(path, `${show(raw)} is no name of DNS: ${FORM}`);
+    found.error(path, `${show(raw)} is not a valid DNS name: ${FORM}`);
   }
 }
 

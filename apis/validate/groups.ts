@@ -42,7 +42,7 @@ export function describeUnknownGroup(
   known: readonly string[],
   invalid: ReadonlySet<string>,
 ): string {
-  if (isInvalidGroup(name, invalid)) return `ClusterGroup ${show(name)} is invalid itself`;
+  if (isInvalidGroup(name, invalid)) return `ClusterGroup ${show(name)} is itself invalid; correct it first`;
   return describeUnknown('ClusterGroup', name, { known });
 }
 
@@ -85,7 +85,7 @@ export function checkGroups(
       const child = lookup(group.apiGroup, name);
       const way = child === undefined ? null : wayBetween(child, group, lookup);
       const names = [group, ...(way ?? [])].map((step) => step.name);
-      return way === null ? null : `goes in a circle: ${names.join(' → ')}; a group can't contain itself`;
+      return way === null ? null : `forms a cycle: ${names.join(' → ')}; a group can't contain itself`;
     }),
   );
   if (circular.length > 0) return circular;
@@ -93,7 +93,7 @@ export function checkGroups(
     problemsOf(group, (name) => {
       const child = lookup(group.apiGroup, name);
       if (child === undefined || !hasChildren(child)) return null;
-      return `ClusterGroup ${show(name)} has childGroups itself, so it can't be one of ${show(group.name)}: groups nest one level only`;
+      return `ClusterGroup ${show(name)} itself has childGroups, so ${show(group.name)} can't contain it: groups nest one level only`;
     }),
   );
 }

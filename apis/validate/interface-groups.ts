@@ -17,7 +17,7 @@ function checkInterfaceGroup(name: string, value: unknown, found: Findings): voi
   if (!/^[A-Za-z][\w.-]{0,62}$/.test(name)) {
     found.error(
       path,
-      `${show(name)} is no name: a letter, then letters, digits, "-", "_" and ".", at most 63`,
+      `${show(name)} is not a valid name: a letter, then letters, digits, "-", "_" and ".", at most 63`,
     );
   }
   const fields = asFields(value);
@@ -49,7 +49,7 @@ function checkGroupNumber(value: unknown, path: FieldPath, found: Findings): voi
 function checkNotZero(name: string, value: unknown, path: FieldPath, found: Findings): void {
   const usual = Object.entries(DEFAULT_CONFIG.interfaceGroups).find(([known]) => known === name)?.[1];
   if (value !== 0 || usual === undefined) return;
-  found.error(path, `must not be 0, the number of every interface that is in no group; as in ${usual}`);
+  found.error(path, `must not be 0, the number of every interface that is in no group; for example ${usual}`);
 }
 
 function isGroupNumber(value: unknown): value is number {
@@ -69,7 +69,7 @@ function checkMatches(raw: unknown, path: FieldPath, found: Findings): void {
 }
 
 const MATCH_FORM =
-  'a name of interfaces of 1 to 15 characters (letters, digits, ".", "_", "@", "+" and "-") in which "*" and "?" stand for others, ' +
+  'an interface name of 1 to 15 characters (letters, digits, ".", "_", "@", "+" and "-") with the wildcards "*" and "?", ' +
   'kind:veth, kind:bridge, or cni:NAME';
 
 function isMatch(text: string): boolean {
@@ -95,7 +95,7 @@ function checkUnique(raw: FieldMap, found: Findings): void {
     if (first === undefined) numbers.set(number, name);
     else {
       const path = ['interfaceGroups', name];
-      found.error(path, `${number} is the number of ${first} already; each name needs its own`);
+      found.error(path, `${number} is already the number of ${first}; each name needs its own`);
     }
   }
 }

@@ -15,9 +15,9 @@ export function checkCidr(text: string, path: FieldPath, found: Findings): Cidr 
     const address = parseAddress(text);
     const hint =
       address === null
-        ? 'as in 10.0.0.0/8 or 2001:db8::/32'
+        ? 'for example 10.0.0.0/8 or 2001:db8::/32'
         : `for this address alone write ${text}/${address.family === 4 ? 32 : 128}`;
-    found.error(path, `${show(text)} is no CIDR; ${hint}`);
+    found.error(path, `${show(text)} is not a valid CIDR; ${hint}`);
     return null;
   }
   if (parsed.hostBits) {
@@ -43,7 +43,7 @@ export function checkIpBlock(raw: unknown, path: FieldPath, found: Findings): vo
     if (!covers(cidr, hole)) {
       found.error(at, `${text} is not inside ${cidrText(cidr)}; an exception must be part of the cidr`);
     } else if (cidr.length === hole.length) {
-      found.error(at, `${text} is the whole of the cidr; nothing would be left of this peer`);
+      found.error(at, `${text} is the whole cidr; this peer would match nothing`);
     } else holes.push(hole);
   }
   if (cidr === null || holes.length < 2) return;

@@ -35,13 +35,13 @@ export function checkMetadata(raw: FieldMap, found: Findings): void {
   else if (typeof name !== 'string')
     found.error(['metadata', 'name'], `must be text, not ${show(name)}; put it in quotes`);
   else if (!isSubdomain(name))
-    found.error(['metadata', 'name'], `${show(name)} is no valid name: ${SUBDOMAIN_FORM}`);
+    found.error(['metadata', 'name'], `${show(name)} is not a valid name: ${SUBDOMAIN_FORM}`);
   for (const field of Object.keys(metadata)) {
     if (FIELDS.includes(field)) continue;
     found.error(['metadata', field], `unknown field${suggestion(field, FIELDS)}`);
   }
   if (metadata.namespace !== undefined && metadata.namespace !== null && metadata.namespace !== '') {
-    found.warning(['metadata', 'namespace'], 'means nothing here: the object is cluster-scoped');
+    found.warning(['metadata', 'namespace'], 'is ignored: the object is cluster-scoped');
   }
 }
 

@@ -34,7 +34,7 @@ export function checkLabelKey(key: string, path: FieldPath, found: Findings): vo
   if (isLabelKey(key)) return;
   found.error(
     path,
-    `${show(key)} is no label key: it is a name of letters, digits, "-", "_" and ".", at most 63 characters, ` +
+    `${show(key)} is not a valid label key: it must be a name of letters, digits, "-", "_" and ".", at most 63 characters, ` +
       'with or without a DNS name and "/" before it',
   );
 }
@@ -43,23 +43,24 @@ export function checkLabelValue(value: string, path: FieldPath, found: Findings)
   if (isLabelValue(value)) return;
   found.error(
     path,
-    `${show(value)} is no label value: letters, digits, "-", "_" and ".", starting and ending with a letter or digit, ` +
+    `${show(value)} is not a valid label value: letters, digits, "-", "_" and ".", starting and ending with a letter or digit, ` +
       'at most 63 characters',
   );
 }
 
 /** Checks a reference to a ClusterGroup. */
 export function checkGroupName(name: string, path: FieldPath, found: Findings): void {
-  if (!isSubdomain(name)) found.error(path, `${show(name)} is no name of a ClusterGroup: ${SUBDOMAIN_FORM}`);
+  if (!isSubdomain(name))
+    found.error(path, `${show(name)} is not a valid name of a ClusterGroup: ${SUBDOMAIN_FORM}`);
 }
 
 /** Checks a reference `{name, namespace}`. Values of the wrong type are reported by the schema. */
 export function checkNamespacedName(raw: unknown, kind: string, path: FieldPath, found: Findings): void {
   const { name, namespace } = asFields(raw) ?? {};
   if (typeof name === 'string' && !isSubdomain(name)) {
-    found.error([...path, 'name'], `${show(name)} is no name of a ${kind}`);
+    found.error([...path, 'name'], `${show(name)} is not a valid name of a ${kind}`);
   }
   if (typeof namespace === 'string' && !isDnsLabel(namespace)) {
-    found.error([...path, 'namespace'], `${show(namespace)} is no name of a Namespace`);
+    found.error([...path, 'namespace'], `${show(namespace)} is not a valid name of a Namespace`);
   }
 }

@@ -19,7 +19,7 @@ const pod = (spec: object, status: object): unknown => {
 };
 
 describe('validateObject', () => {
-  it('leaves out of a policy what is as if absent', () => {
+  it('drops empty fields that count as absent', () => {
     const appliedTo = [{ nodeSelector: { matchExpressions: [] } }];
     const raw = policy({
       priority: 5,
@@ -58,7 +58,7 @@ describe('validateObject', () => {
     });
   });
 
-  it('writes CIDRs in one way', () => {
+  it('writes CIDRs in canonical form', () => {
     const from = [{ ipBlock: { cidr: '2001:DB8:0::1/32', except: ['2001:db8:1::/48'] } }];
     const raw = policy({
       priority: 1,
@@ -76,14 +76,14 @@ describe('validateObject', () => {
     ]);
   });
 
-  it('takes a policy of crd.antrea.io for Nodes', () => {
+  it('accepts a policy of crd.antrea.io for Nodes', () => {
     const raw = policy({ priority: 1, appliedTo: [{ nodeSelector: {} }] }, 'crd.antrea.io/v1beta1');
     const { object, problems } = validateObject(raw);
     assert.deepEqual(problems, []);
     assert.ok(object?.kind === 'ClusterNetworkPolicy' && object.apiGroup === 'crd.antrea.io');
   });
 
-  it('warns of SSH only where nothing lets it in', () => {
+  it('warns about SSH only if no rule allows it', () => {
     const warns = (ingress: object[], failsafe = undefined as never, more = {}): number => {
       const raw = policy({ priority: 1, appliedTo: [{ nodeSelector: {} }], ingress, ...more });
       return validateObject(raw, failsafe === undefined ? {} : { failsafe }).problems.length;
@@ -105,7 +105,7 @@ describe('validateObject', () => {
     );
   });
 
-  it('takes what only a policy of ours, or its egress rules, can say', () => {
+  it('accepts the fields of nodewall.io policies and of egress rules', () => {
     const rule = { action: 'Pass', enableLogging: true, logLabel: 'a' };
     const to = [
       { fqdn: '*.Example.COM.' },
@@ -195,7 +195,7 @@ describe('validateObject', () => {
     );
   });
 
-  it('narrows EndpointSlices, and leaves out what no Service stands for', () => {
+  it('narrows EndpointSlices, and drops unready endpoints and slices without a Service', () => {
     const slice = (more: object, labels: object = { 'kubernetes.io/service-name': 's' }): unknown => {
       const metadata = { name: 's-1', namespace: 'd', labels };
       const raw = { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata, addressType: 'IPv4' };
@@ -223,7 +223,7 @@ describe('validateObject', () => {
     assert.equal(slice({ addressType: 'FQDN', endpoints: [{ addresses: ['example.com'] }] }), null);
   });
 
-  it('takes a built-in tier as an object', () => {
+  it('accepts a built-in tier as an object', () => {
     for (const [name, priority] of [
       ['emergency', 50],
       ['baseline', 253],
@@ -265,7 +265,7 @@ describe('validateObject', () => {
     });
   });
 
-  it('narrows Pods, and leaves out those that can be no peer', () => {
+  it("narrows Pods, and drops those that can't be peers", () => {
     const base = { kind: 'Pod', namespace: 'default', name: 'p', labels: {} };
     assert.deepEqual(
       pod({ serviceAccountName: 's' }, { podIPs: [{ ip: '10.0.0.1' }, { ip: '::1' }], podIP: '10.0.0.1' }),
@@ -285,7 +285,7 @@ describe('validateObject', () => {
     assert.equal(pod({}, { phase: 'Failed', podIP: '10.0.0.1' }), null);
   });
 
-  it('walks past other kinds', () => {
+  it('ignores other kinds', () => {
     for (const [apiVersion, kind] of [
       ['apps/v1', 'Deployment'],
       ['v1', 'ConfigMap'],

@@ -67,8 +67,8 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
   checkText(kind, 'kind', found);
   if (typeof apiVersion !== 'string' || typeof kind !== 'string') return null;
   if (isListWithoutItems(raw)) {
-    const what = raw.items === undefined ? 'is missing; it is' : `must not be ${show(raw.items)}, but`;
-    found.error(['items'], `${what} the list of the objects`);
+    const what = raw.items === undefined ? 'is missing' : `is ${show(raw.items)}`;
+    found.error(['items'], `${what}; it must be the list of the objects`);
     return null;
   }
   const [group = '', version = ''] = apiVersion.includes('/') ? apiVersion.split('/', 2) : ['', apiVersion];
@@ -83,7 +83,7 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
   }
   const own = Object.keys(VERSIONS).find((name) => name === group || name === apiVersion);
   if (own !== undefined) return validateOwn(raw, own as ApiGroup, found, options);
-  noticeStranger(apiVersion, kind, found);
+  warnOfForeignPolicy(apiVersion, kind, found);
   return null;
 }
 
@@ -121,9 +121,9 @@ function checkText(value: unknown, field: string, found: Findings): void {
  * Ignores other kinds, with a warning for a ClusterNetworkPolicy in an API group that does not
  * exist.
  */
-function noticeStranger(apiVersion: string, kind: string, found: Findings): void {
+function warnOfForeignPolicy(apiVersion: string, kind: string, found: Findings): void {
   if (kind !== 'ClusterNetworkPolicy' || apiVersion.startsWith('policy.networking.k8s.io/')) return;
   const versions = Object.entries(VERSIONS).map(([group, version]) => `${group}/${version}`);
-  const message = `${show(apiVersion)} is not read by nodewall, so this policy is walked past; nodewall reads ${versions.join(' and ')}`;
+  const message = `${show(apiVersion)} is not read by nodewall, so this policy is ignored; nodewall reads ${versions.join(' and ')}`;
   found.warning(['apiVersion'], message);
 }

@@ -21,7 +21,7 @@ export function checkTiers(tiers: readonly Tier[]): CrossProblem<Tier>[] {
     const sharing = byPriority.get(tier.priority) ?? [];
     const other = sharing.find(({ name }) => name !== tier.name);
     if (other === undefined || isBuiltInTier(tier.name)) return [];
-    const message = `${tier.priority} is the priority of Tier ${other.name} too; each tier needs its own`;
+    const message = `${tier.priority} is also the priority of Tier ${other.name}; each tier needs its own`;
     return [{ object: tier, problem: { severity: 'error', path: ['spec', 'priority'], message } }];
   });
 }

@@ -19,7 +19,7 @@ export function addAddress(raw: unknown, path: FieldPath, addresses: string[], f
       return;
     }
   }
-  const what = raw === undefined ? 'is missing' : `${show(raw)} is no IP address`;
+  const what = raw === undefined ? 'is missing' : `${show(raw)} is not an IP address`;
   found.warning(path, `${what}; it is left out`);
 }
 
@@ -36,7 +36,7 @@ export function readNamespace(raw: FieldMap, found: Findings): string {
   const namespace = asFields(raw.metadata)?.namespace ?? '';
   if (namespace === '') return 'default';
   if (typeof namespace === 'string' && isDnsLabel(namespace)) return namespace;
-  found.error(['metadata', 'namespace'], `${show(namespace)} is no name of a Namespace`);
+  found.error(['metadata', 'namespace'], `${show(namespace)} is not a valid name of a Namespace`);
   return '';
 }
 
@@ -52,7 +52,7 @@ export function readMetadata(
   } else if (typeof name !== 'string') {
     found.error(['metadata', 'name'], `must be text, not ${show(name)}; put it in quotes`);
   } else if (!isName(name))
-    found.error(['metadata', 'name'], `${show(name)} is no valid name: ${SUBDOMAIN_FORM}`);
+    found.error(['metadata', 'name'], `${show(name)} is not a valid name: ${SUBDOMAIN_FORM}`);
   const labels = fieldsAt(raw, ['metadata', 'labels'], found);
   for (const [key, value] of Object.entries(labels)) {
     if (typeof value === 'string') continue;

@@ -27,7 +27,7 @@ const CHECKS: Readonly<Record<PeerKind, Check>> = {
     if (typeof raw === 'string') checkGroupName(raw, path, found);
   },
   fqdn(raw, path, found, { direction }) {
-    if (direction === 'ingress') found.error(path, 'can only stand in egress rules');
+    if (direction === 'ingress') found.error(path, 'is only allowed in egress rules');
     else if (typeof raw === 'string') checkFqdn(raw, path, found);
   },
   interfaceGroup: checkInterfaceGroup,

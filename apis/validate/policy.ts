@@ -10,7 +10,8 @@ import { reportSchema } from './schema-problem.ts';
 import { checkSsh } from './ssh.ts';
 
 /** Notice for an Antrea policy that is not for Nodes. */
-export const FOR_PODS_ONLY = 'is applied to pods only, so it is not for nodewall; it is skipped';
+export const FOR_PODS_ONLY =
+  'is applied to pods only; nodewall applies policies to Nodes only, so it is skipped';
 
 /** Null if the policy has an error, or is an Antrea policy for pods. */
 export function validatePolicy(
@@ -42,7 +43,7 @@ function checkSpec(spec: FieldMap, apiGroup: ApiGroup, found: Findings): void {
   }
   if (spec.traffic === 'NodePort' && asList(spec.egress).length > 0) {
     const message =
-      'must be left out: what NodePort traffic is comes in, so such a policy has ingress rules only';
+      'must be left out: NodePort traffic is ingress, so a policy for it has ingress rules only';
     found.error(['spec', 'egress'], message);
   }
   checkAppliedTo(spec.appliedTo, ['spec', 'appliedTo'], found);
@@ -70,7 +71,7 @@ function checkRuleName(
   if (first === undefined) rule.names.set(name, place);
   else {
     const path = ['spec', rule.direction, rule.index, 'name'];
-    found.error(path, `${show(name)} is the name of ${first} already; rule names are unique in a policy`);
+    found.error(path, `${show(name)} is already the name of ${first}; rule names must be unique in a policy`);
   }
 }
 

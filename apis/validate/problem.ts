@@ -29,7 +29,7 @@ export function findings(): Findings {
       problems.push({
         severity: 'error',
         path: [],
-        message: `more than ${MOST_PROBLEMS} problems, the rest is left out`,
+        message: `has more than ${MOST_PROBLEMS} problems; the rest is not listed`,
       });
     }
   };
@@ -88,7 +88,7 @@ function plain(text: string): string {
 
 /** Formats a value for a message: short, on one line, without control characters. */
 export function show(value: unknown): string {
-  if (value === null) return 'null (nothing is written there)';
+  if (value === null) return 'null (the field has no value)';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'an object with fields';
   return typeof value === 'string' ? showText(value) : String(value);

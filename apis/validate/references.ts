@@ -209,7 +209,7 @@ function tierLookup({ tiers, invalid }: Named): (apiGroup: ApiGroup, name: strin
 
 function tierProblem(name: string, { tiers, invalid }: Named): ReferenceProblem {
   if (API_GROUPS.some((apiGroup) => invalid.has(tierIdentity(apiGroup, name)))) {
-    return { reason: 'invalid', message: `Tier ${show(name)} is invalid itself` };
+    return { reason: 'invalid', message: `Tier ${show(name)} is itself invalid; correct it first` };
   }
   const builtIn = Object.keys(BUILT_IN_TIERS);
   const known = sortedNames([...builtIn.map((tier) => ({ name: tier })), ...tiers]);
@@ -228,8 +228,8 @@ function describeInterfaceGroup(name: string, known: readonly string[]): string 
 function targetProblem(group: ClusterGroup, lookup: GroupLookup): ReferenceProblem | null {
   const members = membersOf(group, lookup);
   if (members === 'Nodes') return null;
-  const what = members === null ? 'is not of Nodes alone' : `stands for ${members}`;
-  const message = `ClusterGroup ${show(group.name)} ${what}; a policy is applied to a group with a nodeSelector, or with childGroups that all have one`;
+  const what = members === null ? 'does not select Nodes only' : `stands for ${members}`;
+  const message = `ClusterGroup ${show(group.name)} ${what}; appliedTo needs a group with a nodeSelector, or with childGroups that all have one`;
   return { reason: 'unsuitable', message };
 }
 
@@ -246,7 +246,7 @@ export function checkServiceReferences<T extends ClusterGroup | ClusterNetworkPo
       if (reference.to !== 'Service') return [];
       const name = `${reference.service.namespace}/${reference.service.name}`;
       if (hasService(name)) return [];
-      const message = `there is no Service ${name}; as long as there is none this matches nothing`;
+      const message = `there is no Service ${name}; until it exists, this matches nothing`;
       return [{ object, problem: { severity: 'warning', path: reference.path, message } }];
     }),
   );

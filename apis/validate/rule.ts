@@ -20,12 +20,12 @@ export function checkRule(raw: unknown, path: FieldPath, place: RulePlace, found
   if (rule === null) return;
   const { direction, apiGroup } = place;
   if (rule.action === 'Pass' && place.isBaseline) {
-    const message = `Pass can't stand in the baseline tier, which it would go on with; use Allow, Drop or Reject`;
+    const message = `Pass is not allowed in the baseline tier, because Pass continues with that tier; use Allow, Drop or Reject`;
     found.error([...path, 'action'], message);
   }
   const isLogged = rule.enableLogging === true || place.isAudit;
   if (typeof rule.logLabel === 'string' && rule.logLabel !== '' && !isLogged) {
-    found.warning([...path, 'logLabel'], 'is written nowhere, since enableLogging is not true');
+    found.warning([...path, 'logLabel'], 'has no effect, because enableLogging is not true');
   }
   if ('l7Protocols' in rule) found.error([...path, 'l7Protocols'], 'is not supported for Nodes');
   if (direction === 'egress') checkToServices(rule, path, found);
@@ -46,7 +46,7 @@ function checkToServices(rule: Readonly<Record<string, unknown>>, path: FieldPat
   const at = [...path, 'toServices'];
   const beside = ['to', 'ports', 'protocols'].filter((field) => asList(rule[field]).length > 0);
   if (beside.length > 0) {
-    found.error(at, `can't stand together with ${beside.join(', ')}; write one rule for each`);
+    found.error(at, `can't be combined with ${beside.join(', ')}; write one rule for each`);
   }
   for (const [index, service] of services.entries()) {
     checkNamespacedName(service, 'Service', [...at, index], found);

@@ -34,7 +34,7 @@ function describe({ keyword, path, schema, value }: SchemaProblem): string {
     case 'maxLength':
       return `has more than ${schema.maxLength} characters`;
     case 'pattern':
-      return `${show(value)} has characters that can't stand here${patternHint(path)}`;
+      return `${show(value)} has characters that are not allowed here${patternHint(path)}`;
   }
 }
 

@@ -58,7 +58,7 @@ function checkGroupAddress(igmp: FieldMap | null, path: FieldPath, found: Findin
   if (typeof text !== 'string') return;
   const address = parseAddress(text);
   if (address?.family === 4 && address.value >> 28n === 0xen) return;
-  found.error(path, `${show(text)} is no IPv4 multicast address (224.0.0.0 to 239.255.255.255)`);
+  found.error(path, `${show(text)} is not an IPv4 multicast address (224.0.0.0 to 239.255.255.255)`);
 }
 
 /** Converts a port item that passed the checks; the schema admits no other fields. */

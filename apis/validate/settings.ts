@@ -27,7 +27,7 @@ export function checkSettings(raw: FieldMap, found: Findings): void {
   const { group = DEFAULT_CONFIG.names.group } = names;
   if (group === (log.group ?? DEFAULT_CONFIG.log.group)) {
     const [mine, other] = 'group' in names ? ['names', 'log'] : ['log', 'names'];
-    found.error([mine, 'group'], `${show(group)} is ${other}.group too; they need different ones`);
+    found.error([mine, 'group'], `${show(group)} is also ${other}.group; they need different groups`);
   }
 }
 
@@ -61,8 +61,8 @@ function checkTimes(names: FieldMap, found: Findings): void {
   if (typeof minimumTTL !== 'number' || typeof maximumTTL !== 'number' || minimumTTL <= maximumTTL) return;
   const [field, message] =
     'minimumTTL' in names
-      ? ['minimumTTL', `${minimumTTL} is above maximumTTL, ${maximumTTL}; it must not be`]
-      : ['maximumTTL', `${maximumTTL} is below minimumTTL, ${minimumTTL}; it must not be`];
+      ? ['minimumTTL', `${minimumTTL} is above maximumTTL, ${maximumTTL}; set it to at most that`]
+      : ['maximumTTL', `${maximumTTL} is below minimumTTL, ${minimumTTL}; set it to at least that`];
   found.error(['names', field], message);
 }
 

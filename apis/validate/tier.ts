@@ -22,10 +22,10 @@ function checkPriority(name: string, priority: number, found: Findings): void {
   const own = BUILT_IN_TIERS[name];
   if (own !== undefined) {
     if (priority !== own)
-      found.error(path, `${name} is built in with priority ${own}, which can't be changed; not ${priority}`);
+      found.error(path, `${name} is built in with priority ${own}, which can't be changed to ${priority}`);
     return;
   }
   const holder = Object.entries(BUILT_IN_TIERS).find(([, taken]) => taken === priority)?.[0];
   if (holder !== undefined)
-    found.error(path, `${priority} is the priority of the built-in tier ${holder}; take another, 1 to 252`);
+    found.error(path, `${priority} is the priority of the built-in tier ${holder}; choose another, 1 to 252`);
 }

@@ -23,7 +23,7 @@ export function describeUnknown(kind: string, name: string, names: KnownNames): 
   const { known, label = `there ${names.known.length === 1 ? 'is' : 'are'}` } = names;
   const near = known.length > MOST_COMPARED ? null : nearest(name, known);
   if (near !== null) return `there is no ${kind} ${show(name)}; did you mean ${near}?`;
-  if (known.length === 0) return `there is no ${kind} ${show(name)}, nor any other`;
+  if (known.length === 0) return `there is no ${kind} ${show(name)}; no ${kind} exists`;
   const listed = known.slice(0, MOST_LISTED).join(', ');
   const more = known.length > MOST_LISTED ? ` and ${known.length - MOST_LISTED} more` : '';
   return `there is no ${kind} ${show(name)}; ${label} ${listed}${more}`;

@@ -49,11 +49,11 @@ export function parseYaml(text: string): YamlResult {
     }
     const unsound = checkNode(document.contents, { count: 0 });
     if (unsound !== null) {
-      return { reason: `is no YAML: ${unsound.reason}`, line: counter.linePos(unsound.offset).line };
+      return { reason: `is not valid YAML: ${unsound.reason}`, line: counter.linePos(unsound.offset).line };
     }
     const value: unknown = document.toJS({ maxAliasCount: 100 });
     if (text.includes('*') && isCyclic(value, new Set(), new Set())) {
-      return { reason: 'is no YAML: an alias stands within what it is an alias of', line: 1 };
+      return { reason: 'is not valid YAML: an alias refers to a value that contains it', line: 1 };
     }
     return { value, lineOf: (path) => counter.linePos(offsetOf(document, path)).line };
   } catch (error) {
@@ -72,7 +72,7 @@ interface Unsound {
 /** Finds duplicate keys and too many aliases. Much faster than the `visit` of yaml. */
 function checkNode(node: unknown, aliases: { count: number }): Unsound | null {
   if (isAlias(node) && ++aliases.count > MOST_ALIASES) {
-    return { reason: `there are more than ${MOST_ALIASES} aliases`, offset: startOf(node) ?? 0 };
+    return { reason: `it has more than ${MOST_ALIASES} aliases`, offset: startOf(node) ?? 0 };
   }
   if (!isMap(node) && !isSeq(node)) return null;
   const keys = new Set<string>();
@@ -81,7 +81,7 @@ function checkNode(node: unknown, aliases: { count: number }): Unsound | null {
     if (isPair(item)) {
       const text = String(keyText(key));
       if (keys.has(text) && text !== '<<') {
-        return { reason: `the field ${showText(text)} is there twice`, offset: startOf(key) ?? 0 };
+        return { reason: `the field ${showText(text)} appears twice`, offset: startOf(key) ?? 0 };
       }
       keys.add(text);
     }
@@ -92,7 +92,7 @@ function checkNode(node: unknown, aliases: { count: number }): Unsound | null {
 }
 
 function yamlReason({ message }: Error): string {
-  return /call stack/.test(message) ? 'is nested too deeply' : `is no YAML: ${firstLine(message)}`;
+  return /call stack/.test(message) ? 'is nested too deeply' : `is not valid YAML: ${firstLine(message)}`;
 }
 
 /** The line of an unresolved alias; the parser's error has only its name. */

@@ -21,8 +21,8 @@ const setOf = (peers: AddressPeer[], ...nodes: Node[]) =>
     services: serviceIndex({ services: [], endpointSlices: [] }),
   });
 
-describe('addressset', () => {
-  it('has one id for peers that say the same', () => {
+describe('canonicalPeers', () => {
+  it('gives equal peers the same id', () => {
     const id = idOf(one, block('10.1.0.0/16'));
     assert.equal(idOf(block('10.1.0.0/17'), one, block('10.1.128.0/17'), one), id);
     assert.equal(idOf(one, block('10.1.0.5/16')), id, 'host bits are masked');
@@ -42,16 +42,16 @@ describe('addressset', () => {
     );
   });
 
-  it('has another id for a selector than for the addresses it selects', () => {
+  it('gives a selector another id than the addresses it selects', () => {
     assert.notEqual(idOf(one), idOf(block('10.0.0.1/32')));
   });
 
-  it('can change without a policy edit only where a selector is in it', () => {
+  it('can change without a policy edit only if it has a selector', () => {
     assert.equal(setOf([one, block('10.0.0.0/8')]).dynamic, true);
     assert.equal(setOf([block('10.0.0.0/8')]).dynamic, false);
   });
 
-  it('says in words what the peers are, sorted', () => {
+  it('describes the peers, sorted', () => {
     const peers: AddressPeer[] = [
       block('10.0.0.0/8'),
       { podSelector: {}, namespaceSelector: { matchLabels: { team: 'red' } } },

@@ -172,6 +172,6 @@ export function resolve(peers: CanonicalPeers, world: World): AddressSet {
 /** Validation has checked that it is a CIDR. */
 function toCidr(text: string): Cidr {
   const parsed = parseCidr(text);
-  if (parsed === null) throw new TypeError(`${text} is no CIDR`);
+  if (parsed === null) throw new TypeError(`${text} is not a valid CIDR`);
   return parsed.cidr;
 }

@@ -63,16 +63,16 @@ function following() {
   const world = { index: new ObjectIndex(empty), services: serviceIndex(empty) };
   const sets = new AddressSets(world);
   const named = Object.entries(PEERS).map(([name, peers]) => [name, canonicalPeers(peers)] as const);
-  let come = named.map(([, peers]) => peers);
+  let added = named.map(([, peers]) => peers);
   let last: ReturnType<typeof sets.advance> = new Map();
   return (next: State) => {
     const change = world.index.difference(next);
     const losses = sets.losses(change);
     world.index.advance(next, change);
     const services = world.services.advance(next);
-    const found = sets.advance({ wanted: { come, gone: [] }, change, losses, services });
+    const found = sets.advance({ wanted: { added, removed: [] }, change, losses, services });
     const changed = named.flatMap(([name, { id }]) => (found.get(id) === last.get(id) ? [] : name));
-    come = [];
+    added = [];
     last = found;
     const members = named.map(([name, { id }]) => {
       const set = found.get(id);
@@ -82,8 +82,8 @@ function following() {
   };
 }
 
-describe('addresssets', () => {
-  it('are other objects only where what they select came or went', () => {
+describe('addressSets', () => {
+  it('replaces only sets whose selected objects were added or removed', () => {
     const to = following();
     assert.equal(to(START).changed?.length, 6);
     const more = { ...START, pods: [...START.pods, pod('c', 'db', '10.0.0.3', 'lost')] };
@@ -96,7 +96,7 @@ describe('addresssets', () => {
     assert.deepEqual(to({ ...web, nodes: [] }).changed, ['nodes', 'mixed']);
   });
 
-  it('follow a namespace that is relabelled, and a Service that selects others', () => {
+  it('follows a relabelled namespace and a changed Service selector', () => {
     const to = following();
     to(START);
     const blue = { ...START, namespaces: [] };
@@ -108,7 +108,7 @@ describe('addresssets', () => {
     assert.deepEqual(to({ ...START, services: [] }).service, []);
   });
 
-  it('keep an address that another pod, a node or a block has too', () => {
+  it('keeps an address that another pod, a node or a block also has', () => {
     const to = following();
     const shared = {
       ...START,
@@ -124,7 +124,7 @@ describe('addresssets', () => {
     assert.deepEqual(none.mixed, ['10.0.0.1', '10.9.0.0/16'], 'the node, and the block');
   });
 
-  it('come to the same where so much changes at once that all is looked up', () => {
+  it('gives the same sets when many changes make it resolve everything again', () => {
     const many = Array.from({ length: 40 }, (_, i) =>
       pod(`m${i}`, i % 2 === 0 ? 'web' : 'db', `10.1.0.${i}`),
     );

@@ -60,9 +60,9 @@ export class AddressSets {
    * `services` are the names of changed Services.
    */
   advance(step: Step): ReadonlyMap<string, AddressSet> {
-    const { come, gone } = step.wanted;
-    const left = new Set(gone);
-    for (const peers of gone) {
+    const { added, removed } = step.wanted;
+    const left = new Set(removed);
+    for (const peers of removed) {
       this.#wanted.delete(peers.id);
       this.#followed?.remove(peers);
     }
@@ -79,12 +79,12 @@ export class AddressSets {
             ...step,
             losses: new Map([...losses].filter(([peers]) => !left.has(peers))),
           });
-    for (const peers of come) {
+    for (const peers of added) {
       this.#wanted.set(peers.id, peers);
       this.#followed?.add(peers);
       changed.push(resolve(peers, this.#world));
     }
-    this.#sets = changedMap(this.#sets, { gone: gone.map(({ id }) => id), changed });
+    this.#sets = changedMap(this.#sets, { removed: removed.map(({ id }) => id), changed });
     return this.#sets;
   }
 

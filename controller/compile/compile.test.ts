@@ -36,7 +36,7 @@ function objects(...policies: ClusterNetworkPolicy[]): ClusterObjects {
 }
 
 describe('compile', () => {
-  it('puts policies in evaluation order, whatever order they come in', () => {
+  it('sorts policies in evaluation order, whatever their input order', () => {
     const policies = [
       policy('b', { tier: 'emergency', priority: 9 }),
       policy('a', { tier: 'Platform', priority: 1 }),
@@ -77,7 +77,7 @@ describe('compile', () => {
     );
   });
 
-  it('gives every rule an id that stays when another rule comes before it', () => {
+  it('keeps the id of a rule when another rule is inserted before it', () => {
     const id = (...rules: Rule[]) =>
       compile(objects(policy('p', { ingress: rules }))).policies[0]?.rules.find(
         ({ source }) => source.rule === 'r',
@@ -107,7 +107,7 @@ describe('compile', () => {
     assert.equal(policies[0]?.spans[0], policies[1]?.spans[0], 'equal spans are one object');
   });
 
-  it('has no AddressSet for any address, and one for a list', () => {
+  it('makes no AddressSet for any address, and one for a list of peers', () => {
     const rules = [
       drop,
       { ...drop, name: 'e', from: [] },
@@ -120,7 +120,7 @@ describe('compile', () => {
     );
   });
 
-  it('knows the addresses of its own controllers: pods of their ServiceAccount, whether a rule names them or not', () => {
+  it("finds the controllers' addresses by their ServiceAccount, whether or not a rule names them", () => {
     const pod = (namespace: string, serviceAccount: string, ...addresses: string[]): Pod => {
       return { kind: 'Pod', namespace, name: addresses.join(), labels: {}, serviceAccount, addresses };
     };
@@ -140,7 +140,7 @@ describe('compile', () => {
     assert.equal(now.controllers, before.controllers, 'another member, not another set');
   });
 
-  it('knows the TCP ports of the API server from its endpoints', () => {
+  it('takes the TCP ports of the API server from its endpoints', () => {
     const slice = (port: number, changes: Partial<EndpointSlice> = {}): EndpointSlice => ({
       kind: 'EndpointSlice',
       namespace: 'default',
@@ -166,16 +166,16 @@ describe('compile', () => {
     assert.equal(again.apiServerPorts, apiServerPorts);
   });
 
-  it('asks egress for `to`, never for `from`', () => {
+  it('reads `to` of egress rules, never `from`', () => {
     const rule: Rule = { ...drop, from: [{ nodeSelector: {} }] };
     const { policies } = compile(objects(policy('p', { ingress: [], egress: [rule] })));
     assert.deepEqual(policies[0]?.rules[0]?.peers, [{ kind: 'any' }]);
   });
 
-  it('throws on a tier that is not there: validation should have seen it', () => {
+  it('throws for a missing tier, which validation should have rejected', () => {
     assert.throws(
       () => compile(objects(policy('p', { tier: 'none' }))),
-      /ClusterNetworkPolicy\/p: no tier none/,
+      /ClusterNetworkPolicy\/p: there is no Tier none/,
     );
   });
 });

@@ -10,7 +10,7 @@ import { ObjectIndex } from '../index/object-index.ts';
 import { type ServiceIndex, serviceIndex } from '../index/service-index.ts';
 import { type CanonicalPeers, canonicalPeers } from './address-set.ts';
 import { AddressSets } from './address-sets.ts';
-import { memoizedSpellings, type PolicyRules, policyRules, stillHold } from './policy-rules.ts';
+import { memoizedForms, type PolicyRules, policyRules, stillHold } from './policy-rules.ts';
 import { type CanonicalServices, type ServiceSets, serviceSets } from './service-set.ts';
 import { nodeSpans, type Spans } from './spans.ts';
 import { tierName, tierPriority } from './tiers.ts';
@@ -115,23 +115,23 @@ function startState(): State {
 function advance(last: State, objects: ClusterObjects): State {
   const { index, sets, spans } = last;
   const groups = last.objects.groups === objects.groups ? last.groups : groupIndex(objects.groups);
-  const { gone, come } = placePolicies(last, objects, groups);
+  const { removed, added } = placePolicies(last, objects, groups);
   const change = index.difference(objects);
   const losses = sets.losses(change);
   index.advance(objects, change);
   const services = last.serviceIndex.advance(objects);
   const wanted = last.peers.exchange(
-    gone.map(({ rules }) => rules.peers),
-    come.map(({ rules }) => rules.peers),
+    removed.map(({ rules }) => rules.peers),
+    added.map(({ rules }) => rules.peers),
   );
   const wantedServices = last.services.exchange(
-    gone.map(({ rules }) => rules.services),
-    come.map(({ rules }) => rules.services),
+    removed.map(({ rules }) => rules.services),
+    added.map(({ rules }) => rules.services),
   );
-  const stale = spans.advance(change.nodes, { gone, come });
+  const stale = spans.advance(change.nodes, { removed, added });
   for (const one of stale) one.compiled = compiledPolicy(one, spans);
-  const ordered = reordered(last.ordered, gone, come);
-  const same = gone.length === 0 && stale.size === 0;
+  const ordered = reordered(last.ordered, removed, added);
+  const same = removed.length === 0 && stale.size === 0;
   return {
     ...last,
     objects,
@@ -154,44 +154,44 @@ function placePolicies(
   last: State,
   objects: ClusterObjects,
   groups: GroupIndex,
-): { gone: readonly Placed[]; come: readonly Placed[] } {
+): { removed: readonly Placed[]; added: readonly Placed[] } {
   const { placed } = last;
-  const { removed, added } = listChange(last.objects.policies, objects.policies);
-  const gone = removed.flatMap((policy) => placed.get(policy) ?? []);
-  for (const policy of removed) placed.delete(policy);
-  const earlier = new Map(gone.map((one) => [`${one.apiGroup}/${one.name}`, one.rules]));
-  const come: Placed[] = [];
-  const spellings = memoizedSpellings();
-  const sameSurroundings = groups === last.groups && last.objects.tiers === objects.tiers;
-  for (const policy of sameSurroundings ? added : objects.policies) {
+  const change = listChange(last.objects.policies, objects.policies);
+  const removed = change.removed.flatMap((policy) => placed.get(policy) ?? []);
+  for (const policy of change.removed) placed.delete(policy);
+  const earlier = new Map(removed.map((one) => [`${one.apiGroup}/${one.name}`, one.rules]));
+  const added: Placed[] = [];
+  const forms = memoizedForms();
+  const sameContext = groups === last.groups && last.objects.tiers === objects.tiers;
+  for (const policy of sameContext ? change.added : objects.policies) {
     const known = placed.get(policy);
     const priorityOfTier = requireTier(objects, policy);
-    const surroundings = { tierPriority: priorityOfTier, groups, spellings };
-    if (known !== undefined && stillHold(known.rules, policy, surroundings)) continue;
-    if (known !== undefined) gone.push(known);
+    const context = { tierPriority: priorityOfTier, groups, forms };
+    if (known !== undefined && stillHold(known.rules, policy, context)) continue;
+    if (known !== undefined) removed.push(known);
     const { name, apiGroup, spec } = policy;
     const before = known?.rules ?? earlier.get(`${apiGroup}/${name}`);
-    const rules = policyRules(policy, surroundings, before);
+    const rules = policyRules(policy, context, before);
     const where = { name, apiGroup, priority: spec.priority, tierPriority: priorityOfTier };
     const one: Placed = { ...where, rules, compiled: null };
     placed.set(policy, one);
-    come.push(one);
+    added.push(one);
   }
-  return { gone, come };
+  return { removed, added };
 }
 
 /** `before` is sorted: only added policies are sorted, then merged. */
 function reordered(
   before: readonly Placed[],
-  gone: readonly Placed[],
-  come: readonly Placed[],
+  removed: readonly Placed[],
+  added: readonly Placed[],
 ): readonly Placed[] {
-  const left = new Set(gone);
-  const kept = gone.length === 0 ? before : before.filter((one) => !left.has(one));
-  if (come.length === 0) return kept;
+  const left = new Set(removed);
+  const kept = removed.length === 0 ? before : before.filter((one) => !left.has(one));
+  if (added.length === 0) return kept;
   const parts: (readonly Placed[])[] = [];
   let at = 0;
-  for (const one of come.toSorted(comparePlace)) {
+  for (const one of added.toSorted(comparePlace)) {
     const next = firstAfter(kept, one, at);
     parts.push(kept.slice(at, next), [one]);
     at = next;
@@ -248,6 +248,6 @@ function apiServerPorts(
 
 function requireTier({ tiers }: ClusterObjects, { name, apiGroup, spec }: ClusterNetworkPolicy): number {
   const priority = tierPriority(tiers, apiGroup, spec.tier || tierName(undefined));
-  if (priority === null) throw new Error(`ClusterNetworkPolicy/${name}: no tier ${spec.tier}`);
+  if (priority === null) throw new Error(`ClusterNetworkPolicy/${name}: there is no Tier ${spec.tier}`);
   return priority;
 }

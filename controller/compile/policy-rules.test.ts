@@ -110,7 +110,7 @@ function membersOf(spec: ClusterGroupSpec, fields: Partial<ClusterObjects> = {})
 }
 
 describe('a ClusterGroup as a peer', () => {
-  it('is what it selects', () => {
+  it('stands for the objects that it selects', () => {
     assert.deepEqual(membersOf({ podSelector: labelled('web') }), ['10.1.0.1', '10.1.0.2']);
     assert.deepEqual(
       membersOf({ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'lost' } } }),
@@ -123,7 +123,7 @@ describe('a ClusterGroup as a peer', () => {
     );
   });
 
-  it('is what its children are', () => {
+  it('stands for the members of its children', () => {
     const groups = [
       group('a', { nodeSelector: labelled('one') }),
       group('b', { ipBlocks: [{ cidr: '192.0.2.0/24' }] }),
@@ -131,13 +131,13 @@ describe('a ClusterGroup as a peer', () => {
     assert.deepEqual(membersOf({ childGroups: ['a', 'b', 'a'] }, { groups }), ['10.0.0.1', '192.0.2.0/24']);
   });
 
-  it('is nobody where it holds nothing', () => {
+  it('matches nothing when it is empty', () => {
     for (const spec of [{}, { ipBlocks: [] }, { childGroups: [] }, { podSelector: labelled('none') }]) {
       assert.deepEqual(membersOf(spec), [], JSON.stringify(spec));
     }
   });
 
-  it('is one AddressSet with the selectors themselves', () => {
+  it('shares its AddressSet with rules that have the same selectors', () => {
     const selector = { podSelector: labelled('web'), namespaceSelector: {} };
     const block = { cidr: '10.9.0.0/16' };
     const groups = [
@@ -157,7 +157,7 @@ describe('a ClusterGroup as a peer', () => {
     assert.equal(description, 'pods name=web in namespaces {}; 10.9.0.0/16');
   });
 
-  it('is of the policy’s own API group first, then of the other', () => {
+  it('is looked up in the policy’s own API group first, then in the other', () => {
     const groups = [
       group('g', { nodeSelector: labelled('one') }),
       group('g', { nodeSelector: labelled('two') }, 'crd.antrea.io'),
@@ -176,7 +176,7 @@ describe('a ClusterGroup as a peer', () => {
     }
   });
 
-  it('of a Service is the pods that it selects, in its namespace', () => {
+  it('with a serviceReference stands for the pods that the Service selects in its namespace', () => {
     const serviceReference = { namespace: 'shop', name: 'web' };
     const spec = { serviceReference };
     const services = [service('web', { selector: { name: 'web' } })];
@@ -189,10 +189,10 @@ describe('a ClusterGroup as a peer', () => {
     assert.deepEqual([set.description, set.dynamic], ['pods of service shop/web', true]);
   });
 
-  it('that is not there names the policy', () => {
+  it('names the policy in the error if the group is missing', () => {
     assert.throws(
       () => compile(cluster({ policies: [policy('p', { appliedTo: [{ group: 'gone' }] })] })),
-      /^Error: ClusterNetworkPolicy\/p: no ClusterGroup gone$/,
+      /^Error: ClusterNetworkPolicy\/p: there is no ClusterGroup gone$/,
     );
   });
 });
@@ -205,7 +205,7 @@ describe('a ClusterGroup in appliedTo', () => {
   ];
   const drop: Rule = { action: 'Drop' };
 
-  it('is the Nodes that it, or its children, select', () => {
+  it('stands for the Nodes that it or its children select', () => {
     const policies = [
       policy('a', { appliedTo: [{ group: 'one' }], ingress: [drop] }),
       policy('b', { appliedTo: [{ group: 'all' }], ingress: [drop] }),
@@ -218,7 +218,7 @@ describe('a ClusterGroup in appliedTo', () => {
 });
 
 describe('other peers', () => {
-  it('that are names are carried to the node', () => {
+  it('passes fqdn names on to the node', () => {
     const to = [{ fqdn: 'www.example.com' }, { fqdn: '*.example.com' }, { fqdn: 'www.example.com' }];
     const egress: Rule[] = [{ action: 'Allow', to: [...to, { ipBlock: { cidr: '10.0.0.0/8' } }] }];
     const compiled = compile(cluster({ policies: [policy('p', { egress })] }));
@@ -233,7 +233,7 @@ describe('other peers', () => {
     assert.notEqual(setOf(without, 'p').id, setOf(compiled, 'p').id);
   });
 
-  it('that are link groups are no addresses', () => {
+  it('does not make addresses of link groups', () => {
     const interfaces = [
       { interfaceGroup: 'pods' },
       { interfaceGroup: 10 },
@@ -267,7 +267,7 @@ describe('toServices', () => {
     return set.members.map(({ address, protocol, port }) => `${address} ${protocol} ${port}`);
   };
 
-  it('are the cluster IPs with the ports, and the endpoints of each slice with its own', () => {
+  it("stand for the cluster IPs with the Service's ports and the endpoints of each slice with its ports", () => {
     const services = [service('web', { clusterIPs: ['10.96.0.10', 'FD00:96::A'], ports: [http, dns] })];
     const endpointSlices = [
       slice('web', ['10.1.0.9', '10.1.0.10'], { protocol: 'TCP', port: 8080 }),
@@ -289,11 +289,11 @@ describe('toServices', () => {
     assert.deepEqual(members({ services, endpointSlices: turned }, 'web', 'web'), wanted);
   });
 
-  it('of a Service that is not there are none, whatever endpoints there are', () => {
+  it('stand for nothing if the Service is missing, even if it has endpoints', () => {
     assert.deepEqual(members({ endpointSlices: [slice('web', ['10.1.0.9'], http)] }, 'web'), []);
   });
 
-  it('are shared by rules that say the same', () => {
+  it('are shared by rules with the same Services', () => {
     const policies = [
       policy('a', { egress: to('x', 'y') }),
       policy('b', { egress: to('y', 'x', 'y') }),
@@ -310,8 +310,8 @@ describe('toServices', () => {
   });
 });
 
-describe('what a rule does besides', () => {
-  it('is carried: mode, traffic, Pass and what to record', () => {
+describe('other fields of a rule', () => {
+  it('are compiled: mode, traffic, Pass and logging', () => {
     const said = (rule: Partial<Rule>, spec: Partial<ClusterNetworkPolicySpec> = {}) => {
       const ingress = [{ action: 'Pass' as const, ...rule }];
       const { action, mode, traffic, log } = ruleOf(
@@ -333,7 +333,7 @@ describe('what a rule does besides', () => {
   });
 });
 
-describe('one state after another', () => {
+describe('incremental compilation', () => {
   const selecting = group('g', { podSelector: labelled('web') });
   const unrelated = group('unrelated', { nodeSelector: {} });
   const serviced = group('s', { serviceReference: { namespace: 'shop', name: 'web' } });
@@ -353,7 +353,7 @@ describe('one state after another', () => {
   const rulesOf = (compiled: Compiled, name: string) =>
     compiled.policies.find((one) => one.name === name)?.rules;
 
-  it('compiles a policy again only when a group that it names is another', () => {
+  it('compiles a policy again only if a group that it names changed', () => {
     const next = compiler();
     const first = next(start);
     const other = next({ ...start, groups: [selecting, group('unrelated', {}), serviced] });
@@ -367,7 +367,7 @@ describe('one state after another', () => {
     assert.deepEqual(plainCompiled(third), compile(changed));
   });
 
-  it('sees a child change, and a group of the own API group come up', () => {
+  it("notices a changed child group, and a new group of the policy's own API group", () => {
     const next = compiler();
     const parent = group('g', { childGroups: ['a'] }, 'crd.antrea.io');
     const policies = [grouped];
@@ -383,7 +383,7 @@ describe('one state after another', () => {
     }
   });
 
-  it('sees Services and endpoints change, and nothing else then', () => {
+  it('updates only the ServiceSets when Services and endpoints change', () => {
     const next = compiler();
     const first = next(start);
     const changed = { ...start, services: [service('web', { selector: { name: 'db' } })] };

@@ -39,31 +39,31 @@ export interface AppliedNodes {
 }
 
 /** The tiers and groups that a policy is compiled with. */
-export interface Surroundings {
+export interface PolicyContext {
   readonly tierPriority: number;
   readonly groups: GroupIndex;
-  readonly spellings: Spellings;
+  readonly forms: CanonicalForms;
 }
 
 /** Canonical forms of lists of peers and appliedTo, for one state of the objects. */
-export interface Spellings {
+export interface CanonicalForms {
   readonly peersOf: (peers: readonly AddressPeer[]) => CanonicalPeers;
   readonly appliedOf: (selectors: readonly LabelSelector[]) => AppliedNodes;
 }
 
 /** Memoized by the lists' JSON, because many rules have equal lists. */
-export function memoizedSpellings(): Spellings {
+export function memoizedForms(): CanonicalForms {
   return { peersOf: memoized(canonicalPeers), appliedOf: memoized(appliedNodes) };
 }
 
-function memoized<T, R>(make: (spelled: T) => R): (spelled: T) => R {
+function memoized<T, R>(make: (value: T) => R): (value: T) => R {
   const known = new Map<string, R>();
-  return (spelled) => {
-    const spelling = JSON.stringify(spelled);
-    let made = known.get(spelling);
+  return (value) => {
+    const key = JSON.stringify(value);
+    let made = known.get(key);
     if (made === undefined) {
-      made = make(spelled);
-      known.set(spelling, made);
+      made = make(value);
+      known.set(key, made);
     }
     return made;
   };
@@ -77,7 +77,7 @@ function memoized<T, R>(make: (spelled: T) => R): (spelled: T) => R {
 export function stillHold(
   rules: PolicyRules,
   policy: ClusterNetworkPolicy,
-  { tierPriority, groups }: Surroundings,
+  { tierPriority, groups }: PolicyContext,
 ): boolean {
   if (rules.tierPriority !== tierPriority) return false;
   const familyOf = families(policy, groups);
@@ -89,10 +89,10 @@ export function stillHold(
  */
 export function policyRules(
   policy: ClusterNetworkPolicy,
-  surroundings: Surroundings,
+  context: PolicyContext,
   before: PolicyRules | null = null,
 ): PolicyRules {
-  const now = compiledRules(policy, surroundings, families(policy, surroundings.groups));
+  const now = compiledRules(policy, context, families(policy, context.groups));
   if (before === null) return now;
   const known = new Map(before.rules.map((rule) => [rule.id, rule]));
   const rules = now.rules.map((rule) => {
@@ -114,7 +114,7 @@ function families({ name: policy, apiGroup }: ClusterNetworkPolicy, groups: Grou
 
 function compiledRules(
   policy: ClusterNetworkPolicy,
-  { tierPriority, spellings: { peersOf, appliedOf } }: Surroundings,
+  { tierPriority, forms: { peersOf, appliedOf } }: PolicyContext,
   familyOf: FamilyOf,
 ): PolicyRules {
   const { spec } = policy;

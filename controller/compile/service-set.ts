@@ -54,7 +54,7 @@ function collect(
 ): void {
   for (const written of addresses) {
     const address = parseAddress(written);
-    if (address === null) throw new TypeError(`${written} is no IP address`);
+    if (address === null) throw new TypeError(`${written} is not an IP address`);
     const text = formatAddress(address);
     for (const { protocol: name, port } of ports) {
       const protocol = PORT_PROTOCOLS[name];
@@ -87,16 +87,16 @@ export function serviceSets(index: ServiceIndex): ServiceSets {
   const byService = keyIndex<CanonicalServices>([], ({ services }) => services.map(formatName));
   let sets: ReadonlyMap<string, ServiceSet> = new Map();
   return {
-    advance({ come, gone }, names) {
-      byService.change({ removed: gone, added: [] });
+    advance({ added, removed }, names) {
+      byService.change({ removed, added: [] });
       const concerned = new Set([...names].flatMap((name) => [...byService.get(name)]));
-      byService.change({ removed: [], added: come });
-      const changed = [...concerned, ...come].flatMap((canonical) => {
+      byService.change({ removed: [], added });
+      const changed = [...concerned, ...added].flatMap((canonical) => {
         const set = resolveServices(canonical, index);
         const old = sets.get(canonical.id);
         return old !== undefined && sameServiceMembers(old, set) ? [] : set;
       });
-      sets = changedMap(sets, { gone: gone.map(({ id }) => id), changed });
+      sets = changedMap(sets, { removed: removed.map(({ id }) => id), changed });
       return sets;
     },
   };

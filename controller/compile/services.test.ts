@@ -30,7 +30,7 @@ const PROTOCOLS: readonly [NetworkPolicyProtocol, Service[]][] = [
   ],
 ];
 
-describe('services', () => {
+describe('toServices', () => {
   for (const [port, service] of PORTS) {
     it(JSON.stringify(port), () =>
       assert.deepEqual(toServices({ action: 'Drop', ports: [port] }), [service]),
@@ -42,7 +42,7 @@ describe('services', () => {
     });
   }
 
-  it('are sorted, each once, ports and protocols together', () => {
+  it('sorts ports and protocols together, without duplicates', () => {
     const ports = [{ port: 80 }, { protocol: 'TCP', port: 80, endPort: 80 }, { port: 22 }] as const;
     const services = toServices({ action: 'Drop', ports, protocols: [{ igmp: {} }] });
     const reversed = toServices({ action: 'Drop', ports: ports.toReversed(), protocols: [{ igmp: {} }] });
@@ -50,7 +50,7 @@ describe('services', () => {
     assert.deepEqual(reversed, services);
   });
 
-  it('are none where nothing, or an empty list, is said', () => {
+  it('returns none for absent and empty lists', () => {
     assert.deepEqual(toServices({ action: 'Drop' }), []);
     assert.deepEqual(toServices({ action: 'Drop', ports: [], protocols: [] }), []);
   });

@@ -10,7 +10,7 @@ const ofRole = (role: string): Requirements => [{ key: 'role', operator: 'In', v
 const applied = (key: string, ...selectors: Requirements[]): AppliedNodes => ({ key, selectors });
 const user = (...appliedTo: AppliedNodes[]) => ({ rules: { appliedTo } });
 
-describe('spans', () => {
+describe('nodeSpans', () => {
   const workers = applied('workers', ofRole('worker'));
   const edges = applied('edges', ofRole('edge'));
   const both = applied('both', ofRole('worker'), ofRole('edge'));
@@ -25,13 +25,13 @@ describe('spans', () => {
       const change = index.difference({ ...objects, nodes });
       objects = { ...objects, nodes };
       index.advance(objects, change);
-      return spans.advance(change.nodes, { gone: [], come: [] });
+      return spans.advance(change.nodes, { removed: [], added: [] });
     };
-    const came = spans.advance(none, { gone: [], come: [first, second, third] });
+    const came = spans.advance(none, { removed: [], added: [first, second, third] });
     return { spans, to, none, came };
   }
 
-  it('are the nodes of any of the selectors, by name, and one set for equal lists', () => {
+  it('holds the nodes of any selector, sorted by name, with one set for equal lists', () => {
     const { spans, came } = start();
     assert.deepEqual(came, new Set([first, second, third]));
     assert.deepEqual([...spans.of(workers)], ['b']);
@@ -39,7 +39,7 @@ describe('spans', () => {
     assert.equal(spans.of(applied('both')), spans.of(both));
   });
 
-  it('are other sets only where a node came or went, and say for whom', () => {
+  it('replaces only spans that gained or lost a node, and returns their users', () => {
     const { spans, to } = start();
     const [atWorkers, atEdges, atBoth] = [workers, edges, both].map(spans.of);
     assert.deepEqual(to([node('b', 'edge'), node('c', 'edge')]), new Set([first, second, third]));
@@ -55,14 +55,14 @@ describe('spans', () => {
     assert.deepEqual([...spans.of(edges)], ['a', 'b', 'c', 'd', 'e'], 'by name, whatever order they come in');
   });
 
-  it('stay as long as anybody uses them', () => {
+  it('keeps a span until its last user is removed', () => {
     const { spans, none } = start();
     const at = spans.of(workers);
-    spans.advance(none, { gone: [first], come: [] });
+    spans.advance(none, { removed: [first], added: [] });
     assert.equal(spans.of(workers), at);
-    spans.advance(none, { gone: [third], come: [first] });
+    spans.advance(none, { removed: [third], added: [first] });
     assert.equal(spans.of(workers), at);
-    spans.advance(none, { gone: [first], come: [] });
-    assert.throws(() => spans.of(workers), /nobody uses workers/);
+    spans.advance(none, { removed: [first], added: [] });
+    assert.throws(() => spans.of(workers), /span workers is not in use/);
   });
 });

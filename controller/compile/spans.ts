@@ -20,7 +20,7 @@ export interface Spans<U> {
    */
   advance(
     change: ListChange<Node>,
-    users: { readonly gone: readonly U[]; readonly come: readonly U[] },
+    users: { readonly removed: readonly U[]; readonly added: readonly U[] },
   ): ReadonlySet<U>;
 }
 
@@ -65,10 +65,10 @@ export function nodeSpans<U extends { readonly rules: Pick<PolicyRules, 'applied
   return {
     of({ key }) {
       const span = spans.get(key);
-      if (span === undefined) throw new Error(`nobody uses ${key}`);
+      if (span === undefined) throw new Error(`span ${key} is not in use`);
       return span.names;
     },
-    advance(change, { gone, come }) {
+    advance(change, { removed, added }) {
       const stale = new Set<U>();
       for (const [span, names] of touched(change)) {
         const now = changedNames(span.names, names);
@@ -76,11 +76,11 @@ export function nodeSpans<U extends { readonly rules: Pick<PolicyRules, 'applied
         span.names = now;
         for (const user of span.users) stale.add(user);
       }
-      for (const user of come) {
+      for (const user of added) {
         stale.add(user);
         for (const nodes of user.rules.appliedTo) (spans.get(nodes.key) ?? add(nodes)).users.add(user);
       }
-      for (const user of gone) {
+      for (const user of removed) {
         stale.delete(user);
         for (const { key } of user.rules.appliedTo) {
           const span = spans.get(key);
@@ -101,17 +101,17 @@ function changedNames(
   names: ReadonlySet<string>,
   touched: ReadonlyMap<string, boolean>,
 ): ReadonlySet<string> {
-  const come = [...touched].flatMap(([name, isSelected]) => (isSelected && !names.has(name) ? name : []));
-  const gone = new Set([...touched].flatMap(([name, isSelected]) => (isSelected ? [] : name)));
-  const isLess = [...gone].some((name) => names.has(name));
-  if (come.length === 0 && !isLess) return names;
-  come.sort();
+  const added = [...touched].flatMap(([name, isSelected]) => (isSelected && !names.has(name) ? name : []));
+  const removed = new Set([...touched].flatMap(([name, isSelected]) => (isSelected ? [] : name)));
+  const isLess = [...removed].some((name) => names.has(name));
+  if (added.length === 0 && !isLess) return names;
+  added.sort();
   const now = new Set<string>();
   let next = 0;
   for (const name of names) {
-    for (let other = come[next]; other !== undefined && other < name; other = come[++next]) now.add(other);
-    if (!gone.has(name)) now.add(name);
+    for (let other = added[next]; other !== undefined && other < name; other = added[++next]) now.add(other);
+    if (!removed.has(name)) now.add(name);
   }
-  for (const name of come.slice(next)) now.add(name);
+  for (const name of added.slice(next)) now.add(name);
   return now;
 }

@@ -9,8 +9,8 @@ const tier = (apiGroup: Tier['apiGroup'], name: string, priority: number): Tier 
   priority,
 });
 
-describe('tiers', () => {
-  it('built in, in either spelling', () => {
+describe('tierPriority', () => {
+  it('knows the built-in tiers in lower case and CamelCase', () => {
     for (const [name, priority] of [
       ['emergency', 50],
       ['SecurityOps', 100],
@@ -25,7 +25,7 @@ describe('tiers', () => {
     assert.equal(tierName('SecurityOps'), 'securityops');
   });
 
-  it('of the policy’s own API group first, then of the other', () => {
+  it('looks in the policy’s own API group first, then in the other', () => {
     const both = [tier('crd.antrea.io', 'gold', 10), tier('nodewall.io', 'gold', 20)];
     assert.equal(tierPriority(both, 'nodewall.io', 'gold'), 20);
     assert.equal(tierPriority(both, 'crd.antrea.io', 'gold'), 10);

@@ -1,4 +1,5 @@
-import type { ApiGroup, Tier } from '../../apis/objects.ts';
+import type { ApiGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
+import type { Place } from '../../apis/order.ts';
 import { BUILT_IN_TIERS } from '../../apis/validate/builtin-tiers.ts';
 
 const DEFAULT_TIER = 'application';
@@ -20,4 +21,13 @@ export function tierPriority(tiers: readonly Tier[], apiGroup: ApiGroup, name: s
  */
 export function tierName(name: string | undefined): string {
   return (name || DEFAULT_TIER).toLowerCase();
+}
+
+/** The policy's place in evaluation order; null if its tier doesn't exist. */
+export function placeOfPolicy(
+  { name, apiGroup, spec }: ClusterNetworkPolicy,
+  { tiers }: { readonly tiers: readonly Tier[] },
+): Place | null {
+  const tier = tierPriority(tiers, apiGroup, spec.tier ?? '');
+  return tier === null ? null : { tierPriority: tier, priority: spec.priority, name, apiGroup };
 }

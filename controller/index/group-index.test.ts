@@ -11,10 +11,10 @@ const group = (apiGroup: ApiGroup, name: string, ...childGroups: string[]): Clus
 const family = (groups: ClusterGroup[], name: string, apiGroup: ApiGroup): string[] =>
   groupFamily(groupIndex(groups), name, apiGroup).map((one) => `${one.name}.${one.apiGroup}`);
 
-describe('groupindex', () => {
+describe('groupIndex', () => {
   const [ours, theirs] = [group('nodewall.io', 'a'), group('crd.antrea.io', 'a')];
 
-  it('looks in the own API group first, then in the other', () => {
+  it("looks in the policy's own API group first, then in the other", () => {
     for (const groups of [
       [ours, theirs],
       [theirs, ours],
@@ -25,14 +25,14 @@ describe('groupindex', () => {
     assert.deepEqual(family([theirs], 'a', 'nodewall.io'), ['a.crd.antrea.io']);
   });
 
-  it('follows childGroups one level, from where the group is', () => {
+  it("follows childGroups one level, starting in the group's own API group", () => {
     const parent = group('crd.antrea.io', 'p', 'b', 'a');
     const groups = [ours, theirs, parent, group('nodewall.io', 'b', 'a')];
     const wanted = ['p.crd.antrea.io', 'b.nodewall.io', 'a.crd.antrea.io'];
     assert.deepEqual(family(groups, 'p', 'nodewall.io'), wanted);
   });
 
-  it('throws on what is not there', () => {
+  it('throws for a missing group', () => {
     assert.throws(() => family([ours], 'b', 'nodewall.io'), /no ClusterGroup b/);
     assert.throws(
       () => family([group('nodewall.io', 'p', 'gone')], 'p', 'nodewall.io'),

@@ -33,6 +33,6 @@ export function groupFamily(
 
 function requireGroup(index: GroupIndex, name: string, apiGroup: ApiGroup): ClusterGroup {
   const group = index.find(name, apiGroup);
-  if (group === undefined) throw new Error(`no ClusterGroup ${name}`);
+  if (group === undefined) throw new Error(`there is no ClusterGroup ${name}`);
   return group;
 }

@@ -45,14 +45,14 @@ describe('addresses that agents report', () => {
     return counted(addresses.advance(objects)).a;
   }
 
-  it('count for their Node, sorted and in one way to write them, beside its own', () => {
+  it("are added to the Node's own addresses, sorted and in canonical form", () => {
     const reported = ['2001:DB8:0::1', '10.244.1.1', '192.0.2.1', '9.9.9.9', '10.244.1.1'];
     assert.deepEqual(ofA(reported), ['9.9.9.9', '10.244.1.1', '2001:db8::1']);
     assert.deepEqual(addresses.advance(world()).nodes[0]?.addresses, ['192.0.2.1']);
     assert.deepEqual(ofA(['192.0.2.1']), undefined);
   });
 
-  it('do not count where no machine has them for itself', () => {
+  it('are ignored if they do not identify one machine', () => {
     const unusable = [
       '0.0.0.0',
       '0.1.2.3',
@@ -83,7 +83,7 @@ describe('addresses that agents report', () => {
     ['a Service from outside', { services: [service([], ['10.0.0.9'])] }],
   ];
   for (const [who, claim] of claims) {
-    it(`do not count while ${who} has them`, () => {
+    it(`are ignored while ${who} has them`, () => {
       assert.deepEqual(ofA(['10.0.0.9', '10.0.0.10']), ['10.0.0.9', '10.0.0.10']);
       assert.deepEqual(counted(addresses.advance(world(claim))).a, ['10.0.0.10']);
       assert.deepEqual(counted(addresses.advance(world())).a, ['10.0.0.9', '10.0.0.10']);
@@ -94,7 +94,7 @@ describe('addresses that agents report', () => {
     });
   }
 
-  it('do not count while two Nodes report them', () => {
+  it('are ignored while two Nodes report them', () => {
     addresses.report('a', ['172.17.0.1', '10.0.0.1']);
     addresses.report('b', ['172.17.0.1', '10.0.0.2']);
     assert.deepEqual(counted(addresses.advance(world())), { a: ['10.0.0.1'], b: ['10.0.0.2'] });
@@ -102,14 +102,14 @@ describe('addresses that agents report', () => {
     assert.deepEqual(counted(addresses.advance(world())), { a: ['10.0.0.1', '172.17.0.1'], b: ['10.0.0.2'] });
   });
 
-  it('do not take an address away from the Node whose own it is', () => {
+  it('do not remove an address from the Node that owns it', () => {
     addresses.report('a', ['192.0.2.2']);
     const [, b] = addresses.advance(world()).nodes;
     assert.equal(b, NODES[1]);
     assert.equal(counted(addresses.advance(world())).a, undefined);
   });
 
-  it('are forgotten with their Node', () => {
+  it('are removed with their Node', () => {
     assert.deepEqual(ofA(['10.0.0.9']), ['10.0.0.9']);
     addresses.report('b', ['10.0.0.9']);
     const onlyB = world({ nodes: NODES.slice(1) });
@@ -117,7 +117,7 @@ describe('addresses that agents report', () => {
     assert.deepEqual(counted(addresses.advance(world())), { a: undefined, b: ['10.0.0.9'] });
   });
 
-  it('of a Node that there is not are passed over', () => {
+  it('are ignored for a Node that does not exist', () => {
     assert.equal(addresses.report('c', ['10.0.0.9']).isNew, false);
     assert.deepEqual(counted(addresses.advance(world({ nodes: [node('c')] }))), { c: undefined });
   });
@@ -129,13 +129,13 @@ describe('addresses that agents report', () => {
     assert.deepEqual(now, { ...relabelled, reportedAddresses: ['10.0.0.9'] });
   });
 
-  it('count up to a limit, the lowest first', () => {
+  it('are limited in number, the lowest first', () => {
     const many = Array.from({ length: 100 }, (_, i) => `10.0.0.${i + 1}`);
     assert.equal(addresses.report('a', ['fd00::1', ...many.toReversed()]).beyond, 101 - MOST_REPORTED);
     assert.deepEqual(counted(addresses.advance(world())).a, many.slice(0, MOST_REPORTED));
   });
 
-  it('leave what they do not concern as it is', () => {
+  it('leave other objects unchanged', () => {
     const objects = world({ pods: [pod('p', '10.1.0.1')] });
     assert.equal(addresses.advance(objects), objects);
     assert.equal(addresses.report('a', ['10.0.0.9']).isNew, true);

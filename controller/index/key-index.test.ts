@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { keyIndex } from './key-index.ts';
 
-describe('keyindex', () => {
+describe('keyIndex', () => {
   const [one, two, three] = ['x', 'x y', 'y'].map((keys) => ({ keys: keys.split(' ') }));
   assert.ok(one !== undefined && two !== undefined && three !== undefined);
 
-  it('has all objects of a key, as they come and go', () => {
+  it('returns the objects of a key after additions and removals', () => {
     const index = keyIndex([one, two], ({ keys }) => keys);
     const of = (key: string) => [...index.get(key)];
     assert.deepEqual([of('x'), of('y'), of('z')], [[one, two], [two], []]);
@@ -15,7 +15,7 @@ describe('keyindex', () => {
     assert.deepEqual([of('x'), of('y'), index.has('x'), index.has('y')], [[], [three], false, true]);
   });
 
-  it('has many of a key, in the order they came, and each once', () => {
+  it('returns many objects of a key in insertion order, each once', () => {
     const all = Array.from({ length: 30 }, () => ({ keys: ['x'] }));
     const index = keyIndex([...all, ...all], ({ keys }) => keys);
     assert.deepEqual([...index.get('x')], all);
@@ -26,7 +26,7 @@ describe('keyindex', () => {
     }
   });
 
-  it('has an object once under a key that it says twice', () => {
+  it('stores an object once under a key that it has twice', () => {
     const twice = { keys: ['x', 'x'] };
     const index = keyIndex([twice], ({ keys }) => keys);
     assert.deepEqual([...index.get('x')], [twice]);

@@ -4,8 +4,8 @@ import { CLOSE_LABELS, CLOSE_SELECTOR } from '../../test/generate/labels.ts';
 import { labelIndex } from './label-index.ts';
 import { allHold, canonicalRequirements } from './selector.ts';
 
-describe('labelindex', () => {
-  it('selects what a look at every item selects, whatever came and went', () => {
+describe('labelIndex', () => {
+  it('selects the same items as a full scan, after any changes', () => {
     fc.assert(
       fc.property(
         fc.array(CLOSE_LABELS, { maxLength: 12 }),
@@ -32,7 +32,7 @@ describe('labelindex', () => {
     );
   });
 
-  it('answers for more keys than it keeps', () => {
+  it('selects by more keys than it caches', () => {
     const items = Array.from({ length: 1500 }, (_, i) => ({ labels: { [`key-${i}`]: '' } }));
     const index = labelIndex(items);
     const select = (i: number) => index.select([{ key: `key-${i}`, operator: 'Exists' }]);
@@ -43,7 +43,7 @@ describe('labelindex', () => {
     assert.deepEqual([select(0), select(1), select(1499)], [[], [others[0]], [others.at(-1)]]);
   });
 
-  it('looks at the items of the rarest requirement alone', () => {
+  it('tests only the items of the rarest requirement', () => {
     const items = Array.from({ length: 20 }, (_, i) => ({
       labels: { all: 'yes', ...(i < 3 ? { few: `${i}` } : {}) },
     }));

@@ -94,12 +94,12 @@ export function labelIndex<T extends { readonly labels: Labels }>(items: Iterabl
       return found;
     },
     change({ removed, added }) {
-      const gone = removed.filter((item) => all.delete(item));
-      const come = added.filter((item) => !all.has(item));
-      for (const item of come) all.add(item);
+      const left = removed.filter((item) => all.delete(item));
+      const joined = added.filter((item) => !all.has(item));
+      for (const item of joined) all.add(item);
       for (const [key, keyed] of byKey) {
-        for (const item of gone) removeFrom(keyed, key, item);
-        for (const item of come) addTo(keyed, key, item);
+        for (const item of left) removeFrom(keyed, key, item);
+        for (const item of joined) addTo(keyed, key, item);
       }
     },
   };

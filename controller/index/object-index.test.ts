@@ -20,22 +20,22 @@ const team = (value: string): LabelSelector => ({ matchLabels: { team: value } }
 const named = (name: string): LabelSelector => ({ matchLabels: { 'kubernetes.io/metadata.name': name } });
 const app = (value: string): LabelSelector => ({ matchLabels: { app: value } });
 
-describe('objectindex', () => {
+describe('objectIndex', () => {
   const index = new ObjectIndex(START);
 
-  it('selects pods of all namespaces, or of those selected', () => {
+  it('selects pods in all namespaces or in selected ones', () => {
     assert.deepEqual(selected(index, app('web')), new Set([web, other]));
     assert.deepEqual(selected(index, {}, team('red')), new Set([web, db]));
     assert.deepEqual(selected(index, app('db'), team('red')), new Set([db]));
   });
 
-  it('knows every namespace by its name, also one that nobody declared', () => {
+  it('selects a namespace by its name even if it is not declared', () => {
     assert.deepEqual(selected(index, {}, named('lost')), new Set([other]));
     assert.deepEqual(selected(index, {}, named('shop')), new Set([web, db]));
     assert.deepEqual(index.namespaceLabels('new'), { 'kubernetes.io/metadata.name': 'new' });
   });
 
-  it('comes to the same by labels as by namespaces', () => {
+  it('selects the same pods by labels first and by namespaces first', () => {
     // One pod has the label `few`, all have `all`: so each of the two ways is the shorter one once.
     const pods = Array.from({ length: 20 }, (_, i) =>
       pod(`ns-${i % 10}`, `${i}`, { all: 'yes', ...(i === 3 ? { few: '' } : {}) }),
@@ -51,22 +51,22 @@ describe('objectindex', () => {
     assert.deepEqual(selected(many, has('all'), team('red')), new Set(red));
   });
 
-  it('finds the pods of an account in its namespace alone', () => {
+  it('finds the pods of a service account only in its namespace', () => {
     assert.deepEqual([...index.serviceAccountPods('shop', 'seller')], [web]);
     assert.deepEqual([...index.serviceAccountPods('shop', 'nobody')], []);
   });
 
-  it('finds the pods that a Service selects in its namespace alone', () => {
+  it('finds the pods that a Service selects only in its namespace', () => {
     assert.deepEqual(index.labelledPods('shop', { app: 'web' }), [web]);
     assert.deepEqual(index.labelledPods('shop', { app: 'none' }), []);
   });
 
-  it('finds who has an address', () => {
+  it('finds the object that has an address', () => {
     assert.deepEqual(new Set(index.holders('10.0.0.3')), new Set([node, web, other]));
     assert.deepEqual([...index.holders('10.0.0.9')], []);
   });
 
-  it('tells which pods are in namespaces whose labels are others, and selects by those from then on', () => {
+  it('returns the pods of relabelled namespaces, and selects by the new labels', () => {
     const following = new ObjectIndex(START);
     const nobodyAsked = following.difference({ ...START, namespaces: [] });
     assert.deepEqual(nobodyAsked.moved, []);
@@ -90,7 +90,7 @@ describe('objectindex', () => {
     }
   });
 
-  it('follows pods and nodes that come and go, into namespaces that nobody declared too', () => {
+  it('follows added and removed pods and nodes, also in undeclared namespaces', () => {
     const following = new ObjectIndex(START);
     const cache = pod('new', 'cache', { app: 'web' }, 'seller');
     const ask = (from: ObjectIndex) => [

@@ -111,10 +111,10 @@ export class ObjectIndex {
     };
     // No namespace labels have been used so far.
     if (this.#homes === null) return { ...change, moved: [] };
-    const gone = new Set(change.pods.removed);
+    const removed = new Set(change.pods.removed);
     const moved: Pod[] = [];
     for (const name of relabelled(this.#homes, change.namespaces)) {
-      for (const pod of this.#podsByNamespace().get(name)) if (!gone.has(pod)) moved.push(pod);
+      for (const pod of this.#podsByNamespace().get(name)) if (!removed.has(pod)) moved.push(pod);
     }
     return { ...change, moved };
   }

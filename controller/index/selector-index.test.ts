@@ -4,8 +4,8 @@ import { CLOSE_LABELS, CLOSE_SELECTOR } from '../../test/generate/labels.ts';
 import { allHold, canonicalRequirements } from './selector.ts';
 import { selectorIndex } from './selector-index.ts';
 
-describe('selectorindex', () => {
-  it('finds what a look at every selector finds, whatever came and went', () => {
+describe('selectorIndex', () => {
+  it('finds the same selectors as a full scan, after any changes', () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(CLOSE_SELECTOR, fc.boolean()), { maxLength: 24 }),
@@ -33,7 +33,7 @@ describe('selectorindex', () => {
     );
   });
 
-  it('is empty when all are taken out, however many there were', () => {
+  it('is empty when all selectors are removed', () => {
     const index = selectorIndex<number>();
     const takeOut = Array.from({ length: 20 }, (_, i) =>
       index.add([{ key: `k${i}`, operator: 'In', values: ['1'] }], i),
@@ -43,7 +43,7 @@ describe('selectorindex', () => {
     assert.deepEqual([index.size, index.matching({ k3: '1' })], [0, []]);
   });
 
-  it('takes a selector out once', () => {
+  it('removes a selector once', () => {
     const index = selectorIndex<string>();
     const takeOut = index.add([{ key: 'a', operator: 'Exists' }], 'first');
     index.add([{ key: 'a', operator: 'Exists' }], 'second');

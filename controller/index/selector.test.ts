@@ -3,7 +3,7 @@ import type { LabelSelector, LabelSelectorRequirement } from '../../apis/objects
 import { formatSelector, holds } from './selector.ts';
 
 describe('selector', () => {
-  it('is written the same whatever way it says the same', () => {
+  it('has one canonical form for equal selectors', () => {
     const same: readonly LabelSelector[] = [
       { matchLabels: { b: '2', a: '1' } },
       { matchLabels: { a: '1' }, matchExpressions: [{ key: 'b', operator: 'In', values: ['2'] }] },
@@ -18,7 +18,7 @@ describe('selector', () => {
     for (const selector of same) assert.equal(formatSelector(selector), 'a=1,b=2');
   });
 
-  it('is written in words of kubectl', () => {
+  it('is formatted as in kubectl', () => {
     const matchExpressions: LabelSelectorRequirement[] = [
       { key: 'a', operator: 'In', values: ['2', '1'] },
       { key: 'b', operator: 'NotIn', values: ['x'] },
@@ -46,12 +46,12 @@ describe('selector', () => {
     });
   }
 
-  it('sees no labels that objects have by birth', () => {
+  it('ignores inherited properties of label objects', () => {
     assert.equal(holds({ key: 'constructor', operator: 'Exists' }, {}), false);
     assert.equal(holds({ key: 'toString', operator: 'DoesNotExist' }, {}), true);
   });
 
-  it('tells an empty value from none', () => {
+  it('distinguishes an empty value from a missing label', () => {
     assert.equal(holds({ key: 'k', operator: 'In', values: [''] }, { k: '' }), true);
     assert.equal(holds({ key: 'k', operator: 'In', values: [''] }, {}), false);
   });

@@ -19,7 +19,7 @@ const slice = (namespace: string, of: string, name: string): EndpointSlice => ({
   ports: [],
 });
 
-describe('serviceindex', () => {
+describe('serviceIndex', () => {
   const web = service('shop', 'web');
   const other = service('lost', 'web');
   const slices = [
@@ -29,7 +29,7 @@ describe('serviceindex', () => {
   ];
   const index = serviceIndex({ services: [web, other], endpointSlices: slices });
 
-  it('finds a Service in its namespace alone', () => {
+  it('finds a Service only in its namespace', () => {
     assert.equal(index.service({ namespace: 'shop', name: 'web' }), web);
     assert.equal(index.service({ namespace: 'shop', name: 'db' }), undefined);
   });
@@ -42,7 +42,7 @@ describe('serviceindex', () => {
     assert.deepEqual(of('lost', 'web-2'), []);
   });
 
-  it('follows what comes and goes, and tells whose it is', () => {
+  it('follows added and removed objects, and returns the names of changed Services', () => {
     const following = serviceIndex({ services: [web, other], endpointSlices: slices });
     assert.deepEqual([...following.advance({ services: [other], endpointSlices: [] })], [], 'nobody asked');
     following.service(web);

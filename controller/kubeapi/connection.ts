@@ -47,7 +47,7 @@ export function apiConnection(kubeConfig: KubeConfig, maxSockets = Number.POSITI
     try {
       await kubeConfig.applyToHTTPSOptions(options);
     } catch (cause) {
-      const message = `the kubeconfig's credentials can't be had: ${(cause as Error).message}`;
+      const message = `cannot get the kubeconfig's credentials: ${(cause as Error).message}`;
       throw new CredentialsError(message, { cause });
     }
     // The library's own agent keeps no connections, but is required for a proxy.

@@ -36,7 +36,7 @@ describe('kubeApi', () => {
     server.close();
   });
 
-  it('gives the object, and sends credentials, query and body', async () => {
+  it('returns the object, and sends credentials, query and body', async () => {
     answer = (_, response) => response.end('{"kind":"Lease"}');
     const path = '/apis/coordination.k8s.io/v1/namespaces/a/leases/b';
     assert.deepEqual(await api.request({ method: 'GET', path, query: { pretty: 'a b' } }), { kind: 'Lease' });
@@ -52,7 +52,7 @@ describe('kubeApi', () => {
     assert.equal(operations?.headers['content-type'], 'application/json-patch+json');
   });
 
-  it('keeps its connection', async () => {
+  it('reuses its connection', async () => {
     const ports = new Set<number | undefined>();
     answer = (request, response) => {
       ports.add(request.socket.remotePort);
@@ -62,7 +62,7 @@ describe('kubeApi', () => {
     assert.equal(ports.size, 1);
   });
 
-  it('trusts no kept connection any more where one says nothing', async () => {
+  it('stops using idle connections after a timeout on one of them', async () => {
     const dead = new Set<object>();
     const waiting: ServerResponse[] = [];
     const arrived = Promise.withResolvers<void>();
@@ -84,7 +84,7 @@ describe('kubeApi', () => {
     assert.equal(dead.size, 4);
   });
 
-  it('tells what the server says, and the RBAC rule that is missing', async () => {
+  it("reports the server's message and the missing RBAC rule", async () => {
     answer = (_, response) => {
       const status = {
         kind: 'Status',
@@ -98,15 +98,15 @@ describe('kubeApi', () => {
     assert.match(error.message, /User "x" cannot get resource "secrets": RBAC needs \{apiGroups: \[""\]/);
   });
 
-  it('makes do without a Status', async () => {
+  it('handles errors without a Status object', async () => {
     answer = (_, response) => response.writeHead(502).end('<html>bad gateway</html>');
     const error = await failure(api.request({ method: 'GET', path: '/version' }));
     assert.deepEqual([error.status, error.reason], [502, 'InternalError']);
     answer = (_, response) => response.end('half of it {');
-    assert.match((await failure(api.request({ method: 'GET', path: '/version' }))).message, /no JSON/);
+    assert.match((await failure(api.request({ method: 'GET', path: '/version' }))).message, /not valid JSON/);
   });
 
-  it('comes again when a busy server asks it to, and gives up some time', async () => {
+  it('retries when a busy server asks for it, a limited number of times', async () => {
     answer = (_, response) => {
       if (seen.length < 3) response.writeHead(seen.length === 1 ? 429 : 503, { 'retry-after': '0' }).end();
       else response.end('{"done":true}');
@@ -125,7 +125,7 @@ describe('kubeApi', () => {
     assert.equal(seen.length, 1);
   });
 
-  it('reads again where a kept connection broke, and writes only once', async () => {
+  it('retries a read, but not a write, after a broken idle connection', async () => {
     answer = (request, response) => {
       if (seen.length === 1) request.socket.destroy();
       else response.end('{}');
@@ -137,7 +137,7 @@ describe('kubeApi', () => {
     assert.equal(seen.length, 1);
   });
 
-  it('gives up in time, when asked to, and where nobody listens', async () => {
+  it('fails on timeout, on abort and on a refused connection', async () => {
     answer = () => {};
     assert.equal(
       (await failure(api.request({ method: 'GET', path: '/version', timeout: 50 }))).reason,

@@ -95,7 +95,7 @@ export function kubeApi(kubeConfig: KubeConfig): KubeApiClient {
     timeout: AbortSignal,
   ): KubeError {
     const what = `${method} ${path}`;
-    if (signal?.aborted) return new KubeError(`${what}: given up`, { reason: 'Aborted', cause: error });
+    if (signal?.aborted) return new KubeError(`${what}: cancelled`, { reason: 'Aborted', cause: error });
     if (timeout.aborted)
       return new KubeError(`${what}: no answer from ${server} in time`, { reason: 'Timeout', cause: error });
     const why = messageOf(error);
@@ -128,7 +128,7 @@ function patchType(body: unknown, isApply: boolean): string {
 
 async function textOf(response: http.IncomingMessage): Promise<string> {
   const body = await readBody(response, MOST_BYTES);
-  if (body === null) throw new Error(`more than ${MOST_BYTES} bytes in answer`);
+  if (body === null) throw new Error(`the answer has more than ${MOST_BYTES} bytes`);
   return body.toString();
 }
 
@@ -136,7 +136,7 @@ function parse<T>({ text, status }: Answer, { method, path }: KubeRequest): T {
   try {
     return JSON.parse(text) as T;
   } catch (error) {
-    const message = `${method} ${path}: the answer is no JSON: ${text.slice(0, 200)}`;
+    const message = `${method} ${path}: the answer is not valid JSON: ${text.slice(0, 200)}`;
     throw new KubeError(message, { status, reason: 'InternalError', cause: error });
   }
 }

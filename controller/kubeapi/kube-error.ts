@@ -11,7 +11,7 @@ export class KubeError extends Error {
   /** The wait that the server asks for (seconds); null: none. */
   readonly retryAfter: number | null;
 
-  constructor(message: string, { status = 0, reason, retryAfter = null, cause }: KubeErrorParts) {
+  constructor(message: string, { status = 0, reason, retryAfter = null, cause }: KubeErrorOptions) {
     super(message, cause === undefined ? undefined : { cause });
     this.status = status;
     this.reason = reason;
@@ -19,7 +19,7 @@ export class KubeError extends Error {
   }
 }
 
-export interface KubeErrorParts {
+export interface KubeErrorOptions {
   readonly status?: number;
   readonly reason: string;
   readonly retryAfter?: number | null;
@@ -29,6 +29,16 @@ export interface KubeErrorParts {
 /** Whether it is a KubeError, with one of these reasons if any are given. */
 export function isKubeError(error: unknown, ...reasons: readonly string[]): error is KubeError {
   return error instanceof KubeError && (reasons.length === 0 || reasons.includes(error.reason));
+}
+
+/** Null if the object doesn't exist. */
+export async function orNull<T>(answer: Promise<T>): Promise<T | null> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (isKubeError(error, 'NotFound')) return null;
+    throw error;
+  }
 }
 
 /**

@@ -24,11 +24,11 @@ describe('loadKubeConfig', () => {
     return (await loadKubeConfig(file)).getCurrentCluster()?.server;
   }
 
-  it('takes the current context of the file', async () => {
+  it('uses the current context of the file', async () => {
     assert.equal(await load(JSON.stringify(FILE)), 'https://192.0.2.1:6443');
   });
 
-  it('says what is wrong', async () => {
+  it('reports the error in the kubeconfig', async () => {
     await assert.rejects(loadKubeConfig(join(folder, 'none')), /--kubeconfig: .*none: ENOENT/);
     await assert.rejects(load(JSON.stringify({ ...FILE, 'current-context': 'y' })), /"y" names no context/);
     await assert.rejects(load(''), /--kubeconfig: .*config: /);

@@ -50,11 +50,11 @@ describe('rbacRule', () => {
     });
   }
 
-  it('is none for what is no resource', () => {
+  it('returns none for a path without a resource', () => {
     for (const path of ['/healthz', '/apis', '/api/v1', '/']) assert.equal(rbacRule('GET', path), null, path);
   });
 
-  it('is written as in a manifest', () => {
+  it('formats the rule as in a manifest', () => {
     const rule = rbacRule('GET', '/api/v1/namespaces/a/secrets/b');
     assert.ok(rule !== null);
     const text =

@@ -62,7 +62,7 @@ const good = ({ token }: TokenReviewSpec): TokenReviewStatus => ({
 });
 
 describe('tokenAuthenticator', () => {
-  it('knows who a token is of, and its node', async () => {
+  it('returns the user of a token and its node', async () => {
     const { authenticate, asked } = reviewing(good);
     const identity = await authenticate('abc');
     assert.deepEqual(asked, [{ token: 'abc', audiences: [AUDIENCE] }]);
@@ -73,13 +73,13 @@ describe('tokenAuthenticator', () => {
     );
   });
 
-  it('knows nobody without a token, and asks nobody', async () => {
+  it('returns no user without a token, and sends no review', async () => {
     const { authenticate, asked } = reviewing(good);
     assert.equal(await authenticate(null), null);
     assert.deepEqual(asked, []);
   });
 
-  it('refuses a token that the API server refuses, or that is for others', async () => {
+  it('rejects a token that the API server rejects or that has another audience', async () => {
     for (const status of [
       {},
       { ...good({ token: '' }), authenticated: false },
@@ -91,7 +91,7 @@ describe('tokenAuthenticator', () => {
       assert.equal(await reviewing(() => status).authenticate('abc'), null, JSON.stringify(status));
   });
 
-  it("takes the API server's own audience where none is named", async () => {
+  it("uses the API server's own audience if none is configured", async () => {
     const { authenticate, asked } = reviewing(({ token }) => ({ ...good({ token }), audiences: ['api'] }), {
       audiences: [],
     });
@@ -99,7 +99,7 @@ describe('tokenAuthenticator', () => {
     assert.deepEqual(asked, [{ token: 'abc' }]);
   });
 
-  it('asks once a minute for each token, and once for many requests at a time', async () => {
+  it('reviews each token once a minute, and once for concurrent requests', async () => {
     const { authenticate, asked, pass } = reviewing(good);
     await Promise.all([authenticate('abc'), authenticate('abc'), authenticate('abcd')]);
     pass(59_000);
@@ -110,7 +110,7 @@ describe('tokenAuthenticator', () => {
     assert.equal(asked.length, 3);
   });
 
-  it('asks again soon for a token that was refused', async () => {
+  it('reviews a rejected token again soon', async () => {
     let isKnown = false;
     const { authenticate, pass } = reviewing((spec) => (isKnown ? good(spec) : {}));
     assert.equal(await authenticate('abc'), null);
@@ -120,7 +120,7 @@ describe('tokenAuthenticator', () => {
     assert.notEqual(await authenticate('abc'), null);
   });
 
-  it('reads when a token runs out, and refuses it then, reviewed or not', async () => {
+  it('rejects a token after its expiry time, even within the cache time', async () => {
     const { authenticate, pass, now } = reviewing(good);
     const token = jwt({ exp: (now() + 30_000) / 1000 });
     assert.equal((await authenticate(token))?.expires, now() + 30_000);
@@ -128,7 +128,7 @@ describe('tokenAuthenticator', () => {
     assert.equal(await authenticate(token), null);
   });
 
-  it('says so where the API server does not answer, and asks again', async () => {
+  it('fails while the API server does not answer, and reviews again', async () => {
     let isDown = true;
     const { authenticate } = reviewing((spec) => {
       if (isDown) throw new Error('down');
@@ -139,7 +139,7 @@ describe('tokenAuthenticator', () => {
     assert.notEqual(await authenticate('abc'), null);
   });
 
-  it('asks so many at a time, and all in the end', async () => {
+  it('limits concurrent reviews, and completes all', async () => {
     let running = 0;
     let most = 0;
     const { authenticate } = reviewing(good, {
@@ -185,7 +185,7 @@ describe('frontProxyAuthenticator', () => {
       socket: { authorized, getPeerCertificate: () => ({ subject: { CN: name } }) },
     } as unknown as IncomingMessage);
 
-  it('reads whom the API server vouches for', async () => {
+  it("reads the user from the front proxy's headers", async () => {
     const identity = await ask(true, 'front-proxy-client');
     assert.ok(identity !== null);
     assert.deepEqual(
@@ -200,12 +200,12 @@ describe('frontProxyAuthenticator', () => {
     );
   });
 
-  it('reads the uid from the header that the API server has for it', async () => {
+  it('reads the uid from the configured header', async () => {
     const identity = await ask(true, 'front-proxy-client', { ...proxy, uidHeaders: ['X-Remote-Uid'] });
     assert.equal(identity?.uid, 'forged');
   });
 
-  it('believes nobody else', async () => {
+  it('trusts no other client', async () => {
     assert.equal(await ask(false, 'front-proxy-client'), null);
     assert.equal(await ask(false, 'x', { ...proxy, allowedNames: [] }), null);
     assert.equal(await ask(true, 'somebody'), null);
@@ -217,7 +217,7 @@ describe('frontProxyAuthenticator', () => {
 });
 
 describe('firstOf', () => {
-  it('is the first who knows', async () => {
+  it('returns the first result that is a user', async () => {
     const { authenticate } = reviewing(good);
     const nobody = async () => null;
     const both = firstOf(nobody, () => authenticate('abc'), nobody);
@@ -227,7 +227,7 @@ describe('firstOf', () => {
 });
 
 describe('accessAuthoriser', () => {
-  it('asks for the user with all that is known of it, once in ten seconds', async () => {
+  it('sends all fields of the user, and caches the answer for ten seconds', async () => {
     let now = 1_000_000;
     const asked: AccessReviewSpec[] = [];
     const authorise = accessAuthoriser(

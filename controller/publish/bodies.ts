@@ -3,7 +3,7 @@ import type { Update } from '../../apis/stream.ts';
 import { toWrittenRule } from '../../apis/wire.ts';
 import { toBody } from './line.ts';
 import { toAddressSetMessage } from './members-diff.ts';
-import type { PartContent } from './parts.ts';
+import type { GroupContent } from './rule-groups.ts';
 
 /**
  * Serialised messages. Each JavaScript object is serialised once, on first use, and cached as long
@@ -12,7 +12,7 @@ import type { PartContent } from './parts.ts';
 export interface Bodies {
   addressSet(set: AddressSet): Buffer;
   serviceSet(set: ServiceSet): Buffer;
-  rules(content: PartContent): Buffer;
+  rules(content: GroupContent): Buffer;
   /** Not cached. */
   once(update: Update): Buffer;
 }

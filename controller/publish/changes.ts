@@ -4,9 +4,9 @@ import { changedIds } from '../../lib/sharing/changed-map.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { Bodies } from './bodies.ts';
-import { type HolderChange, type Holders, holders } from './holders.ts';
 import { addressSetUpdate } from './members-diff.ts';
-import { type Part, type PartChange, type PartContent, partChanges, partsOf } from './parts.ts';
+import { diffGroups, type GroupChange, type GroupContent, groupsOf, type RuleGroup } from './rule-groups.ts';
+import { type SetToNodesChange, type SetToNodesIndex, setToNodesIndex } from './set-to-nodes-index.ts';
 import { type Audience, keptOf, NOBODY, type Span, type SpanChange, spanChanges } from './spans.ts';
 
 /** The numbers of rules and sets of a node. */
@@ -17,7 +17,7 @@ export interface Counts {
 }
 
 /** A pending message, its audience, and its change to the counts of each node in it. */
-export interface Draft {
+export interface PendingMessage {
   /** Called when the message is sent: messages of the first state are never sent. */
   readonly toBody: () => Buffer;
   readonly audience: Audience;
@@ -28,19 +28,19 @@ export interface Draft {
  * One state of everything compiled, as published to nodes. The next state changes the maps in
  * place.
  */
-export interface Told {
+export interface Published {
   readonly compiled: Compiled;
   /** By the policy's API group and name. */
-  readonly parts: Map<string, readonly Part[]>;
+  readonly ruleGroups: Map<string, readonly RuleGroup[]>;
   /** By the nodes that they apply to, then by name. */
-  readonly bySpan: Map<Span, Map<string, PartContent>>;
-  readonly addressSets: Holders;
-  readonly serviceSets: Holders;
+  readonly bySpan: Map<Span, Map<string, GroupContent>>;
+  readonly addressSets: SetToNodesIndex;
+  readonly serviceSets: SetToNodesIndex;
 }
 
 const NONE: Counts = { rules: 0, addressSets: 0, serviceSets: 0 };
 
-export function toldNothing({ allNodes, controllers, apiServerPorts }: Compiled): Told {
+export function nothingPublished({ allNodes, controllers, apiServerPorts }: Compiled): Published {
   return {
     compiled: {
       policies: [],
@@ -51,30 +51,30 @@ export function toldNothing({ allNodes, controllers, apiServerPorts }: Compiled)
       apiServerPorts,
       nodeAddresses: new Map(),
     },
-    parts: new Map(),
+    ruleGroups: new Map(),
     bySpan: new Map(),
-    addressSets: holders((content) => content.addressSets),
-    serviceSets: holders((content) => content.serviceSets),
+    addressSets: setToNodesIndex((content) => content.addressSets),
+    serviceSets: setToNodesIndex((content) => content.serviceSets),
   };
 }
 
 /**
- * The messages that lead from `told` to `compiled`, in order: sets before the rules that name them,
- * removals after. `allNodes`, `controllers` and `apiServerPorts` must be the same in both. The same
+ * The messages that lead from `published` to `compiled`, in order: sets before the rules that name
+ * them, removals after. `allNodes`, `controllers` and `apiServerPorts` must be the same in both. The same
  * JavaScript objects count as unchanged; the cost is that of the others, and a pass over policies,
  * sets and nodes if their lists differ. Throws if a rule names a set that doesn't exist.
  */
 export function changes(
-  told: Told,
+  published: Published,
   compiled: Compiled,
   bodies: Bodies,
-): { readonly drafts: readonly Draft[]; readonly told: Told } {
-  const parts = changeParts(told, compiled.policies);
+): { readonly messages: readonly PendingMessage[]; readonly published: Published } {
+  const groupChanges = changeRuleGroups(published, compiled.policies);
   const changeOf = spanChanges();
   const { allNodes, controllers } = compiled;
-  const address = setDrafts(compiled.addressSets, told.addressSets.change(parts, changeOf), {
-    held: told.addressSets,
-    map: told.compiled.addressSets,
+  const address = setMessages(compiled.addressSets, published.addressSets.change(groupChanges, changeOf), {
+    index: published.addressSets,
+    map: published.compiled.addressSets,
     everyone: new Set([allNodes, controllers]),
     whole: bodies.addressSet,
     update(before, now) {
@@ -85,64 +85,64 @@ export function changes(
     removed: (id) => bodies.once({ type: 'addressSetRemoved', id }),
     one: { ...NONE, addressSets: 1 },
   });
-  const service = setDrafts(compiled.serviceSets, told.serviceSets.change(parts, changeOf), {
-    held: told.serviceSets,
-    map: told.compiled.serviceSets,
+  const service = setMessages(compiled.serviceSets, published.serviceSets.change(groupChanges, changeOf), {
+    index: published.serviceSets,
+    map: published.compiled.serviceSets,
     everyone: new Set(),
     whole: bodies.serviceSet,
     update: (_, now) => () => bodies.serviceSet(now),
     removed: (id) => bodies.once({ type: 'serviceSetRemoved', id }),
     one: { ...NONE, serviceSets: 1 },
   });
-  const rules = ruleDrafts(parts, changeOf, bodies);
-  const drafts = [
-    nodeDrafts(told.compiled, compiled, bodies),
-    address.come,
-    service.come,
-    rules.come,
-    rules.gone,
-    address.gone,
-    service.gone,
+  const rules = ruleMessages(groupChanges, changeOf, bodies);
+  const messages = [
+    nodeMessages(published.compiled, compiled, bodies),
+    address.added,
+    service.added,
+    rules.added,
+    rules.removed,
+    address.removed,
+    service.removed,
   ];
-  const heard = drafts.flat().filter(({ audience }) => audience?.some((span) => span.size > 0) ?? true);
-  return { drafts: heard, told: { ...told, compiled } };
+  const received = messages.flat().filter(({ audience }) => audience?.some((span) => span.size > 0) ?? true);
+  return { messages: received, published: { ...published, compiled } };
 }
 
-/** Updates `parts` and `bySpan`, and returns the changes. */
-function changeParts(told: Told, policies: readonly CompiledPolicy[]): PartChange[] {
-  const { removed, added } = listChange(told.compiled.policies, policies);
+/** Updates `ruleGroups` and `bySpan`, and returns the changes. */
+function changeRuleGroups(state: Published, policies: readonly CompiledPolicy[]): GroupChange[] {
+  const { removed, added } = listChange(state.compiled.policies, policies);
   const key = ({ apiGroup, name }: CompiledPolicy) => `${apiGroup}/${name}`;
   const now = new Map(added.map((policy) => [key(policy), policy]));
-  const result: PartChange[] = [];
+  const result: GroupChange[] = [];
   for (const name of new Set([...removed.map(key), ...now.keys()])) {
-    const before = told.parts.get(name) ?? [];
+    const before = state.ruleGroups.get(name) ?? [];
     const policy = now.get(name);
-    const parts = policy === undefined ? [] : partsOf(policy, before);
-    if (parts.length === 0) told.parts.delete(name);
-    else told.parts.set(name, parts);
-    result.push(...partChanges(before, parts));
+    const groups = policy === undefined ? [] : groupsOf(policy, before);
+    if (groups.length === 0) state.ruleGroups.delete(name);
+    else state.ruleGroups.set(name, groups);
+    result.push(...diffGroups(before, groups));
   }
   for (const { before } of result) {
     if (before === null) continue;
-    const same = told.bySpan.get(before.span);
+    const same = state.bySpan.get(before.span);
     same?.delete(before.content.part);
-    if (same?.size === 0) told.bySpan.delete(before.span);
+    if (same?.size === 0) state.bySpan.delete(before.span);
   }
-  for (const { now: part } of result) {
-    if (part === null) continue;
-    const same = told.bySpan.get(part.span);
-    if (same === undefined) told.bySpan.set(part.span, new Map([[part.content.part, part.content]]));
-    else same.set(part.content.part, part.content);
+  for (const { now: group } of result) {
+    if (group === null) continue;
+    const same = state.bySpan.get(group.span);
+    if (same === undefined) state.bySpan.set(group.span, new Map([[group.content.part, group.content]]));
+    else same.set(group.content.part, group.content);
   }
   return result;
 }
 
-function nodeDrafts(before: Compiled, now: Compiled, bodies: Bodies): Draft[] {
+function nodeMessages(before: Compiled, now: Compiled, bodies: Bodies): PendingMessage[] {
   if (before.nodeAddresses === now.nodeAddresses) return [];
-  const drafts: Draft[] = [];
+  const messages: PendingMessage[] = [];
   const say = (node: string, addresses: readonly string[]): void => {
     const toBody = () => bodies.once(nodeMessage({ ...now, node, nodeAddresses: addresses }));
-    drafts.push({ toBody, audience: [new Set([node])], counts: NONE });
+    messages.push({ toBody, audience: [new Set([node])], counts: NONE });
   };
   for (const [node, addresses] of now.nodeAddresses) {
     const were = before.nodeAddresses.get(node);
@@ -152,11 +152,11 @@ function nodeDrafts(before: Compiled, now: Compiled, bodies: Bodies): Draft[] {
   for (const [node, were] of before.nodeAddresses) {
     if (!now.nodeAddresses.has(node) && were.length > 0) say(node, []);
   }
-  return drafts;
+  return messages;
 }
 
 interface SetKind<T> {
-  readonly held: Holders;
+  readonly index: SetToNodesIndex;
   readonly map: ReadonlyMap<string, T>;
   /** Ids of the sets that every node has, even if no rule names them. */
   readonly everyone: ReadonlySet<string>;
@@ -168,13 +168,13 @@ interface SetKind<T> {
   readonly one: Counts;
 }
 
-function setDrafts<T extends AddressSet | ServiceSet>(
+function setMessages<T extends AddressSet | ServiceSet>(
   sets: ReadonlyMap<string, T>,
-  changed: ReadonlyMap<string, HolderChange>,
+  changed: ReadonlyMap<string, SetToNodesChange>,
   kind: SetKind<T>,
-): { come: Draft[]; gone: Draft[] } {
-  const come: Draft[] = [];
-  const gone: Draft[] = [];
+): { added: PendingMessage[]; removed: PendingMessage[] } {
+  const added: PendingMessage[] = [];
+  const removed: PendingMessage[] = [];
   const minus = negative(kind.one);
   const ids = new Set(changed.keys());
   for (const id of changedIds(kind.map, sets)) ids.add(id);
@@ -183,49 +183,50 @@ function setDrafts<T extends AddressSet | ServiceSet>(
     const isEveryones = kind.everyone.has(id);
     const of = isEveryones
       ? null
-      : (changed.get(id) ?? { kept: kind.held.spansOf(id), gained: [], lost: [] });
-    if (now === undefined && (isEveryones || kind.held.spansOf(id).length > 0))
-      throw new Error(`no set ${id}`);
+      : (changed.get(id) ?? { kept: kind.index.spansOf(id), gained: [], lost: [] });
+    if (now === undefined && (isEveryones || kind.index.spansOf(id).length > 0))
+      throw new Error(`unknown set ${id}`);
     if (now !== undefined && before !== undefined && now !== before) {
       const toBody = of === null || of.kept.length > 0 ? kind.update(before, now) : null;
-      if (toBody !== null) come.push({ toBody, audience: of?.kept ?? null, counts: NONE });
+      if (toBody !== null) added.push({ toBody, audience: of?.kept ?? null, counts: NONE });
     }
     if (of === null || (of.gained.length === 0 && of.lost.length === 0)) continue;
     if (now !== undefined && of.gained.length > 0)
-      come.push({ toBody: () => kind.whole(now), audience: of.gained, counts: kind.one });
-    if (of.lost.length > 0) gone.push({ toBody: () => kind.removed(id), audience: of.lost, counts: minus });
+      added.push({ toBody: () => kind.whole(now), audience: of.gained, counts: kind.one });
+    if (of.lost.length > 0)
+      removed.push({ toBody: () => kind.removed(id), audience: of.lost, counts: minus });
   }
-  return { come, gone };
+  return { added, removed };
 }
 
-function ruleDrafts(
-  parts: readonly PartChange[],
+function ruleMessages(
+  groupChanges: readonly GroupChange[],
   changeOf: (before: Span, now: Span) => SpanChange,
   bodies: Bodies,
-): { come: Draft[]; gone: Draft[] } {
-  const come: Draft[] = [];
-  const gone: Draft[] = [];
-  for (const { before, now } of parts) {
+): { added: PendingMessage[]; removed: PendingMessage[] } {
+  const added: PendingMessage[] = [];
+  const removed: PendingMessage[] = [];
+  for (const { before, now } of groupChanges) {
     const [was, is] = [before?.span ?? NOBODY, now?.span ?? NOBODY];
     const { gained, lost } = changeOf(was, is);
     const length = before?.content.rules.length ?? 0;
     if (before !== null && lost.size > 0) {
       const { part } = before.content;
       const toBody = () => bodies.once({ type: 'rulesRemoved', part });
-      gone.push({ toBody, audience: [lost], counts: { ...NONE, rules: -length } });
+      removed.push({ toBody, audience: [lost], counts: { ...NONE, rules: -length } });
     }
     if (now === null) continue;
     const { rules } = now.content;
     const toBody = () => bodies.rules(now.content);
     if (before !== null && before.content !== now.content) {
       const kept = keptOf(was, is, { gained, lost });
-      come.push({ toBody, audience: [kept], counts: { ...NONE, rules: rules.length - length } });
+      added.push({ toBody, audience: [kept], counts: { ...NONE, rules: rules.length - length } });
     }
     if (gained.size > 0) {
-      come.push({ toBody, audience: [gained], counts: { ...NONE, rules: rules.length } });
+      added.push({ toBody, audience: [gained], counts: { ...NONE, rules: rules.length } });
     }
   }
-  return { come, gone };
+  return { added, removed };
 }
 
 function negative({ rules, addressSets, serviceSets }: Counts): Counts {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ClusterObjects, NO_OBJECTS, type Service } from '../../apis/objects.ts';
-import { apiServerEndpoints, apiServerMemory } from './endpoints.ts';
+import { apiServerEndpoints, lastKnownApiServer } from './endpoints.ts';
 
 const service = (namespace: string, name: string, fields: Partial<Service>): Service => ({
   kind: 'Service',
@@ -35,19 +35,19 @@ const OBJECTS: ClusterObjects = {
 };
 
 describe('the endpoints of the API server', () => {
-  it('are its Service by cluster IP, and what is behind it, by port', () => {
+  it('are the cluster IP of its Service and the endpoints, by port', () => {
     assert.deepEqual(apiServerEndpoints(OBJECTS), [
       { port: 443, addresses: ['10.96.0.1'] },
       { port: 6443, addresses: ['192.0.2.11', '192.0.2.12'] },
     ]);
   });
 
-  it('are none where the cluster has no such Service', () => {
+  it('are none if the cluster has no such Service', () => {
     assert.deepEqual(apiServerEndpoints({ ...OBJECTS, services: [], endpointSlices: [] }), []);
   });
 
-  it('stay what they were while none is listed', () => {
-    const remember = apiServerMemory();
+  it('keep their last value while none is listed', () => {
+    const remember = lastKnownApiServer();
     const [own = assert.fail(), ...others] = OBJECTS.endpointSlices;
     const without = (endpointSlices: ClusterObjects['endpointSlices']) => ({ ...OBJECTS, endpointSlices });
     assert.deepEqual(remember(without(others)).endpointSlices, others, 'none is known yet');

@@ -33,7 +33,7 @@ export function apiServerEndpoints({ services, endpointSlices }: ClusterObjects)
  * Adds the API server's last known endpoints if none are listed: an API server that stops removes
  * its own, and the failsafe list must have their ports when it is back.
  */
-export function apiServerMemory(): (objects: ClusterObjects) => ClusterObjects {
+export function lastKnownApiServer(): (objects: ClusterObjects) => ClusterObjects {
   let last: readonly EndpointSlice[] = [];
   return (objects) => {
     const { endpointSlices } = objects;

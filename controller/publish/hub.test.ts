@@ -67,7 +67,7 @@ function watched(hub: Hub, name: string, from: string | null = null) {
 const types = (batches: StreamMessage[][]) => batches.map((batch) => batch.map(({ type }) => type));
 
 describe('hub', () => {
-  it('gives a whole view: reset, gate, node, sets, rules, bookmark', () => {
+  it('sends a whole view: reset, gate, node, sets, rules, bookmark', () => {
     const hub = new Hub({ gate: true, epoch: 'e' });
     hub.publish(compile(objects));
     const [view = []] = watched(hub, 'a').take();
@@ -88,13 +88,13 @@ describe('hub', () => {
     ]);
   });
 
-  it('refuses to be watched before there is something to tell', () => {
+  it('throws for a watch before the first state is published', () => {
     const hub = new Hub({ gate: true });
     assert.equal(hub.ready, false);
-    assert.throws(() => watched(hub, 'a'), /nothing has been published/);
+    assert.throws(() => watched(hub, 'a'), /no state has been published/);
   });
 
-  it('tells a changed pod in 400 bytes, serialised once, to those whose rules name it', () => {
+  it('sends a changed pod in 400 bytes, serialised once, to the nodes whose rules name it', () => {
     const hub = new Hub({ gate: true });
     const next = compiler();
     hub.publish(next(objects));
@@ -115,7 +115,7 @@ describe('hub', () => {
     assert.deepEqual(other.take(), []);
   });
 
-  it('tells a relabelled node alone, what it gains and what it loses', () => {
+  it('sends gained and lost rules only to the relabelled node', () => {
     const hub = new Hub({ gate: true });
     const next = compiler();
     hub.publish(next(objects));
@@ -129,7 +129,7 @@ describe('hub', () => {
     assert.deepEqual(a?.take(), []);
   });
 
-  it('sends nothing where nothing that anybody needs is other', () => {
+  it('sends nothing if nothing changed for any node', () => {
     const hub = new Hub({ gate: true });
     const next = compiler();
     hub.publish(next(objects));
@@ -139,7 +139,7 @@ describe('hub', () => {
     assert.deepEqual(a.take(), []);
   });
 
-  it('goes on where a watcher was, and starts again for other lives and other positions', () => {
+  it('resumes a watcher at its position, and restarts it for another epoch or an unknown position', () => {
     const hub = new Hub({ gate: true, epoch: 'e' });
     const next = compiler();
     hub.publish(next(objects));
@@ -152,7 +152,7 @@ describe('hub', () => {
     }
   });
 
-  it('keeps the log for everybody when one node is told very much', () => {
+  it('keeps the log for other nodes when one node gets many messages', () => {
     const hub = new Hub({ gate: true, epoch: 'e', log: { messages: 100, bytes: 1 << 20, names: 1000 } });
     const next = compiler();
     const policies = [...objects.policies];
@@ -168,7 +168,7 @@ describe('hub', () => {
     assert.equal(watched(hub, 'ccc', was).take()[0]?.[0]?.type, 'reset');
   });
 
-  it('tells the gate to everybody, once', () => {
+  it('sends the gate to all nodes, once', () => {
     const hub = new Hub({ gate: false });
     hub.publish(compile(objects));
     const other = watched(hub, 'ccc');
@@ -178,7 +178,7 @@ describe('hub', () => {
     assert.deepEqual(types(other.take()), [['gate', 'bookmark']]);
   });
 
-  it('tells everybody where the control plane is, once, and whoever comes later after the gate', () => {
+  it("sends the control plane's endpoints to all nodes once, and to later watchers after the gate", () => {
     const hub = new Hub({ gate: false });
     hub.setEndpoints([]);
     hub.publish(compile(objects));
@@ -199,7 +199,7 @@ describe('hub', () => {
     assert.deepEqual(types(other.take()), [['endpoints', 'bookmark']]);
   });
 
-  it('starts everybody again after a publish that failed', () => {
+  it('sends a whole view to all watchers after a failed publish', () => {
     const hub = new Hub({ gate: true });
     const compiled = compile(objects);
     hub.publish(compiled);
@@ -210,7 +210,7 @@ describe('hub', () => {
       ...compile({ ...objects, policies: [policy('p', { ...fromWeb, name: 'x' })] }),
       addressSets: new Map(),
     };
-    assert.throws(() => hub.publish(broken), /no set/);
+    assert.throws(() => hub.publish(broken), /unknown set/);
     assert.equal(hub.ready, false);
     assert.deepEqual(a.take(), []);
     hub.publish(compiled);
@@ -218,7 +218,7 @@ describe('hub', () => {
     assert.equal(watched(hub, 'a', was).take()[0]?.[0]?.type, 'reset');
   });
 
-  it('forgets who has gone', () => {
+  it('forgets closed watches', () => {
     const hub = new Hub({ gate: true });
     hub.publish(compile(objects));
     const a = watched(hub, 'a');

@@ -5,11 +5,11 @@ import type { Endpoints, Update } from '../../apis/stream.ts';
 import { nodeMessage } from '../../apis/wire.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { messageBodies } from './bodies.ts';
-import { type Counts, changes, type Draft, type Told, toldNothing } from './changes.ts';
-import { type Holding, holdings } from './holdings.ts';
+import { type Counts, changes, nothingPublished, type PendingMessage, type Published } from './changes.ts';
 import type { Line } from './line.ts';
 import { nodeView } from './node-view.ts';
 import { type LogLimits, ResumeLog } from './resume-log.ts';
+import { type SharedView, viewsAt } from './shared-view.ts';
 import type { Audience, Span } from './spans.ts';
 
 /**
@@ -37,10 +37,10 @@ interface Watcher {
 }
 
 interface State {
-  readonly told: Told;
+  readonly published: Published;
   readonly log: ResumeLog;
   /** The shared part of a node's view, at this position. */
-  readonly holdingOf: (node: string) => Holding;
+  readonly viewOf: (node: string) => SharedView;
 }
 
 /** Stage 3: publishes successive states, to each node the part that concerns it. No I/O. */
@@ -70,26 +70,26 @@ export class Hub {
     const before = this.#state;
     const start = this.#position;
     this.#state = null;
-    const isAnew = before === null || !sayTheSameToAll(before.told.compiled, compiled);
-    const last = isAnew ? toldNothing(compiled) : before.told;
-    const { drafts, told } = changes(last, compiled, this.#bodies);
-    if (isAnew) this.#restart(told);
-    else if (drafts.length === 0) this.#state = { ...before, told };
-    else this.#tell(told, before.log, drafts);
+    const isRestart = before === null || !haveSameSharedFields(before.published.compiled, compiled);
+    const last = isRestart ? nothingPublished(compiled) : before.published;
+    const { messages, published } = changes(last, compiled, this.#bodies);
+    if (isRestart) this.#restart(published);
+    else if (messages.length === 0) this.#state = { ...before, published };
+    else this.#send(published, before.log, messages);
     return this.#position - start;
   }
 
   setGate(wanted: boolean): void {
     if (wanted === this.#enabled) return;
     this.#enabled = wanted;
-    this.#tellAll({ type: 'gate', enabled: this.#enabled });
+    this.#sendToAll({ type: 'gate', enabled: this.#enabled });
   }
 
   /** Sets the API server's endpoints, and sends them to all nodes. */
   setEndpoints(wanted: readonly Endpoints[]): void {
     if (isDeepStrictEqual(wanted, this.#endpoints)) return;
     this.#endpoints = wanted;
-    this.#tellAll({ type: 'endpoints', endpoints: this.#endpoints });
+    this.#sendToAll({ type: 'endpoints', endpoints: this.#endpoints });
   }
 
   get gate(): boolean {
@@ -113,22 +113,22 @@ export class Hub {
 
   /** The names of the existing Nodes. */
   nodes(): Iterable<string> {
-    return this.#state?.told.compiled.nodeAddresses.keys() ?? [];
+    return this.#state?.published.compiled.nodeAddresses.keys() ?? [];
   }
 
   has(node: string): boolean {
-    return this.#state?.told.compiled.nodeAddresses.has(node) ?? false;
+    return this.#state?.published.compiled.nodeAddresses.has(node) ?? false;
   }
 
   /**
    * The state that a node must enforce; for a node that doesn't exist, one that no rule selects.
    */
   view(node: string): NodeState {
-    return nodeView(this.#ready().told.compiled, node);
+    return nodeView(this.#ready().published.compiled, node);
   }
 
   counts(node: string): Counts {
-    return this.#ready().holdingOf(node).counts;
+    return this.#ready().viewOf(node).counts;
   }
 
   /**
@@ -138,7 +138,7 @@ export class Hub {
    */
   watch(node: string, resourceVersion: string | null, sink: Sink): Watch {
     const now = this.#ready();
-    const watcher: Watcher = { sink, counts: now.holdingOf(node).counts };
+    const watcher: Watcher = { sink, counts: now.viewOf(node).counts };
     const lines = this.#missed(node, resourceVersion);
     this.#watchers.add(node, watcher);
     if (lines === null) sink(this.#wholeView(node, now));
@@ -154,17 +154,17 @@ export class Hub {
   }
 
   #ready(): State {
-    if (this.#state === null) throw new Error('nothing has been published yet');
+    if (this.#state === null) throw new Error('no state has been published yet');
     return this.#state;
   }
 
   #bookmarks(): (counts: Counts) => Line {
-    return bookmarkLines(this.#revisionAt(this.#position));
+    return bookmarkLines(this.revision);
   }
 
-  #wholeView(node: string, { told, holdingOf }: State): readonly Line[] {
-    const revision = this.#revisionAt(this.#position);
-    const { compiled } = told;
+  #wholeView(node: string, { published, viewOf }: State): readonly Line[] {
+    const revision = this.revision;
+    const { compiled } = published;
     const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
     const own = [
       this.#bodies.once({ type: 'reset' }),
@@ -174,49 +174,49 @@ export class Hub {
         : [this.#bodies.once({ type: 'endpoints', endpoints: this.#endpoints })]),
       this.#bodies.once(nodeMessage({ ...compiled, node, nodeAddresses })),
     ];
-    const holding = holdingOf(node);
-    const counts = { type: 'bookmark', initial: true, ...holding.counts } as const;
+    const view = viewOf(node);
+    const counts = { type: 'bookmark', initial: true, ...view.counts } as const;
     return [
       ...own.map((body) => ({ revision, body })),
-      ...holding.lines(),
+      ...view.lines(),
       { revision, body: this.#bodies.once(counts) },
     ];
   }
 
   /** Discards the log: all watchers get a whole view. */
-  #restart(told: Told): void {
+  #restart(published: Published): void {
     this.#position++;
     const now = {
-      told,
+      published,
       log: new ResumeLog(this.#position, this.#logLimits),
-      holdingOf: holdings(told, this.#bodies, this.#revisionAt(this.#position)),
+      viewOf: viewsAt(published, this.#bodies, this.revision),
     };
     this.#state = now;
     for (const [node, watcher] of this.#watchers.all()) {
-      watcher.counts = now.holdingOf(node).counts;
+      watcher.counts = now.viewOf(node).counts;
       watcher.sink(this.#wholeView(node, now));
     }
   }
 
-  #tell(told: Told, log: ResumeLog, drafts: readonly Draft[]): void {
-    const leftOut = tooMuchForFew(drafts);
+  #send(published: Published, log: ResumeLog, messages: readonly PendingMessage[]): void {
+    const leftOut = nodesWithTooMany(messages);
     const due = new Map<Watcher, Line[]>();
-    for (const draft of drafts) {
+    for (const message of messages) {
       this.#position++;
-      const line = { revision: this.#revisionAt(this.#position), body: draft.toBody() };
-      if (leftOut === null || !isForFew(draft.audience))
-        log.append({ line, position: this.#position, audience: draft.audience });
-      for (const watcher of this.#watchers.of(draft.audience)) {
+      const line = { revision: this.revision, body: message.toBody() };
+      if (leftOut === null || !isForFew(message.audience))
+        log.append({ line, position: this.#position, audience: message.audience });
+      for (const watcher of this.#watchers.of(message.audience)) {
         const lines = due.get(watcher);
         // A node may be in several spans of the audience.
         if (lines?.at(-1) === line) continue;
         if (lines === undefined) due.set(watcher, [line]);
         else lines.push(line);
-        watcher.counts = sum(watcher.counts, draft.counts);
+        watcher.counts = sum(watcher.counts, message.counts);
       }
     }
     if (leftOut !== null) log.leaveOut(this.#position, leftOut);
-    this.#state = { told, log, holdingOf: holdings(told, this.#bodies, this.#revisionAt(this.#position)) };
+    this.#state = { published, log, viewOf: viewsAt(published, this.#bodies, this.revision) };
     const bookmarkOf = this.#bookmarks();
     for (const [watcher, lines] of due) {
       lines.push(bookmarkOf(watcher.counts));
@@ -224,10 +224,10 @@ export class Hub {
     }
   }
 
-  #tellAll(update: Update): void {
+  #sendToAll(update: Update): void {
     if (this.#state === null) return;
     const counts = { rules: 0, addressSets: 0, serviceSets: 0 };
-    this.#tell(this.#state.told, this.#state.log, [
+    this.#send(this.#state.published, this.#state.log, [
       { toBody: () => this.#bodies.once(update), audience: null, counts },
     ]);
   }
@@ -244,7 +244,7 @@ export class Hub {
  * Whether the fields of the node message that are the same for all nodes are unchanged. A change is
  * rare, and restarts all watchers.
  */
-function sayTheSameToAll(a: Compiled, b: Compiled): boolean {
+function haveSameSharedFields(a: Compiled, b: Compiled): boolean {
   return (
     a.allNodes === b.allNodes &&
     a.controllers === b.controllers &&
@@ -284,8 +284,8 @@ function isForFew(audience: Audience): audience is readonly Span[] {
  * not logged, so that they get a whole view if they resume from before them; null if all messages
  * fit.
  */
-function tooMuchForFew(drafts: readonly Draft[]): Span | null {
-  const own = drafts.filter(({ audience }) => isForFew(audience));
+function nodesWithTooMany(messages: readonly PendingMessage[]): Span | null {
+  const own = messages.filter(({ audience }) => isForFew(audience));
   if (own.length <= MANY_MESSAGES) return null;
   return new Set(own.flatMap(({ audience }) => (audience ?? []).flatMap((span) => [...span])));
 }

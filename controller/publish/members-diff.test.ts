@@ -23,7 +23,7 @@ function set(members: readonly string[], more: Partial<AddressSet> = {}): Addres
 describe('addressSetUpdate', () => {
   const many = Array.from({ length: 50 }, (_, i) => `10.0.0.${i}`);
 
-  it('names what comes and goes, in both families', () => {
+  it('names added and removed members of both families', () => {
     assert.deepEqual(
       addressSetUpdate(set([...many, 'fd00::1']), set([...many.slice(1), 'fd00::2', '10.0.1.1'])),
       {
@@ -35,7 +35,7 @@ describe('addressSetUpdate', () => {
     );
   });
 
-  it('names prefixes, and the addresses that they cover now or no more', () => {
+  it('names prefixes, and the addresses that they newly cover or no longer cover', () => {
     const before = set([...many, '10.0.9.9', '172.16.0.0/12']);
     const now = set([...many, '10.0.9.9', '10.0.9.0/24']);
     const there = {
@@ -49,11 +49,11 @@ describe('addressSetUpdate', () => {
     assert.deepEqual(addressSetUpdate(now, before), back);
   });
 
-  it('is nothing where the members are the same', () => {
+  it('is null if the members are equal', () => {
     assert.equal(addressSetUpdate(set(many), set(many.toReversed())), null);
   });
 
-  it('leaves out what there is none of', () => {
+  it('omits empty fields', () => {
     assert.deepEqual(addressSetUpdate(set(many), set([...many, '10.0.1.1'])), {
       type: 'addressSetPatch',
       id: 's',
@@ -61,7 +61,7 @@ describe('addressSetUpdate', () => {
     });
   });
 
-  it('is the whole set where that is shorter, or where it is described otherwise', () => {
+  it('is the whole set if that is shorter or the description changed', () => {
     const few = { type: 'addressSet', id: 's', description: 'd', dynamic: true, members: ['10.0.0.0'] };
     assert.deepEqual(addressSetUpdate(set(many), set(many.slice(0, 1))), few);
     assert.deepEqual(

@@ -68,15 +68,15 @@ export function toNodeViewList(summaries: readonly NodeViewSummary[], revision: 
 const COLUMNS = [
   ['Name', 'string', 'Name of the Node', 0],
   ['Rules', 'integer', 'Rules the node must enforce', 0],
-  ['Address sets', 'integer', 'Address sets these name', 0],
+  ['Address sets', 'integer', 'Address sets that these rules use', 0],
   [
     'State',
     'string',
-    'What the agent last said: whether all it was told is in force; AskLeader: the replica that answers has no reports',
+    'State in the last report of the agent: whether all rules sent to it are in force; AskLeader: only the leader has reports',
     0,
   ],
   ['Failing', 'integer', 'Rules the agent could not enforce', 0],
-  ['Reported', 'date', 'When the agent last said so', 0],
+  ['Reported', 'date', 'Time of the last report', 0],
   ['Version', 'string', 'Version of the agent', 1],
   ['Revision', 'string', 'The revision in force on the node', 1],
 ] as const;

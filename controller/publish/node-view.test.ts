@@ -39,7 +39,7 @@ const compiled = compile({
   ],
 });
 
-describe('nodeview', () => {
+describe('nodeView', () => {
   it('has the rules that apply to the node, in evaluation order, ingress first', () => {
     const { rules, nodeAddresses } = nodeView(compiled, 'one');
     assert.deepEqual(

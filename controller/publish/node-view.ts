@@ -69,22 +69,22 @@ function startView(node: string): View {
 function advance({ of, policies, shares, named, state }: View, compiled: Compiled): View {
   const { node } = state;
   const change = listChange(policies, compiled.policies);
-  const gone = change.removed.flatMap((policy) => shares.get(policy) ?? []);
-  const come = change.added.map((policy) => shareOf(policy, node));
+  const removed = change.removed.flatMap((policy) => shares.get(policy) ?? []);
+  const added = change.added.map((policy) => shareOf(policy, node));
   for (const policy of change.removed) shares.delete(policy);
-  for (const [i, share] of come.entries()) {
+  for (const [i, share] of added.entries()) {
     const policy = change.added[i];
     if (policy !== undefined) shares.set(policy, share);
   }
   const failsafeSets = ({ allNodes, controllers }: Pick<NodeState, 'allNodes' | 'controllers'>) =>
     [allNodes, controllers].filter((id) => id !== '').map((id) => new Map([[id, true]]));
   const otherSets = named.addressSets.change(
-    [...gone.map(({ addressSets }) => addressSets), ...failsafeSets(state)],
-    [...come.map(({ addressSets }) => addressSets), ...failsafeSets(compiled)],
+    [...removed.map(({ addressSets }) => addressSets), ...failsafeSets(state)],
+    [...added.map(({ addressSets }) => addressSets), ...failsafeSets(compiled)],
   );
   const otherServices = named.serviceSets.change(
-    gone.map(({ serviceSets }) => serviceSets),
-    come.map(({ serviceSets }) => serviceSets),
+    removed.map(({ serviceSets }) => serviceSets),
+    added.map(({ serviceSets }) => serviceSets),
   );
   const rules = compiled.policies === policies ? state.rules : rulesOf(compiled.policies, shares);
   const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
@@ -159,6 +159,6 @@ function advanced<T>(
 
 function held<T>(sets: ReadonlyMap<string, T>, id: string): T {
   const set = sets.get(id);
-  if (set === undefined) throw new Error(`no set ${id}`);
+  if (set === undefined) throw new Error(`unknown set ${id}`);
   return set;
 }

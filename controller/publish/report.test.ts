@@ -18,13 +18,13 @@ export const REPORT: NodeReport = {
 };
 
 describe('parseReport', () => {
-  it('takes a report, without what it does not know', () => {
+  it('accepts a report and drops unknown fields', () => {
     const [failing] = REPORT.failing;
     const newer = { ...REPORT, failing: [{ ...failing, more: 1 }], more: 1 };
     assert.deepEqual(parseReport(newer, 'cp-1'), REPORT);
   });
 
-  it('lets no node steer the terminals that its words are read on', () => {
+  it('removes control characters that would act on a terminal', () => {
     const words = {
       rule: 'r\u009b2J',
       reason: 'no\r\n\u001b]0;title\u0007 memory\u202e\u2028\ud800, größer',
@@ -37,7 +37,7 @@ describe('parseReport', () => {
     assert.deepEqual([parsed.off, parsed.viewError], ['why [2J', 'x of the other node']);
   });
 
-  it('names every field that is wrong', () => {
+  it('names every invalid field', () => {
     const wrong: [string, unknown][] = [
       ['node', 'cp-2'],
       ['revision', 7],

@@ -26,7 +26,7 @@ export function parseReport(
     must(of === null || isWord(of, LONGEST.revision), field, 'a revision or null');
   must(typeof enabled === 'boolean', 'enabled', 'true or false');
   for (const [field, text] of Object.entries({ off, viewError }))
-    must(text === undefined || isText(text, LONGEST.reason), field, 'a reason, where it is there');
+    must(text === undefined || isText(text, LONGEST.reason), field, 'a reason, or absent');
   must(Number.isSafeInteger(policies) && Number(policies) >= 0, 'policies', 'a count');
   must(isWord(version, LONGEST.version), 'version', 'a version');
   must(DATAPLANE_NAMES.includes(dataplane as DataplaneName), 'dataplane', DATAPLANE_NAMES.join(' or '));

@@ -2,11 +2,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
 import { readBody } from '../../lib/process/body.ts';
 import { type Access, type Authenticate, type Authorise, boundNode, type Identity } from './auth.ts';
-import { type Buckets, bucketOf } from './buckets.ts';
 import { DISCOVERY } from './discovery.ts';
 import { type Failure, failure } from './failure.ts';
 import type { Hub } from './hub.ts';
 import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
+import { type RateLimiter, rateLimiter } from './rate-limiter.ts';
 import { parseReport } from './report.ts';
 import type { Streams } from './streams.ts';
 
@@ -31,7 +31,7 @@ export interface RouterOptions {
   readonly mostBody: number;
 }
 
-interface Asked {
+interface ApiRequest {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly path: string;
@@ -45,20 +45,20 @@ interface Asked {
 export function requestRouter(
   options: RouterOptions,
 ): (request: IncomingMessage, response: ServerResponse) => Promise<Answer> {
-  const buckets = bucketOf({ now: options.now, burst: REPORT_BURST, perSecond: 1 });
+  const limiter = rateLimiter({ now: options.now, burst: REPORT_BURST, perSecond: 1 });
   return async (request, response) => {
     const url = parseUrl(request);
-    if (url === null) return refused('BadRequest', 'the request names no valid path');
+    if (url === null) return refused('BadRequest', 'the path of the request is not valid');
     // Checked before authentication, because thousands of agents may connect to a replica that
     // can't serve them.
     const refusal = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
     if (refusal !== null) return { failure: refusal };
     const identity = await options.authenticate(request).catch((error: unknown) => error as Error);
     if (identity instanceof Error)
-      return unavailable(`who you are can't be found out now: ${identity.message}`);
-    if (identity === null) return refused('Unauthorized', 'a bearer token that is good is required');
+      return unavailable(`cannot authenticate the request now: ${identity.message}`);
+    if (identity === null) return refused('Unauthorized', 'a valid bearer token is required');
     const asked = { request, response, path: url.pathname, query: url.searchParams, identity };
-    return route(options, buckets, asked);
+    return route(options, limiter, asked);
   };
 }
 
@@ -74,7 +74,7 @@ function parseUrl({ url = '' }: IncomingMessage): URL | null {
   return url.startsWith('/') ? URL.parse(url, 'https://localhost') : null;
 }
 
-async function route(options: RouterOptions, buckets: Buckets, asked: Asked): Promise<Answer> {
+async function route(options: RouterOptions, limiter: RateLimiter, asked: ApiRequest): Promise<Answer> {
   const { path, request } = asked;
   const known = DISCOVERY.get(path);
   if (known !== undefined) return allowed(request, ['GET']) ?? { code: 200, body: known };
@@ -85,10 +85,10 @@ async function route(options: RouterOptions, buckets: Buckets, asked: Asked): Pr
     return isTrue(asked.query.get('watch')) ? await watch(options, asked) : await list(options, asked);
   }
   if (!path.startsWith(`${NODE_VIEWS_PATH}/`) || node === undefined)
-    return refused('NotFound', `there is nothing at ${path}`);
+    return refused('NotFound', `there is no resource at ${path}`);
   const name = decodedName(node);
-  if (name === null) return refused('BadRequest', 'the name is not valid');
-  if (status !== undefined) return allowed(request, ['PUT']) ?? (await report(options, buckets, asked, name));
+  if (name === null) return refused('BadRequest', 'the node name in the path is not valid');
+  if (status !== undefined) return allowed(request, ['PUT']) ?? (await report(options, limiter, asked, name));
   return allowed(request, ['GET']) ?? (await get(options, asked, name));
 }
 
@@ -107,7 +107,7 @@ const NODE_NAME = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
 
 function allowed({ method = '' }: IncomingMessage, methods: readonly string[]): Answer | null {
   if (methods.includes(method)) return null;
-  const message = `${method} is not possible here, ${methods.join(' and ')} is`;
+  const message = `${method} is not supported here; use ${methods.join(' or ')}`;
   return { failure: failure('MethodNotAllowed', message, { allow: methods.join(', ') }) };
 }
 
@@ -124,7 +124,7 @@ async function forbidden(
   const what = `${verb} nodeviews${subresource === undefined ? '' : `/${subresource}`}${name === undefined ? '' : ` ${name}`}`;
   if (identity.username === agents) {
     const own = boundNode(identity);
-    if (own === null) return refused('Forbidden', 'the token is bound to no node');
+    if (own === null) return refused('Forbidden', 'the token is not bound to a node');
     if (name === own) return null;
     return refused('Forbidden', `an agent on ${own} may not ${what}`);
   }
@@ -137,7 +137,7 @@ async function forbidden(
       resource: 'nodeviews',
     });
   } catch (error) {
-    return unavailable(`whether you may can't be found out now: ${(error as Error).message}`);
+    return unavailable(`cannot authorise the request now: ${(error as Error).message}`);
   }
   if (permission.allowed) return null;
   const why = permission.reason === '' ? '' : `: ${permission.reason}`;
@@ -150,16 +150,13 @@ async function forbidden(
  */
 const LONGEST_WATCH = 1_800_000;
 
-async function watch(options: RouterOptions, asked: Asked): Promise<Answer> {
+async function watch(options: RouterOptions, asked: ApiRequest): Promise<Answer> {
   const { hub, streams } = options;
   const { request, response, query, identity } = asked;
-  if (wantsTable(request)) return refused('BadRequest', 'a watch is no Table: see it with kubectl get --raw');
+  if (wantsTable(request)) return refused('BadRequest', 'a watch cannot be a Table; use kubectl get --raw');
   const node = selectedName(query);
   if (node === null || query.has('labelSelector'))
-    return refused(
-      'BadRequest',
-      'a watch is of one node: fieldSelector=metadata.name=NODE, and no labelSelector',
-    );
+    return refused('BadRequest', 'a watch needs fieldSelector=metadata.name=NODE, and no labelSelector');
   const lasts = query.get('timeoutSeconds');
   if (lasts !== null && !/^\d{1,9}$/.test(lasts))
     return refused('BadRequest', 'timeoutSeconds must be a number of seconds');
@@ -167,7 +164,7 @@ async function watch(options: RouterOptions, asked: Asked): Promise<Answer> {
   if (denied !== null) return denied;
   if (!hub.ready) return notYet();
   if (!hub.has(node)) return noNode(node);
-  if (streams.full) return tooMany('as many watch already as there may be');
+  if (streams.full) return tooMany('the limit of concurrent watches is reached; retry later');
   if (response.destroyed) return { code: 200, streaming: true };
   const given = query.get('resourceVersion') ?? '';
   const wanted = lasts === null || Number(lasts) === 0 ? null : Number(lasts) * 1000;
@@ -181,13 +178,13 @@ async function watch(options: RouterOptions, asked: Asked): Promise<Answer> {
   return { code: 200, streaming: true };
 }
 
-async function list(options: RouterOptions, { request, query, identity }: Asked): Promise<Answer> {
+async function list(options: RouterOptions, { request, query, identity }: ApiRequest): Promise<Answer> {
   const { hub, now } = options;
   if (query.has('labelSelector'))
-    return refused('BadRequest', 'views have no labels: labelSelector selects nothing here');
+    return refused('BadRequest', 'node views have no labels: labelSelector is not supported');
   const name = selectedName(query);
   if (name === null && query.has('fieldSelector'))
-    return refused('BadRequest', 'the only fieldSelector is metadata.name=NODE');
+    return refused('BadRequest', 'the only supported fieldSelector is metadata.name=NODE');
   const denied = await forbidden(options, identity, { verb: 'list', ...(name === null ? {} : { name }) });
   if (denied !== null) return denied;
   if (!hub.ready) return notYet();
@@ -201,7 +198,7 @@ async function list(options: RouterOptions, { request, query, identity }: Asked)
   };
 }
 
-async function get(options: RouterOptions, { request, identity }: Asked, name: string): Promise<Answer> {
+async function get(options: RouterOptions, { request, identity }: ApiRequest, name: string): Promise<Answer> {
   const { hub, now } = options;
   const denied = await forbidden(options, identity, { verb: 'get', name });
   if (denied !== null) return denied;
@@ -215,8 +212,8 @@ async function get(options: RouterOptions, { request, identity }: Asked, name: s
 
 async function report(
   options: RouterOptions,
-  buckets: Buckets,
-  { request, identity }: Asked,
+  limiter: RateLimiter,
+  { request, identity }: ApiRequest,
   name: string,
 ): Promise<Answer> {
   const { hub, reports, mostBody, onReport, now } = options;
@@ -224,34 +221,34 @@ async function report(
   if (denied !== null) return denied;
   const type = request.headers['content-type'] ?? '';
   if (!/^application\/json(?:\s*;|\s*$)/i.test(type))
-    return refused('UnsupportedMediaType', 'a report is application/json');
+    return refused('UnsupportedMediaType', 'a report must be application/json');
   if (!hub.ready) return notYet();
   if (!hub.has(name)) return noNode(name);
-  if (!buckets.take(name)) return tooMany('one report a second is enough');
+  if (!limiter.take(name)) return tooMany('more than one report a second from this node; retry later');
   const isLong = Number(request.headers['content-length'] ?? 0) > mostBody;
   const body = isLong ? null : await readBody(request, mostBody);
-  if (body === null) return refused('RequestEntityTooLarge', `a report has no more than ${mostBody} bytes`);
+  if (body === null) return refused('RequestEntityTooLarge', `the report has more than ${mostBody} bytes`);
   let value: unknown;
   try {
     value = JSON.parse(body.toString());
   } catch (error) {
-    return refused('BadRequest', `the report is no JSON: ${(error as Error).message}`);
+    return refused('BadRequest', `the report is not valid JSON: ${(error as Error).message}`);
   }
   const found = parseReport(value, name);
   if ('problems' in found) return refused('Invalid', found.problems.join('; '));
   // Uses the controller's clock: with a node's wrong clock, an agent that stopped would look alive.
   const parsed = { ...found, time: new Date(now()).toISOString() };
   reports.set(name, parsed);
-  for (const gone of goneNodes(options)) {
-    reports.delete(gone);
-    buckets.forget(gone);
+  for (const node of deletedNodes(options)) {
+    reports.delete(node);
+    limiter.forget(node);
   }
   onReport(parsed);
   return { code: 204, body: null };
 }
 
 /** Returns none while there are few: reports of deleted nodes do no harm. */
-function goneNodes({ hub, reports }: RouterOptions): string[] {
+function deletedNodes({ hub, reports }: RouterOptions): string[] {
   const nodes = [...hub.nodes()].length;
   return reports.size > 100 + 2 * nodes ? [...reports.keys()].filter((name) => !hub.has(name)) : [];
 }
@@ -287,7 +284,7 @@ function unavailable(message: string): Answer {
 }
 
 function notYet(): Answer {
-  return unavailable('this controller has nothing to tell yet');
+  return unavailable('this controller has not published any state yet; retry later');
 }
 
 function tooMany(message: string): Answer {

@@ -19,7 +19,7 @@ describe('resumeLog', () => {
   const a: Audience = [new Set(['a'])];
   const b: Audience = [new Set(['b']), new Set(['c'])];
 
-  it('gives what a node was told after a position', () => {
+  it('returns the messages sent to a node after a position', () => {
     const { since } = filled({}, [a], [b], [null]);
     assert.deepEqual(since(10), ['e.11', 'e.13']);
     assert.deepEqual(since(11), ['e.13']);
@@ -27,7 +27,7 @@ describe('resumeLog', () => {
     assert.deepEqual(since(13), []);
   });
 
-  it('does not know what is long ago: by messages, by bytes, by names', () => {
+  it('drops old messages by number, bytes and names', () => {
     assert.equal(filled({}, [a]).since(9), null);
     const many = filled({}, [a], [a], [a], [a]);
     assert.deepEqual([many.since(10), many.since(11)?.length], [null, 3]);
@@ -40,18 +40,18 @@ describe('resumeLog', () => {
     assert.deepEqual([others.since(10), others.since(11)?.length], [null, 1]);
   });
 
-  it('holds nothing where a message alone is too large', () => {
+  it('stores nothing if a single message is too large', () => {
     const { since } = filled({}, [a], [a, 200]);
     assert.deepEqual([since(11), since(12)], [null, []]);
   });
 
-  it('does not know what it was not given', () => {
+  it('returns null for left-out messages', () => {
     const { log, since } = filled({}, [null]);
     log.leaveOut(15, new Set(['b']));
     assert.deepEqual([since(10), since(10, 'b'), since(15, 'b')], [['e.11'], null, []]);
   });
 
-  it('goes on for long', () => {
+  it('works over many appends', () => {
     const log = new ResumeLog(0, limits);
     for (let position = 1; position <= 5000; position++) {
       log.append({ position, audience: null, line: { revision: `e.${position}`, body: Buffer.alloc(1) } });

@@ -236,7 +236,7 @@ describe('controlPlaneServer', () => {
 
   const types = (batch: readonly StreamMessage[]) => batch.map(({ type }) => type);
 
-  it('streams the view, then what changes, numbered', async () => {
+  it('streams the view, then the changes, with sequence numbers', async () => {
     const running = await start();
     const { response, batch } = await watch(running, 'agent.cp-1');
     assert.equal(response.headers['content-type'], 'application/json');
@@ -275,7 +275,7 @@ describe('controlPlaneServer', () => {
     assert.equal((await other.batch())[0]?.type, 'reset');
   });
 
-  it('tells a node whose Node is gone nothing, so that it keeps what it has, and goes on when there is one again', async () => {
+  it('sends nothing for a deleted Node, so that it keeps its rules, and resumes when it exists again', async () => {
     const running = await start();
     const compile = compiler();
     const all = objects(2);
@@ -296,7 +296,7 @@ describe('controlPlaneServer', () => {
     assert.equal(back?.type === 'bookmark' && back.rules, 1);
   });
 
-  it('tells agents of their own node alone', async () => {
+  it('serves agents only the view of their own node', async () => {
     const running = await start();
     const selected = (name: string) => `${NODE_VIEWS_PATH}?watch=1&fieldSelector=metadata.name=${name}`;
     const put = {
@@ -319,7 +319,7 @@ describe('controlPlaneServer', () => {
     assert.deepEqual(running.reports, []);
   });
 
-  it('asks the API server what anybody else may', async () => {
+  it('authorises other users by the API server', async () => {
     const running = await start();
     const base = { group: 'controlplane.nodewall.io', version: 'v1alpha1', resource: 'nodeviews' };
     assert.equal((await ask(running, NODE_VIEWS_PATH, 'user.alice')).code, 200);
@@ -334,7 +334,7 @@ describe('controlPlaneServer', () => {
     ]);
   });
 
-  it('refuses what it must, as Status objects', async () => {
+  it('rejects invalid requests with Status objects', async () => {
     const running = await start();
     const json = { 'content-type': 'application/json' };
     const status = `${NODE_VIEWS_PATH}/cp-1/status`;
@@ -393,7 +393,7 @@ describe('controlPlaneServer', () => {
     assert.deepEqual(running.reports, []);
   });
 
-  it('has no answer yet before there is something to tell, or while nobody says who is who', async () => {
+  it('answers 503 before the first state, and while authentication is unavailable', async () => {
     const early = await start({}, false);
     for (const path of [
       NODE_VIEWS_PATH,
@@ -408,7 +408,7 @@ describe('controlPlaneServer', () => {
     assert.equal((await ask(running, NODE_VIEWS_PATH, 'user.a')).code, 503);
   });
 
-  it('takes reports, ten at once and then one a second', async () => {
+  it('accepts ten reports at once, then one a second', async () => {
     const running = await start();
     const put = { method: 'PUT', headers: { 'content-type': 'application/json; charset=utf-8' } };
     const body = JSON.stringify(REPORT);
@@ -481,7 +481,7 @@ describe('controlPlaneServer', () => {
     assert.equal((some as { items: object[] }).items.length, 1);
   });
 
-  it('answers everybody but agents where it does not lead, and ends their watches when it no longer does', async () => {
+  it("as standby serves all clients but agents, and ends agents' watches when it loses the lead", async () => {
     let refusal: Failure | null = null;
     const running = await start({ refusesAgents: () => refusal });
     const put = {
@@ -524,7 +524,7 @@ describe('controlPlaneServer', () => {
     assert.equal(row?.cells[3], 'AskLeader');
   });
 
-  it('can be discovered', async () => {
+  it('serves API discovery', async () => {
     const running = await start();
     const group = '/apis/controlplane.nodewall.io';
     for (const [path, kind] of [
@@ -539,7 +539,7 @@ describe('controlPlaneServer', () => {
       assert.equal((await ask(running, path, 'user.a')).code, 200, path);
   });
 
-  it('believes the front proxy, by its certificate alone', async () => {
+  it('trusts the front proxy by its certificate only', async () => {
     const running = await start();
     const headers = { 'X-Remote-User': 'alice', 'X-Remote-Group': 'g' };
     const cert = async (authority: Authority, commonName: string) => {
@@ -563,7 +563,7 @@ describe('controlPlaneServer', () => {
     );
   });
 
-  it('serves with a new certificate from when it is told', async () => {
+  it('uses a new certificate for new connections', async () => {
     const running = await start();
     const others = await createAuthority('new');
     const { key, certificate } = await others.issue({
@@ -576,7 +576,7 @@ describe('controlPlaneServer', () => {
     assert.equal((await ask(running, '/apis', 'user.a', { ca: others.certificate })).code, 200);
   });
 
-  it('gives signs of life', async () => {
+  it('sends bookmarks as keep-alives', async () => {
     const running = await start();
     const { batch } = await watch(running, 'agent.cp-1');
     await batch();
@@ -585,7 +585,7 @@ describe('controlPlaneServer', () => {
     assert.deepEqual([beat?.type, beat?.sequence, more], ['bookmark', 9, []]);
   });
 
-  it('ends a watch when its token expires, when it is revoked, when it has lasted', async () => {
+  it('ends a watch when its token expires or is revoked, and at its time limit', async () => {
     const running = await start({ streams: { recheck: 5000 } });
     running.expires = 3000;
     const expiring = await watch(running, 'agent.cp-1');
@@ -607,15 +607,15 @@ describe('controlPlaneServer', () => {
     running.pass(10);
     assert.deepEqual(await batch(), []);
     assert.equal(running.hub.watchers, 0);
-    const ends = running.events.flatMap((event) => (event.kind === 'ended' ? [event.why] : []));
+    const ends = running.events.flatMap((event) => (event.kind === 'ended' ? [event.reason] : []));
     assert.deepEqual(ends, [
-      'it has lasted as long as was asked for',
+      'its time limit is reached',
       'its token has expired',
-      'its credentials are good no more',
+      'its credentials are no longer valid',
     ]);
   });
 
-  it('holds so many watches, of one node so many; the newest go on', async () => {
+  it('limits watches in all and of one node, and keeps the newest', async () => {
     const running = await start({ streams: { most: 3, mostOfNode: 2 } });
     const first = await watch(running, 'agent.cp-1');
     await first.batch();
@@ -635,7 +635,7 @@ describe('controlPlaneServer', () => {
     for (const one of [second, third]) assert.deepEqual(types(await one.batch()), ['gate', 'bookmark']);
   });
 
-  it('asks again after half an hour whether others than agents may watch', async () => {
+  it('authorises watches of other clients again after half an hour', async () => {
     // In this test time advances while nothing is read.
     const limits = { unsent: 1e9, slow: 1e9, stalled: 1e9 };
     const running = await start({ streams: { limits } });
@@ -651,7 +651,7 @@ describe('controlPlaneServer', () => {
     assert.equal(running.hub.watchers, 1);
   });
 
-  it("ends no agent's watch for another user's", async () => {
+  it("does not end an agent's watch for another user's watch", async () => {
     const running = await start({ streams: { mostOfNode: 2 } });
     const agent = await watch(running, 'agent.cp-1');
     await agent.batch();
@@ -666,7 +666,7 @@ describe('controlPlaneServer', () => {
     assert.deepEqual(types(await agent.batch()), ['gate', 'bookmark']);
   });
 
-  it('cuts off who takes nothing, and nobody else', async function () {
+  it('cuts off a watcher that does not read, and no other', async function () {
     this.timeout(20_000);
     const running = await start({ streams: { limits: { unsent: 4 << 20, slow: 10_000, stalled: 60_000 } } });
     const slow = connect({ host: 'localhost', port: running.port, ca: authority.certificate });
@@ -697,7 +697,7 @@ describe('controlPlaneServer', () => {
     assert.deepEqual(types(await quick.batch()), ['gate', 'bookmark']);
   });
 
-  it('cuts off a watcher that takes nothing for a minute, however little it is', async function () {
+  it('cuts off a watcher that reads nothing for a minute, however little is queued', async function () {
     this.timeout(20_000);
     const running = await start({ streams: { limits: { unsent: 1 << 30, slow: 10_000, stalled: 60_000 } } });
     const path = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name=cp-1`;
@@ -712,7 +712,7 @@ describe('controlPlaneServer', () => {
     assert.equal(running.hub.watchers, 0);
   });
 
-  it('sends sets of megabytes whole, to one who reads late', async function () {
+  it('sends sets of megabytes whole to a late reader', async function () {
     this.timeout(20_000);
     const running = await start();
     running.hub.publish(compile(objects(60_000)));
@@ -731,7 +731,7 @@ describe('controlPlaneServer', () => {
     assert.ok(seen.some((message) => message.type === 'addressSet' && message.members.length === 60_000));
   });
 
-  it('closes in order: watches end, nobody is let in', async () => {
+  it('on close ends watches and rejects new connections', async () => {
     const running = await start();
     const { response, batch } = await watch(running, 'agent.cp-1');
     await batch();
@@ -765,7 +765,7 @@ describe('controlPlaneServer', () => {
     agent.destroy();
   });
 
-  it('answers what is no HTTP, and a head without end', async () => {
+  it('answers invalid HTTP and an endless head', async () => {
     const running = await start({ limits: { head: 8 << 10 } });
     for (const [head, wanted] of [
       ['nonsense\r\n\r\n', '400'],

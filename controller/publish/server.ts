@@ -5,7 +5,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import type { Authenticate, Authorise } from './auth.ts';
 import { type Failure, failure, toStatus } from './failure.ts';
 import type { Hub } from './hub.ts';
-import { fewInFlight } from './in-flight.ts';
+import { limitInFlight } from './limit-in-flight.ts';
 import { type Answer, requestRouter } from './requests.ts';
 import type { ServerEvent } from './server-event.ts';
 import { Streams, type StreamsOptions } from './streams.ts';
@@ -132,7 +132,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
   });
   const server = createServer(
     serverOptions(tls, limits),
-    fewInFlight((request, response) => {
+    limitInFlight((request, response) => {
       serve(request, response).catch((error: unknown) => {
         onEvent({ kind: 'failed', path: request.url ?? '', error });
         response.destroy();
@@ -149,7 +149,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
       answer = await route(request, response);
     } catch (error) {
       onEvent({ kind: 'failed', path: request.url ?? '', error });
-      answer = { failure: failure('InternalError', 'the controller failed; its log says why') };
+      answer = { failure: failure('InternalError', 'internal error of the controller; see its log') };
     }
     const code = 'failure' in answer ? answer.failure.code : answer.code;
     answers.set(code, (answers.get(code) ?? 0) + 1);

@@ -10,7 +10,7 @@ const AGENTS_A_SECOND = 1_000;
 export function standbyAnswer(isAnotherLeading: boolean, nodes: number): Failure {
   const headers = { connection: 'close' };
   if (isAnotherLeading)
-    return failure('MisdirectedRequest', 'this replica does not lead; another one does', headers);
+    return failure('MisdirectedRequest', 'this replica does not lead; connect again', headers);
   const wait = Math.max(1, Math.ceil(nodes / AGENTS_A_SECOND));
   return failure('ServiceUnavailable', 'no replica leads now', { ...headers, 'retry-after': `${wait}` });
 }

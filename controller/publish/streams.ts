@@ -49,7 +49,7 @@ export interface WatchRequest {
   readonly lasts: number | null;
 }
 
-interface Open extends WatchRequest {
+interface OpenStream extends WatchRequest {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly stream: WatchStream;
@@ -74,7 +74,7 @@ const TICK = 1000;
  * Without its Node object, no rule selects a node any more. This must not open the node: it is sent
  * nothing, and keeps its rules until a Node of its name exists again.
  */
-const GONE = 'there is no such Node any more';
+const NODE_DELETED = 'the Node was deleted';
 
 /**
  * Manages all watches: checks each once a second for keep-alives, slow watchers and expired
@@ -86,8 +86,8 @@ export class Streams {
   readonly #now: () => number;
   readonly #onEvent: (event: ServerEvent) => void;
   readonly #settings: StreamsOptions;
-  readonly #open = new Set<Open>();
-  readonly #byNode = new Map<string, Open[]>();
+  readonly #open = new Set<OpenStream>();
+  readonly #byNode = new Map<string, OpenStream[]>();
   #sentBefore = 0;
   #cutOff = 0;
   readonly #stop: () => void;
@@ -105,8 +105,8 @@ export class Streams {
     });
   }
 
-  endAll(why: string): void {
-    for (const one of this.#open) this.#end(one, why);
+  endAll(reason: string): void {
+    for (const one of this.#open) this.#end(one, reason);
   }
 
   /** Whether the limit of concurrent watches is reached. */
@@ -124,10 +124,10 @@ export class Streams {
     const stream = new WatchStream(response, this.#now, this.#settings.limits);
     const watch = this.#hub.watch(node, resourceVersion, (lines) => {
       if (this.#hub.has(node)) stream.send(lines);
-      else for (const gone of this.#byNode.get(node) ?? []) this.#end(gone, GONE);
+      else for (const open of this.#byNode.get(node) ?? []) this.#end(open, NODE_DELETED);
     });
     const time = this.#now();
-    const one: Open = {
+    const one: OpenStream = {
       ...wanted,
       request,
       response,
@@ -144,8 +144,8 @@ export class Streams {
     // end those of its agent.
     const own = others.filter(({ identity }) => identity.username === wanted.identity.username);
     for (const old of own.slice(0, Math.max(0, own.length + 1 - this.#settings.mostOfNode)))
-      this.#end(old, 'the node has newer ones');
-    response.once('close', () => this.#end(one, 'the watcher went'));
+      this.#end(old, 'newer watches of the node took its place');
+    response.once('close', () => this.#end(one, 'the watcher disconnected'));
     this.#onEvent({ kind: 'watching', node, resourceVersion });
   }
 
@@ -164,7 +164,7 @@ export class Streams {
     this.endAll('the controller stops');
   }
 
-  #end(one: Open, why: string): void {
+  #end(one: OpenStream, reason: string): void {
     if (!this.#open.delete(one)) return;
     one.watch.close();
     this.#sentBefore += one.stream.sent;
@@ -174,29 +174,29 @@ export class Streams {
     // Ends the response cleanly if the watcher has received everything.
     if (one.stream.unsent === 0) one.response.end();
     else one.response.destroy();
-    this.#onEvent({ kind: 'ended', node: one.node, why });
+    this.#onEvent({ kind: 'ended', node: one.node, reason });
   }
 
-  #look(one: Open, time: number): void {
+  #look(one: OpenStream, time: number): void {
     const slow = one.stream.tooSlow();
     if (slow !== null) {
       this.#cutOff++;
       this.#end(one, `cut off: ${slow}`);
     } else if (time >= (one.identity.expires ?? Number.POSITIVE_INFINITY))
       this.#end(one, 'its token has expired');
-    else if (time >= one.ends) this.#end(one, 'it has lasted as long as was asked for');
+    else if (time >= one.ends) this.#end(one, 'its time limit is reached');
     else if (time - one.stream.lastSent >= one.pace * this.#settings.heartbeat) one.watch.bookmark();
     if (time >= one.recheck) this.#checkAgain(one, time);
   }
 
-  #checkAgain(one: Open, time: number): void {
+  #checkAgain(one: OpenStream, time: number): void {
     one.recheck = time + this.#settings.recheck * (0.75 + this.#settings.random() / 2);
     this.#authenticate(one.request).then(
       (identity) => {
         const { username, extra } = one.identity;
         const same =
           identity?.username === username && JSON.stringify(identity.extra) === JSON.stringify(extra);
-        if (!same) this.#end(one, 'its credentials are good no more');
+        if (!same) this.#end(one, 'its credentials are no longer valid');
       },
       // If the API server doesn't answer, the stream stays; the next check is soon enough.
       (error: unknown) => this.#onEvent({ kind: 'failed', path: one.request.url ?? '', error }),

@@ -53,7 +53,7 @@ export class WatchStream {
     this.#now = now;
     this.#limits = limits;
     const { socket } = response;
-    if (socket === null) throw new Error('the connection is gone');
+    if (socket === null) throw new Error('the connection is closed');
     this.#socket = socket;
     this.#lastSent = now();
     this.#progress = this.#lastSent;
@@ -106,9 +106,9 @@ export class WatchStream {
     const time = this.#now();
     this.#above = waiting > (this.#most ?? this.#limits.unsent) ? (this.#above ?? time) : null;
     if (this.#above !== null && time - this.#above > this.#limits.slow)
-      return `${waiting} bytes have waited for ${Math.round((time - this.#above) / 1000)} s`;
+      return `${waiting} bytes are unsent since ${Math.round((time - this.#above) / 1000)} s`;
     if (waiting > 0 && time - this.#progress > this.#limits.stalled)
-      return `it has taken nothing for ${Math.round((time - this.#progress) / 1000)} s`;
+      return `it has received nothing for ${Math.round((time - this.#progress) / 1000)} s`;
     return null;
   }
 

@@ -24,7 +24,7 @@ const FACTS: HandoverFacts = {
 const nextOf = (more: Partial<HandoverFacts>): string => handover({ ...FACTS, ...more }).next;
 
 describe('handover', () => {
-  it('ends when agents were sent the address of a successor', () => {
+  it('ends when the address of a successor has been sent to agents', () => {
     assert.equal(nextOf({}), 'end');
     assert.equal(nextOf({ isPublished: ({ name }) => name !== 'other' }), 'serve');
     assert.equal(nextOf({ unsentBytes: 1 }), 'serve');
@@ -34,19 +34,19 @@ describe('handover', () => {
     );
   });
 
-  it('counts only others that run, stay and have addresses', () => {
+  it('counts only running other pods with addresses that are not being deleted', () => {
     const none: Partial<ControllerPod>[] = [{ isRunning: false }, { isTerminating: true }, { addresses: [] }];
     for (const more of none) assert.equal(nextOf({ pods: [SELF, pod('other', more)] }), 'serve');
     assert.equal(nextOf({ pods: [pod('self')] }), 'serve');
     assert.equal(nextOf({ pods: [] }), 'serve');
   });
 
-  it('waits no longer than it may', () => {
+  it('ends at the longest serving time', () => {
     assert.equal(nextOf({ pods: [SELF], waited: LONGEST_SERVING - 1 }), 'serve');
     assert.equal(nextOf({ pods: [SELF], waited: LONGEST_SERVING }), 'end');
   });
 
-  it('lets callers hear of the end, leader or not', () => {
+  it('serves for the least time, leader or not', () => {
     for (const isLeading of [true, false]) {
       assert.equal(nextOf({ isLeading, waited: LEAST_SERVING - 1 }), 'serve');
       assert.equal(nextOf({ isLeading }), 'end');
@@ -54,7 +54,7 @@ describe('handover', () => {
     assert.equal(nextOf({ isLeading: false, pods: [SELF] }), 'end');
   });
 
-  it('ends at once where nobody can come', () => {
+  it('ends at once if there can be no successor', () => {
     assert.equal(nextOf({ self: null, pods: [], waited: 0 }), 'end');
     assert.equal(nextOf({ isNamespaceTerminating: true, pods: [SELF], waited: 0 }), 'end');
   });

@@ -34,14 +34,14 @@ export const LONGEST_SERVING = 20_000;
  */
 export function handover(facts: HandoverFacts): Handover {
   const { self, pods, isNamespaceTerminating, isLeading, isPublished, unsentBytes, waited } = facts;
-  if (self === null) return end('it runs in no pod');
+  if (self === null) return end('it does not run in a pod');
   if (isNamespaceTerminating) return end('its namespace is being deleted');
   if (waited >= LONGEST_SERVING) return end(`no successor was published within ${LONGEST_SERVING / 1000} s`);
-  if (waited < LEAST_SERVING) return serve('callers may not have heard of the end');
+  if (waited < LEAST_SERVING) return serve('callers may not know yet that it stops');
   if (!isLeading) return end('it serves no agents');
   const published = successors(pods, self).filter((pod) => pod.isOnHostNetwork || isPublished(pod));
-  if (published.length === 0) return serve('agents know the address of no successor');
-  if (unsentBytes > 0) return serve('agents have not taken all yet');
+  if (published.length === 0) return serve('agents do not know the address of a successor');
+  if (unsentBytes > 0) return serve('agents have not received everything yet');
   return end('agents know a successor');
 }
 

@@ -4,7 +4,7 @@ import { type Following, followObject } from '../watch/cluster/follow-object.ts'
 import type { Reflector } from '../watch/cluster/reflector.ts';
 import { type ControllerPod, followControllerPods, successors } from './controller-pods.ts';
 
-export interface ReplicasParts {
+export interface ReplicasOptions {
   readonly namespace: string;
   /** The name of the Lease, and of the controllers' ServiceAccount. */
   readonly name: string;
@@ -27,18 +27,18 @@ const ALIVE = 4_000;
 
 /** The other replicas, the leader, and the namespace, as far as this controller knows them. */
 export class Replicas {
-  readonly #parts: ReplicasParts;
+  readonly #options: ReplicasOptions;
   #pods: readonly ControllerPod[] | null = null;
   #isNamespaceTerminating = false;
   #holder = '';
   #renewedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(parts: ReplicasParts) {
-    this.#parts = parts;
+  constructor(options: ReplicasOptions) {
+    this.#options = options;
   }
 
   follow(following: Following): Reflector[] {
-    const { namespace, name, changed, leaseChanged, now } = this.#parts;
+    const { namespace, name, changed, leaseChanged, now } = this.#options;
     return [
       followControllerPods({
         ...following,
@@ -79,7 +79,7 @@ export class Replicas {
   }
 
   get self(): string | null {
-    return this.#parts.self;
+    return this.#options.self;
   }
 
   get isNamespaceTerminating(): boolean {
@@ -88,12 +88,12 @@ export class Replicas {
 
   /** Whether another replica holds the Lease and renews it. */
   get isAnotherLeading(): boolean {
-    const { identity, now } = this.#parts;
+    const { identity, now } = this.#options;
     return this.#holder !== '' && this.#holder !== identity && now() - this.#renewedAt < ALIVE;
   }
 
   /** Whether no other controller continues when this one stops; false if that is not known. */
   get isLast(): boolean {
-    return this.#pods !== null && successors(this.#pods, this.#parts.self).length === 0;
+    return this.#pods !== null && successors(this.#pods, this.#options.self).length === 0;
   }
 }

@@ -17,7 +17,7 @@ import {
 } from '../publish/server.ts';
 import type { ServerEvent } from '../publish/server-event.ts';
 
-export interface AgentServiceParts {
+export interface AgentServiceOptions {
   readonly hub: Hub;
   readonly request: KubeApi;
   readonly clock: WallClock;
@@ -33,17 +33,17 @@ export interface AgentServiceParts {
 
 /** The server for agents and readers; at most one, and none until `listen` is called. */
 export class AgentService {
-  readonly #parts: AgentServiceParts;
+  readonly #options: AgentServiceOptions;
   #server: ControlPlaneServer | null = null;
 
-  constructor(parts: AgentServiceParts) {
-    this.#parts = parts;
+  constructor(options: AgentServiceOptions) {
+    this.#options = options;
   }
 
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
-    const { hub, request, clock, frontProxy, refusesAgents, onReport, onEvent } = this.#parts;
+    const { hub, request, clock, frontProxy, refusesAgents, onReport, onEvent } = this.#options;
     const now = (): number => clock.date().getTime();
-    const audiences = this.#parts.tokenAudiences.split(',').filter((audience) => audience !== '');
+    const audiences = this.#options.tokenAudiences.split(',').filter((audience) => audience !== '');
     const server = controlPlaneServer({
       hub,
       tls: this.#tls(pair),
@@ -81,7 +81,7 @@ export class AgentService {
   }
 
   #tls({ certificate: cert, key }: CertificateAndKey): ServerTls {
-    const frontProxy = this.#parts.frontProxy();
+    const frontProxy = this.#options.frontProxy();
     return { cert, key, ...(frontProxy === null ? {} : { clientCa: frontProxy.clientCa }) };
   }
 }

@@ -5,7 +5,7 @@ import { Gate } from '../kubeapi/configmap/gate.ts';
 import type { Following } from '../watch/cluster/follow-object.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
 
-export interface ClusterSettingsParts {
+export interface ClusterSettingsOptions {
   /** The feature gate from the command line; null: use the cluster's. */
   readonly givenGate: boolean | null;
   /** The gate in the configuration file, used if the cluster has none. */
@@ -20,23 +20,24 @@ export interface ClusterSettingsParts {
 
 /** Settings from objects of the cluster: the feature gate, and the API server's front proxy. */
 export class ClusterSettings {
-  readonly #parts: ClusterSettingsParts;
+  readonly #options: ClusterSettingsOptions;
   readonly #gate: Gate;
   #frontProxy: FrontProxySetting | null = null;
 
-  constructor(parts: ClusterSettingsParts) {
-    const { configuredGate, givenGate, gateChanged, log } = parts;
-    this.#parts = parts;
+  constructor(options: ClusterSettingsOptions) {
+    const { configuredGate, givenGate, gateChanged, log } = options;
+    this.#options = options;
     this.#gate = new Gate(configuredGate, {
       changed(enabled) {
         if (givenGate === null) gateChanged(enabled);
       },
-      problem: (text) => void log.error(`${text}; the feature gate stays as it was`, { stage: 'watch' }),
+      problem: (text) =>
+        void log.error(`${text}; feature gate NodeNetworkPolicy keeps its value`, { stage: 'watch' }),
     });
   }
 
   get isGateKnown(): boolean {
-    return this.#parts.givenGate !== null || this.#gate.enabled !== null;
+    return this.#options.givenGate !== null || this.#gate.enabled !== null;
   }
 
   /** Null: no front proxy is trusted. */
@@ -61,7 +62,7 @@ export class ClusterSettings {
       name: 'extension-apiserver-authentication',
       changed: (data) => {
         this.#frontProxy = frontProxySetting(data);
-        this.#parts.frontProxyChanged();
+        this.#options.frontProxyChanged();
       },
     });
   }
@@ -69,7 +70,7 @@ export class ClusterSettings {
   followGate(following: Following): Reflector {
     return followConfigMap({
       ...following,
-      namespace: this.#parts.namespace,
+      namespace: this.#options.namespace,
       name: 'nodewall-config',
       changed: (data) => this.#gate.takeConfigMap(data),
     });

@@ -39,23 +39,23 @@ describe('compiling', () => {
     });
     return { one, said };
   }
-  const FAULT = ['failed', 'nodewall failed; what was published stays'];
+  const FAULT = ['failed', 'internal error; agents keep the published rules'];
   const GOOD = ['endpoints', 'publish', 'measured', 'statuses of a.1', 'published'];
 
-  it('publishes, then tells', () => {
+  it('publishes, then calls back', () => {
     const { one, said } = compiling(0);
     one.deliver(SNAPSHOT);
     assert.deepEqual(said, ['problems', ...GOOD]);
     assert.equal(one.snapshot, SNAPSHOT);
   });
 
-  it('tries once more from the beginning after a fault of its own', () => {
+  it('retries once from scratch after an internal error', () => {
     const { one, said } = compiling(1);
     one.deliver(SNAPSHOT);
     assert.deepEqual(said, ['problems', ...FAULT, ...GOOD]);
   });
 
-  it('leaves what was published after two faults, and goes on with the next snapshot', () => {
+  it('keeps the published state after two internal errors, and continues with the next snapshot', () => {
     const { one, said } = compiling(2);
     one.deliver(SNAPSHOT);
     assert.deepEqual(said.splice(0), ['problems', ...FAULT, ...FAULT]);

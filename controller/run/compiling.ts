@@ -4,7 +4,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { compiler } from '../compile/compile.ts';
-import { apiServerEndpoints, apiServerMemory } from '../publish/endpoints.ts';
+import { apiServerEndpoints, lastKnownApiServer } from '../publish/endpoints.ts';
 import type { Hub } from '../publish/hub.ts';
 import type { ControllerPod } from '../replicas/controller-pods.ts';
 import type { StatusKeeper } from '../status/keeper.ts';
@@ -12,7 +12,7 @@ import type { Snapshot } from '../watch/source.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
 import { ReportedAddresses } from './reported-addresses.ts';
 
-export interface CompilingParts {
+export interface CompilingOptions {
   readonly hub: Pick<Hub, 'publish' | 'setEndpoints' | 'revision'>;
   readonly statuses: Pick<StatusKeeper, 'publish'>;
   readonly metrics: Pick<ControllerMetrics, 'compiled' | 'published' | 'failed'>;
@@ -30,18 +30,18 @@ export interface CompilingParts {
  * result.
  */
 export class Compiling {
-  readonly #parts: CompilingParts;
+  readonly #options: CompilingOptions;
   readonly #compiler: typeof compiler;
-  readonly #withApiServer = apiServerMemory();
+  readonly #withApiServer = lastKnownApiServer();
   readonly #reported: ReportedAddresses;
   #compile: ReturnType<typeof compiler>;
   #snapshot: Snapshot | null = null;
 
-  constructor(parts: CompilingParts) {
-    this.#parts = parts;
-    this.#compiler = parts.compiler ?? compiler;
+  constructor(options: CompilingOptions) {
+    this.#options = options;
+    this.#compiler = options.compiler ?? compiler;
     this.#compile = this.#compiler();
-    this.#reported = new ReportedAddresses(parts.log, parts.clock, () => {
+    this.#reported = new ReportedAddresses(options.log, options.clock, () => {
       if (this.#snapshot !== null) this.deliver(this.#snapshot);
     });
   }
@@ -64,7 +64,7 @@ export class Compiling {
   }
 
   deliver(next: Snapshot): void {
-    const { log, metrics, sayProblems, published } = this.#parts;
+    const { log, metrics, sayProblems, published } = this.#options;
     sayProblems(next);
     for (let isRetry = false; ; isRetry = true) {
       try {
@@ -75,7 +75,11 @@ export class Compiling {
         // The compiler's state may be inconsistent now: starts from scratch, once.
         this.#compile = this.#compiler();
         const { message, stack } = error as Error;
-        log.error('nodewall failed; what was published stays', { stage: 'compile', error: message, stack });
+        log.error('internal error; agents keep the published rules', {
+          stage: 'compile',
+          error: message,
+          stack,
+        });
         if (isRetry) return;
       }
     }
@@ -87,7 +91,7 @@ export class Compiling {
   }
 
   #publish(next: Snapshot): void {
-    const { hub, statuses, metrics, clock } = this.#parts;
+    const { hub, statuses, metrics, clock } = this.#options;
     const started = clock.now();
     const objects = this.#reported.on(this.#withApiServer(next.objects));
     const compiled = this.#compile(objects);

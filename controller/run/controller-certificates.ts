@@ -4,9 +4,9 @@ import { publishCaBundle } from '../kubeapi/certificates/ca-bundle.ts';
 import { certificateFiles } from '../kubeapi/certificates/certificate-files.ts';
 import { type CertificateSource, certificateKeeper } from '../kubeapi/certificates/keeper.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import type { ControllerParts } from './controller-parts.ts';
+import type { ControllerContext } from './controller-context.ts';
 
-interface CertificateParts extends CertificateEvents {
+interface CertificateOptions extends CertificateEvents {
   /** The Service whose names agents and the API server use for the controller. */
   readonly service: { readonly namespace: string; readonly name: string };
   readonly request: KubeApi;
@@ -26,8 +26,8 @@ export function certificateSource(
     options: { tlsCertFile: certFile, tlsKeyFile: keyFile, tlsCaFile: caFile },
     listen,
     webhook,
-  }: Pick<ControllerParts, 'options' | 'listen' | 'webhook'>,
-  { service, request, clock, trusted, ...events }: CertificateParts,
+  }: Pick<ControllerContext, 'options' | 'listen' | 'webhook'>,
+  { service, request, clock, trusted, ...events }: CertificateOptions,
 ): CertificateSource {
   if (certFile !== undefined && keyFile !== undefined) {
     const files = certificateFiles({

@@ -1,11 +1,11 @@
 import type { Log } from '../../lib/process/log.ts';
+import { messageOf } from '../kubeapi/connection.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { Election } from '../kubeapi/lease/election.ts';
 import { type Annotations, leaseStore } from '../kubeapi/lease/lease.ts';
-import { messageOf } from './controller-log.ts';
-import type { Surroundings } from './controller-parts.ts';
+import type { ProcessContext } from './controller-context.ts';
 
-export interface ControllerElectionParts extends Surroundings {
+export interface ControllerElectionOptions extends ProcessContext {
   readonly request: KubeApi;
   /** The namespace of the Lease. */
   readonly namespace: string;
@@ -17,7 +17,7 @@ export interface ControllerElectionParts extends Surroundings {
 }
 
 /** The leader election, with its log lines. */
-export function controllerElection(parts: ControllerElectionParts): Election {
+export function controllerElection(parts: ControllerElectionOptions): Election {
   const { request, namespace, name, annotations, identity, clock, random, log, changed } = parts;
   return new Election({
     store: leaseStore({ request, namespace, name, annotations }),
@@ -26,18 +26,19 @@ export function controllerElection(parts: ControllerElectionParts): Election {
     random,
     events: {
       leading() {
-        log.info('leading', { identity });
+        log.info('elected leader', { identity });
         changed();
       },
       lost(reason) {
-        log.warn('no longer leading; staying warm', { identity, reason });
+        log.warn('no longer leader; watching on as standby', { identity, reason });
         changed();
       },
       leader(now) {
         if (now !== identity)
-          log.info(now === '' ? 'nobody leads' : 'another replica leads', { leader: now });
+          log.info(now === '' ? 'no replica leads' : 'another replica leads', { leader: now });
       },
-      failed: (error) => void log.warn('the Lease could not be read or written', { error: messageOf(error) }),
+      failed: (error) =>
+        void log.warn('cannot read or write the Lease; trying again', { error: messageOf(error) }),
     },
   });
 }

@@ -1,5 +1,6 @@
 import { formatProblem } from '../../apis/validate/problem.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { messageOf } from '../kubeapi/connection.ts';
 import type { ServerEvent } from '../publish/server-event.ts';
 import type { WatchNotice } from '../watch/cluster/watch-notice.ts';
 import type { Snapshot } from '../watch/source.ts';
@@ -11,34 +12,38 @@ const MOST_PROBLEMS = 50;
 /** The log of the stages: each event once, when it happens. */
 export function controllerLog(log: Log) {
   let known: ReadonlySet<string> = new Set();
-  let told: Snapshot['problems'] = [];
+  let logged: Snapshot['problems'] = [];
   return {
     watch({ event, resource, ...notice }: WatchNotice): void {
       const fields = { stage: 'watch', resource, ...notice };
       switch (event) {
         case 'failed':
-          return void log.warn('the API server does not give what is watched; trying again', fields);
+          return void log.warn('cannot list or watch a resource; trying again', fields);
         case 'recovered':
-          return void log.info('the API server is back', fields);
+          return void log.info('a resource is watched again', fields);
         case 'listed':
-          return void log.info('listed', fields);
+          return void log.info('listed a resource', fields);
         case 'absent':
-          return void log.info('there is no such resource; looking again now and then', fields);
+          return void log.info('the API server does not have a resource; looking for it regularly', fields);
         case 'corrected':
-          return void log.warn('a list said otherwise than the events had; corrected', fields);
+          return void log.warn('a relist found changes that watch events missed; corrected', fields);
       }
     },
     problems({ problems }: Snapshot): void {
-      if (problems === told) return;
-      told = problems;
+      if (problems === logged) return;
+      logged = problems;
       const now = new Map(problems.map((problem) => [formatProblem(problem), problem]));
       const fresh = [...now].filter(([line]) => !known.has(line));
       for (const [line, { severity, kind, name }] of fresh.slice(0, MOST_PROBLEMS)) {
-        log.log(LEVELS[severity], line, { stage: 'watch', kind, name });
+        const object = kind === 'ClusterNetworkPolicy' ? { policy: name } : { kind, name };
+        log.log(LEVELS[severity], line, { stage: 'watch', ...object });
       }
       const more = fresh.length - MOST_PROBLEMS;
       if (more > 0)
-        log.warn('and more problems; their policies say which', { stage: 'watch', problems: more });
+        log.warn('more problems than are logged; the statuses of the policies have them', {
+          stage: 'watch',
+          problems: more,
+        });
       known = new Set(now.keys());
     },
     server(event: ServerEvent): void {
@@ -47,8 +52,4 @@ export function controllerLog(log: Log) {
       log.error('a request failed', { stage: 'publish', path: event.path, error: messageOf(event.error) });
     },
   };
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -52,34 +52,32 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   gauge('leader', 'Whether this replica leads, and so serves agents and writes statuses.', () =>
     sources.isLeading() ? 1 : 0,
   );
-  gauge('streams', 'Agents that follow.', () => sources.server()?.watchers ?? 0);
-  gauge(
-    'stream_unsent_bytes',
-    'Bytes that agents have not taken yet.',
-    () => sources.server()?.unsentBytes ?? 0,
+  gauge('streams', 'Agents that are connected.', () => sources.server()?.watchers ?? 0);
+  gauge('stream_unsent_bytes', 'Bytes that are queued for agents.', () => sources.server()?.unsentBytes ?? 0);
+  gauge('statuses_waiting', 'Policy statuses that are queued to be written.', () =>
+    sources.statusesWaiting(),
   );
-  gauge('statuses_waiting', 'Statuses of policies that wait to be written.', () => sources.statusesWaiting());
   watchMetrics(registers, sources.watches);
   serverMetrics(registers, sources.server);
   const [nodes, policies, invalid] = [
-    gauge('nodes', 'Nodes that are known.'),
-    gauge('policies', 'Policies that are enforced somewhere or could be.'),
-    gauge('problems', 'Errors in policies, groups and Tiers, for which they are left out.'),
+    gauge('nodes', 'Nodes of the cluster.'),
+    gauge('policies', 'Policies that are published to nodes.'),
+    gauge('problems', 'Validation errors in policies, groups and tiers.'),
   ];
   const compiles = new Histogram({
     name: full('compile_duration_seconds'),
-    help: 'From objects to what every node is told.',
+    help: 'Time to compile and publish the objects of the cluster.',
     buckets: COMPILE_BUCKETS,
     registers,
   });
-  const messages = counter('messages_total', 'Messages made for agents, each once however many get it.');
-  const reports = counter('reports_total', 'Reports of nodes.');
-  const written = counter('status_writes_total', 'Statuses written.');
-  const unwritten = counter(
-    'status_failures_total',
-    'Statuses that could not be written; they are tried again.',
+  const messages = counter(
+    'messages_total',
+    'Messages published to agents; each counts once, however many agents receive it.',
   );
-  const failures = counter('internal_errors_total', 'Faults in nodewall itself; what was published stays.');
+  const reports = counter('reports_total', 'Reports received from agents.');
+  const written = counter('status_writes_total', 'Policy statuses written.');
+  const unwritten = counter('status_failures_total', 'Failed writes of policy statuses; they are retried.');
+  const failures = counter('internal_errors_total', 'Internal errors; agents keep the rules published last.');
   return {
     registry,
     compiled(seconds, counts) {
@@ -119,7 +117,7 @@ function mirrored(
 function watchMetrics(registers: Registry[], watches: MetricsSources['watches']): void {
   new Gauge({
     name: 'nodewall_controller_watched_objects',
-    help: 'Objects kept of a resource.',
+    help: 'Objects of a resource in memory.',
     labelNames: ['resource'],
     registers,
     collect() {
@@ -130,37 +128,36 @@ function watchMetrics(registers: Registry[], watches: MetricsSources['watches'])
     mirrored(registers, name, help, ['resource'], () =>
       watches().map((one) => [{ resource: one.resource }, value(one)]),
     );
-  of('watch_lists_total', 'Lists that were read.', ({ lists }) => lists);
-  of('watch_watches_total', 'Watches that were begun.', ({ watches: begun }) => begun);
-  of('watch_events_total', 'Events that came.', ({ events }) => events);
+  of('watch_lists_total', 'Lists received.', ({ lists }) => lists);
+  of('watch_watches_total', 'Watches started.', ({ watches: begun }) => begun);
+  of('watch_events_total', 'Watch events received.', ({ events }) => events);
   of(
     'watch_corrections_total',
-    'Changes that no event told, found by a later list.',
+    'Changes that watch events missed and a relist found.',
     ({ corrections }) => corrections,
   );
-  mirrored(
-    registers,
-    'watch_failures_total',
-    'Lists and watches that came to nothing.',
-    ['resource', 'reason'],
-    () =>
-      watches().flatMap(({ resource, failures }) =>
-        Object.entries(failures).map(([reason, count]): [Record<string, string>, number] => [
-          { resource, reason },
-          count,
-        ]),
-      ),
+  mirrored(registers, 'watch_failures_total', 'Lists and watches that failed.', ['resource', 'reason'], () =>
+    watches().flatMap(({ resource, failures }) =>
+      Object.entries(failures).map(([reason, count]): [Record<string, string>, number] => [
+        { resource, reason },
+        count,
+      ]),
+    ),
   );
 }
 
 function serverMetrics(registers: Registry[], server: MetricsSources['server']): void {
-  mirrored(registers, 'stream_sent_bytes_total', 'Bytes of messages sent since it serves.', [], () => [
+  mirrored(registers, 'stream_sent_bytes_total', 'Bytes sent to agents.', [], () => [
     [{}, server()?.sentBytes ?? 0],
   ]);
-  mirrored(registers, 'streams_cut_off_total', 'Agents that were too slow.', [], () => [
-    [{}, server()?.cutOff ?? 0],
-  ]);
-  mirrored(registers, 'requests_total', 'Requests by HTTP status, since it serves.', ['code'], () =>
+  mirrored(
+    registers,
+    'streams_cut_off_total',
+    'Connections of agents that were ended because they were too slow.',
+    [],
+    () => [[{}, server()?.cutOff ?? 0]],
+  );
+  mirrored(registers, 'requests_total', 'Requests answered, by HTTP status.', ['code'], () =>
     [...(server()?.answers ?? [])].map(([code, count]): [Record<string, string>, number] => [
       { code: String(code) },
       count,

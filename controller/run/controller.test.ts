@@ -66,22 +66,18 @@ describe('a controller without an API server', () => {
     return { controller, ready };
   }
 
-  it('waits for it, and ends when it is told to stop', async () => {
+  it('waits for the API server, and exits when asked to stop', async () => {
     const { controller, ready } = await make({});
     const running = controller.run();
     await until('it says what is missing', async () => (await ready().catch(() => '')) !== '');
     assert.match(await ready(), /^503 .*listed/);
     process.emit('SIGTERM');
     assert.equal(await running, EXIT.done);
-    assert.deepEqual(said, [
-      'serving health and metrics',
-      'stopping; agents enforce what they have',
-      'ending',
-    ]);
+    assert.deepEqual(said, ['serving health and metrics', 'stopping; agents keep their rules', 'exiting']);
     await assert.rejects(ready());
   });
 
-  it('serves on in a pod, for callers to hear of the end, unless it is told twice', async () => {
+  it('keeps serving in a pod for a while after a stop request, unless it is asked twice', async () => {
     for (const isToldTwice of [false, true]) {
       said = [];
       const { controller, ready } = await make({ podName: 'self' });
@@ -94,11 +90,11 @@ describe('a controller without an API server', () => {
       if (isToldTwice) process.emit('SIGTERM');
       assert.equal(await running, EXIT.done);
       assert.equal(performance.now() - told >= LEAST_SERVING, !isToldTwice);
-      assert.equal(said.includes('ending'), !isToldTwice);
+      assert.equal(said.includes('exiting'), !isToldTwice);
     }
   });
 
-  it('answers reviews as soon as it has a certificate, and stops that too', async () => {
+  it('answers admission reviews as soon as it has a certificate, and stops answering at the end', async () => {
     const [webhook = 0] = await freePorts(1);
     const { controller } = await make(tls, webhook);
     const running = controller.run();
@@ -110,7 +106,7 @@ describe('a controller without an API server', () => {
     again.close();
   });
 
-  it('ends with the error of a part that it needs', async () => {
+  it('exits with the error of a failed part', async () => {
     const refused = (status: number, message: RegExp) => (error: unknown) =>
       error instanceof CommandError && error.status === status && message.test(error.message);
     const files = { tlsCertFile: join(folder, 'none'), tlsKeyFile: join(folder, 'none') };

@@ -3,6 +3,7 @@ import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import { type MetricsServer, serveMetrics } from '../../lib/process/metrics-server.ts';
 import { untilStopped } from '../../lib/process/stopped.ts';
 import { Registration } from '../kubeapi/apiservice/registration.ts';
+import { messageOf } from '../kubeapi/connection.ts';
 import { type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
 import { Hub } from '../publish/hub.ts';
@@ -18,13 +19,13 @@ import { latestWorld } from '../webhook/latest.ts';
 import { AgentService } from './agent-service.ts';
 import { ClusterSettings } from './cluster-settings.ts';
 import { Compiling } from './compiling.ts';
+import type { ControllerContext, ProcessContext } from './controller-context.ts';
 import { controllerElection } from './controller-election.ts';
-import { controllerLog, messageOf } from './controller-log.ts';
+import { controllerLog } from './controller-log.ts';
 import { type ControllerMetrics, controllerMetrics } from './controller-metrics.ts';
-import type { ControllerParts, Surroundings } from './controller-parts.ts';
 import { Credentials } from './credentials.ts';
 import { handOver } from './hand-over.ts';
-import { afterEvent, afterLook, BEGINNING, type Effect, type LifeEvent, missing, type Turn } from './life.ts';
+import { afterEvent, afterLook, type Effect, IDLE, type LifeEvent, missing, type Turn } from './lifecycle.ts';
 import { PolicyStatuses } from './policy-statuses.ts';
 import { Steps } from './steps.ts';
 import { WebhookService } from './webhook-service.ts';
@@ -38,8 +39,8 @@ const SERVICE = CONTROLLER_ACCOUNT;
  * from having led, so restarting the process would only repeat the lists.
  */
 export class Controller {
-  readonly #parts: ControllerParts;
-  readonly #surroundings: Surroundings;
+  readonly #context: ControllerContext;
+  readonly #process: ProcessContext;
   readonly #says: ReturnType<typeof controllerLog>;
   readonly #api: KubeApiClient;
   readonly #transport: ApiTransport;
@@ -62,20 +63,20 @@ export class Controller {
   readonly #serving: Steps;
   readonly #over = new AbortController();
   readonly #fatal = Promise.withResolvers<never>();
-  #life = BEGINNING;
+  #life = IDLE;
   /** The turns in progress. */
   #turns: Promise<void> = Promise.resolve();
   #health: MetricsServer | null = null;
 
-  constructor(parts: ControllerParts, surroundings: Surroundings) {
-    this.#parts = parts;
-    this.#surroundings = surroundings;
+  constructor(context: ControllerContext, processContext: ProcessContext) {
+    this.#context = context;
+    this.#process = processContext;
     // Only `run` handles this rejection.
     this.#fatal.promise.catch(() => {});
-    this.#says = controllerLog(parts.log);
-    this.#api = kubeApi(parts.kubeConfig);
-    this.#transport = apiTransport(parts.kubeConfig);
-    this.#hub = new Hub({ gate: parts.gate ?? false });
+    this.#says = controllerLog(context.log);
+    this.#api = kubeApi(context.kubeConfig);
+    this.#transport = apiTransport(context.kubeConfig);
+    this.#hub = new Hub({ gate: context.gate ?? false });
     this.#metrics = this.#makeMetrics();
     this.#statuses = this.#makeStatuses();
     this.#source = this.#makeSource();
@@ -88,7 +89,7 @@ export class Controller {
     this.#agents = this.#makeAgents();
     this.#webhook = this.#makeWebhook();
     this.#reflectors = this.#makeReflectors();
-    if (parts.gate !== null) this.#statuses.keeper.gate(parts.gate);
+    if (context.gate !== null) this.#statuses.keeper.gate(context.gate);
     this.#watching = this.#watchingSteps();
     this.#serving = this.#servingSteps();
   }
@@ -98,14 +99,14 @@ export class Controller {
    * its error.
    */
   async run(): Promise<ExitStatus> {
-    const { log } = this.#parts;
+    const { log } = this.#context;
     const fatal = this.#fatal.promise;
     try {
       await this.#watching.start();
       this.#serving.start().catch((error: unknown) => this.#happen({ type: 'failed', error }));
       const signal = await Promise.race([untilStopped(this.#over.signal), fatal]);
-      log.info('stopping; agents enforce what they have', { signal });
-      this.#happen({ type: 'toldToStop' });
+      log.info('stopping; agents keep their rules', { signal });
+      this.#happen({ type: 'stopRequested' });
       await Promise.race([this.#handOver(), untilStopped(this.#over.signal), fatal]);
       return EXIT.done;
     } finally {
@@ -168,13 +169,13 @@ export class Controller {
   }
 
   async #startInputs(): Promise<void> {
-    const { options, log } = this.#parts;
+    const { options, log } = this.#context;
     if (options.metricsListen !== undefined) {
       this.#health = await serveMetrics({
         listen: options.metricsListen,
         registry: this.#metrics.registry,
         healthy: () => null,
-        ready: () => this.#missing() ?? (this.#life.isServing ? null : 'about to serve'),
+        ready: () => this.#missing() ?? (this.#life.isServing ? null : 'not serving yet'),
       });
       log.info('serving health and metrics', { port: this.#health.port });
     }
@@ -254,15 +255,15 @@ export class Controller {
   async #serveAgents(): Promise<void> {
     const { certificate } = this.#credentials;
     if (certificate === null) return;
-    const { address, port } = await this.#agents.listen(this.#parts.listen, certificate);
+    const { address, port } = await this.#agents.listen(this.#context.listen, certificate);
     // The certificate may have changed meanwhile: this event applies the current one.
     this.#happen({ type: 'serving' });
-    this.#parts.log.info('serving', { address, port, revision: this.#hub.revision });
+    this.#context.log.info('serving agents and readers', { address, port, revision: this.#hub.revision });
   }
 
   async #serveWebhook(): Promise<void> {
     const { certificate } = this.#credentials;
-    const { webhook, log } = this.#parts;
+    const { webhook, log } = this.#context;
     if (webhook === null || certificate === null) return;
     const port = await this.#webhook.listen(webhook, certificate);
     log.info('serving webhooks', { port });
@@ -271,7 +272,7 @@ export class Controller {
   /** Resolves when other replicas can continue without this one. */
   async #handOver(): Promise<void> {
     const why = await handOver({
-      clock: this.#surroundings.clock,
+      clock: this.#process.clock,
       facts: () => ({
         self: this.#replicas.self,
         pods: this.#replicas.pods,
@@ -283,18 +284,18 @@ export class Controller {
       changed: this.#worlds.wait,
       isOver: () => this.#life.isOver,
     });
-    if (why !== null) this.#parts.log.info('ending', { why });
+    if (why !== null) this.#context.log.info('exiting', { reason: why });
   }
 
   #setGate(enabled: boolean): void {
-    this.#parts.log.info('feature gate', { NodeNetworkPolicy: enabled });
+    this.#context.log.info('feature gate set', { NodeNetworkPolicy: enabled });
     this.#hub.setGate(enabled);
     this.#statuses.keeper.gate(enabled);
     this.#happen({ type: 'changed' });
   }
 
   #relist(): readonly [number, number] {
-    const { relistPeriod } = this.#parts.options;
+    const { relistPeriod } = this.#context.options;
     return [relistPeriod * 1000, relistPeriod * 2000];
   }
 
@@ -309,21 +310,21 @@ export class Controller {
 
   #makeStatuses(): PolicyStatuses {
     return new PolicyStatuses({
-      ...this.#surroundings,
+      ...this.#process,
       request: this.#api.request,
       metrics: this.#metrics,
-      log: this.#parts.log,
+      log: this.#context.log,
     });
   }
 
   #makeSource(): ClusterSource {
-    const { kubeConfig, config } = this.#parts;
+    const { kubeConfig, config } = this.#context;
     return clusterSource({
       kubeConfig,
       failsafe: config.failsafe.ingress,
       interfaceGroups: Object.keys(config.interfaceGroups),
       times: { relist: this.#relist() },
-      random: this.#surroundings.random,
+      random: this.#process.random,
       onNotice: this.#says.watch,
     });
   }
@@ -333,15 +334,15 @@ export class Controller {
       hub: this.#hub,
       statuses: this.#statuses.keeper,
       metrics: this.#metrics,
-      log: this.#parts.log,
-      clock: this.#surroundings.clock,
+      log: this.#context.log,
+      clock: this.#process.clock,
       sayProblems: this.#says.problems,
       published: () => this.#happen({ type: 'published' }),
     });
   }
 
   #makeSettings(): ClusterSettings {
-    const { gate, config, log } = this.#parts;
+    const { gate, config, log } = this.#context;
     return new ClusterSettings({
       givenGate: gate,
       configuredGate: config.featureGates.NodeNetworkPolicy ?? null,
@@ -353,11 +354,11 @@ export class Controller {
   }
 
   #makeReplicas(): Replicas {
-    const { clock, identity } = this.#surroundings;
+    const { clock, identity } = this.#process;
     return new Replicas({
       ...SERVICE,
       identity,
-      self: this.#parts.options.podName ?? null,
+      self: this.#context.options.podName ?? null,
       now: clock.now,
       changed: () => this.#happen({ type: 'replicas' }),
       leaseChanged: (lease) => {
@@ -368,10 +369,10 @@ export class Controller {
   }
 
   #makeRegistration(): Registration {
-    const { log } = this.#parts;
+    const { log } = this.#context;
     return new Registration({
       request: this.#api.request,
-      after: this.#surroundings.clock.after,
+      after: this.#process.clock.after,
       facts: () => ({
         isServing: this.#life.isServing,
         isLast: this.#life.isOver && this.#replicas.isLast,
@@ -379,17 +380,17 @@ export class Controller {
         isNamespaceTerminating: this.#replicas.isNamespaceTerminating,
         caBundle: this.#credentials.caBundle,
       }),
-      done: (action) => void log.info('aggregated API', { stage: 'publish', action }),
+      done: (action) => void log.info('APIService changed', { stage: 'publish', action }),
       failed(error) {
-        log.error('the APIService could not be written', { stage: 'publish', error: messageOf(error) });
+        log.error('cannot write the APIService; trying again', { stage: 'publish', error: messageOf(error) });
       },
     });
   }
 
   #makeCredentials(): Credentials {
     return new Credentials({
-      parts: this.#parts,
-      clock: this.#surroundings.clock,
+      context: this.#context,
+      clock: this.#process.clock,
       request: this.#api.request,
       service: SERVICE,
       changed: () => this.#happen({ type: 'certificate' }),
@@ -399,11 +400,11 @@ export class Controller {
 
   #makeElection(): Election {
     return controllerElection({
-      ...this.#surroundings,
+      ...this.#process,
       ...SERVICE,
       request: this.#api.request,
       annotations: () => this.#settings.annotations(),
-      log: this.#parts.log,
+      log: this.#context.log,
       changed: () => this.#happen({ type: 'changed' }),
     });
   }
@@ -412,8 +413,8 @@ export class Controller {
     return new AgentService({
       hub: this.#hub,
       request: this.#api.request,
-      clock: this.#surroundings.clock,
-      tokenAudiences: this.#parts.options.tokenAudiences,
+      clock: this.#process.clock,
+      tokenAudiences: this.#context.options.tokenAudiences,
       frontProxy: () => this.#settings.frontProxy,
       refusesAgents: () => {
         if (this.#life.isLeading) return null;
@@ -430,7 +431,7 @@ export class Controller {
   }
 
   #makeWebhook(): WebhookService {
-    const { config, log } = this.#parts;
+    const { config, log } = this.#context;
     return new WebhookService({
       world: () => ({
         objects: this.#compiling.snapshot?.objects ?? null,
@@ -439,7 +440,8 @@ export class Controller {
       }),
       changed: this.#worlds.wait,
       latest: latestWorld({ request: this.#api.request, isCurrent: this.#source.isCurrent }),
-      onFailure: (error) => void log.error('a review failed', { stage: 'webhook', error: error.message }),
+      onFailure: ({ message: error }) =>
+        void log.error('internal error in a review', { stage: 'webhook', error }),
     });
   }
 
@@ -448,7 +450,7 @@ export class Controller {
     const follow = {
       get: this.#transport.get,
       times: { ...WATCH_TIMES, relist: this.#relist() },
-      random: this.#surroundings.random,
+      random: this.#process.random,
       notice: this.#says.watch,
     };
     return [

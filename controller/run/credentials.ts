@@ -6,11 +6,11 @@ import type { KubeApi } from '../kubeapi/kube-api.ts';
 import type { Following } from '../watch/cluster/follow-object.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
 import { certificateSource } from './controller-certificates.ts';
-import type { ControllerParts, Surroundings } from './controller-parts.ts';
+import type { ControllerContext, ProcessContext } from './controller-context.ts';
 
-export interface CredentialsParts {
-  readonly parts: Pick<ControllerParts, 'options' | 'listen' | 'webhook' | 'log'>;
-  readonly clock: Surroundings['clock'];
+export interface CredentialsOptions {
+  readonly context: Pick<ControllerContext, 'options' | 'listen' | 'webhook' | 'log'>;
+  readonly clock: ProcessContext['clock'];
   readonly request: KubeApi;
   /** The Service whose names agents and the API server use for the controller. */
   readonly service: { readonly namespace: string; readonly name: string };
@@ -29,13 +29,13 @@ export class Credentials {
   #certificate: CertificateAndKey | null = null;
   #caBundle: string | null | undefined;
 
-  constructor({ parts, clock, request, service, changed, trusted }: CredentialsParts) {
-    const { tlsCertFile, tlsCaFile } = parts.options;
-    this.#log = parts.log;
+  constructor({ context, clock, request, service, changed, trusted }: CredentialsOptions) {
+    const { tlsCertFile, tlsCaFile } = context.options;
+    this.#log = context.log;
     this.#changed = changed;
     this.#ownsAuthority = tlsCertFile === undefined;
     this.#caBundle = tlsCertFile !== undefined && tlsCaFile === undefined ? null : undefined;
-    this.#source = certificateSource(parts, {
+    this.#source = certificateSource(context, {
       service,
       request,
       clock,
@@ -45,7 +45,7 @@ export class Credentials {
       },
       changed: (next) => this.#take(next),
       failed: ({ message: error }) => {
-        this.#log.error('certificates cannot be kept up; trying again', { stage: 'publish', error });
+        this.#log.error('cannot renew the serving certificate; trying again', { stage: 'publish', error });
       },
     });
   }

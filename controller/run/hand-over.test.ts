@@ -11,7 +11,7 @@ const FACTS = {
   unsentBytes: 0,
 };
 
-describe('handing over', () => {
+describe('handOver', () => {
   /** The duration of a handover, on a clock that its waits advance, and the reason why it ended. */
   async function lasting(facts: Partial<typeof FACTS>, overAt = Number.POSITIVE_INFINITY) {
     let now = 1_000;
@@ -27,17 +27,17 @@ describe('handing over', () => {
     return { waited: now - started, why };
   }
 
-  it('lasts for as long as a leader has no successor, but not forever', async () => {
+  it('waits while a leader has no successor, up to a limit', async () => {
     const { waited, why } = await lasting({});
     assert.equal(waited, LONGEST_SERVING);
     assert.match(why ?? '', /no successor/);
   });
 
-  it('lasts long enough for callers to hear of it where it does not lead', async () => {
+  it('waits for callers to learn of the end if it does not lead', async () => {
     assert.equal((await lasting({ isLeading: false })).waited, LEAST_SERVING);
   });
 
-  it('ends at once in no pod, and where it is over', async () => {
+  it('ends at once outside a pod, and when the controller is over', async () => {
     assert.equal((await lasting({ self: null })).waited, 0);
     assert.deepEqual(await lasting({}, 0), { waited: 0, why: null });
     assert.deepEqual(await lasting({}, 500), { waited: 500, why: null });

@@ -1,13 +1,13 @@
 import type { Log } from '../../lib/process/log.ts';
+import { messageOf } from '../kubeapi/connection.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { FailureEvents } from '../status/failure-events.ts';
 import { StatusKeeper } from '../status/keeper.ts';
 import { type StatusWriter, statusWriter } from '../status/writer.ts';
-import { messageOf } from './controller-log.ts';
+import type { ProcessContext } from './controller-context.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
-import type { Surroundings } from './controller-parts.ts';
 
-export interface PolicyStatusesParts extends Pick<Surroundings, 'clock' | 'identity'> {
+export interface PolicyStatusesOptions extends Pick<ProcessContext, 'clock' | 'identity'> {
   readonly request: KubeApi;
   readonly metrics: Pick<ControllerMetrics, 'statusWritten' | 'statusFailed'>;
   readonly log: Log;
@@ -18,12 +18,12 @@ export class PolicyStatuses {
   readonly keeper: StatusKeeper;
   readonly #writer: StatusWriter;
 
-  constructor({ request, clock, identity, metrics, log }: PolicyStatusesParts) {
+  constructor({ request, clock, identity, metrics, log }: PolicyStatusesOptions) {
     this.#writer = statusWriter(request, clock, {
       written: () => metrics.statusWritten(),
       failed(policy, error, retryIn) {
         metrics.statusFailed();
-        log.warn('a status could not be written; trying again', {
+        log.warn('cannot write the status of a policy; trying again', {
           stage: 'status',
           policy,
           error: messageOf(error),
@@ -35,8 +35,7 @@ export class PolicyStatuses {
       request,
       clock,
       identity,
-      failed: (error) =>
-        void log.warn('an event could not be written', { stage: 'status', error: messageOf(error) }),
+      failed: (error) => void log.warn('cannot write an Event', { stage: 'status', error: messageOf(error) }),
     });
     this.keeper = new StatusKeeper({ writer: this.#writer, events, clock });
   }

@@ -23,8 +23,8 @@ const objects = {
   nodes: ['a', 'b'].map((name) => ({ kind: 'Node' as const, name, labels: {}, addresses: [] })),
 };
 
-describe('addresses in reports', () => {
-  it('are told once for many reports, and not where nothing is new', async () => {
+describe('ReportedAddresses', () => {
+  it('calls back once for many reports, and not if nothing is new', async () => {
     let changes = 0;
     let changed = Promise.withResolvers<void>();
     const reported = new ReportedAddresses(undefined as never, systemClock, () => {
@@ -46,7 +46,7 @@ describe('addresses in reports', () => {
     await reported.close();
   });
 
-  it('say once for each Node that there are too many', async () => {
+  it('warns once for each Node with too many addresses', async () => {
     const lines: unknown[] = [];
     const log = { warn: (_message: string, fields: object) => lines.push(fields) } as unknown as Log;
     const reported = new ReportedAddresses(log, systemClock, () => {});
@@ -54,8 +54,8 @@ describe('addresses in reports', () => {
     const many = Array.from({ length: 70 }, (_, i) => `192.0.2.${i}`);
     for (const node of ['a', 'a', 'b']) reported.take(report(node, ...many));
     assert.deepEqual(lines, [
-      { node: 'a', beyond: 6 },
-      { node: 'b', beyond: 6 },
+      { node: 'a', ignored: 6 },
+      { node: 'b', ignored: 6 },
     ]);
     await reported.close();
   });

@@ -29,8 +29,8 @@ export class ReportedAddresses {
     const { isNew, beyond } = this.#addresses.report(node, hostAddresses);
     if (beyond > 0 && !this.#full.has(node)) {
       this.#full.add(node);
-      const message = `its agent reports more than ${MOST_REPORTED} addresses; the others do not count`;
-      this.#log.warn(message, { node, beyond });
+      const message = `the agent reports more than ${MOST_REPORTED} addresses; the rest is ignored`;
+      this.#log.warn(message, { node, ignored: beyond });
     }
     if (isNew) this.#changed.trigger();
   }

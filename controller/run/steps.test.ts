@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type NamedStep, Steps } from './steps.ts';
 
-describe('steps', () => {
+describe('Steps', () => {
   const said: string[] = [];
   const step = (name: string, start?: () => Promise<void>): NamedStep => ({
     name,
@@ -18,7 +18,7 @@ describe('steps', () => {
   });
   beforeEach(() => said.splice(0));
 
-  it('start in order and stop in reverse, one after the other', async () => {
+  it('starts in order and stops in reverse, one after the other', async () => {
     const steps = new Steps([step('a'), { name: 'neither' }, step('b')]);
     await steps.start();
     assert.deepEqual(said.splice(0), ['start a', 'a started', 'start b', 'b started']);
@@ -26,14 +26,14 @@ describe('steps', () => {
     assert.deepEqual(said, ['stop b', 'b stopped', 'stop a', 'a stopped']);
   });
 
-  it('start nothing after one that fails, and stop all', async () => {
+  it('starts nothing after a failed step, and stops all', async () => {
     const steps = new Steps([step('a', () => Promise.reject(new Error('no a'))), step('b')]);
     await assert.rejects(steps.start(), /no a/);
     await steps.stop();
     assert.deepEqual(said, ['start a', 'stop b', 'b stopped', 'stop a', 'a stopped']);
   });
 
-  it('start nothing more once they are stopped', async () => {
+  it('starts nothing after stop', async () => {
     const slow = Promise.withResolvers<void>();
     const steps = new Steps([step('a', () => slow.promise), step('b')]);
     const started = steps.start();

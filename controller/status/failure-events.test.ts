@@ -37,13 +37,16 @@ describe('failureEvents', () => {
       nodes.map((node) => ({ node, rule: 'r', reason: 'no memory' })),
     );
 
-  it('tell of several nodes in one, on the policy', async () => {
+  it('combines several nodes in one event on the policy', async () => {
     fail('n1');
     fail('n2', 'n1');
     await pass(3);
     const [event, ...others] = all();
     assert.deepEqual(others, []);
-    assert.equal(event?.note, '2 nodes cannot enforce it: n1 (rule r: no memory), n2 (rule r: no memory)');
+    assert.equal(
+      event?.note,
+      '2 nodes cannot enforce the policy: n1 (rule r: no memory), n2 (rule r: no memory)',
+    );
     assert.deepEqual(event.regarding, {
       apiVersion: 'nodewall.io/v1alpha1',
       kind: 'ClusterNetworkPolicy',
@@ -53,7 +56,7 @@ describe('failureEvents', () => {
     assert.match(String(event.eventTime), /^2025-06-15T15:06:42\.000000Z$/);
   });
 
-  it('count up within ten minutes, and begin anew after that or where the event was dropped', async () => {
+  it('counts up within ten minutes, and creates a new event after that or if the event was deleted', async () => {
     const series = () => all().map((event) => (event.series as { count: number } | undefined)?.count);
     fail('n1');
     await pass(3);
@@ -70,7 +73,7 @@ describe('failureEvents', () => {
     assert.equal(all().length, 2);
   });
 
-  it('come one a second, and none after clear', async () => {
+  it('writes one event a second, and none after clear', async () => {
     for (let i = 0; i < 5; i++)
       events.failing({ name: `p${i}`, uid: `uid-${i}` }, [{ node: 'n', reason: 'r' }]);
     await pass(3);
@@ -80,15 +83,15 @@ describe('failureEvents', () => {
     assert.equal(all().length, 2);
   });
 
-  it('are on Nodes too, before the policies, and not without end', async () => {
+  it('writes events on Nodes before those on policies, up to a limit', async () => {
     fail('n1');
-    events.troubled('n1', 'its agent cannot follow the controller: x');
+    events.troubled('n1', 'the agent cannot follow the controller: x');
     await pass(3);
     assert.deepEqual(
       all().map(({ regarding, reason, note }) => [(regarding as { kind: string }).kind, reason, note]),
       [
-        ['Node', 'NodewallNotEnforced', 'its agent cannot follow the controller: x'],
-        ['ClusterNetworkPolicy', 'NodesFailed', '1 node cannot enforce it: n1 (rule r: no memory)'],
+        ['Node', 'NodewallNotEnforced', 'the agent cannot follow the controller: x'],
+        ['ClusterNetworkPolicy', 'NodesFailed', '1 node cannot enforce the policy: n1 (rule r: no memory)'],
       ],
     );
     assert.deepEqual(all()[0]?.regarding, { apiVersion: 'v1', kind: 'Node', name: 'n1', uid: 'n1' });
@@ -100,7 +103,7 @@ describe('failureEvents', () => {
     assert.equal(all().length, 2 + 59);
   });
 
-  it('are as long as the API takes', async () => {
+  it("shortens notes to the API's limit", async () => {
     fail(...Array.from({ length: 100 }, (_, i) => `node-with-a-name-${i}`));
     await pass(3);
     assert.equal(Buffer.byteLength(String(all()[0]?.note)), 1_024);
@@ -111,7 +114,7 @@ describe('failureEvents', () => {
     await pass(3);
     const [, event] = all();
     assert.ok(Buffer.byteLength(String(event?.note)) <= 1_024);
-    assert.match(String(event?.note), /^1 node cannot enforce it: n1 \((💥)+…$/u);
+    assert.match(String(event?.note), /^1 node cannot enforce the policy: n1 \((💥)+…$/u);
     // An RFC 1123 subdomain.
     const { name = '' } = (event?.metadata ?? {}) as { name?: string };
     assert.match(name, /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/);

@@ -2,8 +2,9 @@ import type { FailingNode } from '../../apis/policy-status.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
+import { toMicroTime } from '../kubeapi/micro-time.ts';
 
-export interface FailureEventsParts {
+export interface FailureEventsOptions {
   readonly request: KubeApi;
   readonly clock: Clock & { date(): Date };
   /** The identity of this process. */
@@ -78,7 +79,7 @@ export class FailureEvents {
   #writing: Promise<void> = Promise.resolve();
   #isCleared = false;
 
-  constructor({ request, clock, identity, failed }: FailureEventsParts) {
+  constructor({ request, clock, identity, failed }: FailureEventsOptions) {
     this.#request = request;
     this.#clock = clock;
     this.#identity = identity;
@@ -188,7 +189,9 @@ function ofPolicy(name: string, uid: string): WaitingPolicy {
 
 function noteOf(nodes: readonly FailingNode[]): string {
   const head =
-    nodes.length === 1 ? '1 node cannot enforce it: ' : `${nodes.length} nodes cannot enforce it: `;
+    nodes.length === 1
+      ? '1 node cannot enforce the policy: '
+      : `${nodes.length} nodes cannot enforce the policy: `;
   const said = nodes.map(
     ({ node, rule, reason }) => `${node} (${rule === undefined ? '' : `rule ${rule}: `}${reason})`,
   );
@@ -200,9 +203,4 @@ function shortened(text: string, most: number): string {
   if (Buffer.byteLength(text) <= most) return text;
   const { read } = new TextEncoder().encodeInto(text, new Uint8Array(most - Buffer.byteLength('…')));
   return `${text.slice(0, read)}…`;
-}
-
-/** A meta/v1 MicroTime. */
-function toMicroTime(date: Date): string {
-  return date.toISOString().replace('Z', '000Z');
 }

@@ -121,7 +121,7 @@ describe('statusKeeper', () => {
     clock.pass(60_000);
   });
 
-  it('writes again what the API says otherwise, though nothing changes', () => {
+  it('writes a status again if the API has another one', () => {
     now.api.isPrompt = false;
     now.version('p', 1);
     now.publish({ policies: [policy(1)] });
@@ -141,7 +141,7 @@ describe('statusKeeper', () => {
     assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
   });
 
-  it('says Failed while a node is silent, and Realized again when it is heard', async () => {
+  it('sets Failed while a node is silent, and Realized when it reports again', async () => {
     now.version('p', 1);
     now.publish({ policies: [policy(1)] });
     now.report('a');
@@ -187,7 +187,7 @@ describe('statusKeeper', () => {
     assert.deepEqual(now.said(), ['p@2 NoNodes 0/0']);
   });
 
-  it('says why a version is left out, and which is enforced in its place', () => {
+  it('gives the reason why a version is left out, and the version enforced instead', () => {
     const [valid] = [policy(1)];
     now.version('p', 1);
     now.publish({ policies: [valid] });
@@ -210,7 +210,7 @@ describe('statusKeeper', () => {
     assert.deepEqual(now.said(), ['q@1 Invalid 0/0']);
   });
 
-  it('does not say of a version what was wrong with the one before', () => {
+  it('does not keep the problems of the previous version', () => {
     now.version('p', 1);
     now.publish({ policies: [] }, [BROKEN]);
     clock.pass(250);
@@ -223,7 +223,7 @@ describe('statusKeeper', () => {
     assert.deepEqual(now.said(), ['p@2 Pending 0/2']);
   });
 
-  it('names nodes that fail, and makes an event when they begin to', () => {
+  it('names failing nodes, and writes an event when they begin to fail', () => {
     now.version('p', 1);
     now.publish({ policies: [policy(1)] });
     const failing = [
@@ -245,7 +245,7 @@ describe('statusKeeper', () => {
     );
   });
 
-  it('says which node is off, or cannot follow, and makes one event on the Node when that begins', () => {
+  it('names a node that is off or cannot follow, and writes one event on the Node when that begins', () => {
     now.version('p', 1);
     now.publish({ policies: [policy(1)] });
     now.report('a');
@@ -255,8 +255,8 @@ describe('statusKeeper', () => {
     now.report('b', { viewError: '3 rules are held' });
     assert.deepEqual(now.said(), ['p@1 Failed 0/2']);
     assert.deepEqual(now.last().failingNodes, [
-      { node: 'a', reason: 'nodewall is off there (nodewall off): by hand' },
-      { node: 'b', reason: 'its agent cannot follow the controller: 3 rules are held' },
+      { node: 'a', reason: 'nodewall is off on the node (nodewall off): by hand' },
+      { node: 'b', reason: 'the agent cannot follow the controller: 3 rules are held' },
     ]);
     now.report('a', { off: 'by hand', enforced: null });
     now.report('a');
@@ -265,13 +265,13 @@ describe('statusKeeper', () => {
     now.report('a', { off: '', enforced: null });
     assert.deepEqual(now.said(), ['p@1 Failed 1/2']);
     assert.deepEqual(now.troubled, [
-      'a: nodewall is off there (nodewall off): by hand',
-      'b: its agent cannot follow the controller: 3 rules are held',
-      'a: nodewall is off there (nodewall off)',
+      'a: nodewall is off on the node (nodewall off): by hand',
+      'b: the agent cannot follow the controller: 3 rules are held',
+      'a: nodewall is off on the node (nodewall off)',
     ]);
   });
 
-  it('is Disabled while the gate is off', () => {
+  it('sets Disabled while the gate is off', () => {
     now.version('p', 1);
     now.publish({ policies: [policy(1)] });
     now.report('a');
@@ -283,7 +283,7 @@ describe('statusKeeper', () => {
     assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
   });
 
-  it('leaves alone what the API has already, what is not ours, and what is gone', () => {
+  it('does not write unchanged statuses, foreign policies and deleted ones', () => {
     const antrea = { ...policy(1), apiGroup: 'crd.antrea.io' as const };
     now.publish({ policies: [antrea] });
     assert.deepEqual(now.said(), []);
@@ -295,7 +295,7 @@ describe('statusKeeper', () => {
     assert.deepEqual([now.said(), now.forgotten], [[], ['p']]);
   });
 
-  it('does not write while another leads, and takes nothing back for a minute after that', async () => {
+  it('does not write as standby, and withdraws no status in the first minute of leading', async () => {
     now.version('p', 1);
     now.publish({ policies: [policy(1)] });
     now.report('a');

@@ -12,7 +12,7 @@ import { Realization } from './realization.ts';
 import { NO_PROGRESS, statusOf } from './status.ts';
 import type { StatusWriter } from './writer.ts';
 
-export interface StatusKeeperParts {
+export interface StatusKeeperOptions {
   readonly writer: Pick<StatusWriter, 'submit' | 'forget' | 'clear'>;
   readonly events: Pick<FailureEvents, 'failing' | 'troubled' | 'clear'>;
   readonly clock: Clock & { date(): Date };
@@ -57,7 +57,7 @@ interface Known {
 /** Computes every policy's status, and has it written while this process leads. */
 export class StatusKeeper {
   readonly #writer: Pick<StatusWriter, 'submit' | 'forget' | 'clear'>;
-  readonly #events: StatusKeeperParts['events'];
+  readonly #events: StatusKeeperOptions['events'];
   readonly #clock: Clock & { date(): Date };
   readonly #realized: Realization;
   /** By name. */
@@ -75,7 +75,7 @@ export class StatusKeeper {
   #cancel: (() => void) | null = null;
   #cancelListening = (): void => {};
 
-  constructor({ writer, events, clock }: StatusKeeperParts) {
+  constructor({ writer, events, clock }: StatusKeeperOptions) {
     this.#writer = writer;
     this.#events = events;
     this.#clock = clock;

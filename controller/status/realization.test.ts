@@ -67,7 +67,7 @@ describe('realization', () => {
     for (const node of nodes) now.report(report(node, revision));
   };
 
-  it('does not count a node of which nothing was heard for long, and names it until it is', () => {
+  it('does not count a silent node, and names it until it reports', () => {
     now.publish(compiled([policy([rule(1)], new Set(['a', 'b', 'c']))]), 'e.1');
     say('e.1', 'a', 'b');
     time = SILENCE - 1;
@@ -82,7 +82,7 @@ describe('realization', () => {
     const silent = now
       .progress(KEY)
       .failing.map(({ node, reason }) => `${node} ${reason.split(/;| for /)[0]}`);
-    assert.deepEqual(silent, ['a its agent has not reported', 'c its agent has not reported']);
+    assert.deepEqual(silent, ['a the agent has not reported', 'c the agent has not reported']);
     assert.match(now.progress(KEY).failing[0]?.reason ?? '', /for 3 minutes/);
     now.lookForSilent();
     assert.ok(!now.takeChanged().has('other'));
@@ -95,7 +95,7 @@ describe('realization', () => {
     assert.deepEqual(now.progress(KEY).failing, []);
   });
 
-  it('counts nodes that have the revision in force that first had the rules', () => {
+  it('counts nodes that enforce the first revision with the rules', () => {
     const one = policy([rule(1)], new Set(['a', 'b', 'c']));
     now.publish(compiled([one]), 'e.5');
     assert.deepEqual(counts(), [0, 3]);
@@ -113,7 +113,7 @@ describe('realization', () => {
     assert.deepEqual(counts(), [2, 3]);
   });
 
-  it('begins anew with other rules, not with other members of address sets', () => {
+  it('restarts the count for other rules, not for other members of address sets', () => {
     const span = new Set(['a', 'b']);
     const one = policy([rule(1)], span);
     now.publish(compiled([one]), 'e.1');
@@ -124,7 +124,7 @@ describe('realization', () => {
     assert.deepEqual(counts(), [0, 2]);
   });
 
-  it('asks only those nodes again that a policy came to', () => {
+  it('waits again only for nodes that a policy newly applies to', () => {
     const rules = [rule(1)];
     now.publish(compiled([policy(rules, new Set(['a', 'b']))]), 'e.1');
     say('e.1', 'a', 'b', 'c');
@@ -137,7 +137,7 @@ describe('realization', () => {
     assert.deepEqual(counts(), [2, 2]);
   });
 
-  it('of rules with spans of their own, counts each node once', () => {
+  it('counts each node once if rules have different nodes', () => {
     const rules = [rule(1, 'x'), rule(1, 'y')];
     const first = new Set(['a', 'b']);
     now.publish(compiled([policy(rules, first, new Set(['b', 'c']))]), 'e.1');
@@ -148,7 +148,7 @@ describe('realization', () => {
     assert.deepEqual(counts(), [1, 2]);
   });
 
-  it('names nodes that fail, where they speak of this version and of rules they have', () => {
+  it('names failing nodes only for this version and for rules that they have', () => {
     now.publish(compiled([policy([rule(2)], new Set(['a', 'b', 'c']))]), 'e.1');
     now.report(report('b', 'e.1', [{ generation: 2 }, { generation: 2, rule: null, reason: 'all' }]));
     now.report(report('a', 'e.1', [{ generation: 1 }]));
@@ -165,7 +165,7 @@ describe('realization', () => {
     assert.deepEqual(now.progress(KEY).failing, []);
   });
 
-  it('keeps nothing of policies that a node invents', () => {
+  it('ignores policies that do not exist', () => {
     now.publish(compiled([policy([rule(1)], new Set(['a']))]), 'e.1');
     now.takeChanged();
     now.report(report('a', 'e.1', [{}, { policy: 'invented' }]));
@@ -175,7 +175,7 @@ describe('realization', () => {
     assert.deepEqual(now.progress(KEY).failing, []);
   });
 
-  it('says what may have changed, and nothing of what is settled', () => {
+  it('returns the policies that may have changed, and no others', () => {
     now.publish(compiled([policy([rule(1)], new Set(['a', 'b']))]), 'e.1');
     const taken = (): string[] => [...now.takeChanged()];
     assert.deepEqual([taken(), taken()], [[KEY], []]);
@@ -198,7 +198,7 @@ describe('realization', () => {
     assert.deepEqual([taken(), counts()], [[KEY], [0, 0]]);
   });
 
-  it('forgets nodes that are gone', () => {
+  it('forgets deleted nodes', () => {
     const rules = [rule(1)];
     now.publish(compiled([policy(rules, new Set(['a', 'b']))]), 'e.1');
     say('e.1', 'b');

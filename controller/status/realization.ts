@@ -70,13 +70,13 @@ export class Realization {
     }
     const before = new Set(this.#last);
     if (compiled.policies === this.#last) return;
-    const gone = new Set(this.#tracked.keys());
+    const removed = new Set(this.#tracked.keys());
     for (const policy of compiled.policies) {
       const key = keyOf(policy);
-      gone.delete(key);
+      removed.delete(key);
       if (!before.has(policy)) this.#track(key, policy, Number(number));
     }
-    for (const key of gone) {
+    for (const key of removed) {
       this.#tracked.delete(key);
       this.#unsettled.delete(key);
       this.#changed.add(key);
@@ -282,14 +282,14 @@ export class Realization {
 
 function whySilent({ hasReported }: Row): string {
   return hasReported
-    ? 'its agent has not reported for 3 minutes; the rules it had last stay in force'
-    : 'its agent has not reported; does one run there, and does it reach the controller?';
+    ? 'the agent has not reported for 3 minutes; its last rules stay in force'
+    : 'the agent has not reported; check that it runs and reaches the controller';
 }
 
 /** The reason in a report that affects every policy on the node; null: none. */
 function troubleOf({ off, viewError }: NodeReport): string | null {
-  if (off !== undefined) return `nodewall is off there (nodewall off)${off === '' ? '' : `: ${off}`}`;
-  if (viewError !== undefined) return `its agent cannot follow the controller: ${viewError}`;
+  if (off !== undefined) return `nodewall is off on the node (nodewall off)${off === '' ? '' : `: ${off}`}`;
+  if (viewError !== undefined) return `the agent cannot follow the controller: ${viewError}`;
   return null;
 }
 

@@ -23,38 +23,44 @@ const failing = [{ node: 'n1', rule: 'r', reason: 'no such set' }];
 
 describe('statusOf', () => {
   const CASES: readonly (readonly [PolicyPhase, string, 'True' | 'False', RegExp, Partial<PolicyFacts>])[] = [
-    ['Pending', 'no node yet', 'False', /^0 of 3 nodes enforce it\.$/, {}],
+    ['Pending', 'no node yet', 'False', /^0 of 3 nodes enforce the policy\.$/, {}],
     ['Realizing', 'some nodes', 'False', /^2 of 3/, { progress: { ...some, current: 2 } }],
     ['Realized', 'all nodes', 'True', /^3 of 3/, { progress: { ...some, current: 3 } }],
     [
       'Failed',
       'one fails',
       'False',
-      /^2 of 3 .*; on 1 it fails\.$/,
+      /^2 of 3 .*; 1 failed\.$/,
       { progress: { ...some, current: 2, failing } },
     ],
-    ['NoNodes', 'no node is selected', 'True', /selects no node/, { progress: { ...some, desired: 0 } }],
+    [
+      'NoNodes',
+      'no node is selected',
+      'True',
+      /selects no existing node/,
+      { progress: { ...some, desired: 0 } },
+    ],
     ['NoNodes', 'no rules', 'True', /no rules/, { progress: { ...some, desired: 0, hasRules: false } }],
     ['Disabled', 'gate off', 'False', /feature gate/, { enabled: false }],
     [
       'Invalid',
       'never valid',
       'False',
-      /No version was ever valid/,
+      /No version of the policy has been valid/,
       { problems: ['bad'], enforcedGeneration: null },
     ],
     [
       'Invalid',
       'was valid',
       'False',
-      /^Of generation 3: 3 of 3/,
+      /^Generation 3: 3 of 3/,
       { problems: ['bad'], enforcedGeneration: 3, progress: { ...some, current: 3 } },
     ],
     [
       'Invalid',
       'invalid and off',
       'False',
-      /generation 3/,
+      /Generation 3/,
       { problems: ['bad'], enforcedGeneration: 3, enabled: false },
     ],
   ];
@@ -76,7 +82,7 @@ describe('statusOf', () => {
     assert.deepEqual(new Set(CASES.map(([phase]) => phase)), new Set(POLICY_PHASES));
   });
 
-  it('says why a policy was left out, and what is enforced in its place', () => {
+  it('gives the reason why a policy is left out, and the version enforced instead', () => {
     const problems = Array.from({ length: 30 }, (_, i) => `spec.ingress[${i}]: ${'x'.repeat(1000)}`);
     const status = statusOf({ ...valid, problems, enforcedGeneration: 3 }, null, NOW);
     assert.equal(status.enforcedGeneration, 3);
@@ -104,7 +110,7 @@ describe('statusOf', () => {
     assert.deepEqual(failingNodes[1], { node: 'n1', rule: 'r2', reason: 'full' });
   });
 
-  it('is the same for the same facts, and conditions that stay keep their times', () => {
+  it('is equal for equal facts, and keeps the times of unchanged conditions', () => {
     const first = statusOf(valid, null, NOW);
     const later = new Date('2026-03-02T00:00:00Z');
     assert.deepEqual(statusOf(valid, first, later), first);

@@ -83,9 +83,9 @@ function phaseOf({ problems, enabled, progress: { desired, current, failing } }:
   return current === 0 ? 'Pending' : 'Realizing';
 }
 
-type Said = Pick<PolicyCondition, 'status' | 'reason' | 'message'>;
+type ConditionState = Pick<PolicyCondition, 'status' | 'reason' | 'message'>;
 
-function accepted({ problems, enforcedGeneration, generation, enabled }: PolicyFacts): Said {
+function accepted({ problems, enforcedGeneration, generation, enabled }: PolicyFacts): ConditionState {
   if (problems.length === 0) return { status: 'True', reason: 'Valid', message: 'The policy is valid.' };
   const [first = '', ...rest] = problems;
   const more = rest.length === 0 ? '' : ` (and ${rest.length} more)`;
@@ -95,9 +95,9 @@ function accepted({ problems, enforcedGeneration, generation, enabled }: PolicyF
   return { status: 'False', reason: 'InvalidLastValidEnforced', message };
 }
 
-function realized({ enforcedGeneration, progress }: PolicyFacts, phase: PolicyPhase): Said {
+function realized({ enforcedGeneration, progress }: PolicyFacts, phase: PolicyPhase): ConditionState {
   const { desired, current, failing, hasRules } = progress;
-  const count = `${current} of ${desired} nodes enforce it`;
+  const count = `${current} of ${desired} nodes enforce the policy`;
   const failed = new Set(failing.map(({ node }) => node)).size;
   switch (phase) {
     case 'Disabled':
@@ -105,16 +105,16 @@ function realized({ enforcedGeneration, progress }: PolicyFacts, phase: PolicyPh
     case 'Invalid': {
       const isEnforced = enforcedGeneration !== null;
       const message = isEnforced
-        ? `Of generation ${enforcedGeneration}: ${count}.`
-        : 'No version was ever valid here.';
+        ? `Generation ${enforcedGeneration}: ${count}.`
+        : 'No version of the policy has been valid.';
       return { status: 'False', reason: 'Invalid', message };
     }
     case 'NoNodes': {
-      const message = hasRules ? 'appliedTo selects no node that is there.' : 'The policy has no rules.';
+      const message = hasRules ? 'appliedTo selects no existing node.' : 'The policy has no rules.';
       return { status: 'True', reason: 'NoNodes', message };
     }
     case 'Failed':
-      return { status: 'False', reason: 'NodesFailed', message: `${count}; on ${failed} it fails.` };
+      return { status: 'False', reason: 'NodesFailed', message: `${count}; ${failed} failed.` };
     case 'Realized':
       return { status: 'True', reason: 'Realized', message: `${count}.` };
     case 'Pending':

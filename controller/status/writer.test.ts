@@ -41,7 +41,7 @@ describe('statusWriter', () => {
   const held = (name: string): unknown => api.objects.get(`${NODEWALL_POLICIES}/${name}`)?.status;
   const submit = (name: string, wanted: PolicyStatus): void => writer.submit(name, uid(name), wanted);
 
-  it('writes ten a second, a policy every two, the latest only, and nothing but the status', async () => {
+  it('writes ten a second, a policy every two seconds, the latest only, and only the status', async () => {
     for (let i = 0; i < 5; i++) for (const name of ['a', 'b', 'c']) submit(name, status(i));
     await pass(500);
     assert.deepEqual(times, [
@@ -60,7 +60,7 @@ describe('statusWriter', () => {
     assert.deepEqual(api.objects.get(`${NODEWALL_POLICIES}/a`)?.spec, { priority: 1 });
   });
 
-  it('takes away what the new status has not', async () => {
+  it('removes fields that the new status does not have', async () => {
     submit(
       'a',
       status(1, {
@@ -76,7 +76,7 @@ describe('statusWriter', () => {
     assert.deepEqual(held('a'), status(2));
   });
 
-  it('tries again, later each time, and with what is newer by then', async () => {
+  it('retries with back-off, with the newest status', async () => {
     let isAway = true;
     api.before = () => {
       if (isAway) throw new KubeError('away', { reason: 'Unreachable' });
@@ -91,7 +91,7 @@ describe('statusWriter', () => {
     assert.equal(writer.waiting(), 0);
   });
 
-  it('gives up one that is gone, or that is another by now', async () => {
+  it('gives up on a deleted policy, and on one that was recreated', async () => {
     const old = uid('a');
     api.objects.delete(`${NODEWALL_POLICIES}/b`);
     writer.submit('b', 'any', status(1));
@@ -103,7 +103,7 @@ describe('statusWriter', () => {
     assert.deepEqual([failed, writer.waiting()], [[], 0]);
   });
 
-  it('drops what waits', async () => {
+  it('drops queued statuses', async () => {
     submit('a', status(1));
     submit('b', status(1));
     writer.forget('a');

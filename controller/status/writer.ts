@@ -119,7 +119,7 @@ export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvent
 function earliest(wanted: ReadonlyMap<string, Wanted>): readonly [string, Wanted] {
   let least: readonly [string, Wanted] | null = null;
   for (const one of wanted) if (least === null || one[1].at < least[1].at) least = one;
-  if (least === null) throw new Error('nothing waits');
+  if (least === null) throw new Error('the queue is empty');
   return least;
 }
 

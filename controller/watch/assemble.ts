@@ -10,9 +10,9 @@ import { checkTiers } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { checkServiceReferences, referenceCheck } from '../../apis/validate/references.ts';
 import type { FileContent, Listed } from './content.ts';
-import type { Memory } from './memory.ts';
+import type { LastValidVersions } from './last-valid-versions.ts';
 import { compareObjects, mergeFiles, mergeUnique } from './merge.ts';
-import { type InForce, objectsOf, type Settling, settle, toLoadProblems, toMemory } from './settle.ts';
+import { type InForce, objectsOf, type Settling, settle, toLastValid, toLoadProblems } from './settle.ts';
 import { settleReferences, type World } from './settle-references.ts';
 import type { LoadProblem } from './source.ts';
 import { decide } from './undecided.ts';
@@ -20,10 +20,10 @@ import { decide } from './undecided.ts';
 export interface AssembleInput {
   /** The current content of each file, in any order. */
   readonly contents: readonly FileContent[];
-  readonly memory: Memory;
+  readonly lastValidVersions: LastValidVersions;
   /** Paths that can't be read now: the objects that came from them stay. */
   readonly unreadable: readonly string[];
-  /** The last valid version of an object of the kinds that `memory` doesn't have. */
+  /** The last valid version of an object of the kinds that `lastValidVersions` doesn't have. */
   readonly lastValid: (identity: string) => ClusterObject | undefined;
   /**
    * The merged lists of the previous call, so that files with 100,000 pods cost nothing while they
@@ -42,7 +42,7 @@ export type MergeCache = Map<
 export interface Assembled {
   readonly objects: ClusterObjects;
   readonly problems: readonly LoadProblem[];
-  readonly memory: Memory;
+  readonly lastValidVersions: LastValidVersions;
 }
 
 /**
@@ -51,7 +51,7 @@ export interface Assembled {
  * left out if there is none.
  */
 export function assemble(input: AssembleInput): Assembled {
-  const { memory, interfaceGroups } = input;
+  const { lastValidVersions, interfaceGroups } = input;
   const contents = [...input.contents].sort((a, b) => (a.file < b.file ? -1 : 1));
   const problems: LoadProblem[] = [];
   const settling: Assembling = { ...input, contents, problems };
@@ -67,7 +67,7 @@ export function assemble(input: AssembleInput): Assembled {
     ({ groups }) => groups,
   );
   const invalid = new Set([...settled.invalid, ...others.invalid]);
-  const world = { tiers, groups, memory, interfaceGroups, invalid, problems };
+  const world = { tiers, groups, lastValidVersions, interfaceGroups, invalid, problems };
   settleReferences({ ...world, policies: new Map() });
   const decided = decide(contents, objectsOf<ClusterGroup>(groups), invalid);
   const { inForce: policies } = settle<ClusterNetworkPolicy>(
@@ -92,7 +92,7 @@ export function assemble(input: AssembleInput): Assembled {
   return {
     objects,
     problems: problems.sort(compareProblems),
-    memory: toMemory([...tiers, ...groups, ...policies]),
+    lastValidVersions: toLastValid([...tiers, ...groups, ...policies]),
   };
 }
 

@@ -5,7 +5,7 @@ import { assemble } from './assemble.ts';
 import { type Assembler, assembler } from './assembler.ts';
 import type { FileContent } from './content.ts';
 import { keepObjects } from './keep-objects.ts';
-import { NO_MEMORY } from './memory.ts';
+import { NO_LAST_VALID } from './last-valid-versions.ts';
 import { NO_CACHE, parseManifest } from './read-file.ts';
 
 const API = 'nodewall.io/v1alpha1';
@@ -63,7 +63,7 @@ const WRITE: fc.Arbitrary<Write> = fc.oneof(
 );
 
 describe('assembler', () => {
-  it('comes to what a look at everything comes to, and keeps lists that did not change', () => {
+  it('gives the same result as assembling everything, and keeps unchanged lists', () => {
     const seen = { edits: 0, others: 0 };
     fc.assert(
       fc.property(fc.array(WRITE, { minLength: 4, maxLength: 14 }), (writes) => replay(writes, seen)),
@@ -77,14 +77,14 @@ function replay(writes: readonly Write[], seen: { edits: number; others: number 
   const next: Assembler = assembler();
   const files = new Map<string, FileContent>();
   const good = new Map<string, FileContent>();
-  let memory = NO_MEMORY;
+  let lastValidVersions = NO_LAST_VALID;
   let objects: ReturnType<typeof assemble>['objects'] | null = null;
   write({ file: 'others.json', objects: OTHERS, broken: false });
   for (const one of writes) {
     write(one);
     const input = {
       contents: [...files.values()],
-      memory,
+      lastValidVersions,
       unreadable: [],
       lastValid: (): ClusterObject | undefined => undefined,
     };
@@ -92,7 +92,7 @@ function replay(writes: readonly Write[], seen: { edits: number; others: number 
     const assembled = next(input);
     assert.deepEqual(assembled.objects, whole.objects);
     assert.deepEqual(assembled.problems, whole.problems);
-    assert.deepEqual(assembled.memory, whole.memory);
+    assert.deepEqual(assembled.lastValidVersions, whole.lastValidVersions);
     for (const kind of ['tiers', 'groups', 'policies'] as const) {
       const [now, then] = [assembled.objects[kind], objects?.[kind] ?? []];
       const same = now.length === then.length && now.every((object, i) => object === then[i]);
@@ -100,7 +100,7 @@ function replay(writes: readonly Write[], seen: { edits: number; others: number 
     }
     if (next.lookedAtAll()) seen.others++;
     else seen.edits++;
-    ({ memory, objects } = assembled);
+    ({ lastValidVersions, objects } = assembled);
   }
 
   function write({ file, objects: written, broken }: Write): void {

@@ -3,7 +3,7 @@ import { identityOf } from '../../apis/validate/identity.ts';
 import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
 import { type Assembled, type AssembleInput, assemble, compareProblems } from './assemble.ts';
 import type { FileContent } from './content.ts';
-import type { Remembered } from './memory.ts';
+import type { LastValidVersion } from './last-valid-versions.ts';
 import { compareObjects, type Placed } from './merge.ts';
 import { toLoadProblems } from './settle.ts';
 import type { LoadProblem } from './source.ts';
@@ -55,9 +55,9 @@ function filesOf({ contents }: AssembleInput): Map<string, FileContent> {
 
 /** Null if all files must be evaluated. */
 function afterEdit(last: Last, input: AssembleInput): Assembled | null {
-  const { memory, problems, objects } = last.assembled;
+  const { lastValidVersions, problems, objects } = last.assembled;
   if (
-    input.memory !== memory ||
+    input.lastValidVersions !== lastValidVersions ||
     input.unreadable.length > 0 ||
     input.interfaceGroups !== last.input.interfaceGroups
   )
@@ -67,18 +67,18 @@ function afterEdit(last: Last, input: AssembleInput): Assembled | null {
   last.isPlain ??= isPlain(last);
   if (!last.isPlain) return null;
   const files = new Set(changed.map(({ file }) => file));
-  const now = new Map(memory);
-  const gone = new Set<Remembered['object']>();
+  const now = new Map(lastValidVersions);
+  const removed = new Set<LastValidVersion['object']>();
   for (const { before } of changed) {
     for (const policy of before?.policies.objects ?? []) {
       now.delete(identityOf(policy));
-      gone.add(policy);
+      removed.add(policy);
     }
   }
-  const come: Placed<ClusterNetworkPolicy>[] = changed.flatMap(({ file, now: content }) =>
+  const added: Placed<ClusterNetworkPolicy>[] = changed.flatMap(({ file, now: content }) =>
     content === null ? [] : placedPolicies(file, content),
   );
-  for (const { object, file } of come) {
+  for (const { object, file } of added) {
     const identity = identityOf(object);
     // The same identity twice.
     if (now.has(identity)) return null;
@@ -87,19 +87,19 @@ function afterEdit(last: Last, input: AssembleInput): Assembled | null {
   const named = { ...objects, interfaceGroups: input.interfaceGroups, invalid: NOTHING };
   if (
     checkPolicyReferences(
-      come.map(({ object }) => object),
+      added.map(({ object }) => object),
       named,
     ).length > 0
   )
     return null;
   const policies = editedList(
     objects.policies,
-    gone,
-    come.map(({ object }) => object),
+    removed,
+    added.map(({ object }) => object),
   );
   const own = [
     ...changed.flatMap(({ now: content }) => content?.problems ?? []),
-    ...serviceWarnings(come, objects),
+    ...serviceWarnings(added, objects),
   ];
   for (const { file, now: content } of changed) {
     if (content === null) last.files.delete(file);
@@ -109,7 +109,7 @@ function afterEdit(last: Last, input: AssembleInput): Assembled | null {
   return {
     objects: policies === objects.policies ? objects : { ...objects, policies },
     problems: [...others, ...own].sort(compareProblems),
-    memory: now,
+    lastValidVersions: now,
   };
 }
 
@@ -160,18 +160,18 @@ function isSound({ broken, rejected, undecided }: FileContent): boolean {
  * Whether the objects in force are exactly those of the files: nothing invalid, undecided,
  * duplicate, or replaced by its last valid version.
  */
-function isPlain({ assembled: { memory }, input, files }: Last): boolean {
+function isPlain({ assembled: { lastValidVersions }, input, files }: Last): boolean {
   if (input.unreadable.length > 0) return false;
   let count = 0;
   for (const [file, content] of files) {
     if (!isSound(content)) return false;
     for (const object of [...content.tiers.objects, ...content.groups.objects, ...content.policies.objects]) {
-      const held = memory.get(identityOf(object));
+      const held = lastValidVersions.get(identityOf(object));
       if (held?.object !== object || held.file !== file) return false;
       count++;
     }
   }
-  return count === memory.size;
+  return count === lastValidVersions.size;
 }
 
 function placedPolicies(file: string, { policies }: FileContent): Placed<ClusterNetworkPolicy>[] {
@@ -200,12 +200,12 @@ function serviceWarnings(
 /** Sorted; the same array if it holds the same objects. */
 function editedList<T extends ClusterObject>(
   list: readonly T[],
-  gone: ReadonlySet<object>,
-  come: readonly T[],
+  removed: ReadonlySet<object>,
+  added: readonly T[],
 ): readonly T[] {
-  const back = come.filter((object) => gone.has(object)).length;
-  if (back === gone.size && back === come.length) return list;
-  return [...list.filter((object) => !gone.has(object)), ...come].sort(compareObjects);
+  const back = added.filter((object) => removed.has(object)).length;
+  if (back === removed.size && back === added.length) return list;
+  return [...list.filter((object) => !removed.has(object)), ...added].sort(compareObjects);
 }
 
 /** Replaces lists that hold the same objects as before by the previous arrays. */

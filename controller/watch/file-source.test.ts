@@ -73,7 +73,7 @@ describe('fileSource', () => {
       formatProblem({ ...problem, file: problem.file.slice(dir.length + 1) }),
     );
 
-  it('delivers what is there, and what changes', async () => {
+  it('delivers the objects, then the changes', async () => {
     await writeFile(file('a.yaml'), policy('a') + policy('b'));
     await start();
     await until('a=5 b=5');
@@ -88,13 +88,13 @@ describe('fileSource', () => {
     await until('n');
   });
 
-  it('takes an empty directory for "no policies"', async () => {
+  it('reads an empty directory as "no policies"', async () => {
     await start();
     assert.equal(now(), '');
     assert.equal(latest?.complete, true);
   });
 
-  it('keeps the last valid version of an invalid object, and of that alone', async () => {
+  it('keeps the last valid version of an invalid object, and of no other', async () => {
     await writeFile(file('a.yaml'), policy('a') + policy('b'));
     await start();
     await writeFile(file('a.yaml'), policy('a', 0) + policy('b', 7) + policy('c', 0));
@@ -107,7 +107,7 @@ describe('fileSource', () => {
     await until('b=7');
   });
 
-  it('keeps everything a file held while it is no YAML', async () => {
+  it('keeps the objects of a file while it is not valid YAML', async () => {
     await writeFile(file('a.yaml'), policy('a') + policy('b') + node('n'));
     await start();
     await writeFile(file('a.yaml'), `${policy('a', 9)}spec: [`);
@@ -118,7 +118,7 @@ describe('fileSource', () => {
     await until('a=9');
   });
 
-  it('remembers policies and tiers over a restart beside an invalid file', async () => {
+  it('keeps last valid policies and tiers over a restart beside an invalid file', async () => {
     const tiered = policy('a', 5, '\n  tier: mine') + tier('mine', 10);
     await writeFile(file('a.yaml'), tiered);
     const remembered = JSON.parse(JSON.stringify((await start()).remember()));
@@ -137,7 +137,7 @@ describe('fileSource', () => {
     assert.equal(now(), 'b=5');
   });
 
-  it('waits for a directory that is missing at start, with what is remembered in force', async () => {
+  it('waits for a directory that is missing at start, with the last valid versions in force', async () => {
     await writeFile(file('a.yaml'), policy('a'));
     const remembered = (await start()).remember();
     await rename(join(dir, 'm'), join(dir, 'away'));
@@ -152,7 +152,7 @@ describe('fileSource', () => {
     await until('b=6');
   });
 
-  it('keeps the last state when the directory goes away, and goes on when it is back', async () => {
+  it('keeps the last state while the directory is missing, and continues when it is back', async () => {
     await writeFile(file('a.yaml'), policy('a') + node('n'));
     await start();
     await rm(join(dir, 'm'), { recursive: true });
@@ -165,7 +165,7 @@ describe('fileSource', () => {
     await until('c=5');
   });
 
-  it('keeps what a file held while it is cut off anywhere, or empty', async () => {
+  it('keeps the objects of a file while it is empty or cut off anywhere', async () => {
     const whole = policy('a') + node('n');
     for (let length = 0; length < policy('a').length - 20; length += 7) {
       await writeFile(file('a.yaml'), whole);
@@ -177,17 +177,17 @@ describe('fileSource', () => {
     }
   });
 
-  it('leaves an object that is there twice as it last was', async () => {
+  it('keeps the last valid version of an object that is defined twice', async () => {
     await writeFile(file('a.yaml'), policy('a') + node('n', '{v: "1"}'));
     await start();
     await writeFile(file('b.yaml'), policy('a', 8) + policy('b') + node('n', '{v: "2"}'));
     await until('a=5 b=5 n');
     assert.equal(latest?.objects.nodes[0]?.labels.v, '1');
     assert.deepEqual(messages(), [
-      `m/a.yaml:1: ClusterNetworkPolicy/a: is there twice: also in ${file('b.yaml')}:1; remove one of them`,
-      `m/a.yaml:8: Node/n: is there twice: also in ${file('b.yaml')}:15; remove one of them`,
-      `m/b.yaml:1: ClusterNetworkPolicy/a: is there twice: also in ${file('a.yaml')}:1; remove one of them`,
-      `m/b.yaml:15: Node/n: is there twice: also in ${file('a.yaml')}:8; remove one of them`,
+      `m/a.yaml:1: ClusterNetworkPolicy/a: is defined twice, also in ${file('b.yaml')}:1; remove one of them`,
+      `m/a.yaml:8: Node/n: is defined twice, also in ${file('b.yaml')}:15; remove one of them`,
+      `m/b.yaml:1: ClusterNetworkPolicy/a: is defined twice, also in ${file('a.yaml')}:1; remove one of them`,
+      `m/b.yaml:15: Node/n: is defined twice, also in ${file('a.yaml')}:8; remove one of them`,
     ]);
     await rm(file('a.yaml'));
     await until('a=8 b=5 n');
@@ -213,7 +213,7 @@ describe('fileSource', () => {
     assert.deepEqual(messages(), []);
   });
 
-  it('keeps the last valid version of a group, and leaves what names it alone', async () => {
+  it('keeps the last valid version of a group, and the policies that name it', async () => {
     await writeFile(file('g.yaml'), group('g', '{nodeSelector: {}}') + group('h', '{childGroups: [g]}'));
     await writeFile(file('p.yaml'), applied('p', 'h'));
     await start();
@@ -232,7 +232,7 @@ describe('fileSource', () => {
     }
   });
 
-  it('leaves a group as it was where a last valid version needs it so, and says it', async () => {
+  it('keeps and reports the last valid version of a group that a last valid policy depends on', async () => {
     await writeFile(file('g.yaml'), group('g', '{nodeSelector: {}}'));
     await writeFile(file('p.yaml'), applied('p', 'g'));
     await start();
@@ -240,8 +240,8 @@ describe('fileSource', () => {
     for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
     assert.equal(now(), 'p=5 g:nodeSelector');
     assert.deepEqual(messages(), [
-      'm/g.yaml:1: ClusterGroup/g: stays as it last was, because the last valid version of ClusterNetworkPolicy p, which is invalid now, needs it so',
-      'm/p.yaml:6: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" stands for pods; a policy is applied to a group with a nodeSelector, or with childGroups that all have one',
+      'm/g.yaml:1: ClusterGroup/g: keeps its last valid version, because ClusterNetworkPolicy p is invalid now, and its last valid version depends on it',
+      'm/p.yaml:6: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" stands for pods; appliedTo needs a group with a nodeSelector, or with childGroups that all have one',
     ]);
     await rm(file('p.yaml'));
     await until('g:podSelector');
@@ -262,7 +262,7 @@ describe('fileSource', () => {
     assert.equal(now(), 'p=5 q=5 r=5 g:nodeSelector h:g');
   });
 
-  it('leaves a child as it was where a policy is applied to its parent', async () => {
+  it('keeps the last valid version of a child group if a policy is applied to its parent', async () => {
     const others = group('g', '{childGroups: [c]}') + applied('p', 'g');
     await writeFile(file('g.yaml'), group('c', '{nodeSelector: {}}') + others);
     await start();
@@ -270,15 +270,15 @@ describe('fileSource', () => {
     for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
     assert.equal(now(), 'p=5 c:nodeSelector g:c');
     assert.deepEqual(messages(), [
-      'm/g.yaml:1: ClusterGroup/c: stays as it last was, because the last valid version of ClusterNetworkPolicy p, which is invalid now, needs it so',
-      'm/g.yaml:10: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" stands for pods; a policy is applied to a group with a nodeSelector, or with childGroups that all have one',
+      'm/g.yaml:1: ClusterGroup/c: keeps its last valid version, because ClusterNetworkPolicy p is invalid now, and its last valid version depends on it',
+      'm/g.yaml:10: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" stands for pods; appliedTo needs a group with a nodeSelector, or with childGroups that all have one',
     ]);
     await writeFile(file('g.yaml'), group('c', '{nodeSelector: {}}') + others);
     for (let tries = 0; tries < 200 && latest?.problems.length !== 0; tries++) await sleep(10);
     assert.deepEqual(messages(), []);
   });
 
-  it('keeps what a policy was valid with where an invalid group of its own API group gets in the way', async () => {
+  it("keeps the group of the other API group if a new group of the policy's own API group is invalid", async () => {
     const antrea = 'crd.antrea.io/v1beta1';
     await writeFile(file('a.yaml'), group('g', '{nodeSelector: {}}', antrea) + applied('p', 'g'));
     await start();
@@ -288,9 +288,9 @@ describe('fileSource', () => {
     assert.deepEqual(
       messages().map((message) => message.replace(/;.*/, '')),
       [
-        'm/a.yaml:8: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" is invalid itself',
+        'm/a.yaml:8: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" is itself invalid',
         'm/g.yaml:1: ClusterGroup/g: spec: is empty',
-        'm/g.yaml:8: ClusterNetworkPolicy/q: spec.appliedTo[0].group: ClusterGroup "g" is invalid itself',
+        'm/g.yaml:8: ClusterNetworkPolicy/q: spec.appliedTo[0].group: ClusterGroup "g" is itself invalid',
       ],
     );
     await writeFile(file('g.yaml'), applied('q', 'g'));
@@ -316,7 +316,7 @@ describe('fileSource', () => {
     assert.deepEqual(messages(), []);
   });
 
-  it('takes no tier of the other API group where one of its own is invalid, unless it was valid with that', async () => {
+  it('does not use a tier of the other API group if its own is invalid, unless it was valid with it', async () => {
     const antrea = tier('t', 7).replace('nodewall.io/v1alpha1', 'crd.antrea.io/v1beta1');
     await writeFile(file('t.yaml'), antrea);
     await writeFile(file('p.yaml'), policy('p', 5, '\n  tier: t'));
@@ -326,15 +326,15 @@ describe('fileSource', () => {
     for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
     assert.equal(now(), 'p=5 t=7');
     assert.deepEqual(messages(), [
-      'm/p.yaml:7: ClusterNetworkPolicy/p: spec.tier: Tier "t" is invalid itself',
+      'm/p.yaml:7: ClusterNetworkPolicy/p: spec.tier: Tier "t" is itself invalid; correct it first',
       'm/t.yaml:3: Tier/t: spec.priority: must be a whole number from 1 to 253, not 300',
-      'm/t.yaml:11: ClusterNetworkPolicy/q: spec.tier: Tier "t" is invalid itself',
+      'm/t.yaml:11: ClusterNetworkPolicy/q: spec.tier: Tier "t" is itself invalid; correct it first',
     ]);
     await writeFile(file('t.yaml'), antrea + tier('t', 8) + policy('q', 5, '\n  tier: t'));
     await until('p=5 q=5 t=7 t=8');
   });
 
-  it('leaves a child as it was where its parent would nest too deeply', async () => {
+  it('keeps the last valid version of a child group if its parent would nest too deeply', async () => {
     const leaf = group('g', '{nodeSelector: {}}') + group('c', '{nodeSelector: {}}');
     await writeFile(file('g.yaml'), leaf + group('h', '{childGroups: [c]}'));
     await start();
@@ -345,12 +345,12 @@ describe('fileSource', () => {
     for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
     assert.equal(now(), 'c:nodeSelector g:nodeSelector h:c');
     assert.deepEqual(messages(), [
-      'm/g.yaml:3: ClusterGroup/c: stays as it last was, because the last valid version of ClusterGroup h, which is invalid now, needs it so',
-      'm/g.yaml:5: ClusterGroup/h: spec.childGroups[0]: ClusterGroup "c" has childGroups itself, so it can\'t be one of "h": groups nest one level only',
+      'm/g.yaml:3: ClusterGroup/c: keeps its last valid version, because ClusterGroup h is invalid now, and its last valid version depends on it',
+      'm/g.yaml:5: ClusterGroup/h: spec.childGroups[0]: ClusterGroup "c" itself has childGroups, so "h" can\'t contain it: groups nest one level only',
     ]);
   });
 
-  it('decides anew whether a policy of Antrea is for Nodes when its group changes', async () => {
+  it('decides again whether an Antrea policy is for Nodes when its group changes', async () => {
     const antrea = 'crd.antrea.io/v1beta1';
     await writeFile(file('g.yaml'), group('g', '{podSelector: {}}', antrea));
     await writeFile(
@@ -360,7 +360,7 @@ describe('fileSource', () => {
     await start();
     assert.equal(now(), 'g:podSelector');
     assert.deepEqual(messages(), [
-      'm/p.yaml:3: ClusterNetworkPolicy/p: notice: is applied to pods only, so it is not for nodewall; it is skipped',
+      'm/p.yaml:3: ClusterNetworkPolicy/p: notice: is applied to pods only; nodewall applies policies to Nodes only, so it is skipped',
     ]);
     await writeFile(file('g.yaml'), group('g', '{nodeSelector: {}}', antrea));
     await until('p=5 g:nodeSelector');
@@ -386,7 +386,7 @@ describe('fileSource', () => {
     assert.deepEqual(messages(), []);
   });
 
-  it('takes a file that is renamed into place, and no temporary ones', async () => {
+  it('reads a file that is renamed into place, and no temporary files', async () => {
     await writeFile(file('a.yaml'), policy('a'));
     await start();
     await writeFile(file('.a.yaml.tmp'), policy('x'));
@@ -417,7 +417,7 @@ describe('fileSource', () => {
     assert.deepEqual(messages(), []);
   });
 
-  it('follows a directory that is made with files in it, moved, and made again', async () => {
+  it('follows a directory that is created with files, moved, and created again', async () => {
     await start();
     await mkdir(file('sub'));
     await mkdir(file('sub/deep'));
@@ -436,7 +436,7 @@ describe('fileSource', () => {
     await until('');
   });
 
-  it('follows the file that a link leads to, and the link', async () => {
+  it('follows a symbolic link and its target', async () => {
     await mkdir(join(dir, 'real'));
     await writeFile(join(dir, 'real', 'one'), policy('p'));
     await writeFile(join(dir, 'real', 'two'), policy('p', 6));
@@ -452,7 +452,7 @@ describe('fileSource', () => {
     await until('p=8');
   });
 
-  it('reads the file that an event names, and no other', async () => {
+  it('reads only the file that an event names', async () => {
     await writeFile(file('p.yaml'), policy('p'));
     await writeFile(file('q.yaml'), policy('q'));
     await start();
@@ -468,7 +468,7 @@ describe('fileSource', () => {
     assert.notEqual(q, before?.objects.policies[1]);
   });
 
-  it('reads a file once that several paths reach', async () => {
+  it('reads a file once if several paths lead to it', async () => {
     await writeFile(file('a.yaml'), policy('a'));
     await symlink('.', file('loop'));
     await symlink('a.yaml', file('b.yaml'));
@@ -477,7 +477,7 @@ describe('fileSource', () => {
     assert.deepEqual(messages(), []);
   });
 
-  it('says nothing where nothing changed, and keeps lists that did not', async () => {
+  it('delivers nothing if nothing changed, and keeps unchanged lists', async () => {
     await writeFile(
       file('n.json'),
       JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'n' } }),
@@ -492,7 +492,7 @@ describe('fileSource', () => {
     assert.equal(latest?.objects.nodes, nodes);
   });
 
-  it('comes to the same state as a fresh reading, whatever happened before', async () => {
+  it('reaches the same state as a fresh read, whatever happened before', async () => {
     await start();
     const texts = [policy('a'), policy('b') + tier('t', 7), policy('c', 3, '\n  tier: t'), node('n')];
     for (const [index, text] of [...texts, ...texts.toReversed(), ...texts].entries()) {

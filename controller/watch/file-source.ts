@@ -8,8 +8,8 @@ import { type AssembleInput, compareProblems, type MergeCache } from './assemble
 import { assembler } from './assembler.ts';
 import { type FileList, isManifestName, listFiles } from './file-list.ts';
 import { type FileStates, readChanged, readFiles } from './file-state.ts';
+import { fromLastValidJson, type LastValidJson, toLastValidJson } from './last-valid-versions.ts';
 import { unreadableProblems } from './manifests.ts';
-import { fromMemoryJson, type MemoryJson, toMemoryJson } from './memory.ts';
 import type { ObjectSource, Snapshot } from './source.ts';
 import { type PathWatcher, watchPaths } from './watch-paths.ts';
 
@@ -32,7 +32,7 @@ export interface FileSource extends ObjectSource {
    * The policies, groups and tiers in force, to be saved and passed as `remembered` after a
    * restart.
    */
-  remember(): MemoryJson;
+  remember(): LastValidJson;
 }
 
 /**
@@ -46,7 +46,7 @@ export function fileSource(paths: readonly string[], options: FileSourceOptions 
     paths: paths.map((path) => resolve(path)),
     options,
     files: new Map(),
-    memory: fromMemoryJson(options.remembered),
+    lastValidVersions: fromLastValidJson(options.remembered),
     merged: new Map(),
     assemble: assembler(),
     readable: new Set(),
@@ -96,7 +96,7 @@ export function fileSource(paths: readonly string[], options: FileSourceOptions 
       watcher.close();
       await timer.close();
     },
-    remember: () => toMemoryJson(state.memory),
+    remember: () => toLastValidJson(state.lastValidVersions),
   };
 }
 
@@ -118,7 +118,7 @@ interface State {
   readonly assemble: ReturnType<typeof assembler>;
   /** Paths that could be read at least once. */
   readonly readable: Set<string>;
-  memory: AssembleInput['memory'];
+  lastValidVersions: AssembleInput['lastValidVersions'];
   snapshot: Snapshot | null;
   unreadable: FileList['unreadable'];
   /** From the last list; so is `hasLinks`, whether a symbolic link led to anything. */
@@ -194,15 +194,15 @@ async function readAll(state: State, watcher: PathWatcher): Promise<boolean> {
 /** Makes the snapshot from the current content of the files. */
 function takeUp(state: State, list: Pick<FileList, 'unreadable'>): void {
   const contents = [...state.files.values()].map(({ content }) => content);
-  const { objects, problems, memory } = state.assemble({
+  const { objects, problems, lastValidVersions } = state.assemble({
     contents,
-    memory: state.memory,
+    lastValidVersions: state.lastValidVersions,
     unreadable: list.unreadable.map(({ path }) => path),
     lastValid: lastValidOf(state.snapshot),
     merged: state.merged,
     interfaceGroups: state.options.interfaceGroups,
   });
-  state.memory = memory;
+  state.lastValidVersions = lastValidVersions;
   state.snapshot = {
     objects,
     problems: [...unreadableProblems(list), ...problems].sort(compareProblems),

@@ -5,7 +5,7 @@ import type { FileContent } from './content.ts';
 import type { FileList } from './file-list.ts';
 import { readFileBytes, release } from './file-text.ts';
 import { keepObjects } from './keep-objects.ts';
-import { isUnder } from './memory.ts';
+import { isUnder } from './last-valid-versions.ts';
 import { NO_CACHE, parseManifest } from './read-file.ts';
 import type { DocumentCache } from './yaml-file.ts';
 

@@ -39,7 +39,7 @@ export function checkBytes(bytes: Buffer): FileBytes {
   if (!isUtf8(bytes)) return { reason: encodingReason(bytes), line: 0, unreadable: false };
   const nul = bytes.indexOf(0);
   if (nul >= 0) {
-    return { reason: 'has a NUL byte; it is no text file', line: lineAt(bytes, nul), unreadable: false };
+    return { reason: 'has a NUL byte; it is not text', line: lineAt(bytes, nul), unreadable: false };
   }
   const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
   return { bytes: hasMark ? bytes.subarray(3) : bytes };
@@ -67,7 +67,7 @@ export function systemReason(error: unknown): string {
     case 'EPERM':
       return 'permission denied';
     case 'ELOOP':
-      return 'its symbolic links go in a circle';
+      return 'its symbolic links form a loop';
     default:
       return code ?? message;
   }

@@ -57,7 +57,7 @@ function readValue(span: Span, list: FieldMap | null, reading: Reading): boolean
   for (const { raw, path } of unwrapList(list === null ? parsed : withKind(parsed, list))) {
     const duplicate = isOurs(raw) ? locate().duplicate : null;
     if (duplicate !== null) {
-      const reason = `is no JSON: the field ${showText(duplicate.field)} is there twice`;
+      const reason = `is not valid JSON: the field ${showText(duplicate.field)} appears twice`;
       addBroken(content, { reason, line: duplicate.line });
       return false;
     }
@@ -79,5 +79,5 @@ function isOurs(raw: unknown): boolean {
 
 /** The error message of JSON.parse without its quotation of the text. */
 function jsonReason({ message }: Error): string {
-  return `is no JSON: ${/^.*?(?=, "|, \.\.\."| in JSON| at position|$)/s.exec(message)?.[0]}`;
+  return `is not valid JSON: ${/^.*?(?=, "|, \.\.\."| in JSON| at position|$)/s.exec(message)?.[0]}`;
 }

@@ -19,7 +19,7 @@ describe('loadManifests', () => {
     return objects.nodes.map(({ name }) => name);
   };
 
-  it('reads directories with all below them, and single files of any name', async () => {
+  it('reads directories recursively, and single files of any name', async () => {
     await mkdir(join(dir, 'a/b'), { recursive: true });
     await writeFile(join(dir, 'a/1.yaml'), `${node('n3')}---\n${node('n1')}`);
     await writeFile(join(dir, 'a/b/2.yml'), node('n2'));
@@ -34,13 +34,13 @@ describe('loadManifests', () => {
     assert.deepEqual(await names('single', 'a/b'), ['n2', 'n4', 'n5']);
   });
 
-  it('takes an empty directory and files without objects', async () => {
+  it('accepts an empty directory and files without objects', async () => {
     await writeFile(join(dir, 'a.yaml'), '# nothing\n---\n---\n\n...\n');
     await writeFile(join(dir, 'b.json'), '\n');
     assert.deepEqual(await names('.'), []);
   });
 
-  it('says what it could not read, and reads the rest', async () => {
+  it('reports unreadable files, and reads the rest', async () => {
     await writeFile(join(dir, 'a.yaml'), node('n'));
     await symlink('nowhere', join(dir, 'b.yaml'));
     await writeFile(join(dir, 'c.yaml'), Buffer.from([0xff, 0xfe, 0x61, 0]));

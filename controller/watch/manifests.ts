@@ -2,7 +2,7 @@ import type { ClusterNetworkPolicy } from '../../apis/objects.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { assemble, compareProblems } from './assemble.ts';
 import { type FileList, listFiles } from './file-list.ts';
-import { NO_MEMORY } from './memory.ts';
+import { NO_LAST_VALID } from './last-valid-versions.ts';
 import { readManifest } from './read-file.ts';
 import type { Loaded, LoadProblem } from './source.ts';
 
@@ -23,7 +23,7 @@ export async function loadManifests(
   for (const file of list.files) contents.push(await readManifest(file, options));
   const assembled = assemble({
     contents,
-    memory: NO_MEMORY,
+    lastValidVersions: NO_LAST_VALID,
     unreadable: [],
     lastValid: () => undefined,
     interfaceGroups: options.interfaceGroups,

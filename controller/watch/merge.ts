@@ -72,7 +72,7 @@ function duplicateProblem<T extends ClusterObject>(
   places: readonly Placed<T>[],
 ): LoadProblem {
   const other = places.find((place) => place.file !== file || place.line !== line) ?? places[0];
-  const message = `is there twice: also in ${other?.file}:${other?.line}; remove one of them`;
+  const message = `is defined twice, also in ${other?.file}:${other?.line}; remove one of them`;
   return { severity: 'error', file, line, kind: object.kind, name: displayName(object), path: '', message };
 }
 

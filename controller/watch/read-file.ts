@@ -17,7 +17,7 @@ export const NO_CACHE: DocumentCache = new Map();
  * incomplete, not for one without objects.
  */
 const EMPTY =
-  'is empty; what it held stays in force. Delete the file, or leave a comment in it, to take that away';
+  'is empty; its last valid version stays in force. Delete the file, or leave only a comment in it, to remove its objects';
 
 /** Reads one manifest file; never throws. */
 export async function readManifest(path: string, options: ValidateOptions): Promise<FileContent> {

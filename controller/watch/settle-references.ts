@@ -9,8 +9,8 @@ import {
   referencesOf,
   tierIdentity,
 } from '../../apis/validate/references.ts';
-import type { Memory } from './memory.ts';
-import { type Held, type InForce, objectsOf, toLoadProblems } from './settle.ts';
+import type { LastValidVersions } from './last-valid-versions.ts';
+import { type InForce, type ObjectInForce, objectsOf, toLoadProblems } from './settle.ts';
 import type { LoadProblem } from './source.ts';
 
 /** The objects that refer to each other, and the rejected ones. */
@@ -18,7 +18,7 @@ export interface World {
   readonly tiers: InForce;
   readonly groups: InForce;
   readonly policies: InForce;
-  readonly memory: Memory;
+  readonly lastValidVersions: LastValidVersions;
   readonly interfaceGroups: readonly string[] | undefined;
   /** Identities of groups and tiers that exist and were rejected. */
   readonly invalid: Set<string>;
@@ -39,7 +39,7 @@ export function settleReferences(world: World): void {
   for (;;) {
     const failed = check(world);
     if (failed.length === 0) return;
-    const inFiles = failed.filter(({ object }) => heldOf(world, object)?.placed !== null);
+    const inFiles = failed.filter(({ object }) => inForceEntryOf(world, object)?.placed !== null);
     if (inFiles.length > 0) giveUp(world, inFiles, lost);
     else restoreOrDrop(world, failed, lost);
   }
@@ -62,7 +62,7 @@ function inForceOf(world: World, object: Failed['object']): InForce {
   return object.kind === 'ClusterGroup' ? world.groups : world.policies;
 }
 
-function heldOf(world: World, object: Failed['object']): Held | undefined {
+function inForceEntryOf(world: World, object: Failed['object']): ObjectInForce | undefined {
   return inForceOf(world, object).get(identityOf(object));
 }
 
@@ -73,12 +73,12 @@ function byObject(failed: readonly Failed[]): Map<Failed['object'], readonly Fai
 /** Replaces objects of files by their last valid versions, or removes them. */
 function giveUp(world: World, failed: readonly Failed[], lost: ReadonlySet<string>): void {
   for (const [object, found] of byObject(failed)) {
-    for (const each of toLoadProblems(object, found, heldOf(world, object)?.placed)) {
+    for (const each of toLoadProblems(object, found, inForceEntryOf(world, object)?.placed)) {
       world.problems.push(each);
     }
     const identity = identityOf(object);
-    const last = world.memory.get(identity);
-    const file = heldOf(world, object)?.file ?? '';
+    const last = world.lastValidVersions.get(identity);
+    const file = inForceEntryOf(world, object)?.file ?? '';
     if (last === undefined || lost.has(identity)) drop(world, object);
     else inForceOf(world, object).set(identity, { file, object: last.object, placed: null });
   }
@@ -137,11 +137,12 @@ function restoreOne(
   }
 }
 
-function restoreTier({ tiers, memory, invalid }: World, apiGroup: ApiGroup, wanted: string): boolean {
+function restoreTier(world: World, apiGroup: ApiGroup, wanted: string): boolean {
+  const { tiers, lastValidVersions: versions, invalid } = world;
   // A new, invalid Tier of the policy's own API group hides the one that the policy was valid with.
   invalid.delete(tierIdentity(apiGroup, wanted));
   if (objectsOf<Tier>(tiers).some(({ name }) => name === wanted)) return true;
-  const last = [...memory].filter(([, { object }]) => object.kind === 'Tier' && object.name === wanted);
+  const last = [...versions].filter(([, { object }]) => object.kind === 'Tier' && object.name === wanted);
   for (const [identity, item] of last) tiers.set(identity, { ...item, placed: null });
   return last.length > 0;
 }
@@ -156,14 +157,14 @@ function restoreGroup(
   wanted: string,
   lost: ReadonlySet<string>,
 ): boolean {
-  const { groups, memory, invalid, problems } = world;
+  const { groups, lastValidVersions, invalid, problems } = world;
   const { kind, name, apiGroup } = needed;
-  const remembered = [...memory.values()].flatMap(({ object }) => {
+  const groupVersions = [...lastValidVersions.values()].flatMap(({ object }) => {
     return object.kind === 'ClusterGroup' ? [object] : [];
   });
-  const last = groupLookup(remembered)(apiGroup, wanted);
+  const last = groupLookup(groupVersions)(apiGroup, wanted);
   const now = groupLookup(objectsOf<ClusterGroup>(groups), invalid)(apiGroup, wanted);
-  const item = last === undefined ? undefined : memory.get(identityOf(last));
+  const item = last === undefined ? undefined : lastValidVersions.get(identityOf(last));
   if (last === undefined || item === undefined || lost.has(identityOf(last))) return false;
   // A new, invalid group of the object's own API group hides the one that it was valid with.
   if (now === undefined && last.apiGroup !== apiGroup && invalid.delete(groupIdentity(apiGroup, wanted))) {
@@ -175,7 +176,7 @@ function restoreGroup(
     return children.map((child) => restoreGroup(world, parent, child, lost)).includes(true);
   }
   if (now !== undefined) {
-    const message = `stays as it last was, because the last valid version of ${kind} ${name}, which is invalid now, needs it so`;
+    const message = `keeps its last valid version, because ${kind} ${name} is invalid now, and its last valid version depends on it`;
     const place = groups.get(identityOf(now))?.placed;
     const problem = { severity: 'error', path: [], message } as const;
     if (place) problems.push(...toLoadProblems(now, [{ problem }], place));

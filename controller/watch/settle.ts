@@ -4,21 +4,21 @@ import type { CrossProblem } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { referencesOf } from '../../apis/validate/references.ts';
 import type { FileContent, Listed } from './content.ts';
-import { isUnder, type Memory, type Remembered } from './memory.ts';
+import { isUnder, type LastValidVersion, type LastValidVersions } from './last-valid-versions.ts';
 import { compareObjects, mergeFiles, type Placed } from './merge.ts';
 import type { LoadProblem } from './source.ts';
 
 /** The objects in force, by identity. */
-export type InForce = Map<string, Held>;
+export type InForce = Map<string, ObjectInForce>;
 
-export interface Held extends Remembered {
+export interface ObjectInForce extends LastValidVersion {
   /** The position in a file; null for a last valid version. */
-  readonly placed: Placed<Remembered['object']> | null;
+  readonly placed: Placed<LastValidVersion['object']> | null;
 }
 
 export interface Settling {
   readonly contents: readonly FileContent[];
-  readonly memory: Memory;
+  readonly lastValidVersions: LastValidVersions;
   /** Paths that can't be read now: the objects that came from them stay. */
   readonly unreadable: readonly string[];
   /** Problems found are added to this list. */
@@ -34,21 +34,23 @@ export interface Settled {
 /**
  * The objects of a kind that are in force: valid ones, and the last valid version of the others.
  */
-export function settle<T extends Remembered['object']>(
-  { contents, memory, unreadable, problems }: Settling,
+export function settle<T extends LastValidVersion['object']>(
+  { contents, lastValidVersions, unreadable, problems }: Settling,
   kind: T['kind'],
   listOf: (content: FileContent) => Listed<T>,
   check: (objects: readonly T[]) => readonly CrossProblem<T>[] = () => [],
 ): Settled {
-  const remembered = [...memory].filter(([, { object }]) => object.kind === kind);
+  const versions = [...lastValidVersions].filter(([, { object }]) => object.kind === kind);
   const lost = [...unreadable, ...contents.filter(({ broken }) => broken).map(({ file }) => file)];
   // A broken file keeps its last valid content. If none of it is remembered, its readable part is
   // used.
-  const held = new Set([...memory.values()].map(({ file }) => file));
-  const known = contents.filter(({ broken, file }) => !(broken && held.has(file)));
+  const filesWithVersions = new Set([...lastValidVersions.values()].map(({ file }) => file));
+  const known = contents.filter(({ broken, file }) => !(broken && filesWithVersions.has(file)));
   const merged = mergeFiles(known, listOf);
   problems.push(...merged.problems);
-  const doubtful = new Map(merged.duplicates.map((identity) => [identity, memory.get(identity)?.file ?? '']));
+  const doubtful = new Map(
+    merged.duplicates.map((identity) => [identity, lastValidVersions.get(identity)?.file ?? '']),
+  );
   for (const { rejected, file } of known) for (const identity of rejected) doubtful.set(identity, file);
   const inForce: InForce = new Map(
     merged.placed.map((placed) => [
@@ -64,8 +66,8 @@ export function settle<T extends Remembered['object']>(
     doubtful.set(identity, place?.file ?? '');
     inForce.delete(identity);
   }
-  const halves = known.filter((content) => isPerhapsHalf(content, memory)).map(({ file }) => file);
-  for (const [identity, item] of remembered) {
+  const halves = known.filter((content) => isPerhapsHalf(content, lastValidVersions)).map(({ file }) => file);
+  for (const [identity, item] of versions) {
     if (inForce.has(identity)) continue;
     const file = doubtful.get(identity);
     if (file !== undefined) inForce.set(identity, { file, object: item.object, placed: null });
@@ -81,8 +83,8 @@ export function settle<T extends Remembered['object']>(
  * an unknown identity: perhaps the rest of one that it held. Until the file is valid again, none of
  * its objects is removed.
  */
-function isPerhapsHalf({ rejected }: FileContent, memory: Memory): boolean {
-  return [...rejected].some((identity) => !memory.has(identity));
+function isPerhapsHalf({ rejected }: FileContent, versions: LastValidVersions): boolean {
+  return [...rejected].some((identity) => !versions.has(identity));
 }
 
 /** The problems of one object that are caused by others, with their positions. */
@@ -100,10 +102,10 @@ export function toLoadProblems<T extends ClusterObject>(
   });
 }
 
-export function objectsOf<T extends Remembered['object']>(inForce: InForce): T[] {
+export function objectsOf<T extends LastValidVersion['object']>(inForce: InForce): T[] {
   return [...inForce.values()].map(({ object }) => object as T).sort(compareObjects);
 }
 
-export function toMemory(inForce: Iterable<readonly [string, Held]>): Memory {
+export function toLastValid(inForce: Iterable<readonly [string, ObjectInForce]>): LastValidVersions {
   return new Map([...inForce].map(([identity, { file, object }]) => [identity, { file, object }]));
 }

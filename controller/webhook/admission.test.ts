@@ -57,14 +57,14 @@ function remove(object: object, world: AdmissionWorld): Admission {
 }
 
 describe('admit', () => {
-  it('refuses what is invalid in the words of validate, all of it, at both steps', () => {
+  it('rejects an invalid object with all messages of validate, at both steps', () => {
     const bad = policy('p', {
       tier: 'nowhere',
       priority: 0,
       ingress: [{ action: 'Drop', ports: [{ port: 5, endPort: 4 }] }],
     });
     for (const step of ['mutate', 'validate'] as const) {
-      const { refusal, patch } = create(bad, EMPTY, step);
+      const { rejection: refusal, patch } = create(bad, EMPTY, step);
       assert.equal(
         refusal?.message,
         [
@@ -73,16 +73,16 @@ describe('admit', () => {
         ].join('\n'),
       );
       assert.equal(refusal.reason, 'Invalid');
-      assert.equal(refusal.mayPass, false);
+      assert.equal(refusal.isTransient, false);
       assert.deepEqual(patch, []);
     }
   });
 
-  it('refuses a policy that names what is not there, which may still come', () => {
-    const { refusal } = create(
+  it('rejects a policy that names missing objects, as a transient rejection', () => {
+    const { rejection: refusal } = create(
       policy('p', { tier: 'mine', ingress: [{ action: 'Allow', from: [{ group: 'office' }] }] }),
     );
-    assert.equal(refusal?.mayPass, true);
+    assert.equal(refusal?.isTransient, true);
     assert.match(
       refusal.message,
       /spec\.tier: there is no Tier "mine".*\n.*from\[0\]\.group: there is no ClusterGroup "office"/,
@@ -95,23 +95,23 @@ describe('admit', () => {
       create(
         policy('p', { tier: 'mine', ingress: [{ action: 'Allow', from: [{ group: 'office' }] }] }),
         world,
-      ).refusal,
+      ).rejection,
       null,
     );
   });
 
-  it('takes a policy as it is, with a word of warning, as long as it does not know what is there', () => {
+  it('accepts a policy with a warning while the objects are not listed', () => {
     const world = worldOf([], { objects: null });
-    const { refusal, warnings } = create(
+    const { rejection: refusal, warnings } = create(
       policy('p', { tier: 'mine', ingress: [{ action: 'Allow' }] }),
       world,
     );
     assert.equal(refusal, null);
     assert.match(warnings.join('\n'), /has just started/);
-    assert.equal(remove(raw('Tier', 'mine', { priority: 20 }), world).refusal, null);
+    assert.equal(remove(raw('Tier', 'mine', { priority: 20 }), world).rejection, null);
   });
 
-  it('writes the tier and the names that compile gives', () => {
+  it('writes the default tier and generated names, as compile uses them', () => {
     const object = policy('p', {
       ingress: [
         { action: 'Allow', ports: [{ port: 80 }] },
@@ -137,22 +137,22 @@ describe('admit', () => {
     assert.deepEqual(create(named, EMPTY, 'mutate').patch.length, 1);
   });
 
-  it('refuses a second Tier of one priority, and another priority for a Tier', () => {
+  it('rejects a second Tier with the same priority, and a changed priority', () => {
     const low = raw('Tier', 'low', { priority: 20 });
     const world = worldOf([low]);
     assert.match(
-      create(raw('Tier', 'other', { priority: 20 }), world).refusal?.message ?? '',
-      /Tier\/other: spec\.priority: 20 is the priority of Tier low too/,
+      create(raw('Tier', 'other', { priority: 20 }), world).rejection?.message ?? '',
+      /Tier\/other: spec\.priority: 20 is also the priority of Tier low/,
     );
     assert.match(
-      update(low, raw('Tier', 'low', { priority: 21 }), world).refusal?.message ?? '',
+      update(low, raw('Tier', 'low', { priority: 21 }), world).rejection?.message ?? '',
       /can't be changed \(it is 20\)/,
     );
     const described = raw('Tier', 'low', { priority: 20, description: 'x' });
-    assert.equal(update(low, described, world).refusal, null);
+    assert.equal(update(low, described, world).rejection, null);
   });
 
-  it('refuses to delete what is in use, and says by whom', () => {
+  it('rejects the deletion of an object in use, and names its users', () => {
     const tier = raw('Tier', 'mine', { priority: 20 });
     const nodes = raw('ClusterGroup', 'nodes', { nodeSelector: {} });
     const parent = raw('ClusterGroup', 'parent', { childGroups: ['nodes'] });
@@ -163,47 +163,47 @@ describe('admit', () => {
     });
     const world = worldOf([tier, nodes, parent, user]);
     for (const object of [tier, nodes, parent]) {
-      const { refusal } = remove(object, world);
+      const { rejection: refusal } = remove(object, world);
       assert.equal(refusal?.reason, 'Conflict');
-      assert.equal(refusal.mayPass, true);
+      assert.equal(refusal.isTransient, true);
       assert.match(refusal.message, /is in use\n/);
     }
     assert.match(
-      remove(tier, world).refusal?.message ?? '',
+      remove(tier, world).rejection?.message ?? '',
       /^Tier\/mine: is in use\nClusterNetworkPolicy\/user: spec\.tier: /,
     );
     assert.match(
-      remove(nodes, world).refusal?.message ?? '',
+      remove(nodes, world).rejection?.message ?? '',
       /ClusterGroup\/parent: spec\.childGroups\[0\]: there is no/,
     );
-    assert.equal(remove(user, world).refusal, null);
+    assert.equal(remove(user, world).rejection, null);
     const spare = raw('Tier', 'spare', { priority: 21 });
-    assert.equal(remove(spare, worldOf([spare, user, tier, nodes, parent])).refusal, null);
+    assert.equal(remove(spare, worldOf([spare, user, tier, nodes, parent])).rejection, null);
     // A Tier of the other API group replaces it.
     const antrea = { ...tier, apiVersion: 'crd.antrea.io/v1beta1' };
-    assert.equal(remove(tier, worldOf([tier, antrea, nodes, parent, user])).refusal, null);
+    assert.equal(remove(tier, worldOf([tier, antrea, nodes, parent, user])).rejection, null);
   });
 
-  it('refuses to change a group into what a policy cannot use', () => {
+  it('rejects a group change that makes a policy invalid', () => {
     const nodes = raw('ClusterGroup', 'nodes', { nodeSelector: {} });
     const user = raw('ClusterNetworkPolicy', 'user', { priority: 1, appliedTo: [{ group: 'nodes' }] });
     const world = worldOf([nodes, user]);
     const pods = raw('ClusterGroup', 'nodes', { podSelector: {} });
     assert.match(
-      update(nodes, pods, world).refusal?.message ?? '',
-      /^ClusterGroup\/nodes: would make others invalid\nClusterNetworkPolicy\/user: spec\.appliedTo\[0\]\.group: .*stands for pods/,
+      update(nodes, pods, world).rejection?.message ?? '',
+      /^ClusterGroup\/nodes: would make other objects invalid\nClusterNetworkPolicy\/user: spec\.appliedTo\[0\]\.group: .*stands for pods/,
     );
     const some = raw('ClusterGroup', 'nodes', { nodeSelector: { matchLabels: { a: 'b' } } });
-    assert.equal(update(nodes, some, world).refusal, null);
+    assert.equal(update(nodes, some, world).rejection, null);
     const circle = raw('ClusterGroup', 'nodes', { childGroups: ['nodes'] });
-    assert.match(update(nodes, circle, world).refusal?.message ?? '', /goes in a circle/);
+    assert.match(update(nodes, circle, world).rejection?.message ?? '', /forms a cycle/);
   });
 
   it('follows a group to the policies that name its parent', () => {
     const nodes = raw('ClusterGroup', 'nodes', { nodeSelector: {} });
     const parent = raw('ClusterGroup', 'parent', { childGroups: ['nodes'] });
     const user = raw('ClusterNetworkPolicy', 'user', { priority: 1, appliedTo: [{ group: 'parent' }] });
-    const { refusal } = update(
+    const { rejection: refusal } = update(
       nodes,
       raw('ClusterGroup', 'nodes', { podSelector: {} }),
       worldOf([nodes, parent, user]),
@@ -211,36 +211,36 @@ describe('admit', () => {
     assert.match(refusal?.message ?? '', /ClusterNetworkPolicy\/user: spec\.appliedTo\[0\]\.group: /);
   });
 
-  it('does not lay at its door what was wrong before', () => {
+  it('does not reject for problems that existed before', () => {
     const world = worldOf([raw('Tier', 'a', { priority: 20 }), raw('Tier', 'b', { priority: 20 })]);
-    assert.equal(create(raw('Tier', 'c', { priority: 21 }), world).refusal, null);
+    assert.equal(create(raw('Tier', 'c', { priority: 21 }), world).rejection, null);
   });
 
-  it('lets an object go and be relabelled whatever is wrong with it', () => {
+  it('allows deletion and relabelling of an invalid object', () => {
     const bad = policy('p', { priority: 0 });
     assert.equal(
-      update(bad, { ...bad, metadata: { name: 'p', labels: { a: 'b' } } }, EMPTY, 'mutate').refusal,
+      update(bad, { ...bad, metadata: { name: 'p', labels: { a: 'b' } } }, EMPTY, 'mutate').rejection,
       null,
     );
     const going = raw('ClusterNetworkPolicy', 'p', { priority: -1 }, { deletionTimestamp: 'now' });
-    assert.equal(update(bad, going).refusal, null);
-    assert.notEqual(update(bad, policy('p', { priority: -1 })).refusal, null);
+    assert.equal(update(bad, going).rejection, null);
+    assert.notEqual(update(bad, policy('p', { priority: -1 })).rejection, null);
   });
 
-  it('knows that a name is made of generateName later', () => {
+  it('accepts generateName', () => {
     const { name: _, ...metadata } = { name: '', generateName: 'p-' };
-    const { refusal } = create({ ...policy('', {}), metadata });
+    const { rejection: refusal } = create({ ...policy('', {}), metadata });
     assert.equal(refusal, null);
-    assert.notEqual(create({ ...policy('', {}), metadata: {} }).refusal, null);
+    assert.notEqual(create({ ...policy('', {}), metadata: {} }).rejection, null);
   });
 
-  it('has no word about what is not ours', () => {
+  it('allows foreign objects without a warning', () => {
     const antrea = { ...policy('p', { priority: 0 }), apiVersion: 'crd.antrea.io/v1beta1' };
-    assert.equal(create(antrea).refusal, null);
-    assert.equal(create({ apiVersion: 'v1', kind: 'Pod' }).refusal, null);
+    assert.equal(create(antrea).rejection, null);
+    assert.equal(create({ apiVersion: 'v1', kind: 'Pod' }).rejection, null);
   });
 
-  it('warns of SSH, of the failsafe and of Services that are not there', () => {
+  it('warns about SSH, the failsafe list and missing Services', () => {
     const { warnings } = create(
       policy('p', {
         ingress: [{ action: 'Drop' }],
@@ -255,7 +255,7 @@ describe('admit', () => {
       warnings.map((text) => text.slice(0, 90)),
       [
         'spec.ingress[0]: closes SSH (TCP port 22) too; to keep it open add {protocol: TCP, port: 22',
-        'spec.egress[0].toServices[0]: there is no Service b/a; as long as there is none this match',
+        'spec.egress[0].toServices[0]: there is no Service b/a; until it exists, this matches nothi',
         'spec.ingress[0]: names no ports, so it does not close what the failsafe keeps open (TCP 64',
         'spec.egress[1], spec.egress[2]: name no ports, so they do not close what the failsafe keeps',
         'spec.egress[2]: can never match: egress-reject-',

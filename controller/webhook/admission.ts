@@ -30,7 +30,7 @@ export interface AdmissionWorld {
  */
 export type AdmissionStep = 'mutate' | 'validate';
 
-const ALLOWED: Admission = { refusal: null, patch: [], warnings: [] };
+const ALLOWED: Admission = { rejection: null, patch: [], warnings: [] };
 
 /**
  * The answer to a request about an object of nodewall.io; requests about other objects are allowed.
@@ -52,7 +52,7 @@ export function admit(request: AdmissionRequest, step: AdmissionStep, world: Adm
   const effects = effectsOf(identityOf(valid), valid, world);
   if (effects.own.length > 0) return refuse(effects.own.map(lineOf), true);
   if (effects.others.length > 0) {
-    return refuse([`${valid.kind}/${valid.name}: would make others invalid`, ...shown(effects)], true);
+    return refuse([`${valid.kind}/${valid.name}: would make other objects invalid`, ...shown(effects)], true);
   }
   if (step === 'mutate') {
     const patch = valid.kind === 'ClusterNetworkPolicy' ? defaultsOf(raw, valid) : [];
@@ -90,7 +90,7 @@ function movedTier(object: RelatedObject, oldObject: FieldMap | null): ObjectPro
   if (object.kind !== 'Tier' || oldObject === null) return null;
   const before = asFields(oldObject.spec)?.priority;
   if (before === object.priority) return null;
-  const message = `can't be changed (it is ${before}): every policy of the tier would move; make another tier`;
+  const message = `can't be changed (it is ${before}): every policy of the tier would move; create another tier`;
   return { severity: 'error', path: ['spec', 'priority'], message };
 }
 
@@ -107,11 +107,11 @@ function admitDeletion(raw: FieldMap, world: AdmissionWorld): Admission {
   const effects = effectsOf(identity, null, world);
   if (effects.others.length === 0) return ALLOWED;
   const message = [`${kind}/${name}: is in use`, ...shown(effects)].join('\n');
-  return { ...ALLOWED, refusal: { reason: 'Conflict', message, mayPass: true } };
+  return { ...ALLOWED, rejection: { reason: 'Conflict', message, isTransient: true } };
 }
 
-function refuse(lines: readonly string[], mayPass: boolean): Admission {
-  return { ...ALLOWED, refusal: { reason: 'Invalid', message: lines.join('\n'), mayPass } };
+function refuse(lines: readonly string[], isTransient: boolean): Admission {
+  return { ...ALLOWED, rejection: { reason: 'Invalid', message: lines.join('\n'), isTransient } };
 }
 
 const MOST_SHOWN = 10;
@@ -127,7 +127,7 @@ function lineOf({ object, problem }: Consequences['own'][number]): string {
 
 function linesOf(raw: FieldMap, problems: readonly ObjectProblem[]): string[] {
   const { kind, name } = claimedIdentity(raw);
-  if (problems.length === 0) return [`${kind}/${name}: is nothing that nodewall knows`];
+  if (problems.length === 0) return [`${kind}/${name}: is of an unknown kind`];
   return problems.map((problem) => format(kind, name, problem));
 }
 
@@ -170,5 +170,4 @@ function policyWarnings(
   return [...failsafeWarnings(policy, failsafe), ...ofOthers];
 }
 
-const NOT_YET =
-  'nodewall has just started: whether the tiers and groups that are named exist is checked later, see the status';
+const NOT_YET = 'nodewall has just started: it checks references to tiers and groups later, see the status';

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { changes } from './changes.ts';
 
 describe('changes', () => {
-  it('wake all who wait', async () => {
+  it('wakes all waiting callers', async () => {
     const { wait, happened } = changes();
     const woken = Promise.all([wait(1e9), wait(1e9)]);
     happened();
     await woken;
   });
 
-  it('leave nothing of those who waited in vain', async () => {
+  it('releases callers whose wait timed out', async () => {
     const all = changes();
     await Promise.all(Array.from({ length: 100 }, () => all.wait(1)));
     assert.equal(all.waiting, 0);

@@ -50,8 +50,8 @@ function takes(all: readonly Service[], protocol: string, port: number, source: 
   });
 }
 
-describe('what covers what', () => {
-  it('selectors: true means that nothing is selected by the narrow one alone', () => {
+describe('covering', () => {
+  it('selectors: true if the narrow one selects nothing else', () => {
     let covered = 0;
     fc.assert(
       fc.property(selector, selector, (wide, narrow) => {
@@ -68,7 +68,7 @@ describe('what covers what', () => {
     fc.assert(fc.property(selector, (one) => assert.ok(selectorCovers(one, one) && selectorCovers({}, one))));
   });
 
-  it('ports: exactly where no pair of ports is left over', () => {
+  it('ports: true exactly if no pair of ports is left over', () => {
     // The points in the middle stand for ranges between the generated ends.
     const points = [0, 1, 2, 3, 65_534, 65_535];
     fc.assert(

@@ -39,11 +39,11 @@ describe('latestWorld', () => {
   const latest = (review: AdmissionRequest, world = WORLD) =>
     latestWorld({ request: api.request, isCurrent: () => isCurrent })(review, world);
 
-  it('has the tier and the groups that are named, with theirs, so that nothing is refused for them', async () => {
-    assert.match(admit(NAMING, 'mutate', WORLD).refusal?.message ?? '', /there is no Tier "mine"/);
+  it('reads the named tier and groups, and their children, so that the review passes', async () => {
+    assert.match(admit(NAMING, 'mutate', WORLD).rejection?.message ?? '', /there is no Tier "mine"/);
     const world = await latest(NAMING);
     assert.ok(world !== null);
-    assert.equal(admit(NAMING, 'mutate', world).refusal, null);
+    assert.equal(admit(NAMING, 'mutate', world).rejection, null);
     assert.equal(api.requests.length, 3);
   });
 
@@ -53,7 +53,7 @@ describe('latestWorld', () => {
     assert.equal(api.requests.length, 0);
   });
 
-  it('knows no more of what is gone, and keeps what it knew where nobody answers', async () => {
+  it('drops deleted objects, and keeps known ones if the API server does not answer', async () => {
     const tier: Tier = { kind: 'Tier', apiGroup: 'nodewall.io', name: 'old', priority: 30 };
     const known = { ...WORLD, objects: { ...NO_OBJECTS, tiers: [tier] } };
     const review = reviewOf({ tier: 'old', appliedTo: [{ nodeSelector: {} }] });
@@ -64,7 +64,7 @@ describe('latestWorld', () => {
     assert.deepEqual((await latest(review, known))?.objects?.tiers, [tier]);
   });
 
-  it('asks for no more than it may', async () => {
+  it('sends no request for a policy with too many references', async () => {
     const from = Array.from({ length: 65 }, (_, i) => ({ group: `g${i}` }));
     const review = reviewOf({ appliedTo: [{ nodeSelector: {} }], ingress: [{ action: 'Allow', from }] });
     assert.equal(await latest(review), null);

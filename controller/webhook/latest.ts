@@ -7,7 +7,7 @@ import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { AdmissionWorld } from './admission.ts';
 import type { AdmissionRequest } from './review.ts';
 
-export interface LatestParts {
+export interface LatestOptions {
   readonly request: KubeApi;
   /** Whether the watches are up to date. */
   readonly isCurrent: () => boolean;
@@ -32,7 +32,7 @@ type Named = Tier | ClusterGroup;
  * groups that these name, are those of the API server now. Reads them only while the watches may be
  * behind; otherwise, and beyond the limits, resolves with null.
  */
-export function latestWorld({ request, isCurrent }: LatestParts) {
+export function latestWorld({ request, isCurrent }: LatestOptions) {
   let running = 0;
   return async (review: AdmissionRequest, world: AdmissionWorld): Promise<AdmissionWorld | null> => {
     const { objects } = world;

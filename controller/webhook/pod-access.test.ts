@@ -47,7 +47,7 @@ function warnings(
 }
 
 describe('the warning that pods lose the API server', () => {
-  it('says which rule, what happens, and what to do', () => {
+  it('names the rule, the effect and the remedy', () => {
     const [text, ...more] = warnings([allow(API, [{ nodeSelector: {} }]), DROP]);
     assert.match(
       text ?? '',
@@ -73,7 +73,7 @@ describe('the warning that pods lose the API server', () => {
     for (const ingress of closing) assert.equal(warnings(ingress).length, 1, JSON.stringify(ingress));
   });
 
-  it('is not given where pods get there, or something else is meant', () => {
+  it('is not given if pods are allowed or the rule is about other traffic', () => {
     const open: readonly (readonly Rule[])[] = [
       [allow(API, PODS), DROP],
       [allow(undefined, PODS), DROP],
@@ -99,7 +99,7 @@ describe('the warning that pods lose the API server', () => {
     assert.deepEqual(warnings([DROP], {}, CLUSTER, [listed]), []);
   });
 
-  it('looks at the policies before: what they allow, and what they close already', () => {
+  it('considers earlier policies that allow or already close it', () => {
     const before = (ingress: readonly Rule[], spec: Partial<ClusterNetworkPolicySpec> = {}) => {
       return warnings([DROP], {}, { ...CLUSTER, policies: [policy(ingress, { priority: 1, ...spec }, 'a')] });
     };
@@ -110,7 +110,7 @@ describe('the warning that pods lose the API server', () => {
     assert.equal(before([allow(API, PODS)], { mode: 'Audit' }).length, 1);
   });
 
-  it("knows the API server's Nodes and ports by its endpoints, where these are known", () => {
+  it("finds the API server's Nodes and ports by its endpoints, if these are known", () => {
     const slice: EndpointSlice = {
       kind: 'EndpointSlice',
       namespace: 'default',
@@ -126,7 +126,7 @@ describe('the warning that pods lose the API server', () => {
     assert.deepEqual(warnings([{ action: 'Drop', ports: API }], {}, objects), []);
   });
 
-  it('goes by the pods that are known where Nodes name no networks, and says nothing without either', () => {
+  it('uses known pods if Nodes have no pod CIDRs, and warns about nothing without either', () => {
     const plain = [CP, WORKER].map(({ podCIDRs: _, ...one }) => one);
     const pod: Pod = {
       kind: 'Pod',

@@ -13,10 +13,10 @@ import { comparePlace, type Place } from '../../apis/order.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import { BITS, type Cidr, covers, formatCidr, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { directPeers, type FamilyOf, nodeSelectors } from '../compile/peers.ts';
-import { tierPriority } from '../compile/tiers.ts';
+import { placeOfPolicy } from '../compile/tiers.ts';
 import { groupFamily, groupIndex } from '../index/group-index.ts';
 import { allHold, canonicalRequirements } from '../index/selector.ts';
-import { passesOver, placeOf } from './risks.ts';
+import { isSkippedByFailsafe, placeOf } from './risks.ts';
 
 /** The objects that the warning depends on. */
 export type PodAccessObjects = Pick<
@@ -34,7 +34,7 @@ const MOST_NETWORKS = 64;
 const MOST_NODES = 16;
 
 /** A policy's rules in order, and the data to evaluate them. */
-interface Judge {
+interface EarlierPolicy {
   readonly rules: readonly Rule[];
   readonly isFor: (rule: Rule, node: Node) => boolean;
   readonly familyOf: FamilyOf;
@@ -60,8 +60,8 @@ export function podAccessWarnings(
   const { nodes, ports } = apiServers(objects);
   const networks = podNetworks(objects);
   const groups = groupIndex(objects.groups);
-  const own = judgeOf(policy, place, groups);
-  let before: readonly Judge[] | null = null;
+  const own = toEarlierPolicy(policy, place, groups);
+  let before: readonly EarlierPolicy[] | null = null;
   const found = new Map<Rule, Cidr>();
   for (const node of nodes) {
     for (const port of ports) {
@@ -69,7 +69,7 @@ export function podAccessWarnings(
         const flow = { node, port, network, failsafe };
         const rule = decidingRule([own], flow);
         if (rule === null || !denies(rule) || found.has(rule)) continue;
-        before ??= judgesBefore(policy, place, objects, groups);
+        before ??= earlierPolicies(policy, place, objects, groups);
         if (decidingRule([...before, own], flow) === rule) found.set(rule, network);
       }
     }
@@ -79,7 +79,7 @@ export function podAccessWarnings(
     if (network === undefined) return [];
     return [
       `${placeOf('ingress', index)}: closes the API server (TCP ${ports.join(', ')}) to pods that reach it by its ClusterIP, those of ${formatCidr(network)} ` +
-        "for one, unless the CNI masquerades them; to keep it open allow it in a rule before this one, from the pods' networks",
+        "for example, unless the CNI masquerades them; to keep it open allow it in a rule before this one, from the pods' networks",
     ];
   });
 }
@@ -95,13 +95,13 @@ interface PodFlow {
  * The first rule that matches all of the network, or denies a part of it; null: none, or a Pass
  * without a later match.
  */
-function decidingRule(judges: readonly Judge[], flow: PodFlow): Rule | null {
+function decidingRule(policies: readonly EarlierPolicy[], flow: PodFlow): Rule | null {
   let hasPassed = false;
-  for (const { rules, isFor, familyOf, isBaseline } of judges) {
+  for (const { rules, isFor, familyOf, isBaseline } of policies) {
     if (hasPassed && !isBaseline) continue;
     for (const rule of rules) {
       if (!matchesPort(rule, flow.port) || !matchesPods(rule, flow.network, familyOf)) continue;
-      if (!isFor(rule, flow.node) || (passesOver(rule) && isListed(flow))) continue;
+      if (!isFor(rule, flow.node) || (isSkippedByFailsafe(rule) && isListed(flow))) continue;
       if (rule.action !== 'Pass') return rule;
       hasPassed = true;
       break;
@@ -119,12 +119,12 @@ function decides({ spec }: ClusterNetworkPolicy): boolean {
   return spec.mode !== 'Audit' && spec.traffic !== 'NodePort';
 }
 
-function judgesBefore(
+function earlierPolicies(
   policy: ClusterNetworkPolicy,
   place: Place,
   objects: PodAccessObjects,
   groups: ReturnType<typeof groupIndex>,
-): Judge[] {
+): EarlierPolicy[] {
   const identity = identityOf(policy);
   return objects.policies
     .flatMap((other) => {
@@ -132,14 +132,14 @@ function judgesBefore(
       return at === null || comparePlace(at, place) >= 0 ? [] : [{ other, at }];
     })
     .sort((a, b) => comparePlace(a.at, b.at))
-    .map(({ other, at }) => judgeOf(other, at, groups));
+    .map(({ other, at }) => toEarlierPolicy(other, at, groups));
 }
 
-function judgeOf(
+function toEarlierPolicy(
   { spec, apiGroup }: ClusterNetworkPolicy,
   { tierPriority: tier }: Place,
   groups: ReturnType<typeof groupIndex>,
-): Judge {
+): EarlierPolicy {
   const familyOf: FamilyOf = (name) => groupFamily(groups, name, apiGroup);
   return {
     rules: spec.ingress ?? [],
@@ -150,14 +150,6 @@ function judgeOf(
         (selector) => allHold(canonicalRequirements(selector), node.labels),
       ),
   };
-}
-
-function placeOfPolicy(
-  { name, apiGroup, spec }: ClusterNetworkPolicy,
-  { tiers }: PodAccessObjects,
-): Place | null {
-  const tier = tierPriority(tiers, apiGroup, spec.tier ?? '');
-  return tier === null ? null : { tierPriority: tier, priority: spec.priority, name, apiGroup };
 }
 
 /** The Nodes of the API server's endpoints; by the usual label if there are no endpoints. */

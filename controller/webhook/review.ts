@@ -20,13 +20,13 @@ export interface PatchOperation {
 /** The answer to a request. */
 export interface Admission {
   /** Null: allowed. */
-  readonly refusal: Refusal | null;
+  readonly rejection: Rejection | null;
   readonly patch: readonly PatchOperation[];
   /** Shown by kubectl, one line each. */
   readonly warnings: readonly string[];
 }
 
-export interface Refusal {
+export interface Rejection {
   readonly reason: 'Invalid' | 'Conflict';
   /** One line for each problem. */
   readonly message: string;
@@ -34,7 +34,7 @@ export interface Refusal {
    * Whether newer objects could change the result: the problem is a reference from or to another
    * object.
    */
-  readonly mayPass: boolean;
+  readonly isTransient: boolean;
 }
 
 const OPERATIONS: readonly unknown[] = ['CREATE', 'UPDATE', 'DELETE'];
@@ -63,22 +63,22 @@ const LONGEST_WARNING = 256;
 const MOST_WARNINGS = 15;
 
 /** The AdmissionReview with the response. */
-export function formatReview({ uid }: AdmissionRequest, { refusal, patch, warnings }: Admission): object {
-  const isPatched = refusal === null && patch.length > 0;
+export function formatReview({ uid }: AdmissionRequest, { rejection, patch, warnings }: Admission): object {
+  const isPatched = rejection === null && patch.length > 0;
   return {
     apiVersion: 'admission.k8s.io/v1',
     kind: 'AdmissionReview',
     response: {
       uid,
-      allowed: refusal === null,
-      ...(refusal === null
+      allowed: rejection === null,
+      ...(rejection === null
         ? {}
         : {
             status: {
               status: 'Failure',
-              code: CODES[refusal.reason],
-              reason: refusal.reason,
-              message: refusal.message,
+              code: CODES[rejection.reason],
+              reason: rejection.reason,
+              message: rejection.message,
             },
           }),
       ...(isPatched
@@ -95,5 +95,5 @@ function shorten(warnings: readonly string[]): string[] {
     return text.length > LONGEST_WARNING ? `${text.slice(0, LONGEST_WARNING - 1)}…` : text;
   });
   const left = warnings.length - shown.length;
-  return left === 0 ? lines : [...lines, `and ${left} warnings more: nodewall validate shows all`];
+  return left === 0 ? lines : [...lines, `and ${left} more warnings; nodewall validate shows all`];
 }

@@ -5,7 +5,7 @@ import type { ClusterNetworkPolicy, Direction, Rule } from '../../apis/objects.t
  * Whether the rule doesn't apply to traffic on the failsafe list: a Drop or Reject that names
  * neither ports, protocols nor Services.
  */
-export function passesOver({ action, ports, protocols, toServices }: Rule): boolean {
+export function isSkippedByFailsafe({ action, ports, protocols, toServices }: Rule): boolean {
   const isOpen = !ports?.length && !protocols?.length && !toServices?.length;
   return (action === 'Drop' || action === 'Reject') && isOpen;
 }
@@ -18,7 +18,7 @@ export function failsafeWarnings({ spec }: ClusterNetworkPolicy, failsafe: Confi
   if (spec.mode === 'Audit' || spec.traffic === 'NodePort') return [];
   return (['ingress', 'egress'] as const).flatMap((direction) => {
     const places = (spec[direction] ?? []).flatMap((rule, index) =>
-      passesOver(rule) ? [placeOf(direction, index)] : [],
+      isSkippedByFailsafe(rule) ? [placeOf(direction, index)] : [],
     );
     if (places.length === 0 || failsafe[direction].length === 0) return [];
     const more = places.length > 5 ? ` and ${places.length - 5} more` : '';

@@ -87,7 +87,7 @@ describe('webhookHandler', () => {
     );
   });
 
-  it('refuses and warns at /validate', async () => {
+  it('rejects and warns at /validate', async () => {
     const refused = JSON.parse((await post('/validate', reviewOf({ priority: 0 }))).body).response;
     assert.equal(refused.allowed, false);
     assert.deepEqual([refused.status.code, refused.status.reason], [422, 'Invalid']);
@@ -96,12 +96,12 @@ describe('webhookHandler', () => {
     const warned = JSON.parse((await post('/validate', reviewOf({ ingress: rules }))).body).response;
     assert.equal(warned.allowed, true);
     assert.equal(warned.warnings.length, 15);
-    assert.match(warned.warnings.at(-1), /^and 25 warnings more/);
+    assert.match(warned.warnings.at(-1), /^and 25 more warnings/);
     const total = warned.warnings.reduce((sum: number, text: string) => sum + text.length, 0);
     assert.ok(total < 4096 && warned.warnings.every((text: string) => text.length <= 256));
   });
 
-  it('waits for the Tier that is on its way', async () => {
+  it('waits for a Tier that arrives shortly after the policy', async () => {
     const tier: Tier = { kind: 'Tier', apiGroup: 'nodewall.io', name: 'mine', priority: 3 };
     let world = WORLD;
     const waits: number[] = [];
@@ -119,7 +119,7 @@ describe('webhookHandler', () => {
     assert.ok(waits.every((wait) => wait > 0 && wait <= 1000));
   });
 
-  it('does not wait for others where the object itself is wrong, nor for ever', async () => {
+  it('does not wait if the object itself is invalid, nor longer than the limit', async () => {
     let waits = 0;
     options = {
       ...options,
@@ -134,7 +134,7 @@ describe('webhookHandler', () => {
     assert.equal(waits, 1);
   });
 
-  it('refuses what is no review, by status', async () => {
+  it('rejects invalid reviews with an HTTP status', async () => {
     const good = reviewOf({});
     const statuses = await Promise.all([
       post('/', good),
@@ -154,7 +154,7 @@ describe('webhookHandler', () => {
     assert.deepEqual(failures, []);
   });
 
-  it('reads no more than 8 MiB, said or not', async () => {
+  it('reads at most 8 MiB, with or without content-length', async () => {
     const body = Buffer.alloc(8 * 1024 * 1024 + 1, 32);
     const said = await post('/validate', 'x', { headers: { 'content-length': String(body.length) } });
     assert.equal(said.status, 413);
@@ -164,7 +164,7 @@ describe('webhookHandler', () => {
     );
   });
 
-  it('reads no more than 64 MiB at a time, and has the room again after', async () => {
+  it('reads at most 64 MiB at the same time, and releases the room', async () => {
     const { port } = server.address() as AddressInfo;
     const body = Buffer.alloc(8 * 1024 * 1024 - 1, 32);
     const held = await Promise.all(
@@ -181,7 +181,7 @@ describe('webhookHandler', () => {
     let refused: Answer;
     do refused = await post('/validate', ' '.repeat(1024));
     while (refused.status === 400);
-    assert.deepEqual(refused, { status: 503, body: 'too many at once\n' });
+    assert.deepEqual(refused, { status: 503, body: 'too many requests\n' });
     for (const request of held) {
       request.end(' ');
       const [response] = (await once(request, 'response')) as [{ statusCode: number; resume(): void }];
@@ -191,7 +191,7 @@ describe('webhookHandler', () => {
     assert.equal((await post('/validate', reviewOf({}))).status, 200);
   });
 
-  it('answers 500 without a word of why, and tells its owner', async () => {
+  it('answers 500 without details, and calls onFailure', async () => {
     options = {
       ...options,
       world: () => {

@@ -1,8 +1,8 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer as createHttpsServer, type Server, type ServerOptions } from 'node:https';
 import { readBody } from '../../lib/process/body.ts';
-import { newestConnections } from '../../lib/process/connections.ts';
-import { fewInFlight } from '../publish/in-flight.ts';
+import { limitConnections } from '../../lib/process/limit-connections.ts';
+import { limitInFlight } from '../publish/limit-in-flight.ts';
 import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
 import { type Admission, type AdmissionRequest, formatReview, parseReview } from './review.ts';
 
@@ -54,7 +54,7 @@ const STEPS: Readonly<Record<string, AdmissionStep>> = { '/mutate': 'mutate', '/
  */
 export function webhookHandler(options: WebhookOptions): RequestListener {
   const room = { bytes: MOST_BYTES_AT_ONCE };
-  return fewInFlight((request, response) => {
+  return limitInFlight((request, response) => {
     answer(request, response, options, room).catch((error: unknown) => {
       options.onFailure(error instanceof Error ? error : new Error(String(error)));
       if (!response.headersSent) refuse(response, 500, 'internal error');
@@ -80,7 +80,7 @@ export function webhookServer(tls: ServerOptions, options: WebhookOptions): Serv
     },
     webhookHandler(options),
   );
-  newestConnections(server, MOST_CONNECTIONS);
+  limitConnections(server, MOST_CONNECTIONS);
   return server;
 }
 
@@ -92,8 +92,8 @@ async function answer(
 ): Promise<void> {
   const path = (request.url ?? '').split('?', 1)[0] ?? '';
   const step = Object.hasOwn(STEPS, path) ? STEPS[path] : undefined;
-  if (step === undefined) return refuse(response, 404, 'there is /mutate and /validate');
-  if (request.method !== 'POST') return refuse(response, 405, 'POST an AdmissionReview', { allow: 'POST' });
+  if (step === undefined) return refuse(response, 404, 'unknown path; use /mutate or /validate');
+  if (request.method !== 'POST') return refuse(response, 405, 'use POST', { allow: 'POST' });
   if (!/^application\/json\b/i.test(request.headers['content-type'] ?? '')) {
     return refuse(response, 415, 'the body must be application/json');
   }
@@ -101,9 +101,9 @@ async function answer(
   if (body === 'too long') {
     return refuse(response, 413, `the body has more than ${MOST_BYTES} bytes`, { connection: 'close' });
   }
-  if (body === 'no room') return refuse(response, 503, 'too many at once', { connection: 'close' });
+  if (body === 'no room') return refuse(response, 503, 'too many requests', { connection: 'close' });
   const review = parseReview(parse(body));
-  if (review === null) return refuse(response, 400, 'the body is no AdmissionReview of admission.k8s.io/v1');
+  if (review === null) return refuse(response, 400, 'not an AdmissionReview of admission.k8s.io/v1');
   const text = JSON.stringify(formatReview(review, await decide(review, step, options)));
   response.writeHead(200, { 'content-type': 'application/json' }).end(text);
 }
@@ -118,16 +118,16 @@ async function decide(
   { world, changed, latest }: WebhookOptions,
 ): Promise<Admission> {
   const first = admit(review, step, world());
-  if (first.refusal?.mayPass !== true) return first;
+  if (first.rejection?.isTransient !== true) return first;
   const newer = await latest(review, world());
   const second = newer === null ? first : admit(review, step, newer);
-  if (second.refusal?.mayPass !== true) return second;
+  if (second.rejection?.isTransient !== true) return second;
   const until = performance.now() + LONGEST_WAIT;
   for (;;) {
     const seen = world();
     const admission = admit(review, step, seen);
     const left = until - performance.now();
-    if (admission.refusal?.mayPass !== true || left <= 0) return admission;
+    if (admission.rejection?.isTransient !== true || left <= 0) return admission;
     await changed(left);
     if (world().objects === seen.objects) return admission;
   }

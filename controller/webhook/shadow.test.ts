@@ -213,11 +213,11 @@ describe('shadowWarnings', () => {
     it(claim, () => assert.equal(hides(first, second, more), expected));
   }
 
-  it('has no failsafe to think of where the list is empty', () => {
+  it('ignores the failsafe if its list is empty', () => {
     assert.equal(hides({ action: 'Drop' }, {}, {}, OFF), true);
   });
 
-  it('needs all Nodes of the rule', () => {
+  it('requires that the earlier rule applies to all Nodes of the rule', () => {
     const some = [{ nodeSelector: { matchLabels: { a: 'b' } } }];
     const all = [{ nodeSelector: {} }];
     const of = (first: object[], second: object[]): number =>
@@ -235,7 +235,7 @@ describe('shadowWarnings', () => {
     assert.deepEqual([of(all, some), of(some, all), of(some, some)], [1, 0, 1]);
   });
 
-  it('looks into groups', () => {
+  it('resolves groups', () => {
     const group: ClusterGroup = {
       kind: 'ClusterGroup',
       apiGroup: 'nodewall.io',
@@ -251,7 +251,7 @@ describe('shadowWarnings', () => {
     assert.equal(shadowWarnings(policy(spec), { ...RELATED, groups: [group] }, OFF).length, 1);
   });
 
-  it('looks at the policies before, and says which hides it', () => {
+  it('considers earlier policies, and names the one that hides the rule', () => {
     const tier: Tier = { kind: 'Tier', apiGroup: 'nodewall.io', name: 'first', priority: 5 };
     const own = policy({ ingress: [{ action: 'Allow', ports: [{ port: 80 }] }] });
     const warnings = (spec: object, name = 'a', mine = own): string[] =>

@@ -4,11 +4,11 @@ import type { ClusterNetworkPolicy, Direction, Rule } from '../../apis/objects.t
 import { comparePlace, type Place } from '../../apis/order.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import { ruleNames } from '../compile/rule-name.ts';
-import { tierPriority } from '../compile/tiers.ts';
+import { placeOfPolicy } from '../compile/tiers.ts';
 import { groupIndex } from '../index/group-index.ts';
 import type { Related } from './dependants.ts';
 import { type Reach, reachCovers, reachOf } from './reach.ts';
-import { passesOver, placeOf } from './risks.ts';
+import { isSkippedByFailsafe, placeOf } from './risks.ts';
 
 /**
  * The most pairs of rules that are compared, which takes about 50 ms; beyond it a warning may be
@@ -35,7 +35,7 @@ export function shadowWarnings(
   let pairs = 0;
   return (['ingress', 'egress'] as const).flatMap((direction) => {
     const names = ruleNames(policy.spec)[direction];
-    const earlierOf = bySpelling(before, direction);
+    const earlierOf = byPeers(before, direction);
     return (policy.spec[direction] ?? []).flatMap((rule, index) => {
       const own = reach(policy, rule, direction);
       const hides = (other: ClusterNetworkPolicy, earlier: Rule): boolean => {
@@ -48,7 +48,7 @@ export function shadowWarnings(
       const at = inPolicy.findIndex((earlier) => hides(policy, earlier));
       if (at >= 0)
         return [`${placeOf(direction, index)}: can never match: ${names[at]} matches all of it first`];
-      const peers = spell(rule, direction);
+      const peers = peersKey(rule, direction);
       const found = [
         ...(earlierOf.get('') ?? []),
         ...(peers === '' ? [] : (earlierOf.get(peers) ?? [])),
@@ -104,11 +104,6 @@ function passes({ spec }: ClusterNetworkPolicy): boolean {
   return [...(spec.ingress ?? []), ...(spec.egress ?? [])].some(({ action }) => action === 'Pass');
 }
 
-function placeOfPolicy({ name, apiGroup, spec }: ClusterNetworkPolicy, { tiers }: Related): Place | null {
-  const tier = tierPriority(tiers, apiGroup, spec.tier ?? '');
-  return tier === null ? null : { tierPriority: tier, priority: spec.priority, name, apiGroup };
-}
-
 /**
  * A rule that doesn't apply to failsafe traffic hides only rules that match none of it, or don't
  * apply to it either.
@@ -120,7 +115,8 @@ function mayHide(
   { services, toServices }: Reach,
   failsafe: readonly FailsafeEntry[],
 ): boolean {
-  if (!isHost || !passesOver(earlier) || failsafe.length === 0 || passesOver(rule)) return true;
+  if (!isHost || !isSkippedByFailsafe(earlier) || failsafe.length === 0 || isSkippedByFailsafe(rule))
+    return true;
   if (services.length === 0 || toServices.length > 0) return false;
   return !services.some((service) =>
     failsafe.some(({ protocol, ports: [first, last] }) => {
@@ -139,17 +135,17 @@ interface EarlierRule {
 }
 
 /** The rules of one direction by the JSON of their peers; '' stands for any peer. */
-function bySpelling(
+function byPeers(
   policies: readonly ClusterNetworkPolicy[],
   direction: Direction,
 ): Map<string, EarlierRule[]> {
   const rules = policies.flatMap((policy) =>
     (policy.spec[direction] ?? []).map((rule, index): EarlierRule => ({ policy, rule, index })),
   );
-  return Map.groupBy(rules, ({ rule }) => spell(rule, direction));
+  return Map.groupBy(rules, ({ rule }) => peersKey(rule, direction));
 }
 
-function spell({ from, to }: Rule, direction: Direction): string {
+function peersKey({ from, to }: Rule, direction: Direction): string {
   const peers = direction === 'ingress' ? from : to;
   return peers === undefined ? '' : JSON.stringify(peers);
 }

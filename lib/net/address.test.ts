@@ -6,7 +6,7 @@ const V4 = fc.bigInt({ min: 0n, max: 2n ** 32n - 1n }).map((value) => ({ family:
 const V6 = fc.bigInt({ min: 0n, max: 2n ** 128n - 1n }).map((value) => ({ family: 6, value }) as const);
 
 describe('address', () => {
-  it('is read strictly: what others read in several ways is none', () => {
+  it('rejects text that other parsers read in several ways', () => {
     const bad = [
       '',
       '1.2.3',
@@ -24,14 +24,14 @@ describe('address', () => {
     for (const text of bad) assert.equal(parseAddress(text), null, text);
   });
 
-  it('is its number', () => {
+  it('parses to its number', () => {
     assert.deepEqual(parseAddress('255.255.255.255'), { family: 4, value: 0xffffffffn });
     assert.deepEqual(parseAddress('128.0.0.1'), { family: 4, value: 0x80000001n });
     assert.deepEqual(parseAddress('::ffff:10.0.0.1'), { family: 6, value: 0xffff0a000001n });
     assert.deepEqual(parseAddress('2001:DB8::1'), { family: 6, value: (0x20010db8n << 96n) | 1n });
   });
 
-  it('is written as RFC 5952 has it', () => {
+  it('is formatted as in RFC 5952', () => {
     const written = [
       '::',
       '::1',
@@ -44,7 +44,7 @@ describe('address', () => {
     for (const text of written) assert.equal(formatAddress(parseAddress(text) ?? assert.fail(text)), text);
   });
 
-  it('comes back from its text', () => {
+  it('survives formatting and parsing', () => {
     fc.assert(
       fc.property(fc.oneof(V4, V6), (address) => {
         assert.deepEqual(parseAddress(formatAddress(address)), address);
@@ -56,7 +56,7 @@ describe('address', () => {
 describe('cidr', () => {
   const cidr = (text: string) => parseCidr(text)?.cidr ?? assert.fail(text);
 
-  it('needs a length in the address', () => {
+  it("requires a prefix length within the address's width", () => {
     for (const text of [
       '10.0.0.0',
       '10.0.0.0/',
@@ -72,7 +72,7 @@ describe('cidr', () => {
     }
   });
 
-  it('loses its host bits, and says so', () => {
+  it('masks host bits, and reports it', () => {
     assert.deepEqual(parseCidr('10.0.0.77/24'), {
       cidr: { family: 4, value: 0x0a000000n, length: 24 },
       hostBits: true,
@@ -87,14 +87,14 @@ describe('cidr', () => {
     assert.equal(lastAddress(cidr('::/0')), 2n ** 128n - 1n);
   });
 
-  it('covers what is inside, of its own family', () => {
+  it('covers addresses inside of it, of its own family', () => {
     assert.ok(covers(cidr('10.0.0.0/8'), cidr('10.255.0.0/16')));
     assert.ok(covers(cidr('10.0.0.0/8'), cidr('10.0.0.0/8')));
     assert.ok(!covers(cidr('10.255.0.0/16'), cidr('10.0.0.0/8')));
     assert.ok(!covers(cidr('0.0.0.0/0'), cidr('::/0')));
   });
 
-  it('of one address is written without a length', () => {
+  it('is formatted without a length if it is one address', () => {
     assert.equal(formatCidr(cidr('10.0.0.7/32')), '10.0.0.7');
     assert.equal(formatCidr(cidr('10.0.0.0/31')), '10.0.0.0/31');
     assert.equal(formatCidr(cidr('::1/128')), '::1');

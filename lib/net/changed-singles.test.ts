@@ -18,8 +18,8 @@ const changes = fc.array(fc.record({ less: addresses, more: addresses, isAsked: 
 /** Compares as arrays, since a copy may be a Buffer or not. */
 const bytes = ({ added, removed }: ReturnType<typeof diffMembers>) => [[...added], [...removed]];
 
-describe('members that changed', () => {
-  it('property: are what they would be if all were copied', () => {
+describe('changed singles', () => {
+  it('property: equal a full copy', () => {
     fc.assert(
       fc.property(changes, (all) => {
         let members = toMemberSet([], BASE);
@@ -44,14 +44,14 @@ describe('members that changed', () => {
     );
   });
 
-  it('are the same object where nothing changes', () => {
+  it('are the same object if nothing changes', () => {
     const members = toMemberSet([], BASE);
     const less = changeAddresses(members, [text(3)], []);
     assert.equal(changeAddresses(less, [text(3), text(4)], [text(6)]).v4, less.v4);
     assert.ok(sameSingles(changeAddresses(less, [], [text(3)]).v4, members.v4));
   });
 
-  it('are copied once they have changed much', () => {
+  it('are copied after many changes', () => {
     let members = toMemberSet([], BASE);
     for (let i = 0; i < 3000; i++) members = changeAddresses(members, [], [text(3 * i + 1)]);
     assert.equal(singlesCount(members.v4), 5000);

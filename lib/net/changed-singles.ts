@@ -73,23 +73,23 @@ function together({ base, removed, added }: Delta, width: number): Uint8Array {
 /** Returns the same object if nothing changes. */
 function changed(delta: Delta, less: Uint8Array, more: Uint8Array, width: number): Delta {
   const { base, removed, added } = delta;
-  const come: Uint8Array[] = [];
+  const fresh: Uint8Array[] = [];
   const back: Uint8Array[] = [];
   const taken: Uint8Array[] = [];
-  const gone: Uint8Array[] = [];
+  const deleted: Uint8Array[] = [];
   for (const key of keysOf(more, width)) {
     if (isAmong(removed, key)) back.push(key);
-    else if (!isAmong(added, key) && !isAmong(base, key)) come.push(key);
+    else if (!isAmong(added, key) && !isAmong(base, key)) fresh.push(key);
   }
   for (const key of keysOf(less, width)) {
     if (isAmong(more, key)) continue;
     if (isAmong(added, key)) taken.push(key);
-    else if (!isAmong(removed, key) && isAmong(base, key)) gone.push(key);
+    else if (!isAmong(removed, key) && isAmong(base, key)) deleted.push(key);
   }
   const now = {
     base,
-    removed: changedKeys(removed, concat(back), concat(gone), width),
-    added: changedKeys(added, concat(taken), concat(come), width),
+    removed: changedKeys(removed, concat(back), concat(deleted), width),
+    added: changedKeys(added, concat(taken), concat(fresh), width),
   };
   return now.removed === removed && now.added === added ? delta : now;
 }

@@ -37,7 +37,7 @@ describe('interval', () => {
     );
   });
 
-  it('subtract holds what no hole covers', () => {
+  it('subtract holds the numbers that no hole covers', () => {
     fc.assert(
       fc.property(LIST, LIST, (list, holes) => {
         const rest = subtract(union(list), union(holes));

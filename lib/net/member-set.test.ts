@@ -30,8 +30,8 @@ const BLOCK = fc.tuple(NEAR, fc.integer({ min: 0, max: 10 })).map(([{ family, va
   return cidr(`${formatAddress({ family, value })}/${(family === 4 ? 32 : 128) - free}`);
 });
 
-describe('memberset', () => {
-  it('takes in more addresses as if they had been there from the start', () => {
+describe('MemberSet', () => {
+  it('after adding addresses equals a set made with them', () => {
     const parts = fc.record({
       blocks: fc.array(fc.record({ cidr: BLOCK, except: fc.array(BLOCK, { maxLength: 2 }) }), {
         maxLength: 3,
@@ -51,7 +51,7 @@ describe('memberset', () => {
     );
   });
 
-  it('gives addresses away and takes others in as if it had been made so', () => {
+  it('after removing and adding addresses equals a set made so', () => {
     const list = fc.uniqueArray(NEAR.map(formatAddress), { maxLength: 12 });
     const blocks = fc.array(fc.record({ cidr: BLOCK, except: fc.constant([]) }), { maxLength: 2 });
     fc.assert(
@@ -66,14 +66,14 @@ describe('memberset', () => {
     assert.equal(changeAddresses(before, ['10.0.0.2'], ['10.0.0.1']).v4, before.v4);
   });
 
-  it('is the same object in a family that takes in nothing', () => {
+  it('keeps the object of an unchanged family', () => {
     const before = toMemberSet([], ['10.0.0.1', '2001:db8::1']);
     const added = addAddresses(before, ['10.0.0.2']);
     assert.equal(added.v6, before.v6);
     assert.deepEqual(formatMembers(added), ['10.0.0.1', '10.0.0.2', '2001:db8::1']);
   });
 
-  it('has exactly the addresses of its blocks less their exceptions, and the single ones', () => {
+  it('has exactly the addresses of its blocks without their exceptions, and the singles', () => {
     const parts = fc.record({
       blocks: fc.array(fc.record({ cidr: BLOCK, except: fc.array(BLOCK, { maxLength: 2 }) }), {
         maxLength: 4,
@@ -100,7 +100,7 @@ describe('memberset', () => {
     );
   });
 
-  it('says the same of the same addresses in any order and spelling', () => {
+  it('is equal for the same addresses in any order and notation', () => {
     const one = toMemberSet(
       [block('10.0.0.0/25'), block('10.0.0.128/25')],
       ['192.0.2.2', '192.0.2.1', '192.0.2.1'],
@@ -132,14 +132,14 @@ describe('memberset', () => {
     assert.equal(set.v4.prefixes.length, 1);
   });
 
-  it('knows when it is a whole family', () => {
+  it('detects that it covers a whole family', () => {
     assert.ok(coversFamily(toMemberSet([block('0.0.0.0/1'), block('128.0.0.0/1')], []).v4));
     assert.ok(!coversFamily(toMemberSet([block('0.0.0.0/0', '10.0.0.0/8')], []).v4));
     assert.ok(coversFamily(toMemberSet([block('::/0')], ['::1']).v6));
   });
 
-  it('refuses what is no address', () => {
-    assert.throws(() => toMemberSet([], ['10.0.0']), /10\.0\.0 is no IP address/);
+  it('rejects text that is not an address', () => {
+    assert.throws(() => toMemberSet([], ['10.0.0']), /10\.0\.0 is not an IP address/);
   });
 
   it('packs addresses in network byte order', () => {
@@ -147,7 +147,7 @@ describe('memberset', () => {
     assert.deepEqual(unpackAddress(6, packAddress(address('2001:db8::7')), 0), address('2001:db8::7'));
   });
 
-  it('diffSingles tells what to add and what to remove', () => {
+  it('diffSingles returns the addresses to add and to remove', () => {
     const keys = fc.array(fc.integer({ min: 0, max: 40 }), { maxLength: 20 });
     const run = fc.tuple(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 60 }));
     const runs = fc

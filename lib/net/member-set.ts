@@ -60,7 +60,7 @@ function toNumbers(addresses: Iterable<string>): { readonly v4: number[]; readon
     if (isIPv4(text)) v4.push(ipv4Number(text));
     else {
       const address = parseAddress(text);
-      if (address === null) throw new TypeError(`${text} is no IP address`);
+      if (address === null) throw new TypeError(`${text} is not an IP address`);
       v6.push(address.value);
     }
   }

@@ -10,7 +10,7 @@ describe('back-off', () => {
     assert.deepEqual(waits(new BackOff(TIMES), 5), [500, 1_000, 2_000, 3_000, 3_000]);
   });
 
-  it('begins again after a success', () => {
+  it('restarts after a success', () => {
     const backOff = new BackOff(TIMES);
     waits(backOff, 3);
     backOff.reset();
@@ -18,7 +18,7 @@ describe('back-off', () => {
     assert.deepEqual(waits(backOff, 2), [500, 1_000]);
   });
 
-  it('leaves half of each wait to chance where it may', () => {
+  it('randomises half of each wait if allowed', () => {
     for (const [random, share] of [
       [0, 0.5],
       [0.5, 0.75],
@@ -38,7 +38,7 @@ describe('back-off', () => {
     assert.equal(waitAfter(100_000, { first: 1, longest: Number.MAX_SAFE_INTEGER }), Number.MAX_SAFE_INTEGER);
   });
 
-  it('tells a wait by the number of failures, without a memory', () => {
+  it('computes a wait from the number of failures, without state', () => {
     assert.deepEqual(
       [1, 2, 3, 4].map((failures) => waitAfter(failures, TIMES)),
       [500, 1_000, 2_000, 3_000],

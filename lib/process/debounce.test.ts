@@ -30,7 +30,7 @@ function fakeClock(): Clock & { pass(milliseconds: number): Promise<void> } {
 describe('debounce', () => {
   const TIMES = { quiet: 15, longest: 100 };
 
-  it('runs once after a burst, when it has been quiet', async () => {
+  it('runs once after a burst, after the quiet time', async () => {
     const clock = fakeClock();
     const ran: number[] = [];
     const run = new Debounce(async () => void ran.push(clock.now()), TIMES, clock);
@@ -43,7 +43,7 @@ describe('debounce', () => {
     assert.ok((ran[0] ?? 0) >= 50 && (ran[0] ?? 0) <= 56, `${ran}`);
   });
 
-  it('runs at its longest wait, however long it goes on', async () => {
+  it('runs at the longest wait, however long the burst lasts', async () => {
     const clock = fakeClock();
     const ran: number[] = [];
     const run = new Debounce(async () => void ran.push(clock.now()), TIMES, clock);
@@ -56,7 +56,7 @@ describe('debounce', () => {
     assert.ok(Math.max(...waits) <= 102, `${waits}`);
   });
 
-  it('makes one run of all that triggers while it runs', async () => {
+  it('combines all triggers during a run into one further run', async () => {
     const clock = fakeClock();
     let runs = 0;
     let finish = (): void => {};

@@ -15,7 +15,7 @@ const splitAt = (bytes: Buffer, cuts: readonly number[], splitter: LineSplitter)
 };
 
 describe('lines', () => {
-  it('are the same whatever the pieces they come in', function () {
+  it('are the same whatever the chunks', function () {
     const texts = fc.array(fc.string({ unit: 'binary' }).map((text) => text.replaceAll('\n', '·')));
     check(this, 200, fc.record({ texts, cuts: fc.array(fc.nat(50)) }), ({ texts: wanted, cuts }) => {
       const bytes = Buffer.from(wanted.map((text) => `${text}\n`).join(''));
@@ -23,7 +23,7 @@ describe('lines', () => {
     });
   });
 
-  it('that have no end are refused before they are all there', () => {
+  it('that are too long are rejected before they are complete', () => {
     const tooLong = { name: 'LineError', message: 'a line is longer than 10 bytes' };
     const splitter = new LineSplitter(10);
     assert.deepEqual([...splitter.push(Buffer.from('0123456789'))], []);

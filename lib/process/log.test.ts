@@ -23,7 +23,7 @@ describe('the log', () => {
     return text;
   }
 
-  it('steers no terminal, and each entry is one line', async () => {
+  it('escapes control characters, and writes each entry as one line', async () => {
     const text = await written('text');
     assert.match(text, /^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+\n$/u);
     assert.ok(text.includes(`path="/${LOOK}"`), text);

@@ -7,14 +7,14 @@ import { toListenAddress } from './listen-address.ts';
 import { type MetricsServer, serveMetrics } from './metrics-server.ts';
 
 describe('a listen address', () => {
-  it('is read in every form', () => {
+  it('is parsed in every form', () => {
     assert.deepEqual(toListenAddress('127.0.0.1:9412', '--x'), { host: '127.0.0.1', port: 9412 });
     assert.deepEqual(toListenAddress('[::1]:9412', '--x'), { host: '::1', port: 9412 });
     assert.deepEqual(toListenAddress(':0', '--x'), { host: undefined, port: 0 });
     assert.deepEqual(toListenAddress('localhost:1', '--x'), { host: 'localhost', port: 1 });
   });
 
-  it('that is none names the option', () => {
+  it('names the option in the error if it is invalid', () => {
     for (const text of [
       '',
       '9412',
@@ -57,7 +57,7 @@ describe('the metrics server', () => {
     return [response.status, await response.text()];
   }
 
-  it('says whether the process is well, and ready', async () => {
+  it('reports health and readiness', async () => {
     assert.deepEqual(await get('/healthz'), [200, 'ok\n']);
     assert.deepEqual(await get('/readyz?verbose'), [200, 'ok\n']);
     missing = 'nothing is enforced yet';
@@ -67,7 +67,7 @@ describe('the metrics server', () => {
     assert.deepEqual(await get('/healthz'), [503, 'stuck\n']);
   });
 
-  it('answers whoever else holds connections', async () => {
+  it('answers while another client holds connections', async () => {
     const held = Array.from({ length: 80 }, () => connect(server.port, '127.0.0.1'));
     for (const socket of held) socket.on('error', () => {});
     await Promise.all(held.map((socket) => once(socket, 'connect')));
@@ -75,21 +75,21 @@ describe('the metrics server', () => {
     for (const socket of held) socket.destroy();
   });
 
-  it('shows the metrics as Prometheus reads them', async () => {
+  it('serves the metrics in the format of Prometheus', async () => {
     counter.inc(3);
     const response = await fetch(`http://127.0.0.1:${server.port}/metrics`);
     assert.match(response.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/);
     assert.match(await response.text(), /^nodewall_test_total 3$/m);
   });
 
-  it('has nothing else, and takes nothing', async () => {
+  it('rejects other paths and methods', async () => {
     assert.equal((await get('/constructor'))[0], 404);
     assert.equal((await get('/'))[0], 404);
     assert.equal((await get('/metrics', 'POST'))[0], 405);
     assert.deepEqual(await get('/healthz', 'HEAD'), [failure === null ? 200 : 503, '']);
   });
 
-  it('says when its address is taken', async () => {
+  it('reports an address in use', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await new Promise((listening) => other.once('listening', listening));
     const { port } = other.address() as { port: number };

@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
-import { newestConnections } from './connections.ts';
 import { CommandError, EXIT } from './exit.ts';
+import { limitConnections } from './limit-connections.ts';
 import { toListenAddress } from './listen-address.ts';
 
-interface MetricsParts {
+interface MetricsOptions {
   /** `--metrics-listen`: HOST:PORT, [IPv6]:PORT or :PORT. */
   readonly listen: string;
   readonly registry: Registry;
@@ -39,21 +39,21 @@ export async function serveMetrics({
   registry,
   healthy,
   ready,
-}: MetricsParts): Promise<MetricsServer> {
+}: MetricsOptions): Promise<MetricsServer> {
   const { host, port } = toListenAddress(listen, '--metrics-listen');
   const checks: Readonly<Record<string, () => string | null>> = { '/healthz': healthy, '/readyz': ready };
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [path = ''] = (request.url ?? '').split('?', 1);
     if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return send(response.setHeader('allow', 'GET, HEAD'), 405, 'read only\n');
+      return send(response.setHeader('allow', 'GET, HEAD'), 405, 'only GET and HEAD are supported\n');
     }
     if (path === '/metrics') {
       response.setHeader('content-type', registry.contentType);
       return send(response, 200, await registry.metrics());
     }
     const check = Object.hasOwn(checks, path) ? checks[path] : undefined;
-    if (check === undefined) return send(response, 404, 'here are /healthz, /readyz and /metrics\n');
+    if (check === undefined) return send(response, 404, 'unknown path; use /healthz, /readyz or /metrics\n');
     const reason = check();
     return send(response, reason === null ? 200 : 503, `${reason ?? 'ok'}\n`);
   }
@@ -61,7 +61,7 @@ export async function serveMetrics({
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT }, (request, response) => {
     answer(request, response).catch((error: unknown) => send(response, 500, `${(error as Error).message}\n`));
   });
-  newestConnections(server, MAX_CONNECTIONS);
+  limitConnections(server, MAX_CONNECTIONS);
   server.listen({ port, host });
   try {
     await once(server, 'listening');

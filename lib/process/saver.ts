@@ -41,7 +41,7 @@ export class Saver<T> {
       const text = await this.#file.read();
       return text === null ? null : parse(text);
     } catch (error) {
-      this.#log.error('cannot use what was saved; starting without it', { error: (error as Error).message });
+      this.#log.error('cannot read a state file; starting without it', { error: (error as Error).message });
       return null;
     }
   }
@@ -65,7 +65,7 @@ export class Saver<T> {
       this.#written = text;
       this.#last = value;
     } catch (error) {
-      this.#log.error('cannot save what must survive a restart; enforcement goes on, trying again', {
+      this.#log.error('cannot write a state file; enforcement continues, trying again', {
         error: (error as Error).message,
       });
       this.#waiting ??= value;

@@ -25,7 +25,7 @@ describe('a state file', () => {
   });
   afterEach(() => rm(directory, { recursive: true, force: true }));
 
-  it('gives back what was written, to another process too', async () => {
+  it('returns the written content, in another process too', async () => {
     assert.equal(await file().read(), null);
     for (const body of ['', BODY, 'x'.repeat(1_000_000), '\n', BODY]) {
       await file().write(body);
@@ -34,7 +34,7 @@ describe('a state file', () => {
     assert.deepEqual(await readdir(directory), ['state'], 'nothing is left beside it');
   });
 
-  it('is for nobody else to read, and its directory neither', async () => {
+  it('is readable by its owner only, as is its directory', async () => {
     const below = join(directory, 'a', 'b');
     await stateFile(below, 'state').write(BODY);
     assert.equal((await stat(join(below, 'state'))).mode & 0o777, 0o600);
@@ -45,7 +45,7 @@ describe('a state file', () => {
     assert.equal((await stat(join(below, 'state'))).mode & 0o777, 0o600);
   });
 
-  it('is not trusted when it is cut at any byte', async () => {
+  it('is rejected if it is cut off at any byte', async () => {
     await file().write(BODY);
     const whole = await readFile(path());
     for (let length = 0; length < whole.length; length++) {
@@ -56,7 +56,7 @@ describe('a state file', () => {
     assert.equal(await file().read(), BODY);
   });
 
-  it('is not trusted when any byte is another, or one more is there', async () => {
+  it('is rejected if any byte differs or is added', async () => {
     await file().write(BODY);
     const whole = await readFile(path());
     for (let at = 0; at < whole.length; at++) {
@@ -72,14 +72,14 @@ describe('a state file', () => {
     assert.equal(await file().read(), BODY);
   });
 
-  it('of another version is not trusted', async () => {
+  it('is rejected if it has another version', async () => {
     await file().write(BODY);
     const text = await readFile(path(), 'utf8');
     await writeFile(path(), text.replace('nodewall-state/1', 'nodewall-state/2'));
     await assert.rejects(file().read(), /damaged or of another version; remove it/);
   });
 
-  it('that is no file says so', async () => {
+  it('reports a path that is not a file', async () => {
     await mkdir(path());
     await assert.rejects(
       file().read(),
@@ -89,14 +89,14 @@ describe('a state file', () => {
     assert.deepEqual(await readdir(directory), ['state'], 'nothing is left beside it');
   });
 
-  it('in a place that is no directory is an error', async () => {
+  it('reports a parent that is not a directory', async () => {
     await writeFile(path(), 'x');
     const below = stateFile(join(directory, 'state'), 'state');
     await assert.rejects(below.write(BODY));
     await assert.rejects(below.read(), StateFileError);
   });
 
-  it('on a full disk keeps the old content', async () => {
+  it('keeps the old content on a full disk', async () => {
     const script = `
       import { stateFile } from ${JSON.stringify(MODULE)};
       const file = stateFile('/mnt', 'state');
@@ -108,7 +108,7 @@ describe('a state file', () => {
     assert.equal(stdout, 'ENOSPC old state\n', stderr);
   });
 
-  it('in a directory that nobody may write to keeps the old content', async () => {
+  it('keeps the old content in a read-only directory', async () => {
     const script = `
       import { stateFile } from ${JSON.stringify(MODULE)};
       const { execFileSync } = await import('node:child_process');
@@ -121,7 +121,7 @@ describe('a state file', () => {
     assert.equal(stdout, 'EROFS old\n', stderr);
   });
 
-  it('keeps one of its contents whenever its writer is killed', async function () {
+  it('has a complete content whenever its writer is killed', async function () {
     this.timeout(60_000);
     const script = `
       import { stateFile } from ${JSON.stringify(MODULE)};

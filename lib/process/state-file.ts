@@ -71,9 +71,7 @@ function verified(path: string, text: string): string {
   const end = text.indexOf('\n');
   const body = text.slice(end + 1);
   if (end >= 0 && text.slice(0, end) === header(body)) return body;
-  throw new StateFileError(
-    `${path}: damaged or of another version; remove it to start without a last good state`,
-  );
+  throw new StateFileError(`${path}: damaged or of another version; remove it to start without it`);
 }
 
 async function writeSynced(path: string, text: string): Promise<void> {

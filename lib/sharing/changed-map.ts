@@ -1,19 +1,19 @@
 /**
- * A map sorted by id, without the ids in `gone` and with the values in `changed`, which may be new.
+ * A map sorted by id, without the ids in `removed` and with the values in `changed`, which may be new.
  * Returns the same map if nothing changes. If only values change, and few of them, the new map
  * shares the rest with the map before: the cost is that of the changes.
  */
 export function changedMap<T extends { readonly id: string }>(
   before: ReadonlyMap<string, T>,
-  { gone, changed }: { readonly gone: readonly string[]; readonly changed: readonly T[] },
+  { removed, changed }: { readonly removed: readonly string[]; readonly changed: readonly T[] },
 ): ReadonlyMap<string, T> {
-  if (gone.length === 0 && changed.length === 0) return before;
-  const come = changed.filter(({ id }) => !before.has(id)).sort((a, b) => (a.id < b.id ? -1 : 1));
-  if (come.length === 0 && gone.length === 0) {
+  if (removed.length === 0 && changed.length === 0) return before;
+  const added = changed.filter(({ id }) => !before.has(id)).sort((a, b) => (a.id < b.id ? -1 : 1));
+  if (added.length === 0 && removed.length === 0) {
     return withValues(before, new Map(changed.map((one) => [one.id, one])));
   }
-  const now = come.length === 0 ? new Map(before) : merged(before, come);
-  for (const id of gone) now.delete(id);
+  const now = added.length === 0 ? new Map(before) : merged(before, added);
+  for (const id of removed) now.delete(id);
   for (const one of changed) now.set(one.id, one);
   return now;
 }
@@ -27,7 +27,7 @@ export function* changedIds<T>(
   now: ReadonlyMap<string, T>,
 ): Iterable<string> {
   if (before === now) return;
-  const [was, is] = [partsOf(before), partsOf(now)];
+  const [was, is] = [groupsOf(before), groupsOf(now)];
   if (was.base === is.base) {
     for (const id of new Set([...was.over.keys(), ...is.over.keys()]))
       if (before.get(id) !== now.get(id)) yield id;
@@ -83,7 +83,7 @@ class OverlaidMap<T> implements ReadonlyMap<string, T> {
   }
 }
 
-function partsOf<T>(map: ReadonlyMap<string, T>): Pick<OverlaidMap<T>, 'base' | 'over'> {
+function groupsOf<T>(map: ReadonlyMap<string, T>): Pick<OverlaidMap<T>, 'base' | 'over'> {
   return map instanceof OverlaidMap ? map : { base: map, over: new Map() };
 }
 
@@ -96,7 +96,7 @@ export function withValues<T>(
   values: ReadonlyMap<string, T>,
 ): ReadonlyMap<string, T> {
   if (values.size === 0) return before;
-  const { base, over } = partsOf(before);
+  const { base, over } = groupsOf(before);
   const now = new Map([...over, ...values]);
   return now.size > Math.min(MOST_OVER, base.size / 2)
     ? new Map([...before, ...values])
@@ -108,21 +108,21 @@ export function withValues<T>(
  * or both from a third.
  */
 export function sharesKeys(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): boolean {
-  return partsOf(a).base === partsOf(b).base;
+  return groupsOf(a).base === groupsOf(b).base;
 }
 
 /** `come` is sorted by id; none of its ids is in `before`. */
 function merged<T extends { readonly id: string }>(
   before: ReadonlyMap<string, T>,
-  come: readonly T[],
+  added: readonly T[],
 ): Map<string, T> {
   const now = new Map<string, T>();
   let next = 0;
   for (const [id, one] of before) {
-    for (let other = come[next]; other !== undefined && other.id < id; other = come[++next])
+    for (let other = added[next]; other !== undefined && other.id < id; other = added[++next])
       now.set(other.id, other);
     now.set(id, one);
   }
-  for (const other of come.slice(next)) now.set(other.id, other);
+  for (const other of added.slice(next)) now.set(other.id, other);
   return now;
 }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { commonEnds, listChange } from './list-change.ts';
 
-describe('listchange', () => {
-  it('tells what only one of two lists holds', () => {
+describe('listChange', () => {
+  it('returns the items that only one of two lists holds', () => {
     const all = Array.from({ length: 12 }, (_, i) => ({ i }));
     const list = fc.shuffledSubarray(all);
     fc.assert(

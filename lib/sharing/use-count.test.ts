@@ -3,8 +3,8 @@ import { useCount } from './use-count.ts';
 
 const named = (...ids: string[]) => new Map(ids.map((id) => [id, id.toUpperCase()]));
 
-describe('usecount', () => {
-  it('holds a thing as long as anybody names it', () => {
+describe('useCount', () => {
+  it('holds a thing until its last user is removed', () => {
     const count = useCount<string>();
     assert.equal(count.change([], [named('a', 'b'), named('b')]), true);
     assert.equal(count.change([named('a', 'b')], [named('a')]), false);
@@ -14,11 +14,11 @@ describe('usecount', () => {
     assert.deepEqual([...count.inUse], [...named('c')]);
   });
 
-  it('tells what came and what went', () => {
+  it('returns added and removed things', () => {
     const count = useCount<string>();
-    assert.deepEqual(count.exchange([], [named('a', 'b')]), { come: ['A', 'B'], gone: [] });
-    assert.deepEqual(count.exchange([named('a', 'b')], [named('b', 'c')]), { come: ['C'], gone: ['A'] });
-    assert.deepEqual(count.exchange([], [named('c')]), { come: [], gone: [] });
-    assert.deepEqual(count.exchange([], []), { come: [], gone: [] });
+    assert.deepEqual(count.exchange([], [named('a', 'b')]), { added: ['A', 'B'], removed: [] });
+    assert.deepEqual(count.exchange([named('a', 'b')], [named('b', 'c')]), { added: ['C'], removed: ['A'] });
+    assert.deepEqual(count.exchange([], [named('c')]), { added: [], removed: [] });
+    assert.deepEqual(count.exchange([], []), { added: [], removed: [] });
   });
 });

@@ -14,11 +14,11 @@ export interface UseCount<T> {
 }
 
 /**
- * The things that no user named before (`come`), and those that no user names any more (`gone`).
+ * The things that no user named before (`added`), and those that no user names any more (`removed`).
  */
 export interface UseChange<T> {
-  readonly come: readonly T[];
-  readonly gone: readonly T[];
+  readonly added: readonly T[];
+  readonly removed: readonly T[];
 }
 
 /**
@@ -45,27 +45,27 @@ export function useCount<T>(): UseCount<T> {
       for (const [id, thing] of named) if (count(id, 1) === 1) inUse.set(id, thing);
     }
     for (const named of removed) for (const id of named.keys()) count(id, -1);
-    const come: T[] = [];
-    const gone: T[] = [];
+    const begun: T[] = [];
+    const ended: T[] = [];
     for (const id of touched) {
       const was = before.get(id);
       if (users.get(id) === 0) {
         users.delete(id);
         inUse.delete(id);
-        if (was !== undefined) gone.push(was);
+        if (was !== undefined) ended.push(was);
       } else if (was === undefined) {
         const thing = inUse.get(id);
-        if (thing !== undefined) come.push(thing);
+        if (thing !== undefined) begun.push(thing);
       }
     }
-    return { come, gone };
+    return { added: begun, removed: ended };
   };
   return {
     inUse,
     exchange,
     change(removed, added) {
-      const { come, gone } = exchange(removed, added);
-      return come.length > 0 || gone.length > 0;
+      const uses = exchange(removed, added);
+      return uses.added.length > 0 || uses.removed.length > 0;
     },
   };
 }

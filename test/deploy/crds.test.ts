@@ -24,7 +24,7 @@ function withoutNullable(schema: CrdSchema): object {
 }
 
 describe('deploy/crds', () => {
-  it('is what npm run generate makes, and so are kustomize copies of it', () => {
+  it('equals the output of npm run generate, as do its copies for kustomize', () => {
     const files = generatedFiles();
     for (const [path, text] of files) assert.equal(readFileSync(path, 'utf8'), text, 'npm run generate');
     const there = readdirSync(new URL('../../deploy/crds/', import.meta.url)).filter(

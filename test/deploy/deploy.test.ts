@@ -314,7 +314,7 @@ describe('deploy/Dockerfile', () => {
     ]);
   });
 
-  it('has every workspace among the packages', () => {
+  it('installs every workspace', () => {
     const { workspaces } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
     const links = of('RUN').flatMap((rest) => [...rest.matchAll(/ln -s ((?:\.\.\/\S+ )+)\./g)]);
     const linked = links.flatMap(([, targets = '']) => targets.trim().split(' '));
@@ -324,7 +324,7 @@ describe('deploy/Dockerfile', () => {
     );
   });
 
-  it('runs without a shell, the controller as nobody', () => {
+  it('runs without a shell, and the controller as an unprivileged user', () => {
     for (const form of [...of('ENTRYPOINT'), ...of('CMD')]) assert.ok(Array.isArray(JSON.parse(form)));
     assert.deepEqual(of('USER'), ['65532:65532', '0:0']);
     assert.deepEqual(of('ENTRYPOINT'), Array(2).fill('["/usr/local/bin/nodewall"]'));

@@ -22,19 +22,19 @@ const LEFT_TO_THE_WEBHOOK = [
   'egresspeer.md: an fqdn that is an IPv4 address',
   'peer.md: except of the other family',
   'peer.md: except outside cidr',
-  'peer.md: except that is no CIDR',
+  'peer.md: except that is not a CIDR',
   'peer.md: except the whole of cidr',
   'peer.md: except wider than cidr',
   'port.md: port null',
   'rule.md: duplicate names in one direction',
   'rule.md: duplicate names in two directions',
-  'rule.md: from with nothing behind it would be any address',
-  'rule.md: ports with nothing behind it would be every port',
+  'rule.md: from without a value would be any address',
+  'rule.md: ports without a value would be every port',
   'selector.md: a label key of 64 characters',
   'selector.md: a label key with a space',
   'selector.md: a label key with an upper-case prefix',
   'selector.md: a label key with two slashes',
-  'spec.md: egress with nothing behind it',
+  'spec.md: egress without a value',
 ];
 
 describe('deploy/crds on a real API server', function () {
@@ -154,12 +154,15 @@ describe('deploy/crds on a real API server', function () {
         rule({ from: [{ podSelector: {}, nodeSelector: {} }] }),
         /from\[0\]: .*needs exactly one kind of peer/,
       ],
-      [rule({ from: [{ fqdn: 'a.io' }] }), /from\[0\]\.fqdn: .*can only stand in egress rules/],
+      [rule({ from: [{ fqdn: 'a.io' }] }), /from\[0\]\.fqdn: .*is only allowed in egress rules/],
       [
         rule({ from: [{ ipBlock: { cidr: '10.0.0.0' } }] }),
-        /ipBlock\.cidr: .*is no CIDR; as in 10\.0\.0\.0\/8/,
+        /ipBlock\.cidr: .*is not a valid CIDR; for example 10\.0\.0\.0\/8/,
       ],
-      [policy({ tier: 'Baseline', ingress: [{ action: 'Pass' }] }), /Pass can't stand in the baseline tier/],
+      [
+        policy({ tier: 'Baseline', ingress: [{ action: 'Pass' }] }),
+        /Pass is not allowed in the baseline tier/,
+      ],
       [
         policy({ traffic: 'NodePort', egress: [{ action: 'Drop' }] }),
         /NodePort traffic has ingress rules only/,
@@ -186,7 +189,7 @@ describe('deploy/crds on a real API server', function () {
     const tier = (priority: number): string =>
       `{apiVersion: nodewall.io/v1alpha1, kind: Tier, metadata: {name: mine}, spec: {priority: ${priority}}}`;
     await cluster.apply(tier(20));
-    await assert.rejects(cluster.apply(tier(21)), /a tier's priority can't be changed; make another tier/);
+    await assert.rejects(cluster.apply(tier(21)), /a tier's priority can't be changed; create another tier/);
     await assert.rejects(
       cluster.apply(tier(250).replace('mine', 'other')),
       /are those of the built-in tiers, and theirs alone/,
@@ -220,7 +223,7 @@ describe('deploy/crds on a real API server', function () {
   it('explains every field', async () => {
     for (const [field, text] of [
       ['ncnp.spec.ingress.from.ipBlock.except', /CIDRs inside cidr that are left out/],
-      ['ncnp.status.failingNodes.reason', /What the node said/],
+      ['ncnp.status.failingNodes.reason', /The reason that the node reported/],
       ['ncg.spec.childGroups', /Names of ClusterGroups/],
       ['ntier.spec.priority', /1 to 252 and unique/],
     ] as const) {

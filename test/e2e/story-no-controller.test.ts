@@ -114,11 +114,12 @@ kernelSuite('a story without controllers', function () {
     assert.equal(await agent.rules(), '');
     await story.statusIs('web', ({ phase, currentNodesRealized, failingNodes = [] }) => {
       const [first] = failingNodes;
-      const isNamed = first?.node === 'worker-2' && /nodewall is off there.*maintenance/.test(first.reason);
+      const isNamed =
+        first?.node === 'worker-2' && /nodewall is off on the node.*maintenance/.test(first.reason);
       return phase === 'Failed' && currentNodesRealized === 1 && isNamed;
     });
     await until('an Event is on the Node', async () =>
-      /Node\/worker-2.*nodewall is off there/i.test(
+      /Node\/worker-2.*nodewall is off on the node/i.test(
         await story.kubectl('get', 'events', '--namespace=default'),
       ),
     );

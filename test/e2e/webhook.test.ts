@@ -120,7 +120,7 @@ describe('the webhook before a real API server', function () {
     assert.equal(
       stderr,
       'The request is invalid: admission webhook "mutate.nodewall.io" denied the request: ' +
-        'ClusterNetworkPolicy/p: spec.ingress[0].from[0].ipBlock.cidr: "10.0.0.0" is no CIDR; for this address alone write 10.0.0.0/32\n' +
+        'ClusterNetworkPolicy/p: spec.ingress[0].from[0].ipBlock.cidr: "10.0.0.0" is not a valid CIDR; for this address alone write 10.0.0.0/32\n' +
         'ClusterNetworkPolicy/p: spec.ingress[0].ports[0].endPort: 4 is below port 5; the range must end where it starts or later\n',
     );
   });

@@ -9,7 +9,7 @@ import { TIER_SCHEMA } from '../../apis/schema/tier.ts';
 import { formatProblem } from '../../apis/validate/problem.ts';
 import { assemble } from '../../controller/watch/assemble.ts';
 import { checkBytes } from '../../controller/watch/file-text.ts';
-import { NO_MEMORY } from '../../controller/watch/memory.ts';
+import { NO_LAST_VALID } from '../../controller/watch/last-valid-versions.ts';
 import { NO_CACHE, parseManifest } from '../../controller/watch/read-file.ts';
 import type { LoadProblem } from '../../controller/watch/source.ts';
 import { checkInvariants } from './invariants.ts';
@@ -32,7 +32,7 @@ function read(name: string, bytes: Buffer): Outcome {
   const { content } = parseManifest(name, checkBytes(bytes), NO_CACHE, {});
   const outcome = assemble({
     contents: [content],
-    memory: NO_MEMORY,
+    lastValidVersions: NO_LAST_VALID,
     unreadable: [],
     lastValid: () => undefined,
   });

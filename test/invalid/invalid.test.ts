@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { formatProblem } from '../../apis/validate/problem.ts';
 import { assemble } from '../../controller/watch/assemble.ts';
 import { checkBytes } from '../../controller/watch/file-text.ts';
-import { NO_MEMORY } from '../../controller/watch/memory.ts';
+import { NO_LAST_VALID } from '../../controller/watch/last-valid-versions.ts';
 import { NO_CACHE, parseManifest } from '../../controller/watch/read-file.ts';
 import { type InvalidCase, parseCases, replaceProblems } from './cases.ts';
 
@@ -16,7 +16,7 @@ function problemsOf({ language, input }: InvalidCase): string[] {
   const { content } = parseManifest(name, checkBytes(Buffer.from(input)), NO_CACHE, {});
   const { problems, objects } = assemble({
     contents: [content],
-    memory: NO_MEMORY,
+    lastValidVersions: NO_LAST_VALID,
     unreadable: [],
     lastValid: () => undefined,
   });

@@ -4,7 +4,7 @@ import { identityOf } from '../../apis/validate/identity.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { assemble } from '../../controller/watch/assemble.ts';
-import { type Memory, NO_MEMORY } from '../../controller/watch/memory.ts';
+import { type LastValidVersions, NO_LAST_VALID } from '../../controller/watch/last-valid-versions.ts';
 import { NO_CACHE, parseManifest } from '../../controller/watch/read-file.ts';
 import { scenario } from '../generate/scenario.ts';
 import { toClusterObjects } from './pipeline.ts';
@@ -89,12 +89,12 @@ describe('last valid versions', function () {
     let kept = 0;
     check(this, 400, HISTORY, (history) => {
       const files: Files = new Map();
-      let memory: Memory = NO_MEMORY;
+      let lastValidVersions: LastValidVersions = NO_LAST_VALID;
       let before: string[] = [];
       for (const edits of history) {
         for (const edit of edits) write(files, edit);
         const contents = [...files].map(([file, objects]) => contentOf(file, objects));
-        const now = assemble({ contents, memory, unreadable: [], lastValid: () => undefined });
+        const now = assemble({ contents, lastValidVersions, unreadable: [], lastValid: () => undefined });
         compile(now.objects);
         const inForce = new Set(now.objects.policies.map(identityOf));
         const held = new Set([...files.values()].flat().map(identity));
@@ -105,7 +105,7 @@ describe('last valid versions', function () {
           assert.ok(inForce.has(one), `${one} is out of force: ${JSON.stringify([...files])}`);
           kept++;
         }
-        ({ memory } = now);
+        ({ lastValidVersions } = now);
         before = [...inForce];
       }
     });

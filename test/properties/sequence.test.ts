@@ -14,7 +14,7 @@ import { assemble } from '../../controller/watch/assemble.ts';
 import { assembler } from '../../controller/watch/assembler.ts';
 import type { FileContent } from '../../controller/watch/content.ts';
 import { keepObjects } from '../../controller/watch/keep-objects.ts';
-import { type Memory, NO_MEMORY } from '../../controller/watch/memory.ts';
+import { type LastValidVersions, NO_LAST_VALID } from '../../controller/watch/last-valid-versions.ts';
 import { NO_CACHE, parseManifest, type ReadFile } from '../../controller/watch/read-file.ts';
 import { objectsToYaml, scenario } from '../generate/scenario.ts';
 import { renderBoth, toConfig, toState } from './pipeline.ts';
@@ -115,7 +115,7 @@ function events(objects: readonly object[]): fc.Arbitrary<FileEvent[]> {
 function replay(happened: readonly FileEvent[], interfaceGroups: readonly string[]): ClusterObjects {
   const files = new Map<string, ReadFile>();
   const next = assembler();
-  let memory: Memory = NO_MEMORY;
+  let lastValidVersions: LastValidVersions = NO_LAST_VALID;
   let objects = NO_OBJECTS;
   for (const { file, objects: written } of happened) {
     if (written === null) files.delete(file);
@@ -127,13 +127,13 @@ function replay(happened: readonly FileEvent[], interfaceGroups: readonly string
       ),
     );
     const lastValid = (identity: string) => valid.get(identity);
-    const input = { contents, memory, unreadable: [], lastValid, interfaceGroups };
+    const input = { contents, lastValidVersions, unreadable: [], lastValid, interfaceGroups };
     const assembled = next(input);
     const whole = assemble(input);
     assert.deepEqual(assembled.objects, whole.objects);
     assert.deepEqual(assembled.problems, whole.problems);
-    assert.deepEqual(assembled.memory, whole.memory);
-    ({ memory, objects } = assembled);
+    assert.deepEqual(assembled.lastValidVersions, whole.lastValidVersions);
+    ({ lastValidVersions, objects } = assembled);
   }
   return objects;
 }

@@ -13,7 +13,7 @@ const OURS = { service: API_SERVICE_TARGET, caBundle: 'ca' };
 const actionOf = (more: Partial<RegistrationFacts>): string => registrationAction({ ...FACTS, ...more });
 
 describe('registrationAction', () => {
-  it('registers what is missing or another, once it is served', () => {
+  it('registers a missing or different APIService once this replica serves', () => {
     assert.equal(actionOf({}), 'register');
     assert.equal(actionOf({ held: { ...OURS, caBundle: undefined } }), 'register');
     assert.equal(actionOf({ held: { ...OURS, caBundle: 'other' } }), 'register');
@@ -24,17 +24,17 @@ describe('registrationAction', () => {
     assert.equal(actionOf({ isStopping: true }), 'leave');
   });
 
-  it('waits until it knows what is there, and whom to trust', () => {
+  it('waits until the current APIService and the CA bundle are known', () => {
     assert.equal(actionOf({ held: undefined }), 'leave');
     assert.equal(actionOf({ caBundle: undefined }), 'leave');
   });
 
-  it('leaves a caBundle alone that somebody else fills in', () => {
+  it('keeps a caBundle that a third party sets', () => {
     assert.equal(actionOf({ caBundle: null }), 'register');
     assert.equal(actionOf({ caBundle: null, held: { ...OURS, caBundle: 'theirs' } }), 'leave');
   });
 
-  it('removes as the last one, and when the namespace goes, whatever else is known', () => {
+  it('removes the APIService as the last replica, and when the namespace is deleted', () => {
     for (const facts of [{ isLast: true, isStopping: true }, { isNamespaceTerminating: true }]) {
       assert.equal(actionOf({ ...facts, held: OURS }), 'remove');
       assert.equal(actionOf({ ...facts, held: undefined, isServing: false, caBundle: undefined }), 'remove');

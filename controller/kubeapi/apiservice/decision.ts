@@ -38,10 +38,10 @@ export function registrationAction(facts: RegistrationFacts): 'register' | 'remo
   const { isServing, isLast, isStopping, isNamespaceTerminating, caBundle, held } = facts;
   if (isNamespaceTerminating || isLast) return held === null ? 'leave' : 'remove';
   if (!isServing || isStopping || caBundle === undefined || held === undefined) return 'leave';
-  return held !== null && isAsItShouldBe(held, caBundle) ? 'leave' : 'register';
+  return held !== null && isUpToDate(held, caBundle) ? 'leave' : 'register';
 }
 
-function isAsItShouldBe({ service, caBundle }: RegisteredApi, wanted: string | null): boolean {
+function isUpToDate({ service, caBundle }: RegisteredApi, wanted: string | null): boolean {
   const { namespace, name, port } = (service ?? {}) as Readonly<Record<string, unknown>>;
   const target = API_SERVICE_TARGET;
   const isOurs = namespace === target.namespace && name === target.name && port === target.port;

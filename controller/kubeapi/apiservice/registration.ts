@@ -1,6 +1,6 @@
 import { asFields } from '../../../apis/schema/json-schema.ts';
 import { CONTROL_PLANE } from '../../../apis/stream.ts';
-import { waiter } from '../../../lib/process/waiter.ts';
+import { cancellableSleep } from '../../../lib/process/cancellable-sleep.ts';
 import { type Following, followObject } from '../../watch/cluster/follow-object.ts';
 import type { Reflector } from '../../watch/cluster/reflector.ts';
 import type { KubeApi } from '../kube-api.ts';
@@ -19,7 +19,7 @@ const PATH = `/apis/${API_VERSION}/apiservices/${NAME}`;
 const OWNER = 'nodewall-controller';
 const OWNER_API = 'rbac.authorization.k8s.io/v1';
 
-export interface RegistrationParts {
+export interface RegistrationOptions {
   readonly request: KubeApi;
   /** Calls back once; returns the function that cancels it. */
   readonly after: (milliseconds: number, callback: () => void) => () => void;
@@ -40,16 +40,16 @@ const REMOVAL = 5_000;
 
 /** Keeps the APIService as the facts require. Each `look` decides again. */
 export class Registration {
-  readonly #parts: RegistrationParts;
-  readonly #pause: ReturnType<typeof waiter>;
+  readonly #options: RegistrationOptions;
+  readonly #pause: ReturnType<typeof cancellableSleep>;
   #held: RegisteredApi | null | undefined;
   #isDue = false;
   #isClosed = false;
   #running: Promise<void> | null = null;
 
-  constructor(parts: RegistrationParts) {
-    this.#parts = parts;
-    this.#pause = waiter(parts.after);
+  constructor(options: RegistrationOptions) {
+    this.#options = options;
+    this.#pause = cancellableSleep(options.after);
   }
 
   follow(following: Following): Reflector {
@@ -82,7 +82,7 @@ export class Registration {
     this.#isClosed = true;
     this.#pause.wake();
     await this.#running;
-    await this.#act().catch(this.#parts.failed);
+    await this.#act().catch(this.#options.failed);
   }
 
   async #run(): Promise<void> {
@@ -92,7 +92,7 @@ export class Registration {
       try {
         isDone = await this.#act();
       } catch (error) {
-        this.#parts.failed(error);
+        this.#options.failed(error);
         this.#isDue = true;
       }
       if ((isDone || this.#isDue) && !this.#isClosed) await this.#pause.wait(LEAST);
@@ -102,12 +102,12 @@ export class Registration {
 
   /** Returns whether a write was necessary. */
   async #act(): Promise<boolean> {
-    const facts = { ...this.#parts.facts(), held: this.#held };
+    const facts = { ...this.#options.facts(), held: this.#held };
     const action = registrationAction(facts);
     if (action === 'leave') return false;
     if (action === 'register') await this.#register(facts.caBundle ?? null);
     else await this.#remove();
-    this.#parts.done(action);
+    this.#options.done(action);
     return true;
   }
 
@@ -131,13 +131,14 @@ export class Registration {
     // Takes over fields that another version, or a user, applied before: the object belongs to the
     // controllers.
     const query = { fieldManager: 'nodewall-controller', force: 'true' };
-    await this.#parts.request({ method: 'PATCH', path: PATH, query, body, isApply: true });
+    await this.#options.request({ method: 'PATCH', path: PATH, query, body, isApply: true });
   }
 
   async #owners(): Promise<object[]> {
     const path = `/apis/${OWNER_API}/clusterroles/${OWNER}`;
     try {
-      const { metadata } = await this.#parts.request<{ metadata: { uid: string } }>({ method: 'GET', path });
+      const wanted = { method: 'GET', path } as const;
+      const { metadata } = await this.#options.request<{ metadata: { uid: string } }>(wanted);
       return [{ apiVersion: OWNER_API, kind: 'ClusterRole', name: OWNER, uid: metadata.uid }];
     } catch (error) {
       // The controller has its permissions from another role: then only the controllers, or a user,
@@ -149,7 +150,7 @@ export class Registration {
 
   async #remove(): Promise<void> {
     try {
-      await this.#parts.request({ method: 'DELETE', path: PATH, timeout: REMOVAL });
+      await this.#options.request({ method: 'DELETE', path: PATH, timeout: REMOVAL });
     } catch (error) {
       if (!isKubeError(error, 'NotFound')) throw error;
     }

@@ -1,5 +1,5 @@
 import type { KubeApi } from '../kube-api.ts';
-import { isKubeError } from '../kube-error.ts';
+import { isKubeError, orNull } from '../kube-error.ts';
 import { type Authority, advanceAuthority } from './authority.ts';
 import { checkPair } from './check-pair.ts';
 import { makeAuthority } from './issue.ts';
@@ -28,7 +28,7 @@ export async function authorityInSecret(
   const path = `${collection}/${name}`;
   for (let tries = 1; ; tries++) {
     try {
-      const secret = await readOrNull(request, path);
+      const secret = await orNull(request<Secret>({ method: 'GET', path }));
       const held = secret === null ? null : fromSecret(secret, `Secret ${namespace}/${name}`);
       const authority = await advanceAuthority(held, now, makeAuthority);
       if (authority === held) return authority;
@@ -51,29 +51,20 @@ export async function authorityInSecret(
   }
 }
 
-async function readOrNull(request: KubeApi, path: string): Promise<Secret | null> {
-  try {
-    return await request<Secret>({ method: 'GET', path });
-  } catch (error) {
-    if (isKubeError(error, 'NotFound')) return null;
-    throw error;
-  }
-}
-
 function fromSecret({ data = {} }: Secret, what: string): Authority {
   const text = (key: string): string => Buffer.from(data[key] ?? '', 'base64').toString();
   try {
     const pair = (certificate: string, key: string) => {
       const both = { certificate: text(certificate), key: text(key) };
       const { ca } = checkPair(both, { certificate, key });
-      if (!ca) throw new Error(`${certificate}: a certificate that may sign no others`);
+      if (!ca) throw new Error(`${certificate}: not a CA certificate`);
       return both;
     };
     const next = data['next.crt'] === undefined ? null : pair('next.crt', 'next.key');
     const previous = text('previous.crt').match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
     return { current: pair('tls.crt', 'tls.key'), next, previous: previous ?? [] };
   } catch (cause) {
-    const message = `${what} holds no CA of nodewall's (${(cause as Error).message}); delete it, and a new one is made`;
+    const message = `${what} does not hold a CA of nodewall (${(cause as Error).message}); delete it, and the controller makes a new one`;
     throw new Error(message, { cause });
   }
 }

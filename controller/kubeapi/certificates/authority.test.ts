@@ -17,12 +17,12 @@ describe('advanceAuthority', () => {
       pairs.map(({ certificate }) => `${certificate.trim()}\n`).join(''),
     );
 
-  it('makes one where there is none, and leaves it for two thirds of its life', async () => {
+  it('makes a missing CA, and keeps it for two thirds of its lifetime', async () => {
     trusted(first, first.current);
     assert.equal(await at(first, (AUTHORITY_LIFE * 2) / 3 - 1000), first);
   });
 
-  it('publishes the next one, lets it sign a week later, and trusts the one before until it ends', async () => {
+  it('publishes the next CA, signs with it a week later, and trusts the previous one until it expires', async () => {
     const made = (AUTHORITY_LIFE * 2) / 3;
     const published = await at(first, made);
     const { next } = published;
@@ -36,7 +36,7 @@ describe('advanceAuthority', () => {
     trusted(await at(signing, AUTHORITY_LIFE), next);
   });
 
-  it('throws away what a clock that was ahead has made', async () => {
+  it('discards a CA that was made by a clock ahead of time', async () => {
     const jumped = await at(first, 20 * AUTHORITY_LIFE);
     const again = await at(jumped, 1000);
     assert.notEqual(again.current, jumped.current);
@@ -49,7 +49,7 @@ describe('advanceAuthority', () => {
     assert.equal(await at(first, -BACKDATED), first);
   });
 
-  it('takes the next one at once where the one that signs has ended', async () => {
+  it('signs with the next CA at once if the current one has expired', async () => {
     const late = await at(first, AUTHORITY_LIFE);
     assert.notEqual(late.current, first.current);
     trusted(late, late.current);

@@ -1,5 +1,5 @@
 import type { KubeApi } from '../kube-api.ts';
-import { isKubeError } from '../kube-error.ts';
+import { isKubeError, orNull } from '../kube-error.ts';
 
 /** An object that holds CA certificates, only the fields used here. */
 type Holder = Readonly<Record<string, unknown>>;
@@ -18,7 +18,7 @@ export async function publishBundle(
   const collection = `/api/v1/namespaces/${namespace}/configmaps`;
   const data = { 'ca.crt': certificates };
   await untilWritten(async () => {
-    const held = await readOrNull(request, `${collection}/${name}`);
+    const held = await orNull(request<Holder>({ method: 'GET', path: `${collection}/${name}` }));
     if (held === null) {
       const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace }, data };
       await request({ method: 'POST', path: collection, body });
@@ -26,15 +26,6 @@ export async function publishBundle(
       await request({ method: 'PATCH', path: `${collection}/${name}`, body: { data } });
     }
   });
-}
-
-async function readOrNull(request: KubeApi, path: string): Promise<Holder | null> {
-  try {
-    return await request<Holder>({ method: 'GET', path });
-  } catch (error) {
-    if (isKubeError(error, 'NotFound')) return null;
-    throw error;
-  }
 }
 
 async function untilWritten(write: () => Promise<void>): Promise<void> {

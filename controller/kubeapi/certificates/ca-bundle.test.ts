@@ -19,7 +19,7 @@ function api(objects: Readonly<Record<string, object>>): { request: KubeApi; pat
 }
 
 describe('publishCaBundle', () => {
-  it('writes where another certificate stands, or none', async () => {
+  it('writes a missing or different caBundle', async () => {
     const { request, patches } = api({
       [MUTATING]: {
         metadata: { resourceVersion: '7' },
@@ -39,7 +39,7 @@ describe('publishCaBundle', () => {
     );
   });
 
-  it('leaves alone what is as it should be', async () => {
+  it('does not write an up-to-date caBundle', async () => {
     const { request, patches } = api({
       [VALIDATING]: { webhooks: [{ clientConfig: { caBundle: ENCODED } }] },
     });
@@ -47,7 +47,7 @@ describe('publishCaBundle', () => {
     assert.deepEqual(patches, []);
   });
 
-  it('fails where the API server refuses', async () => {
+  it('fails when the API server rejects the write', async () => {
     const request: KubeApi = async () => {
       throw new KubeError('no', { status: 403, reason: 'Forbidden' });
     };

@@ -43,10 +43,10 @@ describe('certificateFiles', () => {
     while (time.waiting().length === 0) await new Promise(setImmediate);
   }
 
-  it('must be there and be a pair at the start', async () => {
+  it('rejects missing files and a key that does not fit at the start', async () => {
     await assert.rejects(source.start(), /ca\.crt: ENOENT/);
     await write('ca.crt', 'none');
-    await assert.rejects(source.start(), /ca\.crt holds no certificate/);
+    await assert.rejects(source.start(), /ca\.crt: no certificate in PEM/);
     await write('ca.crt', a.certificate);
     await assert.rejects(source.start(), /tls\.(crt|key): ENOENT/);
     await write('tls.crt', a.certificate);
@@ -61,7 +61,7 @@ describe('certificateFiles', () => {
     assert.deepEqual(await source.start(), a);
   });
 
-  it('are read again, and taken when both are there', async () => {
+  it('reads the files again, and uses the pair when both files have changed', async () => {
     await look();
     assert.deepEqual(said, []);
     await write('tls.crt', b.certificate);
@@ -76,7 +76,7 @@ describe('certificateFiles', () => {
     assert.equal(said.length, 2);
   });
 
-  it('tell whom to trust, again when that is another', async () => {
+  it('reports the CA, and again when it changes', async () => {
     assert.deepEqual(trusted, [a.certificate]);
     await write('ca.crt', b.certificate);
     await look();

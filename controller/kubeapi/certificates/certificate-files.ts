@@ -4,7 +4,7 @@ import { checkPair } from './check-pair.ts';
 import type { CertificateAndKey } from './issue.ts';
 import type { CertificateEvents, CertificateSource } from './keeper.ts';
 
-export interface CertificateFilesParts {
+export interface CertificateFilesOptions {
   readonly certFile: string;
   readonly keyFile: string;
   /**
@@ -29,8 +29,8 @@ const LOOK = 10_000;
  * (only one of them has been written yet), they are not used; this is reported once. The first
  * reading must succeed.
  */
-export function certificateFiles(parts: CertificateFilesParts): CertificateSource {
-  return new FilesSource(parts);
+export function certificateFiles(options: CertificateFilesOptions): CertificateSource {
+  return new FilesSource(options);
 }
 
 class FilesSource implements CertificateSource {
@@ -47,7 +47,7 @@ class FilesSource implements CertificateSource {
   #isClosed = false;
   #looking: Promise<void> = Promise.resolve();
 
-  constructor({ certFile, keyFile, caFile, trust, clock, events }: CertificateFilesParts) {
+  constructor({ certFile, keyFile, caFile, trust, clock, events }: CertificateFilesOptions) {
     this.#certFile = certFile;
     this.#keyFile = keyFile;
     this.#caFile = caFile;
@@ -83,7 +83,7 @@ class FilesSource implements CertificateSource {
     if (this.#caFile === undefined) return;
     const text = await readText(this.#caFile);
     if (!text.includes('-----BEGIN CERTIFICATE-----'))
-      throw new Error(`${this.#caFile} holds no certificate (PEM)`);
+      throw new Error(`${this.#caFile}: no certificate in PEM`);
     if (text === this.#trusted) return;
     this.#trusted = text;
     if (!this.#isClosed) this.#trust(text);

@@ -68,7 +68,7 @@ describe('certificateKeeper', () => {
   const published = (): string =>
     (api.objects.get(CONFIG_MAP)?.data as Record<string, string> | undefined)?.['ca.crt'] ?? '';
 
-  it('serves what a client that has the ConfigMap trusts, by every name; a running server takes another', async () => {
+  it('issues certificates that clients with the ConfigMap trust, for every name, and that a running server can replace', async () => {
     const kept = await keep();
     const { certificate: cert, key } = kept.serving();
     const server = createServer({ cert, key }, (_, response) => response.end('here'));
@@ -95,7 +95,7 @@ describe('certificateKeeper', () => {
     }
   });
 
-  it('has one CA, whoever of several starts first', async () => {
+  it('shares one CA between replicas that start at the same time', async () => {
     const kept = await Promise.all([keep(), keep(), keep()]);
     const [ca] = certificatesIn(published());
     assert.equal(certificatesIn(published()).length, 1);
@@ -106,7 +106,7 @@ describe('certificateKeeper', () => {
     );
   });
 
-  it('is trusted for six years by clients that look into the ConfigMap once a week', async function () {
+  it('stays trusted for six years by clients that read the ConfigMap weekly', async function () {
     this.timeout(60_000);
     const kept = await Promise.all([keep(), keep()]);
     let known = certificatesIn(published());
@@ -130,7 +130,7 @@ describe('certificateKeeper', () => {
     assert.equal(most, 2);
   });
 
-  it('tells the API server whom to trust at every look, and serves where that fails', async () => {
+  it('publishes the CA bundle at every check, and serves if that fails', async () => {
     const told: string[] = [];
     const kept = await keep(async (certificates) => {
       told.push(certificates);
@@ -144,7 +144,7 @@ describe('certificateKeeper', () => {
     assert.equal(api.requests.filter(({ method }) => method !== 'GET').length, before);
   });
 
-  it('goes on with what it has while the API server is away, and starts when it comes', async () => {
+  it('keeps its certificate while the API server is away, and starts when it is back', async () => {
     let isAway = true;
     api.before = () => {
       if (isAway) throw new KubeError('cannot reach the API server', { reason: 'Unreachable' });
@@ -165,7 +165,7 @@ describe('certificateKeeper', () => {
     assert.notEqual(kept.serving().certificate, certificate);
   });
 
-  it('takes a new CA at once where the Secret was deleted', async () => {
+  it('uses a new CA at once when the Secret was deleted', async () => {
     const kept = await keep();
     const before = kept.serving().certificate;
     await pass(0);
@@ -191,7 +191,7 @@ describe('certificateKeeper', () => {
     });
   }
 
-  it('leaves a Secret alone that holds something else', async () => {
+  it('does not overwrite a Secret with other content', async () => {
     const data = { 'tls.crt': Buffer.from('mine').toString('base64') };
     api.put(SECRET, { data });
     const starting = keep();
@@ -202,7 +202,7 @@ describe('certificateKeeper', () => {
     await assert.rejects(starting, /closed before/);
   });
 
-  it('looks again at once when it is asked to, and no more than once a second', async () => {
+  it('checks again when asked to, at most once a second', async () => {
     const trusted: number[] = [];
     const { source } = await keep(async () => void trusted.push(time.now()));
     const asked = async (count: number, milliseconds: number): Promise<void> => {
@@ -220,15 +220,15 @@ describe('certificateKeeper', () => {
     assert.deepEqual(time.waiting(), [600_000]);
   });
 
-  it('refuses a key that is not the CA certificate’s, and a certificate that is no CA’s', async () => {
+  it('rejects a key that does not fit the CA certificate, and a certificate that is not a CA', async () => {
     const [a, b] = [await makeAuthority(new Date()), await makeAuthority(new Date())];
-    const said = "Secret nodewall-system/nodewall-ca holds no CA of nodewall's \\(tls\\.";
+    const said = 'Secret nodewall-system/nodewall-ca does not hold a CA of nodewall \\(tls\\.';
     await refuses(
       { certificate: a.certificate, key: b.key },
       new RegExp(`${said}key: not the key.*delete it`),
     );
     const serving = await issueServing(a, NAMES, new Date());
-    await refuses(serving, new RegExp(`${said}crt: a certificate that may sign no others.*delete it`));
+    await refuses(serving, new RegExp(`${said}crt: not a CA certificate.*delete it`));
   });
 
   async function refuses({ certificate, key }: CertificateAndKey, said: RegExp): Promise<void> {
@@ -252,7 +252,7 @@ describe('certificateKeeper', () => {
 });
 
 describe('issueServing', () => {
-  it('ends no later than its CA', async () => {
+  it('expires no later than its CA', async () => {
     const now = new Date();
     const ca = await makeAuthority(new Date(now.getTime() - 700 * DAY));
     const { certificate } = await issueServing(ca, ['localhost'], now);

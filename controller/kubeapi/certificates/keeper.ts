@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { BackOff } from '../../../lib/process/back-off.ts';
+import { type CancellableSleep, cancellableSleep } from '../../../lib/process/cancellable-sleep.ts';
 import type { WallClock } from '../../../lib/process/clock.ts';
-import { type Waiter, waiter } from '../../../lib/process/waiter.ts';
 import type { KubeApi } from '../kube-api.ts';
 import { type Authority, trustedCertificates } from './authority.ts';
 import { authorityInSecret } from './authority-secret.ts';
@@ -26,7 +26,7 @@ export interface CertificateEvents {
   failed(error: Error): void;
 }
 
-export interface KeeperParts {
+export interface KeeperOptions {
   readonly request: KubeApi;
   readonly namespace: string;
   /** The name of the Secret and of the ConfigMap. */
@@ -52,8 +52,8 @@ const LEAST = 1_000;
 const FIRST_RETRY = 1_000;
 
 /** Maintains a CA of the controllers, and everything that depends on it. */
-export function certificateKeeper(parts: KeeperParts): CertificateSource {
-  return new AuthorityKeeper(parts);
+export function certificateKeeper(options: KeeperOptions): CertificateSource {
+  return new AuthorityKeeper(options);
 }
 
 class AuthorityKeeper implements CertificateSource {
@@ -66,15 +66,15 @@ class AuthorityKeeper implements CertificateSource {
   readonly #events: CertificateEvents;
   #held: { readonly serving: CertificateAndKey; readonly issuer: string } | null = null;
   #isClosed = false;
-  readonly #pause: Waiter;
+  readonly #pause: CancellableSleep;
   #lookedAt = Number.NEGATIVE_INFINITY;
   /** A check was requested since the last one began. */
   #isAsked = false;
   #cancelSoon = (): void => {};
   #running: Promise<void> = Promise.resolve();
 
-  constructor(parts: KeeperParts) {
-    const { request, namespace, name, names, trust, clock, events } = parts;
+  constructor(options: KeeperOptions) {
+    const { request, namespace, name, names, trust, clock, events } = options;
     this.#request = request;
     this.#namespace = namespace;
     this.#name = name;
@@ -82,14 +82,14 @@ class AuthorityKeeper implements CertificateSource {
     this.#trust = trust;
     this.#clock = clock;
     this.#events = events;
-    this.#pause = waiter(clock.after);
+    this.#pause = cancellableSleep(clock.after);
   }
 
   start(): Promise<CertificateAndKey> {
     return new Promise((resolve, reject) => {
       this.#running = this.#run(() => {
         if (this.#held !== null) resolve(this.#held.serving);
-      }).finally(() => reject(new Error('closed before there was a certificate')));
+      }).finally(() => reject(new Error('closed before a certificate was available')));
     });
   }
 

@@ -17,7 +17,7 @@ describe('gateSetting', () => {
     });
   }
 
-  it('says why it can’t be read', () => {
+  it('names the problems of an invalid configuration', () => {
     const { enabled, problems } = gateSetting({
       'config.yaml': 'featureGates: {NodeNetworkPolicy: perhaps}',
     });
@@ -30,7 +30,7 @@ describe('gateAfter', () => {
   const VALUES = [null, true, false] as const;
   const says = (text: string) => ({ 'config.yaml': text });
 
-  it('is what the ConfigMap says, whatever else is known', () => {
+  it('uses the ConfigMap before all other sources', () => {
     for (const before of VALUES) {
       for (const enabled of [true, false]) {
         const data = says(`featureGates: {NodeNetworkPolicy: ${enabled}}`);
@@ -40,7 +40,7 @@ describe('gateAfter', () => {
     }
   });
 
-  it('stays as it was, else was stated last, else is configured, else off', () => {
+  it('keeps its value, else uses the last stated one, else the configured one, else off', () => {
     for (const before of VALUES) {
       for (const stated of VALUES) {
         for (const configured of VALUES) {
@@ -48,13 +48,10 @@ describe('gateAfter', () => {
           const enabled = before ?? stated ?? configured ?? false;
           assert.deepEqual(gateAfter(null, sources), { enabled, problem: null });
           assert.equal(gateAfter({}, sources).enabled, enabled);
-          assert.match(
-            String(gateAfter({}, sources).problem),
-            /says nothing of feature gate NodeNetworkPolicy/,
-          );
+          assert.match(String(gateAfter({}, sources).problem), /does not set feature gate NodeNetworkPolicy/);
           const unreadable = gateAfter(says('['), sources);
           assert.equal(unreadable.enabled, enabled);
-          assert.match(String(unreadable.problem), /can't be read: config\.yaml:1/);
+          assert.match(String(unreadable.problem), /is invalid: config\.yaml:1/);
         }
       }
     }

@@ -70,6 +70,6 @@ export function gateAfter(
 
 function problemOf(problems: readonly string[]): string {
   const what = 'ConfigMap nodewall-config';
-  if (problems.length > 0) return `${what} can't be read: ${problems.join('; ')}`;
-  return `${what} says nothing of feature gate NodeNetworkPolicy: true or false`;
+  if (problems.length > 0) return `${what} is invalid: ${problems.join('; ')}`;
+  return `${what} does not set feature gate NodeNetworkPolicy`;
 }

@@ -11,7 +11,7 @@ describe('frontProxySetting', () => {
     'requestheader-extra-headers-prefix': '["X-Remote-Extra-"]',
   };
 
-  it('is what the API server says', () => {
+  it("reads the API server's ConfigMap", () => {
     assert.deepEqual(frontProxySetting(DATA), {
       clientCa: 'PEM',
       allowedNames: ['front-proxy-client'],
@@ -22,12 +22,12 @@ describe('frontProxySetting', () => {
     });
   });
 
-  it('knows the header of the uid where the API server says one', () => {
+  it('reads the uid header if the API server has one', () => {
     const setting = frontProxySetting({ ...DATA, 'requestheader-uid-headers': '["X-Remote-Uid"]' });
     assert.deepEqual(setting?.uidHeaders, ['X-Remote-Uid']);
   });
 
-  it('is nobody where it is not said, or not to be read', () => {
+  it('trusts no front proxy if the ConfigMap is missing or invalid', () => {
     assert.equal(frontProxySetting(null), null);
     assert.equal(frontProxySetting({ 'client-ca-file': 'PEM' }), null);
     for (const wrong of ['front-proxy-client', '[1]', '{}', 'null']) {

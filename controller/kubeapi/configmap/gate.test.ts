@@ -15,7 +15,7 @@ function start(configured: boolean | null = null): { gate: Gate; changes: boolea
 }
 
 describe('Gate', () => {
-  it('is known when the ConfigMap and the Lease were read, whichever comes first', () => {
+  it('is known once both ConfigMap and Lease are read, in either order', () => {
     for (const order of ['ConfigMap first', 'Lease first']) {
       const { gate, changes } = start();
       const steps = [() => gate.takeConfigMap(null), () => gate.takeLease(remembers(true))];
@@ -28,7 +28,7 @@ describe('Gate', () => {
     }
   });
 
-  it('is off where nobody ever said anything, without a complaint', () => {
+  it('is off without a problem if it was never set', () => {
     const { gate, changes, problems } = start();
     gate.takeLease(null);
     gate.takeConfigMap(null);
@@ -36,7 +36,7 @@ describe('Gate', () => {
     assert.deepEqual(gate.annotations(), {});
   });
 
-  it('has the Lease remember what the ConfigMap said last, and nothing else', () => {
+  it('stores only the last value of the ConfigMap in the Lease', () => {
     const { gate } = start(true);
     gate.takeLease({ other: 'x', [GATE_ANNOTATION]: 'nonsense' });
     gate.takeConfigMap(null);
@@ -49,7 +49,7 @@ describe('Gate', () => {
     assert.deepEqual([gate.enabled, gate.annotations()], [true, remembers(true)]);
   });
 
-  it('is not moved by what the Lease says later', () => {
+  it('ignores later changes of the Lease', () => {
     const { gate, changes } = start();
     gate.takeLease(remembers(false));
     gate.takeConfigMap(states(true));
@@ -57,11 +57,11 @@ describe('Gate', () => {
     assert.deepEqual(changes, [true]);
   });
 
-  it('complains of a ConfigMap that says nothing, and is off at first', () => {
+  it('reports a ConfigMap without the gate, and starts as off', () => {
     const { gate, problems } = start();
     gate.takeLease(null);
     gate.takeConfigMap({});
     assert.equal(gate.enabled, false);
-    assert.match(problems.join(), /says nothing of feature gate/);
+    assert.match(problems.join(), /does not set feature gate/);
   });
 });

@@ -58,7 +58,7 @@ describe('election', () => {
 
   const spec = (): Lease['spec'] => api.objects.get(PATH)?.spec as Lease['spec'];
 
-  it('is won by who is first, and renewed', async () => {
+  it('is won by the first candidate, which renews the Lease', async () => {
     const [a, b] = [candidate('a'), candidate('b')];
     a.start();
     await settle();
@@ -72,7 +72,7 @@ describe('election', () => {
     await Promise.all([a.release(), b.release()]);
   });
 
-  it('goes at once to another that is told to look', async () => {
+  it('is won at once by a candidate that is asked to check', async () => {
     const [a, b] = [candidate('a'), candidate('b')];
     a.start();
     await settle();
@@ -88,7 +88,7 @@ describe('election', () => {
     await b.release();
   });
 
-  it('writes its annotations beside those of others', async () => {
+  it('writes its annotations and keeps those of others', async () => {
     const a = candidate('a');
     annotations = { x: '1' };
     a.start();
@@ -103,7 +103,7 @@ describe('election', () => {
     assert.deepEqual(held().metadata.annotations, { x: '3', y: '2' });
   });
 
-  it('goes to another within a try where the leader releases it', async () => {
+  it('passes to another candidate at its next try after a release', async () => {
     const [a, b] = [candidate('a'), candidate('b')];
     a.start();
     await settle();
@@ -120,7 +120,7 @@ describe('election', () => {
     assert.deepEqual(log, ['a sees a', 'a leads', 'b sees a', 'b sees ', 'b sees b', 'b leads']);
   });
 
-  it('goes to another 15 s after a leader that died was last seen', async () => {
+  it('passes to another candidate 15 s after the last renewal of a dead leader', async () => {
     const dead = candidate('dead');
     dead.start();
     await settle();
@@ -140,7 +140,7 @@ describe('election', () => {
     await Promise.all([dead.release(), b.release()]);
   });
 
-  it('stops leading by the clock alone, even where no timer could run', async () => {
+  it('stops leading by the clock alone, even if no timer runs', async () => {
     const a = candidate('a');
     a.start();
     await settle();
@@ -151,7 +151,7 @@ describe('election', () => {
     await a.release();
   });
 
-  it('is lost at once to who took it by hand', async () => {
+  it('is lost at once when another holder is written by hand', async () => {
     const a = candidate('a');
     a.start();
     await settle();
@@ -163,7 +163,7 @@ describe('election', () => {
     assert.equal(spec()?.holderIdentity, 'b');
   });
 
-  it('goes on after an answer that got lost, and after the Lease was deleted', async () => {
+  it('continues after a lost response, and after the Lease was deleted', async () => {
     const a = candidate('a');
     a.start();
     await settle();
@@ -180,7 +180,7 @@ describe('election', () => {
     await a.release();
   });
 
-  it('is never held by two, whatever is delayed, lost, paused or runs fast; and by one soon after', async function () {
+  it('never has two leaders whatever is delayed, lost, paused or runs fast, and soon has one', async function () {
     this.timeout(120_000);
     await checkAsync(this, 60, FAULTS, simulate);
   });

@@ -1,6 +1,7 @@
+import { type CancellableSleep, cancellableSleep } from '../../../lib/process/cancellable-sleep.ts';
 import type { WallClock } from '../../../lib/process/clock.ts';
-import { type Waiter, waiter } from '../../../lib/process/waiter.ts';
-import { isKubeError } from '../kube-error.ts';
+import { isKubeError, orNull } from '../kube-error.ts';
+import { toMicroTime } from '../micro-time.ts';
 import type { Lease, LeaseSpec, LeaseStore } from './lease.ts';
 
 /** Milliseconds; defaults as in kube-controller-manager. */
@@ -28,7 +29,7 @@ export interface ElectionEvents {
   failed(error: unknown): void;
 }
 
-export interface ElectionParts {
+export interface ElectionOptions {
   readonly store: LeaseStore;
   /** Unique to this run of this process. */
   readonly identity: string;
@@ -59,25 +60,25 @@ export class Election {
   /** The time until which no other replica can lead; null if this process doesn't lead. */
   #leadsUntil: number | null = null;
   #cancelExpiry = (): void => {};
-  readonly #pause: Waiter;
+  readonly #pause: CancellableSleep;
   #isStopped = false;
   /** An attempt was requested since the last one began. */
   #isDue = false;
   #running: Promise<void> = Promise.resolve();
   #announced: string | null = null;
 
-  constructor(parts: ElectionParts) {
-    const { store, identity, clock, random, events } = parts;
+  constructor(options: ElectionOptions) {
+    const { store, identity, clock, random, events } = options;
     this.#store = store;
     this.#identity = identity;
     this.#clock = clock;
     this.#random = random;
     this.#events = events;
-    const { duration, renewDeadline, retry } = parts.times ?? LEASE_TIMES;
+    const { duration, renewDeadline, retry } = options.times ?? LEASE_TIMES;
     this.#renewDeadline = renewDeadline;
     this.#retry = retry;
     this.#leaseDurationSeconds = Math.ceil(duration / 1000);
-    this.#pause = waiter(clock.after);
+    this.#pause = cancellableSleep(clock.after);
   }
 
   /** Evaluated at the current time: true only while no other replica can have become leader. */
@@ -192,7 +193,7 @@ export class Election {
       }
     }
     if (this.#isStopped) return;
-    const lease = await this.#readOrNull(timeout);
+    const lease = await orNull(this.#store.read(timeout));
     if (this.#isStopped) return;
     const asked = this.#clock.now();
     if (lease === null) {
@@ -202,15 +203,6 @@ export class Election {
     this.#observe(lease);
     if (this.#isHeldByAnother(lease)) return;
     this.#hold(await this.#store.replace(lease, this.#specAfter(lease.spec), timeout), asked);
-  }
-
-  async #readOrNull(timeout: number): Promise<Lease | null> {
-    try {
-      return await this.#store.read(timeout);
-    } catch (error) {
-      if (isKubeError(error, 'NotFound')) return null;
-      throw error;
-    }
   }
 
   #isHeldByAnother({ spec }: Lease): boolean {
@@ -239,9 +231,4 @@ export class Election {
         );
     }
   }
-}
-
-/** A meta/v1 MicroTime. */
-function toMicroTime(date: Date): string {
-  return date.toISOString().replace('Z', '000Z');
 }

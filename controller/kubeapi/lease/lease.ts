@@ -38,7 +38,7 @@ export interface LeaseStore {
   replace(held: Lease, spec: LeaseSpec, timeout: number): Promise<Lease>;
 }
 
-export interface LeaseStoreParts {
+export interface LeaseStoreOptions {
   readonly request: KubeApi;
   readonly namespace: string;
   readonly name: string;
@@ -46,7 +46,7 @@ export interface LeaseStoreParts {
   readonly annotations: () => Annotations;
 }
 
-export function leaseStore({ request, namespace, name, annotations }: LeaseStoreParts): LeaseStore {
+export function leaseStore({ request, namespace, name, annotations }: LeaseStoreOptions): LeaseStore {
   const collection = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
   const path = `${collection}/${name}`;
   const kind = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' } as const;

@@ -116,7 +116,7 @@ describe('clusterSource', () => {
     };
   };
 
-  it('delivers everything when all is listed, then each change', async () => {
+  it('delivers one snapshot when everything is listed, then each change', async () => {
     api.put(NODES, node('n1'));
     api.put(PODS, pod('p2', '10.0.0.2'));
     api.put(PODS, pod('p1', '10.0.0.1'));
@@ -151,7 +151,7 @@ describe('clusterSource', () => {
     assert.deepEqual([names('policies'), latest?.problems], ['one', []]);
   });
 
-  it('asks with its credentials for what it uses, and again for a token that changed', async () => {
+  it('sends its credentials, and reads a changed token again', async () => {
     const asked: FakeRequest[] = [];
     api.fault = (request) => {
       asked.push(request);
@@ -167,7 +167,7 @@ describe('clusterSource', () => {
     assert.ok(seconds >= 1 && seconds <= 2);
   });
 
-  it('reads lists page by page, and with larger pages after one that expired', async () => {
+  it('reads lists in pages, larger ones after a list expired', async () => {
     for (let i = 0; i < 1203; i++) api.put(PODS, pod(`p${i}`, `10.0.${i >> 8}.${i & 255}`));
     const limits: string[] = [];
     api.fault = ({ collection, kind, query }) => {
@@ -182,7 +182,7 @@ describe('clusterSource', () => {
     assert.deepEqual(limits, ['500', '500…', '2000']);
   });
 
-  it('keeps the last valid version, and says what is wrong', async () => {
+  it('keeps the last valid version, and reports the problem', async () => {
     api.put(POLICIES, policy('one'));
     api.put(TIERS, tier('t', 7));
     start();
@@ -205,7 +205,7 @@ describe('clusterSource', () => {
     assert.deepEqual(latest?.problems, []);
   });
 
-  it('begins with the last valid version that the status of an invalid policy tells', async () => {
+  it('starts with the last valid version from the status of an invalid policy', async () => {
     const spec = { priority: 3, appliedTo: [{ nodeSelector: {} }], tier: 'baseline' };
     const status = (enforcedSpec: string) => ({ enforcedGeneration: 4, enforcedSpec });
     const invalid = (name: string, enforced: string) => ({
@@ -228,7 +228,7 @@ describe('clusterSource', () => {
     assert.equal(latest?.objects.policies[0]?.spec.priority, 7);
   });
 
-  it('keeps nothing of a policy whose name another one has taken', async () => {
+  it('does not keep the last valid version of a recreated policy', async () => {
     api.put(POLICIES, policy('one'));
     api.put(POLICIES, policy('two'));
     start();
@@ -239,7 +239,7 @@ describe('clusterSource', () => {
     assert.equal(latest?.problems.length, 1);
   });
 
-  it('is silent about status, and about what means nothing here', async () => {
+  it('reports no problem for status and for ignored fields', async () => {
     api.put(POLICIES, policy('one'));
     start();
     await source.synced;
@@ -257,7 +257,7 @@ describe('clusterSource', () => {
     assert.equal(latest?.problems, before?.problems);
   });
 
-  it('warns of Services that are not there, for as long as they are not', async () => {
+  it('warns about Services while they do not exist', async () => {
     const rule = { action: 'Allow', toServices: [{ name: 's', namespace: 'default' }] };
     api.put(POLICIES, policy('one', { egress: [rule] }));
     start();
@@ -272,7 +272,7 @@ describe('clusterSource', () => {
     await until(() => latest?.problems.length === 1);
   });
 
-  it('keeps a Node whose new version is invalid, and says so', async () => {
+  it('keeps the last valid version of a Node, and reports the problem', async () => {
     api.put(NODES, node('n1'));
     start();
     await source.synced;
@@ -284,7 +284,7 @@ describe('clusterSource', () => {
     assert.deepEqual(latest?.problems, []);
   });
 
-  it('does without CRDs, and notices when they come and go', async () => {
+  it('works without CRDs, and notices when they are added and removed', async () => {
     api.put(ANTREA_POLICIES, policy('theirs'));
     api.uninstall(ANTREA_POLICIES);
     start();
@@ -299,7 +299,7 @@ describe('clusterSource', () => {
     await until(() => noticed('absent', 'clusternetworkpolicies.crd.antrea.io') !== undefined);
   });
 
-  it('notices that a CRD goes between list and watch', async () => {
+  it('notices a CRD that is removed between list and watch', async () => {
     start();
     await source.synced;
     let isSeen = false;
@@ -314,7 +314,7 @@ describe('clusterSource', () => {
     await until(() => names('policies') === '');
   });
 
-  it('takes nothing away while a CRD that had objects is not found for a moment', async () => {
+  it('keeps the objects while their CRD is missing for a moment', async () => {
     api.put(POLICIES, policy('one'));
     start({ times: { absence: 1e9 } });
     await source.synced;
@@ -333,7 +333,7 @@ describe('clusterSource', () => {
     await until(() => names('policies') === 'one two');
   });
 
-  it('takes nothing away for a 404 that discovery does not confirm', async () => {
+  it('keeps the objects at a 404 that discovery does not confirm', async () => {
     api.put(POLICIES, policy('one'));
     start();
     await source.synced;
@@ -360,7 +360,7 @@ describe('clusterSource', () => {
     'a page of somebody else': { do: 'answer', status: 200, body: '<html>' },
   };
   for (const [name, fault] of Object.entries(FAULTS)) {
-    it(`goes on after ${name}`, async () => {
+    it(`continues after ${name}`, async () => {
       once('list', PODS, fault);
       start();
       await source.synced;
@@ -381,7 +381,7 @@ describe('clusterSource', () => {
     'events told twice': { do: 'duplicate' },
     'events out of order': { do: 'swap' },
     'late events': { do: 'delay', milliseconds: 30 },
-    'a line that is no JSON': { do: 'line', line: '{"type":"ADDED","object":{"metada' },
+    'a line that is not valid JSON': { do: 'line', line: '{"type":"ADDED","object":{"metada' },
     'an event without a version': { do: 'line', line: '{"type":"ADDED","object":{"metadata":{"name":"x"}}}' },
     'an event of an unknown type': { do: 'line', line: '{"type":"RENAMED","object":{}}' },
     'an error in the stream': { do: 'line', line: '{"type":"ERROR","object":{"code":500}}' },
@@ -391,14 +391,14 @@ describe('clusterSource', () => {
     ['a watch that ends at once', 'unreachable'],
     ['a watch on which nothing comes', 'silent'],
     ['events out of order', 'disordered'],
-    ['a line that is no JSON', 'malformed'],
+    ['a line that is not valid JSON', 'malformed'],
     ['an event without a version', 'malformed'],
     ['an event of an unknown type', 'malformed'],
     ['an error in the stream', 'serverError'],
     ['410 in the stream', 'expired'],
   ]);
   for (const [name, fault] of Object.entries(STREAM_FAULTS)) {
-    it(`misses nothing with ${name}`, async () => {
+    it(`misses no change with ${name}`, async () => {
       once('watch', PODS, fault);
       api.put(PODS, pod('p1', '10.0.0.1'));
       start();
@@ -414,7 +414,7 @@ describe('clusterSource', () => {
     });
   }
 
-  it('lists anew after a version that only brings failure', async () => {
+  it('lists again if watches from a version keep failing', async () => {
     let lists = 0;
     api.fault = ({ collection, kind }) => {
       if (collection !== PODS) return null;
@@ -428,7 +428,7 @@ describe('clusterSource', () => {
     await until(() => names('pods') === 'p1');
   });
 
-  it('waits as long as the server asks', async () => {
+  it("waits as long as the server's Retry-After says", async () => {
     once('list', PODS, { do: 'answer', status: 429, retryAfter: 60 });
     start();
     await until(() => noticed('failed', 'pods') !== undefined);
@@ -437,7 +437,7 @@ describe('clusterSource', () => {
     assert.equal(notice?.event === 'failed' && notice.reason, 'throttled');
   });
 
-  it('waits no longer than a moment for a server that is not there, and begins again with short waits when it answers', async () => {
+  it('waits only briefly for an unreachable server, and restarts its back-off when the server answers', async () => {
     const waits = (): number[] =>
       notices.flatMap((one) => (one.event === 'failed' && one.resource === 'pods' ? [one.retryIn] : []));
     api.fault = ({ collection }) => (collection === PODS ? { do: 'drop' } : null);
@@ -451,7 +451,7 @@ describe('clusterSource', () => {
     assert.ok(first === 1 && second > 2 && second <= 100, `${waits()}`);
   });
 
-  it('says that it is behind while a watch is broken', async () => {
+  it('is not current while a watch is broken', async () => {
     start({ times: { catchUp: 20 } });
     await source.synced;
     await poll('caught up', async () => source.isCurrent());
@@ -462,7 +462,7 @@ describe('clusterSource', () => {
     await poll('caught up again', async () => source.isCurrent());
   });
 
-  it('finds and counts what events did not tell', async () => {
+  it('finds and counts changes that events missed', async () => {
     api.put(PODS, pod('p1', '10.0.0.1'));
     once('watch', PODS, { do: 'lose' });
     start({ times: { relist: [100, 150] } });
@@ -484,7 +484,7 @@ describe('clusterSource', () => {
     ['a bookmark', null],
     ['a list', { do: 'silence' }],
   ] as const) {
-    it(`begins anew where ${by} shows that the data was set back`, async () => {
+    it(`starts again if ${by} shows that the server was reset to older data`, async () => {
       const first = api.put(PODS, pod('p1', '10.0.0.1'));
       api.put(PODS, pod('p2', '10.0.0.1'));
       api.fault = ({ kind }) => (kind === 'watch' ? fault : null);
@@ -500,7 +500,7 @@ describe('clusterSource', () => {
     });
   }
 
-  it('leaves a watch alone on which something comes in time', async () => {
+  it('keeps a watch that receives data in time', async () => {
     start({ times: { idle: 400, watch: [1e8, 1e8] } });
     await source.synced;
     await poll('so many bookmarks', async () => metricsOf('pods').bookmarks > 40);
@@ -508,7 +508,7 @@ describe('clusterSource', () => {
     assert.deepEqual([watches, failures.silent], [1, 0]);
   });
 
-  it('ends at once, whatever it waits for', async () => {
+  it('closes at once, whatever it waits for', async () => {
     api.fault = () => ({ do: 'hang' });
     start({ times: { answer: 1e8 } });
     let requests = 0;
@@ -518,7 +518,7 @@ describe('clusterSource', () => {
     assert.equal(metricsOf('pods').state, 'closed');
   });
 
-  it('has in the end what the server has, whatever goes wrong', async function () {
+  it("ends with the server's objects, whatever fails", async function () {
     this.timeout(120_000);
     const key = fc.constantFrom('a', 'b', 'c', 'd');
     const change = fc.oneof(

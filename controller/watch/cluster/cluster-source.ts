@@ -16,11 +16,11 @@ import { LISTS } from '../content.ts';
 import type { LoadProblem, ObjectSource, Snapshot } from '../source.ts';
 import { documenting } from './document.ts';
 import { Documents } from './documents.ts';
-import type { Change } from './entries.ts';
-import { type Kept, narrowing, objectOf, problemsOf } from './kept.ts';
+import type { Change } from './object-store.ts';
 import { type Reflector, reflector } from './reflector.ts';
 import { ANTREA, BUILT_IN, NODEWALL, type Resource } from './resources.ts';
 import { sortedList } from './sorted-list.ts';
+import { narrowing, objectOf, problemsOf, type StoredObject } from './stored-object.ts';
 import { apiTransport } from './transport.ts';
 import type { WatchMetrics, WatchNotice } from './watch-notice.ts';
 import { WATCH_TIMES, type WatchTimes } from './watch-times.ts';
@@ -97,7 +97,7 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
   const own = NODEWALL.map(documented);
   const reflectors: Reflector[] = [
     ...BUILT_IN.map((resource) =>
-      reflector<Kept>({
+      reflector<StoredObject>({
         ...common,
         resource,
         narrow,
@@ -130,7 +130,7 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
 
 interface ClusterState {
   readonly documents: Documents;
-  object(resource: Resource, change: Change<Kept>): void;
+  object(resource: Resource, change: Change<StoredObject>): void;
   /** Returns `before` if nothing changed. */
   snapshot(before: Snapshot | null): Snapshot;
 }

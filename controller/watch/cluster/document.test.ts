@@ -25,14 +25,14 @@ const object = (priority: unknown, more: object = {}, uid = 'u') => ({
 describe('documenting', () => {
   const first = narrow(object(5), null);
 
-  it('makes what a file with the object alone would hold', () => {
+  it('gives the same content as a file with only that object', () => {
     assert.equal(first?.content.file, 'clusternetworkpolicies.nodewall.io/one');
     assert.deepEqual([first?.uid, first?.services], ['u', ['d/s']]);
     assert.equal(first?.content.policies.objects[0]?.spec.priority, 5);
     assert.equal(first?.content.rejected.size, 0);
   });
 
-  it('gives the same document for an object that says the same', () => {
+  it('returns the same document for an equal object', () => {
     assert.equal(narrow(object(5, { status: { phase: 'Realized' } }), first), first);
     const invalid = narrow(object('high'), first);
     assert.notEqual(invalid, first);
@@ -40,7 +40,7 @@ describe('documenting', () => {
     assert.equal(narrow(object('high'), invalid), invalid);
   });
 
-  it('gives another for one that says something else, or is another object', () => {
+  it('returns another document for a changed or recreated object', () => {
     const edited = narrow(object(6), first);
     assert.equal(edited?.content.policies.objects[0]?.spec.priority, 6);
     const other = narrow(object(5, {}, 'other'), first);

@@ -5,7 +5,7 @@ import { referencesOf } from '../../../apis/validate/references.ts';
 import { addObject, emptyContent, type FileContent, LISTS } from '../content.ts';
 import { keepObjects } from '../keep-objects.ts';
 import { sameValue } from '../same-value.ts';
-import type { Narrow } from './entries.ts';
+import type { Narrow } from './object-store.ts';
 import { NODEWALL, type Resource } from './resources.ts';
 
 /**

@@ -3,10 +3,10 @@ import { identityOf } from '../../../apis/validate/identity.ts';
 import { type Assembled, compareProblems } from '../assemble.ts';
 import { assembler } from '../assembler.ts';
 import { emptyContent, type FileContent } from '../content.ts';
-import { type Memory, NO_MEMORY } from '../memory.ts';
+import { type LastValidVersions, NO_LAST_VALID } from '../last-valid-versions.ts';
 import type { LoadProblem } from '../source.ts';
 import type { Document } from './document.ts';
-import type { Change } from './entries.ts';
+import type { Change } from './object-store.ts';
 
 export interface Settled extends Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'> {
   readonly problems: readonly LoadProblem[];
@@ -32,7 +32,7 @@ export class Documents {
    * Documents seen for the first time that have a last valid version from an earlier controller.
    */
   readonly #inherited: Document[] = [];
-  #memory: Memory = NO_MEMORY;
+  #lastValid: LastValidVersions = NO_LAST_VALID;
   #services: FileContent = emptyContent(SERVICES);
   #lastServices: readonly Service[] | null = null;
   #isSettled = false;
@@ -63,20 +63,20 @@ export class Documents {
     if (this.#isSettled && sameNames(there, this.#services.services.objects)) return this.#settled;
     if (!sameNames(there, this.#services.services.objects)) this.#services = contentOf(there);
     // A deleted object without a successor is handled by the assembler as usual.
-    this.#memory = without(
-      this.#memory,
+    this.#lastValid = without(
+      this.#lastValid,
       [...this.#replaced].filter((file) => this.#held.has(file)),
     );
     this.#replaced.clear();
-    this.#memory = withInherited(this.#memory, this.#inherited.splice(0));
+    this.#lastValid = withInherited(this.#lastValid, this.#inherited.splice(0));
     const assembled = this.#assembleNext({
       contents: [...Array.from(this.#held.values(), ({ content }) => content), this.#services],
-      memory: this.#memory,
+      lastValidVersions: this.#lastValid,
       unreadable: [],
       lastValid: () => undefined,
       interfaceGroups: this.#interfaceGroups,
     });
-    this.#memory = assembled.memory;
+    this.#lastValid = assembled.lastValidVersions;
     this.#isSettled = true;
     this.#settled = toSettled(assembled, this.#settled);
     return this.#settled;
@@ -111,18 +111,18 @@ function contentOf(services: Service[]): FileContent {
   return { ...emptyContent(SERVICES), services: list };
 }
 
-function without(memory: Memory, files: readonly string[]): Memory {
-  if (files.length === 0) return memory;
-  const gone = new Set(files);
-  return new Map([...memory].filter(([, { file }]) => !gone.has(file)));
+function without(versions: LastValidVersions, files: readonly string[]): LastValidVersions {
+  if (files.length === 0) return versions;
+  const removed = new Set(files);
+  return new Map([...versions].filter(([, { file }]) => !removed.has(file)));
 }
 
-function withInherited(memory: Memory, documents: readonly Document[]): Memory {
-  if (documents.length === 0) return memory;
+function withInherited(versions: LastValidVersions, documents: readonly Document[]): LastValidVersions {
+  if (documents.length === 0) return versions;
   const entries = documents.flatMap(({ content: { file }, lastValid: object }) =>
     object === null ? [] : [[identityOf(object), { file, object }] as const],
   );
-  return new Map([...entries, ...memory]);
+  return new Map([...entries, ...versions]);
 }
 
 /** Removes file and line, because an object from the API has neither. */

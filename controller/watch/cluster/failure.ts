@@ -36,14 +36,14 @@ export class WatchFailure extends Error {
   /** The wait that the server asks for (milliseconds); null: none. */
   readonly retryAfter: number | null;
 
-  constructor(reason: FailureReason, message: string, more: WatchFailureParts = {}) {
+  constructor(reason: FailureReason, message: string, more: WatchFailureOptions = {}) {
     super(message, more.cause === undefined ? undefined : { cause: more.cause });
     this.reason = reason;
     this.retryAfter = more.retryAfter ?? null;
   }
 }
 
-export interface WatchFailureParts {
+export interface WatchFailureOptions {
   readonly retryAfter?: number | null;
   readonly cause?: unknown;
 }

@@ -1,6 +1,6 @@
 import { asFields } from '../../../apis/schema/json-schema.ts';
 import { readBody } from '../../../lib/process/body.ts';
-import { deadline } from '../../../lib/process/deadline.ts';
+import { watchdog } from '../../../lib/process/watchdog.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import { type RawObject, refuse, toRawObject, toVersion } from './raw-object.ts';
 import { groupVersionPath, type Resource, resourcePath } from './resources.ts';
@@ -48,7 +48,7 @@ function toPage(value: unknown): Page {
   // Go encodes an empty list of items as null.
   const isList =
     typeof kind === 'string' && kind.endsWith('List') && (items === null || Array.isArray(items));
-  if (!isList) throw new WatchFailure('malformed', 'the answer is no list of objects');
+  if (!isList) throw new WatchFailure('malformed', 'the answer is not a list of objects');
   return {
     items: Array.isArray(items) ? items : [],
     version: toVersion(resourceVersion),
@@ -68,7 +68,7 @@ export async function isAbsent(listing: Listing): Promise<boolean> {
   if (Array.isArray(resources)) return !resources.some((one) => asFields(one)?.name === resource.plural);
   const { kind, groups } = asFields(await getJson(listing, '/apis')) ?? {};
   if (kind !== 'APIGroupList' || !Array.isArray(groups)) {
-    throw new WatchFailure('malformed', 'the answer is no list of API groups');
+    throw new WatchFailure('malformed', 'the answer is not a list of API groups');
   }
   const versions = groups.flatMap((group) => asFields(group)?.versions ?? []);
   return !versions.some((version) => asFields(version)?.groupVersion === resource.apiVersion);
@@ -76,7 +76,7 @@ export async function isAbsent(listing: Listing): Promise<boolean> {
 
 /** @param missing the result for a 404; without it, a 404 throws */
 async function getJson(listing: Listing, path: string, missing?: null): Promise<unknown> {
-  const limit = deadline(listing.patience, listing.signal);
+  const limit = watchdog(listing.patience, listing.signal);
   try {
     const answer = await listing.get(path, limit.signal);
     if (answer.status === 404 && missing === null) {
@@ -87,7 +87,7 @@ async function getJson(listing: Listing, path: string, missing?: null): Promise<
     return await jsonOf(answer, () => limit.restart());
   } catch (error) {
     if (!limit.isOver()) throw toWatchFailure(error);
-    throw new WatchFailure('silent', `nothing came for ${listing.patience} ms`, { cause: error });
+    throw new WatchFailure('silent', `no data was received for ${listing.patience} ms`, { cause: error });
   } finally {
     limit.clear();
   }
@@ -102,7 +102,9 @@ async function jsonOf({ chunks }: ApiAnswer, came: () => void): Promise<unknown>
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body ?? undefined));
   } catch (cause) {
-    throw new WatchFailure('malformed', `the answer is no JSON: ${(cause as Error).message}`, { cause });
+    throw new WatchFailure('malformed', `the answer is not valid JSON: ${(cause as Error).message}`, {
+      cause,
+    });
   }
 }
 

@@ -37,7 +37,7 @@ export function toVersion(value: unknown): number {
     const version = Number(value);
     if (Number.isSafeInteger(version)) return version;
   }
-  throw new WatchFailure('malformed', `resourceVersion ${JSON.stringify(value)} is no number`);
+  throw new WatchFailure('malformed', `resourceVersion ${JSON.stringify(value)} is not a number`);
 }
 
 /**

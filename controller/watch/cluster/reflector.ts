@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { deadline } from '../../../lib/process/deadline.ts';
 import { LineSplitter } from '../../../lib/process/lines.ts';
-import { type Change, Entries, type Gathering, type Narrow } from './entries.ts';
+import { watchdog } from '../../../lib/process/watchdog.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import { isAbsent, type Listing, listAll } from './list-all.ts';
+import { type Change, type Narrow, ObjectStore, type PartialList } from './object-store.ts';
 import { refuse } from './raw-object.ts';
 import { type Resource, resourcePath } from './resources.ts';
 import type { ApiGet } from './transport.ts';
@@ -69,7 +69,7 @@ export function reflector<T>(options: ReflectorOptions<T>): Reflector {
 
 class ResourceReflector<T> implements Reflector {
   readonly #options: ReflectorOptions<T>;
-  readonly #kept: Entries<T>;
+  readonly #store: ObjectStore<T>;
   readonly #counts: ReturnType<typeof watchCounts>;
   readonly #failures: WatchFailures;
   readonly #stopped = new AbortController();
@@ -92,7 +92,7 @@ class ResourceReflector<T> implements Reflector {
     const { resource, times, random, narrow } = options;
     const counts = watchCounts(resource.name);
     this.#options = options;
-    this.#kept = new Entries(narrow);
+    this.#store = new ObjectStore(narrow);
     this.#counts = counts;
     const notice = (event: WatchEvent): void => this.#notice(event);
     this.#failures = new WatchFailures({ times, random, counts, notice });
@@ -138,9 +138,9 @@ class ResourceReflector<T> implements Reflector {
     this.#fruitless = 0;
   }
 
-  async #read(gathering: Gathering<T>): Promise<number> {
+  async #read(list: PartialList<T>): Promise<number> {
     try {
-      const version = await listAll(this.#listing(), gathering.add);
+      const version = await listAll(this.#listing(), list.add);
       this.#counts.lists++;
       this.#limit = PAGE;
       return version;
@@ -149,28 +149,28 @@ class ResourceReflector<T> implements Reflector {
       if (failure.reason === 'expired') this.#limit = Math.min(this.#limit * 4, MOST_A_PAGE);
       throw failure;
     } finally {
-      gathering.end();
+      list.end();
     }
   }
 
-  #replace(gathering: Gathering<T>, version: number): void {
-    const changes = this.#kept.replace(gathering, version);
+  #replace(list: PartialList<T>, version: number): void {
+    const changes = this.#store.replace(list, version);
     this.#distrust = false;
     this.#listed = true;
-    this.#counts.objects = this.#kept.size();
+    this.#counts.objects = this.#store.size();
     this.#options.changed(changes);
   }
 
   /** Returns false if the CRD doesn't exist. */
   async #list(): Promise<boolean> {
     if (this.#counts.state !== 'absent') this.#counts.state = 'listing';
-    const gathering = this.#kept.gather(!this.#distrust);
+    const list = this.#store.startList(!this.#distrust);
     try {
-      const version = await this.#read(gathering);
+      const version = await this.#read(list);
       this.#goneSince = null;
       this.#counts.state = 'listing';
-      this.#replace(gathering, version);
-      this.#notice({ event: 'listed', objects: this.#kept.size() });
+      this.#replace(list, version);
+      this.#notice({ event: 'listed', objects: this.#store.size() });
       return true;
     } catch (error) {
       const failure = toWatchFailure(error);
@@ -184,17 +184,17 @@ class ResourceReflector<T> implements Reflector {
   async #acceptAbsence(failure: WatchFailure): Promise<void> {
     if (this.#counts.state === 'absent') return;
     if (!(await isAbsent(this.#listing()))) throw failure;
-    if (this.#kept.size() > 0) {
+    if (this.#store.size() > 0) {
       this.#goneSince ??= performance.now();
       if (performance.now() - this.#goneSince < this.#options.times.absence) throw failure;
       this.#goneSince = null;
     }
     this.#counts.state = 'absent';
     this.#hear();
-    const nothing = this.#kept.gather();
+    const nothing = this.#store.startList();
     nothing.end();
     this.#replace(nothing, 0);
-    this.#kept.forget();
+    this.#store.forget();
     this.#notice({ event: 'absent' });
   }
 
@@ -203,7 +203,7 @@ class ResourceReflector<T> implements Reflector {
     const seconds = Math.ceil(between(times.watch, random) / 1000);
     const query = { watch: 'true', allowWatchBookmarks: 'true', timeoutSeconds: String(seconds) };
     const path = resourcePath(resource, { ...query, resourceVersion: String(position) });
-    const limit = deadline(times.answer, this.#stopped.signal);
+    const limit = watchdog(times.answer, this.#stopped.signal);
     let since = Number.POSITIVE_INFINITY;
     let isEnded = false;
     let patience = times.answer;
@@ -229,13 +229,13 @@ class ResourceReflector<T> implements Reflector {
         this.#takeLines(lines);
       }
       splitter.end();
-      if (this.#kept.position() === position && performance.now() - since < LASTING) {
+      if (this.#store.position() === position && performance.now() - since < LASTING) {
         throw new WatchFailure('unreachable', 'the server ended the watch at once');
       }
     } catch (error) {
       if (isEnded) return;
       if (!limit.isOver()) throw toWatchFailure(error);
-      throw new WatchFailure('silent', `nothing came for ${patience} ms`, { cause: error });
+      throw new WatchFailure('silent', `no data was received for ${patience} ms`, { cause: error });
     } finally {
       this.#open = null;
       limit.clear();
@@ -249,31 +249,31 @@ class ResourceReflector<T> implements Reflector {
     try {
       for (const line of lines) this.#takeLine(line, changes);
     } finally {
-      this.#counts.objects = this.#kept.size();
+      this.#counts.objects = this.#store.size();
       if (changes.length > 0) this.#options.changed(changes);
     }
   }
 
   #takeLine(line: string, changes: Change<T>[]): void {
     const event = parseWatchEvent(line, this.#options.resource);
-    const before = this.#kept.position() ?? 0;
+    const before = this.#store.position() ?? 0;
     this.#counts.lastEvent = Date.now();
     if (event.type === 'bookmark') {
       this.#counts.bookmarks++;
       if (event.version < before) {
         throw new WatchFailure('disordered', `a bookmark at ${event.version} after version ${before}`);
       }
-      this.#kept.advance(event.version);
+      this.#store.advance(event.version);
     } else {
       this.#counts.events++;
-      const { change, isDisordered } = this.#kept.take(event.object, event.type === 'delete');
+      const { change, isDisordered } = this.#store.take(event.object, event.type === 'delete');
       if (change !== null) changes.push(change);
       if (isDisordered) {
         const { key, version } = event.object;
         throw new WatchFailure('disordered', `${key} at version ${version} came after version ${before}`);
       }
     }
-    if ((this.#kept.position() ?? 0) > before || event.type === 'bookmark') this.#hear();
+    if ((this.#store.position() ?? 0) > before || event.type === 'bookmark') this.#hear();
     this.#advanced();
   }
 
@@ -281,7 +281,7 @@ class ResourceReflector<T> implements Reflector {
     const { times, random } = this.#options;
     for (;;) {
       try {
-        const position = this.#kept.position();
+        const position = this.#store.position();
         if (position === null) {
           if (!(await this.#list())) await this.#pause(between([times.absent / 2, times.absent], random));
           continue;
@@ -292,7 +292,7 @@ class ResourceReflector<T> implements Reflector {
         if (this.#stopped.signal.aborted) return;
         const failure = toWatchFailure(error);
         const wait = this.#failures.add(failure);
-        if (this.#mustList(failure)) this.#kept.forget();
+        if (this.#mustList(failure)) this.#store.forget();
         if (this.#counts.state !== 'absent') this.#counts.state = 'waiting';
         await this.#pause(wait).catch(() => undefined);
         if (this.#stopped.signal.aborted) return;
@@ -312,7 +312,7 @@ class ResourceReflector<T> implements Reflector {
     while (!this.#stopped.signal.aborted) {
       try {
         await this.#pause(between(this.#options.times.relist, this.#options.random));
-        if (this.#kept.position() !== null) await this.#compare();
+        if (this.#store.position() !== null) await this.#compare();
       } catch (error) {
         if (this.#stopped.signal.aborted) return;
         this.#failures.add(toWatchFailure(error));
@@ -325,31 +325,31 @@ class ResourceReflector<T> implements Reflector {
    * although it has passed the list's version, were missed.
    */
   async #compare(): Promise<void> {
-    const from = this.#kept.position();
+    const from = this.#store.position();
     const stream = this.#open;
-    const gathering = this.#kept.gather(false);
+    const list = this.#store.startList(false);
     try {
-      const version = await listAll(this.#listing(), gathering.add);
+      const version = await listAll(this.#listing(), list.add);
       this.#counts.lists++;
       if (from !== null && version < from) {
         this.#startAnew(
-          `a list is of version ${version}, events had come to ${from}: the server's data was set back`,
+          `the list has version ${version}, but events had reached ${from}: the server was reset to older data`,
         );
         return;
       }
       await this.#caughtUp(version);
       // After a break, the watch itself recovers the missed events.
       if (this.#open === null || this.#open !== stream) return;
-      this.#tellCorrections(this.#kept.correct(gathering, version));
+      this.#tellCorrections(this.#store.correct(list, version));
     } finally {
-      gathering.end();
+      list.end();
     }
   }
 
   #startAnew(message: string): void {
     const failure = new WatchFailure('disordered', message);
     this.#failures.add(failure);
-    if (this.#mustList(failure)) this.#kept.forget();
+    if (this.#mustList(failure)) this.#store.forget();
     this.#open?.end();
   }
 
@@ -357,7 +357,7 @@ class ResourceReflector<T> implements Reflector {
   async #caughtUp(version: number): Promise<void> {
     const wait = new AbortController();
     this.#advanced = () => {
-      if ((this.#kept.position() ?? 0) >= version) wait.abort();
+      if ((this.#store.position() ?? 0) >= version) wait.abort();
     };
     this.#advanced();
     const signal = AbortSignal.any([wait.signal, this.#stopped.signal]);
@@ -369,7 +369,7 @@ class ResourceReflector<T> implements Reflector {
   #tellCorrections(changes: readonly Change<T>[]): void {
     if (changes.length === 0) return;
     this.#counts.corrections += changes.length;
-    this.#counts.objects = this.#kept.size();
+    this.#counts.objects = this.#store.size();
     const objects = changes.slice(0, MOST_NAMED).map(({ key }) => key);
     this.#notice({ event: 'corrected', corrections: changes.length, objects });
     this.#options.changed(changes);

@@ -9,7 +9,7 @@ const pod = (namespace: string, name: string): Pod => {
 };
 
 describe('sortedList', () => {
-  it('holds what a sorted map holds, after any changes', () => {
+  it('equals a sorted map after any changes', () => {
     const change = fc.record({
       namespace: fc.constantFrom('a', 'a-b', 'a.b', 'b'),
       name: fc.constantFrom('x', 'x-1', 'y', 'z', 'p', 'q', 'r', 's'),
@@ -39,7 +39,7 @@ describe('sortedList', () => {
     );
   });
 
-  it('is the same array where nothing changed in the end', () => {
+  it('returns the same array if nothing changed in the end', () => {
     const list = sortedList<Pod>();
     const [one, other] = [pod('a', 'x'), pod('a', 'x')];
     list.change(null, one);

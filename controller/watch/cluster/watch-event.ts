@@ -14,7 +14,7 @@ export function parseWatchEvent(line: string, resource: Resource): WatchEvent {
   try {
     value = JSON.parse(line);
   } catch (cause) {
-    throw new WatchFailure('malformed', `an event is no JSON: ${(cause as Error).message}`, { cause });
+    throw new WatchFailure('malformed', `an event is not valid JSON: ${(cause as Error).message}`, { cause });
   }
   const { type, object } = asFields(value) ?? {};
   switch (type) {
@@ -28,6 +28,6 @@ export function parseWatchEvent(line: string, resource: Resource): WatchEvent {
     case 'ERROR':
       throw statusFailure(object);
     default:
-      throw new WatchFailure('malformed', `an event is of type ${JSON.stringify(type)}`);
+      throw new WatchFailure('malformed', `unknown type of event: ${JSON.stringify(type)}`);
   }
 }

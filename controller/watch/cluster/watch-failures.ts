@@ -32,7 +32,7 @@ export class WatchFailures {
   }
 
   /** Returns the wait until the next attempt (milliseconds). */
-  add({ reason, message, retryAfter }: WatchFailure): number {
+  add({ reason, message: error, retryAfter }: WatchFailure): number {
     const { times, random, counts, notice } = this.#parts;
     const isUnreachable = reason === 'unreachable';
     // A server that has just become reachable starts with the shortest back-off.
@@ -46,7 +46,7 @@ export class WatchFailures {
     const turn = reason === 'expired' && this.#lastReason !== 'expired' ? 1 : this.#alike;
     const wait = Math.max(Math.round(waitAfter(turn, { first, longest, random })), retryAfter ?? 0);
     if (reason !== this.#lastReason || Number.isInteger(Math.log2(this.#count))) {
-      notice({ event: 'failed', reason, message, failures: this.#count, retryIn: wait });
+      notice({ event: 'failed', reason, error, failures: this.#count, retryIn: wait });
     }
     this.#lastReason = reason;
     return wait;

@@ -10,7 +10,7 @@ export type WatchEvent =
   | {
       readonly event: 'failed';
       readonly reason: FailureReason;
-      readonly message: string;
+      readonly error: string;
       /**
        * Failures since data was last received. Reported for the first, whenever their number
        * doubles, and when the reason changes.

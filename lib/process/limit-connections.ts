@@ -6,7 +6,7 @@ import type { Socket } from 'node:net';
  * last request is longest ago when there are more. With `maxConnections`, third parties that keep
  * connections open would lock all other clients out.
  */
-export function newestConnections(server: Pick<Server, 'on'>, most: number): void {
+export function limitConnections(server: Pick<Server, 'on'>, most: number): void {
   /** Sockets by remote address and port, ordered by last request, the oldest first. */
   const open = new Map<string, Socket>();
   server.on('connection', (socket: Socket) => {

@@ -5,15 +5,15 @@ import { formatPath, hasError } from '../../../apis/validate/problem.ts';
 import { type Interned, internObject } from '../content.ts';
 import { sameValue } from '../same-value.ts';
 import type { LoadProblem } from '../source.ts';
-import type { Narrow } from './entries.ts';
+import type { Narrow } from './object-store.ts';
 
 /**
  * The stored form of a Node, Namespace, Pod, Service or EndpointSlice: the object itself if it has
  * no problems.
  */
-export type Kept = ClusterObject | Flawed;
+export type StoredObject = ClusterObject | FlawedObject;
 
-export interface Flawed {
+export interface FlawedObject {
   readonly kind: 'Flawed';
   /**
    * The last valid version if the current one is invalid; null if there is none, or if nodewall
@@ -29,7 +29,7 @@ export interface Flawed {
  */
 const MOST_INTERNED = 200_000;
 
-export function narrowing(options: ValidateOptions): Narrow<Kept> {
+export function narrowing(options: ValidateOptions): Narrow<StoredObject> {
   const interned: Interned = new Map();
   return ({ raw }, before) => {
     if (interned.size > MOST_INTERNED) interned.clear();
@@ -50,12 +50,12 @@ export function narrowing(options: ValidateOptions): Narrow<Kept> {
   };
 }
 
-export function objectOf(kept: Kept | null): ClusterObject | null {
-  return kept?.kind === 'Flawed' ? kept.object : kept;
+export function objectOf(stored: StoredObject | null): ClusterObject | null {
+  return stored?.kind === 'Flawed' ? stored.object : stored;
 }
 
-export function problemsOf(kept: Kept | null): readonly LoadProblem[] {
-  return kept?.kind === 'Flawed' ? kept.problems : NONE;
+export function problemsOf(stored: StoredObject | null): readonly LoadProblem[] {
+  return stored?.kind === 'Flawed' ? stored.problems : NONE;
 }
 
 const NONE: readonly LoadProblem[] = [];

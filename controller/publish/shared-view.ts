@@ -1,11 +1,11 @@
 import type { Bodies } from './bodies.ts';
-import type { Counts, Told } from './changes.ts';
+import type { Counts, Published } from './changes.ts';
 import type { Line } from './line.ts';
-import type { PartContent } from './parts.ts';
+import type { GroupContent } from './rule-groups.ts';
 import type { Span } from './spans.ts';
 
 /** The part of a node's view that is not specific to the node. */
-export interface Holding {
+export interface SharedView {
   readonly counts: Counts;
   /** Sets sorted by id, then rules by rule group. Shared by all nodes with the same view. */
   lines(): readonly Line[];
@@ -16,9 +16,9 @@ export interface Holding {
  * many as it has kinds of nodes, and thousands of watchers that connect at the same time get the
  * same list of the same buffers.
  */
-export function holdings(told: Told, bodies: Bodies, revision: string): (node: string) => Holding {
-  const known = new Map<string, Holding>();
-  const spans = [...told.bySpan.keys()];
+export function viewsAt(state: Published, bodies: Bodies, revision: string): (node: string) => SharedView {
+  const known = new Map<string, SharedView>();
+  const spans = [...state.bySpan.keys()];
   return (node) => {
     const own: number[] = [];
     for (const [i, span] of spans.entries()) if (span.has(node)) own.push(i);
@@ -26,15 +26,15 @@ export function holdings(told: Told, bodies: Bodies, revision: string): (node: s
     const same = known.get(key);
     if (same !== undefined) return same;
     const of = own.flatMap((i) => spans[i] ?? []);
-    const holding = toHolding(told, of, bodies, revision);
-    known.set(key, holding);
-    return holding;
+    const view = toView(state, of, bodies, revision);
+    known.set(key, view);
+    return view;
   };
 }
 
-function toHolding(told: Told, spans: readonly Span[], bodies: Bodies, revision: string): Holding {
-  const { compiled, bySpan } = told;
-  const contents = spans.flatMap((span): PartContent[] => [...(bySpan.get(span)?.values() ?? [])]);
+function toView(state: Published, spans: readonly Span[], bodies: Bodies, revision: string): SharedView {
+  const { compiled, bySpan } = state;
+  const contents = spans.flatMap((span): GroupContent[] => [...(bySpan.get(span)?.values() ?? [])]);
   const addressSets = new Set([
     compiled.allNodes,
     compiled.controllers,
@@ -52,7 +52,7 @@ function toHolding(told: Told, spans: readonly Span[], bodies: Bodies, revision:
       lines ??= [
         ...picked(addressSets, compiled.addressSets).map(bodies.addressSet),
         ...picked(serviceSets, compiled.serviceSets).map(bodies.serviceSet),
-        ...contents.toSorted(byPart).map(bodies.rules),
+        ...contents.toSorted(byRuleGroup).map(bodies.rules),
       ].map((body) => ({ revision, body }));
       return lines;
     },
@@ -62,11 +62,11 @@ function toHolding(told: Told, spans: readonly Span[], bodies: Bodies, revision:
 function picked<T>(ids: Iterable<string>, sets: ReadonlyMap<string, T>): T[] {
   return [...ids].sort().map((id) => {
     const set = sets.get(id);
-    if (set === undefined) throw new Error(`no set ${id}`);
+    if (set === undefined) throw new Error(`unknown set ${id}`);
     return set;
   });
 }
 
-function byPart(a: PartContent, b: PartContent): number {
+function byRuleGroup(a: GroupContent, b: GroupContent): number {
   return a.part < b.part ? -1 : 1;
 }

@@ -6,7 +6,7 @@ import type { Log } from '../../lib/process/log.ts';
 import type { ControllerOptions } from './controller-options.ts';
 
 /** The evaluated options of the command line. */
-export interface ControllerParts {
+export interface ControllerContext {
   readonly options: ControllerOptions;
   readonly listen: ListenAddress;
   readonly webhook: ListenAddress | null;
@@ -18,7 +18,7 @@ export interface ControllerParts {
 }
 
 /** Values that differ between runs of the process. */
-export interface Surroundings {
+export interface ProcessContext {
   readonly clock: WallClock;
   /** Returns numbers from 0 to 1. */
   readonly random: () => number;

@@ -1,11 +1,11 @@
-import type { PartChange, PartContent } from './parts.ts';
+import type { GroupChange, GroupContent } from './rule-groups.ts';
 import { NOBODY, type Span, type SpanChange } from './spans.ts';
 
 /**
  * The nodes that have a set after a change, compared to before. The three lists have no node in
  * common.
  */
-export interface HolderChange {
+export interface SetToNodesChange {
   readonly kept: readonly Span[];
   readonly gained: readonly Span[];
   readonly lost: readonly Span[];
@@ -15,14 +15,14 @@ export interface HolderChange {
  * The set-to-nodes index: a set is on the nodes of every rule group that names it. Counted by span,
  * never by node.
  */
-export interface Holders {
+export interface SetToNodesIndex {
   /** The nodes of any of these spans have the set; empty if no node has it. */
   spansOf(id: string): readonly Span[];
   /** The changes by set id, for the sets whose spans changed. */
   change(
-    parts: readonly PartChange[],
+    groupChanges: readonly GroupChange[],
     changeOf: (before: Span, now: Span) => SpanChange,
-  ): Map<string, HolderChange>;
+  ): Map<string, SetToNodesChange>;
 }
 
 interface Use {
@@ -41,7 +41,7 @@ interface Touched {
 }
 
 /** @param idsOf returns the ids of the sets of one kind that a rule group names */
-export function holders(idsOf: (content: PartContent) => readonly string[]): Holders {
+export function setToNodesIndex(idsOf: (content: GroupContent) => readonly string[]): SetToNodesIndex {
   const uses = new Map<string, Use>();
   const spansOf = (id: string): readonly Span[] => uses.get(id)?.spans ?? [];
   const count = (id: string, span: Span, by: number): void => {
@@ -53,9 +53,9 @@ export function holders(idsOf: (content: PartContent) => readonly string[]): Hol
   };
   return {
     spansOf,
-    change(parts, changeOf) {
+    change(groupChanges, changeOf) {
       const touched = new Map<string, Touched>();
-      for (const { before, now } of parts) {
+      for (const { before, now } of groupChanges) {
         const was = new Set(before === null ? [] : idsOf(before.content));
         const is = new Set(now === null ? [] : idsOf(now.content));
         for (const id of was.union(is)) {
@@ -72,7 +72,7 @@ export function holders(idsOf: (content: PartContent) => readonly string[]): Hol
         }
       }
       const share = sharing();
-      const result = new Map<string, HolderChange>();
+      const result = new Map<string, SetToNodesChange>();
       for (const [id, { before, changes }] of touched) {
         const use = uses.get(id);
         if (use === undefined) continue;
@@ -90,7 +90,7 @@ function compare(
   now: readonly Span[],
   changes: ReadonlySet<SpanChange>,
   share: (span: Span) => Span,
-): HolderChange {
+): SetToNodesChange {
   if (before.length === 0) return { kept: [], gained: now, lost: [] };
   if (now.length === 0) return { kept: [], gained: [], lost: before };
   const gained = new Set<string>();

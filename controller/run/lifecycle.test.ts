@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
-import { afterEvent, afterLook, BEGINNING, type Life, type LifeEvent, missing } from './life.ts';
+import { afterEvent, afterLook, IDLE, type Lifecycle, type LifeEvent, missing } from './lifecycle.ts';
 
 const KNOWN = { isListed: true, isGateKnown: true };
-const STANDBY: Life = { ...BEGINNING, hasCertificate: true, isServing: true };
-const LEADER: Life = { ...STANDBY, isLeading: true };
+const STANDBY: Lifecycle = { ...IDLE, hasCertificate: true, isServing: true };
+const LEADER: Lifecycle = { ...STANDBY, isLeading: true };
 
-const after = (life: Life, type: Exclude<LifeEvent['type'], 'failed'>) => afterEvent(life, { type });
+const after = (life: Lifecycle, type: Exclude<LifeEvent['type'], 'failed'>) => afterEvent(life, { type });
 
-describe('the life of a controller', () => {
+describe('the life cycle of a controller', () => {
   it('serves nothing before objects, gate and certificate are known', () => {
-    const certified = after(BEGINNING, 'certificate').life;
+    const certified = after(IDLE, 'certificate').life;
     const cases = [
       [certified, { isListed: false, isGateKnown: false }, /listed/],
       [certified, { isListed: true, isGateKnown: false }, /gate/],
-      [BEGINNING, KNOWN, /certificate/],
+      [IDLE, KNOWN, /certificate/],
     ] as const;
     for (const [life, readiness, why] of cases) {
       assert.match(missing(life, readiness) ?? '', why);
@@ -22,38 +22,38 @@ describe('the life of a controller', () => {
     assert.equal(missing(certified, KNOWN), null);
   });
 
-  it('looks at the first certificate, and at all that serving depends on', () => {
-    assert.deepEqual(after(BEGINNING, 'certificate'), {
-      life: { ...BEGINNING, hasCertificate: true },
+  it('checks again at the first certificate and at every change that serving depends on', () => {
+    assert.deepEqual(after(IDLE, 'certificate'), {
+      life: { ...IDLE, hasCertificate: true },
       effects: ['look'],
     });
     assert.deepEqual(after(STANDBY, 'changed'), { life: STANDBY, effects: ['look'] });
     assert.deepEqual(after(STANDBY, 'published'), { life: STANDBY, effects: ['wake', 'look'] });
   });
 
-  it('serves as a standby, and registers then', () => {
-    const certified = { ...BEGINNING, hasCertificate: true };
+  it('serves as standby, then registers the APIService', () => {
+    const certified = { ...IDLE, hasCertificate: true };
     assert.deepEqual(afterLook(certified, KNOWN, false), { life: certified, effects: ['serve'] });
     assert.deepEqual(after(certified, 'serving'), { life: STANDBY, effects: ['useTls', 'register'] });
     assert.deepEqual(afterLook(STANDBY, KNOWN, false), { life: STANDBY, effects: [] });
   });
 
-  it('leads only after what that takes is done', () => {
+  it('leads only when `lead` is done', () => {
     assert.deepEqual(afterLook(STANDBY, KNOWN, true), { life: STANDBY, effects: ['lead'] });
     assert.deepEqual(after(STANDBY, 'leading'), { life: LEADER, effects: [] });
     assert.deepEqual(afterLook(LEADER, KNOWN, true), { life: LEADER, effects: [] });
   });
 
-  it('serves first where it is elected before it serves', () => {
-    const certified = { ...BEGINNING, hasCertificate: true };
+  it('serves before it leads, if it is elected first', () => {
+    const certified = { ...IDLE, hasCertificate: true };
     assert.deepEqual(afterLook(certified, KNOWN, true).effects, ['serve', 'lead']);
   });
 
-  it('no longer leads from the look on that finds the Lease lost, and serves on', () => {
+  it('stops leading at the check that finds the Lease lost, and keeps serving', () => {
     assert.deepEqual(afterLook(LEADER, KNOWN, false), { life: STANDBY, effects: ['resign'] });
   });
 
-  it('no longer leads while nothing is published', () => {
+  it('does not lead while nothing is published', () => {
     const lost = { ...KNOWN, isListed: false };
     assert.deepEqual(afterLook(LEADER, lost, true), { life: STANDBY, effects: ['resign'] });
   });
@@ -61,40 +61,40 @@ describe('the life of a controller', () => {
   it('uses each further certificate, and each CA of the front proxy, at once', () => {
     assert.deepEqual(after(LEADER, 'certificate'), { life: LEADER, effects: ['useTls'] });
     assert.deepEqual(after(LEADER, 'frontProxy'), { life: LEADER, effects: ['useTls'] });
-    assert.deepEqual(after(BEGINNING, 'frontProxy'), { life: BEGINNING, effects: [] });
+    assert.deepEqual(after(IDLE, 'frontProxy'), { life: IDLE, effects: [] });
   });
 
-  it('looks at the APIService when the CA bundle or the replicas are other', () => {
+  it('checks the APIService when the CA bundle or the replicas change', () => {
     assert.deepEqual(after(LEADER, 'trusted'), { life: LEADER, effects: ['register'] });
     assert.deepEqual(after(STANDBY, 'replicas'), { life: STANDBY, effects: ['register', 'wake'] });
   });
 
-  it('goes on as it was when it is told to stop, leading or standing by', () => {
+  it('keeps leading or standing by when it is asked to stop', () => {
     for (const life of [LEADER, STANDBY]) {
-      const told = after(life, 'toldToStop');
+      const told = after(life, 'stopRequested');
       assert.deepEqual(told, { life: { ...life, isEnding: true }, effects: [] });
       assert.equal(missing(told.life, KNOWN), null);
       assert.deepEqual(afterLook(told.life, KNOWN, life.isLeading).effects, []);
     }
   });
 
-  it('may still become leader, or lose the Lease, while it ends', () => {
+  it('can still become leader or lose the Lease while it stops', () => {
     assert.deepEqual(afterLook({ ...STANDBY, isEnding: true }, KNOWN, true).effects, ['lead']);
     assert.deepEqual(afterLook({ ...LEADER, isEnding: true }, KNOWN, false).effects, ['resign']);
   });
 
-  it('gives up when a part fails, unless it is over anyway', () => {
+  it('gives up when a part fails, unless it is over', () => {
     const error = new Error('no address');
-    for (const life of [BEGINNING, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
+    for (const life of [IDLE, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
       assert.deepEqual(afterEvent(life, { type: 'failed', error }), { life, effects: [{ giveUp: error }] });
     }
     const over = { ...LEADER, isOver: true };
     assert.deepEqual(afterEvent(over, { type: 'failed', error }), { life: over, effects: [] });
   });
 
-  it('ends at each point: it resigns where it leads, and begins nothing', () => {
-    const certified = { ...BEGINNING, hasCertificate: true };
-    for (const life of [BEGINNING, certified, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
+  it('when it is over, resigns if it leads, and starts nothing', () => {
+    const certified = { ...IDLE, hasCertificate: true };
+    for (const life of [IDLE, certified, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
       const { life: over, effects } = after(life, 'over');
       assert.deepEqual(effects, ['wake', 'look']);
       assert.equal(missing(over, KNOWN), 'stopping');

@@ -1,5 +1,5 @@
 /** The state of a controller's life cycle. Immutable. */
-export interface Life {
+export interface Lifecycle {
   /** It was asked to stop; it serves until others can continue without it. */
   readonly isEnding: boolean;
   /** It is stopping. */
@@ -35,7 +35,7 @@ export type LifeEvent =
   | { readonly type: 'serving' }
   /** `lead` is done. */
   | { readonly type: 'leading' }
-  | { readonly type: 'toldToStop' }
+  | { readonly type: 'stopRequested' }
   /** A part failed without which the process can't continue. */
   | { readonly type: 'failed'; readonly error: unknown }
   /** All parts must stop. */
@@ -65,11 +65,11 @@ export type Turn =
 
 /** The next state, and the effects in their order. */
 export interface Step<T> {
-  readonly life: Life;
+  readonly life: Lifecycle;
   readonly effects: readonly T[];
 }
 
-export const BEGINNING: Life = {
+export const IDLE: Lifecycle = {
   isEnding: false,
   isOver: false,
   hasCertificate: false,
@@ -78,7 +78,7 @@ export const BEGINNING: Life = {
 };
 
 /** Null, or the reason why the controller can't serve anything. */
-export function missing(life: Life, { isListed, isGateKnown }: Readiness): string | null {
+export function missing(life: Lifecycle, { isListed, isGateKnown }: Readiness): string | null {
   if (life.isOver) return 'stopping';
   if (!isListed) return 'the objects of the cluster have not all been listed yet';
   if (!isGateKnown) return 'the feature gate has not been read yet';
@@ -86,7 +86,7 @@ export function missing(life: Life, { isListed, isGateKnown }: Readiness): strin
   return null;
 }
 
-export function afterEvent(life: Life, event: LifeEvent): Step<Effect> {
+export function afterEvent(life: Lifecycle, event: LifeEvent): Step<Effect> {
   switch (event.type) {
     case 'certificate':
       return { life: { ...life, hasCertificate: true }, effects: [life.hasCertificate ? 'useTls' : 'look'] };
@@ -104,7 +104,7 @@ export function afterEvent(life: Life, event: LifeEvent): Step<Effect> {
       return { life: { ...life, isServing: true }, effects: ['useTls', 'register'] };
     case 'leading':
       return { life: { ...life, isLeading: true }, effects: [] };
-    case 'toldToStop':
+    case 'stopRequested':
       return { life: { ...life, isEnding: true }, effects: [] };
     case 'failed':
       return { life, effects: life.isOver ? [] : [{ giveUp: event.error }] };
@@ -117,7 +117,7 @@ export function afterEvent(life: Life, event: LifeEvent): Step<Effect> {
  * Compares the current state with the required one.
  * @param isLeader whether it is elected
  */
-export function afterLook(life: Life, readiness: Readiness, isLeader: boolean): Step<Turn> {
+export function afterLook(life: Lifecycle, readiness: Readiness, isLeader: boolean): Step<Turn> {
   const isDue = missing(life, readiness) === null;
   const leads = isDue && isLeader;
   const effects: Turn[] = [];

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Agent, createServer, get, type IncomingMessage, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import { newestConnections } from './connections.ts';
+import { limitConnections } from './limit-connections.ts';
 
-describe('newestConnections', () => {
+describe('limitConnections', () => {
   let server: Server;
   const idle: Socket[] = [];
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -13,7 +13,7 @@ describe('newestConnections', () => {
       0,
       '127.0.0.1',
     );
-    newestConnections(server, 3);
+    limitConnections(server, 3);
     await once(server, 'listening');
   });
   afterEach(() => {
@@ -41,7 +41,7 @@ describe('newestConnections', () => {
     return localPort;
   }
 
-  it('ends who has asked nothing for longest, and keeps who asks', async () => {
+  it('closes the connection that is idle for longest, and keeps active ones', async () => {
     const first = await hold();
     const own = await ask();
     await hold();

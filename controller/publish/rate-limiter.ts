@@ -1,16 +1,16 @@
 /** A rate limiter by name (token buckets): a burst, then a number per second. */
-export interface Buckets {
+export interface RateLimiter {
   /** Returns false if the name has exceeded its rate. */
   take(name: string): boolean;
   forget(name: string): void;
 }
 
 /** @param options `now` is in milliseconds */
-export function bucketOf(options: {
+export function rateLimiter(options: {
   readonly now: () => number;
   readonly burst: number;
   readonly perSecond: number;
-}): Buckets {
+}): RateLimiter {
   const { now, burst, perSecond } = options;
   const buckets = new Map<string, { level: number; at: number }>();
   return {

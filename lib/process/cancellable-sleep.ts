@@ -1,4 +1,4 @@
-export interface Waiter {
+export interface CancellableSleep {
   /** Resolves after this many milliseconds, or on `wake`. One call at a time. */
   wait(milliseconds: number): Promise<void>;
   /** Ends the wait in progress. */
@@ -6,7 +6,9 @@ export interface Waiter {
 }
 
 /** A cancellable sleep, for polling loops that must be able to end at once. */
-export function waiter(after: (milliseconds: number, callback: () => void) => () => void): Waiter {
+export function cancellableSleep(
+  after: (milliseconds: number, callback: () => void) => () => void,
+): CancellableSleep {
   let wake = (): void => {};
   return {
     wait: (milliseconds) =>

@@ -1,5 +1,5 @@
 /** A time limit that can be restarted. */
-export interface Deadline {
+export interface Watchdog {
   /** Aborted when the time is over, on `end`, or when the signal above is aborted. */
   readonly signal: AbortSignal;
   /**
@@ -15,7 +15,7 @@ export interface Deadline {
 }
 
 /** Starts a time limit (milliseconds) that also ends when the signal `above` is aborted. */
-export function deadline(milliseconds: number, above: AbortSignal): Deadline {
+export function watchdog(milliseconds: number, above: AbortSignal): Watchdog {
   const controller = new AbortController();
   let over = false;
   const abort = (): void => controller.abort();

@@ -3,13 +3,13 @@ import { namedBy } from '../../apis/rule-peer.ts';
 import type { Span } from './spans.ts';
 
 /** A rule group: the rules of one policy that apply to the same nodes. */
-export interface Part {
+export interface RuleGroup {
   readonly span: Span;
-  readonly content: PartContent;
+  readonly content: GroupContent;
 }
 
 /** The same object as long as the rules are the same, whichever nodes they apply to. */
-export interface PartContent {
+export interface GroupContent {
   /** The group's name. */
   readonly part: string;
   readonly rules: readonly CompiledRule[];
@@ -22,9 +22,9 @@ export interface PartContent {
  * A rule group before and after a change; null if it did not or does not exist. Spans or contents
  * differ.
  */
-export interface PartChange {
-  readonly before: Part | null;
-  readonly now: Part | null;
+export interface GroupChange {
+  readonly before: RuleGroup | null;
+  readonly now: RuleGroup | null;
 }
 
 /**
@@ -32,7 +32,7 @@ export interface PartChange {
  * or has the same rules, keeps its name, so that a relabelled node or an edited rule leads to the
  * smallest possible messages.
  */
-export function partsOf(policy: CompiledPolicy, before: readonly Part[]): readonly Part[] {
+export function groupsOf(policy: CompiledPolicy, before: readonly RuleGroup[]): readonly RuleGroup[] {
   const groups = new Map<Span, CompiledRule[]>();
   for (const [i, rule] of policy.rules.entries()) {
     const span = policy.spans[i];
@@ -42,28 +42,28 @@ export function partsOf(policy: CompiledPolicy, before: readonly Part[]): readon
     else group.push(rule);
   }
   const left = new Set(before);
-  const found = new Map<Span, Part>();
-  const pair = (fits: (part: Part, span: Span, rules: readonly CompiledRule[]) => boolean): void => {
+  const found = new Map<Span, RuleGroup>();
+  const pair = (fits: (part: RuleGroup, span: Span, rules: readonly CompiledRule[]) => boolean): void => {
     for (const [span, rules] of groups) {
       if (found.has(span)) continue;
-      const part = left.values().find((one) => fits(one, span, rules));
-      if (part === undefined) continue;
-      left.delete(part);
-      found.set(span, part);
+      const group = left.values().find((one) => fits(one, span, rules));
+      if (group === undefined) continue;
+      left.delete(group);
+      found.set(span, group);
     }
   };
-  pair((part, span, rules) => part.span === span && sameRules(part.content.rules, rules));
-  pair((part, span) => part.span === span);
-  pair((part, _, rules) => sameRules(part.content.rules, rules));
+  pair((group, span, rules) => group.span === span && sameRules(group.content.rules, rules));
+  pair((group, span) => group.span === span);
+  pair((group, _, rules) => sameRules(group.content.rules, rules));
   pair(() => true);
-  const taken = new Set(found.values().map((part) => part.content.part));
+  const taken = new Set(found.values().map((group) => group.content.part));
   const names = freeNames(`${policy.apiGroup}/${policy.name}`, taken);
   return [...groups].map(([span, rules]) => {
-    const part = found.get(span);
-    if (part === undefined) return { span, content: toContent(names.next().value, rules) };
-    const same = sameRules(part.content.rules, rules);
-    if (same && part.span === span) return part;
-    return { span, content: same ? part.content : toContent(part.content.part, rules) };
+    const group = found.get(span);
+    if (group === undefined) return { span, content: toContent(names.next().value, rules) };
+    const same = sameRules(group.content.rules, rules);
+    if (same && group.span === span) return group;
+    return { span, content: same ? group.content : toContent(group.content.part, rules) };
   });
 }
 
@@ -78,20 +78,25 @@ function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): bool
   return a.length === b.length && a.every((rule, i) => rule === b[i]);
 }
 
-function toContent(part: string, rules: readonly CompiledRule[]): PartContent {
+function toContent(name: string, rules: readonly CompiledRule[]): GroupContent {
   const { addressSets, serviceSets } = namedBy(rules);
-  return { part, rules, addressSets: [...new Set(addressSets)], serviceSets: [...new Set(serviceSets)] };
+  return {
+    part: name,
+    rules,
+    addressSets: [...new Set(addressSets)],
+    serviceSets: [...new Set(serviceSets)],
+  };
 }
 
 /** Rule groups are matched by name. */
-export function partChanges(before: readonly Part[], now: readonly Part[]): PartChange[] {
-  const was = new Map(before.map((part) => [part.content.part, part]));
-  const is = new Set(now.map((part) => part.content.part));
+export function diffGroups(before: readonly RuleGroup[], now: readonly RuleGroup[]): GroupChange[] {
+  const was = new Map(before.map((group) => [group.content.part, group]));
+  const is = new Set(now.map((group) => group.content.part));
   return [
-    ...now.flatMap((part) => {
-      const old = was.get(part.content.part) ?? null;
-      return old === part ? [] : [{ before: old, now: part }];
+    ...now.flatMap((group) => {
+      const old = was.get(group.content.part) ?? null;
+      return old === group ? [] : [{ before: old, now: group }];
     }),
-    ...before.filter((part) => !is.has(part.content.part)).map((part) => ({ before: part, now: null })),
+    ...before.filter((group) => !is.has(group.content.part)).map((group) => ({ before: group, now: null })),
   ];
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { Entries, type Gathering } from './entries.ts';
+import { ObjectStore, type PartialList } from './object-store.ts';
 
 interface Version {
   readonly key: string;
@@ -7,30 +7,30 @@ interface Version {
 }
 
 /** Values are `KEY@VERSION`; keys that begin with `x` are not stored. */
-function versions(): Entries<string> {
-  return new Entries(({ key, version }) => (key.startsWith('x') ? null : `${key}@${version}`));
+function versions(): ObjectStore<string> {
+  return new ObjectStore(({ key, version }) => (key.startsWith('x') ? null : `${key}@${version}`));
 }
 
 const at = (key: string, version: number) => ({ key, version, raw: {} });
 
-function listed(kept: Entries<string>, ...objects: readonly Version[]): Gathering<string> {
-  const gathering = kept.gather();
-  for (const { key, version } of objects) gathering.add(at(key, version));
-  gathering.end();
-  return gathering;
+function listed(store: ObjectStore<string>, ...objects: readonly Version[]): PartialList<string> {
+  const list = store.startList();
+  for (const { key, version } of objects) list.add(at(key, version));
+  list.end();
+  return list;
 }
 
-describe('entries', () => {
-  let kept: Entries<string>;
-  const put = (key: string, version: number) => kept.take(at(key, version), false);
-  const remove = (key: string, version: number) => kept.take(at(key, version), true);
+describe('ObjectStore', () => {
+  let store: ObjectStore<string>;
+  const put = (key: string, version: number) => store.take(at(key, version), false);
+  const remove = (key: string, version: number) => store.take(at(key, version), true);
 
   beforeEach(() => {
-    kept = versions();
-    kept.replace(listed(kept, at('a', 1), at('b', 2), at('x', 3)), 10);
+    store = versions();
+    store.replace(listed(store, at('a', 1), at('b', 2), at('x', 3)), 10);
   });
 
-  it('take what is news, and only that', () => {
+  it('applies new events only', () => {
     assert.deepEqual(put('a', 11), {
       change: { key: 'a', before: 'a@1', now: 'a@11' },
       isDisordered: false,
@@ -38,13 +38,13 @@ describe('entries', () => {
     assert.deepEqual(put('a', 11), { change: null, isDisordered: false });
     assert.deepEqual(put('a', 1), { change: null, isDisordered: false });
     assert.deepEqual(put('x', 12), { change: null, isDisordered: false });
-    assert.equal(kept.position(), 12);
+    assert.equal(store.position(), 12);
     assert.deepEqual(remove('a', 13).change, { key: 'a', before: 'a@11', now: null });
     assert.deepEqual(remove('a', 13), { change: null, isDisordered: false });
-    assert.equal(kept.size(), 1);
+    assert.equal(store.size(), 1);
   });
 
-  it('take what is late by its own version, and say so', () => {
+  it('applies a late event by its version, and reports the disorder', () => {
     put('c', 15);
     assert.deepEqual(put('a', 12), { change: { key: 'a', before: 'a@1', now: 'a@12' }, isDisordered: true });
     assert.deepEqual(remove('b', 14), { change: { key: 'b', before: 'b@2', now: null }, isDisordered: true });
@@ -53,19 +53,19 @@ describe('entries', () => {
     assert.deepEqual(put('x2', 13), { change: null, isDisordered: false });
   });
 
-  it('become what a list says', () => {
-    const changes = kept.replace(listed(kept, at('a', 1), at('c', 12)), 12);
+  it('replaces its objects by those of a list', () => {
+    const changes = store.replace(listed(store, at('a', 1), at('c', 12)), 12);
     assert.deepEqual(changes, [
       { key: 'c', before: null, now: 'c@12' },
       { key: 'b', before: 'b@2', now: null },
     ]);
-    assert.equal(kept.position(), 12);
+    assert.equal(store.position(), 12);
   });
 
-  it('correct what events did not tell, and leave alone what they told since', () => {
-    const gathering = kept.gather();
+  it('corrects changes that events missed, and keeps later events', () => {
+    const list = store.startList();
     for (const object of [at('a', 1), at('b', 2), at('c', 11), at('e', 12), at('f', 13)]) {
-      gathering.add(object);
+      list.add(object);
     }
     put('b', 16);
     put('d', 17);
@@ -73,25 +73,25 @@ describe('entries', () => {
     put('e', 19);
     remove('e', 20);
     remove('g', 21);
-    gathering.end();
-    assert.deepEqual(kept.correct(gathering, 15), [
+    list.end();
+    assert.deepEqual(store.correct(list, 15), [
       { key: 'c', before: null, now: 'c@11' },
       { key: 'f', before: null, now: 'f@13' },
     ]);
-    assert.equal(kept.position(), 21);
+    assert.equal(store.position(), 21);
   });
 
-  it('correct what is kept in the version listed, and says something else', () => {
-    const labelled = new Entries<{ label: unknown }>(({ raw: { label } }) =>
+  it('corrects an object of the listed version with other content', () => {
+    const labelled = new ObjectStore<{ label: unknown }>(({ raw: { label } }) =>
       label === null ? null : { label },
     );
     const object = (label: string | null) => ({ ...at('a', 11), raw: { label } });
-    labelled.replace(labelled.gather(), 10);
+    labelled.replace(labelled.startList(), 10);
     labelled.take(object('wr}ng'), false);
     const listing = (label: string | null) => {
-      const gathering = labelled.gather(false);
-      gathering.add(object(label));
-      return gathering;
+      const list = labelled.startList(false);
+      list.add(object(label));
+      return list;
     };
     const [change] = labelled.correct(listing('right'), 11);
     assert.deepEqual(change, { key: 'a', before: { label: 'wr}ng' }, now: { label: 'right' } });
@@ -99,12 +99,12 @@ describe('entries', () => {
     assert.equal(labelled.correct(listing(null), 11)[0]?.now, null);
   });
 
-  it('correct a deletion and a change that were missed', () => {
-    const gathering = listed(kept, at('b', 12));
-    assert.deepEqual(kept.correct(gathering, 15), [
+  it('corrects a missed deletion and a missed change', () => {
+    const list = listed(store, at('b', 12));
+    assert.deepEqual(store.correct(list, 15), [
       { key: 'b', before: 'b@2', now: 'b@12' },
       { key: 'a', before: 'a@1', now: null },
     ]);
-    assert.deepEqual(kept.correct(listed(kept, at('b', 12)), 16), []);
+    assert.deepEqual(store.correct(listed(store, at('b', 12)), 16), []);
   });
 });

@@ -27,7 +27,7 @@ export interface Taken<T> {
 }
 
 /** A list while it is read. */
-export interface Gathering<T> {
+export interface PartialList<T> {
   add(object: RawObject): void;
   readonly listed: ReadonlyMap<string, Entry<T | null>>;
   /** Versions of deletions received while the list was read. */
@@ -44,11 +44,11 @@ interface Entry<T> {
 const NO_NEWS = { change: null, isDisordered: false } as const;
 
 /** The stored objects of a resource, each with its version. */
-export class Entries<T> {
+export class ObjectStore<T> {
   readonly #narrow: Narrow<T>;
-  #held = new Map<string, Entry<T>>();
+  #stored = new Map<string, Entry<T>>();
   #position: number | null = null;
-  readonly #gatherings = new Set<Gathering<T>>();
+  readonly #lists = new Set<PartialList<T>>();
 
   constructor(narrow: Narrow<T>) {
     this.#narrow = narrow;
@@ -58,25 +58,25 @@ export class Entries<T> {
    * Starts a list. If `isTrusted` is false, every object is narrowed again, also one that is stored
    * in the same version.
    */
-  gather(isTrusted = true): Gathering<T> {
+  startList(isTrusted = true): PartialList<T> {
     const listed = new Map<string, Entry<T | null>>();
-    const gathering: Gathering<T> = {
+    const list: PartialList<T> = {
       listed,
       deleted: new Map(),
       add: (object) => {
         const { key, version } = object;
-        const known = this.#held.get(key);
+        const known = this.#stored.get(key);
         const isKnown = isTrusted && known !== undefined && known.version === version;
         listed.set(key, isKnown ? known : { version, value: this.#narrow(object, known?.value ?? null) });
       },
-      end: () => this.#gatherings.delete(gathering),
+      end: () => this.#lists.delete(list),
     };
-    this.#gatherings.add(gathering);
-    return gathering;
+    this.#lists.add(list);
+    return list;
   }
 
   size(): number {
-    return this.#held.size;
+    return this.#stored.size;
   }
 
   /**
@@ -99,11 +99,11 @@ export class Entries<T> {
 
   take(object: RawObject, isDeletion: boolean): Taken<T> {
     const { key, version } = object;
-    const known = this.#held.get(key);
+    const known = this.#stored.get(key);
     const isLate = this.#position !== null && version <= this.#position;
     if (known !== undefined && version <= known.version) return NO_NEWS;
     if (isDeletion) {
-      for (const { deleted } of this.#gatherings) deleted.set(key, version);
+      for (const { deleted } of this.#lists) deleted.set(key, version);
       const change = known === undefined ? null : this.#put(key, version, null);
       this.#position = Math.max(this.#position ?? 0, version);
       return { change, isDisordered: isLate && change !== null };
@@ -116,19 +116,19 @@ export class Entries<T> {
   }
 
   /** Replaces the stored objects by those of the list, which is of this version. */
-  replace({ listed }: Gathering<T>, version: number): readonly Change<T>[] {
+  replace({ listed }: PartialList<T>, version: number): readonly Change<T>[] {
     const changes: Change<T>[] = [];
     const next = new Map<string, Entry<T>>();
     for (const [key, entry] of listed) {
-      if (!isKept(entry)) continue;
+      if (!isStored(entry)) continue;
       next.set(key, entry);
-      const before = this.#held.get(key)?.value ?? null;
+      const before = this.#stored.get(key)?.value ?? null;
       if (before !== entry.value) changes.push({ key, before, now: entry.value });
     }
-    for (const [key, { value }] of this.#held) {
+    for (const [key, { value }] of this.#stored) {
       if (!next.has(key)) changes.push({ key, before: value, now: null });
     }
-    this.#held = next;
+    this.#stored = next;
     this.#position = version;
     return changes;
   }
@@ -138,32 +138,32 @@ export class Entries<T> {
    * version that was requested and read during the watch. Objects that events changed since then
    * are newer and stay.
    */
-  correct({ listed, deleted }: Gathering<T>, version: number): readonly Change<T>[] {
+  correct({ listed, deleted }: PartialList<T>, version: number): readonly Change<T>[] {
     const changes: Change<T>[] = [];
     const set = (key: string, of: number, now: T | null): void => {
       const change = this.#put(key, of, now);
       if (change !== null) changes.push(change);
     };
     for (const [key, entry] of listed) {
-      const known = this.#held.get(key);
+      const known = this.#stored.get(key);
       const newest = known?.version ?? deleted.get(key) ?? 0;
       const isOther = newest === entry.version && !sameValue(known?.value ?? null, entry.value);
       if (newest < entry.version || isOther) set(key, entry.version, entry.value);
     }
-    for (const [key, entry] of this.#held) {
+    for (const [key, entry] of this.#stored) {
       if (!listed.has(key) && entry.version <= version) set(key, version, null);
     }
     return changes;
   }
 
   #put(key: string, version: number, now: T | null): Change<T> | null {
-    const before = this.#held.get(key)?.value ?? null;
-    if (now === null) this.#held.delete(key);
-    else this.#held.set(key, { version, value: now });
+    const before = this.#stored.get(key)?.value ?? null;
+    if (now === null) this.#stored.delete(key);
+    else this.#stored.set(key, { version, value: now });
     return now === before ? null : { key, before, now };
   }
 }
 
-function isKept<T>(entry: Entry<T | null>): entry is Entry<T> {
+function isStored<T>(entry: Entry<T | null>): entry is Entry<T> {
   return entry.value !== null;
 }

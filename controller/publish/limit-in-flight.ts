@@ -13,7 +13,7 @@ const MOST = 4;
  * (pipelining, RFC 9112 section 9.3.2): one connection of a third party could queue requests until
  * the memory is full.
  */
-export function fewInFlight(listener: RequestListener): RequestListener {
+export function limitInFlight(listener: RequestListener): RequestListener {
   const inFlight = new WeakMap<Socket, number>();
   return (request, response) => {
     const { socket } = request;

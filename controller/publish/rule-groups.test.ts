@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
+import { fromSet } from '../../test/fake/compiled-rule.ts';
+import { diffGroups, groupsOf, type RuleGroup } from './rule-groups.ts';
+import type { Span } from './spans.ts';
+
+const rule = (id: string): CompiledRule => ({ id, peers: fromSet(`of ${id}`) }) as unknown as CompiledRule;
+const [one, two, three] = [rule('one'), rule('two'), rule('three')];
+const [here, there, nowhere]: Span[] = [new Set(['a', 'b']), new Set(['b', 'c']), new Set<string>()];
+
+function policy(...rules: readonly (readonly [CompiledRule, Span | undefined])[]): CompiledPolicy {
+  return {
+    apiGroup: 'nodewall.io',
+    name: 'p',
+    rules: rules.map(([each]) => each),
+    spans: rules.map(([, span]) => span ?? new Set()),
+  };
+}
+
+const names = (groups: readonly RuleGroup[]) => groups.map(({ content }) => content.part);
+
+describe('groupsOf', () => {
+  it('groups the rules of a policy by the nodes they apply to', () => {
+    const groups = groupsOf(policy([one, here], [two, there], [three, here], [rule('four'), nowhere]), []);
+    assert.deepEqual(
+      groups.map(({ span, content }) => [span, content.part, content.rules, content.addressSets]),
+      [
+        [here, 'nodewall.io/p/0', [one, three], ['of one', 'of three']],
+        [there, 'nodewall.io/p/1', [two], ['of two']],
+      ],
+    );
+  });
+
+  it('keeps name and content while the rules are equal, whatever their nodes', () => {
+    const before = groupsOf(policy([one, here], [two, there]), []);
+    const moved = new Set(['a', 'b', 'd']);
+    const now = groupsOf(policy([two, there], [one, moved]), before);
+    assert.deepEqual(names(now), ['nodewall.io/p/1', 'nodewall.io/p/0']);
+    assert.equal(now[0], before[1]);
+    assert.equal(now[1]?.content, before[0]?.content);
+    assert.deepEqual(diffGroups(before, now), [{ before: before[0], now: now[1] }]);
+  });
+
+  it('keeps the name when a rule of the group is edited', () => {
+    const before = groupsOf(policy([one, here], [two, there]), []);
+    const now = groupsOf(policy([three, here], [two, there]), before);
+    assert.deepEqual(names(now), names(before));
+    assert.deepEqual(diffGroups(before, now), [{ before: before[0], now: now[0] }]);
+  });
+
+  it('adds and removes groups', () => {
+    const before = groupsOf(policy([one, here], [two, there]), []);
+    const now = groupsOf(policy([two, there]), before);
+    assert.deepEqual(diffGroups(before, now), [{ before: before[0], now: null }]);
+    const again = groupsOf(policy([one, here], [two, there]), now);
+    assert.deepEqual(names(again), ['nodewall.io/p/0', 'nodewall.io/p/1']);
+    assert.deepEqual(diffGroups(now, again), [{ before: null, now: again[0] }]);
+  });
+});
