@@ -1,25 +1,28 @@
+import { spawn } from 'node:child_process';
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { addressPlan } from '../../test/netns/address-plan.ts';
 import { createTopology } from '../../test/netns/topology.ts';
-import { policy, THOUSAND_RULES } from '../generate/cluster.ts';
+import { policy, RULES_A_POLICY, THOUSAND_RULES } from '../generate/cluster.ts';
 import { policyFile, writeManifests, yamlText } from '../generate/manifests.ts';
 import { startAgent } from '../measure/agent.ts';
-import { atMost, type Benchmark, type Figure, figure } from '../measure/figure.ts';
-import { column } from '../measure/process.ts';
+import { atMost, type Benchmark, type Figure, figure, type Settings } from '../measure/figure.ts';
+import { column, memoryOf } from '../measure/process.ts';
 
 /** After the last thing that happened: by then the last good state is on disk. */
 const QUIET = 8_000;
 const CHANGES = 5;
 const SIZE = { ...THOUSAND_RULES, extraPods: 100_000 };
+/** The least that an agent is used for. */
+const ONE_POLICY = { rules: RULES_A_POLICY, sets: 1, members: 5, extraPods: 0 };
 
 export const memory: Benchmark = {
   name: 'memory',
   title: 'memory of the agent',
   how: `Resident memory of \`bin/nodewall agent\` (VmRSS, VmHWM of /proc/PID/status) ${QUIET / 1000} s after it enforced 1,000 rules and a set of 100,000 pods, then again after ${CHANGES} saved changes.`,
   async run(settings) {
-    const figures: Figure[] = [];
+    const figures: Figure[] = await idle(settings);
     for (const format of settings.quick ? (['json'] as const) : (['json', 'yaml'] as const)) {
       const manifests = join(settings.folder, format);
       await writeManifests(manifests, SIZE, { podFormat: format });
@@ -44,6 +47,37 @@ export const memory: Benchmark = {
     return figures;
   },
 };
+
+/** With one policy; and what Node.js itself takes, which is the floor. */
+async function idle({ folder, quick }: Settings): Promise<Figure[]> {
+  const manifests = join(folder, 'one-policy');
+  await writeManifests(manifests, ONE_POLICY);
+  const agents: number[] = [];
+  const floors: number[] = [];
+  for (let i = 0; i < (quick ? 1 : 5); i++) {
+    const topology = await createTopology(addressPlan({ clients: 0 }));
+    const agent = startAgent({
+      namespace: topology.node,
+      manifests,
+      stateDir: join(folder, `one-policy-${i}`),
+    });
+    const node = spawn(process.execPath, ['--eval', 'setInterval(() => {}, 60_000)']);
+    try {
+      await agent.untilEnforced(1);
+      await pause(QUIET);
+      agents.push((await agent.memory()).now);
+      floors.push((await memoryOf(node.pid ?? 0)).now);
+    } finally {
+      node.kill();
+      await agent.stop();
+      await topology.close();
+    }
+  }
+  return [
+    figure('agent memory with one policy, idle', 'MB', agents, { target: atMost(70) }),
+    figure('… of it a Node.js process that does nothing', 'MB', floors),
+  ];
+}
 
 async function trial(manifests: string, stateDir: string): Promise<Record<string, number>> {
   const topology = await createTopology(addressPlan({ clients: 0 }));
