@@ -20,7 +20,7 @@ import { oracle } from '../oracle/oracle.ts';
 import { flowsAtRules } from '../properties/flows-at-rules.ts';
 import { renderBoth, toConfig, toState } from '../properties/pipeline.ts';
 import { type PartialFlow, toCompleteFlow } from './complete-flow.ts';
-import { forEachDataplane, NFTABLES } from './dataplane.ts';
+import { EITHER_IPTABLES, forEachDataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { asObserved, type Flow, type Verdict } from './flow.ts';
 import { observe } from './verdicts.ts';
@@ -69,6 +69,7 @@ forEachDataplane(
       });
     }
   },
+  EITHER_IPTABLES,
 );
 
 type Drawn = Omit<Scenario, 'flows'>;

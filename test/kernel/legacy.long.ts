@@ -2,5 +2,6 @@
 process.env.NODEWALL_DATAPLANE = 'iptables-legacy';
 await import('./atomic-language.test.ts');
 await import('./cluster-agent.test.ts');
+await import('./kinds.test.ts');
 await import('./names.test.ts');
 await import('./record.test.ts');
