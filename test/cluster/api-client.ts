@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { parseAllDocuments, parse as parseYaml } from 'yaml';
-import { succeeds } from '../kernel/until.ts';
+import { pause, succeeds } from '../kernel/until.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import { relay } from '../netns/relay.ts';
 
@@ -76,8 +76,13 @@ export function apiClient(options: ApiClientOptions): ApiClient {
   return {
     isWell: (path) => succeeds(send('GET', path)),
     async get<T>(...args: readonly string[]) {
+      const [types = '', ...others] = args;
       try {
-        return (await send('GET', await pathOf(args))) as T;
+        if (!types.includes(',')) return (await send('GET', await pathOf(args))) as T;
+        const lists = await Promise.all(
+          types.split(',').map(async (type) => send('GET', await pathOf([type, ...others]))),
+        );
+        return { items: lists.flatMap((list) => (list as { items: readonly unknown[] }).items) } as T;
       } catch (error) {
         throw new Error(`get ${args.join(' ')}: ${(error as Error).message}`, { cause: error });
       }
@@ -169,6 +174,7 @@ type Send = (
   method: string,
   path: string,
   more?: { readonly body?: string; readonly accept?: string; readonly 'content-type'?: string },
+  tries?: number,
 ) => Promise<unknown>;
 
 /** Sends a request, on a connection of its own; rejects where the status is not 2xx. */
@@ -191,7 +197,8 @@ function sender({ kubeconfig, inside }: ApiClientOptions): Send {
     await ready;
     return { socketPath };
   };
-  return async (method, path, { body, accept = 'application/json', ...headers } = {}) => {
+  return async function send(method, path, more = {}, tries = TRIES): Promise<unknown> {
+    const { body, accept = 'application/json', ...headers } = more;
     const where = await connected();
     const authorization = `Bearer ${token}`;
     const sent = request({
@@ -212,9 +219,16 @@ function sender({ kubeconfig, inside }: ApiClientOptions): Send {
     for await (const part of response.setEncoding('utf8')) text += part;
     if (response.statusCode >= 200 && response.statusCode < 300)
       return text === 'ok' ? text : JSON.parse(text);
+    if (response.statusCode === 429 && tries > 1) {
+      await pause(1000 * Number(response.headers['retry-after'] ?? 1));
+      return send(method, path, more, tries - 1);
+    }
     throw new Error(toMessage(response.statusCode, text));
   };
 }
+
+/** As kubectl does where the server says "too many requests" and when to come again. */
+const TRIES = 10;
 
 /** As kubectl words it: `Error from server (NotFound): nodes "a" not found`. */
 function toMessage(code: number, text: string): string {
