@@ -140,7 +140,7 @@ describe('deploy/crds on a real API server', function () {
     });
     const rule = (more: object): Pick<Written, 'raw'> => policy({ ingress: [{ action: 'Allow', ...more }] });
     const expected: readonly [Pick<Written, 'raw'>, RegExp][] = [
-      [policy({ appliedTo: [] }), /spec: Invalid value: .*appliedTo is missing: say which Nodes/],
+      [policy({ appliedTo: [] }), /spec: Invalid value: .*appliedTo is missing: select the Nodes/],
       [
         rule({ appliedTo: [{ nodeSelector: {} }] }),
         /rules have an appliedTo although spec\.appliedTo is there/,
@@ -192,7 +192,7 @@ describe('deploy/crds on a real API server', function () {
     await assert.rejects(cluster.apply(tier(21)), /a tier's priority can't be changed; create another tier/);
     await assert.rejects(
       cluster.apply(tier(250).replace('mine', 'other')),
-      /are those of the built-in tiers, and theirs alone/,
+      /belong to the built-in tiers; choose another/,
     );
     await cluster.apply(tier(250).replace('mine', 'application'));
   });
