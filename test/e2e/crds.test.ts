@@ -143,7 +143,7 @@ describe('deploy/crds on a real API server', function () {
       [policy({ appliedTo: [] }), /spec: Invalid value: .*appliedTo is missing: select the Nodes/],
       [
         rule({ appliedTo: [{ nodeSelector: {} }] }),
-        /rules have an appliedTo although spec\.appliedTo is there/,
+        /rules have an appliedTo although spec\.appliedTo is set/,
       ],
       [
         rule({ ports: [{ port: 5, endPort: 4 }] }),
