@@ -48,12 +48,19 @@ const NOT_QUICK: readonly string[] = [
 ];
 const CHECKS = { tsc: ['--pretty'], biome: ['check', '--error-on-warnings', '.'] } as const;
 /**
- * Suites that run one after another; the two rows run side by side, as most of the time the tests of
- * the kernel and of clusters wait. What the second row's suites say is shown when each has ended.
+ * Two suites run side by side, as tests of the kernel and of clusters mostly wait. They begin in
+ * this order, so that neither side ends long after the other. Only one side is shown as it runs;
+ * the other's output comes when each of its suites has ended.
  */
-const ROWS: readonly (readonly (keyof typeof SUITES)[])[] = [
-  ['unit', 'fuzz', 'properties', 'addon', 'cli', 'realcluster'],
-  ['kernel', 'e2e'],
+const ORDER: readonly (keyof typeof SUITES)[] = [
+  'unit',
+  'kernel',
+  'realcluster',
+  'e2e',
+  'properties',
+  'addon',
+  'cli',
+  'fuzz',
 ];
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
@@ -74,9 +81,11 @@ for (const [name, program] of Object.entries(MADE_AHEAD)) {
   const { status } = spawnSync(process.execPath, [program], { stdio: 'inherit' });
   if (status !== 0) counts.failed++;
 }
+const waiting = ORDER.filter(isWanted);
 await Promise.all(
-  ROWS.map(async (row, i) => {
-    for (const name of row.filter(isWanted)) await runSuite(name, i === 0);
+  [true, false].map(async (isShown) => {
+    for (let name = waiting.shift(); name !== undefined; name = waiting.shift())
+      await runSuite(name, isShown);
   }),
 );
 rmSync(scratch, { recursive: true });

@@ -82,7 +82,7 @@ kernelSuite('dataplane migration', () => {
       const targets = ([4, 6] as const).flatMap(
         (family) =>
           [
-            { protocol: 'udp', port: CLOSED, family, rate: 50_000 },
+            { protocol: 'udp', port: CLOSED, family },
             { protocol: 'udp', port: OPEN, family, rate: 500, client: 1 },
           ] as const,
       );
@@ -109,7 +109,7 @@ kernelSuite('dataplane migration', () => {
     let word = await writeNext();
     let agent = await start(NFTABLES);
     await node.untilEnforced(word, agent);
-    const target = { protocol: 'udp', port: CLOSED, family: 4, rate: 50_000 } as const;
+    const target = { protocol: 'udp', port: CLOSED, family: 4 } as const;
     let last: Dataplane = NFTABLES;
     const [count] = await passedDuring(node.topology, [target], async () => {
       for (const [i, after] of [250, 350, 450, 550, 650, 800, 1000].entries()) {

@@ -23,15 +23,17 @@ kernelSuite('flood', () => {
   for (const protocol of ['udp', 'tcp'] as const) {
     for (const family of [4, 6] as const) {
       it(`flush and refill in one transaction: no leak (${protocol}, IPv${family})`, async () => {
-        const { sent, leaked } = await leakedDuring(topology, { protocol, port: 9, family }, () =>
-          repeat(1000, () => nft(FLUSH + FILL)),
+        const { sent, leaked } = await leakedDuring(
+          topology,
+          { protocol, port: 9, family, rate: 40_000 },
+          () => repeat(1000, () => nft(FLUSH + FILL)),
         );
         assert.equal(leaked, 0);
         assert(sent > 10_000, `only ${sent} packets`);
       });
 
       it(`in two transactions: leaks (${protocol}, IPv${family})`, async () => {
-        const { leaked } = await leakedDuring(topology, { protocol, port: 9, family }, () =>
+        const { leaked } = await leakedDuring(topology, { protocol, port: 9, family, rate: 40_000 }, () =>
           repeat(500, async () => {
             await nft(FLUSH);
             await nft(FILL);

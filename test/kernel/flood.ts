@@ -14,10 +14,10 @@ import { counterTable, deleteTable, loadTable, readCounters } from './nwprobe.ts
 /** NODEWALL_LONG_FLOODS=1 makes floods ten times as long and as fast as they can be (floods.long.ts). */
 const isLong = (): boolean => process.env.NODEWALL_LONG_FLOODS === '1';
 /**
- * Packets a second. Other tests run beside: this leaves them the processors, and no gap of 25 µs is
- * missed.
+ * Packets a second. Other tests run beside: this leaves them the processors, and no gap of 0.1 ms
+ * is missed.
  */
-const DEFAULT_RATE = 40_000;
+const DEFAULT_RATE = 10_000;
 
 /** How long (milliseconds) a flood lasts that takes so long in `npm test`. */
 export function floodTime(milliseconds: number): number {
