@@ -132,7 +132,7 @@ forEachDataplane(
           });
           const [toHost, toNodePort, openHost, openNodePort] = counts;
           assert(toHost && toNodePort && openHost && openNodePort);
-          assert(toHost.arrived > 5_000 && toNodePort.arrived > 5_000, JSON.stringify(counts));
+          assert(toHost.arrived > 1_000 && toNodePort.arrived > 1_000, JSON.stringify(counts));
           assert(openHost.arrived > 400 && openNodePort.arrived > 400, JSON.stringify(counts));
           assert.deepEqual(
             [toHost.passed, toNodePort.passed],

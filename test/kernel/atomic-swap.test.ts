@@ -48,7 +48,7 @@ forEachDataplane('policy changes under a flood', (dataplane) => {
       });
       await agent.end('SIGTERM');
       assert(closed && open);
-      assert(closed.arrived > 10_000 * dataplane.share, `only ${closed.arrived} packets`);
+      assert(closed.arrived > 2_000 * dataplane.share, `only ${closed.arrived} packets`);
       assert.equal(closed.passed, 0, `leaked in ${swaps} swaps: ${leaks.join('; ')}`);
       assert.equal(open.arrived - open.passed, 0, `lost of ${open.arrived} in ${swaps} swaps`);
     });

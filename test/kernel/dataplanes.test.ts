@@ -96,7 +96,7 @@ kernelSuite('dataplane migration', () => {
       });
       for (const [i, { arrived, passed }] of counts.entries()) {
         const isOpen = targets[i]?.port === OPEN;
-        assert(arrived > (isOpen ? 100 : 2_000), JSON.stringify(counts));
+        assert(arrived > (isOpen ? 100 : 1_000), JSON.stringify(counts));
         assert.equal(passed, isOpen ? arrived : 0, JSON.stringify(counts));
       }
       assert.match(await node.rules(to), new RegExp(word));
@@ -124,7 +124,7 @@ kernelSuite('dataplane migration', () => {
         if (other !== last) await untilGone(other, last, agent);
       }
     });
-    assert(count && count.arrived > 10_000, JSON.stringify(count));
+    assert(count && count.arrived > 2_000, JSON.stringify(count));
     assert.equal(count.passed, 0, JSON.stringify(count));
     await agent.end('SIGKILL');
     const moved = await node.rules(last);

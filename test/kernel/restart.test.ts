@@ -42,7 +42,7 @@ forEachDataplane('the agent ends and starts under a flood', (dataplane) => {
       { protocol: 'udp', port: CLOSED, family: 4 },
       action,
     );
-    assert(sent > 5_000, `only ${sent} packets`);
+    assert(sent > 1_000, `only ${sent} packets`);
     assert.equal(leaked, 0, `leaked ${leaked} of ${sent}`);
   }
 
