@@ -66,6 +66,8 @@ const ORDER: readonly (keyof typeof SUITES)[] = [
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const bin = join(import.meta.dirname, '..', 'node_modules', '.bin');
 const scratch = mkdtempSync(join(tmpdir(), 'nodewall-test-'));
+// Test files and the programs they start are compiled once, not by each process: see bin/nodewall.
+process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, '..', 'node_modules', '.cache', 'nodewall');
 const wanted = process.argv.slice(2);
 const isQuick = wanted.includes('quick');
 const isWanted = (name: string): boolean =>
