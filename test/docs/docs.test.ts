@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { DEFAULT_CONFIG, type FailsafeEntry } from '../../apis/config.ts';
 import { parseConfig } from '../../apis/config-file.ts';
 import { consoleCommands } from './console.ts';
+import { fileNames, missingFiles } from './file-names.ts';
 import { brokenLinks } from './links.ts';
 import { fencesOf } from './markdown.ts';
 
@@ -30,7 +31,31 @@ describe('documents', () => {
     it(`${path} links to files that are there`, () => {
       assert.deepEqual(brokenLinks(root, path, text), []);
     });
+
+    if (basename(path) === 'README.md')
+      it(`${path} names files that are there`, () => {
+        assert.deepEqual(missingFiles(root, path, text), []);
+      });
   }
+});
+
+describe('names of files', () => {
+  it('are words that end in .ts, and paths in backticks', () => {
+    const text =
+      'docs.test.ts and `a/b.ts`, c-*.ts; [d.ts](e.ts), `f/g`, h/i, Node.js\n```\nj.ts\n```\n    k.ts\n';
+    assert.deepEqual(fileNames(text), ['docs.test.ts', 'a/b.ts', 'c-*.ts', 'f/g']);
+  });
+
+  it('are searched in the folder of the page and in the root', () => {
+    const missing = (text: string) => missingFiles(root, 'test/docs/README.md', text);
+    assert.deepEqual(missing('links.ts, lib/net/address.ts, *s.test.ts, `test/docs`, `kube-system/dns`'), []);
+    assert.deepEqual(missing('address.ts, net/address.ts, *.none.ts, `test/none`'), [
+      'address.ts',
+      'net/address.ts',
+      '*.none.ts',
+      'test/none',
+    ]);
+  });
 });
 
 describe('docs/configuration.md', () => {
