@@ -46,6 +46,9 @@ export const MOST = {
   appliedTo: 100,
   blocks: 2500,
   except: 32,
+  children: 1000,
+  labels: 100,
+  values: 1000,
 } as const;
 
 const NOT_FOR_NODES: readonly CelRule[] = [{ rule: 'false', message: 'is not supported for Nodes' }];
@@ -91,6 +94,9 @@ const SHARED: readonly CrdCheck[] = [
     at: /matchLabels\.\*$|matchExpressions\[\]\.values\[\]$/,
     add: { maxLength: 63, pattern: `^(${LABEL_NAME})?$` },
   },
+  { at: /matchLabels$/, add: { maxProperties: MOST.labels } },
+  { at: /matchExpressions$/, add: { maxItems: MOST.labels } },
+  { at: /matchExpressions\[\]\.values$/, add: { maxItems: MOST.values } },
   { at: /matchExpressions\[\]\.key$/, add: { maxLength: 317, pattern: `^(${SUBDOMAIN}/)?${LABEL_NAME}$` } },
   // 49 characters: an IPv6 address in its longest form (with an IPv4 part), and the prefix length.
   { at: /\.cidr$|\.except\[\]$/, add: { maxLength: 49 } },
@@ -234,7 +240,7 @@ const GROUP: readonly CrdCheck[] = [
     ],
   },
   { at: /^spec\.ipBlocks\[\]\.cidr$/, add: {}, cel: [CIDR] },
-  { at: /^spec\.childGroups$/, add: { maxItems: 1000 } },
+  { at: /^spec\.childGroups$/, add: { maxItems: MOST.children } },
   { at: /^spec\.(childGroups\[\]|serviceReference\.name)$/, add: NAME },
   { at: /\.namespace$/, add: { maxLength: 63, pattern: `^${LABEL}$` } },
 ];

@@ -23,5 +23,12 @@ describe('ruleNames', () => {
     const [name = ''] = ruleNames(spec([drop])).ingress;
     assert.deepEqual(ruleNames(spec([drop, drop, drop])).ingress, [name, `${name}-2`, `${name}-3`]);
     assert.deepEqual(ruleNames(spec([drop], [{ action: 'Allow', name }])).ingress, [`${name}-2`]);
+    const taken: Rule = { action: 'Allow', name: `${name}-2` };
+    assert.deepEqual(ruleNames(spec([drop, taken, drop, drop])).ingress, [
+      name,
+      `${name}-2`,
+      `${name}-3`,
+      `${name}-4`,
+    ]);
   });
 });

@@ -9,17 +9,23 @@ import { shortHash } from '../../lib/sharing/hash.ts';
 export function ruleNames(spec: ClusterNetworkPolicySpec): Record<Direction, string[]> {
   const rules = { ingress: spec.ingress ?? [], egress: spec.egress ?? [] };
   const taken = new Set([...rules.ingress, ...rules.egress].flatMap((rule) => rule.name || []));
+  /** For each made name, the last number appended to it: n equal rules need n steps, not n². */
+  const counts = new Map<string, number>();
+  const generate = (direction: Direction, rule: Rule): string => {
+    const base = `${direction}-${rule.action.toLowerCase()}-${shortHash(7, canonical(rule))}`;
+    let count = counts.get(base) ?? 0;
+    let name: string;
+    do {
+      count++;
+      name = count === 1 ? base : `${base}-${count}`;
+    } while (taken.has(name));
+    counts.set(base, count);
+    taken.add(name);
+    return name;
+  };
   const nameAll = (direction: Direction): string[] =>
-    rules[direction].map((rule) => rule.name || generate(direction, rule, taken));
+    rules[direction].map((rule) => rule.name || generate(direction, rule));
   return { ingress: nameAll('ingress'), egress: nameAll('egress') };
-}
-
-function generate(direction: Direction, rule: Rule, taken: Set<string>): string {
-  const base = `${direction}-${rule.action.toLowerCase()}-${shortHash(7, canonical(rule))}`;
-  let name = base;
-  for (let count = 2; taken.has(name); count++) name = `${base}-${count}`;
-  taken.add(name);
-  return name;
 }
 
 /** The value with object keys sorted, so that the order of fields in a file doesn't matter. */

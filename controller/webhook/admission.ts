@@ -1,7 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../apis/config.ts';
 import type { ClusterNetworkPolicy, ClusterObject, ClusterObjects, Problem } from '../../apis/objects.ts';
+import { openApiSchema } from '../../apis/schema/crd.ts';
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
+import { overLimit } from '../../apis/schema/limits.ts';
 import { claimedIdentity, identityOf } from '../../apis/validate/identity.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { formatPath, formatProblem, type ObjectProblem } from '../../apis/validate/problem.ts';
@@ -40,6 +42,8 @@ export function admit(request: AdmissionRequest, step: AdmissionStep, world: Adm
   if (operation === 'DELETE') return oldObject === null ? ALLOWED : admitDeletion(oldObject, world);
   if (object === null || !isOurs(object) || isUntouched(object, oldObject)) return ALLOWED;
   const raw = withName(object);
+  const tooLong = overLong(raw);
+  if (tooLong !== null) return refuse(linesOf(raw, [tooLong]), false);
   const { object: valid, problems } = validateObject(raw, {
     failsafe: world.failsafe.ingress,
     interfaceGroups: world.interfaceGroups,
@@ -50,9 +54,10 @@ export function admit(request: AdmissionRequest, step: AdmissionStep, world: Adm
   const moved = movedTier(valid, oldObject);
   if (moved !== null) return refuse(linesOf(raw, [moved]), false);
   const effects = effectsOf(identityOf(valid), valid, world);
-  if (effects.own.length > 0) return refuse(effects.own.map(lineOf), true);
+  if (effects.own.length > 0) return refuse(shown(effects.own), true);
   if (effects.others.length > 0) {
-    return refuse([`${valid.kind}/${valid.name}: would make other objects invalid`, ...shown(effects)], true);
+    const first = `${valid.kind}/${valid.name}: would make other objects invalid`;
+    return refuse([first, ...shown(effects.others)], true);
   }
   if (step === 'mutate') {
     const patch = valid.kind === 'ClusterNetworkPolicy' ? defaultsOf(raw, valid) : [];
@@ -77,6 +82,25 @@ function isUntouched(object: FieldMap, oldObject: FieldMap | null): boolean {
   if (oldObject === null) return false;
   const isGoing = asFields(object.metadata)?.deletionTimestamp !== undefined;
   return isGoing || isDeepStrictEqual(object.spec, oldObject.spec);
+}
+
+const SCHEMAS = {
+  ClusterNetworkPolicy: openApiSchema('ClusterNetworkPolicy'),
+  ClusterGroup: openApiSchema('ClusterGroup'),
+  Tier: openApiSchema('Tier'),
+} as const;
+
+/**
+ * The API server enforces the limits of the CRDs only after `/mutate`, and anybody who reaches the
+ * port can send an object: so lists that are too long are refused before anything else reads them.
+ */
+function overLong(raw: FieldMap): ObjectProblem | null {
+  const kind = String(raw.kind);
+  if (!Object.hasOwn(SCHEMAS, kind)) return null;
+  const found = overLimit(SCHEMAS[kind as keyof typeof SCHEMAS], raw);
+  if (found === null) return null;
+  const message = `has ${found.count} entries, and at most ${found.most} are allowed; split the object`;
+  return { severity: 'error', path: found.path, message };
 }
 
 /** The API server generates a name from generateName only after admission. */
@@ -106,7 +130,7 @@ function admitDeletion(raw: FieldMap, world: AdmissionWorld): Admission {
   const { identity, kind, name } = claimedIdentity(raw);
   const effects = effectsOf(identity, null, world);
   if (effects.others.length === 0) return ALLOWED;
-  const message = [`${kind}/${name}: is in use`, ...shown(effects)].join('\n');
+  const message = [`${kind}/${name}: is in use`, ...shown(effects.others)].join('\n');
   return { ...ALLOWED, rejection: { reason: 'Conflict', message, isTransient: true } };
 }
 
@@ -116,9 +140,9 @@ function refuse(lines: readonly string[], isTransient: boolean): Admission {
 
 const MOST_SHOWN = 10;
 
-function shown({ others }: Consequences): string[] {
-  const lines = others.slice(0, MOST_SHOWN).map(lineOf);
-  return others.length > MOST_SHOWN ? [...lines, `and ${others.length - MOST_SHOWN} more`] : lines;
+function shown(problems: Consequences['own']): string[] {
+  const lines = problems.slice(0, MOST_SHOWN).map(lineOf);
+  return problems.length > MOST_SHOWN ? [...lines, `and ${problems.length - MOST_SHOWN} more`] : lines;
 }
 
 function lineOf({ object, problem }: Consequences['own'][number]): string {

@@ -32,11 +32,13 @@ export function shadowWarnings(
   const groups = groupIndex(related.groups);
   const reach = reaches(groups);
   const before = policiesBefore(policy, place, related);
+  const namesOf = namesOfPolicies();
   let pairs = 0;
   return (['ingress', 'egress'] as const).flatMap((direction) => {
-    const names = ruleNames(policy.spec)[direction];
+    const names = namesOf(policy)[direction];
     const earlierOf = byPeers(before, direction);
     return (policy.spec[direction] ?? []).flatMap((rule, index) => {
+      if (pairs > MOST_PAIRS) return [];
       const own = reach(policy, rule, direction);
       const hides = (other: ClusterNetworkPolicy, earlier: Rule): boolean => {
         if (pairs++ > MOST_PAIRS) return false;
@@ -49,17 +51,27 @@ export function shadowWarnings(
       if (at >= 0)
         return [`${placeOf(direction, index)}: can never match: ${names[at]} matches all of it first`];
       const peers = peersKey(rule, direction);
-      const found = [
-        ...(earlierOf.get('') ?? []),
-        ...(peers === '' ? [] : (earlierOf.get(peers) ?? [])),
-      ].find((earlier) => hides(earlier.policy, earlier.rule));
+      const isHidden = (earlier: EarlierRule): boolean => hides(earlier.policy, earlier.rule);
+      const found =
+        earlierOf.get('')?.find(isHidden) ??
+        (peers === '' ? undefined : earlierOf.get(peers)?.find(isHidden));
       if (found === undefined) return [];
-      const name = `${found.policy.name}/${ruleNames(found.policy.spec)[direction][found.index]}`;
+      const name = `${found.policy.name}/${namesOf(found.policy)[direction][found.index]}`;
       return [
         `${placeOf(direction, index)}: can never match: ${name} of another policy matches all of it first`,
       ];
     });
   });
+}
+
+/** The names of the rules of a policy, made once for each policy. */
+function namesOfPolicies(): (policy: ClusterNetworkPolicy) => Record<Direction, string[]> {
+  const known = new Map<ClusterNetworkPolicy, Record<Direction, string[]>>();
+  return (policy) => {
+    const names = known.get(policy) ?? ruleNames(policy.spec);
+    known.set(policy, names);
+    return names;
+  };
 }
 
 type ReachOf = (policy: ClusterNetworkPolicy, rule: Rule, direction: Direction) => Reach;

@@ -34,7 +34,7 @@ describe('many rules', function () {
       const scenarios = RULES.chain((rules) =>
         scenario({ size: 8, flows: flowCount(100), features: ALL_FEATURES, crowd: { rules, kind } }),
       );
-      check(this, 20, scenarios, (drawn) => {
+      check(this, 10, scenarios, (drawn) => {
         const aimed = flowsAtRules(toState(drawn.objects, drawn.node, drawn.names), flowCount(100), 1);
         const { rulesets, state, traces } = agree({ ...drawn, flows: [...drawn.flows, ...aimed] }, seen);
         assert.deepEqual(violations(rulesets.indexed, state.rules), []);

@@ -24,7 +24,7 @@ describe('after any edits', function () {
 
   for (const kind of CROWD_KINDS) {
     it(`rules of the kind ${kind} render as from scratch`, function () {
-      check(this, 12, histories(kind), ({ from, steps }) => {
+      check(this, 6, histories(kind), ({ from, steps }) => {
         const config = toConfig(from.config);
         const known = new WeakMap<object, ClusterObject | null>();
         const [compile, view, rendered] = [compiler(), nodeViewer(from.node), renderer(config)];

@@ -50,7 +50,7 @@ describe('while edits are applied in sequence', function () {
 
   for (const kind of CROWD_KINDS) {
     it(`a packet meets the rules before or those after: ${kind}`, async function () {
-      await checkAsync(this, 10, histories(kind, [10, 40]), async (history) => {
+      await checkAsync(this, 5, histories(kind, [10, 40]), async (history) => {
         const config = toConfig(history.from.config);
         const kernel = fakeKernel();
         const reconciler = new NodeRuleReconciler(kernel);

@@ -69,7 +69,7 @@ describe('successive states of the objects', function () {
         batches: fc.array(fc.array(CHANGE, { maxLength: 3 }), { minLength: 2, maxLength: 12 }),
       }),
     );
-    check(this, 150, histories, ({ drawn, batches }) => {
+    check(this, 75, histories, ({ drawn, batches }) => {
       const whole = toClusterObjects(drawn.objects);
       const next = compiler();
       const view = nodeViewer(drawn.node);
