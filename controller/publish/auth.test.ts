@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
+import { FairQueue } from '../../lib/process/fair-queue.ts';
 import {
   type Access,
   type AccessReviewSpec,
@@ -16,8 +17,11 @@ import {
 
 const AUDIENCE = 'nodewall-controller';
 
-function bearing(token: string | null): IncomingMessage {
-  return { headers: token === null ? {} : { authorization: `Bearer ${token}` } } as IncomingMessage;
+const LONG_QUEUE = { atOnce: 16, most: 1000 };
+
+function bearing(token: string | null, remoteAddress = '10.0.0.1'): IncomingMessage {
+  const headers = token === null ? {} : { authorization: `Bearer ${token}` };
+  return { headers, socket: { remoteAddress } } as unknown as IncomingMessage;
 }
 
 /** A token without a valid signature: only the API server verifies it. */
@@ -35,6 +39,7 @@ function reviewing(
   const authenticate = tokenAuthenticator({
     audiences: [AUDIENCE],
     now: () => now,
+    queue: new FairQueue(LONG_QUEUE),
     async review(spec) {
       asked.push(spec);
       return answer(spec);
@@ -43,7 +48,7 @@ function reviewing(
   });
   return {
     asked,
-    authenticate: (token: string | null) => authenticate(bearing(token)),
+    authenticate: (token: string | null, from?: string) => authenticate(bearing(token, from)),
     pass: (milliseconds: number) => {
       now += milliseconds;
     },
@@ -128,6 +133,45 @@ describe('tokenAuthenticator', () => {
     assert.equal(await authenticate(token), null);
   });
 
+  it('reviews no token that says itself that it has expired or is for others', async () => {
+    const { authenticate, asked, now } = reviewing(good);
+    for (const claims of [{ exp: now() / 1000 }, { aud: 'others' }, { aud: ['others', 7] }, { aud: [] }])
+      assert.equal(await authenticate(jwt(claims)), null, JSON.stringify(claims));
+    assert.deepEqual(asked, []);
+    for (const claims of [
+      {},
+      { aud: AUDIENCE },
+      { aud: ['others', AUDIENCE] },
+      null,
+      'text',
+      { exp: 'soon' },
+    ])
+      assert.notEqual(await authenticate(jwt(claims as object)), null, JSON.stringify(claims));
+  });
+
+  it('reviews the token of one address at its turn, whatever another address sends', async () => {
+    const order: string[] = [];
+    const { authenticate } = reviewing(good, {
+      queue: new FairQueue({ atOnce: 1, most: 100 }),
+      async review(spec) {
+        order.push(spec.token);
+        await new Promise(setImmediate);
+        return good(spec);
+      },
+    });
+    const flood = Array.from({ length: 1000 }, (_, index) => authenticate(`flood-${index}`, '10.0.0.2'));
+    const one = authenticate('agent', '10.0.0.3');
+    const results = await Promise.allSettled(flood);
+    assert.notEqual(await one, null);
+    assert.equal(order.indexOf('agent'), 2);
+    const refused = results.filter(({ status }) => status === 'rejected');
+    assert.equal(refused.length, 1000 - 1 - 99);
+    assert.match(
+      String(refused.map((result) => 'reason' in result && result.reason)[0]),
+      /100 requests wait/,
+    );
+  });
+
   it('fails while the API server does not answer, and reviews again', async () => {
     let isDown = true;
     const { authenticate } = reviewing((spec) => {
@@ -143,7 +187,7 @@ describe('tokenAuthenticator', () => {
     let running = 0;
     let most = 0;
     const { authenticate } = reviewing(good, {
-      atOnce: 3,
+      queue: new FairQueue({ atOnce: 3, most: 1000 }),
       async review(spec) {
         most = Math.max(most, ++running);
         await new Promise(setImmediate);
@@ -236,6 +280,7 @@ describe('accessAuthoriser', () => {
         return { allowed: true, denied: spec.user === 'denied', reason: 'because' };
       },
       () => now,
+      new FairQueue(LONG_QUEUE),
     );
     const access: Access = { verb: 'list', group: 'g', version: 'v', resource: 'nodeviews' };
     const alice = { username: 'alice', uid: 'u', groups: ['g'], extra: { k: ['v'] }, expires: null };

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import { LRUCache } from 'lru-cache';
+import type { FairQueue } from '../../lib/process/fair-queue.ts';
 
 /** The user of a request: authentication.k8s.io/v1 UserInfo. */
 export interface Identity {
@@ -75,8 +76,8 @@ export interface TokenOptions {
   readonly now: () => number;
   /** The time for which a positive result is cached (milliseconds); default: a minute. */
   readonly keep?: number;
-  /** The most concurrent reviews; others are queued. */
-  readonly atOnce?: number;
+  /** Reviews take turns by the address that sent the token. */
+  readonly queue: FairQueue;
 }
 
 const MOST_TOKENS = 20_000;
@@ -90,37 +91,42 @@ interface Reviewed {
   readonly identity: Identity | null;
 }
 
+interface Sent {
+  readonly token: string;
+  /** The address that sent it. */
+  readonly source: string;
+}
+
 /**
  * Authenticates by bearer token. Each token is reviewed at most once a minute, and cached by its
- * hash only.
+ * hash only. A JWT that says itself that it has expired, or is for others, is not reviewed.
  */
 export function tokenAuthenticator({
   review,
   audiences,
   now,
   keep = 60_000,
-  atOnce = 64,
+  queue,
 }: TokenOptions): Authenticate {
-  const inTurn = turns(atOnce);
-  const known = new LRUCache<string, Reviewed, string>({
+  const known = new LRUCache<string, Reviewed, Sent>({
     max: MOST_TOKENS,
     ttl: keep,
     ttlResolution: 0,
     ignoreFetchAbort: true,
     perf: { now },
-    async fetchMethod(_key, _stale, { context: token, options }) {
+    async fetchMethod(_key, _stale, { context: { token, source }, options }) {
       const spec = { token, ...(audiences.length === 0 ? {} : { audiences: [...audiences] }) };
-      const status = await inTurn(() => review(spec));
+      const status = await queue.run(source, () => review(spec));
       const identity = toIdentity(status, audiences, token);
       options.ttl = identity === null ? KEEP_REFUSED : keep;
       return { identity };
     },
   });
-  return async ({ headers: { authorization = '' } }) => {
+  return async ({ headers: { authorization = '' }, socket }) => {
     const [, token] = /^bearer +(\S+)$/i.exec(authorization) ?? [];
-    if (token === undefined) return null;
+    if (token === undefined || isRefusedByItself(token, audiences, now())) return null;
     const key = createHash('sha256').update(token).digest('base64');
-    const reviewed = await known.fetch(key, { context: token });
+    const reviewed = await known.fetch(key, { context: { token, source: socket.remoteAddress ?? '' } });
     const identity = reviewed?.identity ?? null;
     return identity?.expires != null && identity.expires <= now() ? null : identity;
   };
@@ -140,35 +146,32 @@ function toIdentity(
 }
 
 /**
- * The `exp` (RFC 7519) of a token that the API server has accepted (milliseconds since 1970); null
- * if it is not a JWT or has none.
+ * Whether the claims of a token, which nobody has verified, are reason enough to refuse it: then
+ * tokens that were stolen elsewhere or have expired cost no request to the API server.
  */
-function expiryOf(token: string): number | null {
-  const [, claims = ''] = token.split('.');
-  try {
-    const { exp } = JSON.parse(Buffer.from(claims, 'base64url').toString()) as { exp?: unknown };
-    return typeof exp === 'number' ? exp * 1000 : null;
-  } catch {
-    // Other tokens (static ones, bootstrap tokens) have no readable expiry.
-    return null;
-  }
+function isRefusedByItself(token: string, wanted: readonly string[], now: number): boolean {
+  const expires = expiryOf(token);
+  if (expires !== null && expires <= now) return true;
+  const { aud } = claimsOf(token);
+  if (aud === undefined || wanted.length === 0) return false;
+  const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
+  return !audiences.some((audience) => wanted.includes(String(audience)));
 }
 
-/** Runs at most `atOnce` tasks concurrently, the others in order of arrival. */
-function turns(atOnce: number): <T>(task: () => Promise<T>) => Promise<T> {
-  let running = 0;
-  const waiting: (() => void)[] = [];
-  return async (task) => {
-    if (running >= atOnce) await new Promise<void>((resolve) => waiting.push(resolve));
-    else running++;
-    try {
-      return await task();
-    } finally {
-      const next = waiting.shift();
-      if (next === undefined) running--;
-      else next();
-    }
-  };
+/** The `exp` of a token (milliseconds since 1970); null if it is not a JWT or has none. */
+function expiryOf(token: string): number | null {
+  const { exp } = claimsOf(token);
+  return typeof exp === 'number' ? exp * 1000 : null;
+}
+
+/** The claims of a JWT (RFC 7519), not verified; none of other tokens (static, bootstrap). */
+function claimsOf(token: string): { readonly exp?: unknown; readonly aud?: unknown } {
+  const [, claims = ''] = token.split('.');
+  try {
+    return Object(JSON.parse(Buffer.from(claims, 'base64url').toString()));
+  } catch {
+    return {};
+  }
 }
 
 /**
@@ -279,10 +282,11 @@ export interface AccessReviewStatus {
 
 const KEEP_ACCESS = 10_000;
 
-/** Authorises by SubjectAccessReview; a result is cached for ten seconds. */
+/** Authorises by SubjectAccessReview, users by turns; a result is cached for ten seconds. */
 export function accessAuthoriser(
   review: (spec: AccessReviewSpec) => Promise<AccessReviewStatus>,
   now: () => number,
+  queue: FairQueue,
 ): Authorise {
   const known = new LRUCache<string, Permission, AccessReviewSpec>({
     max: 10_000,
@@ -291,7 +295,7 @@ export function accessAuthoriser(
     ignoreFetchAbort: true,
     perf: { now },
     async fetchMethod(_key, _stale, { context }) {
-      const { allowed, denied = false, reason = '' } = await review(context);
+      const { allowed, denied = false, reason = '' } = await queue.run(context.user, () => review(context));
       return { allowed: allowed === true && !denied, reason };
     },
   });

@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
+import { FairQueue } from '../../lib/process/fair-queue.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
 import type { FrontProxySetting } from '../kubeapi/configmap/front-proxy.ts';
@@ -19,6 +20,7 @@ import type { ServerEvent } from '../publish/server-event.ts';
 
 export interface AgentServiceOptions {
   readonly hub: Hub;
+  /** For TokenReviews and SubjectAccessReviews; others must not have to wait behind them. */
   readonly request: KubeApi;
   readonly clock: WallClock;
   /** Comma-separated; '' means the API server's own. */
@@ -30,6 +32,9 @@ export interface AgentServiceOptions {
   readonly onReport: (report: NodeReport) => void;
   readonly onEvent: (event: ServerEvent) => void;
 }
+
+/** As many as the connections of an API client (kubeApi), and those of each agent of the largest cluster. */
+const REVIEWS = { atOnce: 16, most: 20_000 };
 
 /** The server for agents and readers; at most one, and none until `listen` is called. */
 export class AgentService {
@@ -43,15 +48,16 @@ export class AgentService {
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
     const { hub, request, clock, frontProxy, refusesAgents, onReport, onEvent } = this.#options;
     const now = (): number => clock.date().getTime();
+    const queue = new FairQueue(REVIEWS);
     const audiences = this.#options.tokenAudiences.split(',').filter((audience) => audience !== '');
     const server = controlPlaneServer({
       hub,
       tls: this.#tls(pair),
       authenticate: firstOf(
         frontProxyAuthenticator(frontProxy),
-        tokenAuthenticator({ review: (spec) => reviewToken(request, spec), audiences, now }),
+        tokenAuthenticator({ review: (spec) => reviewToken(request, spec), audiences, now, queue }),
       ),
-      authorise: accessAuthoriser((spec) => reviewAccess(request, spec), now),
+      authorise: accessAuthoriser((spec) => reviewAccess(request, spec), now, queue),
       refusesAgents,
       onReport,
       onEvent,

@@ -43,6 +43,12 @@ export class Controller {
   readonly #process: ProcessContext;
   readonly #says: ReturnType<typeof controllerLog>;
   readonly #api: KubeApiClient;
+  /**
+   * Clients with connections of their own: reviews that strangers cause, and slow writes of
+   * statuses, must not delay the renewal of the Lease.
+   */
+  readonly #leaseApi: KubeApiClient;
+  readonly #reviewsApi: KubeApiClient;
   readonly #transport: ApiTransport;
   readonly #hub: Hub;
   readonly #metrics: ControllerMetrics;
@@ -75,6 +81,8 @@ export class Controller {
     this.#fatal.promise.catch(() => {});
     this.#says = controllerLog(context.log);
     this.#api = kubeApi(context.kubeConfig);
+    this.#leaseApi = kubeApi(context.kubeConfig);
+    this.#reviewsApi = kubeApi(context.kubeConfig);
     this.#transport = apiTransport(context.kubeConfig);
     this.#hub = new Hub({ gate: context.gate ?? false });
     this.#metrics = this.#makeMetrics();
@@ -122,7 +130,7 @@ export class Controller {
         name: 'connections to the API server',
         stop: () => {
           this.#transport.close();
-          this.#api.close();
+          for (const api of [this.#api, this.#leaseApi, this.#reviewsApi]) api.close();
         },
       },
       { name: 'statuses', stop: () => this.#statuses.keeper.lead(false) },
@@ -402,7 +410,7 @@ export class Controller {
     return controllerElection({
       ...this.#process,
       ...SERVICE,
-      request: this.#api.request,
+      request: this.#leaseApi.request,
       annotations: () => this.#settings.annotations(),
       log: this.#context.log,
       changed: () => this.#happen({ type: 'changed' }),
@@ -412,7 +420,7 @@ export class Controller {
   #makeAgents(): AgentService {
     return new AgentService({
       hub: this.#hub,
-      request: this.#api.request,
+      request: this.#reviewsApi.request,
       clock: this.#process.clock,
       tokenAudiences: this.#context.options.tokenAudiences,
       frontProxy: () => this.#settings.frontProxy,

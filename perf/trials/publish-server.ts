@@ -7,6 +7,7 @@ import { compiler } from '../../controller/compile/compile.ts';
 import { type TokenReviewStatus, tokenAuthenticator } from '../../controller/publish/auth.ts';
 import { Hub } from '../../controller/publish/hub.ts';
 import { AGENTS, controlPlaneServer } from '../../controller/publish/server.ts';
+import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { POOLS, type PublishServerInput, type ServerAnswer, type ServerOrder } from '../measure/publish.ts';
 import { trialInput } from './trial.ts';
 
@@ -19,9 +20,10 @@ const next = compiler();
 const hub = new Hub({ gate: true });
 let objects = cluster();
 hub.publish(next(objects));
+const queue = new FairQueue({ atOnce: 16, most: 20_000 });
 const server = controlPlaneServer({
   hub,
-  authenticate: tokenAuthenticator({ audiences: [], now: Date.now, review }),
+  authenticate: tokenAuthenticator({ audiences: [], now: Date.now, queue, review }),
   authorise: async () => ({ allowed: false, reason: '' }),
   onReport() {},
   tls: { key, cert },
