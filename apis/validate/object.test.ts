@@ -265,6 +265,21 @@ describe('validateObject', () => {
     });
   });
 
+  it('uses the first 64 addresses of a Node', () => {
+    const addresses = Array.from({ length: 70 }, (_, index) => `10.0.0.${index + 1}`);
+    const { object, problems } = validateObject({
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: 'n', annotations: { 'nodewall.io/addresses': addresses.join() } },
+      status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] },
+    });
+    assert.deepEqual(object?.kind === 'Node' && object.addresses, ['192.0.2.1', ...addresses.slice(0, 63)]);
+    assert.deepEqual(
+      problems.map(({ severity, message }) => [severity, message]),
+      [['warning', 'the Node has 71 addresses; those after the first 64 are left out']],
+    );
+  });
+
   it("narrows Pods, and drops those that can't be peers", () => {
     const base = { kind: 'Pod', namespace: 'default', name: 'p', labels: {} };
     assert.deepEqual(
