@@ -53,6 +53,11 @@ export interface CompiledRule {
    * it.
    */
   readonly log: RuleLog | null;
+  /**
+   * What a newer controller wrote and this version does not know, as in `field "user"`; absent:
+   * nothing. Without it the rule might match more, so its policy is not enforced here.
+   */
+  readonly unsupported?: readonly string[];
 }
 
 export interface RuleLog {

@@ -30,4 +30,22 @@ describe('a written rule', () => {
       assert.equal(JSON.stringify(read), JSON.stringify(rule), 'the same fields in the same order');
     });
   }
+
+  it('names what a newer version wrote, and keeps it for a later one', () => {
+    const written = toWrittenRule(compiledRule('r', { services: [{ protocol: 'tcp', ports: [1, 2] }] }));
+    for (const [more, unsupported] of [
+      [{ users: ['a'] }, 'field "users"'],
+      [{ action: 'Delay' }, 'action "Delay"'],
+      [{ mode: 'Dry' }, 'mode "Dry"'],
+      [{ traffic: 'Pod' }, 'traffic "Pod"'],
+      [{ services: [{ protocol: 'gre' }] }, 'protocol "gre"'],
+      [{ services: [{ protocol: 'tcp', flags: 'syn' }] }, 'field "flags" of a port match'],
+    ] as const) {
+      const newer = { ...written, ...more } as unknown as WrittenRule;
+      const read = toCompiledRule(newer);
+      assert.deepEqual(read.unsupported, [unsupported]);
+      assert.deepEqual({ ...toWrittenRule(read) }, newer);
+      assert.deepEqual(toCompiledRule(toWrittenRule(read)), read);
+    }
+  });
 });

@@ -1,4 +1,4 @@
-import type { CompiledRule, NodeState, ServiceMember } from './compiled.ts';
+import type { CompiledRule, NodeState, Service, ServiceMember } from './compiled.ts';
 import { namedBy, type RulePeer } from './rule-peer.ts';
 
 /**
@@ -64,17 +64,70 @@ export interface RuleMessage {
 /** A rule as it is sent, saved and printed: a list for each kind of peer; all empty: any peer. */
 export type WrittenRule = ReturnType<typeof toWrittenRule>;
 
-export function toWrittenRule({ peers, services, log, ...rule }: CompiledRule) {
+export function toWrittenRule({ peers, services, log, unsupported: _, ...rule }: CompiledRule) {
   return { ...rule, ...namedBy([{ peers }]), services, log };
 }
 
-/** The defaults stand for what version 0.1 did not write. */
+/**
+ * The defaults stand for what version 0.1 did not write. Fields that this version does not know
+ * stay in the rule, so that a state file still has them after an upgrade.
+ */
 export function toCompiledRule({ services, log = null, ...written }: WrittenRule): CompiledRule {
   const { addressSets, interfaceGroups: groups = [], serviceSets = [], ...rule } = written;
+  const unsupported = unsupportedParts(rule, services);
   const peers: RulePeer[] = groups.length === 0 ? [] : [{ kind: 'interfaces', groups }];
   for (const set of addressSets) peers.push({ kind: 'addresses', set });
   for (const set of serviceSets) peers.push({ kind: 'services', set });
-  return { ...rule, peers: peers.length === 0 ? [{ kind: 'any' }] : peers, services, log };
+  return {
+    ...rule,
+    peers: peers.length === 0 ? [{ kind: 'any' }] : peers,
+    services,
+    log,
+    ...(unsupported.length === 0 ? {} : { unsupported }),
+  };
+}
+
+type PlainFields = Omit<CompiledRule, 'peers' | 'services' | 'log' | 'unsupported'>;
+
+/** The fields of a written rule besides lists and log, with the values of those that have few. */
+const PLAIN_FIELDS: { readonly [field in keyof PlainFields]: readonly PlainFields[field][] | null } = {
+  id: null,
+  source: null,
+  tier: null,
+  tierPriority: null,
+  priority: null,
+  action: ['Allow', 'Drop', 'Reject', 'Pass'],
+  mode: ['Enforce', 'Audit'],
+  traffic: ['Host', 'NodePort'],
+};
+const SERVICE_FIELDS: { readonly [protocol in Service['protocol']]: readonly string[] } = {
+  tcp: ['ports', 'sourcePorts'],
+  udp: ['ports', 'sourcePorts'],
+  sctp: ['ports', 'sourcePorts'],
+  icmp: ['type', 'code'],
+  icmpv6: ['type', 'code'],
+  igmp: ['type', 'group'],
+};
+
+function unsupportedParts(rule: object, services: readonly Service[]): string[] {
+  const found: string[] = [];
+  for (const [field, value] of Object.entries(rule)) {
+    const values = known<readonly unknown[] | null>(PLAIN_FIELDS, field);
+    if (values === undefined) found.push(`field ${JSON.stringify(field)}`);
+    else if (values !== null && !values.includes(value)) found.push(`${field} ${JSON.stringify(value)}`);
+  }
+  for (const { protocol, ...match } of services) {
+    const fields = known(SERVICE_FIELDS, protocol);
+    if (fields === undefined) found.push(`protocol ${JSON.stringify(protocol)}`);
+    for (const field of Object.keys(match)) {
+      if (fields?.includes(field) === false) found.push(`field ${JSON.stringify(field)} of a port match`);
+    }
+  }
+  return found;
+}
+
+function known<T>(table: Readonly<Record<string, T>>, key: string): T | undefined {
+  return Object.hasOwn(table, key) ? table[key] : undefined;
 }
 
 /** The end of a snapshot, with the number of rules and sets in it. */

@@ -23,6 +23,14 @@ describe('rule peers', () => {
     assert.deepEqual(resolved({ kind: 'any' }), [{ kind: 'any' }]);
   });
 
+  it('are refused if a newer version wrote more than this one knows', () => {
+    const rule = compiledRule('r', { peers: [{ kind: 'any' }], unsupported: ['field "users"'] });
+    assert.throws(
+      () => resolvedPeers(rule, state, DEFAULT_CONFIG),
+      /needs a newer agent: this version does not know its field "users"/,
+    );
+  });
+
   it('are refused if the state or the configuration does not have them', () => {
     assert.throws(() => resolved({ kind: 'addresses', set: 's' }), /does not contain its set s/);
     assert.throws(() => resolved({ kind: 'services', set: 'a' }), /does not contain its set a/);

@@ -5,12 +5,18 @@ import type { RulePeer } from '../../apis/rule-peer.ts';
 /** A rule's peer with the sets, and the numbers of link groups, that it names. */
 export type ResolvedPeer = RulePeer<AddressSet, ServiceSet, number>;
 
-/** Throws an Error if the state doesn't have a set, or the configuration a link group. */
+/**
+ * Throws an Error if the state doesn't have a set, or the configuration a link group, or if the
+ * rule has what only newer versions know.
+ */
 export function resolvedPeers(
-  { peers }: CompiledRule,
+  { peers, unsupported }: CompiledRule,
   { addressSets, serviceSets }: Pick<NodeState, 'addressSets' | 'serviceSets'>,
   config: Pick<Config, 'interfaceGroups'>,
 ): ResolvedPeer[] {
+  if (unsupported !== undefined) {
+    throw new Error(`the rule needs a newer agent: this version does not know its ${unsupported.join(', ')}`);
+  }
   return peers.map((peer) => {
     if (peer.kind === 'addresses') return { kind: peer.kind, set: held(addressSets, peer.set) };
     if (peer.kind === 'services') return { kind: peer.kind, set: held(serviceSets, peer.set) };

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
+import type { NodeReport } from '../../apis/stream.ts';
 import { type FakeControlPlane, fakeControlPlane } from '../fake/control-plane.ts';
 import { relay } from '../netns/relay.ts';
 import { toState } from '../properties/pipeline.ts';
@@ -328,24 +329,28 @@ forEachDataplane(
       assert.match(agent.log(), /off on this machine/);
     });
 
-    it('leaves out policies that it cannot enforce, reports them, and enforces the rest', async () => {
-      const state = next(policy('good', { ingress: [{ name: 'g', action: 'Drop', ports: [tcp(82)] }] }));
-      const broken = (rule: CompiledRule): CompiledRule =>
-        rule.source.policy === 'good'
-          ? { ...rule, peers: [{ kind: 'interfaces', groups: ['no-such-group'] }] }
-          : rule;
-      follow();
-      plane.publish({ ...state, rules: state.rules.map(broken) });
-      await untilMarked();
-      await untilReported(({ failing }) => failing.length > 0);
-      const [failing] = lastReport()?.failing ?? [];
-      assert.equal(failing?.policy, 'good');
-      assert.equal(failing.rule, 'g');
-      assert.match(failing.reason, /no-such-group/);
-      assert.equal(lastReport()?.policies, 1);
-      await enforced();
-      await plane.until(() => lastReport()?.failing.length === 0);
-    });
+    for (const [what, more, reason] of [
+      ['', { peers: [{ kind: 'interfaces', groups: ['no-such-group'] }] }, /no-such-group/],
+      [' of a newer controller', { users: ['a'] }, /needs a newer agent: .* field "users"/],
+    ] as const)
+      it(`leaves out policies${what} that it cannot enforce, reports them, and enforces the rest`, async () => {
+        const state = next(policy('good', { ingress: [{ name: 'g', action: 'Drop', ports: [tcp(82)] }] }));
+        const broken = (rule: CompiledRule): CompiledRule =>
+          rule.source.policy === 'good' ? { ...rule, ...more } : rule;
+        const before = plane.reports.length;
+        follow();
+        plane.publish({ ...state, rules: state.rules.map(broken) });
+        await untilMarked();
+        const isFailing = ({ failing }: NodeReport): boolean => failing.length > 0;
+        await plane.until(() => plane.reports.slice(before).some(isFailing));
+        const [failing] = lastReport()?.failing ?? [];
+        assert.equal(failing?.policy, 'good');
+        assert.equal(failing.rule, 'g');
+        assert.match(failing.reason, reason);
+        assert.equal(lastReport()?.policies, 1);
+        await enforced();
+        await plane.until(() => lastReport()?.failing.length === 0);
+      });
 
     it('logs once that the controller rejects its token, with advice', async () => {
       plane.refuse(() => ({ status: 403, message: 'the token is of node-1' }));
