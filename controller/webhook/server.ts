@@ -42,6 +42,8 @@ const MOST_BYTES_AT_ONCE = 8 * MOST_BYTES;
  * longest ago is closed.
  */
 const MOST_CONNECTIONS = 256;
+/** Bytes of a request's head. */
+const MOST_HEAD = 8 << 10;
 /** Milliseconds; the webhook configurations allow 5 s in all. */
 const LONGEST_WAIT = 1000;
 const REQUEST_TIMEOUT = 5000;
@@ -72,6 +74,7 @@ export function webhookServer(tls: ServerOptions, options: WebhookOptions): Serv
     {
       minVersion: 'TLSv1.2',
       ...tls,
+      maxHeaderSize: MOST_HEAD,
       handshakeTimeout: REQUEST_TIMEOUT,
       requestTimeout: REQUEST_TIMEOUT,
       headersTimeout: REQUEST_TIMEOUT,

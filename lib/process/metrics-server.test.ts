@@ -89,6 +89,13 @@ describe('the metrics server', () => {
     assert.deepEqual(await get('/healthz', 'HEAD'), [failure === null ? 200 : 503, '']);
   });
 
+  it('rejects a request whose head is longer than 8 KiB', async () => {
+    const ask = (length: number) =>
+      fetch(`http://127.0.0.1:${server.port}/metrics`, { headers: { 'x-long': 'x'.repeat(length) } });
+    assert.equal((await ask(7000)).status, 200);
+    assert.equal((await ask(9000)).status, 431);
+  });
+
   it('reports an address in use', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await new Promise((listening) => other.once('listening', listening));

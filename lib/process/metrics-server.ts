@@ -28,6 +28,8 @@ export interface MetricsServer {
 const MAX_CONNECTIONS = 64;
 /** Time limit for a whole request (milliseconds). */
 const REQUEST_TIMEOUT = 10_000;
+/** Bytes of a request's head; the longest part is a token. */
+const MOST_HEAD = 8 << 10;
 
 /**
  * Serves /healthz and /readyz (200 `ok`, or 503 with the reason, as Kubernetes' own processes do)
@@ -58,9 +60,14 @@ export async function serveMetrics({
     return send(response, reason === null ? 200 : 503, `${reason ?? 'ok'}\n`);
   }
 
-  const server = createServer({ requestTimeout: REQUEST_TIMEOUT }, (request, response) => {
-    answer(request, response).catch((error: unknown) => send(response, 500, `${(error as Error).message}\n`));
-  });
+  const server = createServer(
+    { requestTimeout: REQUEST_TIMEOUT, maxHeaderSize: MOST_HEAD },
+    (request, response) => {
+      answer(request, response).catch((error: unknown) =>
+        send(response, 500, `${(error as Error).message}\n`),
+      );
+    },
+  );
   limitConnections(server, MAX_CONNECTIONS);
   server.listen({ port, host });
   try {
