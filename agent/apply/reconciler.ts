@@ -314,7 +314,8 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
 
   /**
    * Parts are committed in the order in which they were sent; parts after a refused one are wasted
-   * work.
+   * work. An error names the refused command by its position; the command has the policy rule that
+   * it is for, and ApplyError says so.
    */
   async #commit(
     stage: keyof Transaction,

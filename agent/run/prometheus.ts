@@ -95,7 +95,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   };
 }
 
-/** Metrics without labels. */
+/** Metrics without labels; their names begin with `nodewall_agent_`. */
 function agentSeries(registers: Registry[]) {
   const options = (name: string, help: string) => ({ name: `nodewall_agent_${name}`, help, registers });
   return {

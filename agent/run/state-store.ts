@@ -43,6 +43,7 @@ export function stateStore({ stateDir, node, log }: StoreOptions) {
     async readLinkGroups(): Promise<LinkGroups> {
       return (await linkGroups.read((text) => JSON.parse(text) as LinkGroups)) ?? {};
     },
+    /** Called once at start: the rules of the last run, in force until the source says more. */
     async readState(): Promise<NodeState | null> {
       const found = await state.read(toNodeState);
       if (found !== null && found.node !== node) {

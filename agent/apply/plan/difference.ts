@@ -1,7 +1,10 @@
 import { unequalElements } from '../../render/incremental-list.ts';
 import { NamedList } from '../../render/named-list.ts';
 
-/** The differences between two maps of named objects. */
+/**
+ * The differences between two maps of named objects: the kernel's chains and sets, and the wanted
+ * ones (transaction.ts).
+ */
 export interface Difference<CurrentState, Desired> {
   /** In the order of the desired map. */
   readonly added: readonly Desired[];
