@@ -128,6 +128,7 @@ kernelSuite('a story of policies, nodes and pods', function () {
     await story.statusIs('web', realized(2));
     await story.sameBytes();
     const seen = new Set<string>();
+    // The next report may wait for 10 s, and is due after 66 s even if nothing changed.
     const reaches = (address: string, isMember: boolean): Promise<number> =>
       until(
         `${address} is ${isMember ? '' : 'no '}member on worker-1`,
@@ -136,7 +137,7 @@ kernelSuite('a story of policies, nodes and pods', function () {
           for (const one of [further, ofPod, further6]) if (rules.includes(one)) seen.add(one);
           return rules.includes(address) === isMember;
         },
-        { limit: 5_000 },
+        { limit: 20_000 },
       );
     await story.pod('claims', {}, [ofPod]);
     await ip('link', 'add', 'further', 'type', 'veth', 'peer', 'name', 'further-end');
