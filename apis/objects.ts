@@ -120,6 +120,7 @@ export type RuleAction = 'Allow' | 'Drop' | 'Reject' | 'Pass';
 export type Direction = 'ingress' | 'egress';
 export type PolicyMode = 'Enforce' | 'Audit';
 export type PolicyTraffic = 'Host' | 'NodePort';
+export type PolicyEstablished = 'Keep' | 'Recheck';
 
 export interface Rule {
   /** Unique in the policy; generated if absent (controller/compile/rule-name.ts). */
@@ -144,6 +145,7 @@ export interface ClusterNetworkPolicySpec {
   readonly egress?: readonly Rule[];
   readonly mode?: PolicyMode;
   readonly traffic?: PolicyTraffic;
+  readonly established?: PolicyEstablished;
 }
 
 export interface ClusterNetworkPolicy {

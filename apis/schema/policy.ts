@@ -100,6 +100,13 @@ const spec: JsonSchema = {
       enum: ['Host', 'NodePort'],
       default: 'Host',
     },
+    established: {
+      type: 'string',
+      description:
+        'Recheck: after a change, established connections that a rule of this policy now denies are ended.',
+      enum: ['Keep', 'Recheck'],
+      default: 'Keep',
+    },
   },
 };
 
