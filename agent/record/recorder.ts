@@ -65,6 +65,8 @@ export class Recorder {
   readonly #unrecorded = suppression();
   #open: Open | null = null;
   #wanted = false;
+  /** How many callers of `writing` there are. */
+  #writings = 0;
   #stopping: Promise<void> | null = null;
   #failure = '';
   #lost = 0;
@@ -97,6 +99,19 @@ export class Recorder {
     this.#settle();
   }
 
+  /** Opens the file for lines other than those of packets while `work` runs. */
+  async writing(work: (write: (record: LogRecord) => void) => Promise<void>): Promise<void> {
+    this.#writings++;
+    await this.#stopping;
+    this.#settle();
+    try {
+      await work((record) => this.#write(record));
+    } finally {
+      this.#writings--;
+      this.#settle();
+    }
+  }
+
   async close(): Promise<void> {
     this.#wanted = false;
     this.#settle();
@@ -105,7 +120,7 @@ export class Recorder {
 
   #listen(): void {
     const open = this.#open;
-    if (open === null || open.nflog !== null || performance.now() < open.retryAt) return;
+    if (open === null || open.nflog !== null || !this.#wanted || performance.now() < open.retryAt) return;
     const { node, log, openNflog } = this.#parts;
     const { group } = this.#parts.config.log;
     try {
@@ -198,8 +213,12 @@ export class Recorder {
   }
 
   #start(): void {
+    if (this.#open !== null) {
+      this.#listen();
+      return;
+    }
     // While stopping: stop() is followed by a new start.
-    if (this.#open !== null || this.#stopping !== null) return;
+    if (this.#stopping !== null) return;
     const { config, file, log } = this.#parts;
     const writer = recordWriter({ config: config.log, file, log });
     const timer = setInterval(() => void this.#tick(), TICK).unref();
@@ -220,12 +239,16 @@ export class Recorder {
     await ending.writer.close();
   }
 
+  get #isNeeded(): boolean {
+    return this.#wanted || this.#writings > 0;
+  }
+
   #settle(): void {
-    if (this.#wanted) this.#start();
+    if (this.#isNeeded) this.#start();
     else if (this.#open !== null)
       this.#stopping ??= this.#stop().finally(() => {
         this.#stopping = null;
-        if (this.#wanted) this.#start();
+        if (this.#isNeeded) this.#start();
       });
   }
 }

@@ -6,6 +6,8 @@ export interface AgentMetrics {
   enforced(result: Enforced): void;
   failed(): void;
   drifted(): void;
+  /** Established connections were ended that a rule of this policy (API group/name) denies. */
+  ended(policy: string, connections: number): void;
   /** Sets the function that returns the totals of each rule; null: nothing is enforced any more. */
   counts(totals: (() => Map<string, RuleTotals>) | null): void;
   /** Sets whether the feature gate lets the agent enforce anything. */
@@ -27,6 +29,7 @@ export const NO_METRICS: AgentMetrics = {
   enforced() {},
   failed() {},
   drifted() {},
+  ended() {},
   counts() {},
   enabled() {},
   off() {},

@@ -46,6 +46,12 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   const inForce = inForceMetrics(registers);
   const failures = counter('apply_failures_total', 'Failed applies; the previous rules stayed in force.');
   const drifts = counter('drift_total', 'Times that a third party changed the rules in force.');
+  const ended = new Counter({
+    name: 'nodewall_agent_ended_connections_total',
+    help: 'Established connections that were ended because a rule of the policy denies them.',
+    labelNames: ['api_group', 'policy'],
+    registers,
+  });
   let isReady = false;
   let viewError: string | null = null;
   let totals: (() => Map<string, RuleTotals>) | null = null;
@@ -70,6 +76,10 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     },
     failed: () => failures.inc(),
     drifted: () => drifts.inc(),
+    ended(key, connections) {
+      const [api_group = '', policy = ''] = key.split('/');
+      ended.inc({ api_group, policy }, connections);
+    },
     counts(of) {
       totals = of;
     },

@@ -36,7 +36,7 @@ export interface ConntrackEntry {
 
 /** Bits of `status`. */
 export const CONNTRACK_STATUS = { expected: 1, destinationNat: 1 << 5, dying: 1 << 9 } as const;
-/** Values of `tcpState` after which no packet of the connection is accepted any more. */
+/** The values of `tcpState` TIME_WAIT and CLOSE: the connection is over. */
 export const TCP_ENDED: ReadonlySet<number | null> = new Set([7, 8]);
 
 /** NFNL_SUBSYS_CTNETLINK << 8, with IPCTNL_MSG_CT_* of linux/netfilter/nfnetlink_conntrack.h. */
