@@ -23,16 +23,20 @@ export interface JudgeOptions {
   readonly facts: NodeFacts;
   /** Whether only rules of policies with `established: Recheck` end connections. */
   readonly onlyRecheck: boolean;
+  /** As in indexedRules; for tests. */
+  readonly short?: number;
 }
+
+/** Null: the connection goes on. */
+export type ConnectionJudge = (entry: ConntrackEntry) => Denial | null;
 
 /**
  * Returns a function that judges tracked connections as `explain` judges flows. A connection is denied
- * if, by every interface that it may have used, a rule denies it that may end connections; null: it
- * goes on.
+ * if, by every interface that it may have used, a rule denies it that may end connections.
  */
-export function connectionJudge(options: JudgeOptions): (entry: ConntrackEntry) => Denial | null {
-  const { state, config, facts, onlyRecheck } = options;
-  const evaluate = evaluator(state, config, indexedRules(ruleMatches(state, config), state, config));
+export function connectionJudge(options: JudgeOptions): ConnectionJudge {
+  const { state, config, facts, onlyRecheck, short } = options;
+  const evaluate = evaluator(state, config, indexedRules(ruleMatches(state, config), state, config, short));
   const flowsOf = connectionFlows({
     facts,
     config,

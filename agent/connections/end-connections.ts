@@ -1,11 +1,11 @@
-import type { Conntrack, ConntrackEntry, TcpSocketName, TcpSockets } from 'nftables-napi';
-import type { Denial } from './connection-judge.ts';
+import type { Conntrack, TcpSocketName, TcpSockets } from 'nftables-napi';
+import type { ConnectionJudge, Denial } from './connection-judge.ts';
 
 export interface EndOptions {
   readonly conntrack: Pick<Conntrack, 'entries' | 'delete'>;
   /** Null: sockets stay; a program that sends may go on with what the rules let out. */
   readonly sockets: Pick<TcpSockets, 'destroy'> | null;
-  readonly judge: (entry: ConntrackEntry) => Denial | null;
+  readonly judge: ConnectionJudge;
   /** Nothing is ended; `ended` is called for what would be. */
   readonly isDryRun: boolean;
   /** Called for the connections that were ended, at most a chunk's at a time. */
