@@ -30,7 +30,7 @@ export interface ConntrackEntry {
   readonly original: ConntrackTuple;
   /** As answers have it: after NAT, source and destination are not those of `original`. */
   readonly reply: ConntrackTuple;
-  /** The attributes that name this entry and no later one with the same tuple. */
+  /** The attributes that name this entry: tuple, zone and id. */
   readonly identity: readonly Uint8Array[];
 }
 

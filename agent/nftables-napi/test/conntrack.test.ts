@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { Conntrack, type ConntrackEntry, TcpSockets } from '../lib/index.ts';
 import { inNamespace, ip, nft } from './netns.ts';
 
@@ -36,12 +39,14 @@ inNamespace(import.meta.filename, () => {
     it('reads an empty table, and many entries in chunks', async () => {
       assert.deepEqual(await all(), []);
       const ends = ['-p', 'udp', '-s', '10.0.0.1', '-d', '10.0.0.2', '-t', '600', '--dport', '80'];
-      const lines = Array.from({ length: 3_000 }, (_, i) => `-I ${ends.join(' ')} --sport ${1000 + i}`);
-      const { status, stderr } = spawnSync('conntrack', ['--load-file', '-'], {
-        input: `${lines.join('\n')}\n`,
-        encoding: 'utf8',
-      });
-      assert.equal(status, 0, stderr);
+      const lines = Array.from({ length: 3_000 }, (_, i) => `-A ${ends.join(' ')} --sport ${1000 + i}`);
+      const file = path.join(tmpdir(), `conntrack-${process.pid}`);
+      writeFileSync(file, `${lines.join('\n')}\n`);
+      try {
+        conntrack('-R', file);
+      } finally {
+        rmSync(file);
+      }
       const chunks = await Array.fromAsync(table.entries());
       assert.ok(chunks.length > 1, `${chunks.length} chunks`);
       const ports = new Set(chunks.flat().map(({ original }) => original.sourcePort));
@@ -51,15 +56,20 @@ inNamespace(import.meta.filename, () => {
       assert.deepEqual(await all(), []);
     });
 
-    it('deletes the entry itself, and no later one with its ends', async () => {
+    it('deletes by id: no other entry with the same ends', async () => {
       add(1000);
       add(1001);
       const [entry] = (await all()).filter(({ original }) => original.sourcePort === 1000);
       assert.ok(entry);
-      conntrack('-D', '-p', 'udp', '--orig-port-src', '1000');
-      add(1000);
-      assert.equal((await table.delete([entry]))[0]?.code, 'ENOENT');
+      const identity = entry.identity.map((attribute) => {
+        const isId = attribute[2] === 12;
+        return isId ? attribute.map((byte, i) => (i === 7 ? byte ^ 1 : byte)) : attribute;
+      });
+      assert.equal((await table.delete([{ ...entry, identity }]))[0]?.code, 'ENOENT');
       assert.equal((await all()).length, 2);
+      assert.deepEqual(await table.delete([entry]), [null]);
+      assert.equal((await table.delete([entry]))[0]?.code, 'ENOENT');
+      assert.equal((await all()).length, 1);
     });
 
     it('stops reading when the caller does', async () => {
