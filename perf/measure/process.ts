@@ -73,6 +73,7 @@ export const TRIALS = [
   'compile',
   'contents',
   'control-plane',
+  'established',
   'interfaces',
   'members',
   'publish-clients',
