@@ -47,7 +47,14 @@ export interface RecorderOptions {
   readonly openNflog: OpenNflog;
 }
 
-/** Resources that exist only while rules have logging. */
+/** Where records other than those of packets go. */
+export interface RecordOutlet {
+  write(record: LogRecord): void;
+  /** To be called once. */
+  close(): void;
+}
+
+/** Resources that exist only while rules have logging, or an outlet is open. */
 interface Open {
   readonly writer: Writer;
   readonly timer: NodeJS.Timeout;
@@ -65,8 +72,8 @@ export class Recorder {
   readonly #unrecorded = suppression();
   #open: Open | null = null;
   #wanted = false;
-  /** How many callers of `writing` there are. */
-  #writings = 0;
+  /** The number of open outlets. */
+  #outlets = 0;
   #stopping: Promise<void> | null = null;
   #failure = '';
   #lost = 0;
@@ -99,17 +106,18 @@ export class Recorder {
     this.#settle();
   }
 
-  /** Opens the file for lines other than those of packets while `work` runs. */
-  async writing(work: (write: (record: LogRecord) => void) => Promise<void>): Promise<void> {
-    this.#writings++;
+  /** Opens the file for records other than those of packets, until the outlet is closed. */
+  async outlet(): Promise<RecordOutlet> {
+    this.#outlets++;
     await this.#stopping;
     this.#settle();
-    try {
-      await work((record) => this.#write(record));
-    } finally {
-      this.#writings--;
-      this.#settle();
-    }
+    return {
+      write: (record) => this.#write(record),
+      close: () => {
+        this.#outlets--;
+        this.#settle();
+      },
+    };
   }
 
   async close(): Promise<void> {
@@ -240,7 +248,7 @@ export class Recorder {
   }
 
   get #isNeeded(): boolean {
-    return this.#wanted || this.#writings > 0;
+    return this.#wanted || this.#outlets > 0;
   }
 
   #settle(): void {

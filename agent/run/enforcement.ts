@@ -55,7 +55,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
   const records = recording({ options, config, log, interfaces });
   const { node, stateDir, once } = options;
-  const established = new Established({ node, config, log, metrics, clock, writing: records.writing });
+  const established = new Established({ node, config, log, metrics, clock, outlet: records.outlet });
   const running = dataplanes.chosen.run({
     config,
     log,

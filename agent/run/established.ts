@@ -5,11 +5,12 @@ import type { Clock } from '../../lib/process/clock.ts';
 import { Debounce } from '../../lib/process/debounce.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
-import { connectionJudge, type Denial, hasRecheck } from '../connections/connection-judge.ts';
+import { connectionJudge, hasRecheck } from '../connections/connection-judge.ts';
 import { type EndSummary, endConnections } from '../connections/end-connections.ts';
 import { type EndCause, endedRecord } from '../connections/ended-record.ts';
 import { mayDeny } from '../connections/may-deny.ts';
 import type { ConnectionRecord } from '../record/record.ts';
+import type { RecordOutlet } from '../record/recorder.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import { nodeFacts } from './interface-groups.ts';
 import { loadAddon } from './with-kernel.ts';
@@ -22,16 +23,14 @@ const LONGEST_REST = 60_000;
 /** Milliseconds until a pass that failed is tried again. */
 const RETRY = 30_000;
 
-type WriteRecord = (record: ConnectionRecord) => void;
-
 interface Parts {
   readonly node: string;
   readonly config: Config;
   readonly log: Log;
   readonly metrics: AgentMetrics;
   readonly clock: Clock;
-  /** Keeps the flow log open while `work` writes to it. */
-  readonly writing: (work: (write: WriteRecord) => Promise<void>) => Promise<void>;
+  /** Opens the flow log. */
+  readonly outlet: () => Promise<RecordOutlet>;
 }
 
 /** A pass over the tracked connections. */
@@ -140,56 +139,56 @@ export class Established {
     const conntrack = new Conntrack();
     const sockets = new TcpSockets();
     const counts = new Map<string, number>();
-    const summary: EndSummary[] = [];
+    const log: { outlet: RecordOutlet | null } = { outlet: null };
+    let summary: EndSummary | null = null;
     try {
-      await this.#parts.writing(async (write) => {
-        const result = await endConnections({
-          conntrack,
-          sockets,
-          judge,
-          isDryRun,
-          signal: options.signal,
-          ...(progress === undefined ? {} : { progress }),
-          ended: async (denials) => {
-            for (const denial of denials) {
-              const record = endedRecord(denial, node, cause, Date.now() * 1000);
-              if (!isDryRun) this.#count(denial, counts, write, record);
-              await ended?.(record);
-            }
-          },
-        });
-        summary.push(result);
+      summary = await endConnections({
+        conntrack,
+        sockets,
+        judge,
+        isDryRun,
+        signal: options.signal,
+        ...(progress === undefined ? {} : { progress }),
+        ended: async (denials) => {
+          if (!isDryRun) log.outlet ??= await this.#parts.outlet();
+          for (const denial of denials) {
+            const record = endedRecord(denial, node, cause, Date.now() * 1000);
+            if (!isDryRun) increment(counts, policyKey(denial.rule));
+            log.outlet?.write(record);
+            await ended?.(record);
+          }
+        },
       });
+      return summary;
     } finally {
+      log.outlet?.close();
       await Promise.all([conntrack.close(), sockets.close()]);
       for (const [key, count] of counts) metrics.ended(key, count);
-      this.#say(counts, summary[0] ?? null, cause);
+      this.#say(counts, summary, options);
     }
-    return summary[0] ?? null;
   }
 
-  #count(denial: Denial, counts: Map<string, number>, write: WriteRecord, record: ConnectionRecord): void {
-    const key = policyKey(denial.rule);
-    counts.set(key, (counts.get(key) ?? 0) + 1);
-    write(record);
-  }
-
-  #say(counts: ReadonlyMap<string, number>, summary: EndSummary | null, cause: EndCause): void {
+  #say(
+    counts: ReadonlyMap<string, number>,
+    summary: EndSummary | null,
+    { cause, isDryRun }: PassOptions,
+  ): void {
     const { node, log } = this.#parts;
+    const { examined = null, failed = 0, error = null } = summary ?? {};
     const ended = [...counts.values()].reduce((sum, count) => sum + count, 0);
-    const fields = { node, ...cause, examined: summary?.examined ?? null, ended };
-    if (ended > 0 || cause.reason === 'flush') {
-      log.info('ended established connections that the rules deny', {
-        ...fields,
-        policies: Object.fromEntries(counts),
-      });
+    const fields = { node, ...cause, examined };
+    if (isDryRun) {
+      const denied = summary?.ended ?? null;
+      log.info('listed the established connections that the rules deny', { ...fields, denied });
+    } else if (ended > 0 || cause.reason === 'flush') {
+      const policies = Object.fromEntries(counts);
+      log.info('ended the established connections that the rules deny', { ...fields, ended, policies });
     } else log.debug('the rules deny no established connection', fields);
-    if (summary !== null && summary.error !== null) {
-      log.warn('some connections could not be ended', {
-        node,
-        failed: summary.failed,
-        error: summary.error.message,
-      });
-    }
+    if (error === null) return;
+    log.warn('some connections could not be ended', { node, failed, error: error.message });
   }
+}
+
+function increment(counts: Map<string, number>, key: string): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1);
 }

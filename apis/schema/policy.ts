@@ -100,12 +100,13 @@ const spec: JsonSchema = {
       enum: ['Host', 'NodePort'],
       default: 'Host',
     },
+    // Without a default: it would be in every stored policy, and controllers of earlier versions
+    // refuse unknown fields.
     established: {
       type: 'string',
       description:
-        'Recheck: after a change, established connections that a rule of this policy now denies are ended.',
+        'Recheck: after a change, established connections that a rule of this policy denies are ended. Keep, the default: they go on.',
       enum: ['Keep', 'Recheck'],
-      default: 'Keep',
     },
   },
 };

@@ -100,7 +100,10 @@ forEachDataplane(
       }
       const ports = found.map(({ protocol, dstPort }) => `${protocol} ${dstPort}`).sort();
       assert.deepEqual(ports, [`tcp ${DENIED}`, `tcp ${DENIED}`, `tcp ${CHATTY}`, `udp ${DENIED}`]);
-      assert.match(agent.log(), /"ended":4,.*"message":"ended established connections that the rules deny"/);
+      assert.match(
+        agent.log(),
+        /"ended":4,.*"message":"ended the established connections that the rules deny"/,
+      );
       const fetched = `fetch('http://${METRICS}/metrics').then((r) => r.text()).then(console.log)`;
       const metrics = await topology.node.run([process.execPath, '-e', fetched]);
       assert.match(

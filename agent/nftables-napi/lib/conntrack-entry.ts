@@ -67,21 +67,19 @@ export function deleteRequest({ family, identity }: ConntrackEntry): Uint8Array 
 export function toConntrackEntry({ type, view, start, end }: NetlinkMessage): ConntrackEntry | null {
   if (type !== CT_NEW || end - start < GENERIC_HEADER) return null;
   const family = view.getUint8(start) === FAMILIES[4] ? 4 : 6;
-  let original: Draft | null = null;
-  let reply: Draft | null = null;
-  let status = 0;
-  let tcpState: number | null = null;
+  const found: Found = { original: null, reply: null, status: 0, tcpState: null };
   const identity: Uint8Array[] = [];
   eachAttribute(view, start + GENERIC_HEADER, end, (attribute, from, to, at) => {
     if (IDENTITY.has(attribute)) identity.push(bytesOf(view, at, to));
-    if (attribute === CTA.original) original = toTuple(view, from, to);
-    else if (attribute === CTA.reply) reply = toTuple(view, from, to);
-    else if (attribute === CTA.status && to - from === 4) status = view.getUint32(from);
-    else if (attribute === CTA.protocolInfo) tcpState = tcpStateOf(view, from, to);
+    if (attribute === CTA.original) found.original = toTuple(view, from, to);
+    else if (attribute === CTA.reply) found.reply = toTuple(view, from, to);
+    else if (attribute === CTA.status && to - from === 4) found.status = view.getUint32(from);
+    else if (attribute === CTA.protocolInfo) found.tcpState = tcpStateOf(view, from, to);
   });
+  const { original, reply, status, tcpState } = found;
   if (original === null || reply === null) return null;
-  const { protocol, ...first } = original as Draft;
-  const { protocol: _, ...answer } = reply as Draft;
+  const { protocol, ...first } = original;
+  const { protocol: _, ...answer } = reply;
   const width = family === 4 ? 4 : 16;
   const ends = [first.source, first.destination, answer.source, answer.destination];
   if (ends.some(({ length }) => length !== width)) return null;
@@ -89,6 +87,13 @@ export function toConntrackEntry({ type, view, start, end }: NetlinkMessage): Co
 }
 
 type Draft = { -readonly [Field in keyof ConntrackTuple]: ConntrackTuple[Field] } & { protocol: number };
+
+interface Found {
+  original: Draft | null;
+  reply: Draft | null;
+  status: number;
+  tcpState: number | null;
+}
 
 const NOTHING = new Uint8Array(0);
 
