@@ -100,7 +100,7 @@ export class FlushServer {
   }
 
   async #answer(socket: Socket, signal: AbortSignal): Promise<void> {
-    const request = await readRequest(socket);
+    const request = await readRequest(socket, signal);
     const { node, established } = this.#parts;
     if (request.node !== null && request.node !== node) {
       throw new Error(`the agent here is that of Node ${node}, not of ${request.node}`);
@@ -116,12 +116,12 @@ export class FlushServer {
   }
 }
 
-async function readRequest(socket: Socket): Promise<FlushRequest> {
+async function readRequest(socket: Socket, signal: AbortSignal): Promise<FlushRequest> {
   const lines = new LineSplitter(LONGEST_REQUEST);
   const late = setTimeout(() => socket.destroy(), REQUEST_WITHIN);
   try {
     for (;;) {
-      const [chunk] = (await once(socket, 'data')) as [Buffer];
+      const [chunk] = (await once(socket, 'data', { signal })) as [Buffer];
       const [line] = lines.push(chunk);
       if (line !== undefined) return toRequest(JSON.parse(line));
     }

@@ -148,6 +148,8 @@ forEachDataplane(
       ]);
       assert.equal((await ask()).length, 3);
       const egress = [{ name: 'no', action: 'Reject', ports: [tcp(DENIED), udp(DENIED)] }] as const;
+      await enforce(policy('recheck', { egress }));
+      assert.equal((await ask()).length, 3);
       await enforce(policy('recheck', { established: 'Recheck', egress }));
       await untilEnded(2);
       assert.deepEqual(await ask(), ['open']);
@@ -177,6 +179,24 @@ forEachDataplane(
       await enforce(allow('fd90:100::/32'));
       await untilEnded(1);
       assert.deepEqual(await ask(), ['v6']);
+    });
+
+    it('are ended by agent --once too, and there is nothing to flush while nodewall is off', async () => {
+      const { topology } = node;
+      const [client] = topology.clients;
+      const [own] = topology.plan.nodeAddresses;
+      assert.ok(client !== undefined && own !== undefined);
+      await node.run('off');
+      await assert.rejects(node.run('flush'), /enforces no rules on this node: nodewall is off/);
+      await node.run('on');
+      await agent.end('SIGTERM');
+      await assert.rejects(node.run('flush'), /no agent runs here/);
+      await listen(topology.node, [DENIED]);
+      const ask = await talk(client, [{ name: 'denied', host: own.v4, port: DENIED }]);
+      const ingress = [{ name: 'no', action: 'Drop', ports: [tcp(DENIED)] }] as const;
+      await node.write('policies.json', [policy('recheck', { established: 'Recheck', ingress })]);
+      await node.once();
+      assert.deepEqual(await ask(), []);
     });
 
     it('to NodePorts are judged as before the NAT', async () => {
