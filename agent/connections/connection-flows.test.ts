@@ -128,6 +128,21 @@ describe('a connection is judged', () => {
     assert.equal(rule(closed, entry(NODE, POD, 80), FACTS, { ...DEFAULT_CONFIG, exemptions }), 'out');
   });
 
+  it('so that names that a rule allows may have stood for its address', () => {
+    const named = nodeState(
+      policy('p', {
+        egress: [
+          { name: 'bad', action: 'Drop', to: [{ fqdn: 'bad.example.com' }], ports: [tcp(8080)] },
+          { name: 'good', action: 'Allow', to: [{ fqdn: '*.example.com' }], ports: [tcp(443)] },
+          { name: 'rest', action: 'Drop' },
+        ],
+      }),
+    );
+    assert.equal(rule(named, entry(NODE, CLIENT, 443)), null);
+    assert.equal(rule(named, entry(NODE, CLIENT, 80)), 'rest');
+    assert.equal(rule(named, entry(NODE, CLIENT, 8080)), 'rest');
+  });
+
   it('so that loopback and failsafe connections go on', () => {
     assert.equal(rule(closed, entry(NODE, NODE, 22)), null);
     assert.equal(rule(closed, entry('127.0.0.1', '127.0.0.1', 22)), null);

@@ -32,22 +32,32 @@ export type ConnectionJudge = (entry: ConntrackEntry) => Denial | null;
 
 /**
  * Returns a function that judges tracked connections as `explain` judges flows. A connection is denied
- * if, by every interface that it may have used, a rule denies it that may end connections.
+ * if, by every interface that it may have used, a rule denies it that may end connections, also if
+ * names (fqdn peers) of rules before that one stood for its address when it began.
  */
 export function connectionJudge(options: JudgeOptions): ConnectionJudge {
   const { state, config, facts, onlyRecheck, short } = options;
-  const evaluate = evaluator(state, config, indexedRules(ruleMatches(state, config), state, config, short));
+  const ruleThatDenies = (of: NodeState): ((flow: KnownFlow) => CompiledRule | null) => {
+    const evaluate = evaluator(of, config, indexedRules(ruleMatches(of, config), of, config, short));
+    return (flow) => {
+      const result = evaluate(flow, null);
+      const rule = 'exemption' in result ? null : result.decided;
+      return rule !== null && denies(rule) && (!onlyRecheck || isRechecked(rule)) ? rule : null;
+    };
+  };
+  const now = ruleThatDenies(state);
+  const anyName = withAnyName(state);
+  const whateverNames = anyName === state ? now : ruleThatDenies(anyName);
+  const ruleThatEnds = (flow: KnownFlow): CompiledRule | null => {
+    const rule = now(flow);
+    return rule === null || whateverNames(flow) === null ? null : rule;
+  };
   const flowsOf = connectionFlows({
     facts,
     config,
     declared: new OwnAddresses(state.nodeAddresses),
     named: namedGroups(state, config),
   });
-  const ruleThatEnds = (flow: KnownFlow): CompiledRule | null => {
-    const result = evaluate(flow, null);
-    const rule = 'exemption' in result ? null : result.decided;
-    return rule !== null && denies(rule) && (!onlyRecheck || isRechecked(rule)) ? rule : null;
-  };
   return (entry) => {
     for (const { flow, groups } of flowsOf(entry)) {
       let first: CompiledRule | null = null;
@@ -67,12 +77,29 @@ export function hasRecheck({ rules }: NodeState): boolean {
   return rules.some((rule) => rule.mode === 'Enforce' && denies(rule) && isRechecked(rule));
 }
 
-function denies({ action }: CompiledRule): boolean {
+function denies({ action }: Pick<CompiledRule, 'action'>): boolean {
   return action === 'Drop' || action === 'Reject';
 }
 
 function isRechecked({ source }: CompiledRule): boolean {
   return source.established === 'Recheck';
+}
+
+/**
+ * The state in which names that rules allow stand for every address; the same object if rules allow
+ * none. A name may not be resolved yet, and its addresses change without a change of rules.
+ */
+function withAnyName(state: NodeState): NodeState {
+  const isNamed = ({ action, peers }: CompiledRule): boolean =>
+    !denies({ action }) &&
+    peers.some(
+      (peer) => peer.kind === 'addresses' && (state.addressSets.get(peer.set)?.names.length ?? 0) > 0,
+    );
+  if (!state.rules.some(isNamed)) return state;
+  const rules = state.rules.map((rule) =>
+    isNamed(rule) ? { ...rule, peers: [{ kind: 'any' } as const] } : rule,
+  );
+  return { ...state, rules };
 }
 
 function namedGroups(state: NodeState, config: Config): ReadonlySet<number> {

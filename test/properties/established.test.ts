@@ -25,7 +25,10 @@ describe('established connections', function () {
       scenario({ size, flows: flowCount(100), features: ALL_FEATURES }),
     );
     check(this, 80, scenarios, ({ objects, node, config: written, names, flows }) => {
-      const state = toState(objects, node, names);
+      // What names stood for is not known: a test of its own.
+      const { addressSets, ...rest } = toState(objects, node, names);
+      const resolved = [...addressSets].map(([id, set]) => [id, { ...set, names: [] }] as const);
+      const state = { ...rest, addressSets: new Map(resolved) };
       const config = toConfig(written);
       const explained = explain(state, config);
       for (const raw of flows) compare(raw as Flow, { state, config, explained }, seen);
@@ -57,10 +60,13 @@ function compare(given: Flow, { state, config, explained }: Judges, seen: Seen):
   };
   const answers = possible.map((interfaceGroup) => explained({ ...given, interfaceGroup }));
   const isDenied = answers.every(({ verdict }) => verdict !== 'Allow');
-  const rules = new Map(state.rules.map((rule) => [`${rule.source.policy}/${rule.source.rule}`, rule]));
-  const isRechecked = answers.every(
-    ({ policy, rule }) => rules.get(`${policy}/${rule}`)?.source.established === 'Recheck',
-  );
+  // Policies of both API groups may have the same names; an answer has no group.
+  const modes = answers.map(({ policy, rule }) => {
+    const named = state.rules.filter(({ source }) => source.policy === policy && source.rule === rule);
+    return new Set(named.map(({ source }) => source.established === 'Recheck'));
+  });
+  const isAmbiguous = modes.some(({ size }) => size > 1);
+  const isRechecked = modes.every((one) => one.has(true));
   // Short lists are looked through, and others found by the index: both are asked.
   for (const short of [0, Number.POSITIVE_INFINITY]) {
     const judge = (onlyRecheck: boolean): ReturnType<ConnectionJudge> =>
@@ -68,6 +74,7 @@ function compare(given: Flow, { state, config, explained }: Judges, seen: Seen):
     const all = judge(false);
     assert.equal(all !== null, isDenied, JSON.stringify({ given, answers, short }));
     if (all !== null) assert.equal(all.rule.source.rule, answers[0]?.rule);
+    if (isAmbiguous) continue;
     assert.equal(judge(true) !== null, isDenied && isRechecked, JSON.stringify({ given, answers, short }));
   }
   count(seen, isDenied ? 'denied' : 'kept');
@@ -91,11 +98,11 @@ function toEntry(flow: Flow, { nodeAddresses }: NodeState) {
   const isNodePort = traffic === 'NodePort';
   const [local, other] = direction === 'egress' ? [src, dst] : [dst, src];
   const own = isNodePort ? [] : [local];
-  const isOwn = (text: string): boolean =>
-    nodeAddresses.includes(text) || new OwnAddresses(own).has(parsed(text));
-  // Then the kernel would ask in both directions.
-  if (other === local || new OwnAddresses(own).has(parsed(other))) return null;
-  if (isNodePort && (isOwn(src) || new OwnAddresses([]).has(parsed(src)))) return null;
+  const [kernel, declared] = [new OwnAddresses(own), new OwnAddresses(nodeAddresses)];
+  // Between own addresses the kernel would ask in both directions, and for an address that no
+  // interface has, explain knows less than the kernel.
+  const isOwn = (text: string): boolean => kernel.has(parsed(text)) || declared.has(parsed(text));
+  if (isOwn(other) || (isNodePort && isOwn(src))) return null;
   const family = parsed(src).family;
   if (isNodePort && family === 6) return null;
   const originalDst = isNodePort ? dst : (flow.originalDst ?? dst);
