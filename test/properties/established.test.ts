@@ -24,7 +24,7 @@ describe('established connections', function () {
     const scenarios = SIZES.chain((size) =>
       scenario({ size, flows: flowCount(100), features: ALL_FEATURES }),
     );
-    check(this, 80, scenarios, ({ objects, node, config: written, names, flows }) => {
+    check(this, 50, scenarios, ({ objects, node, config: written, names, flows }) => {
       // What names stood for is not known: a test of its own.
       const { addressSets, ...rest } = toState(objects, node, names);
       const resolved = [...addressSets].map(([id, set]) => [id, { ...set, names: [] }] as const);
