@@ -62,6 +62,8 @@ async function watched(config: Partial<NamesConfig> = {}, disk: Disk = { text: n
               },
             };
           },
+    readText: async () => 'nameserver 192.0.2.53',
+    reserved: () => ['10.9.9.9'],
     changed: () => changes.push(peers.map((peer) => names.table.addresses(peer).join()).join(' | ')),
   });
   return {
@@ -103,6 +105,16 @@ describe('watchNames', () => {
     assert.equal(changes.at(-1)?.split(',').length, 201);
     await pass(1000);
     assert.equal(changes.length, 3);
+  });
+
+  it('never learns loopback, link-local and reserved addresses for a wildcard, and logs that', async () => {
+    const { want, learn, names, log, pass } = await watched();
+    want('*.a.test');
+    learn('x.a.test', '127.0.0.1', '169.254.169.254', '0.0.0.0', '10.9.9.9', '192.0.2.1');
+    assert.deepEqual(names.table.addresses('*.a.test'), ['192.0.2.1']);
+    await pass(1000);
+    assert.match(log.join('\n'), /warn wildcards learn no loopback .*"x\.a\.test: 10\.9\.9\.9"/);
+    await names.close();
   });
 
   it('reports nothing when an answer changes nothing', async () => {

@@ -1,7 +1,5 @@
 import type { NamesConfig } from '../../apis/config.ts';
 import type { NameTable } from '../../apis/names.ts';
-import { parseCidr } from '../../lib/net/address.ts';
-import { type MemberSet, toMemberSet } from '../../lib/net/member-set.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { StateFile } from '../../lib/process/state-file.ts';
 import type { AnswerListener, AnswerSource, OpenAnswers } from './answer-source.ts';
@@ -9,9 +7,11 @@ import { learner } from './learner.ts';
 import type { Lookup } from './lookup.ts';
 import { type NamesLog, nameReports } from './name-reports.ts';
 import { NameSaver } from './name-saver.ts';
+import { NameServers, type ReadText } from './name-servers.ts';
 import { KnownNames } from './name-table.ts';
 import { pace } from './pace.ts';
 import { isWildcard } from './peer-index.ts';
+import { reservedAddresses } from './reserved-addresses.ts';
 import { Resolver } from './resolver.ts';
 import { parseNamesText, type SavedName, shifted, toNamesText } from './saved-names.ts';
 
@@ -27,13 +27,19 @@ export interface NamesParts {
   readonly lookup: Lookup;
   /** Null: do not read answers to other processes. */
   readonly answers: OpenAnswers | null;
-  /** Called when the addresses of a peer changed. */
+  /** Default: node:fs; replaced in tests. */
+  readonly readText?: ReadText;
+  /** The addresses of the node itself and of the API server: wildcards do not learn them. */
+  reserved(): readonly string[];
+  /** Called when the addresses of a peer, or `servers`, changed. */
   changed(): void;
 }
 
 /** The names of the policies' fqdn peers, kept up to date. */
 export interface WatchedNames {
   readonly table: NameTable;
+  /** The DNS servers (CIDRs) whose answers are learnt. */
+  readonly servers: readonly string[];
   /** Sets the fqdn peers. */
   want(peers: readonly string[]): void;
   /**
@@ -42,16 +48,6 @@ export interface WatchedNames {
    */
   settled(): Promise<void>;
   close(): Promise<void>;
-}
-
-/** The servers whose answers are used; null: any. */
-function serversOf({ learnFrom }: NamesConfig): MemberSet | null {
-  if (learnFrom.length === 0) return null;
-  const blocks = learnFrom.flatMap((text) => {
-    const parsed = parseCidr(text);
-    return parsed === null ? [] : [{ cidr: parsed.cidr, except: [] }];
-  });
-  return toMemberSet(blocks, []);
 }
 
 /** Milliseconds between two calls of `changed`, at least. */
@@ -66,7 +62,10 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   const { config, clock, log } = parts;
   const offset = parts.wallClock() - clock.now();
   const reports = nameReports(log, clock);
-  const table = new KnownNames({ times: config, reports });
+  const reserved = reservedAddresses(parts.reserved, clock);
+  const table = new KnownNames({ times: config, reports, reserved });
+  const servers = new NameServers({ config, clock, log, changed: parts.changed, read: parts.readText });
+  await servers.look();
   let saved = await readSaved(parts.file, offset, log);
   let wanted: string | null = null;
 
@@ -91,7 +90,7 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
       happened();
     },
   });
-  const listening = listener(parts, table, happened);
+  const listening = listener(parts, { table, servers, learnt: happened });
   const sweeps = sweeper(clock, () => {
     const next = table.sweep(clock.now());
     changes.request();
@@ -107,6 +106,9 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
 
   return {
     table,
+    get servers() {
+      return servers.cidrs;
+    },
     want(peers) {
       const text = peers.join();
       if (text === wanted) return;
@@ -140,12 +142,14 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
 }
 
 /** Reads other processes' answers while there are peers; `learnt` is called after new addresses. */
-function listener({ config, clock, log, answers }: NamesParts, table: KnownNames, learnt: () => void) {
+function listener(
+  { config, clock, log, answers }: NamesParts,
+  { table, servers, learnt }: { table: KnownNames; servers: NameServers; learnt: () => void },
+) {
   let source: AnswerSource | null = null;
   let lost = 0;
   const learning = learner({
     clock,
-    from: serversOf(config),
     wants: (name) => table.wants(name),
     learnt: (name, records) => table.learnt(name, records, clock.now()),
   });
@@ -165,6 +169,7 @@ function listener({ config, clock, log, answers }: NamesParts, table: KnownNames
       if (peers.length > 0 && answers !== null) source ??= answers(take);
       if (peers.length === 0) void source?.close();
       if (peers.length === 0) source = null;
+      servers.watch(source !== null);
       const names = peers.filter(isWildcard);
       if (config.learn || names.length === 0) return;
       const message = 'fqdn peers with a wildcard match nothing: names.learn is off in the configuration';
@@ -172,6 +177,7 @@ function listener({ config, clock, log, answers }: NamesParts, table: KnownNames
     },
     async close(): Promise<void> {
       missed.close();
+      servers.watch(false);
       await source?.close();
     },
   };

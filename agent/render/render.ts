@@ -46,9 +46,10 @@ export function renderer(
   return (state) => {
     const rules = rulesOf(state);
     const shares = byTraffic(rules);
-    const copyAnswers = canLog && config.names.learn && rules.traits.some((own) => own & TRAIT.names);
+    const learns = canLog && config.names.learn && rules.traits.some((own) => own & TRAIT.names);
+    const nameServers = learns ? (state.nameServers ?? config.names.learnFrom) : [];
     const rendered = TRAFFICS.map((traffic) =>
-      renderTraffic(traffic, shares[traffic], { state, config, copyAnswers, indexer, setMatches }),
+      renderTraffic(traffic, shares[traffic], { state, config, nameServers, indexer, setMatches }),
     );
     const ofIndexes = rendered.flatMap((one) => one.sets);
     sets.change(ofIndexes, failsafe);
@@ -67,8 +68,8 @@ interface Last extends Ruleset {
 interface RenderContext {
   readonly state: NodeState;
   readonly config: Config;
-  /** Whether DNS packets are copied to the agent. */
-  readonly copyAnswers: boolean;
+  /** The servers (CIDRs) of which DNS packets are copied to the agent. */
+  readonly nameServers: readonly string[];
   readonly indexer: { readonly dispatch: Dispatch };
   readonly setMatches: SetMatches;
 }
@@ -113,7 +114,7 @@ interface RenderedTraffic {
 }
 
 function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): RenderedTraffic {
-  const { config, copyAnswers } = context;
+  const { config, nameServers } = context;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
   const indexes = parts.map((part) => renderIndex(part, traffic, { ...context, levels }));
@@ -121,7 +122,7 @@ function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): 
   return {
     base: baseChains(traffic, config, {
       indexes: parts.map(({ name }) => name),
-      copyAnswers,
+      nameServers,
       localPods: localPods.map(({ matches }) => matches),
     }),
     index: [...indexes.flatMap(({ chains }) => chains), ...passChain(traffic, share)],

@@ -297,6 +297,7 @@ class ClusterAgent {
       interfaces: this.#interfaces,
       saved: this.#saved.states,
       reports: this.#reports,
+      apiServer: () => this.#places.apiServers(),
       enforced: (result, submitted) => this.#enforced(result, submitted),
       failed: (error) => this.#happened({ kind: 'refused', error }),
     });
