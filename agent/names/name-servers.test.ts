@@ -15,7 +15,7 @@ function nameServers(
     clock,
     log: { info: note, warn: note, error: note },
     changed: () => changes.push(one.cidrs),
-    async read(file) {
+    async readText(file) {
       const text = files[file];
       if (text === undefined) throw new Error('ENOENT');
       return text;

@@ -21,7 +21,7 @@ interface NameServersParts {
   readonly log: NamesLog;
   readonly changed: () => void;
   /** Default: node:fs; replaced in tests. */
-  readonly read?: ReadText | undefined;
+  readonly readText?: ReadText | undefined;
 }
 
 /**
@@ -41,9 +41,9 @@ export class NameServers {
 
   /** Reads the files again; returns whether the servers changed. Never rejects. */
   async look(): Promise<boolean> {
-    const { config, read = (file) => readFile(file, 'utf8') } = this.#parts;
+    const { config, readText = (file) => readFile(file, 'utf8') } = this.#parts;
     if (config.learnFrom.length > 0) return false;
-    const texts = await Promise.all(FILES.map((file) => read(file).catch(() => '')));
+    const texts = await Promise.all(FILES.map((file) => readText(file).catch(() => '')));
     const found = texts.flatMap(serversOf);
     // While a file is written it has no server; then the last known ones stay.
     if (found.length === 0 && this.cidrs.length > 0) return false;

@@ -62,9 +62,12 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   const { config, clock, log } = parts;
   const offset = parts.wallClock() - clock.now();
   const reports = nameReports(log, clock);
-  const reserved = reservedAddresses(parts.reserved, clock);
-  const table = new KnownNames({ times: config, reports, reserved });
-  const servers = new NameServers({ config, clock, log, changed: parts.changed, read: parts.readText });
+  const table = new KnownNames({
+    times: config,
+    reports,
+    reserved: reservedAddresses(parts.reserved, clock),
+  });
+  const servers = new NameServers(parts);
   await servers.look();
   let saved = await readSaved(parts.file, offset, log);
   let wanted: string | null = null;

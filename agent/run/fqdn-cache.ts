@@ -76,14 +76,10 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
   function submitLatest(): void {
     if (latest !== null) submit(withNames(latest));
   }
-  function reserved(): string[] {
-    const own = latest?.nodeAddresses ?? [];
-    return [...hostAddresses(networkInterfaces()), ...own, ...parts.apiServer()];
-  }
   async function load(): Promise<void> {
     try {
       const { namesOnNode } = await import('./fqdn-resolver.ts');
-      const watched = await namesOnNode({ ...parts, reserved }, () =>
+      const watched = await namesOnNode({ ...parts, reserved: () => reservedFor(latest, parts) }, () =>
         names === null ? undefined : submitLatest(),
       );
       watched.want(peersOf(latest));
@@ -122,6 +118,11 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
       await names?.close();
     },
   };
+}
+
+/** Addresses that no wildcard may have. */
+function reservedFor(state: NodeState | null, { apiServer }: NameOverlayParts): string[] {
+  return [...hostAddresses(networkInterfaces()), ...(state?.nodeAddresses ?? []), ...apiServer()];
 }
 
 async function answered(names: WatchedNames, { clock, log }: NameOverlayParts): Promise<void> {

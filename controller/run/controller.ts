@@ -1,3 +1,4 @@
+import { believesAnyServer } from '../../apis/config.ts';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import { type MetricsServer, serveMetrics } from '../../lib/process/metrics-server.ts';
@@ -330,6 +331,7 @@ export class Controller {
     return clusterSource({
       kubeConfig,
       failsafe: config.failsafe.ingress,
+      believesAnyServer: believesAnyServer(config.names),
       interfaceGroups: Object.keys(config.interfaceGroups),
       times: { relist: this.#relist() },
       random: this.#process.random,
@@ -444,6 +446,7 @@ export class Controller {
       world: () => ({
         objects: this.#compiling.snapshot?.objects ?? null,
         failsafe: config.failsafe,
+        believesAnyServer: believesAnyServer(config.names),
         interfaceGroups: Object.keys(config.interfaceGroups),
       }),
       changed: this.#worlds.wait,

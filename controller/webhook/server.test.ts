@@ -11,6 +11,7 @@ import { type WebhookOptions, webhookHandler } from './server.ts';
 const WORLD: AdmissionWorld = {
   objects: NO_OBJECTS,
   failsafe: DEFAULT_CONFIG.failsafe,
+  believesAnyServer: false,
   interfaceGroups: [],
 };
 
