@@ -72,12 +72,7 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   let saved = await readSaved(parts.file, offset, log);
   let wanted: string | null = null;
 
-  const saver = new NameSaver({
-    file: parts.file,
-    clock,
-    log,
-    text: () => toNamesText(table.toSaved(clock.now()), clock.now(), offset),
-  });
+  const saver = saverOf(parts, table, offset);
   const changes = pace(clock, CHANGE_INTERVAL, () => {
     if (!table.takeChange()) return;
     saver.request('changed');
@@ -142,6 +137,11 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
       await saver.flush();
     },
   };
+}
+
+function saverOf({ file, clock, log }: NamesParts, table: KnownNames, offset: number): NameSaver {
+  const text = (): string => toNamesText(table.toSaved(clock.now()), clock.now(), offset);
+  return new NameSaver({ file, clock, log, text });
 }
 
 /** Reads other processes' answers while there are peers; `learnt` is called after new addresses. */
