@@ -11,6 +11,7 @@ import { standbyAnswer } from '../publish/standby.ts';
 import { Replicas } from '../replicas/replicas.ts';
 import { policyVersions } from '../status/policy-versions.ts';
 import { type ClusterSource, clusterSource } from '../watch/cluster/cluster-source.ts';
+import { Freshness } from '../watch/cluster/freshness.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
 import { WATCH_TIMES } from '../watch/cluster/watch-times.ts';
 import { type Changes, changes } from '../webhook/changes.ts';
@@ -53,6 +54,8 @@ export class Controller {
   readonly #registration: Registration;
   readonly #credentials: Credentials;
   readonly #election: Election;
+  /** This replica leads only once its watches are proven, since the election, not to be behind. */
+  readonly #freshness: Freshness;
   readonly #agents: AgentService;
   readonly #webhook: WebhookService;
   readonly #reflectors: readonly Reflector[];
@@ -84,6 +87,7 @@ export class Controller {
     this.#registration = this.#makeRegistration();
     this.#credentials = this.#makeCredentials();
     this.#election = this.#makeElection();
+    this.#freshness = this.#makeFreshness();
     this.#agents = this.#makeAgents();
     this.#webhook = this.#makeWebhook();
     this.#reflectors = this.#makeReflectors();
@@ -210,7 +214,8 @@ export class Controller {
   }
 
   async #takeTurns(): Promise<void> {
-    const { life, effects } = afterLook(this.#life, this.#readiness(), this.#election.isLeader());
+    const leads = this.#election.isLeader() && this.#freshness.isProven;
+    const { life, effects } = afterLook(this.#life, this.#readiness(), leads);
     this.#life = life;
     for (const turn of effects) await this.#turn(turn);
   }
@@ -398,7 +403,20 @@ export class Controller {
       request: this.#api.lease.request,
       annotations: () => this.#settings.annotations(),
       log: this.#context.log,
-      changed: () => this.#happen({ type: 'changed' }),
+      changed: () => {
+        if (this.#election.isLeader()) this.#freshness.begin();
+        else this.#freshness.end();
+        this.#happen({ type: 'changed' });
+      },
+    });
+  }
+
+  #makeFreshness(): Freshness {
+    // A watch that has listed nothing yet shows nothing old.
+    const watches = () => [this.#source, ...this.#reflectors.filter((one) => one.isListed())];
+    return new Freshness(watches, (milliseconds) => {
+      this.#context.log.info('all watches are proven fresh', { milliseconds: Math.round(milliseconds) });
+      this.#happen({ type: 'changed' });
     });
   }
 

@@ -49,6 +49,8 @@ export interface ClusterSource extends ObjectSource {
    * broken, or was only just restored.
    */
   isCurrent(): boolean;
+  /** Proves all watches; the snapshot of what they received has been delivered then. */
+  prove(): Promise<void>;
   /** The number of changes that watch events missed and a relist found, of all resources. */
   corrections(): number;
   /** One element for each resource. */
@@ -123,6 +125,10 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
     },
     synced,
     isCurrent: () => own.every((one) => one.isCurrent()),
+    async prove() {
+      await Promise.all(reflectors.map((one) => one.prove()));
+      await timer.now();
+    },
     corrections: () => reflectors.reduce((sum, one) => sum + one.metrics().corrections, 0),
     metrics: () => reflectors.map((one) => one.metrics()),
   };
