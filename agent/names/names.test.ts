@@ -26,10 +26,11 @@ async function watched(config: Partial<NamesConfig> = {}, disk: Disk = { text: n
   const source = { listener: null as AnswerListener | null };
   const changes: string[] = [];
   let peers: readonly string[] = [];
+  const wall = { ahead: at };
   const names = await watchNames({
     config: { ...DEFAULT_CONFIG.names, ...config },
     clock,
-    wallClock: () => WALL + at,
+    wallClock: () => WALL + wall.ahead + clock.now(),
     random: () => 0,
     log: { info: line('info'), warn: line('warn'), error: line('error') },
     file: {
@@ -75,6 +76,7 @@ async function watched(config: Partial<NamesConfig> = {}, disk: Disk = { text: n
     source,
     changes,
     disk,
+    wall,
     want(...wanted: readonly string[]) {
       peers = wanted;
       names.want(wanted);
@@ -187,6 +189,30 @@ describe('watchNames', () => {
     assert.deepEqual(second.names.table.addresses('a.test'), ['192.0.2.1']);
     await first.names.close();
     await second.names.close();
+  });
+
+  it('keeps its addresses when the wall clock is stepped a day, also over a restart', async () => {
+    const day = 86_400_000;
+    for (const ahead of [day, -day]) {
+      const first = await watched({ keep: 60 });
+      first.answers.set('a.test', ['192.0.2.1']);
+      first.want('a.test', '*.b.test');
+      await first.pass(0);
+      first.learn('x.b.test', '192.0.2.2');
+      first.wall.ahead = ahead;
+      await first.pass(30_000);
+      assert.deepEqual(first.names.table.addresses('*.b.test'), ['192.0.2.2']);
+      await first.names.close();
+      const second = await watched({ keep: 60 }, first.disk, ahead + 31_000);
+      second.want('a.test', '*.b.test');
+      assert.deepEqual(second.names.table.addresses('a.test'), ['192.0.2.1'], `${ahead}`);
+      assert.deepEqual(second.names.table.addresses('*.b.test'), ['192.0.2.2'], `${ahead}`);
+      // Not longer than the monotonic clock says.
+      await second.pass(61_000);
+      await second.pass(2_000);
+      assert.deepEqual(second.names.table.addresses('*.b.test'), [], `${ahead}`);
+      await second.names.close();
+    }
   });
 
   it('continues when the disk fails, logs it once, and saves when the disk works again', async () => {

@@ -60,7 +60,6 @@ const MISSED_INTERVAL = 60_000;
 /** Reads the saved names of an earlier run. No name is queried before the first `want`. */
 export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   const { config, clock, log } = parts;
-  const offset = parts.wallClock() - clock.now();
   const reports = nameReports(log, clock);
   const table = new KnownNames({
     times: config,
@@ -69,10 +68,10 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   });
   const servers = new NameServers(parts);
   await servers.look();
-  let saved = await readSaved(parts.file, offset, log);
+  let saved = await readSaved(parts);
   let wanted: string | null = null;
 
-  const saver = saverOf(parts, table, offset);
+  const saver = saverOf(parts, table);
   const changes = pace(clock, CHANGE_INTERVAL, () => {
     if (!table.takeChange()) return;
     saver.request('changed');
@@ -139,9 +138,18 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   };
 }
 
-function saverOf({ file, clock, log }: NamesParts, table: KnownNames, offset: number): NameSaver {
-  const text = (): string => toNamesText(table.toSaved(clock.now()), clock.now(), offset);
+function saverOf(parts: NamesParts, table: KnownNames): NameSaver {
+  const { file, clock, log } = parts;
+  const text = (): string => toNamesText(table.toSaved(clock.now()), clock.now(), toWall(parts));
   return new NameSaver({ file, clock, log, text });
+}
+
+/**
+ * Milliseconds to add to the clock's times to get those since 1970. Asked anew each time: the wall
+ * clock may have been set, and saved times must not look a day old after a restart.
+ */
+function toWall({ clock, wallClock }: NamesParts): number {
+  return wallClock() - clock.now();
 }
 
 /** Reads other processes' answers while there are peers; `learnt` is called after new addresses. */
@@ -204,7 +212,9 @@ function sweeper(clock: Clock, sweep: () => number | null) {
 }
 
 /** The saved names, with times of the clock; an unusable file is logged. */
-async function readSaved(file: StateFile, offset: number, log: NamesLog): Promise<SavedName[]> {
+async function readSaved(parts: NamesParts): Promise<SavedName[]> {
+  const { file, log } = parts;
+  const offset = toWall(parts);
   try {
     const text = await file.read();
     return text === null ? [] : parseNamesText(text).names.map((name) => shifted(name, -offset));

@@ -27,7 +27,10 @@ export interface RouterOptions {
   readonly streams: Streams;
   /** The last report of each node; updated here. */
   readonly reports: Map<string, NodeReport>;
+  /** Monotonic milliseconds. */
   readonly now: () => number;
+  /** Milliseconds since 1970. */
+  readonly date: () => number;
   /** Bytes. */
   readonly mostBody: number;
 }
@@ -192,7 +195,7 @@ async function heldView(request: IncomingMessage): Promise<HeldView | { readonly
 }
 
 async function list(options: RouterOptions, { request, query, identity }: ApiRequest): Promise<Answer> {
-  const { hub, now } = options;
+  const { hub, date } = options;
   if (query.has('labelSelector'))
     return refused('BadRequest', 'node views have no labels: labelSelector is not supported');
   const name = selectedName(query);
@@ -207,19 +210,19 @@ async function list(options: RouterOptions, { request, query, identity }: ApiReq
   const table = wantsTable(request);
   return {
     code: 200,
-    body: table ? toTable(summaries, revision, now()) : toNodeViewList(summaries, revision),
+    body: table ? toTable(summaries, revision, date()) : toNodeViewList(summaries, revision),
   };
 }
 
 async function get(options: RouterOptions, { request, identity }: ApiRequest, name: string): Promise<Answer> {
-  const { hub, now } = options;
+  const { hub, date } = options;
   const denied = await forbidden(options, identity, { verb: 'get', name });
   if (denied !== null) return denied;
   if (!hub.ready) return notYet();
   if (!hub.has(name)) return noNode(name);
   const summary = summaryOf(options, name);
   const { revision } = hub;
-  if (wantsTable(request)) return { code: 200, body: toTable([summary], revision, now()) };
+  if (wantsTable(request)) return { code: 200, body: toTable([summary], revision, date()) };
   return { code: 200, body: toWholeNodeView(summary, hub.view(name), revision) };
 }
 
@@ -229,7 +232,7 @@ async function report(
   { request, identity }: ApiRequest,
   name: string,
 ): Promise<Answer> {
-  const { hub, reports, mostBody, onReport, now } = options;
+  const { hub, reports, mostBody, onReport, date } = options;
   const denied = await forbidden(options, identity, { verb: 'update', subresource: 'status', name });
   if (denied !== null) return denied;
   if (!hub.ready) return notYet();
@@ -240,7 +243,7 @@ async function report(
   const found = parseReport(value.json, name);
   if ('problems' in found) return refused('Invalid', found.problems.join('; '));
   // Uses the controller's clock: with a node's wrong clock, an agent that stopped would look alive.
-  const parsed = { ...found, time: new Date(now()).toISOString() };
+  const parsed = { ...found, time: new Date(date()).toISOString() };
   reports.set(name, parsed);
   for (const node of deletedNodes(options)) {
     reports.delete(node);

@@ -50,7 +50,8 @@ export class AgentService {
 
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
     const { hub, request, clock, frontProxy, refusesAgents, onReport, onEvent } = this.#options;
-    const now = (): number => clock.date().getTime();
+    const { now } = clock;
+    const date = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
     const audiences = this.#options.tokenAudiences.split(',').filter((audience) => audience !== '');
     const server = controlPlaneServer({
@@ -58,13 +59,14 @@ export class AgentService {
       tls: this.#tls(pair),
       authenticate: firstOf(
         frontProxyAuthenticator(frontProxy),
-        tokenAuthenticator({ review: (spec) => reviewToken(request, spec), audiences, now, queue }),
+        tokenAuthenticator({ review: (spec) => reviewToken(request, spec), audiences, now, date, queue }),
       ),
       authorise: accessAuthoriser((spec) => reviewAccess(request, spec), now, queue),
       refusesAgents,
       onReport,
       onEvent,
       now,
+      date,
     });
     const address = await server.listen(port, host);
     this.#server = server;
