@@ -1,6 +1,7 @@
 import type { NamesConfig } from '../../apis/config.ts';
 import type { NameTable } from '../../apis/names.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import { pace } from '../../lib/process/pace.ts';
 import type { StateFile } from '../../lib/process/state-file.ts';
 import type { AnswerListener, AnswerSource, OpenAnswers } from './answer-source.ts';
 import { learner } from './learner.ts';
@@ -9,7 +10,6 @@ import { type NamesLog, nameReports } from './name-reports.ts';
 import { NameSaver } from './name-saver.ts';
 import { NameServers, type ReadText } from './name-servers.ts';
 import { KnownNames } from './name-table.ts';
-import { pace } from './pace.ts';
 import { isWildcard } from './peer-index.ts';
 import { reservedAddresses } from './reserved-addresses.ts';
 import { Resolver } from './resolver.ts';

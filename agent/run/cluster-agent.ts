@@ -163,7 +163,12 @@ class ClusterAgent {
         this.#contact.reported(error);
       },
     });
-    this.#addresses = await watchAddresses({ node, log, changed: () => this.#report?.changed(true) });
+    this.#addresses = await watchAddresses({
+      node,
+      log,
+      metrics,
+      changed: () => this.#report?.changed(true),
+    });
     await this.#places.resolve(clock);
     this.#happened({ kind: 'started', holdsRules });
     this.#stream = new ControllerStream({

@@ -59,6 +59,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     log,
     digests: await saved.readDigests(),
     readings: records.readings,
+    troubled: (trouble) => metrics.monitor('nf_tables', trouble),
     enforcer: {
       events: { ...failureEvents(parts), enforced },
       clock,
