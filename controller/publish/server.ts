@@ -62,6 +62,11 @@ export interface ServerLimits {
   readonly headTime: number;
   readonly requestTime: number;
   readonly idle: number;
+  /**
+   * Milliseconds for which a watch waits whose watcher has a newer state of the cluster from
+   * another controller.
+   */
+  readonly catchUp: number;
   /** Milliseconds that requests in progress may still take when the server closes. */
   readonly grace: number;
 }
@@ -76,6 +81,7 @@ export const SERVER_LIMITS: ServerLimits = {
   headTime: 60_000,
   requestTime: 90_000,
   idle: 60_000,
+  catchUp: 5000,
   grace: 2000,
 };
 
@@ -132,6 +138,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     now,
     date,
     mostBody: limits.body,
+    catchUp: limits.catchUp,
   });
   const server = createServer(
     serverOptions(tls, limits),

@@ -17,7 +17,7 @@ import type { LoadProblem, ObjectSource, Snapshot } from '../source.ts';
 import { documenting } from './document.ts';
 import { Documents } from './documents.ts';
 import type { Change } from './object-store.ts';
-import { type Reflector, reflector } from './reflector.ts';
+import { type Reflector, reflector, type WatchPosition } from './reflector.ts';
 import { ANTREA, BUILT_IN, NODEWALL, type Resource } from './resources.ts';
 import { sortedList } from './sorted-list.ts';
 import { narrowing, objectOf, problemsOf, type StoredObject } from './stored-object.ts';
@@ -51,6 +51,11 @@ export interface ClusterSource extends ObjectSource {
   isCurrent(): boolean;
   /** Proves all watches; the snapshot of what they received has been delivered then. */
   prove(): Promise<void>;
+  /**
+   * How far each watch had come when the last snapshot was made, or now if no later event changed
+   * anything. In the same order in every controller.
+   */
+  positions(): readonly WatchPosition[];
   /** The number of changes that watch events missed and a relist found, of all resources. */
   corrections(): number;
   /** One element for each resource. */
@@ -70,14 +75,24 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
   const state = clusterState(options);
   const { promise: synced, resolve: settle } = Promise.withResolvers<void>();
   let deliver: (snapshot: Snapshot) => void = () => undefined;
-  let snapshot: Snapshot | null = null;
+  /** The last snapshot, and how far the watches were when it was made. */
+  let made: { readonly snapshot: Snapshot; readonly positions: readonly WatchPosition[] } | null = null;
+  /** Whether events came since that changed something. */
+  let isPending = false;
+  const positionsNow = (): readonly WatchPosition[] => reflectors.map((one) => one.position());
+  const trigger = (): void => {
+    isPending = true;
+    timer.trigger();
+  };
 
   const timer = new Debounce(
     async () => {
       if (!reflectors.every((one) => one.isListed())) return;
-      const next = state.snapshot(snapshot);
-      if (next === snapshot) return;
-      snapshot = next;
+      const before = made?.snapshot ?? null;
+      const next = state.snapshot(before);
+      made = { snapshot: next, positions: positionsNow() };
+      isPending = false;
+      if (next === before) return;
       deliver(next);
       settle();
     },
@@ -93,7 +108,7 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
       narrow: documenting(resource, options),
       changed(changes) {
         for (const change of changes) state.documents.change(change);
-        timer.trigger();
+        trigger();
       },
     });
   const own = NODEWALL.map(documented);
@@ -105,7 +120,7 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
         narrow,
         changed(changes) {
           for (const change of changes) state.object(resource, change);
-          timer.trigger();
+          trigger();
         },
       }),
     ),
@@ -125,10 +140,8 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
     },
     synced,
     isCurrent: () => own.every((one) => one.isCurrent()),
-    async prove() {
-      await Promise.all(reflectors.map((one) => one.prove()));
-      await timer.now();
-    },
+    positions: () => (isPending ? (made?.positions ?? []) : positionsNow()),
+    prove: () => Promise.all(reflectors.map((one) => one.prove())).then(() => timer.now()),
     corrections: () => reflectors.reduce((sum, one) => sum + one.metrics().corrections, 0),
     metrics: () => reflectors.map((one) => one.metrics()),
   };
