@@ -1,6 +1,7 @@
 import type { Nflog, NflogBatch, NflogOptions } from 'nftables-napi';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import { dropsSpoofed } from '../render/anti-spoofing.ts';
 import type { RuleCounters } from './counters.ts';
 import { type Interfaces, RecordReader } from './reader.ts';
 import { type LogRecord, timeText } from './record.ts';
@@ -38,7 +39,7 @@ export type OpenNflog = (
 
 export interface RecorderOptions {
   readonly node: string;
-  readonly config: Pick<Config, 'log' | 'interfaceGroups'>;
+  readonly config: Pick<Config, 'log' | 'interfaceGroups' | 'antiSpoofing'>;
   /** Destination of the records: a path, or `stdout`. */
   readonly file: string;
   readonly interfaces: Interfaces;
@@ -47,7 +48,7 @@ export interface RecorderOptions {
   readonly openNflog: OpenNflog;
 }
 
-/** Resources that exist only while rules have logging. */
+/** Resources that exist only while packets are recorded. */
 interface Open {
   readonly writer: Writer;
   readonly timer: NodeJS.Timeout;
@@ -86,14 +87,14 @@ export class Recorder {
   /** Rules that are about to be applied: starts to listen to the group before the first packet. */
   learn(state: NodeState): void {
     this.#reader.learn(state, performance.now());
-    this.#wanted ||= hasRecords(state);
+    this.#wanted ||= this.#hasRecords(state);
     if (this.#wanted) this.#settle();
   }
 
-  /** Rules in force: stops listening if no rule has logging. */
+  /** Rules in force: stops listening if nothing is recorded. */
   enforced(state: NodeState): void {
     this.#reader.learn(state, performance.now());
-    this.#wanted = hasRecords(state);
+    this.#wanted = this.#hasRecords(state);
     this.#settle();
   }
 
@@ -101,6 +102,10 @@ export class Recorder {
     this.#wanted = false;
     this.#settle();
     await this.#stopping;
+  }
+
+  #hasRecords(state: NodeState): boolean {
+    return dropsSpoofed(state, this.#parts.config) || state.rules.some((rule) => rule.log !== null);
   }
 
   #listen(): void {
@@ -228,10 +233,6 @@ export class Recorder {
         if (this.#wanted) this.#start();
       });
   }
-}
-
-function hasRecords({ rules }: NodeState): boolean {
-  return rules.some((rule) => rule.log !== null);
 }
 
 /** The wall clock, in microseconds since 1970. */

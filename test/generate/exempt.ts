@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { Flow } from '../oracle/flow.ts';
 import { familyOf, randomAddress } from './address.ts';
-import { oneOf, weighted } from './choice.ts';
+import { oneOf, weighted, withoutUndefined } from './choice.ts';
 import type { Feature } from './feature.ts';
 
 const directions = fc.constantFrom<Flow['direction']>('ingress', 'egress');
@@ -50,6 +50,38 @@ export function exemptTraffic(own: string[], features: ReadonlySet<Feature>): fc
     [2, localPods],
     [features.has('nodePort') ? 1 : 0, leftAlone],
   );
+}
+
+/**
+ * With the address of a Node or a pod, by an interface of pods or another; traffic that an exemption
+ * or a rule for NodePorts would accept among it.
+ */
+export function spoofedTraffic(own: string[], known: string[]): fc.Arbitrary<Flow> {
+  const sources = oneOf([...own, ...own, ...known, '127.0.0.1', '127.255.0.3', '::1', '10.1.0.1']);
+  const services = fc.constantFrom<Partial<Flow>>(
+    { protocol: 'tcp', srcPort: 40_000, dstPort: 6443 },
+    { protocol: 'tcp', srcPort: 40_000, dstPort: 80, traffic: 'NodePort' },
+    { protocol: 'udp', srcPort: 67, dstPort: 68 },
+    { protocol: 47 },
+    {},
+  );
+  const groups = fc.constantFrom('pods', 'pods', 8, 20, 'clusternet', 0, undefined);
+  return fc
+    .record({ src: sources, service: services, interfaceGroup: groups })
+    .chain(({ src, service, ...rest }) => {
+      const near = own.filter((text) => familyOf(text) === familyOf(src));
+      const dst = near.length === 0 ? randomAddress(familyOf(src)) : oneOf(near);
+      return fc
+        .record({
+          direction: weighted([4, fc.constant('ingress' as const)], [1, fc.constant('egress' as const)]),
+          dst,
+        })
+        .map(({ direction, dst: to }): Flow => {
+          const { traffic, ...plain } = service;
+          const asked = direction === 'ingress' && traffic !== undefined ? { traffic } : {};
+          return withoutUndefined({ direction, src, dst: to, ...rest, ...plain, ...asked }) as Flow;
+        });
+    });
 }
 
 function dhcp(): fc.Arbitrary<Flow> {
