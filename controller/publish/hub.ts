@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
+import { HELD_KINDS, type HeldKind, type HeldView } from '../../apis/held-view.ts';
 import type { Endpoints, Update } from '../../apis/stream.ts';
 import { nodeMessage } from '../../apis/wire.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
@@ -9,7 +10,7 @@ import { type Counts, changes, nothingPublished, type PendingMessage, type Publi
 import type { Line } from './line.ts';
 import { nodeView } from './node-view.ts';
 import { type LogLimits, ResumeLog } from './resume-log.ts';
-import { type SharedView, viewsAt } from './shared-view.ts';
+import { type SharedView, type ViewObject, viewsAt } from './shared-view.ts';
 import type { Audience, Span } from './spans.ts';
 
 /**
@@ -132,14 +133,15 @@ export class Hub {
   }
 
   /**
-   * Starts a watch. Passes the whole view, or the messages missed since `resourceVersion` if they
-   * are still in the log, to the sink before it returns; passes later changes from within
-   * `publish`. Throws if the hub isn't ready.
+   * Starts a watch. Before it returns, it passes to the sink the messages missed since
+   * `resourceVersion`, if they are still in the log; otherwise the differences from `held`; without
+   * that, the whole view. Passes later changes from within `publish`. Throws if the hub isn't ready.
    */
-  watch(node: string, resourceVersion: string | null, sink: Sink): Watch {
+  watch(node: string, resourceVersion: string | null, sink: Sink, held: HeldView | null = null): Watch {
     const now = this.#ready();
     const watcher: Watcher = { sink, counts: now.viewOf(node).counts };
-    const lines = this.#missed(node, resourceVersion);
+    const lines =
+      this.#missed(node, resourceVersion) ?? (held === null ? null : this.#differences(node, now, held));
     this.#watchers.add(node, watcher);
     if (lines === null) sink(this.#wholeView(node, now));
     else sink([...lines, this.#bookmarks()(watcher.counts)]);
@@ -162,24 +164,46 @@ export class Hub {
     return bookmarkLines(this.revision);
   }
 
-  #wholeView(node: string, { published, viewOf }: State): readonly Line[] {
-    const revision = this.revision;
-    const { compiled } = published;
-    const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
-    const own = [
-      this.#bodies.once({ type: 'reset' }),
-      this.#bodies.once({ type: 'gate', enabled: this.#enabled }),
-      ...(this.#endpoints.length === 0
-        ? []
-        : [this.#bodies.once({ type: 'endpoints', endpoints: this.#endpoints })]),
-      this.#bodies.once(nodeMessage({ ...compiled, node, nodeAddresses })),
-    ];
-    const view = viewOf(node);
+  #wholeView(node: string, now: State): readonly Line[] {
+    const { revision } = this;
+    const view = now.viewOf(node);
     const counts = { type: 'bookmark', initial: true, ...view.counts } as const;
     return [
-      ...own.map((body) => ({ revision, body })),
-      ...view.lines(),
+      { revision, body: this.#bodies.once({ type: 'reset' }) },
+      ...this.#ownLines(node, now, true),
+      ...view.objects().map(({ line }) => line),
       { revision, body: this.#bodies.once(counts) },
+    ];
+  }
+
+  /** The messages of a view besides sets and rules. */
+  #ownLines(node: string, { published: { compiled } }: State, isWhole: boolean): readonly Line[] {
+    const { revision } = this;
+    const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
+    const updates: readonly Update[] = [
+      { type: 'gate', enabled: this.#enabled },
+      ...(isWhole && this.#endpoints.length === 0
+        ? []
+        : [{ type: 'endpoints', endpoints: this.#endpoints } as const]),
+      nodeMessage({ ...compiled, node, nodeAddresses }),
+    ];
+    return updates.map((update) => ({ revision, body: this.#bodies.once(update) }));
+  }
+
+  /** The messages that change a held view to the present one, without a bookmark. */
+  #differences(node: string, now: State, held: HeldView): readonly Line[] {
+    const { revision } = this;
+    const objects = now.viewOf(node).objects();
+    const isHeld = ({ kind, id, line }: ViewObject): boolean =>
+      Object.hasOwn(held[kind], id) && held[kind][id] === this.#bodies.digest(line.body);
+    const removed = HELD_KINDS.toReversed().flatMap((kind) => {
+      const ids = new Set(objects.filter((one) => one.kind === kind).map(({ id }) => id));
+      return Object.keys(held[kind]).flatMap((id) => (ids.has(id) ? [] : [removalOf(kind, id)]));
+    });
+    return [
+      ...this.#ownLines(node, now, false),
+      ...objects.filter((one) => !isHeld(one)).map(({ line }) => line),
+      ...removed.map((update) => ({ revision, body: this.#bodies.once(update) })),
     ];
   }
 
@@ -237,6 +261,17 @@ export class Hub {
     const [, life, number] = /^([^.]+)\.(\d{1,15})$/.exec(resourceVersion ?? '') ?? [];
     if (life !== this.#epoch || Number(number) > this.#position) return null;
     return this.#ready().log.since(Number(number), node);
+  }
+}
+
+function removalOf(kind: HeldKind, id: string): Update {
+  switch (kind) {
+    case 'addressSets':
+      return { type: 'addressSetRemoved', id };
+    case 'serviceSets':
+      return { type: 'serviceSetRemoved', id };
+    case 'rules':
+      return { type: 'rulesRemoved', part: id };
   }
 }
 
