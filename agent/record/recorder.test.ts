@@ -35,11 +35,11 @@ describe('recorder', function () {
     rmSync(folder, { recursive: true });
   });
 
-  function create(antiSpoofing = false): Recorder {
+  function create(): Recorder {
     const say = (message: string) => said.push(message);
     return new Recorder({
       node: 'node-0',
-      config: { ...DEFAULT_CONFIG, antiSpoofing },
+      config: DEFAULT_CONFIG,
       file,
       interfaces: { nameOf: () => 'eth0', groupOf: () => null },
       counters: { read: async () => undefined, totals: () => totals, hit: (rule) => hits.push(rule) },
@@ -69,22 +69,6 @@ describe('recorder', function () {
       .map((line) => JSON.parse(line));
   };
   const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-
-  it('listens for spoofed packets while there is any rule', async () => {
-    await records.close();
-    records = create(true);
-    records.learn(fakeState());
-    assert.equal(listener, null);
-    records.learn(fakeState(silent));
-    receive([fakePacket(silent, { prefix: 'nodewall spoofed' })]);
-    assert.deepEqual(hits, ['spoofed']);
-    records.enforced(fakeState());
-    await records.close();
-    assert.deepEqual(
-      lines().map((line) => 'reason' in line && line.reason),
-      ['spoofed'],
-    );
-  });
 
   it('opens and writes nothing while no rule is logged', async () => {
     records.learn(fakeState(silent));

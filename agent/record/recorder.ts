@@ -1,7 +1,6 @@
 import type { Nflog, NflogBatch, NflogOptions } from 'nftables-napi';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { dropsSpoofed } from '../render/anti-spoofing.ts';
 import type { RuleCounters } from './counters.ts';
 import { type Interfaces, RecordReader } from './reader.ts';
 import { type LogRecord, timeText } from './record.ts';
@@ -39,7 +38,7 @@ export type OpenNflog = (
 
 export interface RecorderOptions {
   readonly node: string;
-  readonly config: Pick<Config, 'log' | 'interfaceGroups' | 'antiSpoofing'>;
+  readonly config: Pick<Config, 'log' | 'interfaceGroups'>;
   /** Destination of the records: a path, or `stdout`. */
   readonly file: string;
   readonly interfaces: Interfaces;
@@ -48,7 +47,7 @@ export interface RecorderOptions {
   readonly openNflog: OpenNflog;
 }
 
-/** Resources that exist only while packets are recorded. */
+/** Resources that exist only while rules have logging. */
 interface Open {
   readonly writer: Writer;
   readonly timer: NodeJS.Timeout;
@@ -87,14 +86,14 @@ export class Recorder {
   /** Rules that are about to be applied: starts to listen to the group before the first packet. */
   learn(state: NodeState): void {
     this.#reader.learn(state, performance.now());
-    this.#wanted ||= this.#hasRecords(state);
+    this.#wanted ||= hasRecords(state);
     if (this.#wanted) this.#settle();
   }
 
-  /** Rules in force: stops listening if nothing is recorded. */
+  /** Rules in force: stops listening if no rule has logging. */
   enforced(state: NodeState): void {
     this.#reader.learn(state, performance.now());
-    this.#wanted = this.#hasRecords(state);
+    this.#wanted = hasRecords(state);
     this.#settle();
   }
 
@@ -102,10 +101,6 @@ export class Recorder {
     this.#wanted = false;
     this.#settle();
     await this.#stopping;
-  }
-
-  #hasRecords(state: NodeState): boolean {
-    return dropsSpoofed(state, this.#parts.config) || state.rules.some((rule) => rule.log !== null);
   }
 
   #listen(): void {
@@ -233,6 +228,10 @@ export class Recorder {
         if (this.#wanted) this.#start();
       });
   }
+}
+
+function hasRecords({ rules }: NodeState): boolean {
+  return rules.some((rule) => rule.log !== null);
 }
 
 /** The wall clock, in microseconds since 1970. */

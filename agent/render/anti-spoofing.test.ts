@@ -8,7 +8,8 @@ import { chainLines } from './nft-text.ts';
 import { renderer } from './render.ts';
 
 const nodes = addressSet('nodes', { members: toMemberSet([], ['192.0.2.1', '2001:db8::1']) });
-const state = stateOf([compiledRule('all')], { addressSets: new Map([[nodes.id, nodes]]) });
+const logged = compiledRule('logged', { log: { label: '' } });
+const state = stateOf([logged], { addressSets: new Map([[nodes.id, nodes]]) });
 
 function lines(chain: string, changes: Partial<Config> = {}, canLog = true): string[] | undefined {
   const found = renderer({ ...DEFAULT_CONFIG, ...changes }, canLog)(state).chains.get(chain);
@@ -59,13 +60,18 @@ describe('anti-spoofing', () => {
     }
   });
 
-  it('counts every spoofed packet, and records it within the limit if the kernel can', () => {
+  it('counts every spoofed packet, and records it within the limit if a rule has logging and the kernel can', () => {
     assert.deepEqual(lines('spoofed'), ['counter goto spoofed-record']);
     assert.deepEqual(lines('spoofed-record'), [
       'limit rate 100/second burst 200 packets counter log prefix "nodewall spoofed" group 7411 snaplen 128 queue-threshold 64',
       'drop',
     ]);
     assert.deepEqual(lines('spoofed', {}, false), ['counter drop']);
+    const silent = renderer(DEFAULT_CONFIG)({ ...state, rules: [compiledRule('silent')] });
+    assert.deepEqual(
+      [...silent.chains.keys()].filter((name) => name.startsWith('spoofed')),
+      ['spoofed'],
+    );
     const owners = nftOwners(renderer(DEFAULT_CONFIG)(state));
     assert.deepEqual(
       ['spoofed', 'spoofed-record'].map((name) => owners.get(name)),

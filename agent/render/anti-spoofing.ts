@@ -45,6 +45,7 @@ interface Context {
  */
 export function antiSpoofing({ state, config, canLog, setMatches }: Context): AntiSpoofing {
   if (!dropsSpoofed(state, config)) return NO_ANTI_SPOOFING;
+  const records = canLog && state.rules.some(({ log }) => log !== null);
   const nodes = setMatches.addresses(peerSet('nodes', state), 'saddr', familiesOf(state));
   const toSpoofed = (matches: readonly Match[]): NftRule =>
     plainRule({ kind: 'goto', chain: SPOOFED }, ...matches);
@@ -70,7 +71,7 @@ export function antiSpoofing({ state, config, canLog, setMatches }: Context): An
   };
   return {
     rules: [plainRule({ kind: 'jump', chain: ENTRY })],
-    chains: [forward, entry, pods, ...spoofed(config.log, canLog)],
+    chains: [forward, entry, pods, ...spoofed(records ? config.log : null)],
     sets: nodes.flatMap(({ set }) => set ?? []),
   };
 }
@@ -95,12 +96,13 @@ const OWN_SOURCE: readonly (readonly Match[])[] = [
   ],
 ];
 
-function spoofed(log: Config['log'], canLog: boolean): Chain[] {
+/** @param log null: nothing is recorded, as on a node where no rule has logging */
+function spoofed(log: Config['log'] | null): Chain[] {
   const counting = (statement: NftRule['statement']): Chain => ({
     ...plainChain(SPOOFED, [{ ...plainRule(statement), counter: true }]),
     ruleId: SPOOFED,
   });
-  if (!canLog) return [counting({ kind: 'drop' })];
+  if (log === null) return [counting({ kind: 'drop' })];
   const record = plainChain(RECORD, [recordRule(SPOOFED_PREFIX, log), plainRule({ kind: 'drop' })]);
   return [counting({ kind: 'goto', chain: RECORD }), { ...record, ruleId: SPOOFED }];
 }

@@ -128,7 +128,7 @@ forEachDataplane(
       const ingress = [
         { name: 'marker', action: 'Allow', ports: [tcp(marker)] },
         { name: 'allowed', action: 'Allow', from },
-        { name: 'rest', action: 'Drop' },
+        { name: 'rest', action: 'Drop', enableLogging: true },
       ] as const;
       await it_.write('policy.json', [policy('nodes', { ingress })]);
       await agent?.end('SIGTERM');

@@ -93,10 +93,11 @@ function sameCounts({ considered = [] }: Explanation, { counted }: Trace): boole
 
 /**
  * Every rule that counted the packet and is to be recorded has a record, in order, and no other
- * has. So is a spoofed packet.
+ * has. A spoofed packet is recorded if any rule has logging.
  */
 function isRecorded({ reason }: Answer, { counted, recorded }: Trace, rules: Rules): boolean {
-  const own = reason === 'spoofed' ? ['nodewall spoofed'] : [];
+  const hasLogging = rules.values().some(({ log }) => log !== null);
+  const own = reason === 'spoofed' && hasLogging ? ['nodewall spoofed'] : [];
   const wanted = counted.flatMap((id) => {
     const rule = rules.get(id);
     if (!rule?.log) return [];
