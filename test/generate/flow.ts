@@ -5,7 +5,7 @@ import { addressNear, canonical, familyOf, randomAddress, shift, toPool } from '
 import type { Aim } from './aim.ts';
 import { noAim } from './aim.ts';
 import { maybe, oneOf, weighted, withoutUndefined } from './choice.ts';
-import { exemptTraffic, spoofedTraffic } from './exempt.ts';
+import { exemptTraffic } from './exempt.ts';
 import type { Feature } from './feature.ts';
 import type { Traffic } from './traffic.ts';
 import { anyTraffic, byNumber, trafficAt } from './traffic.ts';
@@ -46,8 +46,7 @@ export function flow(targets: FlowTargets): fc.Arbitrary<Flow> {
     [8, aimed],
     [4, natted],
     [2, vague(natted)],
-    [3, exemptTraffic(targets.own, targets.features)],
-    [1, spoofedTraffic(targets.own, targets.known)],
+    [3, exemptTraffic(targets)],
     [1, bare(ownWay)],
   );
 }

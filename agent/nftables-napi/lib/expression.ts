@@ -170,8 +170,7 @@ export function putExpression(
 function putData(to: RecordWriter, it: Expression, verdicts: Readonly<Record<string, number>>): void {
   switch (it.kind) {
     case 'meta':
-      to.u32(2, number(metaKeys, it.key, 'meta key'));
-      to.u32(1, register(it.register));
+      putMeta(to, it);
       break;
     case 'payload':
       to.u32(1, register(it.register));
@@ -242,12 +241,7 @@ function putData(to: RecordWriter, it: Expression, verdicts: Readonly<Record<str
       to.u32(1, it.flags);
       break;
     case 'fib':
-      to.u32(
-        3,
-        it.flags.reduce((all, flag) => all | number(fibFlags, flag, 'fib flag'), 0),
-      );
-      to.u32(2, number(fibResults, it.result, 'fib result'));
-      to.u32(1, register(it.register));
+      putFib(to, it);
       break;
     default:
       throw new TypeError(`unknown expression ${String((it as { kind: unknown }).kind)}`);
@@ -262,6 +256,20 @@ function putLimit(to: RecordWriter, it: Extract<Expression, { kind: 'limit' }>):
   to.u32(3, it.burst);
   to.u32(4, 0); // NFT_LIMIT_PKTS
   to.u32(5, it.over === true ? NFT_LIMIT_F_INV : 0);
+}
+
+function putFib(to: RecordWriter, it: Extract<Expression, { kind: 'fib' }>): void {
+  to.u32(
+    3,
+    it.flags.reduce((all, flag) => all | number(fibFlags, flag, 'fib flag'), 0),
+  );
+  to.u32(2, number(fibResults, it.result, 'fib result'));
+  to.u32(1, register(it.register));
+}
+
+function putMeta(to: RecordWriter, it: Extract<Expression, { kind: 'meta' }>): void {
+  to.u32(2, number(metaKeys, it.key, 'meta key'));
+  to.u32(1, register(it.register));
 }
 
 function putValue(to: RecordWriter, type: number, value: Uint8Array): void {
