@@ -11,10 +11,11 @@ import type { AddressSetMessage, NodeMessage, ServiceSetMessage, WrittenRule } f
  * controller does not know, it sends the whole view, then a bookmark with `initial`. With a known
  * one it sends the messages that the agent missed, then a bookmark. A watch by POST has the view
  * that the agent holds as its body (`HeldView`): a controller that does not know the
- * resourceVersion sends the differences from it, then a bookmark. Sets come before the rules that
- * name them, removals after. A node holds a set only while one of its rules, or `allNodes` or
- * `controllers`, names it. A receiver acts at bookmarks only. A bookmark follows each batch of
- * changes that belong together; about every 30 s one is sent as a keep-alive.
+ * resourceVersion sends the differences from it, then a bookmark. A controller that has not yet
+ * seen what the resourceVersion stands for answers 503, unless `anyPosition=true` is given. Sets
+ * come before the rules that name them, removals after. A node holds a set only while one of its
+ * rules, or `allNodes` or `controllers`, names it. A receiver acts at bookmarks only. A bookmark
+ * follows each batch of changes that belong together; about every 30 s one is sent as a keep-alive.
  */
 export const CONTROL_PLANE = { group: 'controlplane.nodewall.io', version: 'v1alpha1' } as const;
 

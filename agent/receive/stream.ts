@@ -58,6 +58,11 @@ const LONGEST_LINE = 64 * 1024 * 1024;
 /** Size limit of the messages between two bookmarks (bytes): all of them are kept in memory. */
 const LONGEST_BATCH = 512 * 1024 * 1024;
 
+/**
+ * Time without a connection after which an older state than that of the last controller is accepted
+ * too (milliseconds): after a restore of etcd there may never be a newer one.
+ */
+const LONGEST_BEHIND = 30_000;
 const METHOD_NOT_ALLOWED = 405;
 
 /**
@@ -73,6 +78,8 @@ export class ControllerStream {
    */
   #unanswered: AbortController | null = null;
   #revision: string | null = null;
+  /** The time since when no controller serves this agent; null: one does. */
+  #unservedSince: number | null = null;
   readonly #waits: BackOff;
   /** Messages were lost, and no bookmark was reached since. */
   #hasLost = false;
@@ -105,6 +112,7 @@ export class ControllerStream {
     const signal = AbortSignal.any([this.#closing.signal, this.#unanswered.signal]);
     const response = await this.#watch(signal);
     this.#unanswered = null;
+    this.#unservedSince = null;
     events.connected(remoteOf(response));
     fold.begin(this.#revision !== null);
     try {
@@ -122,8 +130,10 @@ export class ControllerStream {
    * revision answers with the differences. One that is older than this agent refuses that.
    */
   async #watch(signal: AbortSignal): Promise<IncomingMessage> {
-    const { node, client, fold } = this.#parts;
-    const path = viewPath(node, this.#revision);
+    const { node, client, fold, clock } = this.#parts;
+    this.#unservedSince ??= clock.now();
+    const isLong = clock.now() - this.#unservedSince > LONGEST_BEHIND;
+    const path = viewPath(node, this.#revision, isLong);
     const held = this.#revision === null ? null : fold.held();
     if (held !== null && Buffer.byteLength(JSON.stringify(held)) <= MOST_HELD) {
       try {
@@ -217,12 +227,13 @@ export class ControllerStream {
   }
 }
 
-function viewPath(node: string, revision: string | null): string {
+function viewPath(node: string, revision: string | null, anyPosition: boolean): string {
   const query = new URLSearchParams({
     watch: 'true',
     fieldSelector: `metadata.name=${node}`,
     allowWatchBookmarks: 'true',
     ...(revision === null ? {} : { resourceVersion: revision }),
+    ...(anyPosition ? { anyPosition: 'true' } : {}),
   });
   return `${NODE_VIEWS_PATH}?${query}`;
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { HELD_KINDS, type HeldView, MOST_HELD, parseHeldView } from '../../apis/held-view.ts';
 import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
 import { readBody } from '../../lib/process/body.ts';
@@ -30,6 +31,8 @@ export interface RouterOptions {
   readonly now: () => number;
   /** Bytes. */
   readonly mostBody: number;
+  /** Milliseconds; see ServerLimits. */
+  readonly catchUp: number;
 }
 
 interface ApiRequest {
@@ -164,13 +167,15 @@ async function watch(options: RouterOptions, asked: ApiRequest): Promise<Answer>
     return refused('BadRequest', 'timeoutSeconds must be a number of seconds');
   const denied = await forbidden(options, identity, { verb: 'watch', name: node });
   if (denied !== null) return denied;
+  const given = query.get('resourceVersion') ?? '';
+  if (!isTrue(query.get('anyPosition')) && (await staysBehind(options, given)))
+    return unavailable('this controller has not yet seen what the agent has from another one; retry later');
   const held = request.method === 'POST' ? await heldView(request) : null;
   if (held !== null && 'failure' in held) return held;
   if (!hub.ready) return notYet();
   if (!hub.has(node)) return noNode(node);
   if (streams.full) return tooMany('the limit of concurrent watches is reached; retry later');
   if (response.destroyed) return { code: 200, streaming: true };
-  const given = query.get('resourceVersion') ?? '';
   const wanted = lasts === null || Number(lasts) === 0 ? null : Number(lasts) * 1000;
   const longest = identity.username === options.agents ? null : LONGEST_WATCH;
   streams.open(request, response, {
@@ -181,6 +186,18 @@ async function watch(options: RouterOptions, asked: ApiRequest): Promise<Answer>
     lasts: wanted === null || longest === null ? (wanted ?? longest) : Math.min(wanted, longest),
   });
   return { code: 200, streaming: true };
+}
+
+/** Milliseconds between looks at the watches of the API. */
+const LOOK = 50;
+
+/** Waits until the hub is no longer behind the revision; true if that takes too long. */
+async function staysBehind({ hub, catchUp }: RouterOptions, revision: string): Promise<boolean> {
+  for (let waited = 0; hub.isBehind(revision); waited += LOOK) {
+    if (waited >= catchUp) return true;
+    await sleep(LOOK);
+  }
+  return false;
 }
 
 /** The view in the body of a watch by POST. */

@@ -307,6 +307,21 @@ describe('controlPlaneServer', () => {
     assert.equal(list.code, 405);
   });
 
+  it('serves an agent of another controller only when it has seen as much', async () => {
+    let reached = 4;
+    const hub = new Hub({ gate: true, epoch: 'e', watches: () => [{ newest: 3, reached }] });
+    hub.publish(compile(objects(2)));
+    const running = await start({ hub, limits: { catchUp: 100 } });
+    const path = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name%3Dcp-1&resourceVersion=other.1.5`;
+    const late = await ask(running, path, 'agent.cp-1');
+    assert.equal(late.code, 503);
+    assert.equal(late.message.headers['retry-after'], '1');
+    assert.equal((await send(running, `${path}&anyPosition=true`, 'agent.cp-1')).statusCode, 200);
+    const waiting = send(running, path, 'agent.cp-1');
+    reached = 5;
+    assert.equal((await waiting).statusCode, 200);
+  });
+
   it('sends nothing for a deleted Node, so that it keeps its rules, and resumes when it exists again', async () => {
     const running = await start();
     const compile = compiler();
