@@ -130,8 +130,9 @@ forEachDataplane(
         { name: 'allowed', action: 'Allow', from },
         { name: 'rest', action: 'Drop', enableLogging: true },
       ] as const;
-      await it_.write('policy.json', [policy('nodes', { ingress })]);
+      // The one with the other configuration must not be the one that enforces them.
       await agent?.end('SIGTERM');
+      await it_.write('policy.json', [policy('nodes', { ingress })]);
       agent = it_.start(...(await it_.configure(config)), '--metrics-listen', '127.0.0.1:9413');
       await it_.untilEnforced(String(marker), agent);
     }
