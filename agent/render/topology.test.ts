@@ -4,7 +4,7 @@ import { chainLines } from './nft-text.ts';
 import { baseChains, masqueradeChains, type Traffic } from './topology.ts';
 
 const skeleton = (traffic: Traffic, config: Config) =>
-  baseChains(traffic, config, { indexes: [traffic], nameServers: [], localPods: [] });
+  baseChains(traffic, config, { first: [], indexes: [traffic], nameServers: [], localPods: [] });
 
 describe('topology', () => {
   it('has rules for each exemption that is on', () => {
@@ -51,7 +51,12 @@ describe('topology', () => {
 
   it('has no prerouting chain without NodePort rules', () => {
     assert.deepEqual(
-      baseChains('nodeport', DEFAULT_CONFIG, { indexes: [], nameServers: ['192.0.2.53/32'], localPods: [] }),
+      baseChains('nodeport', DEFAULT_CONFIG, {
+        first: [],
+        indexes: [],
+        nameServers: ['192.0.2.53/32'],
+        localPods: [],
+      }),
       [],
     );
   });
@@ -72,7 +77,9 @@ describe('topology', () => {
 
   it('copies DNS answers, and questions to the believed servers, before it accepts established connections', () => {
     const lines = (direction: 'ingress' | 'egress', ...nameServers: readonly string[]) =>
-      baseChains(direction, DEFAULT_CONFIG, { indexes: [], nameServers, localPods: [] }).map(chainLines);
+      baseChains(direction, DEFAULT_CONFIG, { first: [], indexes: [], nameServers, localPods: [] }).map(
+        chainLines,
+      );
     const [[, answer, second] = []] = lines('ingress', '192.0.2.53/32');
     assert.match(
       answer ?? '',

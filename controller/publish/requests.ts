@@ -196,14 +196,14 @@ async function watch(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   return { code: 200, streaming: true };
 }
 
-/** Milliseconds between looks at the watches of the API. */
+/** Milliseconds until the first look at the watches of the API; each later wait is twice as long. */
 const LOOK = 50;
 
 /** Waits until the hub is no longer behind the revision; true if that takes too long. */
 async function staysBehind({ hub, catchUp }: RouterOptions, revision: string): Promise<boolean> {
-  for (let waited = 0; hub.isBehind(revision); waited += LOOK) {
+  for (let waited = 0, wait = LOOK; hub.isBehind(revision); waited += wait, wait *= 2) {
     if (waited >= catchUp) return true;
-    await sleep(LOOK);
+    await sleep(wait);
   }
   return false;
 }
