@@ -1,7 +1,7 @@
 import type { ConntrackEntry } from 'nftables-napi';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { evaluator } from '../observe/explain.ts';
+import { decidingRule, evaluator } from '../observe/explain.ts';
 import type { KnownFlow } from '../observe/known-flow.ts';
 import { indexedRules } from '../observe/rule-lookup.ts';
 import { ruleMatches } from '../observe/rule-match.ts';
@@ -40,8 +40,7 @@ export function connectionJudge(options: JudgeOptions): ConnectionJudge {
   const ruleThatDenies = (of: NodeState): ((flow: KnownFlow) => CompiledRule | null) => {
     const evaluate = evaluator(of, config, indexedRules(ruleMatches(of, config), of, config, short));
     return (flow) => {
-      const result = evaluate(flow, null);
-      const rule = 'exemption' in result ? null : result.decided;
+      const rule = decidingRule(evaluate(flow, null));
       return rule !== null && denies(rule) && (!onlyRecheck || isRechecked(rule)) ? rule : null;
     };
   };

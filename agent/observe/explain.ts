@@ -5,7 +5,7 @@ import type { Answer, Considered, Explanation, Flow } from '../../apis/flow.ts';
 import type { Address } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
 import { failsafeList, isSkippable, peerSet } from '../render/failsafe.ts';
-import { exemptionOf } from './exemption.ts';
+import { exemptionOf, spoofedTest } from './exemption.ts';
 import { flowReader, type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
 import { everyRule, type RuleLookup } from './rule-lookup.ts';
 import { mismatchOf, type RuleMatch, ruleMatches } from './rule-match.ts';
@@ -22,33 +22,43 @@ export function explain(state: NodeState, config: Config): Explainer {
   return (given, { considered: wanted = false } = {}) => {
     const considered: Considered[] = [];
     const result = evaluate(toKnown(given), wanted ? considered : null);
-    const found: Answer =
-      'exemption' in result
-        ? { ...NO_RULE, verdict: 'Allow', reason: 'exempt', exemption: result.exemption }
-        : answer(result);
-    return { ...found, ...(wanted ? { considered } : {}) };
+    return { ...toAnswer(result), ...(wanted ? { considered } : {}) };
   };
 }
 
-/**
- * Evaluates flows: the exemption that accepts one, or the course of its evaluation. Appends the rules
- * that were tested to `considered`.
- */
+/** What came before all rules, or the course of the evaluation of rules. */
+type Evaluation = 'spoofed' | { readonly exemption: Exemption } | Course;
+
+/** Evaluates flows. Appends the rules that were tested to `considered`. */
 export function evaluator(
   state: NodeState,
   config: Config,
   lookUp: RuleLookup,
-): (flow: KnownFlow, considered: Considered[] | null) => { readonly exemption: Exemption } | Course {
+): (flow: KnownFlow, considered: Considered[] | null) => Evaluation {
+  const isSpoofed = spoofedTest(state, config);
   const failsafe = {
     ingress: failsafeList(config.failsafe.ingress, state).map((entry) => failsafeMatch(entry, state)),
     egress: failsafeList(config.failsafe.egress, state).map((entry) => failsafeMatch(entry, state)),
   };
   return (flow, considered) => {
+    if (isSpoofed(flow)) return 'spoofed';
     const exemption = exemptionOf(flow, config);
     if (exemption !== null) return { exemption };
     const isProtected = flow.traffic === 'Host' && failsafe[flow.direction].some((matches) => matches(flow));
     return evaluate(lookUp(flow, isProtected), flow, { isProtected, considered });
   };
+}
+
+/** The rule that decided; null if none did. */
+export function decidingRule(result: Evaluation): CompiledRule | null {
+  return result === 'spoofed' || 'exemption' in result ? null : result.decided;
+}
+
+function toAnswer(result: Evaluation): Answer {
+  if (result === 'spoofed') return { ...NO_RULE, verdict: 'Drop', reason: 'spoofed' };
+  if ('exemption' in result)
+    return { ...NO_RULE, verdict: 'Allow', reason: 'exempt', exemption: result.exemption };
+  return answer(result);
 }
 
 export type Explainer = (flow: Flow, options?: { considered?: boolean }) => Explanation;
