@@ -47,12 +47,6 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   const inForce = inForceMetrics(registers);
   const failures = counter('apply_failures_total', 'Failed applies; the previous rules stayed in force.');
   const drifts = counter('drift_total', 'Times that a third party changed the rules in force.');
-  const ended = new Counter({
-    name: 'nodewall_agent_ended_connections_total',
-    help: 'Established connections that were ended because a rule of the policy denies them.',
-    labelNames: ['api_group', 'policy'],
-    registers,
-  });
   const monitors = monitorTroubles(registers);
   let isReady = false;
   let viewError: string | null = null;
@@ -87,10 +81,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     },
     failed: () => failures.inc(),
     drifted: () => drifts.inc(),
-    ended(key, connections) {
-      const [api_group = '', policy = ''] = key.split('/');
-      ended.inc({ api_group, policy }, connections);
-    },
+    ended: endedConnections(registers),
     monitor: (monitor, trouble) => monitors.inc({ monitor, trouble }),
     counts(of) {
       totals = of;
@@ -133,6 +124,20 @@ function monitorTroubles(registers: Registry[]) {
     labelNames: ['monitor', 'trouble'],
     registers,
   });
+}
+
+/** Returns the function that counts connections of a policy (API group/name). */
+function endedConnections(registers: Registry[]): AgentMetrics['ended'] {
+  const ended = new Counter({
+    name: 'nodewall_agent_ended_connections_total',
+    help: 'Established connections that were ended because a rule of the policy denies them.',
+    labelNames: ['api_group', 'policy'],
+    registers,
+  });
+  return (key, connections) => {
+    const [api_group = '', policy = ''] = key.split('/');
+    ended.inc({ api_group, policy }, connections);
+  };
 }
 
 function inForceMetrics(registers: Registry[]) {
