@@ -12,6 +12,7 @@ import { NO_OBJECTS } from '../../apis/objects.ts';
 import { MOST } from '../../apis/schema/crd-checks.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
+import { ADMISSION_LIMITS, AdmissionThread } from '../../controller/webhook/admission-thread.ts';
 import { webhookHandler } from '../../controller/webhook/server.ts';
 
 /** Characters of the part that is repeated: the body stays below the size that is refused. */
@@ -111,12 +112,14 @@ const onPort = (index: number): object => ({ ports: [{ protocol: 'TCP', port: in
 describe('the webhook, sent the largest bodies', function () {
   this.timeout(LIMIT);
   let server: Server;
+  const thread = new AdmissionThread({ ...ADMISSION_LIMITS, time: LIMIT });
   const failures: Error[] = [];
   before(async () => {
     const policies = items(100, (index) => validateObject(largest(`other-${index}`, onPort)).object);
     const objects = { ...NO_OBJECTS, policies } as NonNullable<AdmissionWorld['objects']>;
     const world = { objects, failsafe: DEFAULT_CONFIG.failsafe, interfaceGroups: [] };
     const handler = webhookHandler({
+      admit: (request) => thread.admit(request),
       world: () => world,
       changed: async () => {},
       latest: async () => null,
@@ -128,6 +131,7 @@ describe('the webhook, sent the largest bodies', function () {
   after(() => {
     server?.closeAllConnections();
     server?.close();
+    thread.close();
     assert.deepEqual(failures, []);
   });
 

@@ -1,0 +1,54 @@
+import { asFields } from '../../apis/schema/json-schema.ts';
+import { type NameReference, readableReferences } from '../../apis/validate/references.ts';
+import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
+import { formatReview, parseReview } from './review.ts';
+
+/** The answer to one body, as small values: it passes from one thread to another. */
+export interface BodyAdmission {
+  /** The AdmissionReview with the response, as JSON. */
+  readonly text: string;
+  /** Whether newer objects could change the result. */
+  readonly isTransient: boolean;
+  /** The Tiers and ClusterGroups that the object names; only if `isTransient`. */
+  readonly names: readonly NameReference[];
+}
+
+/** Beyond this many names nobody looks them up. */
+export const MOST_NAMES = 64;
+
+/** Null if the body is not an AdmissionReview of admission.k8s.io/v1. */
+export function admitBody(
+  body: Uint8Array,
+  step: AdmissionStep,
+  world: AdmissionWorld,
+): BodyAdmission | null {
+  const review = parseReview(parse(body));
+  if (review === null) return null;
+  const admission = admit(review, step, world);
+  const isTransient = admission.rejection?.isTransient === true;
+  return {
+    text: JSON.stringify(formatReview(review, admission)),
+    isTransient,
+    names: isTransient ? namesIn(asFields(review.object)) : [],
+  };
+}
+
+/** One more than `MOST_NAMES` at the most, each once. */
+function namesIn(object: ReturnType<typeof asFields>): NameReference[] {
+  const names = new Map<string, NameReference>();
+  for (const reference of readableReferences(String(object?.kind), object?.spec)) {
+    if (!('name' in reference) || reference.to === 'interfaceGroup') continue;
+    names.set(`${reference.to === 'Tier'} ${reference.name}`, reference);
+    if (names.size > MOST_NAMES) break;
+  }
+  return [...names.values()];
+}
+
+/** Undefined if it is not valid JSON. */
+function parse(body: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
+  } catch {
+    return undefined;
+  }
+}
