@@ -43,7 +43,7 @@ describe('latestWorld', () => {
       kind: 'AdmissionReview',
       request: review,
     });
-    const names = admitBody(Buffer.from(body), 'mutate', world)?.names ?? [];
+    const names = admitBody(Buffer.from(body), 'mutate', WORLD)?.names ?? [];
     return latestWorld({ request: api.request, isCurrent: () => isCurrent })(names, world);
   };
 

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { createServer as createHttpsServer, type Server, type ServerOptions } from 'node:https';
 import type { NameReference } from '../../apis/validate/references.ts';
 import { readBody } from '../../lib/process/body.ts';
-import { limitConnections } from '../../lib/process/limit-connections.ts';
+import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import { sourceOf } from '../../lib/process/source-address.ts';
 import { limitInFlight } from '../publish/limit-in-flight.ts';
 import type { AdmissionStep, AdmissionWorld } from './admission.ts';
@@ -43,11 +43,8 @@ const MOST_BYTES = 8 * 1024 * 1024;
  * authenticated, and must not fill the memory.
  */
 const MOST_BYTES_AT_ONCE = 8 * MOST_BYTES;
-/**
- * API servers keep a few connections each. Beyond this limit, the connection whose last request is
- * longest ago is closed.
- */
-const MOST_CONNECTIONS = 256;
+/** API servers keep a few connections each. */
+const CONNECTIONS = { most: () => 256, mostOfSource: 64 };
 /** Bytes of a request's head. */
 const MOST_HEAD = 8 << 10;
 /** Milliseconds; the webhook configurations allow 5 s in all. */
@@ -89,7 +86,7 @@ export function webhookServer(tls: ServerOptions, options: WebhookOptions): Serv
     },
     webhookHandler(options),
   );
-  limitConnections(server, MOST_CONNECTIONS);
+  new ConnectionLimit(server, CONNECTIONS);
   return server;
 }
 

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
 import { CommandError, EXIT } from './exit.ts';
-import { limitConnections } from './limit-connections.ts';
+import { ConnectionLimit } from './limit-connections.ts';
 import { toListenAddress } from './listen-address.ts';
 
 interface MetricsOptions {
@@ -25,7 +25,7 @@ export interface MetricsServer {
  * The clients are a kubelet and one or two Prometheus servers. A kubelet that can't connect would
  * restart the process.
  */
-const MAX_CONNECTIONS = 64;
+const CONNECTIONS = { most: () => 64, mostOfSource: 32 };
 /** Time limit for a whole request (milliseconds). */
 const REQUEST_TIMEOUT = 10_000;
 /** Bytes of a request's head; the longest part is a token. */
@@ -68,7 +68,7 @@ export async function serveMetrics({
       );
     },
   );
-  limitConnections(server, MAX_CONNECTIONS);
+  new ConnectionLimit(server, CONNECTIONS);
   server.listen({ port, host });
   try {
     await once(server, 'listening');

@@ -12,6 +12,7 @@ import { validateObject } from '../../apis/validate/object.ts';
 import { publishCaBundle } from '../../controller/kubeapi/certificates/ca-bundle.ts';
 import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
+import { AdmissionThread } from '../../controller/webhook/admission-thread.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
@@ -46,6 +47,7 @@ describe('the webhook before a real API server', function () {
   let cluster: TestCluster;
   let api: KubeApiClient;
   let server: Server;
+  const thread = new AdmissionThread();
   let world: AdmissionWorld;
   const failures: Error[] = [];
 
@@ -83,6 +85,7 @@ describe('the webhook before a real API server', function () {
     server = webhookServer(
       { cert: pair.certificate, key: pair.key },
       {
+        admit: (request) => thread.admit(request),
         world: () => world,
         changed: see,
         latest: async () => null,
@@ -103,6 +106,7 @@ describe('the webhook before a real API server', function () {
     api?.close();
     server?.closeAllConnections();
     server?.close();
+    await thread.close();
     await cluster?.close();
   });
 
