@@ -13,8 +13,8 @@ export const nftablesPort: DataplanePort = {
   },
   leftOvers: (kernel) => [nftLeftOvers(kernel)],
   async plan({ kernel, state, config, digests }) {
-    // Plans like an agent that has just started: a fixed chain with its saved digest has the content
-    // that its name stands for.
+    // Plans like an agent that has just started: a fixed chain with its saved digest has the
+    // content that its name stands for.
     const reconciler = new NodeRuleReconciler(kernel, { remembered: await digests() });
     return transactionText(await reconciler.plan(render(state, config)));
   },
