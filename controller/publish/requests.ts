@@ -2,11 +2,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
 import { readBody } from '../../lib/process/body.ts';
 import { type Access, type Authenticate, type Authorise, boundNode, type Identity } from './auth.ts';
+import { CallerLimits, callerOf } from './caller-limits.ts';
 import { DISCOVERY } from './discovery.ts';
 import { type Failure, failure } from './failure.ts';
 import type { Hub } from './hub.ts';
 import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
-import { type RateLimiter, rateLimiter } from './rate-limiter.ts';
 import { parseReport } from './report.ts';
 import type { Streams } from './streams.ts';
 
@@ -14,6 +14,8 @@ import type { Streams } from './streams.ts';
 export type Answer =
   | { readonly failure: Failure }
   | { readonly code: number; readonly body: object | null }
+  /** Not JSON. */
+  | { readonly code: number; readonly text: string; readonly type: string }
   | { readonly code: number; readonly streaming: true };
 
 export interface RouterOptions {
@@ -29,6 +31,17 @@ export interface RouterOptions {
   readonly now: () => number;
   /** Bytes. */
   readonly mostBody: number;
+  readonly metrics?: MetricsSource;
+  /** Called with each authenticated request. */
+  readonly authenticated: (request: IncomingMessage, caller: string) => void;
+}
+
+/** The metrics at `/metrics`, for whom the API server allows it. */
+export interface MetricsSource {
+  /** Tokens of scrapers are for the API server. */
+  readonly authenticate: Authenticate;
+  readonly contentType: string;
+  readonly text: () => Promise<string>;
 }
 
 interface ApiRequest {
@@ -45,24 +58,56 @@ interface ApiRequest {
 export function requestRouter(
   options: RouterOptions,
 ): (request: IncomingMessage, response: ServerResponse) => Promise<Answer> {
-  const limiter = rateLimiter({ now: options.now, burst: REPORT_BURST, perSecond: 1 });
+  const limits = new CallerLimits(options.now);
   return async (request, response) => {
     const url = parseUrl(request);
     if (url === null) return refused('BadRequest', 'the path of the request is not valid');
     // Checked before authentication, because thousands of agents may connect to a replica that
     // can't serve them.
-    const refusal = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
-    if (refusal !== null) return { failure: refusal };
-    const identity = await options.authenticate(request).catch((error: unknown) => error as Error);
+    const away = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
+    if (away !== null) return { failure: away };
+    const metrics = url.pathname === METRICS_PATH ? options.metrics : undefined;
+    const authenticate = metrics?.authenticate ?? options.authenticate;
+    const identity = await authenticate(request).catch((error: unknown) => error as Error);
     if (identity instanceof Error)
       return unavailable(`cannot authenticate the request now: ${identity.message}`);
     if (identity === null) return refused('Unauthorized', 'a valid bearer token is required');
+    options.authenticated(request, callerOf(identity));
     const asked = { request, response, path: url.pathname, query: url.searchParams, identity };
-    return route(options, limiter, asked);
+    const refusal = limitOf(limits, asked);
+    if (refusal !== null) return tooMany(refusal);
+    return metrics === undefined ? route(options, asked) : scrape(options, metrics, asked);
   };
 }
 
-const REPORT_BURST = 10;
+const METRICS_PATH = '/metrics';
+
+/** Limits what costs more than a few microseconds, before the permission is checked. */
+function limitOf(
+  limits: CallerLimits,
+  { path, query, identity, request, response }: ApiRequest,
+): string | null {
+  if (path === METRICS_PATH) return limits.refusal('read', identity, response);
+  if (path !== NODE_VIEWS_PATH && !path.startsWith(`${NODE_VIEWS_PATH}/`)) return null;
+  if (request.method === 'PUT') return limits.refusal('report', identity, response);
+  return limits.refusal(isTrue(query.get('watch')) ? 'watch' : 'read', identity, response);
+}
+
+async function scrape(
+  { authorise }: RouterOptions,
+  { contentType, text }: MetricsSource,
+  { request, identity }: ApiRequest,
+): Promise<Answer> {
+  const wrong = allowed(request, ['GET']);
+  if (wrong !== null) return wrong;
+  const denied = await denial(
+    authorise,
+    identity,
+    { verb: 'get', path: METRICS_PATH },
+    `get ${METRICS_PATH}`,
+  );
+  return denied ?? { code: 200, text: await text(), type: contentType };
+}
 
 /** Requests that only the leader serves: watches and reports. */
 function isOfAgents({ method }: IncomingMessage, { pathname, searchParams }: URL): boolean {
@@ -74,7 +119,7 @@ function parseUrl({ url = '' }: IncomingMessage): URL | null {
   return url.startsWith('/') ? URL.parse(url, 'https://localhost') : null;
 }
 
-async function route(options: RouterOptions, limiter: RateLimiter, asked: ApiRequest): Promise<Answer> {
+async function route(options: RouterOptions, asked: ApiRequest): Promise<Answer> {
   const { path, request } = asked;
   const known = DISCOVERY.get(path);
   if (known !== undefined) return allowed(request, ['GET']) ?? { code: 200, body: known };
@@ -88,7 +133,7 @@ async function route(options: RouterOptions, limiter: RateLimiter, asked: ApiReq
     return refused('NotFound', `there is no resource at ${path}`);
   const name = decodedName(node);
   if (name === null) return refused('BadRequest', 'the node name in the path is not valid');
-  if (status !== undefined) return allowed(request, ['PUT']) ?? (await report(options, limiter, asked, name));
+  if (status !== undefined) return allowed(request, ['PUT']) ?? (await report(options, asked, name));
   return allowed(request, ['GET']) ?? (await get(options, asked, name));
 }
 
@@ -128,14 +173,20 @@ async function forbidden(
     if (name === own) return null;
     return refused('Forbidden', `an agent on ${own} may not ${what}`);
   }
+  const { group, version } = CONTROL_PLANE;
+  return denial(authorise, identity, { ...access, group, version, resource: 'nodeviews' }, what);
+}
+
+/** Null if the API server allows it. */
+async function denial(
+  authorise: Authorise,
+  identity: Identity,
+  access: Parameters<Authorise>[1],
+  what: string,
+): Promise<Answer | null> {
   let permission: Awaited<ReturnType<Authorise>>;
   try {
-    permission = await authorise(identity, {
-      ...access,
-      group: CONTROL_PLANE.group,
-      version: CONTROL_PLANE.version,
-      resource: 'nodeviews',
-    });
+    permission = await authorise(identity, access);
   } catch (error) {
     return unavailable(`cannot authorise the request now: ${(error as Error).message}`);
   }
@@ -212,7 +263,6 @@ async function get(options: RouterOptions, { request, identity }: ApiRequest, na
 
 async function report(
   options: RouterOptions,
-  limiter: RateLimiter,
   { request, identity }: ApiRequest,
   name: string,
 ): Promise<Answer> {
@@ -224,7 +274,6 @@ async function report(
     return refused('UnsupportedMediaType', 'a report must be application/json');
   if (!hub.ready) return notYet();
   if (!hub.has(name)) return noNode(name);
-  if (!limiter.take(name)) return tooMany('more than one report a second from this node; retry later');
   const isLong = Number(request.headers['content-length'] ?? 0) > mostBody;
   const body = isLong ? null : await readBody(request, mostBody);
   if (body === null) return refused('RequestEntityTooLarge', `the report has more than ${mostBody} bytes`);
@@ -239,18 +288,14 @@ async function report(
   // Uses the controller's clock: with a node's wrong clock, an agent that stopped would look alive.
   const parsed = { ...found, time: new Date(now()).toISOString() };
   reports.set(name, parsed);
-  for (const node of deletedNodes(options)) {
-    reports.delete(node);
-    limiter.forget(node);
-  }
+  for (const node of deletedNodes(options)) reports.delete(node);
   onReport(parsed);
   return { code: 204, body: null };
 }
 
 /** Returns none while there are few: reports of deleted nodes do no harm. */
 function deletedNodes({ hub, reports }: RouterOptions): string[] {
-  const nodes = [...hub.nodes()].length;
-  return reports.size > 100 + 2 * nodes ? [...reports.keys()].filter((name) => !hub.has(name)) : [];
+  return reports.size > 100 + 2 * hub.nodeCount ? [...reports.keys()].filter((name) => !hub.has(name)) : [];
 }
 
 function summaryOf({ hub, reports, refusesAgents }: RouterOptions, name: string): NodeViewSummary {

@@ -11,7 +11,9 @@ import {
   accessAuthoriser,
   firstOf,
   frontProxyAuthenticator,
+  isFrontProxy,
   REVIEW_QUEUE,
+  type TokenReviewSpec,
   tokenAuthenticator,
 } from '../publish/auth.ts';
 import type { Failure } from '../publish/failure.ts';
@@ -35,6 +37,8 @@ export interface AgentServiceOptions {
   readonly frontProxy: () => FrontProxySetting | null;
   /** The reason why watches and reports of agents are refused here; null: they are not. */
   readonly refusesAgents: () => Failure | null;
+  /** Served at `/metrics`. */
+  readonly registry: { readonly contentType: string; metrics(): Promise<string> };
   readonly onReport: (report: NodeReport) => void;
   readonly onEvent: (event: ServerEvent) => void;
 }
@@ -49,17 +53,27 @@ export class AgentService {
   }
 
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
-    const { hub, request, clock, frontProxy, refusesAgents, onReport, onEvent } = this.#options;
+    const { hub, request, clock, frontProxy, refusesAgents, registry, onReport, onEvent } = this.#options;
     const now = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
     const audiences = this.#options.tokenAudiences.split(',').filter((audience) => audience !== '');
+    const review = (spec: TokenReviewSpec) => reviewToken(request, spec);
     const server = controlPlaneServer({
       hub,
       tls: this.#tls(pair),
       authenticate: firstOf(
         frontProxyAuthenticator(frontProxy),
-        tokenAuthenticator({ review: (spec) => reviewToken(request, spec), audiences, now, queue }),
+        tokenAuthenticator({ review, audiences, now, queue }),
       ),
+      isFrontProxy(socket) {
+        const trusted = frontProxy();
+        return trusted !== null && isFrontProxy(socket, trusted);
+      },
+      metrics: {
+        authenticate: tokenAuthenticator({ review, audiences: [], now, queue }),
+        contentType: registry.contentType,
+        text: () => registry.metrics(),
+      },
       authorise: accessAuthoriser((spec) => reviewAccess(request, spec), now, queue),
       refusesAgents,
       onReport,

@@ -165,6 +165,7 @@ export class Controller {
       this.#health = await serveMetrics({
         listen: options.metricsListen,
         registry: this.#metrics.registry,
+        isLocal: true,
         healthy: () => null,
         ready: () => this.#missing() ?? (this.#life.isServing ? null : 'not serving yet'),
       });
@@ -407,6 +408,7 @@ export class Controller {
       clock: this.#process.clock,
       tokenAudiences: this.#context.options.tokenAudiences,
       frontProxy: () => this.#settings.frontProxy,
+      registry: this.#metrics.registry,
       refusesAgents: () => {
         if (this.#life.isLeading) return null;
         const nodes = this.#compiling.snapshot?.objects.nodes.length ?? 0;

@@ -216,7 +216,13 @@ describe('webhookServer', () => {
     });
     const server = webhookServer(
       { cert, key },
-      { world: () => WORLD, changed: async () => {}, latest: async () => null, onFailure: () => {} },
+      {
+        admit: async () => null,
+        world: () => WORLD,
+        changed: async () => {},
+        latest: async () => null,
+        onFailure: () => {},
+      },
     ).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
