@@ -54,7 +54,7 @@ export interface ControlPlaneOptions {
 
 export interface ServerLimits {
   /**
-   * The most connections without an authenticated request, beside two for each Node; and of one
+   * The most connections without an authenticated request, beside one for each Node; and of one
    * source address.
    */
   readonly connections: number;
@@ -160,7 +160,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     }),
   );
   const connections = new ConnectionLimit(server, {
-    most: () => limits.connections + 2 * hub.nodeCount,
+    most: () => limits.connections + hub.nodeCount,
     mostOfSource: limits.connectionsOfSource,
     patience: limits.patience,
   });
