@@ -2,13 +2,13 @@ import type { Server } from 'node:https';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
-import { AdmissionThread } from '../webhook/admission-thread.ts';
+import { AdmissionProcess } from '../webhook/admission-process.ts';
 import { type WebhookOptions, webhookServer } from '../webhook/server.ts';
 
 /** The server that answers admission reviews, in every replica. */
 export class WebhookService {
   readonly #options: Omit<WebhookOptions, 'admit'>;
-  readonly #thread = new AdmissionThread();
+  readonly #admission = new AdmissionProcess();
   #server: Server | null = null;
   #isClosed = false;
 
@@ -21,9 +21,9 @@ export class WebhookService {
    */
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<number | undefined> {
     const { certificate: cert, key } = pair;
-    const admit = this.#thread.admit.bind(this.#thread);
+    const admit = this.#admission.admit.bind(this.#admission);
     const server = webhookServer({ cert, key }, { ...this.#options, admit });
-    this.#thread.start();
+    this.#admission.start();
     await new Promise<void>((resolve, reject) => {
       server.once('error', (cause) => {
         reject(new CommandError(EXIT.refused, `--webhook-listen: ${cause.message}`, { cause }));
@@ -46,6 +46,6 @@ export class WebhookService {
     this.#isClosed = true;
     this.#server?.close();
     this.#server?.closeAllConnections();
-    this.#thread.close();
+    this.#admission.close();
   }
 }

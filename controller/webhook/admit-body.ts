@@ -44,11 +44,35 @@ function namesIn(object: ReturnType<typeof asFields>): NameReference[] {
   return [...names.values()];
 }
 
-/** Undefined if it is not valid JSON. */
+/** The most lists and maps in one another; those of policies, with managedFields, are below 30. */
+const MOST_DEPTH = 100;
+
+/**
+ * Undefined if it is not valid JSON, or nested so deeply that it is nobody's object: 8 MB of `[` need
+ * half a gigabyte.
+ */
 function parse(body: Uint8Array): unknown {
+  if (depthOf(body) > MOST_DEPTH) return undefined;
   try {
     return JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
   } catch {
     return undefined;
   }
 }
+
+/** How deep lists and maps are nested; stops beyond `MOST_DEPTH`. */
+function depthOf(body: Uint8Array): number {
+  let depth = 0;
+  let deepest = 0;
+  let isText = false;
+  for (let at = 0; at < body.length && deepest <= MOST_DEPTH; at++) {
+    const byte = body[at];
+    if (byte === QUOTE) isText = !isText;
+    else if (isText) at += byte === BACKSLASH ? 1 : 0;
+    else if (byte === BRACKET || byte === BRACE) deepest = Math.max(deepest, ++depth);
+    else if (byte === BRACKET + 2 || byte === BRACE + 2) depth--;
+  }
+  return deepest;
+}
+
+const [QUOTE, BACKSLASH, BRACKET, BRACE] = [0x22, 0x5c, 0x5b, 0x7b];

@@ -6,12 +6,12 @@ import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import { sourceOf } from '../../lib/process/source-address.ts';
 import { limitInFlight } from '../publish/limit-in-flight.ts';
 import type { AdmissionStep, AdmissionWorld } from './admission.ts';
-import { AdmissionOverrunError, type BodyRequest } from './admission-thread.ts';
+import { AdmissionOverrunError, type BodyRequest } from './admission-process.ts';
 import type { BodyAdmission } from './admit-body.ts';
 import { BodyRoom } from './body-room.ts';
 
 export interface WebhookOptions {
-  /** As AdmissionThread does. */
+  /** As AdmissionProcess does. */
   readonly admit: (request: BodyRequest) => Promise<BodyAdmission | null>;
   /** Returns the current state of the cluster. */
   readonly world: () => AdmissionWorld;

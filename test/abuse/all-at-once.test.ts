@@ -6,9 +6,9 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SERVER_LIMITS } from '../../controller/publish/server.ts';
-import { ADMISSION_LIMITS } from '../../controller/webhook/admission-thread.ts';
+import { ADMISSION_LIMITS } from '../../controller/webhook/admission-process.ts';
 import { until } from '../kernel/until.ts';
-import { BODIES, reviewOf } from './bodies.ts';
+import { BODIES, NESTED, reviewOf } from './bodies.ts';
 import { ControlPlane } from './control-plane.ts';
 
 const MiB = 1 << 20;
@@ -48,7 +48,8 @@ describe('a controller, attacked on all ports at once', function () {
 
   /** A few connections each, on all ports. */
   function attackers(end: number): Promise<number>[] {
-    const bodies = Object.values(BODIES).map(([object]) => Buffer.from(reviewOf(object)));
+    const objects = [...NESTED, ...Object.values(BODIES).map(([object]) => object)];
+    const bodies = objects.map((object) => Buffer.from(reviewOf(object)));
     const large = (index: number) =>
       repeat(end, async () => {
         const body = bodies[Math.floor(Math.random() * bodies.length)] ?? Buffer.alloc(0);

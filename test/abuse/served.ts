@@ -4,6 +4,7 @@
  * heartbeats would have them.
  */
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
@@ -19,7 +20,7 @@ import {
 import { Hub } from '../../controller/publish/hub.ts';
 import { AGENTS, controlPlaneServer, type ServerLimits } from '../../controller/publish/server.ts';
 import type { AdmissionObjects } from '../../controller/webhook/admission.ts';
-import { AdmissionThread } from '../../controller/webhook/admission-thread.ts';
+import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
 import { serveMetrics } from '../../lib/process/metrics-server.ts';
 
@@ -39,6 +40,7 @@ export interface ServedPorts {
 
 /** Since the last call. */
 export interface ServedStats {
+  /** Bytes, of the process and its children. */
   readonly rss: number;
   /** The worst delay of a timer (milliseconds). */
   readonly delay: number;
@@ -80,12 +82,12 @@ const server = controlPlaneServer({
   streams: { heartbeat: 500 },
 });
 const agents = (await server.listen(0, '0.0.0.0')).port;
-const thread = new AdmissionThread();
+const admission = new AdmissionProcess();
 const world = { objects: objects(), failsafe: DEFAULT_CONFIG.failsafe, interfaceGroups: [] };
 const webhook = webhookServer(
   { key, cert },
   {
-    admit: (request) => thread.admit(request),
+    admit: (request) => admission.admit(request),
     world: () => world,
     changed: async () => {},
     latest: async () => null,
@@ -113,7 +115,7 @@ process.on('message', (order) => {
     return;
   }
   const stats: ServedStats = {
-    rss: process.memoryUsage.rss(),
+    rss: [process.pid, ...children()].reduce((sum, pid) => sum + rssOf(pid), 0),
     delay,
     watchers: hub.watchers,
     failures: failures.splice(0),
@@ -124,6 +126,22 @@ process.on('message', (order) => {
 process.on('disconnect', () => process.exit());
 const ports: ServedPorts = { agents, webhook: (webhook.address() as AddressInfo).port, health: health.port };
 process.send?.(ports);
+
+function children(): number[] {
+  return readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8')
+    .split(' ')
+    .filter(Boolean)
+    .map(Number);
+}
+
+/** 0 if it has ended. */
+function rssOf(pid: number): number {
+  try {
+    return 4096 * Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]);
+  } catch {
+    return 0;
+  }
+}
 
 /** `agent NODE` and `user NAME` are tokens. */
 function identityOf(authorization = ''): Identity | null {

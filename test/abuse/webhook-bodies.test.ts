@@ -12,9 +12,9 @@ import { NO_OBJECTS } from '../../apis/objects.ts';
 import { MOST } from '../../apis/schema/crd-checks.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
-import { ADMISSION_LIMITS, AdmissionThread } from '../../controller/webhook/admission-thread.ts';
+import { ADMISSION_LIMITS, AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookHandler } from '../../controller/webhook/server.ts';
-import { BODIES, reviewOf } from './bodies.ts';
+import { BODIES, NESTED, reviewOf } from './bodies.ts';
 
 /** Milliseconds. The slowest takes less than a second on a machine with nothing else to do. */
 const LIMIT = 30_000;
@@ -32,14 +32,14 @@ const onPort = (index: number): object => ({ ports: [{ protocol: 'TCP', port: in
 describe('the webhook, sent the largest bodies', function () {
   this.timeout(LIMIT);
   let server: Server;
-  const thread = new AdmissionThread({ ...ADMISSION_LIMITS, time: LIMIT });
+  const admission = new AdmissionProcess({ ...ADMISSION_LIMITS, time: LIMIT });
   const failures: Error[] = [];
   before(async () => {
     const policies = items(100, (index) => validateObject(largest(`other-${index}`, onPort)).object);
     const objects = { ...NO_OBJECTS, policies } as NonNullable<AdmissionWorld['objects']>;
     const world = { objects, failsafe: DEFAULT_CONFIG.failsafe, interfaceGroups: [] };
     const handler = webhookHandler({
-      admit: (request) => thread.admit(request),
+      admit: (request) => admission.admit(request),
       world: () => world,
       changed: async () => {},
       latest: async () => null,
@@ -51,18 +51,18 @@ describe('the webhook, sent the largest bodies', function () {
   after(() => {
     server?.closeAllConnections();
     server?.close();
-    thread.close();
+    admission.close();
     assert.deepEqual(failures, []);
   });
 
-  async function post(step: string, sent: string): Promise<string> {
+  async function post(step: string, sent: string, status = 200): Promise<string> {
     const { port } = server.address() as AddressInfo;
     const response = await fetch(`http://127.0.0.1:${port}/${step}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: reviewOf(sent),
     });
-    assert.equal(response.status, 200);
+    assert.equal(response.status, status);
     return await response.text();
   }
 
@@ -73,6 +73,10 @@ describe('the webhook, sent the largest bodies', function () {
       assert.ok(text.length < 100_000, `an answer of ${text.length} characters`);
     });
   }
+
+  it('refuses lists and maps nested as deeply as fits', async () => {
+    for (const body of NESTED) assert.match(await post('mutate', body, 400), /not an AdmissionReview/);
+  });
 
   for (const [what, ofPort] of [
     ['equal rules', () => ({})],

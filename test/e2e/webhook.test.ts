@@ -12,7 +12,7 @@ import { validateObject } from '../../apis/validate/object.ts';
 import { publishCaBundle } from '../../controller/kubeapi/certificates/ca-bundle.ts';
 import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
-import { AdmissionThread } from '../../controller/webhook/admission-thread.ts';
+import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
@@ -47,7 +47,7 @@ describe('the webhook before a real API server', function () {
   let cluster: TestCluster;
   let api: KubeApiClient;
   let server: Server;
-  const thread = new AdmissionThread();
+  const admission = new AdmissionProcess();
   let world: AdmissionWorld;
   const failures: Error[] = [];
 
@@ -85,7 +85,7 @@ describe('the webhook before a real API server', function () {
     server = webhookServer(
       { cert: pair.certificate, key: pair.key },
       {
-        admit: (request) => thread.admit(request),
+        admit: (request) => admission.admit(request),
         world: () => world,
         changed: see,
         latest: async () => null,
@@ -106,7 +106,7 @@ describe('the webhook before a real API server', function () {
     api?.close();
     server?.closeAllConnections();
     server?.close();
-    await thread.close();
+    admission.close();
     await cluster?.close();
   });
 

@@ -1,30 +1,32 @@
-import { type MessagePort, parentPort } from 'node:worker_threads';
 import type { AdmissionStep } from './admission.ts';
 import { admitBody, type BodyAdmission } from './admit-body.ts';
 import { WorldReceiver, type WorldUpdate } from './world-mirror.ts';
 
-/** What admission-thread.ts sends to the thread of this file. */
-export type WorkerMessage =
+/** What admission-process.ts sends to the process of this file. */
+export type ChildMessage =
   | { readonly update: WorldUpdate }
   | { readonly body: Uint8Array; readonly step: AdmissionStep };
 
-/** The answer to each body, in order; before them any value, when the thread is ready. */
-export type WorkerAnswer = { readonly admission: BodyAdmission | null } | { readonly error: string };
+/** The answer to each body, in order; before them any value, when the process is ready. */
+export type ChildAnswer = { readonly admission: BodyAdmission | null } | { readonly error: string };
 
 /** Answers each body by the world as the updates before it say. */
-function serve(port: MessagePort): void {
+function serve(send: (answer: ChildAnswer | 'ready') => void): void {
   const receiver = new WorldReceiver();
-  port.on('message', (message: WorkerMessage) => {
+  process.on('message', (message: ChildMessage) => {
     if ('update' in message) receiver.take(message.update);
-    else port.postMessage(answerTo(message, receiver));
+    else send(answerTo(message, receiver));
   });
-  port.postMessage('ready');
+  process.on('disconnect', () => process.exit());
+  // Signals are for the controller, which serves on for a while; they may reach all its processes.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
+  send('ready');
 }
 
 function answerTo(
   { body, step }: { readonly body: Uint8Array; readonly step: AdmissionStep },
   { world }: WorldReceiver,
-): WorkerAnswer {
+): ChildAnswer {
   try {
     if (world === null) throw new Error('no state was received');
     return { admission: admitBody(body, step, world) };
@@ -33,4 +35,4 @@ function answerTo(
   }
 }
 
-if (parentPort !== null) serve(parentPort);
+if (process.send !== undefined) serve(process.send.bind(process));
