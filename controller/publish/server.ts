@@ -74,6 +74,11 @@ export interface ServerLimits {
   readonly idle: number;
   /** Milliseconds for handshake and head while half of the connections are in use. */
   readonly patience: number;
+  /**
+   * Milliseconds for which a watch waits whose watcher has a newer state of the cluster from
+   * another controller.
+   */
+  readonly catchUp: number;
   /** Milliseconds that requests in progress may still take when the server closes. */
   readonly grace: number;
 }
@@ -93,6 +98,7 @@ export const SERVER_LIMITS: ServerLimits = {
   responseTime: 60_000,
   idle: 60_000,
   patience: 10_000,
+  catchUp: 5000,
   grace: 2000,
 };
 
@@ -149,6 +155,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     now,
     mostBody: limits.body,
     authenticated: (request, caller) => connections.keep(request.socket, caller),
+    catchUp: limits.catchUp,
   });
   const server = createServer(
     serverOptions(tls, limits),
