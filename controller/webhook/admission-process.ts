@@ -55,6 +55,11 @@ export class AdmissionProcess {
     this.#limits = limits;
   }
 
+  /** Undefined: none is running. */
+  get pid(): number | undefined {
+    return this.#running?.child.pid;
+  }
+
   /** Starts the process, which the first body needs; later ones start one that is missing. */
   start(): void {
     this.#process();

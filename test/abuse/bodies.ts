@@ -1,4 +1,6 @@
 /** The largest bodies of reviews, each a list, map or text that some step reads. */
+import { MOST } from '../../apis/schema/crd-checks.ts';
+
 /** Characters of the part that is repeated: the body stays below the size that is refused. */
 const SIZE = 4_000_000;
 /** As many items as fit, as text between commas. */
@@ -85,3 +87,14 @@ export const NESTED: readonly string[] = [
 export function reviewOf(object: string): string {
   return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":${object},"oldObject":null}}`;
 }
+
+const items = <T>(count: number, item: (index: number) => T): T[] =>
+  Array.from({ length: count }, (_, index) => item(index));
+
+/** The largest policies that are allowed, of which every pair of rules could be compared. */
+export function largest(name: string, ofPort: (index: number) => object): object {
+  const rules = items(MOST.rules, (index) => ({ action: 'Drop', ...ofPort(index) }));
+  const spec = { priority: 1, appliedTo: [{ nodeSelector: {} }], ingress: rules, egress: rules };
+  return { apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy', metadata: { name }, spec };
+}
+export const onPort = (index: number): object => ({ ports: [{ protocol: 'TCP', port: index + 1 }] });

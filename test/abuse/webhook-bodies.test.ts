@@ -9,25 +9,14 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { NO_OBJECTS } from '../../apis/objects.ts';
-import { MOST } from '../../apis/schema/crd-checks.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
 import { ADMISSION_LIMITS, AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookHandler } from '../../controller/webhook/server.ts';
-import { BODIES, NESTED, reviewOf } from './bodies.ts';
+import { BODIES, largest, NESTED, onPort, reviewOf } from './bodies.ts';
 
 /** Milliseconds. The slowest takes less than a second on a machine with nothing else to do. */
 const LIMIT = 30_000;
-
-const items = <T>(count: number, item: (index: number) => T): T[] =>
-  Array.from({ length: count }, (_, index) => item(index));
-/** The largest policies that are allowed, of which every pair of rules could be compared. */
-function largest(name: string, ofPort: (index: number) => object): object {
-  const rules = items(MOST.rules, (index) => ({ action: 'Drop', ...ofPort(index) }));
-  const spec = { priority: 1, appliedTo: [{ nodeSelector: {} }], ingress: rules, egress: rules };
-  return { apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy', metadata: { name }, spec };
-}
-const onPort = (index: number): object => ({ ports: [{ protocol: 'TCP', port: index + 1 }] });
 
 describe('the webhook, sent the largest bodies', function () {
   this.timeout(LIMIT);
@@ -35,7 +24,10 @@ describe('the webhook, sent the largest bodies', function () {
   const admission = new AdmissionProcess({ ...ADMISSION_LIMITS, time: LIMIT });
   const failures: Error[] = [];
   before(async () => {
-    const policies = items(100, (index) => validateObject(largest(`other-${index}`, onPort)).object);
+    const policies = Array.from(
+      { length: 100 },
+      (_, index) => validateObject(largest(`other-${index}`, onPort)).object,
+    );
     const objects = { ...NO_OBJECTS, policies } as NonNullable<AdmissionWorld['objects']>;
     const world = { objects, failsafe: DEFAULT_CONFIG.failsafe, interfaceGroups: [] };
     const handler = webhookHandler({
