@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net';
+import type { NamespacedName } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
@@ -11,6 +12,7 @@ import {
   accessAuthoriser,
   firstOf,
   frontProxyAuthenticator,
+  type Identity,
   isFrontProxy,
   REVIEW_QUEUE,
   type TokenReviewSpec,
@@ -18,6 +20,7 @@ import {
 } from '../publish/auth.ts';
 import type { Failure } from '../publish/failure.ts';
 import type { Hub } from '../publish/hub.ts';
+import type { NodeReports } from '../publish/node-reports.ts';
 import {
   type ControlPlaneServer,
   controlPlaneServer,
@@ -39,7 +42,10 @@ export interface AgentServiceOptions {
   readonly refusesAgents: () => Failure | null;
   /** Served at `/metrics`. */
   readonly registry: { readonly contentType: string; metrics(): Promise<string> };
-  readonly onReport: (report: NodeReport) => void;
+  readonly onReport: (report: NodeReport, from: 'agent' | 'controller') => void;
+  readonly reports: NodeReports;
+  /** The controllers' ServiceAccount, by which they know each other. */
+  readonly account: NamespacedName;
   readonly onEvent: (event: ServerEvent) => void;
 }
 
@@ -53,11 +59,14 @@ export class AgentService {
   }
 
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
-    const { hub, request, clock, frontProxy, refusesAgents, registry, onReport, onEvent } = this.#options;
+    const { hub, request, clock, frontProxy, refusesAgents, registry, onReport, reports, onEvent } =
+      this.#options;
     const now = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
     const audiences = this.#options.tokenAudiences.split(',').filter((audience) => audience !== '');
     const review = (spec: TokenReviewSpec) => reviewToken(request, spec);
+    // Tokens for the API server: those of controllers and scrapers.
+    const peer = tokenAuthenticator({ review, audiences: [], now, queue });
     const server = controlPlaneServer({
       hub,
       tls: this.#tls(pair),
@@ -70,13 +79,15 @@ export class AgentService {
         return trusted !== null && isFrontProxy(socket, trusted);
       },
       metrics: {
-        authenticate: tokenAuthenticator({ review, audiences: [], now, queue }),
+        authenticate: peer,
         contentType: registry.contentType,
         text: () => registry.metrics(),
       },
       authorise: accessAuthoriser((spec) => reviewAccess(request, spec), now, queue),
       refusesAgents,
       onReport,
+      reports,
+      authenticatePeer: async (from) => this.#asPeer(await peer(from)),
       onEvent,
       now,
     });
@@ -90,8 +101,13 @@ export class AgentService {
     this.#server?.setTls(this.#tls(pair));
   }
 
-  endStreams(why: string): void {
-    this.#server?.endStreams(why);
+  spreadStreams(): void {
+    this.#server?.spreadStreams();
+  }
+
+  #asPeer(identity: Identity | null): Identity | null {
+    const { namespace, name } = this.#options.account;
+    return identity?.username === `system:serviceaccount:${namespace}:${name}` ? identity : null;
   }
 
   /** Null until it listens. */

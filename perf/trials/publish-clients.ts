@@ -30,6 +30,8 @@ interface Client {
   revision: string | null;
   /** When it had its last bookmark. */
   at: number;
+  /** When it lost its connection; null: it has one. */
+  lostAt: number | null;
   tail: string;
   request: ClientRequest | null;
   wait: number;
@@ -43,7 +45,7 @@ const LONGEST_LINE = 64 << 20;
 /** A bookmark's line is shorter. */
 const TAIL = 400;
 
-const { port, ca, first, count } = trialInput<PublishClientsInput>();
+const { ca, first, count, ...input } = trialInput<PublishClientsInput>();
 const secureContext = createSecureContext({ ca });
 const clients = Array.from({ length: count }, (_, i): Client => {
   const node = `node-${first + i}`;
@@ -54,6 +56,7 @@ const clients = Array.from({ length: count }, (_, i): Client => {
     position: null,
     revision: null,
     at: 0,
+    lostAt: null,
     tail: '',
     request: null,
     wait: FIRST_WAIT,
@@ -62,7 +65,10 @@ const clients = Array.from({ length: count }, (_, i): Client => {
 });
 let bytes = 0;
 let failed = 0;
-let awaited: string | null = null;
+let { ports } = input;
+let resets = 0;
+let gaps: number[] = [];
+let awaited: ReadonlySet<string> | null = null;
 
 process.on('message', (order: ClientsOrder) => {
   switch (order.to) {
@@ -72,8 +78,11 @@ process.on('message', (order: ClientsOrder) => {
         connect(client, order.resume);
       }
       break;
+    case 'use':
+      ({ ports } = order);
+      break;
     case 'await':
-      awaited = order.revision;
+      awaited = new Set(order.revisions);
       tellWhenThere();
       break;
   }
@@ -87,8 +96,12 @@ process.on('disconnect', () => process.exit());
  */
 function connectionOf({ index }: Client) {
   const localAddress = `127.${1 + ((index >> 16) & 63)}.${(index >> 8) & 255}.${index & 255}`;
-  const options = { host: '127.0.0.1', localAddress, port, secureContext };
+  const options = { host: '127.0.0.1', localAddress, port: drawnPort(), secureContext };
   return connectTls(options);
+}
+
+function drawnPort(): number {
+  return ports[Math.floor(Math.random() * ports.length)] ?? 0;
 }
 
 function tokenOf(node: string): string {
@@ -108,7 +121,7 @@ function connect(client: Client, resume: boolean): void {
   };
   const method = body === null ? 'GET' : 'POST';
   const createConnection = () => connectionOf(client);
-  const asked = request({ host: '127.0.0.1', port, path, method, headers, createConnection });
+  const asked = request({ host: '127.0.0.1', path, method, headers, createConnection });
   if (client.folding !== null) {
     client.folding.fold.begin(body !== null);
     client.folding.lines = new LineSplitter(LONGEST_LINE);
@@ -121,6 +134,7 @@ function connect(client: Client, resume: boolean): void {
     if (isOver || client.request !== asked) return;
     isOver = true;
     failed++;
+    if (client.revision !== null) client.lostAt = now();
     const wait = client.wait * (0.5 + Math.random() / 2);
     client.wait = Math.min(2 * client.wait, LONGEST_WAIT);
     setTimeout(() => {
@@ -134,6 +148,9 @@ function connect(client: Client, resume: boolean): void {
       again();
       return;
     }
+    response.once('data', (chunk: Buffer) => {
+      if (chunk.toString('latin1', 0, TAIL).includes('"type":"reset"')) resets++;
+    });
     response.on('data', (chunk: Buffer) => take(client, chunk));
     response.on('error', again);
     response.on('close', again);
@@ -159,17 +176,32 @@ function take(client: Client, chunk: Buffer): void {
   if (revision === undefined) return;
   client.revision = revision;
   client.position = revision;
-  client.at = Number(process.hrtime.bigint() / 1000n);
+  client.at = now();
+  if (client.lostAt !== null) gaps.push(client.at - client.lostAt);
+  client.lostAt = null;
   client.wait = FIRST_WAIT;
   tellWhenThere();
 }
 
 function tellWhenThere(): void {
-  if (awaited === null || clients.some(({ revision }) => revision !== awaited)) return;
+  const revisions = awaited;
+  if (revisions === null || clients.some(({ revision }) => !revisions.has(revision ?? ''))) return;
   awaited = null;
   const times = clients.map(({ at }) => at);
-  const answer: ClientsAnswer = { is: 'there', at: Math.max(...times), median: median(times), bytes, failed };
-  bytes = 0;
-  failed = 0;
+  const answer: ClientsAnswer = {
+    is: 'there',
+    at: Math.max(...times),
+    median: median(times),
+    bytes,
+    failed,
+    resets,
+    gaps,
+  };
+  [bytes, failed, resets, gaps] = [0, 0, 0, []];
   process.send?.(answer);
+}
+
+/** Microseconds, the same clock in every process of the machine. */
+function now(): number {
+  return Number(process.hrtime.bigint() / 1000n);
 }

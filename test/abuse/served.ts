@@ -18,6 +18,7 @@ import {
   isFrontProxy,
 } from '../../controller/publish/auth.ts';
 import { Hub } from '../../controller/publish/hub.ts';
+import { NodeReports } from '../../controller/publish/node-reports.ts';
 import { AGENTS, controlPlaneServer, type ServerLimits } from '../../controller/publish/server.ts';
 import type { AdmissionObjects } from '../../controller/webhook/admission.ts';
 import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
@@ -77,6 +78,8 @@ const server = controlPlaneServer({
     text: async () => `nodewall_test 1\n${'#'.repeat(24 << 20)}\n`,
   },
   onReport() {},
+  reports: new NodeReports(performance.now.bind(performance)),
+  authenticatePeer: async () => null,
   tls: { key, cert, clientCa },
   limits,
   streams: { heartbeat: 500 },
