@@ -34,7 +34,10 @@ export interface RouterOptions {
   readonly streams: Streams;
   /** Updated here. */
   readonly reports: NodeReports;
+  /** Monotonic milliseconds. */
   readonly now: () => number;
+  /** Milliseconds since 1970. */
+  readonly date: () => number;
   /** Bytes. */
   readonly mostBody: number;
   readonly metrics?: MetricsSource;
@@ -265,7 +268,7 @@ async function heldView(request: IncomingMessage): Promise<HeldView | { readonly
 }
 
 async function list(options: RouterOptions, { request, query, identity }: ApiRequest): Promise<Answer> {
-  const { hub, now } = options;
+  const { hub, date } = options;
   if (query.has('labelSelector'))
     return refused('BadRequest', 'node views have no labels: labelSelector is not supported');
   const name = selectedName(query);
@@ -280,19 +283,19 @@ async function list(options: RouterOptions, { request, query, identity }: ApiReq
   const table = wantsTable(request);
   return {
     code: 200,
-    body: table ? toTable(summaries, revision, now()) : toNodeViewList(summaries, revision),
+    body: table ? toTable(summaries, revision, date()) : toNodeViewList(summaries, revision),
   };
 }
 
 async function get(options: RouterOptions, { request, identity }: ApiRequest, name: string): Promise<Answer> {
-  const { hub, now } = options;
+  const { hub, date } = options;
   const denied = await forbidden(options, identity, { verb: 'get', name });
   if (denied !== null) return denied;
   if (!hub.ready) return notYet();
   if (!hub.has(name)) return noNode(name);
   const summary = summaryOf(options, name);
   const { revision } = hub;
-  if (wantsTable(request)) return { code: 200, body: toTable([summary], revision, now()) };
+  if (wantsTable(request)) return { code: 200, body: toTable([summary], revision, date()) };
   return { code: 200, body: toWholeNodeView(summary, hub.view(name), revision) };
 }
 
@@ -301,7 +304,7 @@ async function report(
   { request, identity }: ApiRequest,
   name: string,
 ): Promise<Answer> {
-  const { hub, reports, mostBody, onReport, now } = options;
+  const { hub, reports, mostBody, onReport, date } = options;
   const denied = await forbidden(options, identity, { verb: 'update', subresource: 'status', name });
   if (denied !== null) return denied;
   if (!hub.ready) return notYet();
@@ -311,7 +314,7 @@ async function report(
   const found = parseReport(value.json, name);
   if ('problems' in found) return refused('Invalid', found.problems.join('; '));
   // Uses the controller's clock: with a node's wrong clock, an agent that stopped would look alive.
-  const parsed = { ...found, time: new Date(now()).toISOString() };
+  const parsed = { ...found, time: new Date(date()).toISOString() };
   reports.take({ report: parsed, age: 0 });
   reports.forgetDeleted(new Set(hub.nodes()));
   onReport(parsed, 'agent');

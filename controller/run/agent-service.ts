@@ -61,18 +61,19 @@ export class AgentService {
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
     const { hub, request, clock, frontProxy, refusesAgents, registry, onReport, reports, onEvent } =
       this.#options;
-    const now = (): number => clock.date().getTime();
+    const { now } = clock;
+    const date = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
     const audiences = this.#options.tokenAudiences.split(',').filter((audience) => audience !== '');
     const review = (spec: TokenReviewSpec) => reviewToken(request, spec);
     // Tokens for the API server: those of controllers and scrapers.
-    const peer = tokenAuthenticator({ review, audiences: [], now, queue });
+    const peer = tokenAuthenticator({ review, audiences: [], now, date, queue });
     const server = controlPlaneServer({
       hub,
       tls: this.#tls(pair),
       authenticate: firstOf(
         frontProxyAuthenticator(frontProxy),
-        tokenAuthenticator({ review, audiences, now, queue }),
+        tokenAuthenticator({ review, audiences, now, date, queue }),
       ),
       isFrontProxy(socket) {
         const trusted = frontProxy();
@@ -90,6 +91,7 @@ export class AgentService {
       authenticatePeer: async (from) => this.#asPeer(await peer(from)),
       onEvent,
       now,
+      date,
     });
     const address = await server.listen(port, host);
     this.#server = server;

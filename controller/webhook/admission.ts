@@ -24,6 +24,8 @@ export interface AdmissionWorld {
   readonly objects: AdmissionObjects | null;
   /** The agents' failsafe lists. */
   readonly failsafe: Config['failsafe'];
+  /** Whether the agents learn names from the answers of any DNS server. */
+  readonly believesAnyServer: boolean;
   /** Names of link groups in the agents' configuration. */
   readonly interfaceGroups: readonly string[];
 }
@@ -49,6 +51,7 @@ export function admit(request: AdmissionRequest, step: AdmissionStep, world: Adm
   if (tooLong !== null) return refuse(linesOf(raw, [tooLong]), false);
   const { object: valid, problems } = validateObject(raw, {
     failsafe: world.failsafe.ingress,
+    believesAnyServer: world.believesAnyServer,
     interfaceGroups: world.interfaceGroups,
   });
   const errors = problems.filter(({ severity }) => severity === 'error');

@@ -14,6 +14,7 @@ import { type WebhookOptions, webhookHandler, webhookServer } from './server.ts'
 const WORLD: AdmissionWorld = {
   objects: NO_OBJECTS,
   failsafe: DEFAULT_CONFIG.failsafe,
+  believesAnyServer: false,
   interfaceGroups: [],
 };
 
