@@ -5,7 +5,12 @@ import type { AdmissionWorld } from './admission.ts';
 import { AdmissionOverrunError, AdmissionProcess } from './admission-process.ts';
 import type { BodyAdmission } from './admit-body.ts';
 
-const WORLD: AdmissionWorld = { objects: NO_OBJECTS, failsafe: DEFAULT_CONFIG.failsafe, interfaceGroups: [] };
+const WORLD: AdmissionWorld = {
+  objects: NO_OBJECTS,
+  failsafe: DEFAULT_CONFIG.failsafe,
+  interfaceGroups: [],
+  believesAnyServer: false,
+};
 const TIER: Tier = { kind: 'Tier', apiGroup: 'nodewall.io', name: 'mine', priority: 3 };
 
 function bodyOf(spec: object): Buffer {

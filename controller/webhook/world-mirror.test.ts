@@ -10,6 +10,7 @@ const worldOf = (objects: Partial<AdmissionObjects> | null): AdmissionWorld => (
   objects: objects === null ? null : { ...NOTHING, ...objects },
   failsafe: DEFAULT_CONFIG.failsafe,
   interfaceGroups: ['pods'],
+  believesAnyServer: false,
 });
 
 describe('the mirror of the world', () => {

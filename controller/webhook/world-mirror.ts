@@ -12,8 +12,8 @@ export interface WorldUpdate {
   readonly state: {
     /** The numbers of the objects of each changed list; null: nothing has been listed yet. */
     readonly lists: Partial<Readonly<Record<ListName, readonly number[]>>> | null;
-    readonly failsafe: AdmissionWorld['failsafe'];
-    readonly interfaceGroups: readonly string[];
+    /** The rest of the world, which is small. */
+    readonly settings: Omit<AdmissionWorld, 'objects'>;
   } | null;
 }
 
@@ -34,9 +34,9 @@ export class WorldSender {
   #sent: Partial<AdmissionObjects> = {};
 
   /** The updates to be sent one after the other; the last one has a state. */
-  *updates({ objects, failsafe, interfaceGroups }: AdmissionWorld): Generator<WorldUpdate> {
+  *updates({ objects, ...settings }: AdmissionWorld): Generator<WorldUpdate> {
     if (objects === null) {
-      yield { added: [], state: { lists: null, failsafe, interfaceGroups } };
+      yield { added: [], state: { lists: null, settings } };
       return;
     }
     const now = objects === this.#source ? this.#sent : reduced(objects);
@@ -61,7 +61,7 @@ export class WorldSender {
     this.#source = objects;
     this.#sent = now;
     if (Object.keys(lists).length > 0) this.#forget();
-    yield { added, state: { lists, failsafe, interfaceGroups } };
+    yield { added, state: { lists, settings } };
   }
 
   /** Forgets the numbers of objects that no list has any more. */
@@ -98,11 +98,11 @@ export class WorldReceiver {
   take({ added, state }: WorldUpdate): void {
     for (const [number, object] of added) this.#objects.set(number, object);
     if (state === null) return;
-    const { lists, failsafe, interfaceGroups } = state;
+    const { lists, settings } = state;
     Object.assign(this.#numbers, lists);
     const before = this.#world?.objects;
     const objects = lists === null ? null : { ...(before ?? this.#all()), ...this.#all(lists) };
-    this.#world = { objects, failsafe, interfaceGroups };
+    this.#world = { objects, ...settings };
     const used = new Set(LISTS.flatMap((name) => this.#numbers[name] ?? []));
     for (const number of this.#objects.keys()) if (!used.has(number)) this.#objects.delete(number);
   }

@@ -36,7 +36,7 @@ const policies = Array.from(
   (_, index) => validateObject(largest(`o${index}`, onPort)).object,
 );
 const objects = { ...NO_OBJECTS, policies } as NonNullable<AdmissionWorld['objects']>;
-const world = { objects, failsafe: DEFAULT_CONFIG.failsafe, interfaceGroups: [] };
+const world = { objects, failsafe: DEFAULT_CONFIG.failsafe, interfaceGroups: [], believesAnyServer: false };
 const admission = new AdmissionProcess({ time: 60_000, heap: 256 });
 const authority = await createAuthority('webhook');
 const pair = await authority.issue({ commonName: 'localhost', names: ['localhost'], usage: 'server' });

@@ -86,7 +86,12 @@ const server = controlPlaneServer({
 });
 const agents = (await server.listen(0, '0.0.0.0')).port;
 const admission = new AdmissionProcess();
-const world = { objects: objects(), failsafe: DEFAULT_CONFIG.failsafe, interfaceGroups: [] };
+const world = {
+  objects: objects(),
+  failsafe: DEFAULT_CONFIG.failsafe,
+  interfaceGroups: [],
+  believesAnyServer: false,
+};
 const webhook = webhookServer(
   { key, cert },
   {
