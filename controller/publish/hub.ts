@@ -140,6 +140,10 @@ export class Hub {
     return this.#state?.published.compiled.nodeAddresses.keys() ?? [];
   }
 
+  get nodeCount(): number {
+    return this.#state?.published.compiled.nodeAddresses.size ?? 0;
+  }
+
   has(node: string): boolean {
     return this.#state?.published.compiled.nodeAddresses.has(node) ?? false;
   }
