@@ -136,8 +136,8 @@ export class Hub {
   }
 
   /** The names of the existing Nodes. */
-  nodes(): Iterable<string> {
-    return this.#state?.published.compiled.nodeAddresses.keys() ?? [];
+  nodes(): Pick<ReadonlyMap<string, unknown>, 'has' | 'size' | 'keys'> {
+    return this.#state?.published.compiled.nodeAddresses ?? new Map();
   }
 
   get nodeCount(): number {

@@ -277,7 +277,7 @@ async function list(options: RouterOptions, { request, query, identity }: ApiReq
   const denied = await forbidden(options, identity, { verb: 'list', ...(name === null ? {} : { name }) });
   if (denied !== null) return denied;
   if (!hub.ready) return notYet();
-  const names = name === null ? [...hub.nodes()].sort() : hub.has(name) ? [name] : [];
+  const names = name === null ? [...hub.nodes().keys()].sort() : hub.has(name) ? [name] : [];
   const summaries = names.map((one) => summaryOf(options, one));
   const { revision } = hub;
   const table = wantsTable(request);
@@ -316,7 +316,7 @@ async function report(
   // Uses the controller's clock: with a node's wrong clock, an agent that stopped would look alive.
   const parsed = { ...found, time: new Date(date()).toISOString() };
   reports.take({ report: parsed, age: 0 });
-  reports.forgetDeleted(new Set(hub.nodes()));
+  reports.forgetDeleted(hub.nodes());
   onReport(parsed, 'agent');
   return { code: 204, body: null };
 }
