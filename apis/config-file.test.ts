@@ -30,6 +30,7 @@ failsafe:
     - {protocol: TCP, port: 22, peers: [192.0.2.0/24, 2001:db8::/32]}
     - {protocol: UDP, port: 100, endPort: 200, peers: any}
     - {peers: nodes}
+nodeCIDRs: [10.0.0.0/16, 2001:DB8::/32]
 featureGates: {NodeNetworkPolicy: false}
 dataplane: iptables
 iptables: {variant: legacy}
@@ -65,6 +66,7 @@ dispatch: linear
         ],
         egress: DEFAULT_CONFIG.failsafe.egress,
       },
+      nodeCIDRs: ['10.0.0.0/16', '2001:db8::/32'],
       featureGates: { NodeNetworkPolicy: false },
       dataplane: 'iptables',
       iptables: { variant: 'legacy' },

@@ -29,6 +29,7 @@ interface RawConfig {
   readonly names?: Partial<Config['names']>;
   readonly log?: Partial<Config['log']>;
   readonly failsafe?: { readonly ingress?: readonly RawFailsafe[]; readonly egress?: readonly RawFailsafe[] };
+  readonly nodeCIDRs?: readonly string[];
   readonly featureGates?: Config['featureGates'];
   readonly dataplane?: Config['dataplane'];
   readonly iptables?: Partial<Config['iptables']>;
@@ -83,6 +84,7 @@ function toConfig(raw: RawConfig): Config {
       ingress: raw.failsafe?.ingress?.map(toFailsafe) ?? DEFAULT_CONFIG.failsafe.ingress,
       egress: raw.failsafe?.egress?.map(toFailsafe) ?? DEFAULT_CONFIG.failsafe.egress,
     },
+    nodeCIDRs: raw.nodeCIDRs?.map(canonicalCidr) ?? DEFAULT_CONFIG.nodeCIDRs,
     featureGates: raw.featureGates ?? DEFAULT_CONFIG.featureGates,
     dataplane: raw.dataplane ?? DEFAULT_CONFIG.dataplane,
     iptables: { ...DEFAULT_CONFIG.iptables, ...raw.iptables },

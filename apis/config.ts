@@ -113,6 +113,11 @@ export interface Config {
     readonly egress: readonly FailsafeEntry[];
   };
   /**
+   * The networks of the Nodes: an address of a Node outside of them counts nowhere. Empty: every
+   * address counts.
+   */
+  readonly nodeCIDRs: readonly string[];
+  /**
    * NodeNetworkPolicy; undefined: the default of the agent's mode (on with manifests, off in a
    * cluster).
    */
@@ -165,6 +170,7 @@ export const DEFAULT_CONFIG: Config = {
       { protocol: 'udp', ports: [53, 53], peers: 'any' },
     ],
   },
+  nodeCIDRs: [],
   featureGates: {},
   dataplane: 'nftables',
   iptables: { variant: 'auto' },

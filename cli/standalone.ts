@@ -71,6 +71,7 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     remembered,
     failsafe: config.failsafe.ingress,
     interfaceGroups: Object.keys(config.interfaceGroups),
+    nodeCIDRs: config.nodeCIDRs,
   });
   const compile = compiler();
   const view = nodeViewer(node);

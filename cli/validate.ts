@@ -17,6 +17,7 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
   } = await loadManifests(options.manifests, {
     failsafe: config.failsafe.ingress,
     interfaceGroups: Object.keys(config.interfaceGroups),
+    nodeCIDRs: config.nodeCIDRs,
   });
   const problems: Problem[] = [...found, ...podAccessProblems(objects, config, places)];
   const invalid = hasErrors(problems);

@@ -88,6 +88,11 @@ export const CONFIG_SCHEMA: JsonSchema = {
       },
     },
     failsafe: { type: 'object', properties: { ingress: failsafeList, egress: failsafeList } },
+    nodeCIDRs: {
+      type: 'array',
+      description: 'CIDRs; addresses of Nodes outside of them do not count. An empty list: all count.',
+      items: { type: 'string' },
+    },
     featureGates: { type: 'object', properties: { NodeNetworkPolicy: { type: 'boolean' } } },
     dataplane: { type: 'string', enum: [...DATAPLANE_NAMES, 'auto'], default: 'nftables' },
     iptables: {

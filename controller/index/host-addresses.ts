@@ -1,5 +1,12 @@
 import { type ClusterObjects, NO_OBJECTS, type Node } from '../../apis/objects.ts';
-import { type Address, BITS, covers, formatAddress, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import {
+  type Address,
+  type Cidr,
+  formatAddress,
+  isCovered,
+  parseAddress,
+  parseCidr,
+} from '../../lib/net/address.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 
@@ -18,11 +25,14 @@ const UNUSABLE = [
   ...['::/127', '::ffff:0:0/96', 'fe80::/10', 'ff00::/8'],
 ].flatMap((text) => parseCidr(text)?.cidr ?? []);
 
-/** The effect of a report. */
-export interface ReportChange {
-  readonly isNew: boolean;
+/** The addresses of a report that can count. */
+export interface UsableAddresses {
+  /** At most MOST_REPORTED, in canonical form, sorted. */
+  readonly usable: readonly string[];
   /** The number of addresses beyond MOST_REPORTED, which are ignored. */
   readonly beyond: number;
+  /** The number of addresses outside nodeCIDRs, which are ignored. */
+  readonly outside: number;
 }
 
 /**
@@ -32,6 +42,7 @@ export interface ReportChange {
  * - no Node object has it (status or annotation), no pod with an address of its own, and no
  *   Service;
  * - no other Node's agent reports it: an address that two report counts for neither;
+ * - it is inside the configuration's nodeCIDRs, if there are any;
  * - it can belong to one machine alone (see UNUSABLE), and is among the first MOST_REPORTED such
  *   addresses of the report: IPv4 first, in ascending order.
  * An address counts again when the other claim is gone. So the same objects and last reports give
@@ -59,16 +70,40 @@ export class HostAddresses {
   readonly #extended = new Map<string, { readonly node: Node; readonly extended: Node }>();
   /** Names of the Nodes whose counting addresses may have changed. */
   readonly #stale = new Set<string>();
+  readonly #cidrs: readonly Cidr[];
 
-  /** Sets the addresses that a Node's agent reports, effective at the next `advance`. */
-  report(node: string, addresses: readonly string[]): ReportChange {
-    const usable = usableAddresses(addresses);
-    const beyond = Math.max(0, usable.length - MOST_REPORTED);
-    const now = usable.slice(0, MOST_REPORTED);
+  /** @param nodeCIDRs of the configuration; empty: every address counts */
+  constructor(nodeCIDRs: readonly string[] = []) {
+    this.#cidrs = nodeCIDRs.flatMap((text) => parseCidr(text)?.cidr ?? []);
+  }
+
+  usable(addresses: readonly string[]): UsableAddresses {
+    const ofOne = addresses
+      .flatMap((text) => parseAddress(text) ?? [])
+      .filter((address) => !isCovered(UNUSABLE, address));
+    const inside = this.#cidrs.length === 0 ? ofOne : ofOne.filter((one) => isCovered(this.#cidrs, one));
+    const all = canonical(inside);
+    return {
+      usable: all.slice(0, MOST_REPORTED),
+      beyond: Math.max(0, all.length - MOST_REPORTED),
+      outside: ofOne.length - inside.length,
+    };
+  }
+
+  /**
+   * Sets the addresses that a Node's agent reports, effective at the next `advance`. Returns
+   * whether they are new.
+   */
+  report(node: string, addresses: readonly string[]): boolean {
+    const { usable } = this.usable(addresses);
     const before = this.#reports.get(node) ?? [];
-    if (!this.#byName.has(node) || sameItems(now, before)) return { isNew: false, beyond };
-    this.#replace(node, before, now);
-    return { isNew: true, beyond };
+    if (!this.#byName.has(node) || sameItems(usable, before)) return false;
+    this.#replace(node, before, usable);
+    return true;
+  }
+
+  has(node: string): boolean {
+    return this.#byName.has(node);
   }
 
   /**
@@ -181,13 +216,9 @@ function* claimants({ nodes, pods, services }: Objects): Iterable<readonly strin
   }
 }
 
-/** Canonical texts, unique, sorted. */
-function usableAddresses(texts: readonly string[]): string[] {
-  const found = texts.flatMap((text) => parseAddress(text) ?? []).filter(isUsable);
-  found.sort((a, b) => a.family - b.family || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0));
-  return [...new Set(found.map(formatAddress))];
-}
-
-function isUsable({ family, value }: Address): boolean {
-  return !UNUSABLE.some((block) => covers(block, { family, value, length: BITS[family] }));
+/** Texts, unique, sorted. */
+function canonical(addresses: readonly Address[]): string[] {
+  const sorted = [...addresses];
+  sorted.sort((a, b) => a.family - b.family || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0));
+  return [...new Set(sorted.map(formatAddress))];
 }

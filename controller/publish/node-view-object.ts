@@ -13,6 +13,8 @@ export interface NodeViewSummary {
   readonly report: NodeReport | null;
   /** Whether agents report to this replica; if not, the enforced state is unknown. */
   readonly hasReports: boolean;
+  /** Addresses of the Node that do not count. */
+  readonly ignoredAddresses: readonly string[];
 }
 
 /** Annotations of a NodeView from a replica without reports. */
@@ -27,13 +29,23 @@ const WITHOUT_REPORTS = {
  * node.
  */
 export function toNodeView(summary: NodeViewSummary, revision: string): object {
-  const { name, counts, report, hasReports } = summary;
+  const { name, counts, report, hasReports, ignoredAddresses: ignored } = summary;
   return {
     kind: 'NodeView',
     apiVersion: API_VERSION,
     metadata: { name, resourceVersion: revision, ...(hasReports ? {} : WITHOUT_REPORTS) },
     counts,
     ...(report === null ? {} : { status: report }),
+    ...(ignored.length === 0 ? {} : { conditions: [addressesIgnored(ignored)] }),
+  };
+}
+
+function addressesIgnored(addresses: readonly string[]): object {
+  return {
+    type: 'AddressesAccepted',
+    status: 'False',
+    reason: 'OutsideNodeCIDRs',
+    message: `outside nodeCIDRs of the configuration, and left out: ${addresses.join(', ')}`,
   };
 }
 

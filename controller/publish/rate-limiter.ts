@@ -2,8 +2,13 @@
 export interface RateLimiter {
   /** Returns false if the name has exceeded its rate. */
   take(name: string): boolean;
+  /** Milliseconds until `take` returns true. */
+  wait(name: string): number;
   forget(name: string): void;
 }
+
+/** Full buckets are forgotten when there are this many more than at the last time. */
+const MORE_BUCKETS = 1000;
 
 /** @param options `now` is in milliseconds */
 export function rateLimiter(options: {
@@ -13,17 +18,23 @@ export function rateLimiter(options: {
 }): RateLimiter {
   const { now, burst, perSecond } = options;
   const buckets = new Map<string, { level: number; at: number }>();
+  let most = MORE_BUCKETS;
+  const levelOf = (name: string, time: number): number => {
+    const { level, at } = buckets.get(name) ?? { level: burst, at: time };
+    return Math.min(burst, level + (perSecond * (time - at)) / 1000);
+  };
   return {
     take(name) {
       const time = now();
-      const bucket = buckets.get(name) ?? { level: burst, at: time };
-      bucket.level = Math.min(burst, bucket.level + (perSecond * (time - bucket.at)) / 1000);
-      bucket.at = time;
-      buckets.set(name, bucket);
-      if (bucket.level < 1) return false;
-      bucket.level--;
-      return true;
+      const level = levelOf(name, time);
+      buckets.set(name, { level: level < 1 ? level : level - 1, at: time });
+      if (buckets.size > most) {
+        for (const other of buckets.keys()) if (levelOf(other, time) >= burst) buckets.delete(other);
+        most = buckets.size + MORE_BUCKETS;
+      }
+      return level >= 1;
     },
+    wait: (name) => Math.ceil((Math.max(0, 1 - levelOf(name, now())) * 1000) / perSecond),
     forget: (name) => void buckets.delete(name),
   };
 }

@@ -22,6 +22,8 @@ export interface RouterOptions {
   readonly authorise: Authorise;
   readonly refusesAgents?: () => Failure | null;
   readonly onReport: (report: NodeReport) => void;
+  /** Addresses of a Node that do not count; absent: all count. */
+  readonly ignoredAddresses?: (node: string) => readonly string[];
   readonly agents: string;
   readonly streams: Streams;
   /** The last report of each node; updated here. */
@@ -253,10 +255,17 @@ function deletedNodes({ hub, reports }: RouterOptions): string[] {
   return reports.size > 100 + 2 * nodes ? [...reports.keys()].filter((name) => !hub.has(name)) : [];
 }
 
-function summaryOf({ hub, reports, refusesAgents }: RouterOptions, name: string): NodeViewSummary {
+function summaryOf(options: RouterOptions, name: string): NodeViewSummary {
+  const { hub, reports, refusesAgents, ignoredAddresses } = options;
   const report = reports.get(name) ?? null;
   const hasReports = (refusesAgents?.() ?? null) === null;
-  return { name, counts: hub.counts(name), report, hasReports };
+  return {
+    name,
+    counts: hub.counts(name),
+    report,
+    hasReports,
+    ignoredAddresses: ignoredAddresses?.(name) ?? [],
+  };
 }
 
 /** The node of `metadata.name=NODE`; null for another selector, or none. */

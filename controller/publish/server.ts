@@ -35,6 +35,7 @@ export interface ControlPlaneOptions {
   readonly refusesAgents?: () => Failure | null;
   /** Receives agents' reports; they are valid and of existing nodes. */
   readonly onReport: (report: NodeReport) => void;
+  readonly ignoredAddresses?: (node: string) => readonly string[];
   readonly tls: ServerTls;
   /** User name of the agents' service account. */
   readonly agents?: string;

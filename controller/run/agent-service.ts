@@ -36,6 +36,7 @@ export interface AgentServiceOptions {
   /** The reason why watches and reports of agents are refused here; null: they are not. */
   readonly refusesAgents: () => Failure | null;
   readonly onReport: (report: NodeReport) => void;
+  readonly ignoredAddresses: (node: string) => readonly string[];
   readonly onEvent: (event: ServerEvent) => void;
 }
 
@@ -49,7 +50,8 @@ export class AgentService {
   }
 
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
-    const { hub, request, clock, frontProxy, refusesAgents, onReport, onEvent } = this.#options;
+    const { hub, request, clock, frontProxy, refusesAgents, onReport, onEvent, ignoredAddresses } =
+      this.#options;
     const now = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
     const audiences = this.#options.tokenAudiences.split(',').filter((audience) => audience !== '');
@@ -63,6 +65,7 @@ export class AgentService {
       authorise: accessAuthoriser((spec) => reviewAccess(request, spec), now, queue),
       refusesAgents,
       onReport,
+      ignoredAddresses,
       onEvent,
       now,
     });

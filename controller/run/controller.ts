@@ -314,6 +314,7 @@ export class Controller {
       kubeConfig,
       failsafe: config.failsafe.ingress,
       interfaceGroups: Object.keys(config.interfaceGroups),
+      nodeCIDRs: config.nodeCIDRs,
       times: { relist: this.#relist() },
       random: this.#process.random,
       onNotice: this.#says.watch,
@@ -327,6 +328,7 @@ export class Controller {
       metrics: this.#metrics,
       log: this.#context.log,
       clock: this.#process.clock,
+      nodeCIDRs: this.#context.config.nodeCIDRs,
       sayProblems: this.#says.problems,
       published: () => this.#happen({ type: 'published' }),
     });
@@ -412,6 +414,7 @@ export class Controller {
         const nodes = this.#compiling.snapshot?.objects.nodes.length ?? 0;
         return standbyAnswer(this.#replicas.isAnotherLeading, nodes);
       },
+      ignoredAddresses: (node) => this.#compiling.ignoredAddresses(node),
       onReport: (report) => {
         this.#metrics.reported();
         this.#statuses.keeper.report(report);
