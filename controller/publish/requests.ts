@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
 import { readBody } from '../../lib/process/body.ts';
+import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
 import { type Access, type Authenticate, type Authorise, boundNode, type Identity } from './auth.ts';
 import { DISCOVERY } from './discovery.ts';
 import { type Failure, failure } from './failure.ts';
 import type { Hub } from './hub.ts';
 import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
-import { type RateLimiter, rateLimiter } from './rate-limiter.ts';
 import { parseReport } from './report.ts';
 import type { Streams } from './streams.ts';
 

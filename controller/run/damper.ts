@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../../lib/process/clock.ts';
-import { rateLimiter } from '../publish/rate-limiter.ts';
+import { rateLimiter } from '../../lib/process/rate-limiter.ts';
 
 export interface DamperOptions<T> {
   readonly clock: Clock;

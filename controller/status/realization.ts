@@ -40,15 +40,10 @@ export class Realization {
   readonly #tracked = new Map<string, Tracked>();
   /** By policy: nodes that report it as failing, in any version. */
   readonly #failing = new Map<string, Set<Row>>();
-  /** Policies that are not enforced on all their nodes yet: any report may change that. */
+  /** Policies that are not enforced on all their nodes yet. */
   readonly #unsettled = new Set<string>();
-  #hasReports = false;
-  /**
-   * Some node became silent or reported again, or its trouble changed: this affects every policy on
-   * it.
-   */
-  #isAllChanged = false;
-  #changed = new Set<string>();
+  /** By policy: the only node whose report may have changed its progress; null: not one alone. */
+  #changed = new Map<string, string | null>();
   #rowsOf = new WeakMap<ReadonlySet<string>, readonly Row[]>();
   #epoch = '';
   #last: readonly CompiledPolicy[] = [];
@@ -79,7 +74,7 @@ export class Realization {
     for (const key of removed) {
       this.#tracked.delete(key);
       this.#unsettled.delete(key);
-      this.#changed.add(key);
+      this.#changed.set(key, null);
     }
     this.#last = compiled.policies;
     this.#forgetNodes(compiled.nodeAddresses);
@@ -93,19 +88,23 @@ export class Realization {
     const row = this.#rowOf(report.node);
     const [life, number] = (report.enforced ?? '').split('.');
     const enforced = report.enabled && life === this.#epoch && number !== undefined ? Number(number) : -1;
-    // An older revision than before: the agent restarted.
-    if (enforced < row.enforced) for (const key of this.#tracked.keys()) this.#unsettled.add(key);
+    const before = row.enforced;
     row.enforced = enforced;
     row.heard = this.#now();
     row.hasReported = true;
     const trouble = troubleOf(report);
     const isNew = row.trouble === null;
-    if (row.isSilent || row.trouble !== trouble) this.#isAllChanged = true;
+    if (row.isSilent || row.trouble !== trouble) this.#changeAllOn(row);
+    if (enforced !== before) this.#crossed(row, before);
     row.isSilent = false;
     row.trouble = trouble;
     this.#takeFailing(row, report);
-    this.#hasReports = true;
     return isNew ? trouble : null;
+  }
+
+  /** The node is alive, although its report is not used. */
+  heard(node: string): void {
+    this.#rowOf(node).heard = this.#now();
   }
 
   /**
@@ -117,7 +116,7 @@ export class Realization {
     for (const row of this.#rows.values()) {
       if (row.isSilent || row.heard > latest) continue;
       row.isSilent = true;
-      this.#isAllChanged = true;
+      this.#changeAllOn(row);
     }
   }
 
@@ -133,7 +132,7 @@ export class Realization {
     }
     this.#failing.clear();
     for (const key of this.#tracked.keys()) this.#unsettled.add(key);
-    this.#changed = new Set(this.#tracked.keys());
+    this.#changed = new Map(this.#tracked.keys().map((key) => [key, null]));
   }
 
   /** The progress of the compiled version. */
@@ -148,14 +147,37 @@ export class Realization {
     return progress;
   }
 
-  /** The policies for which `progress` may have changed since the last call. */
-  takeChanged(): ReadonlySet<string> {
-    if (this.#isAllChanged) for (const key of this.#tracked.keys()) this.#changed.add(key);
-    this.#isAllChanged = false;
-    const taken = this.#hasReports ? this.#changed.union(this.#unsettled) : this.#changed;
-    this.#hasReports = false;
-    this.#changed = new Set();
+  /**
+   * The policies for which `progress` may have changed since the last call, each with the only node
+   * whose report is the reason; null: several nodes, or something else.
+   */
+  takeChanged(): ReadonlyMap<string, string | null> {
+    const taken = this.#changed;
+    this.#changed = new Map();
     return taken;
+  }
+
+  #change(key: string, { name }: Row): void {
+    const cause = this.#changed.get(key);
+    this.#changed.set(key, cause === undefined || cause === name ? name : null);
+  }
+
+  #changeAllOn(row: Row): void {
+    for (const [key, { compiled }] of this.#tracked) if (appliesTo(compiled, row)) this.#change(key, row);
+  }
+
+  /** Finds the policies that the node began, or ceased, to enforce at another revision. */
+  #crossed(row: Row, before: number): void {
+    // An older revision than before: the agent restarted.
+    const keys = row.enforced < before ? this.#tracked.keys() : this.#unsettled;
+    for (const key of keys) {
+      const one = this.#tracked.get(key);
+      if (one === undefined || !appliesTo(one.compiled, row)) continue;
+      const needed = Math.max(one.since, one.later.get(row) ?? 0);
+      if (before >= needed === row.enforced >= needed) continue;
+      this.#unsettled.add(key);
+      this.#change(key, row);
+    }
   }
 
   #rowOf(name: string): Row {
@@ -194,7 +216,7 @@ export class Realization {
     const isSame = before !== undefined && sameRules(before.compiled, compiled);
     const later = isSame ? this.#laterRows(before, compiled, position) : new Map<Row, number>();
     this.#tracked.set(key, { ...now, since: isSame ? before.since : position, later });
-    this.#changed.add(key);
+    this.#changed.set(key, null);
     this.#unsettled.add(key);
   }
 
@@ -232,7 +254,7 @@ export class Realization {
   #takeFailing(row: Row, report: NodeReport): void {
     for (const key of row.failing.keys()) {
       this.#noLongerFailing(key, row);
-      this.#changed.add(key);
+      this.#change(key, row);
     }
     row.failing.clear();
     for (const [key, said] of Map.groupBy(
@@ -242,14 +264,14 @@ export class Realization {
       // Names of policies that don't exist are ignored: a node could fill the memory with them.
       if (!this.#tracked.has(key)) continue;
       row.failing.set(key, said);
-      this.#changed.add(key);
+      this.#change(key, row);
       const those = this.#failing.get(key) ?? new Set();
       this.#failing.set(key, those.add(row));
     }
   }
 
   #progressOf(key: string, { rows: selected, since, later, generation, compiled }: Tracked): Progress {
-    const applies = ({ name }: Row): boolean => compiled.spans.some((span) => span.has(name));
+    const applies = (row: Row): boolean => appliesTo(compiled, row);
     const failingNodes: FailingNode[] = [];
     const failed = new Set<Row>();
     const names = this.#failing.get(key) ?? [];
@@ -278,6 +300,10 @@ export class Realization {
     failingNodes.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
     return { desired: selected.length, current, failing: failingNodes, hasRules: compiled.rules.length > 0 };
   }
+}
+
+function appliesTo({ spans }: CompiledPolicy, { name }: Row): boolean {
+  return spans.some((span) => span.has(name));
 }
 
 function whySilent({ hasReported }: Row): string {
