@@ -56,6 +56,7 @@ function controller(time: FakeClock) {
         if (api.isPrompt) keeper.version(null, { name, uid, generation: status.observedGeneration, status });
       },
       forget: (name) => void forgotten.push(name),
+      has: () => false,
       clear: async () => void clears++,
     },
     events: {

@@ -15,7 +15,7 @@ import { NO_PROGRESS, statusOf } from './status.ts';
 import type { StatusWriter } from './writer.ts';
 
 export interface StatusKeeperOptions {
-  readonly writer: Pick<StatusWriter, 'submit' | 'forget' | 'clear'>;
+  readonly writer: Pick<StatusWriter, 'submit' | 'forget' | 'clear' | 'has'>;
   readonly events: Pick<FailureEvents, 'failing' | 'troubled' | 'clear'>;
   readonly clock: Clock & { date(): Date };
 }
@@ -60,7 +60,7 @@ interface Known {
 
 /** Computes every policy's status, and has it written while this process leads. */
 export class StatusKeeper {
-  readonly #writer: Pick<StatusWriter, 'submit' | 'forget' | 'clear'>;
+  readonly #writer: StatusKeeperOptions['writer'];
   readonly #events: StatusKeeperOptions['events'];
   readonly #clock: Clock & { date(): Date };
   readonly #realized: Realization;
@@ -201,7 +201,7 @@ export class StatusKeeper {
   #lookAtUnconfirmed(): void {
     for (const name of this.#unconfirmed) {
       const known = this.#policies.get(name);
-      if (known === undefined || this.#clock.now() < known.told + LISTEN) continue;
+      if (known === undefined || this.#clock.now() < known.told + LISTEN || this.#writer.has(name)) continue;
       known.status = null;
       this.#changed.set(name, null);
     }

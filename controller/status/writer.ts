@@ -20,6 +20,8 @@ export interface StatusWriter {
   submit(name: string, uid: string, status: PolicyStatus, cause: string | null): void;
   /** Called when the policy was deleted. */
   forget(name: string): void;
+  /** Whether a status of the policy is queued. */
+  has(name: string): boolean;
   /** Drops queued statuses, and waits for the write in progress. */
   clear(): Promise<void>;
   /** The number of queued statuses. */
@@ -109,6 +111,7 @@ export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvent
       arm(at);
     },
     forget: (name) => queue.delete(name),
+    has: (name) => queue.get(name) !== undefined,
     async clear() {
       queue.clear();
       disarm();
