@@ -137,8 +137,8 @@ describe('reports of a stolen node token', function () {
       assert.ok(told.at - at <= 3000, `the status came after ${told.at - at} ms`);
       assert.ok(JSON.stringify(told.status).length < 20_000);
       assert.ok(events.some(({ path, time }) => path.includes('/p7.') && time >= at && time < at + 40_000));
-      // Two minutes' work; half a second and 5 s were measured.
-      assert.ok(user + system < 10e6, `${(user + system) / 1e6} s of processor time`);
+      // Of two minutes; without ReportDamper it takes more.
+      assert.ok(user + system < 4e6, `${(user + system) / 1e6} s of processor time`);
       report('n0');
       report('n1');
       await pass(WHOLE + 30);
