@@ -73,7 +73,7 @@ export class Controller {
     this.#fatal.promise.catch(() => {});
     this.#says = controllerLog(context.log);
     this.#api = new ApiClients(context.kubeConfig);
-    this.#hub = new Hub({ gate: context.gate ?? false });
+    this.#hub = new Hub({ gate: context.gate ?? false, watches: () => this.#source.positions() });
     this.#metrics = this.#makeMetrics();
     this.#statuses = this.#makeStatuses();
     this.#source = this.#makeSource();

@@ -1,6 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { NodeReport } from '../../apis/stream.ts';
 import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
+import { parseRevision } from '../publish/revision.ts';
+import { isOlder } from './realization.ts';
 
 /** Changes of one node at once, and then a second. */
 const CHANGES = { burst: 10, perSecond: 0.1 };
@@ -52,13 +54,6 @@ function isProgress(before: NodeReport, now: NodeReport): boolean {
     before.off === now.off &&
     before.viewError === now.viewError &&
     isDeepStrictEqual(before.failing, now.failing) &&
-    isNoEarlier(before.enforced, now.enforced)
+    !isOlder(parseRevision(now.enforced ?? ''), parseRevision(before.enforced ?? ''))
   );
-}
-
-/** `EPOCH.NUMBER` each; revisions of different epochs can't be compared. */
-function isNoEarlier(before: string | null, now: string | null): boolean {
-  if (before === null || before === now) return true;
-  const [[epoch, number], [nowEpoch, nowNumber]] = [before.split('.'), (now ?? '').split('.')];
-  return epoch === nowEpoch && Number(nowNumber) >= Number(number);
 }

@@ -75,7 +75,7 @@ export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvent
   async function write(name: string, { uid, status, cause }: QueuedStatus): Promise<void> {
     next = clock.now() + BETWEEN;
     written.set(name, clock.now());
-    forgetOld();
+    forgetOld(written, clock.now());
     try {
       const body = { metadata: { uid }, status: toPatch(status) };
       await request({
@@ -92,13 +92,6 @@ export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvent
       if (queue.get(name) === undefined) queue.put(name, { uid, status, cause, at: clock.now() + retry });
       next = clock.now() + retry;
       events.failed(name, error, retry);
-    }
-  }
-
-  function forgetOld(): void {
-    for (const [name, at] of written) {
-      if (at > clock.now() - BETWEEN_OF_ONE) return;
-      written.delete(name);
     }
   }
 
@@ -121,6 +114,13 @@ export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvent
     },
     waiting: () => queue.size,
   };
+}
+
+function forgetOld(written: Map<string, number>, now: number): void {
+  for (const [name, at] of written) {
+    if (at > now - BETWEEN_OF_ONE) return;
+    written.delete(name);
+  }
 }
 
 /** Nulls delete absent fields: a merge patch (RFC 7386) leaves unnamed fields unchanged. */

@@ -61,7 +61,7 @@ describe('reports of a stolen node token', function () {
     const status = Object.fromEntries(fields) as unknown as PolicyStatus;
     if (name === 'p7') written.push({ at: clock.now(), status });
     const generation = policies[Number(name.slice(1))]?.generation ?? 1;
-    keeper.version(null, { name, uid: `uid-${name.slice(1)}`, generation, status });
+    keeper.version(null, { name, uid: `uid-${name.slice(1)}`, generation, since: 0, status });
     return undefined as never;
   };
 
@@ -103,7 +103,7 @@ describe('reports of a stolen node token', function () {
     events = [];
     written = [];
     for (const { name, uid, generation } of policies)
-      keeper.version(null, { name, uid, generation, status: null });
+      keeper.version(null, { name, uid, generation, since: 0, status: null });
     publish();
     for (const { name } of nodes) report(name);
     await pass(WHOLE + 70);

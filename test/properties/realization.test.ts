@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Compiled, CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
 import type { NodeReport } from '../../apis/stream.ts';
+import { formatRevision } from '../../controller/publish/revision.ts';
 import { keyOf, Realization, SILENCE } from '../../controller/status/realization.ts';
 import type { Progress } from '../../controller/status/status.ts';
+import { WATCHED } from '../../controller/watch/cluster/resources.ts';
 import { check } from './runs.ts';
 
 const NODES = ['a', 'b', 'c', 'd'];
@@ -22,6 +24,8 @@ const STEP = fc.oneof(
     what: fc.constant('report' as const),
     node: fc.constantFrom(...NODES),
     behind: fc.option(fc.nat({ max: 3 })),
+    /** Of this controller, or of another one. */
+    epoch: fc.constantFrom('e', 'x'),
     off: fc.boolean(),
     failing: fc.uniqueArray(fc.constantFrom(...POLICIES), { maxLength: 2 }),
   }),
@@ -29,9 +33,16 @@ const STEP = fc.oneof(
 );
 type Step = typeof STEP extends fc.Arbitrary<infer T> ? T : never;
 
+/** Every resource has the same version. */
+function revision(epoch: string, number: number): string {
+  return formatRevision({ epoch, number, position: WATCHED.map(() => number) });
+}
+
 /** The changing state, and the calls that follow from each step. */
 class World {
   readonly policies = new Map<string, CompiledPolicy>();
+  /** Of each policy: the resource version with which its generation began. */
+  readonly versions = new Map<string, number>();
   time = 0;
   #position = 0;
   #generation = 0;
@@ -43,12 +54,12 @@ class World {
     } else if (step.what === 'report') one.report(this.#report(step));
     else {
       this.#change(step);
-      one.publish(this.#compiled(), `e.${++this.#position}`);
+      one.publish(this.#compiled(), revision('e', ++this.#position));
     }
   }
 
-  #report({ node, behind, off, failing }: Extract<Step, { what: 'report' }>): NodeReport {
-    const enforced = behind === null ? null : `e.${Math.max(0, this.#position - behind)}`;
+  #report({ node, behind, epoch, off, failing }: Extract<Step, { what: 'report' }>): NodeReport {
+    const enforced = behind === null ? null : revision(epoch, Math.max(0, this.#position - behind));
     const rules = failing.map((policy) => {
       const generation = this.policies.get(policy)?.rules[0]?.source.generation ?? 0;
       return { apiGroup: 'nodewall.io', policy, generation, rule: null, reason: 'why' } as const;
@@ -64,7 +75,10 @@ class World {
       return;
     }
     const before = this.policies.get(name);
-    if (before === undefined || step.isEdit) this.#generation++;
+    if (before === undefined || step.isEdit) {
+      this.#generation++;
+      this.versions.set(name, this.#position + 1);
+    }
     const source = { apiGroup: 'nodewall.io', policy: name, generation: this.#generation };
     const rules =
       before !== undefined && !step.isEdit ? before.rules : [{ id: name, source } as unknown as CompiledRule];
@@ -86,15 +100,16 @@ describe('realization', function () {
       const one = new Realization(() => world.time);
       const whole = new Realization(() => other.time);
       const known = new Map<string, Progress>();
+      const versionOf = (key: string): number => world.versions.get(key.split('/')[1] ?? '') ?? 0;
       for (const step of steps) {
         world.do(step, one);
         other.do(step, whole);
         for (const [key, cause] of one.takeChanged()) {
-          known.set(key, one.progress(key));
+          known.set(key, one.progress(key, versionOf(key)));
           if (step.what === 'report') assert.equal(cause, step.node);
         }
         for (const policy of other.policies.values())
-          assert.deepEqual(known.get(keyOf(policy)), whole.progress(keyOf(policy)));
+          assert.deepEqual(known.get(keyOf(policy)), whole.progress(keyOf(policy), versionOf(keyOf(policy))));
       }
     });
   });
