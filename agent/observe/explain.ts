@@ -21,8 +21,8 @@ export function explain(state: NodeState, config: Config): Explainer {
   );
   const toKnown = flowReader(state, config);
   const failsafe = {
-    ingress: failsafeList(config.failsafe.ingress, state).map((entry) => failsafeMatch(entry, state)),
-    egress: failsafeList(config.failsafe.egress, state).map((entry) => failsafeMatch(entry, state)),
+    ingress: failsafeList(config, 'ingress', state).map((entry) => failsafeMatch(entry, state)),
+    egress: failsafeList(config, 'egress', state).map((entry) => failsafeMatch(entry, state)),
   };
   return (given, { considered: wanted = false } = {}) => {
     const flow = toKnown(given);

@@ -142,6 +142,7 @@ class ClusterAgent {
       log,
       changed: () => this.#moved(),
     });
+    this.#state = { ...this.#state, places: this.#places.entries() };
     this.#client = this.#controllerClient();
     const seen = (now: Extract<AgentEvent, { kind: 'seen' }>['seen']): void =>
       this.#happened({ kind: 'seen', seen: now });
@@ -272,7 +273,6 @@ class ClusterAgent {
       case 'stop':
         return this.#stop();
       case 'start':
-        this.#happened({ kind: 'starting' });
         this.#enforcement = await this.#startEnforcement();
         return this.#happened({ kind: 'enforcing' });
       case 'enforce':
@@ -290,10 +290,9 @@ class ClusterAgent {
   }
 
   async #startEnforcement(): Promise<Enforcement> {
-    const parts = { ...this.#parts, config: this.#places.config() };
-    this.#interfaces ??= await keepInterfaceGroups(parts);
+    this.#interfaces ??= await keepInterfaceGroups(this.#parts);
     return await startEnforcement({
-      ...parts,
+      ...this.#parts,
       interfaces: this.#interfaces,
       saved: this.#saved.states,
       reports: this.#reports,
@@ -352,8 +351,7 @@ class ClusterAgent {
   }
 
   #moved(): void {
-    const { addresses, endpoints } = this.#places;
-    this.#happened({ kind: 'moved', addresses, endpoints });
+    this.#happened({ kind: 'moved', places: this.#places.entries() });
   }
 
   #controllerClient(): ControllerClient {

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Config } from '../../apis/config.ts';
+import { type Config, DEFAULT_CONFIG, type FailsafeEntry } from '../../apis/config.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { addressOf, controllerAddresses, portOf, withControlPlane } from './controller-failsafe.ts';
+import { addressOf, controllerAddresses, failsafeEntries, portOf } from './controller-failsafe.ts';
 
 /** The time that a start without any address waits for a name server (milliseconds). */
 const RESOLVE_PATIENCE = 2_000;
@@ -37,12 +37,13 @@ export class ControlPlanePlaces {
     this.endpoints = parts.endpoints;
   }
 
-  /** The agent's configuration, with the control plane on its failsafe list. */
-  config(): Config {
+  /** For the failsafe list of egress; empty if the configuration replaces it. */
+  entries(): readonly FailsafeEntry[] {
     const { config, url, apiServer } = this.#parts;
+    if (!isDeepStrictEqual(config.failsafe.egress, DEFAULT_CONFIG.failsafe.egress)) return [];
     const controller = { port: portOf(url), addresses: this.addresses };
     const asked = apiServer === null ? [] : [{ port: portOf(apiServer), addresses: addressOf(apiServer) }];
-    return withControlPlane(config, [...this.endpoints, controller, ...asked]);
+    return failsafeEntries([...this.endpoints, controller, ...asked]);
   }
 
   /** Sets the API server's endpoints as the controller sent them. */
