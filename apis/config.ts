@@ -113,6 +113,11 @@ export interface Config {
     readonly egress: readonly FailsafeEntry[];
   };
   /**
+   * The kubelet's kubeconfig, whose server is on the failsafe list in a cluster; '': the usual
+   * places.
+   */
+  readonly kubeletKubeconfig: string;
+  /**
    * The networks of the Nodes: an address of a Node outside of them counts nowhere. Empty: every
    * address counts.
    */
@@ -170,6 +175,7 @@ export const DEFAULT_CONFIG: Config = {
       { protocol: 'udp', ports: [53, 53], peers: 'any' },
     ],
   },
+  kubeletKubeconfig: '',
   nodeCIDRs: [],
   featureGates: {},
   dataplane: 'nftables',

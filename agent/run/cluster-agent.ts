@@ -139,6 +139,7 @@ class ClusterAgent {
       config: parts.config,
       addresses: remembered?.controllerAddresses ?? [],
       endpoints: remembered?.endpoints ?? [],
+      kubelet: remembered?.kubelet ?? null,
       log,
       changed: () => this.#moved(),
     });
@@ -165,6 +166,7 @@ class ClusterAgent {
       },
     });
     this.#addresses = await watchAddresses({ node, log, changed: () => this.#report?.changed(true) });
+    void this.#places.followKubelet(clock);
     await this.#places.resolve(clock);
     this.#happened({ kind: 'started', holdsRules });
     this.#stream = new ControllerStream({
@@ -179,6 +181,7 @@ class ClusterAgent {
     this.#stopListening();
     this.#happened({ kind: 'stopping' });
     this.#closing.abort();
+    this.#places.close();
     await this.#outage?.close();
     await this.#stream?.close();
     await this.#addresses?.close();
@@ -374,11 +377,12 @@ class ClusterAgent {
   }
 
   #remember(): void {
-    const { addresses, endpoints } = this.#places;
+    const { addresses, endpoints, kubelet } = this.#places;
     this.#saved.memory.save({
       enabled: gateOf(this.#state),
       controllerAddresses: addresses,
       endpoints,
+      ...(kubelet === null ? {} : { kubelet }),
       awaySince: this.#contact.awaySince(),
       ...(this.#certificates === null ? {} : { authorities: this.#certificates }),
     });

@@ -26,18 +26,18 @@ export async function controllerAddresses(url: URL): Promise<string[]> {
 }
 
 /**
- * The control plane as entries of the failsafe list, by port: the API server, and the controller by
+ * The control plane as entries of the failsafe list, by port: the API server, the cluster's DNS, and the controller by
  * the address that the agent connects to, before or after destination NAT. A blanket Drop must cut
  * off neither the agent from the controller, through which the policy can be deleted, nor the node
  * from the API server.
  */
 export function failsafeEntries(endpoints: readonly Endpoints[]): FailsafeEntry[] {
-  const byPort = Map.groupBy(endpoints, ({ port }) => port);
-  return [...byPort]
-    .map(([port, ofPort]): FailsafeEntry => {
-      const addresses = new Set(ofPort.flatMap((one) => one.addresses));
-      return { protocol: 'tcp', ports: [port, port], peers: [...addresses].sort() };
+  const byPort = Map.groupBy(endpoints, ({ protocol = 'tcp', port }) => `${protocol} ${port}`);
+  return [...byPort.values()]
+    .flatMap((ofPort): FailsafeEntry[] => {
+      const [{ protocol = 'tcp', port } = { port: 0 }] = ofPort;
+      const peers = [...new Set(ofPort.flatMap(({ addresses }) => addresses))].sort();
+      return peers.length === 0 ? [] : [{ protocol, ports: [port, port], peers }];
     })
-    .filter(({ peers }) => peers.length > 0)
-    .sort((a, b) => a.ports[0] - b.ports[0]);
+    .sort((a, b) => a.ports[0] - b.ports[0] || (a.protocol < b.protocol ? -1 : 1));
 }

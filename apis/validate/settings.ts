@@ -14,6 +14,10 @@ export function checkSettings(raw: FieldMap, found: Findings): void {
   }
   checkCidrs(asFields(raw.masquerade)?.except, ['masquerade', 'except'], found);
   checkCidrs(raw.nodeCIDRs, ['nodeCIDRs'], found);
+  const failsafe = asFields(raw.failsafe) ?? {};
+  checkCidrs(failsafe.loadBalancers, ['failsafe', 'loadBalancers'], found);
+  const path = ['failsafe', 'kubeletKubeconfig'];
+  checkPath(failsafe.kubeletKubeconfig, path, 'or "" for the usual places', found);
   const names = asFields(raw.names) ?? {};
   for (const [index, server] of asList(names.servers).entries()) {
     if (typeof server === 'string') checkServer(server, ['names', 'servers', index], found);

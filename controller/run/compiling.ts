@@ -4,7 +4,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { compiler } from '../compile/compile.ts';
-import { apiServerEndpoints, lastKnownApiServer } from '../publish/endpoints.ts';
+import { apiServerEndpoints, clusterDnsEndpoints, lastKnownApiServer } from '../publish/endpoints.ts';
 import type { Hub } from '../publish/hub.ts';
 import type { ControllerPod } from '../replicas/controller-pods.ts';
 import type { StatusKeeper } from '../status/keeper.ts';
@@ -110,7 +110,7 @@ export class Compiling {
     const started = clock.now();
     const objects = this.#reported.on(this.#withApiServer(next.objects));
     const compiled = this.#compile(objects);
-    hub.setEndpoints(apiServerEndpoints(objects));
+    hub.setEndpoints([...apiServerEndpoints(objects), ...clusterDnsEndpoints(objects)]);
     metrics.published(hub.publish(compiled));
     const invalid = next.problems.filter(({ severity }) => severity === 'error').length;
     this.#ignored = new Map(
