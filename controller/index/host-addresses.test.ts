@@ -110,6 +110,23 @@ describe('addresses that agents report', () => {
     assert.deepEqual(counted(addresses.advance(world())), { a: ['10.0.0.1', '172.17.0.1'], b: ['10.0.0.2'] });
   });
 
+  it('count for the Node whose pod network they are in, whoever else reports them', () => {
+    const [a, b] = NODES.map((one, i): Node => ({ ...one, podCIDRs: [`10.244.${i}.0/24`] }));
+    const nodes = [a ?? assert.fail(), b ?? assert.fail()];
+    addresses.advance(world({ nodes }));
+    addresses.report('a', ['10.244.0.1', '172.17.0.1']);
+    addresses.report('b', ['10.244.0.1', '10.244.1.1', '172.17.0.1']);
+    const expected = { a: ['10.244.0.1'], b: ['10.244.1.1'] };
+    assert.deepEqual(counted(addresses.advance(world({ nodes }))), expected);
+    assert.deepEqual(counted(addresses.advance(world())), { a: undefined, b: ['10.244.1.1'] });
+    assert.deepEqual(counted(addresses.advance(world({ nodes }))), expected);
+    addresses.report('a', ['172.17.0.1']);
+    assert.deepEqual(counted(addresses.advance(world({ nodes }))), {
+      a: undefined,
+      b: ['10.244.0.1', '10.244.1.1'],
+    });
+  });
+
   it('do not remove an address from the Node that owns it', () => {
     addresses.report('a', ['192.0.2.2']);
     const [, b] = addresses.advance(world()).nodes;

@@ -41,7 +41,8 @@ export interface UsableAddresses {
  * address counts (as `Node.reportedAddresses`) only if nothing else claims it:
  * - no Node object has it (status or annotation), no pod with an address of its own, and no
  *   Service;
- * - no other Node's agent reports it: an address that two report counts for neither;
+ * - no other Node's agent reports it: an address that two report counts for the one whose pod
+ *   network (spec.podCIDRs) it is in, and for neither if that is not exactly one;
  * - it is inside the configuration's nodeCIDRs, if there are any;
  * - it can belong to one machine alone (see UNUSABLE), and is among the first MOST_REPORTED such
  *   addresses of the report: IPv4 first, in ascending order.
@@ -61,6 +62,8 @@ export class HostAddresses {
   readonly #reports = new Map<string, readonly string[]>();
   /** The names of the Nodes that report an address. */
   readonly #reporters = new Map<string, Set<string>>();
+  /** By reported address: those of its reporters whose pod networks have it. */
+  readonly #owners = new Map<string, Set<string>>();
   /**
    * The number of Node objects, pods and Services that have an address; null as long as there are
    * no reports.
@@ -130,7 +133,8 @@ export class HostAddresses {
     for (const node of changed.added) this.#byName.set(node.name, node);
     for (const { name } of [...changed.removed, ...changed.added]) {
       this.#stale.add(name);
-      if (!this.#byName.has(name)) this.#replace(name, this.#reports.get(name) ?? [], []);
+      const reported = this.#reports.get(name) ?? [];
+      this.#replace(name, reported, this.#byName.has(name) ? reported : []);
     }
     if (this.#reports.size === 0) {
       this.#claims = null;
@@ -162,7 +166,7 @@ export class HostAddresses {
       const count = (claims.get(address) ?? 0) + by;
       if (count === 0) claims.delete(address);
       else claims.set(address, count);
-      this.#markOnly(address);
+      this.#mark(address);
     }
   }
 
@@ -171,40 +175,57 @@ export class HostAddresses {
     else this.#reports.set(node, now);
     this.#stale.add(node);
     for (const address of before) {
-      const reporters = this.#reporters.get(address);
-      reporters?.delete(node);
-      if (reporters?.size === 0) this.#reporters.delete(address);
-      else this.#markOnly(address);
+      remove(this.#reporters, address, node);
+      remove(this.#owners, address, node);
+      this.#mark(address);
     }
+    const networks = (this.#byName.get(node)?.podCIDRs ?? []).flatMap((text) => parseCidr(text)?.cidr ?? []);
     for (const address of now) {
-      this.#markOnly(address);
-      const reporters = this.#reporters.get(address) ?? new Set();
-      this.#reporters.set(address, reporters.add(node));
+      this.#mark(address);
+      add(this.#reporters, address, node);
+      const parsed = networks.length === 0 ? null : parseAddress(address);
+      if (parsed === null || !isCovered(networks, parsed)) continue;
+      add(this.#owners, address, node);
     }
   }
 
   /**
-   * Marks the Node that is the only one to report an address. If more than one reports it, it
-   * counts for none: an address that all Nodes have costs no pass over them.
+   * Marks the Nodes for which a reported address may count: the only one that reports it, and those
+   * whose pod networks have it. An address that all Nodes have costs no pass over them.
    */
-  #markOnly(address: string): void {
+  #mark(address: string): void {
     const reporters = this.#reporters.get(address);
-    if (reporters?.size !== 1) return;
-    for (const node of reporters) this.#stale.add(node);
+    if (reporters?.size === 1) for (const node of reporters) this.#stale.add(node);
+    for (const node of this.#owners.get(address) ?? []) this.#stale.add(node);
+  }
+
+  #counts(address: string, node: string): boolean {
+    if (this.#claims?.has(address) === true) return false;
+    if (this.#reporters.get(address)?.size === 1) return true;
+    const owners = this.#owners.get(address);
+    return owners?.size === 1 && owners.has(node);
   }
 
   /** Updates a Node's entry; returns whether the returned object changes. */
   #settle(name: string): boolean {
     const before = this.#extended.get(name);
     const node = this.#byName.get(name);
-    const counted = (this.#reports.get(name) ?? []).filter(
-      (address) => this.#reporters.get(address)?.size === 1 && this.#claims?.has(address) !== true,
-    );
+    const counted = (this.#reports.get(name) ?? []).filter((address) => this.#counts(address, name));
     if (node === undefined || counted.length === 0) return this.#extended.delete(name);
     if (node === before?.node && sameItems(counted, before.extended.reportedAddresses ?? [])) return false;
     this.#extended.set(name, { node, extended: { ...node, reportedAddresses: counted } });
     return true;
   }
+}
+
+function add(sets: Map<string, Set<string>>, key: string, item: string): void {
+  sets.set(key, (sets.get(key) ?? new Set()).add(item));
+}
+
+function remove(sets: Map<string, Set<string>>, key: string, item: string): void {
+  const set = sets.get(key);
+  set?.delete(item);
+  if (set?.size === 0) sets.delete(key);
 }
 
 function* claimants({ nodes, pods, services }: Objects): Iterable<readonly string[]> {

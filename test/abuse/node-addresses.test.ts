@@ -175,6 +175,23 @@ describe('a stolen node token', () => {
     assert.deepEqual(allowed().includes('10.244.0.9'), true);
   });
 
+  it("reports another Node's bridge in vain", async () => {
+    nodes = [
+      { ...VICTIM, podCIDRs: ['10.244.0.0/24'] },
+      { ...node('thief', ['192.0.2.66']), podCIDRs: ['10.244.1.0/24'] },
+    ];
+    deliver();
+    report(['10.244.0.1'], 'victim');
+    report(['10.244.0.1', '192.0.2.1']);
+    await pass(SECOND);
+    assert.deepEqual(allowed(), ['10.244.0.1', '192.0.2.1', '192.0.2.66']);
+    report([], 'victim');
+    nodes = nodes.slice(1);
+    deliver();
+    await pass(SECOND);
+    assert.deepEqual(allowed(), ['10.244.0.1', '192.0.2.1', '192.0.2.66']);
+  });
+
   it('adds no address outside nodeCIDRs', async () => {
     await compiling.close();
     start(['192.0.2.0/24']);
