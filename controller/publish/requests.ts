@@ -8,8 +8,10 @@ import { type Access, type Authenticate, type Authorise, boundNode, type Identit
 import { DISCOVERY } from './discovery.ts';
 import { type Failure, failure } from './failure.ts';
 import type { Hub } from './hub.ts';
+import type { NodeReports } from './node-reports.ts';
 import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
 import { parseReport } from './report.ts';
+import { MOST_BATCH, parseBatch, REPORTS_PATH, type ReportBatch } from './report-batch.ts';
 import type { Streams } from './streams.ts';
 
 /** The result of a request; `streaming`: the stream now writes the response. */
@@ -23,13 +25,15 @@ export interface RouterOptions {
   readonly authenticate: Authenticate;
   readonly authorise: Authorise;
   readonly refusesAgents?: () => Failure | null;
-  readonly onReport: (report: NodeReport) => void;
+  readonly onReport: (report: NodeReport, from: 'agent' | 'controller') => void;
+  /** Null if the request is not from another controller, which passes agents' reports on. */
+  readonly authenticatePeer: Authenticate;
   /** Addresses of a Node that do not count; absent: all count. */
   readonly ignoredAddresses?: (node: string) => readonly string[];
   readonly agents: string;
   readonly streams: Streams;
-  /** The last report of each node; updated here. */
-  readonly reports: Map<string, NodeReport>;
+  /** Updated here. */
+  readonly reports: NodeReports;
   readonly now: () => number;
   /** Bytes. */
   readonly mostBody: number;
@@ -55,6 +59,7 @@ export function requestRouter(
   return async (request, response) => {
     const url = parseUrl(request);
     if (url === null) return refused('BadRequest', 'the path of the request is not valid');
+    if (url.pathname === REPORTS_PATH) return passedOn(options, request);
     // Checked before authentication, because thousands of agents may connect to a replica that
     // can't serve them.
     const refusal = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
@@ -70,7 +75,7 @@ export function requestRouter(
 
 const REPORT_BURST = 10;
 
-/** Requests that only the leader serves: watches and reports. */
+/** Watches and reports. */
 function isOfAgents({ method }: IncomingMessage, { pathname, searchParams }: URL): boolean {
   if (pathname === NODE_VIEWS_PATH) return isTrue(searchParams.get('watch'));
   return method === 'PUT' && pathname.startsWith(`${NODE_VIEWS_PATH}/`);
@@ -260,13 +265,30 @@ async function report(
   if ('problems' in found) return refused('Invalid', found.problems.join('; '));
   // Uses the controller's clock: with a node's wrong clock, an agent that stopped would look alive.
   const parsed = { ...found, time: new Date(now()).toISOString() };
-  reports.set(name, parsed);
-  for (const node of deletedNodes(options)) {
-    reports.delete(node);
-    limiter.forget(node);
-  }
-  onReport(parsed);
+  reports.take({ report: parsed, age: 0 });
+  for (const node of reports.forgetDeleted(new Set(hub.nodes()))) limiter.forget(node);
+  onReport(parsed, 'agent');
   return { code: 204, body: null };
+}
+
+async function passedOn(options: RouterOptions, request: IncomingMessage): Promise<Answer> {
+  const { authenticatePeer, reports, onReport } = options;
+  const wrong = allowed(request, ['GET', 'POST']);
+  if (wrong !== null) return wrong;
+  const identity = await authenticatePeer(request).catch((error: unknown) => error as Error);
+  if (identity instanceof Error)
+    return unavailable(`cannot authenticate the request now: ${identity.message}`);
+  if (identity === null) return refused('Unauthorized', "a controller's bearer token is required");
+  if (request.method === 'GET') {
+    const all = [...reports.nodes()].flatMap((node) => reports.aged(node) ?? []);
+    return { code: 200, body: { reports: all } satisfies ReportBatch };
+  }
+  const value = await jsonBody(request, MOST_BATCH, 'the batch');
+  if ('failure' in value) return value;
+  const batch = parseBatch(value.json);
+  if ('problem' in batch) return refused('Invalid', batch.problem);
+  for (const one of batch.reports) if (reports.take(one)) onReport(one.report, 'controller');
+  return { code: 200, body: {} };
 }
 
 async function jsonBody(
@@ -286,23 +308,9 @@ async function jsonBody(
   }
 }
 
-/** Returns none while there are few: reports of deleted nodes do no harm. */
-function deletedNodes({ hub, reports }: RouterOptions): string[] {
-  const nodes = [...hub.nodes()].length;
-  return reports.size > 100 + 2 * nodes ? [...reports.keys()].filter((name) => !hub.has(name)) : [];
-}
-
-function summaryOf(options: RouterOptions, name: string): NodeViewSummary {
-  const { hub, reports, refusesAgents, ignoredAddresses } = options;
-  const report = reports.get(name) ?? null;
-  const hasReports = (refusesAgents?.() ?? null) === null;
-  return {
-    name,
-    counts: hub.counts(name),
-    report,
-    hasReports,
-    ignoredAddresses: ignoredAddresses?.(name) ?? [],
-  };
+function summaryOf({ hub, reports, ignoredAddresses }: RouterOptions, name: string): NodeViewSummary {
+  const ignored = ignoredAddresses?.(name) ?? [];
+  return { name, counts: hub.counts(name), report: reports.get(name), ignoredAddresses: ignored };
 }
 
 /** The node of `metadata.name=NODE`; null for another selector, or none. */
