@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 import type { Enforced } from '../apply/enforcer.ts';
@@ -234,6 +235,7 @@ function merged(before: Seen, now: Seen): Seen {
 
 function moved(before: AgentState, { places }: EventOf<'moved'>): Transition {
   const state = { ...before, places };
+  if (isDeepStrictEqual(places, before.places)) return { state: before, effects: [REMEMBER] };
   if (state.phase === 'starting') return { state, effects: [REMEMBER] };
   const line: Effect = {
     kind: 'say',

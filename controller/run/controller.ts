@@ -479,7 +479,7 @@ export class Controller {
         interfaceGroups: Object.keys(config.interfaceGroups),
       }),
       changed: this.#worlds.wait,
-      latest: latestWorld({ request: this.#api.general.request, isCurrent: this.#source.isCurrent }),
+      latest: latestWorld({ request: this.#api.general.request, isCurrent: () => this.#source.isCurrent() }),
       onFailure: ({ message: error }) =>
         void log.error('internal error in a review', { stage: 'webhook', error }),
     });
