@@ -157,6 +157,11 @@ export interface NodeState {
    * agent adds them: they are neither on the wire nor saved. Absent: none.
    */
   readonly controlPlane?: readonly FailsafeEntry[];
+  /**
+   * The DNS servers (CIDRs) whose answers the agent learns from. The agent adds the list: it is
+   * neither on the wire nor saved. Absent: those of names.learnFrom.
+   */
+  readonly nameServers?: readonly string[];
   /** The node's own addresses, by which explain recognizes loopback traffic. */
   readonly nodeAddresses: readonly string[];
 }

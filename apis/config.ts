@@ -65,8 +65,8 @@ export interface NamesConfig {
   /** Whether the agent also reads the DNS answers that the node receives; wildcards need it. */
   readonly learn: boolean;
   /**
-   * Read only answers from these servers (CIDRs); empty: from any. If destination NAT leads to the
-   * server, this is the address after the NAT.
+   * Read only answers from these servers (CIDRs), by the address that was asked, before any
+   * destination NAT; empty: those of `servers` and of the node's resolver configuration.
    */
   readonly learnFrom: readonly string[];
   /** NFLOG group by which the kernel passes copies of DNS answers. */
@@ -90,8 +90,15 @@ export interface LogConfig {
   readonly group: number;
 }
 
+/** Whether the agent learns from the answers of any DNS server, of one family at least. */
+export function believesAnyServer({ learn, learnFrom }: NamesConfig): boolean {
+  return learn && learnFrom.some((cidr) => cidr.endsWith('/0'));
+}
+
 export interface Config {
   readonly exemptions: Readonly<Record<Exemption, boolean>>;
+  /** Whether packets that pretend to come from a Node are dropped before the exemptions. */
+  readonly antiSpoofing: boolean;
   /** Group name to link group number; `pods` and `clusternet` always exist. */
   readonly interfaceGroups: Readonly<Record<string, number>> & {
     readonly pods: number;
@@ -147,6 +154,7 @@ export const DEFAULT_CONFIG: Config = {
     dhcpClient: true,
     localPods: true,
   },
+  antiSpoofing: true,
   interfaceGroups: { pods: 8, clusternet: 9 },
   interfaceMatches: { pods: ['kind:veth', 'kind:bridge', 'cni:*'], clusternet: ['cni:*'] },
   interfaceGroupFile: '/etc/iproute2/group',

@@ -1,4 +1,4 @@
-import type { Config } from '../apis/config.ts';
+import { believesAnyServer, type Config } from '../apis/config.ts';
 import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import { loadManifests, type Places } from '../controller/watch/manifests.ts';
@@ -17,6 +17,7 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
     places,
   } = await loadManifests(options.manifests, {
     failsafe: config.failsafe.ingress,
+    believesAnyServer: believesAnyServer(config.names),
     interfaceGroups: Object.keys(config.interfaceGroups),
     nodeCIDRs: config.nodeCIDRs,
   });

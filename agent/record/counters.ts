@@ -1,6 +1,7 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { StateFile } from '../../lib/process/state-file.ts';
 import { MAX_CHAINS_READ } from '../apply/netlink/kernel.ts';
+import { SPOOFED } from '../render/anti-spoofing.ts';
 import { Accounting, type CountedTable, type Owners, type RuleTotals } from './accounting.ts';
 import type { RecordLog } from './record-log.ts';
 
@@ -63,6 +64,7 @@ export class RuleCounters {
   #again: NodeJS.Timeout | undefined;
   #saving: NodeJS.Timeout | undefined;
   #soon: NodeJS.Timeout | null = null;
+  #writing: Promise<void> | null = null;
   readonly readings: Readings = {
     all: (table) => {
       if (this.#source !== null) this.#accounts.read(table, new Date().toISOString());
@@ -97,7 +99,7 @@ export class RuleCounters {
   /** Sets the chains and rules in force. */
   enforced(owners: Owners, state: NodeState): void {
     this.#accounts.know(owners);
-    this.#accounts.keep(new Set(state.rules.map(({ id }) => id)));
+    this.#accounts.keep(new Set([SPOOFED, ...state.rules.map(({ id }) => id)]));
     if (!this.#parts.running) return;
     this.#soon ??= setTimeout(() => {
       this.#soon = null;
@@ -125,6 +127,7 @@ export class RuleCounters {
     clearInterval(this.#saving);
     clearTimeout(this.#soon ?? undefined);
     await this.read();
+    await this.#writing;
     if (this.#source !== null) await this.#save();
   }
 
@@ -157,7 +160,15 @@ export class RuleCounters {
     if (!this.#closed) this.#again = setTimeout(() => void this.#readAgain(), wait).unref();
   }
 
-  async #save(): Promise<void> {
+  /** One write at a time: on a disk that does not answer, writes must not pile up. */
+  #save(): Promise<void> {
+    this.#writing ??= this.#write().finally(() => {
+      this.#writing = null;
+    });
+    return this.#writing;
+  }
+
+  async #write(): Promise<void> {
     const { file, log } = this.#parts;
     const text = JSON.stringify(this.#accounts.save());
     if (text === this.#saved) return;

@@ -2,6 +2,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
+import { type AntiSpoofing, antiSpoofing, NO_ANTI_SPOOFING } from './anti-spoofing.ts';
 import { failsafeList, failsafeRules, failsafeScope } from './failsafe.ts';
 import type { Dispatched } from './index/build.ts';
 import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
@@ -46,9 +47,14 @@ export function renderer(
   return (state) => {
     const rules = rulesOf(state);
     const shares = byTraffic(rules);
-    const copyAnswers = canLog && config.names.learn && rules.traits.some((own) => own & TRAIT.names);
+    const learns = canLog && config.names.learn && rules.traits.some((own) => own & TRAIT.names);
+    const nameServers = learns ? (state.nameServers ?? config.names.learnFrom) : [];
+    const spoofing = antiSpoofing({ state, config, canLog, setMatches });
     const rendered = TRAFFICS.map((traffic) =>
-      renderTraffic(traffic, shares[traffic], { state, config, copyAnswers, indexer, setMatches }),
+      renderTraffic(traffic, shares[traffic], {
+        ...{ state, config, nameServers, indexer, setMatches },
+        spoofing: traffic === 'ingress' ? spoofing : NO_ANTI_SPOOFING,
+      }),
     );
     const ofIndexes = rendered.flatMap((one) => one.sets);
     sets.change(ofIndexes, failsafe);
@@ -67,8 +73,9 @@ interface Last extends Ruleset {
 interface RenderContext {
   readonly state: NodeState;
   readonly config: Config;
-  /** Whether DNS packets are copied to the agent. */
-  readonly copyAnswers: boolean;
+  /** The servers (CIDRs) of which DNS packets are copied to the agent. */
+  readonly nameServers: readonly string[];
+  readonly spoofing: AntiSpoofing;
   readonly indexer: { readonly dispatch: Dispatch };
   readonly setMatches: SetMatches;
 }
@@ -113,20 +120,28 @@ interface RenderedTraffic {
 }
 
 function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): RenderedTraffic {
-  const { config, copyAnswers } = context;
+  const { config, nameServers, spoofing } = context;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
   const indexes = parts.map((part) => renderIndex(part, traffic, { ...context, levels }));
   const localPods = traffic === 'egress' && config.exemptions.localPods ? localPodsOf(context) : [];
   return {
-    base: baseChains(traffic, config, {
-      indexes: parts.map(({ name }) => name),
-      copyAnswers,
-      localPods: localPods.map(({ matches }) => matches),
-    }),
+    base: [
+      ...baseChains(traffic, config, {
+        first: spoofing.rules,
+        indexes: parts.map(({ name }) => name),
+        nameServers,
+        localPods: localPods.map(({ matches }) => matches),
+      }),
+      ...spoofing.chains,
+    ],
     index: [...indexes.flatMap(({ chains }) => chains), ...passChain(traffic, share)],
     rules: share.chains,
-    sets: [...localPods.flatMap(({ set }) => set ?? []), ...indexes.flatMap((index) => index.sets)],
+    sets: [
+      ...spoofing.sets,
+      ...localPods.flatMap(({ set }) => set ?? []),
+      ...indexes.flatMap((index) => index.sets),
+    ],
     maps: indexes.flatMap(({ maps }) => maps),
   };
 }

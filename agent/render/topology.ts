@@ -15,8 +15,9 @@ import type { BaseChain, Chain, Match, NftRule } from './ruleset.ts';
  * again: the kernel would then drop every packet queued to NFQUEUE in that network namespace, also
  * those queued by other tables (agent/apply/plan/unused-base-chains.ts). So the base chains of the
  * Node's traffic exist even if no rule needs them; only their jumps change. The one for NodePort
- * traffic, which every packet of the node traverses, is added with the first rule for it; the one
- * for masquerade follows its configuration.
+ * traffic, which every packet of the node traverses, is added with the first rule for it, the one
+ * for forwarded packets with the first rule at all; the one for masquerade follows its
+ * configuration.
  */
 interface BaseRow {
   readonly chain: string;
@@ -62,6 +63,15 @@ export const BASE_CHAINS: Readonly<Record<Traffic, BaseRow>> = {
     index: 'nodeport',
   },
 };
+
+/**
+ * Forwarded packets, only for anti-spoofing (anti-spoofing.ts): what a pod sends to another host is
+ * still told from a Node's own traffic here, and not there.
+ */
+export const FORWARD = {
+  chain: 'forward',
+  base: { type: 'filter', hook: 'forward', priority: 0, policy: 'accept' },
+} as const satisfies Pick<BaseRow, 'chain' | 'base'>;
 
 const port = (field: 'sport' | 'dport', number: number): Match => ({
   match: 'port',
@@ -121,12 +131,14 @@ const EXEMPTION_MATCHES: Readonly<
 };
 
 interface BaseParts extends Pick<Known, 'localPods'> {
+  /** Rules before the exemptions. */
+  readonly first: readonly NftRule[];
   readonly indexes: readonly string[];
   /**
-   * Whether DNS packets are copied to the agent, which learns the addresses of names in policies
-   * from the answers.
+   * The servers (CIDRs) of which DNS packets are copied to the agent, which learns the addresses of
+   * names in policies from the answers; empty: nothing is copied.
    */
-  readonly copyAnswers: boolean;
+  readonly nameServers: readonly string[];
 }
 
 /**
@@ -136,15 +148,16 @@ interface BaseParts extends Pick<Known, 'localPods'> {
 export function baseChains(
   traffic: Traffic,
   config: Config,
-  { indexes, copyAnswers, localPods }: BaseParts,
+  { first, indexes, nameServers, localPods }: BaseParts,
 ): Chain[] {
   const known = { config, localPods };
   const { chain: name, base, direction } = BASE_CHAINS[traffic];
   const jumps = indexes.map((index) => plainRule({ kind: 'jump', chain: index }));
   const accepted = accept([{ match: 'ctEstablished' }], null);
   if (traffic !== 'nodeport') {
-    const copies = copyAnswers ? [copyRule(direction, config)] : [];
-    return [{ ...plainChain(name, [...copies, accepted, ...exemptions(direction, known), ...jumps]), base }];
+    const { rules, chains } = copies(direction, config, nameServers);
+    const own = [...rules, accepted, ...first, ...exemptions(direction, known), ...jumps];
+    return [{ ...plainChain(name, own), base }, ...chains];
   }
   // Every packet of the node traverses this hook, and an idle chain costs one in a hundred
   // connections: there is none while no rule needs it.
@@ -201,12 +214,39 @@ const COPIES = { match: 'limit', perSecond: 5000, burst: 10_000 } as const;
 /** In bytes; larger than any DNS message over UDP. */
 const WHOLE_PACKET = 65_535;
 
+export const DNS_QUESTIONS = 'dns-questions';
+
 /**
- * Comes before all other rules, because an answer is a packet of an established connection, and a
- * question may be one too. The agent needs the questions to decide which answers to believe:
- * conntrack only knows the ports.
+ * Copies of DNS packets come before all other rules, because an answer is a packet of an established
+ * connection, and a question may be one too. The agent believes an answer only if it saw the
+ * question (conntrack only knows the ports), so only questions to `nameServers` are copied, by the
+ * address that the application asked: destination NAT may lead to any DNS pod.
  */
-function copyRule(direction: Direction, { names }: Config): NftRule {
+function copies(
+  direction: Direction,
+  config: Config,
+  nameServers: readonly string[],
+): { readonly rules: readonly NftRule[]; readonly chains: readonly Chain[] } {
+  if (nameServers.length === 0) return { rules: [], chains: [] };
+  if (direction === 'ingress')
+    return { rules: [copyRule('answers', [{ match: 'dnsAnswer' }], config)], chains: [] };
+  const rules = ([4, 6] as const).flatMap((family) =>
+    prefixes(nameServers, family).map((cidr) => copyRule('questions', toServer(cidr), config)),
+  );
+  const asks = [port('dport', 53)];
+  return {
+    rules: [plainRule({ kind: 'jump', chain: DNS_QUESTIONS }, ...asks)],
+    chains: [plainChain(DNS_QUESTIONS, rules)],
+  };
+}
+
+function toServer(cidr: Cidr): Match[] {
+  const family: Match = { match: 'nfproto', family: cidr.family };
+  if (cidr.length === 0) return [family];
+  return [family, { match: 'address', family: cidr.family, field: 'originalDaddr', in: { cidr } }];
+}
+
+function copyRule(what: 'questions' | 'answers', matches: readonly Match[], { names }: Config): NftRule {
   const statement = {
     kind: 'log',
     prefix: 'nodewall dns',
@@ -215,10 +255,10 @@ function copyRule(direction: Direction, { names }: Config): NftRule {
     queueThreshold: 1,
   } as const;
   return {
-    matches: [direction === 'ingress' ? { match: 'dnsAnswer' } : port('dport', 53), COPIES],
+    matches: [...matches, COPIES],
     counter: false,
     statement,
-    comment: comment(`DNS ${direction === 'ingress' ? 'answers' : 'questions'}, for the names in policies`),
+    comment: comment(`DNS ${what}, for the names in policies`),
   };
 }
 
@@ -240,7 +280,7 @@ export function masqueradeChains({ masquerade, interfaceGroups }: Config): Chain
   };
   const rules = ([4, 6] as const).map((family): NftRule => {
     const cidrs = prefixes(masquerade.except, family);
-    const to: Match[] = cidrs.length === 0 ? [] : [{ match: 'notIn', family, cidrs }];
+    const to: Match[] = cidrs.length === 0 ? [] : [{ match: 'notIn', family, field: 'daddr', cidrs }];
     return {
       matches: [{ match: 'nfproto', family }, from, outside, ...to],
       counter: true,

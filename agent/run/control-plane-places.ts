@@ -47,6 +47,14 @@ export class ControlPlanePlaces {
     this.kubelet = parts.kubelet;
   }
 
+  /** All known addresses of the API server. */
+  apiServers(): string[] {
+    const { apiServer } = this.#parts;
+    const asked = apiServer === null ? [] : addressOf(apiServer);
+    const known = [...this.endpoints, ...(this.kubelet === null ? [] : [this.kubelet])];
+    return [...asked, ...known.flatMap(({ addresses }) => addresses)];
+  }
+
   /** For the failsafe list of egress; empty if the configuration replaces it. */
   entries(): readonly FailsafeEntry[] {
     const { config, url, apiServer } = this.#parts;

@@ -3,6 +3,7 @@ import type { CompiledRule } from '../../apis/compiled.ts';
 import { memberCount } from '../../lib/net/member-set.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import type { RuleTotals } from '../record/accounting.ts';
+import { SPOOFED } from '../render/anti-spoofing.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 
 interface PrometheusMetrics extends AgentMetrics {
@@ -46,9 +47,19 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   const inForce = inForceMetrics(registers);
   const failures = counter('apply_failures_total', 'Failed applies; the previous rules stayed in force.');
   const drifts = counter('drift_total', 'Times that a third party changed the rules in force.');
+  const monitors = monitorTroubles(registers);
   let isReady = false;
   let viewError: string | null = null;
   let totals: (() => Map<string, RuleTotals>) | null = null;
+  new Counter({
+    name: 'nodewall_agent_spoofed_packets_total',
+    help: 'New packets dropped because their source is an address of a Node (antiSpoofing).',
+    registers,
+    collect() {
+      this.reset();
+      this.inc(totals?.().get(SPOOFED)?.packets ?? 0);
+    },
+  });
   if (ofRules) rulePackets(registers, inForce.rules, () => totals?.() ?? new Map());
 
   /** Nothing in force is the wanted state: the agent is ready. */
@@ -70,6 +81,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     },
     failed: () => failures.inc(),
     drifted: () => drifts.inc(),
+    monitor: (monitor, trouble) => monitors.inc({ monitor, trouble }),
     counts(of) {
       totals = of;
     },
@@ -102,6 +114,15 @@ function agentSeries(registers: Registry[]) {
     gauge: (name: string, help: string) => new Gauge(options(name, help)),
     counter: (name: string, help: string) => new Counter(options(name, help)),
   };
+}
+
+function monitorTroubles(registers: Registry[]) {
+  return new Counter({
+    name: 'nodewall_agent_monitor_troubles_total',
+    help: 'Times that a monitor of kernel events failed and was opened again, or lost events (overrun).',
+    labelNames: ['monitor', 'trouble'],
+    registers,
+  });
 }
 
 function inForceMetrics(registers: Registry[]) {

@@ -72,8 +72,10 @@ export interface TokenOptions {
   readonly review: (spec: TokenReviewSpec) => Promise<TokenReviewStatus>;
   /** The accepted audiences, any of them; empty: the API server's own. */
   readonly audiences: readonly string[];
-  /** Milliseconds since 1970. */
+  /** Monotonic milliseconds. */
   readonly now: () => number;
+  /** Milliseconds since 1970: tokens expire by it, cached reviews do not. */
+  readonly date: () => number;
   /** The time for which a positive result is cached (milliseconds); default: a minute. */
   readonly keep?: number;
   /** Reviews take turns by the address that sent the token. */
@@ -111,6 +113,7 @@ export function tokenAuthenticator({
   review,
   audiences,
   now,
+  date,
   keep = 60_000,
   queue,
 }: TokenOptions): Authenticate {
@@ -130,11 +133,11 @@ export function tokenAuthenticator({
   });
   return async ({ headers: { authorization = '' }, socket }) => {
     const [, token] = /^bearer +(\S+)$/i.exec(authorization) ?? [];
-    if (token === undefined || isRefusedByItself(token, audiences, now())) return null;
+    if (token === undefined || isRefusedByItself(token, audiences, date())) return null;
     const key = createHash('sha256').update(token).digest('base64');
     const reviewed = await known.fetch(key, { context: { token, source: socket.remoteAddress ?? '' } });
     const identity = reviewed?.identity ?? null;
-    return identity?.expires != null && identity.expires <= now() ? null : identity;
+    return identity?.expires != null && identity.expires <= date() ? null : identity;
   };
 }
 

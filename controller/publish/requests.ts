@@ -34,7 +34,10 @@ export interface RouterOptions {
   readonly streams: Streams;
   /** Updated here. */
   readonly reports: NodeReports;
+  /** Monotonic milliseconds. */
   readonly now: () => number;
+  /** Milliseconds since 1970. */
+  readonly date: () => number;
   /** Bytes. */
   readonly mostBody: number;
   /** Milliseconds; see ServerLimits. */
@@ -195,14 +198,14 @@ async function watch(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   return { code: 200, streaming: true };
 }
 
-/** Milliseconds between looks at the watches of the API. */
+/** Milliseconds until the first look at the watches of the API; each later wait is twice as long. */
 const LOOK = 50;
 
 /** Waits until the hub is no longer behind the revision; true if that takes too long. */
 async function staysBehind({ hub, catchUp }: RouterOptions, revision: string): Promise<boolean> {
-  for (let waited = 0; hub.isBehind(revision); waited += LOOK) {
+  for (let waited = 0, wait = LOOK; hub.isBehind(revision); waited += wait, wait *= 2) {
     if (waited >= catchUp) return true;
-    await sleep(LOOK);
+    await sleep(wait);
   }
   return false;
 }
@@ -216,7 +219,7 @@ async function heldView(request: IncomingMessage): Promise<HeldView | { readonly
 }
 
 async function list(options: RouterOptions, { request, query, identity }: ApiRequest): Promise<Answer> {
-  const { hub, now } = options;
+  const { hub, date } = options;
   if (query.has('labelSelector'))
     return refused('BadRequest', 'node views have no labels: labelSelector is not supported');
   const name = selectedName(query);
@@ -231,19 +234,19 @@ async function list(options: RouterOptions, { request, query, identity }: ApiReq
   const table = wantsTable(request);
   return {
     code: 200,
-    body: table ? toTable(summaries, revision, now()) : toNodeViewList(summaries, revision),
+    body: table ? toTable(summaries, revision, date()) : toNodeViewList(summaries, revision),
   };
 }
 
 async function get(options: RouterOptions, { request, identity }: ApiRequest, name: string): Promise<Answer> {
-  const { hub, now } = options;
+  const { hub, date } = options;
   const denied = await forbidden(options, identity, { verb: 'get', name });
   if (denied !== null) return denied;
   if (!hub.ready) return notYet();
   if (!hub.has(name)) return noNode(name);
   const summary = summaryOf(options, name);
   const { revision } = hub;
-  if (wantsTable(request)) return { code: 200, body: toTable([summary], revision, now()) };
+  if (wantsTable(request)) return { code: 200, body: toTable([summary], revision, date()) };
   return { code: 200, body: toWholeNodeView(summary, hub.view(name), revision) };
 }
 
@@ -253,7 +256,7 @@ async function report(
   { request, identity }: ApiRequest,
   name: string,
 ): Promise<Answer> {
-  const { hub, reports, mostBody, onReport, now } = options;
+  const { hub, reports, mostBody, onReport, date } = options;
   const denied = await forbidden(options, identity, { verb: 'update', subresource: 'status', name });
   if (denied !== null) return denied;
   if (!hub.ready) return notYet();
@@ -264,7 +267,7 @@ async function report(
   const found = parseReport(value.json, name);
   if ('problems' in found) return refused('Invalid', found.problems.join('; '));
   // Uses the controller's clock: with a node's wrong clock, an agent that stopped would look alive.
-  const parsed = { ...found, time: new Date(now()).toISOString() };
+  const parsed = { ...found, time: new Date(date()).toISOString() };
   reports.take({ report: parsed, age: 0 });
   for (const node of reports.forgetDeleted(new Set(hub.nodes()))) limiter.forget(node);
   onReport(parsed, 'agent');

@@ -47,8 +47,10 @@ export interface ControlPlaneOptions {
   readonly streams?: Partial<StreamsOptions>;
   /** Called when a request failed by an internal error, or a watcher was cut off. */
   readonly onEvent?: (event: ServerEvent) => void;
-  /** Milliseconds since 1970. */
+  /** Monotonic milliseconds. */
   readonly now?: () => number;
+  /** Milliseconds since 1970, for the expiry of credentials and the times of reports. */
+  readonly date?: () => number;
 }
 
 export interface ServerLimits {
@@ -123,15 +125,16 @@ export const AGENTS = 'system:serviceaccount:nodewall-system:nodewall-agent';
  * aggregated Kubernetes API.
  */
 export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneServer {
-  const { hub, tls, now = Date.now, onEvent = () => {} } = options;
+  const { hub, tls, now = () => performance.now(), date = Date.now, onEvent = () => {} } = options;
   const limits = { ...SERVER_LIMITS, ...options.limits };
   const answers = new Map<number, number>();
-  const streams: Streams = new Streams({ ...options, now, onEvent });
+  const streams: Streams = new Streams({ ...options, now, date, onEvent });
   const route = requestRouter({
     ...options,
     agents: options.agents ?? AGENTS,
     streams,
     now,
+    date,
     mostBody: limits.body,
     catchUp: limits.catchUp,
   });

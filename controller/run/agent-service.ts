@@ -59,18 +59,19 @@ export class AgentService {
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
     const { hub, request, clock, frontProxy, refusesAgents, onReport, reports, onEvent } = this.#options;
     const { ignoredAddresses } = this.#options;
-    const now = (): number => clock.date().getTime();
+    const { now } = clock;
+    const date = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
     const audiences = this.#options.tokenAudiences.split(',').filter((audience) => audience !== '');
     const review = (spec: TokenReviewSpec) => reviewToken(request, spec);
     // The token that a controller has for the API server.
-    const peer = tokenAuthenticator({ review, audiences: [], now, queue });
+    const peer = tokenAuthenticator({ review, audiences: [], now, date, queue });
     const server = controlPlaneServer({
       hub,
       tls: this.#tls(pair),
       authenticate: firstOf(
         frontProxyAuthenticator(frontProxy),
-        tokenAuthenticator({ review, audiences, now, queue }),
+        tokenAuthenticator({ review, audiences, now, date, queue }),
       ),
       authorise: accessAuthoriser((spec) => reviewAccess(request, spec), now, queue),
       refusesAgents,
@@ -80,6 +81,7 @@ export class AgentService {
       authenticatePeer: async (from) => this.#asPeer(await peer(from)),
       onEvent,
       now,
+      date,
     });
     const address = await server.listen(port, host);
     this.#server = server;

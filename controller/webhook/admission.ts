@@ -22,6 +22,8 @@ export interface AdmissionWorld {
   readonly objects: (PodAccessObjects & Pick<ClusterObjects, 'services'>) | null;
   /** The agents' failsafe lists. */
   readonly failsafe: Config['failsafe'];
+  /** Whether the agents learn names from the answers of any DNS server. */
+  readonly believesAnyServer: boolean;
   /** Names of link groups in the agents' configuration. */
   readonly interfaceGroups: readonly string[];
 }
@@ -47,6 +49,7 @@ export function admit(request: AdmissionRequest, step: AdmissionStep, world: Adm
   if (tooLong !== null) return refuse(linesOf(raw, [tooLong]), false);
   const { object: valid, problems } = validateObject(raw, {
     failsafe: world.failsafe.ingress,
+    believesAnyServer: world.believesAnyServer,
     interfaceGroups: world.interfaceGroups,
   });
   const errors = problems.filter(({ severity }) => severity === 'error');

@@ -10,6 +10,7 @@ const ROOT = '/apis/nodewall.io/v1alpha1';
 const WORLD: AdmissionWorld = {
   objects: NO_OBJECTS,
   failsafe: DEFAULT_CONFIG.failsafe,
+  believesAnyServer: false,
   interfaceGroups: [],
 };
 const head = (kind: string, name: string) => ({

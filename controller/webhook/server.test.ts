@@ -13,6 +13,7 @@ import { type WebhookOptions, webhookHandler, webhookServer } from './server.ts'
 const WORLD: AdmissionWorld = {
   objects: NO_OBJECTS,
   failsafe: DEFAULT_CONFIG.failsafe,
+  believesAnyServer: false,
   interfaceGroups: [],
 };
 

@@ -75,6 +75,8 @@ export async function serveMetrics({
   } catch (error) {
     throw new CommandError(EXIT.refused, `--metrics-listen: ${(error as Error).message}`, { cause: error });
   }
+  // An accept that fails (no free file descriptor) must not end the process.
+  server.on('error', () => {});
   return {
     port: (server.address() as AddressInfo).port,
     async close() {

@@ -115,7 +115,12 @@ describe('the webhook, sent the largest bodies', function () {
   before(async () => {
     const policies = items(100, (index) => validateObject(largest(`other-${index}`, onPort)).object);
     const objects = { ...NO_OBJECTS, policies } as NonNullable<AdmissionWorld['objects']>;
-    const world = { objects, failsafe: DEFAULT_CONFIG.failsafe, interfaceGroups: [] };
+    const world = {
+      objects,
+      failsafe: DEFAULT_CONFIG.failsafe,
+      believesAnyServer: false,
+      interfaceGroups: [],
+    };
     const handler = webhookHandler({
       world: () => world,
       changed: async () => {},

@@ -351,11 +351,13 @@ describe('deploy/Dockerfile', () => {
 
   it('starts Node.js with the same options in the images as in a checkout', () => {
     const [checkout = [], image = []] = ['bin/nodewall', 'bin/image-launcher.c'].map((path) =>
-      [...readFileSync(join(ROOT, path), 'utf8').matchAll(/--[a-z-]+(?:=\d+)?|MALLOC_ARENA_MAX/g)].map(
-        ([word]) => word,
-      ),
+      [
+        ...readFileSync(join(ROOT, path), 'utf8').matchAll(
+          /--[a-z-]+(?:=\d+)?|MALLOC_ARENA_MAX|UV_THREADPOOL_SIZE/g,
+        ),
+      ].map(([word]) => word),
     );
-    assert.equal(checkout.length, 4);
+    assert.equal(checkout.length, 5);
     assert.deepEqual(image, checkout);
   });
 });

@@ -70,6 +70,7 @@ describe('the webhook before a real API server', function () {
     world = {
       objects: NO_OBJECTS,
       failsafe: DEFAULT_CONFIG.failsafe,
+      believesAnyServer: false,
       interfaceGroups: ['pods', 'clusternet'],
     };
     cluster = await startCluster();
