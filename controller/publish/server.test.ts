@@ -9,7 +9,7 @@ import type { ClusterObjects } from '../../apis/objects.ts';
 import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
 import { type Authority, type Certificate, createAuthority } from '../../test/cluster/certificates.ts';
 import { compile, compiler } from '../compile/compile.ts';
-import { type Access, firstOf, frontProxyAuthenticator, type Identity } from './auth.ts';
+import { type Authorise, firstOf, frontProxyAuthenticator, type Identity } from './auth.ts';
 import { type Failure, failure } from './failure.ts';
 import { Hub } from './hub.ts';
 import { NodeReports } from './node-reports.ts';
@@ -85,7 +85,7 @@ interface Running {
   readonly port: number;
   readonly reports: NodeReport[];
   readonly events: ServerEvent[];
-  readonly asked: Access[];
+  readonly asked: Parameters<Authorise>[1][];
   /** Advances the time second by second, with a check of all watches after each. */
   pass(seconds: number): void;
   /** The state of identities from now on. */
@@ -120,7 +120,7 @@ describe('controlPlaneServer', () => {
     const looks: (() => void)[] = [];
     const reports: NodeReport[] = [];
     const events: ServerEvent[] = [];
-    const asked: Access[] = [];
+    const asked: Running['asked'] = [];
     const proxy = frontProxyAuthenticator(() => ({
       allowedNames: ['front-proxy-client'],
       usernameHeaders: ['X-Remote-User'],

@@ -182,6 +182,7 @@ export class Controller {
       this.#health = await serveMetrics({
         listen: options.metricsListen,
         registry: this.#metrics.registry,
+        isLocal: true,
         healthy: () => null,
         ready: () => this.#missing() ?? (this.#life.isServing ? this.#reportsMissing() : 'not serving yet'),
       });
@@ -472,6 +473,7 @@ export class Controller {
       clock: this.#process.clock,
       tokenAudiences: this.#context.options.tokenAudiences,
       frontProxy: () => this.#settings.frontProxy,
+      registry: this.#metrics.registry,
       refusesAgents: () => {
         const why = this.#reportsMissing();
         return why === null ? null : failure('ServiceUnavailable', why, { 'retry-after': '1' });

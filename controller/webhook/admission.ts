@@ -16,10 +16,13 @@ import { failsafeWarnings } from './risks.ts';
 import { shadowWarnings } from './shadow.ts';
 import { widePortWarnings } from './wide-ports.ts';
 
+/** The valid objects of the cluster that an answer depends on. */
+export type AdmissionObjects = PodAccessObjects & Pick<ClusterObjects, 'services'>;
+
 /** The state besides the request that the answer depends on. */
 export interface AdmissionWorld {
-  /** The valid objects of the cluster; null until all have been listed. */
-  readonly objects: (PodAccessObjects & Pick<ClusterObjects, 'services'>) | null;
+  /** Null until all have been listed. */
+  readonly objects: AdmissionObjects | null;
   /** The agents' failsafe lists. */
   readonly failsafe: Config['failsafe'];
   /** Whether the agents learn names from the answers of any DNS server. */

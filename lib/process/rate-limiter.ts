@@ -1,14 +1,15 @@
+import { LRUCache } from 'lru-cache';
+
 /** A rate limiter by name (token buckets): a burst, then a number per second. */
 export interface RateLimiter {
   /** Returns false if the name has exceeded its rate. */
   take(name: string): boolean;
   /** Milliseconds until `take` returns true. */
   wait(name: string): number;
-  forget(name: string): void;
 }
 
-/** Full buckets are forgotten when there are this many more than at the last time. */
-const MORE_BUCKETS = 1000;
+/** The most names that are remembered; those used longest ago begin again. */
+const MOST_NAMES = 50_000;
 
 /** @param options `now` is in milliseconds */
 export function rateLimiter(options: {
@@ -17,8 +18,7 @@ export function rateLimiter(options: {
   readonly perSecond: number;
 }): RateLimiter {
   const { now, burst, perSecond } = options;
-  const buckets = new Map<string, { level: number; at: number }>();
-  let most = MORE_BUCKETS;
+  const buckets = new LRUCache<string, { readonly level: number; readonly at: number }>({ max: MOST_NAMES });
   const levelOf = (name: string, time: number): number => {
     const { level, at } = buckets.get(name) ?? { level: burst, at: time };
     return Math.min(burst, level + (perSecond * (time - at)) / 1000);
@@ -28,13 +28,8 @@ export function rateLimiter(options: {
       const time = now();
       const level = levelOf(name, time);
       buckets.set(name, { level: level < 1 ? level : level - 1, at: time });
-      if (buckets.size > most) {
-        for (const other of buckets.keys()) if (levelOf(other, time) >= burst) buckets.delete(other);
-        most = buckets.size + MORE_BUCKETS;
-      }
       return level >= 1;
     },
     wait: (name) => Math.ceil((Math.max(0, 1 - levelOf(name, now())) * 1000) / perSecond),
-    forget: (name) => void buckets.delete(name),
   };
 }
