@@ -25,6 +25,10 @@ export interface Node {
    */
   readonly reportedAddresses?: readonly string[];
   /**
+   * Addresses outside the configuration's nodeCIDRs, which do not count; absent if there are none.
+   */
+  readonly ignoredAddresses?: readonly string[];
+  /**
    * The pod networks of the Node (spec.podCIDRs), used for warnings only; absent if the Node has
    * none.
    */

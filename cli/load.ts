@@ -49,7 +49,8 @@ export async function loadConfig(path: string | undefined): Promise<Config> {
  */
 export async function load({ manifests }: InputOptions, config: Config): Promise<Loaded> {
   const interfaceGroups = Object.keys(config.interfaceGroups);
-  const loaded = await loadManifests(manifests, { failsafe: null, interfaceGroups });
+  const { nodeCIDRs } = config;
+  const loaded = await loadManifests(manifests, { failsafe: null, interfaceGroups, nodeCIDRs });
   printProblems(loaded.problems);
   return loaded;
 }

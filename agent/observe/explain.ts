@@ -37,8 +37,8 @@ export function evaluator(
 ): (flow: KnownFlow, considered: Considered[] | null) => Evaluation {
   const isSpoofed = spoofedTest(state, config);
   const failsafe = {
-    ingress: failsafeList(config.failsafe.ingress, state).map((entry) => failsafeMatch(entry, state)),
-    egress: failsafeList(config.failsafe.egress, state).map((entry) => failsafeMatch(entry, state)),
+    ingress: failsafeList(config, 'ingress', state).map((entry) => failsafeMatch(entry, state)),
+    egress: failsafeList(config, 'egress', state).map((entry) => failsafeMatch(entry, state)),
   };
   return (flow, considered) => {
     if (isSpoofed(flow)) return 'spoofed';
