@@ -1,6 +1,5 @@
-import { formatMembers } from '../lib/net/member-set.ts';
 import type { NodeState } from './compiled.ts';
-import { type Message, nodeMessage, toWrittenRule } from './wire.ts';
+import { addressSetMessage, type Message, nodeMessage, serviceSetMessage, toWrittenRule } from './wire.ts';
 
 /**
  * Stage 3: a node's view as messages. Each AddressSet and ServiceSet comes before the rules that
@@ -43,18 +42,8 @@ interface Part {
 function* parts(state: NodeState): Iterable<Part> {
   const { addressSets, serviceSets, rules } = state;
   yield { of: null, toMessage: () => nodeMessage(state) };
-  for (const set of addressSets.values()) {
-    const { id, description, dynamic, names, members } = set;
-    const named = names.length === 0 ? {} : { names };
-    const toMessage = (): Message => {
-      return { type: 'addressSet', id, description, dynamic, ...named, members: formatMembers(members) };
-    };
-    yield { of: set, toMessage };
-  }
-  for (const set of serviceSets.values()) {
-    const { id, description, members } = set;
-    yield { of: set, toMessage: () => ({ type: 'serviceSet', id, description, members }) };
-  }
+  for (const set of addressSets.values()) yield { of: set, toMessage: () => addressSetMessage(set) };
+  for (const set of serviceSets.values()) yield { of: set, toMessage: () => serviceSetMessage(set) };
   for (const rule of rules)
     yield { of: rule, toMessage: () => ({ type: 'rule', rule: toWrittenRule(rule) }) };
   const counts = { rules: rules.length, addressSets: addressSets.size };

@@ -9,10 +9,13 @@ import type { AddressSetMessage, NodeMessage, ServiceSetMessage, WrittenRule } f
  * A watch (`NODE_VIEWS_PATH?watch=true&fieldSelector=metadata.name=NODE`) answers with
  * `StreamMessage`s, one JSON document per line. Without a resourceVersion, or with one that the
  * controller does not know, it sends the whole view, then a bookmark with `initial`. With a known
- * one it sends the messages that the agent missed, then a bookmark. Sets come before the rules that
- * name them, removals after. A node holds a set only while one of its rules, or `allNodes` or
- * `controllers`, names it. A receiver acts at bookmarks only. A bookmark follows each batch of
- * changes that belong together; about every 30 s one is sent as a keep-alive.
+ * one it sends the messages that the agent missed, then a bookmark. A watch by POST has the view
+ * that the agent holds as its body (`HeldView`): a controller that does not know the
+ * resourceVersion sends the differences from it, then a bookmark. A controller that has not yet
+ * seen what the resourceVersion stands for answers 503, unless `anyPosition=true` is given. Sets
+ * come before the rules that name them, removals after. A node holds a set only while one of its
+ * rules, or `allNodes` or `controllers`, names it. A receiver acts at bookmarks only. A bookmark
+ * follows each batch of changes that belong together; about every 30 s one is sent as a keep-alive.
  */
 export const CONTROL_PLANE = { group: 'controlplane.nodewall.io', version: 'v1alpha1' } as const;
 
@@ -90,7 +93,7 @@ export interface ServiceSetRemovedUpdate {
  */
 export interface RulesUpdate {
   readonly type: 'rules';
-  /** `API_GROUP/POLICY/NUMBER`. */
+  /** `API_GROUP/POLICY/RULE`, with the name of the group's first rule. */
   readonly part: string;
   readonly rules: readonly WrittenRule[];
 }

@@ -5,7 +5,9 @@ import { toCompiledRule, toWrittenRule, type WrittenRule } from './wire.ts';
 
 type Lists = Pick<WrittenRule, 'addressSets' | 'interfaceGroups' | 'serviceSets'>;
 
-/** The form of state files and of the stream must stay: agents and controllers are upgraded apart. */
+/**
+ * The form of state files and of the stream must stay: agents and controllers are upgraded apart.
+ */
 const FORMS: readonly (readonly [readonly RulePeer[], Lists])[] = [
   [[{ kind: 'any' }], { addressSets: [], interfaceGroups: [], serviceSets: [] }],
   [[{ kind: 'addresses', set: 'a' }], { addressSets: ['a'], interfaceGroups: [], serviceSets: [] }],

@@ -1,4 +1,5 @@
-import type { CompiledRule, NodeState, Service, ServiceMember } from './compiled.ts';
+import { formatMembers } from '../lib/net/member-set.ts';
+import type { AddressSet, CompiledRule, NodeState, Service, ServiceMember, ServiceSet } from './compiled.ts';
 import { namedBy, type RulePeer } from './rule-peer.ts';
 
 /**
@@ -49,11 +50,26 @@ export interface AddressSetMessage {
   readonly members: readonly string[];
 }
 
+export function addressSetMessage({
+  id,
+  description,
+  dynamic,
+  names,
+  members,
+}: AddressSet): AddressSetMessage {
+  const named = names.length === 0 ? {} : { names };
+  return { type: 'addressSet', id, description, dynamic, ...named, members: formatMembers(members) };
+}
+
 export interface ServiceSetMessage {
   readonly type: 'serviceSet';
   readonly id: string;
   readonly description: string;
   readonly members: readonly ServiceMember[];
+}
+
+export function serviceSetMessage({ id, description, members }: ServiceSet): ServiceSetMessage {
+  return { type: 'serviceSet', id, description, members };
 }
 
 export interface RuleMessage {

@@ -6,8 +6,8 @@ import type { RuleSource } from '../../apis/compiled.ts';
  */
 export interface Reconciler<Desired> {
   /**
-   * Throws RefusedError if the kernel or its tool refuses the change; the rules enforced before then
-   * stay in force. A failed garbage collection is not an error (see `Applied.leftBehind`).
+   * Throws RefusedError if the kernel or its tool refuses the change; the rules enforced before
+   * then stay in force. A failed garbage collection is not an error (see `Applied.leftBehind`).
    */
   apply(desired: Desired): Promise<Applied>;
   /**

@@ -27,8 +27,8 @@ interface NftApplied extends Applied {
   /** The transaction behind `change`. */
   readonly transaction: Transaction;
   /**
-   * The transaction of the interim ruleset that was applied first (see `interimRuleset`); null if none was
-   * needed.
+   * The transaction of the interim ruleset that was applied first (see `interimRuleset`); null if
+   * none was needed.
    */
   readonly interimRuleset: Transaction | null;
 }
@@ -114,8 +114,8 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   /**
    * Throws ApplyError if the kernel refuses the change, NftError if the kernel can't be read. Then
    * the rules enforced before stay in force (members of sets in use may have changed already). A
-   * failed garbage collection is not an error but is returned as `leftBehind`: the desired ruleset is
-   * in force.
+   * failed garbage collection is not an error but is returned as `leftBehind`: the desired ruleset
+   * is in force.
    */
   async apply(desired: Ruleset): Promise<NftApplied> {
     const wasRead = this.#exact === null && this.#found === null;

@@ -18,7 +18,7 @@ const SHOWN = 20;
 
 const MESSAGES = {
   unresolved: ['warn', 'names do not resolve; their fqdn peers match nothing, retrying'],
-  failing: ['warn', 'names no longer resolve; their last addresses stay in use for now, retrying'],
+  failing: ['warn', 'names no longer resolve; keeping their last addresses, retrying'],
   givenUp: ['warn', 'names have not resolved for too long; their last addresses are removed'],
   again: ['info', 'names resolve again'],
   addressesOfName: ['warn', 'names have more addresses than the limit; the rest is ignored'],

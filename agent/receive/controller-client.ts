@@ -46,7 +46,7 @@ interface Refusal {
 }
 
 export interface ControllerRequest {
-  readonly method: 'GET' | 'PUT';
+  readonly method: 'GET' | 'POST' | 'PUT';
   /** Relative to the controller's address, with the query. */
   readonly path: string;
   readonly body?: object;

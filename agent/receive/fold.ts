@@ -7,6 +7,7 @@ import {
   type NodeState,
   type ServiceSet,
 } from '../../apis/compiled.ts';
+import { type HeldView, HeldViews } from '../../apis/held-view.ts';
 import { compareRules } from '../../apis/order.ts';
 import { namedBy } from '../../apis/rule-peer.ts';
 import type { BookmarkUpdate, Endpoints, RulesUpdate, StreamMessage, Update } from '../../apis/stream.ts';
@@ -52,6 +53,8 @@ export interface Fold {
    * must be called after that.
    */
   take(message: StreamMessage): Folded | null;
+  /** The view as of the last bookmark; null before the first. */
+  held(): HeldView | null;
 }
 
 /**
@@ -65,6 +68,7 @@ export function fold(node: string, before: NodeState | null = null): Fold {
   let held: Held = earlier;
   let waiting: Update[] = [];
   let sequence = 0;
+  const views = new HeldViews();
 
   function bookmark(update: BookmarkUpdate, revision: string): Folded {
     const isWhole = waiting[0]?.type === 'reset';
@@ -98,6 +102,12 @@ export function fold(node: string, before: NodeState | null = null): Fold {
       if (message.type === 'reset') waiting = [];
       waiting.push(message);
       return null;
+    },
+    held() {
+      if (held === earlier) return null;
+      const { state, parts } = held;
+      const sets = { addressSets: state.addressSets.values(), serviceSets: state.serviceSets.values() };
+      return views.of(sets, parts);
     },
   };
 }

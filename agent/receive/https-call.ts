@@ -7,7 +7,7 @@ import type { Clock } from '../../lib/process/clock.ts';
 
 /** One HTTPS request with a bearer token. */
 export interface HttpsCall {
-  readonly method: 'GET' | 'PUT' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** With the query. */
   readonly url: URL;
   readonly token: string;

@@ -115,7 +115,7 @@ describe('a stream', function () {
     await heard.until(holds(FIRST));
     for (const state of STATES.slice(1)) plane.publish(state);
     await heard.until(holds(STATES.at(-1) as NodeState));
-    assert.deepEqual(plane.watches, [{ resourceVersion: null, token: 'token-1' }]);
+    assert.deepEqual(plane.watches, [{ resourceVersion: null, token: 'token-1', held: null }]);
     assert.deepEqual(heard.told.errors, []);
   });
 
@@ -144,6 +144,26 @@ describe('a stream', function () {
       assert.equal(plane.watches[1]?.resourceVersion, revision);
     });
   }
+
+  it('sends the view that it holds when it comes back, unless the controller is too old for that', async () => {
+    plane.publish(FIRST);
+    follow();
+    await heard.until(holds(FIRST));
+    plane.cut('end');
+    await failures(1);
+    clock.pass(500);
+    await plane.until(() => plane.watches.length === 2);
+    assert.deepEqual(plane.watches[1]?.held, ['addressSets', 'serviceSets', 'rules']);
+    await heard.until(() => heard.told.connects === 2);
+    plane.cut('end');
+    await failures(2);
+    plane.refuse(({ method }) => (method === 'POST' ? { status: 405, message: 'use GET' } : null));
+    plane.publish(SECOND);
+    clock.pass(500);
+    await heard.until(holds(SECOND));
+    assert.equal(plane.watches[2]?.held, null);
+    assert.equal(heard.told.errors.length, 2);
+  });
 
   it('backs off up to half a minute, and starts over after a bookmark', async () => {
     await plane.stop();

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { MOST_HELD } from '../../apis/held-view.ts';
 import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
@@ -58,6 +59,13 @@ const LONGEST_LINE = 64 * 1024 * 1024;
 const LONGEST_BATCH = 512 * 1024 * 1024;
 
 /**
+ * Time without a connection after which an older state than that of the last controller is accepted
+ * too (milliseconds): after a restore of etcd there may never be a newer one.
+ */
+const LONGEST_BEHIND = 30_000;
+const METHOD_NOT_ALLOWED = 405;
+
+/**
  * Watches the controller's view of a node: connects, folds the messages, and reconnects from the
  * last bookmark, until closed. After any failure the last folded state stays.
  */
@@ -70,6 +78,8 @@ export class ControllerStream {
    */
   #unanswered: AbortController | null = null;
   #revision: string | null = null;
+  /** The time since when no controller serves this agent; null: one does. */
+  #unservedSince: number | null = null;
   readonly #waits: BackOff;
   /** Messages were lost, and no bookmark was reached since. */
   #hasLost = false;
@@ -97,12 +107,12 @@ export class ControllerStream {
 
   /** Runs one connection until it ends; always throws the reason. */
   async #connection(): Promise<never> {
-    const { node, client, fold, events } = this.#parts;
-    const path = viewPath(node, this.#revision);
+    const { fold, events } = this.#parts;
     this.#unanswered = new AbortController();
     const signal = AbortSignal.any([this.#closing.signal, this.#unanswered.signal]);
-    const response = await client.request({ method: 'GET', path, signal, isStream: true });
+    const response = await this.#watch(signal);
     this.#unanswered = null;
+    this.#unservedSince = null;
     events.connected(remoteOf(response));
     fold.begin(this.#revision !== null);
     try {
@@ -113,6 +123,26 @@ export class ControllerStream {
       throw new Error('the connection to the controller was reset', { cause: error });
     }
     throw new Error('the controller closed the connection');
+  }
+
+  /**
+   * Sends the held view with the revision that it resumes from: a controller that doesn't know the
+   * revision answers with the differences. One that is older than this agent refuses that.
+   */
+  async #watch(signal: AbortSignal): Promise<IncomingMessage> {
+    const { node, client, fold, clock } = this.#parts;
+    this.#unservedSince ??= clock.now();
+    const isLong = clock.now() - this.#unservedSince > LONGEST_BEHIND;
+    const path = viewPath(node, this.#revision, isLong);
+    const held = this.#revision === null ? null : fold.held();
+    if (held !== null && Buffer.byteLength(JSON.stringify(held)) <= MOST_HELD) {
+      try {
+        return await client.request({ method: 'POST', path, body: held, signal, isStream: true });
+      } catch (error) {
+        if (!(error instanceof ControllerError) || error.status !== METHOD_NOT_ALLOWED) throw error;
+      }
+    }
+    return await client.request({ method: 'GET', path, signal, isStream: true });
   }
 
   async #read(response: IncomingMessage): Promise<void> {
@@ -197,12 +227,13 @@ export class ControllerStream {
   }
 }
 
-function viewPath(node: string, revision: string | null): string {
+function viewPath(node: string, revision: string | null, anyPosition: boolean): string {
   const query = new URLSearchParams({
     watch: 'true',
     fieldSelector: `metadata.name=${node}`,
     allowWatchBookmarks: 'true',
     ...(revision === null ? {} : { resourceVersion: revision }),
+    ...(anyPosition ? { anyPosition: 'true' } : {}),
   });
   return `${NODE_VIEWS_PATH}?${query}`;
 }

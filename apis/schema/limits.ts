@@ -13,35 +13,33 @@ export interface OverLimit {
  * there is none. A length is compared before anything inside is read, so that a refusal costs the
  * same however long the list is. Values of a wrong type count as empty: checkSchema reports them.
  */
-export function overLimit(schema: CrdSchema, value: unknown, path: FieldPath = []): OverLimit | null {
+export function overLimit(schema: CrdSchema, value: unknown): OverLimit | null {
   if (Array.isArray(value)) {
     const { items, maxItems: most = Number.POSITIVE_INFINITY } = schema;
-    if (value.length > most) return { path, count: value.length, most };
-    return items === undefined
-      ? null
-      : first(value.entries(), ([index, item]) => overLimit(items, item, [...path, index]));
+    if (value.length > most) return { path: [], count: value.length, most };
+    return items === undefined ? null : first(value.entries(), () => items);
   }
   const fields = asFields(value);
   if (fields === null) return null;
-  const { properties, additionalProperties, maxProperties: most = Number.POSITIVE_INFINITY } = schema;
+  const { properties = {}, additionalProperties, maxProperties: most = Number.POSITIVE_INFINITY } = schema;
   if (most < Number.POSITIVE_INFINITY) {
     const count = Object.keys(fields).length;
-    if (count > most) return { path, count, most };
+    if (count > most) return { path: [], count, most };
   }
-  if (additionalProperties !== undefined) {
-    return first(Object.entries(fields), ([name, field]) =>
-      overLimit(additionalProperties, field, [...path, name]),
-    );
-  }
-  return first(Object.entries(properties ?? {}), ([name, field]) =>
-    Object.hasOwn(fields, name) ? overLimit(field, fields[name], [...path, name]) : null,
+  return first(Object.entries(fields), (name) =>
+    Object.hasOwn(properties, name) ? properties[name] : additionalProperties,
   );
 }
 
-function first<T>(values: Iterable<T>, find: (value: T) => OverLimit | null): OverLimit | null {
-  for (const value of values) {
-    const found = find(value);
-    if (found !== null) return found;
+/** Looks into the entries that have a schema; only a find costs a path. */
+function first<K extends string | number>(
+  entries: Iterable<[K, unknown]>,
+  schemaOf: (key: K) => CrdSchema | undefined,
+): OverLimit | null {
+  for (const [key, value] of entries) {
+    const schema = schemaOf(key);
+    const found = schema === undefined ? null : overLimit(schema, value);
+    if (found !== null) return { ...found, path: [key, ...found.path] };
   }
   return null;
 }

@@ -8,7 +8,9 @@ import { type Findings, hasError, show } from './problem.ts';
 /** Further addresses of a Node, comma-separated. */
 const ADDRESSES_ANNOTATION = 'nodewall.io/addresses';
 
-/** A node's own account may write its addresses, and every rule set of the cluster may have them. */
+/**
+ * A node's own account may write its addresses, and every rule set of the cluster may have them.
+ */
 const MOST_ADDRESSES = 64;
 
 const ADDRESS_TYPES: readonly unknown[] = [
@@ -49,10 +51,10 @@ export function validateNode(raw: FieldMap, found: Findings): Node | null {
   const podCIDRs = podNetworks(raw, found);
   if (hasError(found.problems)) return null;
   const networks = podCIDRs.length === 0 ? {} : { podCIDRs };
-  return { kind: 'Node', name, labels, addresses: firstOf(unique(addresses), found), ...networks };
+  return { kind: 'Node', name, labels, addresses: limited(unique(addresses), found), ...networks };
 }
 
-function firstOf(addresses: string[], found: Findings): string[] {
+function limited(addresses: string[], found: Findings): string[] {
   if (addresses.length <= MOST_ADDRESSES) return addresses;
   const message = `the Node has ${addresses.length} addresses; those after the first ${MOST_ADDRESSES} are left out`;
   found.warning(['status', 'addresses'], message);

@@ -19,6 +19,18 @@ const pod = (spec: object, status: object): unknown => {
 };
 
 describe('validateObject', () => {
+  it('finds the one wrong field beside thousands that count as absent', () => {
+    const ingress: object[] = Array.from({ length: 2000 }, () => ({ action: 'Allow', toServices: [] }));
+    const spec = { priority: 1, appliedTo: [{ nodeSelector: {} }] };
+    assert.notEqual(validateObject(policy({ ...spec, ingress })).object, null);
+    const { object, problems } = validateObject(policy({ ...spec, ingress: [...ingress, { action: 'No' }] }));
+    assert.equal(object, null);
+    assert.deepEqual(
+      problems.map(({ path }) => formatPath(path)),
+      ['spec.ingress[2000].action'],
+    );
+  });
+
   it('drops empty fields that count as absent', () => {
     const appliedTo = [{ nodeSelector: { matchExpressions: [] } }];
     const raw = policy({

@@ -6,8 +6,8 @@ import { show } from './problem.ts';
 
 /** Reports every violation of the schema as a human-readable message. */
 export function reportSchema(schema: JsonSchema, value: unknown, found: Findings): void {
-  for (const problem of checkSchema(schema, value)) {
-    if (!isAsIfAbsent(problem)) found.error(problem.path, describe(problem));
+  for (const problem of checkSchema(schema, value, (problem) => !isAsIfAbsent(problem))) {
+    found.error(problem.path, describe(problem));
   }
 }
 

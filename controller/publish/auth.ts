@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import { LRUCache } from 'lru-cache';
-import type { FairQueue } from '../../lib/process/fair-queue.ts';
+import type { FairQueue, FairQueueOptions } from '../../lib/process/fair-queue.ts';
 
 /** The user of a request: authentication.k8s.io/v1 UserInfo. */
 export interface Identity {
@@ -80,6 +80,12 @@ export interface TokenOptions {
   readonly queue: FairQueue;
 }
 
+/**
+ * Reviews at once, as many as an API client has connections (kubeApi); and waiting ones, those of
+ * each agent of the largest cluster.
+ */
+export const REVIEW_QUEUE = { atOnce: 16, most: 20_000 } as const satisfies FairQueueOptions;
+
 const MOST_TOKENS = 20_000;
 /**
  * The time for which a refusal is cached (milliseconds): a wrong token may be sent repeatedly, but
@@ -155,7 +161,7 @@ function isRefusedByItself(token: string, wanted: readonly string[], now: number
   const { aud } = claimsOf(token);
   if (aud === undefined || wanted.length === 0) return false;
   const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
-  return !audiences.some((audience) => wanted.includes(String(audience)));
+  return !wanted.some((audience) => audiences.includes(audience));
 }
 
 /** The `exp` of a token (milliseconds since 1970); null if it is not a JWT or has none. */

@@ -1,8 +1,7 @@
 import type { AddressSet, ServiceSet } from '../../apis/compiled.ts';
+import { digestOf, toBody } from '../../apis/held-view.ts';
 import type { Update } from '../../apis/stream.ts';
-import { toWrittenRule } from '../../apis/wire.ts';
-import { toBody } from './line.ts';
-import { toAddressSetMessage } from './members-diff.ts';
+import { addressSetMessage, serviceSetMessage, toWrittenRule } from '../../apis/wire.ts';
 import type { GroupContent } from './rule-groups.ts';
 
 /**
@@ -15,26 +14,30 @@ export interface Bodies {
   rules(content: GroupContent): Buffer;
   /** Not cached. */
   once(update: Update): Buffer;
+  /** The digest of one of the bodies above, as in a HeldView. */
+  digest(body: Buffer): string;
 }
 
 export function messageBodies(): Bodies {
   const known = new WeakMap<object, Buffer>();
+  const digests = new WeakMap<Buffer, string>();
   const kept = (of: object, toUpdate: () => Update): Buffer => {
     const body = known.get(of) ?? toBody(toUpdate());
     known.set(of, body);
     return body;
   };
   return {
-    addressSet: (set) => kept(set, () => toAddressSetMessage(set)),
-    serviceSet: (set) =>
-      kept(set, () => {
-        const { id, description, members } = set;
-        return { type: 'serviceSet', id, description, members };
-      }),
+    addressSet: (set) => kept(set, () => addressSetMessage(set)),
+    serviceSet: (set) => kept(set, () => serviceSetMessage(set)),
     rules: (content) =>
       kept(content, () => {
         return { type: 'rules', part: content.part, rules: content.rules.map(toWrittenRule) };
       }),
     once: toBody,
+    digest(body) {
+      const digest = digests.get(body) ?? digestOf(body);
+      digests.set(body, digest);
+      return digest;
+    },
   };
 }

@@ -60,9 +60,9 @@ export function nothingPublished({ allNodes, controllers, apiServerPorts }: Comp
 
 /**
  * The messages that lead from `published` to `compiled`, in order: sets before the rules that name
- * them, removals after. `allNodes`, `controllers` and `apiServerPorts` must be the same in both. The same
- * JavaScript objects count as unchanged; the cost is that of the others, and a pass over policies,
- * sets and nodes if their lists differ. Throws if a rule names a set that doesn't exist.
+ * them, removals after. `allNodes`, `controllers` and `apiServerPorts` must be the same in both.
+ * The same JavaScript objects count as unchanged; the cost is that of the others, and a pass over
+ * policies, sets and nodes if their lists differ. Throws if a rule names a set that doesn't exist.
  */
 export function changes(
   published: Published,

@@ -152,6 +152,22 @@ describe('hub', () => {
     }
   });
 
+  it('knows whether a watcher of another hub has newer objects, of any resource', () => {
+    const watches = [
+      { newest: 40, reached: 45 },
+      { newest: 7, reached: 50 },
+    ];
+    const hub = new Hub({ gate: true, epoch: 'e', watches: () => watches });
+    hub.publish(compile(objects));
+    assert.equal(hub.revision, 'e.1.14-7');
+    const [view = []] = watched(hub, 'a').take();
+    assert.deepEqual([...new Set(view.map(({ revision }) => revision))], ['e.1', 'e.1.14-7']);
+    const behind = ['f.1.1a-1', 'f.1.0-1f'];
+    const notBehind = ['f.1.19-1e', 'e.1.1a-1', 'f.1', 'f.1.zzz', 'f.1.z-z-z', ''];
+    for (const revision of behind) assert.ok(hub.isBehind(revision), revision);
+    for (const revision of notBehind) assert.ok(!hub.isBehind(revision), revision);
+  });
+
   it('keeps the log for other nodes when one node gets many messages', () => {
     const hub = new Hub({ gate: true, epoch: 'e', log: { messages: 100, bytes: 1 << 20, names: 1000 } });
     const next = compiler();

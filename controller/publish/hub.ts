@@ -1,15 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
+import { HELD_KINDS, type HeldKind, type HeldView } from '../../apis/held-view.ts';
 import type { Endpoints, Update } from '../../apis/stream.ts';
 import { nodeMessage } from '../../apis/wire.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
+import type { WatchPosition } from '../watch/cluster/reflector.ts';
 import { messageBodies } from './bodies.ts';
 import { type Counts, changes, nothingPublished, type PendingMessage, type Published } from './changes.ts';
 import type { Line } from './line.ts';
 import { nodeView } from './node-view.ts';
 import { type LogLimits, ResumeLog } from './resume-log.ts';
-import { type SharedView, viewsAt } from './shared-view.ts';
+import { formatRevision, parseRevision } from './revision.ts';
+import { type SharedView, type ViewObject, viewsAt } from './shared-view.ts';
 import type { Audience, Span } from './spans.ts';
 
 /**
@@ -29,6 +32,8 @@ export interface HubOptions {
   /** Identifies this instance of the hub; must be unique. Letters and digits. */
   readonly epoch?: string;
   readonly log?: LogLimits;
+  /** The positions of the watches whose objects the published state was compiled from. */
+  readonly watches?: () => readonly WatchPosition[];
 }
 
 interface Watcher {
@@ -49,14 +54,21 @@ export class Hub {
   readonly #logLimits: LogLimits | undefined;
   readonly #bodies = messageBodies();
   readonly #watchers = watcherList();
+  readonly #watches: () => readonly WatchPosition[];
   #enabled: boolean;
   #endpoints: readonly Endpoints[] = [];
   #position = 0;
   #state: State | null = null;
 
-  constructor({ gate, epoch = randomBytes(6).toString('hex'), log: logLimits }: HubOptions) {
+  constructor({
+    gate,
+    epoch = randomBytes(6).toString('hex'),
+    log: logLimits,
+    watches = () => [],
+  }: HubOptions) {
     this.#epoch = epoch;
     this.#logLimits = logLimits;
+    this.#watches = watches;
     this.#enabled = gate;
   }
 
@@ -101,9 +113,21 @@ export class Hub {
     return this.#state !== null;
   }
 
-  /** The current position, as in lines and lists. */
+  /** The current position, as in bookmarks and lists. */
   get revision(): string {
-    return this.#revisionAt(this.#position);
+    const position = this.#watches().map(({ newest }) => newest);
+    return formatRevision({ epoch: this.#epoch, number: this.#position, position });
+  }
+
+  /**
+   * Whether another hub's revision is of a newer state of the cluster, in any resource: its watcher
+   * would go back in time here. False for revisions that are not comparable.
+   */
+  isBehind(resourceVersion: string): boolean {
+    const { epoch, position = [] } = parseRevision(resourceVersion) ?? {};
+    const watches = this.#watches();
+    if (epoch === this.#epoch || position.length !== watches.length) return false;
+    return watches.some(({ reached }, i) => reached < (position[i] ?? 0));
   }
 
   /** The number of watchers. */
@@ -132,14 +156,15 @@ export class Hub {
   }
 
   /**
-   * Starts a watch. Passes the whole view, or the messages missed since `resourceVersion` if they
-   * are still in the log, to the sink before it returns; passes later changes from within
-   * `publish`. Throws if the hub isn't ready.
+   * Starts a watch. Before it returns, it passes to the sink the messages missed since
+   * `resourceVersion`, if they are still in the log; otherwise the differences from `held`; without
+   * that, the whole view. Passes later changes from within `publish`. Throws if the hub isn't ready.
    */
-  watch(node: string, resourceVersion: string | null, sink: Sink): Watch {
+  watch(node: string, resourceVersion: string | null, sink: Sink, held: HeldView | null = null): Watch {
     const now = this.#ready();
     const watcher: Watcher = { sink, counts: now.viewOf(node).counts };
-    const lines = this.#missed(node, resourceVersion);
+    const lines =
+      this.#missed(node, resourceVersion) ?? (held === null ? null : this.#differences(node, now, held));
     this.#watchers.add(node, watcher);
     if (lines === null) sink(this.#wholeView(node, now));
     else sink([...lines, this.#bookmarks()(watcher.counts)]);
@@ -149,8 +174,9 @@ export class Hub {
     };
   }
 
-  #revisionAt(at: number): string {
-    return `${this.#epoch}.${at}`;
+  /** The current position, as in lines besides bookmarks: nobody resumes from there. */
+  get #number(): string {
+    return `${this.#epoch}.${this.#position}`;
   }
 
   #ready(): State {
@@ -162,24 +188,45 @@ export class Hub {
     return bookmarkLines(this.revision);
   }
 
-  #wholeView(node: string, { published, viewOf }: State): readonly Line[] {
-    const revision = this.revision;
-    const { compiled } = published;
-    const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
-    const own = [
-      this.#bodies.once({ type: 'reset' }),
-      this.#bodies.once({ type: 'gate', enabled: this.#enabled }),
-      ...(this.#endpoints.length === 0
-        ? []
-        : [this.#bodies.once({ type: 'endpoints', endpoints: this.#endpoints })]),
-      this.#bodies.once(nodeMessage({ ...compiled, node, nodeAddresses })),
-    ];
-    const view = viewOf(node);
+  #wholeView(node: string, now: State): readonly Line[] {
+    const view = now.viewOf(node);
     const counts = { type: 'bookmark', initial: true, ...view.counts } as const;
     return [
-      ...own.map((body) => ({ revision, body })),
-      ...view.lines(),
-      { revision, body: this.#bodies.once(counts) },
+      { revision: this.#number, body: this.#bodies.once({ type: 'reset' }) },
+      ...this.#ownLines(node, now, true),
+      ...view.objects().map(({ line }) => line),
+      { revision: this.revision, body: this.#bodies.once(counts) },
+    ];
+  }
+
+  /** The messages of a view besides sets and rules. */
+  #ownLines(node: string, { published: { compiled } }: State, isWhole: boolean): readonly Line[] {
+    const revision = this.#number;
+    const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
+    const updates: readonly Update[] = [
+      { type: 'gate', enabled: this.#enabled },
+      ...(isWhole && this.#endpoints.length === 0
+        ? []
+        : [{ type: 'endpoints', endpoints: this.#endpoints } as const]),
+      nodeMessage({ ...compiled, node, nodeAddresses }),
+    ];
+    return updates.map((update) => ({ revision, body: this.#bodies.once(update) }));
+  }
+
+  /** The messages that change a held view to the present one, without a bookmark. */
+  #differences(node: string, now: State, held: HeldView): readonly Line[] {
+    const revision = this.#number;
+    const objects = now.viewOf(node).objects();
+    const isHeld = ({ kind, id, line }: ViewObject): boolean =>
+      Object.hasOwn(held[kind], id) && held[kind][id] === this.#bodies.digest(line.body);
+    const removed = HELD_KINDS.toReversed().flatMap((kind) => {
+      const ids = new Set(objects.filter((one) => one.kind === kind).map(({ id }) => id));
+      return Object.keys(held[kind]).flatMap((id) => (ids.has(id) ? [] : [removalOf(kind, id)]));
+    });
+    return [
+      ...this.#ownLines(node, now, false),
+      ...objects.filter((one) => !isHeld(one)).map(({ line }) => line),
+      ...removed.map((update) => ({ revision, body: this.#bodies.once(update) })),
     ];
   }
 
@@ -189,7 +236,7 @@ export class Hub {
     const now = {
       published,
       log: new ResumeLog(this.#position, this.#logLimits),
-      viewOf: viewsAt(published, this.#bodies, this.revision),
+      viewOf: viewsAt(published, this.#bodies, this.#number),
     };
     this.#state = now;
     for (const [node, watcher] of this.#watchers.all()) {
@@ -203,7 +250,7 @@ export class Hub {
     const due = new Map<Watcher, Line[]>();
     for (const message of messages) {
       this.#position++;
-      const line = { revision: this.revision, body: message.toBody() };
+      const line = { revision: this.#number, body: message.toBody() };
       if (leftOut === null || !isForFew(message.audience))
         log.append({ line, position: this.#position, audience: message.audience });
       for (const watcher of this.#watchers.of(message.audience)) {
@@ -216,7 +263,7 @@ export class Hub {
       }
     }
     if (leftOut !== null) log.leaveOut(this.#position, leftOut);
-    this.#state = { published, log, viewOf: viewsAt(published, this.#bodies, this.revision) };
+    this.#state = { published, log, viewOf: viewsAt(published, this.#bodies, this.#number) };
     const bookmarkOf = this.#bookmarks();
     for (const [watcher, lines] of due) {
       lines.push(bookmarkOf(watcher.counts));
@@ -234,9 +281,20 @@ export class Hub {
 
   /** The messages that a watcher has missed; null if it needs a whole view. */
   #missed(node: string, resourceVersion: string | null): readonly Line[] | null {
-    const [, life, number] = /^([^.]+)\.(\d{1,15})$/.exec(resourceVersion ?? '') ?? [];
-    if (life !== this.#epoch || Number(number) > this.#position) return null;
-    return this.#ready().log.since(Number(number), node);
+    const revision = parseRevision(resourceVersion ?? '');
+    if (revision?.epoch !== this.#epoch || revision.number > this.#position) return null;
+    return this.#ready().log.since(revision.number, node);
+  }
+}
+
+function removalOf(kind: HeldKind, id: string): Update {
+  switch (kind) {
+    case 'addressSets':
+      return { type: 'addressSetRemoved', id };
+    case 'serviceSets':
+      return { type: 'serviceSetRemoved', id };
+    case 'rules':
+      return { type: 'rulesRemoved', part: id };
   }
 }
 

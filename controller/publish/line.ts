@@ -1,16 +1,9 @@
-import type { Update } from '../../apis/stream.ts';
-
 /** A message as all watchers get it: only the sequence number in its prefix differs. */
 export interface Line {
   /** The controller's position after this message. */
   readonly revision: string;
   /** The line from `"type"` on, with its line feed. Shared by all watchers: never changed. */
   readonly body: Buffer;
-}
-
-/** Serialises the part of a line that all watchers share. */
-export function toBody(update: Update): Buffer {
-  return Buffer.from(`${JSON.stringify(update).slice(1)}\n`);
 }
 
 /** The prefix of the body. `sequence` counts from 1 in each stream. */

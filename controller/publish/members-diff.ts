@@ -1,11 +1,10 @@
 import type { AddressSet } from '../../apis/compiled.ts';
 import type { AddressSetPatchUpdate } from '../../apis/stream.ts';
-import type { AddressSetMessage } from '../../apis/wire.ts';
+import { type AddressSetMessage, addressSetMessage } from '../../apis/wire.ts';
 import { type Address, type Cidr, formatAddress, formatCidr, WIDTH } from '../../lib/net/address.ts';
 import {
   diffMembers,
   type FamilyMembers,
-  formatMembers,
   memberCount,
   sameMembers,
   unpackAddress,
@@ -20,7 +19,7 @@ export function addressSetUpdate(
   before: AddressSet,
   now: AddressSet,
 ): AddressSetPatchUpdate | AddressSetMessage | null {
-  if (!sameDescription(before, now)) return toAddressSetMessage(now);
+  if (!sameDescription(before, now)) return addressSetMessage(now);
   const families = [
     [before.members.v4, now.members.v4],
     [before.members.v6, now.members.v6],
@@ -30,7 +29,7 @@ export function addressSetUpdate(
   const remove: string[] = [];
   for (const [was, is] of families) diffFamily(was, is, add, remove);
   const size = memberCount(now.members.v4) + memberCount(now.members.v6);
-  if (add.length + remove.length > size) return toAddressSetMessage(now);
+  if (add.length + remove.length > size) return addressSetMessage(now);
   return {
     type: 'addressSetPatch',
     id: now.id,
@@ -65,10 +64,4 @@ function prefixesOnlyIn(these: readonly Cidr[], others: readonly Cidr[]): string
   if (these === others || these.length === 0) return [];
   const known = new Set(others.map(formatCidr));
   return these.map(formatCidr).filter((text) => !known.has(text));
-}
-
-export function toAddressSetMessage(set: AddressSet): AddressSetMessage {
-  const { id, description, dynamic, names, members } = set;
-  const named = names.length === 0 ? {} : { names };
-  return { type: 'addressSet', id, description, dynamic, ...named, members: formatMembers(members) };
 }

@@ -41,7 +41,7 @@ describe('parseReport', () => {
     const wrong: [string, unknown][] = [
       ['node', 'cp-2'],
       ['revision', 7],
-      ['revision', 'x'.repeat(65)],
+      ['revision', 'x'.repeat(513)],
       ['revision', 'e.7\n'],
       ['version', '0.1.0 \u001b[2J'],
       ['enforced', undefined],

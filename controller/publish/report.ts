@@ -4,7 +4,7 @@ import { type FailingRule, MOST_FAILING, type NodeReport } from '../../apis/stre
 import { parseAddress } from '../../lib/net/address.ts';
 
 const MOST_ADDRESSES = 10_000;
-const LONGEST = { name: 253, reason: 2048, revision: 64, version: 64 };
+const LONGEST = { name: 253, reason: 2048, revision: 512, version: 64 };
 
 /**
  * Validates the report of an agent, and removes control characters from its texts; or returns the

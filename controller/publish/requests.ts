@@ -1,4 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { HELD_KINDS, type HeldView, MOST_HELD, parseHeldView } from '../../apis/held-view.ts';
 import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
 import { readBody } from '../../lib/process/body.ts';
 import { type Access, type Authenticate, type Authorise, boundNode, type Identity } from './auth.ts';
@@ -29,6 +31,8 @@ export interface RouterOptions {
   readonly now: () => number;
   /** Bytes. */
   readonly mostBody: number;
+  /** Milliseconds; see ServerLimits. */
+  readonly catchUp: number;
 }
 
 interface ApiRequest {
@@ -80,9 +84,10 @@ async function route(options: RouterOptions, limiter: RateLimiter, asked: ApiReq
   if (known !== undefined) return allowed(request, ['GET']) ?? { code: 200, body: known };
   const [, node, status] = /^\/([^/]+)(\/status)?$/.exec(path.slice(NODE_VIEWS_PATH.length)) ?? [];
   if (path === NODE_VIEWS_PATH) {
-    const wrong = allowed(request, ['GET']);
+    const isWatch = isTrue(asked.query.get('watch'));
+    const wrong = allowed(request, isWatch ? ['GET', 'POST'] : ['GET']);
     if (wrong !== null) return wrong;
-    return isTrue(asked.query.get('watch')) ? await watch(options, asked) : await list(options, asked);
+    return isWatch ? await watch(options, asked) : await list(options, asked);
   }
   if (!path.startsWith(`${NODE_VIEWS_PATH}/`) || node === undefined)
     return refused('NotFound', `there is no resource at ${path}`);
@@ -162,20 +167,45 @@ async function watch(options: RouterOptions, asked: ApiRequest): Promise<Answer>
     return refused('BadRequest', 'timeoutSeconds must be a number of seconds');
   const denied = await forbidden(options, identity, { verb: 'watch', name: node });
   if (denied !== null) return denied;
+  const given = query.get('resourceVersion') ?? '';
+  if (!isTrue(query.get('anyPosition')) && (await staysBehind(options, given)))
+    return unavailable('this controller has not yet seen what the agent has from another one; retry later');
+  const held = request.method === 'POST' ? await heldView(request) : null;
+  if (held !== null && 'failure' in held) return held;
   if (!hub.ready) return notYet();
   if (!hub.has(node)) return noNode(node);
   if (streams.full) return tooMany('the limit of concurrent watches is reached; retry later');
   if (response.destroyed) return { code: 200, streaming: true };
-  const given = query.get('resourceVersion') ?? '';
   const wanted = lasts === null || Number(lasts) === 0 ? null : Number(lasts) * 1000;
   const longest = identity.username === options.agents ? null : LONGEST_WATCH;
   streams.open(request, response, {
     node,
     identity,
     resourceVersion: given === '' || given === '0' ? null : given,
+    held,
     lasts: wanted === null || longest === null ? (wanted ?? longest) : Math.min(wanted, longest),
   });
   return { code: 200, streaming: true };
+}
+
+/** Milliseconds between looks at the watches of the API. */
+const LOOK = 50;
+
+/** Waits until the hub is no longer behind the revision; true if that takes too long. */
+async function staysBehind({ hub, catchUp }: RouterOptions, revision: string): Promise<boolean> {
+  for (let waited = 0; hub.isBehind(revision); waited += LOOK) {
+    if (waited >= catchUp) return true;
+    await sleep(LOOK);
+  }
+  return false;
+}
+
+/** The view in the body of a watch by POST. */
+async function heldView(request: IncomingMessage): Promise<HeldView | { readonly failure: Failure }> {
+  const value = await jsonBody(request, MOST_HELD, 'the held view');
+  if ('failure' in value) return value;
+  const held = parseHeldView(value.json);
+  return held ?? refused('Invalid', `a held view must be an object with ${HELD_KINDS.join(', ')}`);
 }
 
 async function list(options: RouterOptions, { request, query, identity }: ApiRequest): Promise<Answer> {
@@ -219,22 +249,12 @@ async function report(
   const { hub, reports, mostBody, onReport, now } = options;
   const denied = await forbidden(options, identity, { verb: 'update', subresource: 'status', name });
   if (denied !== null) return denied;
-  const type = request.headers['content-type'] ?? '';
-  if (!/^application\/json(?:\s*;|\s*$)/i.test(type))
-    return refused('UnsupportedMediaType', 'a report must be application/json');
   if (!hub.ready) return notYet();
   if (!hub.has(name)) return noNode(name);
   if (!limiter.take(name)) return tooMany('more than one report a second from this node; retry later');
-  const isLong = Number(request.headers['content-length'] ?? 0) > mostBody;
-  const body = isLong ? null : await readBody(request, mostBody);
-  if (body === null) return refused('RequestEntityTooLarge', `the report has more than ${mostBody} bytes`);
-  let value: unknown;
-  try {
-    value = JSON.parse(body.toString());
-  } catch (error) {
-    return refused('BadRequest', `the report is not valid JSON: ${(error as Error).message}`);
-  }
-  const found = parseReport(value, name);
+  const value = await jsonBody(request, mostBody, 'the report');
+  if ('failure' in value) return value;
+  const found = parseReport(value.json, name);
   if ('problems' in found) return refused('Invalid', found.problems.join('; '));
   // Uses the controller's clock: with a node's wrong clock, an agent that stopped would look alive.
   const parsed = { ...found, time: new Date(now()).toISOString() };
@@ -245,6 +265,23 @@ async function report(
   }
   onReport(parsed);
   return { code: 204, body: null };
+}
+
+async function jsonBody(
+  request: IncomingMessage,
+  most: number,
+  what: string,
+): Promise<{ readonly json: unknown } | { readonly failure: Failure }> {
+  const { 'content-type': type = '', 'content-length': length = 0 } = request.headers;
+  if (!/^application\/json(?:\s*;|\s*$)/i.test(type))
+    return refused('UnsupportedMediaType', `${what} must be application/json`);
+  const body = Number(length) > most ? null : await readBody(request, most);
+  if (body === null) return refused('RequestEntityTooLarge', `${what} has more than ${most} bytes`);
+  try {
+    return { json: JSON.parse(body.toString()) };
+  } catch (error) {
+    return refused('BadRequest', `${what} is not valid JSON: ${(error as Error).message}`);
+  }
 }
 
 /** Returns none while there are few: reports of deleted nodes do no harm. */
@@ -275,7 +312,7 @@ function wantsTable({ headers }: IncomingMessage): boolean {
   return /;\s*as=Table\b/.test(first) && /;\s*v=v1\b/.test(first) && /;\s*g=meta\.k8s\.io\b/.test(first);
 }
 
-function refused(...args: Parameters<typeof failure>): Answer {
+function refused(...args: Parameters<typeof failure>): { readonly failure: Failure } {
   return { failure: failure(...args) };
 }
 

@@ -4,7 +4,8 @@ import { fromSet } from '../../test/fake/compiled-rule.ts';
 import { diffGroups, groupsOf, type RuleGroup } from './rule-groups.ts';
 import type { Span } from './spans.ts';
 
-const rule = (id: string): CompiledRule => ({ id, peers: fromSet(`of ${id}`) }) as unknown as CompiledRule;
+const rule = (id: string, name = id): CompiledRule =>
+  ({ id, source: { rule: name }, peers: fromSet(`of ${id}`) }) as unknown as CompiledRule;
 const [one, two, three] = [rule('one'), rule('two'), rule('three')];
 const [here, there, nowhere]: Span[] = [new Set(['a', 'b']), new Set(['b', 'c']), new Set<string>()];
 
@@ -25,8 +26,8 @@ describe('groupsOf', () => {
     assert.deepEqual(
       groups.map(({ span, content }) => [span, content.part, content.rules, content.addressSets]),
       [
-        [here, 'nodewall.io/p/0', [one, three], ['of one', 'of three']],
-        [there, 'nodewall.io/p/1', [two], ['of two']],
+        [here, 'nodewall.io/p/one', [one, three], ['of one', 'of three']],
+        [there, 'nodewall.io/p/two', [two], ['of two']],
       ],
     );
   });
@@ -35,7 +36,7 @@ describe('groupsOf', () => {
     const before = groupsOf(policy([one, here], [two, there]), []);
     const moved = new Set(['a', 'b', 'd']);
     const now = groupsOf(policy([two, there], [one, moved]), before);
-    assert.deepEqual(names(now), ['nodewall.io/p/1', 'nodewall.io/p/0']);
+    assert.deepEqual(names(now), ['nodewall.io/p/two', 'nodewall.io/p/one']);
     assert.equal(now[0], before[1]);
     assert.equal(now[1]?.content, before[0]?.content);
     assert.deepEqual(diffGroups(before, now), [{ before: before[0], now: now[1] }]);
@@ -43,7 +44,7 @@ describe('groupsOf', () => {
 
   it('keeps the name when a rule of the group is edited', () => {
     const before = groupsOf(policy([one, here], [two, there]), []);
-    const now = groupsOf(policy([three, here], [two, there]), before);
+    const now = groupsOf(policy([rule('edited', 'one'), here], [two, there]), before);
     assert.deepEqual(names(now), names(before));
     assert.deepEqual(diffGroups(before, now), [{ before: before[0], now: now[0] }]);
   });
@@ -53,7 +54,13 @@ describe('groupsOf', () => {
     const now = groupsOf(policy([two, there]), before);
     assert.deepEqual(diffGroups(before, now), [{ before: before[0], now: null }]);
     const again = groupsOf(policy([one, here], [two, there]), now);
-    assert.deepEqual(names(again), ['nodewall.io/p/0', 'nodewall.io/p/1']);
+    assert.deepEqual(names(again), ['nodewall.io/p/one', 'nodewall.io/p/two']);
     assert.deepEqual(diffGroups(now, again), [{ before: null, now: again[0] }]);
+  });
+
+  it('names groups the same, whatever was there before', () => {
+    const last = policy([three, here], [two, there]);
+    const before = groupsOf(policy([two, here], [one, there]), []);
+    assert.deepEqual(names(groupsOf(last, before)), names(groupsOf(last, [])));
   });
 });

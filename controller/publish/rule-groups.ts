@@ -28,9 +28,8 @@ export interface GroupChange {
 }
 
 /**
- * A policy's rule groups, matched with the previous ones. A group that applies to the same nodes,
- * or has the same rules, keeps its name, so that a relabelled node or an edited rule leads to the
- * smallest possible messages.
+ * A policy's rule groups. A group is named after its first rule: so every controller names it the
+ * same, and it keeps its name when a node is relabelled or another rule is edited.
  */
 export function groupsOf(policy: CompiledPolicy, before: readonly RuleGroup[]): readonly RuleGroup[] {
   const groups = new Map<Span, CompiledRule[]>();
@@ -41,37 +40,14 @@ export function groupsOf(policy: CompiledPolicy, before: readonly RuleGroup[]): 
     if (group === undefined) groups.set(span, [rule]);
     else group.push(rule);
   }
-  const left = new Set(before);
-  const found = new Map<Span, RuleGroup>();
-  const pair = (fits: (part: RuleGroup, span: Span, rules: readonly CompiledRule[]) => boolean): void => {
-    for (const [span, rules] of groups) {
-      if (found.has(span)) continue;
-      const group = left.values().find((one) => fits(one, span, rules));
-      if (group === undefined) continue;
-      left.delete(group);
-      found.set(span, group);
-    }
-  };
-  pair((group, span, rules) => group.span === span && sameRules(group.content.rules, rules));
-  pair((group, span) => group.span === span);
-  pair((group, _, rules) => sameRules(group.content.rules, rules));
-  pair(() => true);
-  const taken = new Set(found.values().map((group) => group.content.part));
-  const names = freeNames(`${policy.apiGroup}/${policy.name}`, taken);
+  const was = new Map(before.map((group) => [group.content.part, group]));
   return [...groups].map(([span, rules]) => {
-    const group = found.get(span);
-    if (group === undefined) return { span, content: toContent(names.next().value, rules) };
-    const same = sameRules(group.content.rules, rules);
-    if (same && group.span === span) return group;
-    return { span, content: same ? group.content : toContent(group.content.part, rules) };
+    const part = `${policy.apiGroup}/${policy.name}/${rules[0]?.source.rule}`;
+    const group = was.get(part);
+    if (group === undefined || !sameRules(group.content.rules, rules))
+      return { span, content: toContent(part, rules) };
+    return group.span === span ? group : { span, content: group.content };
   });
-}
-
-function* freeNames(prefix: string, taken: ReadonlySet<string>): Generator<string, never> {
-  for (let number = 0; ; number++) {
-    const name = `${prefix}/${number}`;
-    if (!taken.has(name)) yield name;
-  }
 }
 
 function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): boolean {

@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { connect, type TLSSocket } from 'node:tls';
+import { MOST_HELD } from '../../apis/held-view.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
 import { type Authority, type Certificate, createAuthority } from '../../test/cluster/certificates.ts';
@@ -273,6 +274,52 @@ describe('controlPlaneServer', () => {
     assert.deepEqual(types(await batch()), ['gate', 'bookmark']);
     const other = await watch(running, 'agent.cp-1', '&resourceVersion=other.1');
     assert.equal((await other.batch())[0]?.type, 'reset');
+  });
+
+  it('sends the differences from the view that an agent holds of another controller', async () => {
+    const running = await start();
+    const path = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name%3Dcp-1&resourceVersion=other.1`;
+    const post = (body: string, token = 'agent.cp-1', headers = { 'content-type': 'application/json' }) =>
+      send(running, path, token, { method: 'POST', body, headers });
+    const empty = { addressSets: {}, serviceSets: {}, rules: {} };
+    const held = { ...empty, addressSets: { old: '0' }, rules: { 'nodewall.io/old/r': '0' } };
+    const response = await post(JSON.stringify(held));
+    assert.equal(response.statusCode, 200);
+    const batch: StreamMessage[] = [];
+    for await (const message of linesOf(response)) {
+      batch.push(message);
+      if (message.type === 'bookmark') break;
+    }
+    assert.deepEqual(types(batch), [
+      ...['gate', 'endpoints', 'node', 'addressSet', 'addressSet', 'addressSet', 'rules'],
+      ...['rulesRemoved', 'addressSetRemoved', 'bookmark'],
+    ]);
+    const codes = [
+      [await post('{"addressSets":{}}'), 422],
+      [await post('null'), 422],
+      [await post('{'), 400],
+      [await post(`"${'x'.repeat(MOST_HELD)}"`), 413],
+      [await post('{}', 'agent.cp-1', { 'content-type': 'text/plain' }), 415],
+      [await post(JSON.stringify(empty), 'agent.cp-2'), 403],
+    ] as const;
+    for (const [{ statusCode }, code] of codes) assert.equal(statusCode, code);
+    const list = await ask(running, NODE_VIEWS_PATH, 'agent.cp-1', { method: 'POST', body: '{}' });
+    assert.equal(list.code, 405);
+  });
+
+  it('serves an agent of another controller only when it has seen as much', async () => {
+    let reached = 4;
+    const hub = new Hub({ gate: true, epoch: 'e', watches: () => [{ newest: 3, reached }] });
+    hub.publish(compile(objects(2)));
+    const running = await start({ hub, limits: { catchUp: 100 } });
+    const path = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name%3Dcp-1&resourceVersion=other.1.5`;
+    const late = await ask(running, path, 'agent.cp-1');
+    assert.equal(late.code, 503);
+    assert.equal(late.message.headers['retry-after'], '1');
+    assert.equal((await send(running, `${path}&anyPosition=true`, 'agent.cp-1')).statusCode, 200);
+    const waiting = send(running, path, 'agent.cp-1');
+    reached = 5;
+    assert.equal((await waiting).statusCode, 200);
   });
 
   it('sends nothing for a deleted Node, so that it keeps its rules, and resumes when it exists again', async () => {

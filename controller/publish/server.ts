@@ -60,6 +60,11 @@ export interface ServerLimits {
   readonly headTime: number;
   readonly requestTime: number;
   readonly idle: number;
+  /**
+   * Milliseconds for which a watch waits whose watcher has a newer state of the cluster from
+   * another controller.
+   */
+  readonly catchUp: number;
   /** Milliseconds that requests in progress may still take when the server closes. */
   readonly grace: number;
 }
@@ -74,6 +79,7 @@ export const SERVER_LIMITS: ServerLimits = {
   headTime: 60_000,
   requestTime: 90_000,
   idle: 60_000,
+  catchUp: 5000,
   grace: 2000,
 };
 
@@ -129,6 +135,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     reports,
     now,
     mostBody: limits.body,
+    catchUp: limits.catchUp,
   });
   const server = createServer(
     serverOptions(tls, limits),

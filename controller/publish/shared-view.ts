@@ -1,14 +1,23 @@
+import type { HeldKind } from '../../apis/held-view.ts';
 import type { Bodies } from './bodies.ts';
 import type { Counts, Published } from './changes.ts';
 import type { Line } from './line.ts';
 import type { GroupContent } from './rule-groups.ts';
 import type { Span } from './spans.ts';
 
+/** A set or a rule group of a view. */
+export interface ViewObject {
+  readonly kind: HeldKind;
+  /** The id of a set, the name of a rule group. */
+  readonly id: string;
+  readonly line: Line;
+}
+
 /** The part of a node's view that is not specific to the node. */
 export interface SharedView {
   readonly counts: Counts;
   /** Sets sorted by id, then rules by rule group. Shared by all nodes with the same view. */
-  lines(): readonly Line[];
+  objects(): readonly ViewObject[];
 }
 
 /**
@@ -41,20 +50,29 @@ function toView(state: Published, spans: readonly Span[], bodies: Bodies, revisi
     ...contents.flatMap((one) => one.addressSets),
   ]);
   const serviceSets = new Set(contents.flatMap((one) => one.serviceSets));
-  let lines: readonly Line[] | null = null;
+  const toObject = (kind: HeldKind, id: string, body: Buffer): ViewObject => {
+    return { kind, id, line: { revision, body } };
+  };
+  let objects: readonly ViewObject[] | null = null;
   return {
     counts: {
       rules: contents.reduce((count, { rules }) => count + rules.length, 0),
       addressSets: addressSets.size,
       serviceSets: serviceSets.size,
     },
-    lines() {
-      lines ??= [
-        ...picked(addressSets, compiled.addressSets).map(bodies.addressSet),
-        ...picked(serviceSets, compiled.serviceSets).map(bodies.serviceSet),
-        ...contents.toSorted(byRuleGroup).map(bodies.rules),
-      ].map((body) => ({ revision, body }));
-      return lines;
+    objects() {
+      objects ??= [
+        ...picked(addressSets, compiled.addressSets).map((set) =>
+          toObject('addressSets', set.id, bodies.addressSet(set)),
+        ),
+        ...picked(serviceSets, compiled.serviceSets).map((set) =>
+          toObject('serviceSets', set.id, bodies.serviceSet(set)),
+        ),
+        ...contents
+          .toSorted(byRuleGroup)
+          .map((content) => toObject('rules', content.part, bodies.rules(content))),
+      ];
+      return objects;
     },
   };
 }

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { HeldView } from '../../apis/held-view.ts';
 import type { Authenticate, Identity } from './auth.ts';
 import type { Hub, Watch } from './hub.ts';
+import type { Line } from './line.ts';
 import type { ServerEvent } from './server-event.ts';
 import { STREAM_LIMITS, type StreamLimits, WatchStream } from './watch-stream.ts';
 
@@ -45,6 +47,8 @@ export interface WatchRequest {
   readonly node: string;
   readonly identity: Identity;
   readonly resourceVersion: string | null;
+  /** The view that the watcher holds, if it told. */
+  readonly held: HeldView | null;
   /** The time limit that the watcher requested (milliseconds); null: none. */
   readonly lasts: number | null;
 }
@@ -115,20 +119,23 @@ export class Streams {
   }
 
   open(request: IncomingMessage, response: ServerResponse, wanted: WatchRequest): void {
-    const { node, resourceVersion, lasts } = wanted;
+    const { node, resourceVersion, held, lasts } = wanted;
     response.writeHead(200, {
       'content-type': 'application/json',
       'cache-control': 'no-store',
       connection: 'close',
     });
     const stream = new WatchStream(response, this.#now, this.#settings.limits);
-    const watch = this.#hub.watch(node, resourceVersion, (lines) => {
+    const send = (lines: readonly Line[]): void => {
       if (this.#hub.has(node)) stream.send(lines);
       else for (const open of this.#byNode.get(node) ?? []) this.#end(open, NODE_DELETED);
-    });
+    };
+    const watch = this.#hub.watch(node, resourceVersion, send, held);
     const time = this.#now();
     const one: OpenStream = {
       ...wanted,
+      // Only needed at the start, and as large as a view.
+      held: null,
       request,
       response,
       stream,

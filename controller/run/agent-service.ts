@@ -7,7 +7,13 @@ import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
 import type { FrontProxySetting } from '../kubeapi/configmap/front-proxy.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { reviewAccess, reviewToken } from '../kubeapi/reviews.ts';
-import { accessAuthoriser, firstOf, frontProxyAuthenticator, tokenAuthenticator } from '../publish/auth.ts';
+import {
+  accessAuthoriser,
+  firstOf,
+  frontProxyAuthenticator,
+  REVIEW_QUEUE,
+  tokenAuthenticator,
+} from '../publish/auth.ts';
 import type { Failure } from '../publish/failure.ts';
 import type { Hub } from '../publish/hub.ts';
 import {
@@ -33,9 +39,6 @@ export interface AgentServiceOptions {
   readonly onEvent: (event: ServerEvent) => void;
 }
 
-/** As many as the connections of an API client (kubeApi), and those of each agent of the largest cluster. */
-const REVIEWS = { atOnce: 16, most: 20_000 };
-
 /** The server for agents and readers; at most one, and none until `listen` is called. */
 export class AgentService {
   readonly #options: AgentServiceOptions;
@@ -48,7 +51,7 @@ export class AgentService {
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
     const { hub, request, clock, frontProxy, refusesAgents, onReport, onEvent } = this.#options;
     const now = (): number => clock.date().getTime();
-    const queue = new FairQueue(REVIEWS);
+    const queue = new FairQueue(REVIEW_QUEUE);
     const audiences = this.#options.tokenAudiences.split(',').filter((audience) => audience !== '');
     const server = controlPlaneServer({
       hub,

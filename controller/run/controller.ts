@@ -4,7 +4,6 @@ import { type MetricsServer, serveMetrics } from '../../lib/process/metrics-serv
 import { untilStopped } from '../../lib/process/stopped.ts';
 import { Registration } from '../kubeapi/apiservice/registration.ts';
 import { messageOf } from '../kubeapi/connection.ts';
-import { type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
 import { Hub } from '../publish/hub.ts';
 import { standbyAnswer } from '../publish/standby.ts';
@@ -12,11 +11,11 @@ import { Replicas } from '../replicas/replicas.ts';
 import { policyVersions } from '../status/policy-versions.ts';
 import { type ClusterSource, clusterSource } from '../watch/cluster/cluster-source.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
-import { type ApiTransport, apiTransport } from '../watch/cluster/transport.ts';
 import { WATCH_TIMES } from '../watch/cluster/watch-times.ts';
 import { type Changes, changes } from '../webhook/changes.ts';
 import { latestWorld } from '../webhook/latest.ts';
 import { AgentService } from './agent-service.ts';
+import { ApiClients } from './api-clients.ts';
 import { ClusterSettings } from './cluster-settings.ts';
 import { Compiling } from './compiling.ts';
 import type { ControllerContext, ProcessContext } from './controller-context.ts';
@@ -42,14 +41,7 @@ export class Controller {
   readonly #context: ControllerContext;
   readonly #process: ProcessContext;
   readonly #says: ReturnType<typeof controllerLog>;
-  readonly #api: KubeApiClient;
-  /**
-   * Clients with connections of their own: reviews that strangers cause, and slow writes of
-   * statuses, must not delay the renewal of the Lease.
-   */
-  readonly #leaseApi: KubeApiClient;
-  readonly #reviewsApi: KubeApiClient;
-  readonly #transport: ApiTransport;
+  readonly #api: ApiClients;
   readonly #hub: Hub;
   readonly #metrics: ControllerMetrics;
   readonly #statuses: PolicyStatuses;
@@ -80,11 +72,8 @@ export class Controller {
     // Only `run` handles this rejection.
     this.#fatal.promise.catch(() => {});
     this.#says = controllerLog(context.log);
-    this.#api = kubeApi(context.kubeConfig);
-    this.#leaseApi = kubeApi(context.kubeConfig);
-    this.#reviewsApi = kubeApi(context.kubeConfig);
-    this.#transport = apiTransport(context.kubeConfig);
-    this.#hub = new Hub({ gate: context.gate ?? false });
+    this.#api = new ApiClients(context.kubeConfig);
+    this.#hub = new Hub({ gate: context.gate ?? false, watches: () => this.#source.positions() });
     this.#metrics = this.#makeMetrics();
     this.#statuses = this.#makeStatuses();
     this.#source = this.#makeSource();
@@ -126,13 +115,7 @@ export class Controller {
   /** Steps that follow the cluster; they are started first. */
   #watchingSteps(): Steps {
     return new Steps([
-      {
-        name: 'connections to the API server',
-        stop: () => {
-          this.#transport.close();
-          for (const api of [this.#api, this.#leaseApi, this.#reviewsApi]) api.close();
-        },
-      },
+      { name: 'connections to the API server', stop: () => this.#api.close() },
       { name: 'statuses', stop: () => this.#statuses.keeper.lead(false) },
       { name: 'inputs', start: () => this.#startInputs(), stop: () => this.#closeInputs() },
     ]);
@@ -319,7 +302,7 @@ export class Controller {
   #makeStatuses(): PolicyStatuses {
     return new PolicyStatuses({
       ...this.#process,
-      request: this.#api.request,
+      request: this.#api.general.request,
       metrics: this.#metrics,
       log: this.#context.log,
     });
@@ -379,7 +362,7 @@ export class Controller {
   #makeRegistration(): Registration {
     const { log } = this.#context;
     return new Registration({
-      request: this.#api.request,
+      request: this.#api.general.request,
       after: this.#process.clock.after,
       facts: () => ({
         isServing: this.#life.isServing,
@@ -399,7 +382,7 @@ export class Controller {
     return new Credentials({
       context: this.#context,
       clock: this.#process.clock,
-      request: this.#api.request,
+      request: this.#api.general.request,
       service: SERVICE,
       changed: () => this.#happen({ type: 'certificate' }),
       trusted: () => this.#happen({ type: 'trusted' }),
@@ -410,7 +393,7 @@ export class Controller {
     return controllerElection({
       ...this.#process,
       ...SERVICE,
-      request: this.#leaseApi.request,
+      request: this.#api.lease.request,
       annotations: () => this.#settings.annotations(),
       log: this.#context.log,
       changed: () => this.#happen({ type: 'changed' }),
@@ -420,7 +403,7 @@ export class Controller {
   #makeAgents(): AgentService {
     return new AgentService({
       hub: this.#hub,
-      request: this.#reviewsApi.request,
+      request: this.#api.reviews.request,
       clock: this.#process.clock,
       tokenAudiences: this.#context.options.tokenAudiences,
       frontProxy: () => this.#settings.frontProxy,
@@ -447,7 +430,7 @@ export class Controller {
         interfaceGroups: Object.keys(config.interfaceGroups),
       }),
       changed: this.#worlds.wait,
-      latest: latestWorld({ request: this.#api.request, isCurrent: this.#source.isCurrent }),
+      latest: latestWorld({ request: this.#api.general.request, isCurrent: this.#source.isCurrent }),
       onFailure: ({ message: error }) =>
         void log.error('internal error in a review', { stage: 'webhook', error }),
     });
@@ -456,7 +439,7 @@ export class Controller {
   /** In the order of the metrics. */
   #makeReflectors(): Reflector[] {
     const follow = {
-      get: this.#transport.get,
+      get: this.#api.watches.get,
       times: { ...WATCH_TIMES, relist: this.#relist() },
       random: this.#process.random,
       notice: this.#says.watch,

@@ -53,7 +53,8 @@ function controller(time: FakeClock) {
       submit(name, uid, status) {
         written.push([name, status]);
         last = status;
-        if (api.isPrompt) keeper.version(null, { name, uid, generation: status.observedGeneration, status });
+        if (api.isPrompt)
+          keeper.version(null, { name, uid, generation: status.observedGeneration, since: 0, status });
       },
       forget: (name) => void forgotten.push(name),
       clear: async () => void clears++,
@@ -76,7 +77,7 @@ function controller(time: FakeClock) {
     /** The last status submitted to the writer. */
     last: () => last ?? assert.fail(),
     version(name: string, generation: number, status: PolicyStatus | null = null): void {
-      keeper.version(null, { name, uid: `uid-${name}`, generation, status });
+      keeper.version(null, { name, uid: `uid-${name}`, generation, since: 0, status });
     },
     publish(objects: Partial<ClusterObjects>, problems: readonly LoadProblem[] = []): void {
       const snapshot = {
@@ -290,7 +291,7 @@ describe('statusKeeper', () => {
     now.publish({ policies: [policy(1)] });
     now.version('p', 1);
     assert.deepEqual(now.said(), ['p@1 Pending 0/2']);
-    now.keeper.version({ name: 'p', uid: 'uid-p', generation: 1, status: null }, null);
+    now.keeper.version({ name: 'p', uid: 'uid-p', generation: 1, since: 0, status: null }, null);
     now.publish({ policies: [] });
     assert.deepEqual([now.said(), now.forgotten], [[], ['p']]);
   });
@@ -305,6 +306,7 @@ describe('statusKeeper', () => {
     await now.keeper.lead(false);
     assert.equal(now.clears(), 1);
     now.report('a', { enforced: null });
+    now.report('b', { enforced: null });
     now.version('p', 1, status);
     assert.deepEqual(now.said(), []);
     await now.keeper.lead(true);

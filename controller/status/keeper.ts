@@ -156,7 +156,6 @@ export class StatusKeeper {
       // The previous leader may have written other statuses.
       for (const known of this.#policies.values()) known.status = null;
       this.#unconfirmed.clear();
-      this.#realized.forgetReports();
       this.#lookAtAll();
       return;
     }
@@ -232,7 +231,8 @@ export class StatusKeeper {
     if (!isInForce && said.length === 0) return true;
     // The problems may be those of the previous version: computed after a delay.
     if (!isInForce && this.#clock.now() < known.since + DOUBT) return false;
-    const progress = policy === undefined ? NO_PROGRESS : this.#realized.progress(`${GROUP}/${name}`);
+    const progress =
+      policy === undefined ? NO_PROGRESS : this.#realized.progress(`${GROUP}/${name}`, version.since);
     const facts = {
       generation: version.generation,
       problems: said.map(toLine),

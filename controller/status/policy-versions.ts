@@ -1,4 +1,5 @@
 import type { PolicyStatus } from '../../apis/policy-status.ts';
+import type { RawObject } from '../watch/cluster/raw-object.ts';
 import { type Reflector, type ReflectorOptions, reflector } from '../watch/cluster/reflector.ts';
 import { NODEWALL } from '../watch/cluster/resources.ts';
 
@@ -7,6 +8,11 @@ export interface PolicyVersion {
   readonly name: string;
   readonly uid: string;
   readonly generation: number;
+  /**
+   * The resource version at which this generation was first seen; 0: not known. A state that was
+   * compiled from policies up to this version has the generation.
+   */
+  readonly since: number;
   /** Null if none was written yet. */
   readonly status: PolicyStatus | null;
 }
@@ -26,20 +32,25 @@ export function policyVersions(
   return reflector<PolicyVersion>({
     ...options,
     resource,
-    narrow: ({ key, raw }) => toPolicyVersion(key, raw),
+    narrow: (object, before) => toPolicyVersion(object, before),
     changed(changes) {
       for (const { before, now } of changes) changed(before, now);
     },
   });
 }
 
-function toPolicyVersion(name: string, raw: Readonly<Record<string, unknown>>): PolicyVersion {
+function toPolicyVersion({ key, raw, version }: RawObject, before: PolicyVersion | null): PolicyVersion {
   const { uid, generation } = raw.metadata as { uid?: unknown; generation?: unknown };
   const status = raw.status as PolicyStatus | undefined;
-  return {
-    name,
+  const now = {
+    name: key,
     uid: typeof uid === 'string' ? uid : '',
     generation: typeof generation === 'number' ? generation : 0,
+  };
+  const isSame = before?.uid === now.uid && before.generation === now.generation;
+  return {
+    ...now,
+    since: isSame ? before.since : version,
     status: status?.phase === undefined ? null : status,
   };
 }

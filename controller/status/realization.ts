@@ -1,6 +1,8 @@
 import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
 import type { FailingNode } from '../../apis/policy-status.ts';
 import type { NodeReport } from '../../apis/stream.ts';
+import { parseRevision, type Revision } from '../publish/revision.ts';
+import { WATCHED } from '../watch/cluster/resources.ts';
 import { NO_PROGRESS, type Progress } from './status.ts';
 
 /**
@@ -9,6 +11,11 @@ import { NO_PROGRESS, type Progress } from './status.ts';
  */
 export const SILENCE = 180_000;
 
+/** Indexes in the position of a revision. */
+const [NODES, POLICIES] = ['nodes', 'clusternetworkpolicies.nodewall.io'].map((name) =>
+  WATCHED.findIndex((resource) => resource.name === name),
+) as [number, number];
+
 /** The last report of a node. */
 interface Row {
   readonly name: string;
@@ -16,8 +23,8 @@ interface Row {
   heard: number;
   hasReported: boolean;
   isSilent: boolean;
-  /** The number of the revision in force; -1: none of this hub, or nothing is enforced. */
-  enforced: number;
+  /** The revision in force; null: nothing is enforced. */
+  enforced: Revision | null;
   /** The reason why it enforces nothing, or no changes, although it reports; null: none. */
   trouble: string | null;
   readonly failing: Map<string, NodeReport['failing']>;
@@ -29,11 +36,21 @@ interface Tracked {
   readonly rows: readonly Row[];
   /** The number of the revision that first had these rules. */
   readonly since: number;
-  /** Nodes whose share of the rules changed at a later revision, by its number. */
-  readonly later: ReadonlyMap<Row, number>;
+  /** Nodes whose share of the rules changed at a later revision. */
+  readonly later: ReadonlyMap<Row, Place>;
 }
 
-/** Tracks which nodes enforce which policies. No I/O; policies are named `API_GROUP/NAME`. */
+/** Where a change is: in the messages of this hub, and in the events about Nodes. */
+interface Place {
+  readonly number: number;
+  readonly nodes: number;
+}
+
+/**
+ * Tracks which nodes enforce which policies, whichever controller serves them: revisions of this
+ * hub are compared by number, others by their positions. No I/O; policies are named
+ * `API_GROUP/NAME`.
+ */
 export class Realization {
   readonly #now: () => number;
   readonly #rows = new Map<string, Row>();
@@ -63,18 +80,16 @@ export class Realization {
    * @param revision the hub's revision after it published this state
    */
   publish(compiled: Compiled, revision: string): void {
-    const [life = '', number = ''] = revision.split('.');
-    if (life !== this.#epoch) {
-      this.#epoch = life;
-      for (const row of this.#rows.values()) row.enforced = -1;
-    }
+    const { epoch = '', number = 0, position = [] } = parseRevision(revision) ?? {};
+    this.#epoch = epoch;
+    const place = { number, nodes: position[NODES] ?? 0 };
     const before = new Set(this.#last);
     if (compiled.policies === this.#last) return;
     const removed = new Set(this.#tracked.keys());
     for (const policy of compiled.policies) {
       const key = keyOf(policy);
       removed.delete(key);
-      if (!before.has(policy)) this.#track(key, policy, Number(number));
+      if (!before.has(policy)) this.#track(key, policy, place);
     }
     for (const key of removed) {
       this.#tracked.delete(key);
@@ -91,10 +106,8 @@ export class Realization {
    */
   report(report: NodeReport): string | null {
     const row = this.#rowOf(report.node);
-    const [life, number] = (report.enforced ?? '').split('.');
-    const enforced = report.enabled && life === this.#epoch && number !== undefined ? Number(number) : -1;
-    // An older revision than before: the agent restarted.
-    if (enforced < row.enforced) for (const key of this.#tracked.keys()) this.#unsettled.add(key);
+    const enforced = report.enabled ? parseRevision(report.enforced ?? '') : null;
+    if (isOlder(enforced, row.enforced)) for (const key of this.#tracked.keys()) this.#unsettled.add(key);
     row.enforced = enforced;
     row.heard = this.#now();
     row.hasReported = true;
@@ -121,26 +134,14 @@ export class Realization {
     }
   }
 
-  /** Discards all reports, because nodes report to another replica now. */
-  forgetReports(): void {
-    for (const row of this.#rows.values()) {
-      row.enforced = -1;
-      row.heard = this.#now();
-      row.hasReported = false;
-      row.isSilent = false;
-      row.trouble = null;
-      row.failing.clear();
-    }
-    this.#failing.clear();
-    for (const key of this.#tracked.keys()) this.#unsettled.add(key);
-    this.#changed = new Set(this.#tracked.keys());
-  }
-
-  /** The progress of the compiled version. */
-  progress(policy: string): Progress {
+  /**
+   * The progress of the compiled version.
+   * @param version the resource version of the policy at which its generation was first seen
+   */
+  progress(policy: string, version: number): Progress {
     const one = this.#tracked.get(policy);
     if (one === undefined) return NO_PROGRESS;
-    const progress = this.#progressOf(policy, one);
+    const progress = this.#progressOf(policy, one, version);
     if (progress.current === progress.desired) {
       this.#unsettled.delete(policy);
       this.#tracked.set(policy, { ...one, later: new Map() });
@@ -166,7 +167,7 @@ export class Realization {
       heard: this.#now(),
       hasReported: false,
       isSilent: false,
-      enforced: -1,
+      enforced: null,
       trouble: null,
       failing: new Map(),
     };
@@ -187,27 +188,27 @@ export class Realization {
     return made;
   }
 
-  #track(key: string, compiled: CompiledPolicy, position: number): void {
+  #track(key: string, compiled: CompiledPolicy, place: Place): void {
     const before = this.#tracked.get(key);
     const [rule] = compiled.rules;
     const now = { compiled, generation: rule?.source.generation ?? 0, rows: this.#rowsIn(compiled.spans) };
     const isSame = before !== undefined && sameRules(before.compiled, compiled);
-    const later = isSame ? this.#laterRows(before, compiled, position) : new Map<Row, number>();
-    this.#tracked.set(key, { ...now, since: isSame ? before.since : position, later });
+    const later = isSame ? this.#laterRows(before, compiled, place) : new Map<Row, Place>();
+    this.#tracked.set(key, { ...now, since: isSame ? before.since : place.number, later });
     this.#changed.add(key);
     this.#unsettled.add(key);
   }
 
   /** For unchanged rules that apply to other nodes than before. */
-  #laterRows(before: Tracked, now: CompiledPolicy, position: number): Map<Row, number> {
+  #laterRows(before: Tracked, now: CompiledPolicy, place: Place): Map<Row, Place> {
     const later = new Map(before.later);
     const seen = new Map<ReadonlySet<string>, ReadonlySet<string>>();
     for (const [i, span] of now.spans.entries()) {
       const was = before.compiled.spans[i];
       if (was === span || was === undefined || seen.get(span) === was) continue;
       seen.set(span, was);
-      for (const name of span) if (!was.has(name)) later.set(this.#rowOf(name), position);
-      for (const name of was) if (!span.has(name)) later.set(this.#rowOf(name), position);
+      for (const name of span) if (!was.has(name)) later.set(this.#rowOf(name), place);
+      for (const name of was) if (!span.has(name)) later.set(this.#rowOf(name), place);
     }
     return later;
   }
@@ -248,7 +249,23 @@ export class Realization {
     }
   }
 
-  #progressOf(key: string, { rows: selected, since, later, generation, compiled }: Tracked): Progress {
+  #progressOf(
+    key: string,
+    { rows: selected, since, later, generation, compiled }: Tracked,
+    version: number,
+  ): Progress {
+    const hasRules = ({ enforced, isSilent, trouble }: Row): boolean => {
+      if (enforced === null || isSilent || trouble !== null) return false;
+      if (enforced.epoch === this.#epoch) return enforced.number >= since;
+      return (enforced.position[POLICIES] ?? -1) >= version;
+    };
+    const isCurrent = (row: Row): boolean => {
+      const place = later.get(row);
+      if (!hasRules(row) || row.enforced === null) return false;
+      if (place === undefined) return true;
+      const { epoch, number, position } = row.enforced;
+      return epoch === this.#epoch ? number >= place.number : (position[NODES] ?? -1) >= place.nodes;
+    };
     const applies = ({ name }: Row): boolean => compiled.spans.some((span) => span.has(name));
     const failingNodes: FailingNode[] = [];
     const failed = new Set<Row>();
@@ -263,14 +280,7 @@ export class Realization {
       }
     }
     let current = 0;
-    const counts = (row: Row): boolean => !row.isSilent && row.trouble === null;
-    for (const row of selected) if (row.enforced >= since && counts(row)) current++;
-    for (const [row, at] of later) {
-      if (row.enforced >= since && row.enforced < at && counts(row) && applies(row)) current--;
-    }
-    for (const row of failed) {
-      if (row.enforced >= Math.max(since, later.get(row) ?? 0) && counts(row)) current--;
-    }
+    for (const row of selected) if (isCurrent(row) && !failed.has(row)) current++;
     for (const row of selected) {
       const reason = row.isSilent ? whySilent(row) : row.trouble;
       if (reason !== null && !failed.has(row)) failingNodes.push({ node: row.name, reason });
@@ -278,6 +288,14 @@ export class Realization {
     failingNodes.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
     return { desired: selected.length, current, failing: failingNodes, hasRules: compiled.rules.length > 0 };
   }
+}
+
+/** Whether a node went back to an older state: its agent restarted, or enforces nothing. */
+function isOlder(now: Revision | null, before: Revision | null): boolean {
+  if (before === null) return false;
+  if (now === null) return true;
+  if (now.epoch === before.epoch) return now.number < before.number;
+  return [POLICIES, NODES].some((at) => (now.position[at] ?? -1) < (before.position[at] ?? 0));
 }
 
 function whySilent({ hasReported }: Row): string {

@@ -54,10 +54,10 @@ export function admit(request: AdmissionRequest, step: AdmissionStep, world: Adm
   const moved = movedTier(valid, oldObject);
   if (moved !== null) return refuse(linesOf(raw, [moved]), false);
   const effects = effectsOf(identityOf(valid), valid, world);
-  if (effects.own.length > 0) return refuse(shown(effects.own), true);
+  if (effects.own.length > 0) return refuse(shown(effects.own, MOST_OWN), true);
   if (effects.others.length > 0) {
     const first = `${valid.kind}/${valid.name}: would make other objects invalid`;
-    return refuse([first, ...shown(effects.others)], true);
+    return refuse([first, ...shown(effects.others, MOST_OTHERS)], true);
   }
   if (step === 'mutate') {
     const patch = valid.kind === 'ClusterNetworkPolicy' ? defaultsOf(raw, valid) : [];
@@ -130,7 +130,7 @@ function admitDeletion(raw: FieldMap, world: AdmissionWorld): Admission {
   const { identity, kind, name } = claimedIdentity(raw);
   const effects = effectsOf(identity, null, world);
   if (effects.others.length === 0) return ALLOWED;
-  const message = [`${kind}/${name}: is in use`, ...shown(effects.others)].join('\n');
+  const message = [`${kind}/${name}: is in use`, ...shown(effects.others, MOST_OTHERS)].join('\n');
   return { ...ALLOWED, rejection: { reason: 'Conflict', message, isTransient: true } };
 }
 
@@ -138,11 +138,13 @@ function refuse(lines: readonly string[], isTransient: boolean): Admission {
   return { ...ALLOWED, rejection: { reason: 'Invalid', message: lines.join('\n'), isTransient } };
 }
 
-const MOST_SHOWN = 10;
+/** Of problems of the object itself, as many as its validation lists; of those of others a few. */
+const MOST_OWN = 100;
+const MOST_OTHERS = 10;
 
-function shown(problems: Consequences['own']): string[] {
-  const lines = problems.slice(0, MOST_SHOWN).map(lineOf);
-  return problems.length > MOST_SHOWN ? [...lines, `and ${problems.length - MOST_SHOWN} more`] : lines;
+function shown(problems: Consequences['own'], most: number): string[] {
+  const lines = problems.slice(0, most).map(lineOf);
+  return problems.length > most ? [...lines, `and ${problems.length - most} more`] : lines;
 }
 
 function lineOf({ object, problem }: Consequences['own'][number]): string {

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server, request as send } from 'node:http';
+import { request as sendTls } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { NO_OBJECTS, type Tier } from '../../apis/objects.ts';
+import { createAuthority } from '../../test/cluster/certificates.ts';
 import type { AdmissionWorld } from './admission.ts';
-import { type WebhookOptions, webhookHandler } from './server.ts';
+import { type WebhookOptions, webhookHandler, webhookServer } from './server.ts';
 
 const WORLD: AdmissionWorld = {
   objects: NO_OBJECTS,
@@ -200,5 +202,37 @@ describe('webhookHandler', () => {
     };
     assert.deepEqual(await post('/validate', reviewOf({})), { status: 500, body: 'internal error\n' });
     assert.deepEqual(failures, ['secret']);
+  });
+});
+
+describe('webhookServer', () => {
+  it('rejects a request whose head is longer than 8 KiB', async () => {
+    const { certificate: cert, key } = await (await createAuthority('a CA')).issue({
+      commonName: 'localhost',
+      usage: 'server',
+    });
+    const server = webhookServer(
+      { cert, key },
+      { world: () => WORLD, changed: async () => {}, latest: async () => null, onFailure: () => {} },
+    ).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const statusOf = async (length: number): Promise<number> => {
+      const headers = { 'x-long': 'x'.repeat(length) };
+      const outgoing = sendTls({
+        host: '127.0.0.1',
+        port,
+        headers,
+        rejectUnauthorized: false,
+        agent: false,
+      }).end();
+      const [response] = await once(outgoing, 'response');
+      response.resume();
+      return response.statusCode;
+    };
+    assert.equal(await statusOf(7000), 404);
+    assert.equal(await statusOf(9000), 431);
+    server.closeAllConnections();
+    server.close();
   });
 });

@@ -3,6 +3,7 @@ import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import type { ClusterNetworkPolicy, Direction, Rule } from '../../apis/objects.ts';
 import { comparePlace, type Place } from '../../apis/order.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
+import { memo } from '../../lib/sharing/memo.ts';
 import { ruleNames } from '../compile/rule-name.ts';
 import { placeOfPolicy } from '../compile/tiers.ts';
 import { groupIndex } from '../index/group-index.ts';
@@ -32,7 +33,7 @@ export function shadowWarnings(
   const groups = groupIndex(related.groups);
   const reach = reaches(groups);
   const before = policiesBefore(policy, place, related);
-  const namesOf = namesOfPolicies();
+  const namesOf = memo((one: ClusterNetworkPolicy) => ruleNames(one.spec));
   let pairs = 0;
   return (['ingress', 'egress'] as const).flatMap((direction) => {
     const names = namesOf(policy)[direction];
@@ -62,16 +63,6 @@ export function shadowWarnings(
       ];
     });
   });
-}
-
-/** The names of the rules of a policy, made once for each policy. */
-function namesOfPolicies(): (policy: ClusterNetworkPolicy) => Record<Direction, string[]> {
-  const known = new Map<ClusterNetworkPolicy, Record<Direction, string[]>>();
-  return (policy) => {
-    const names = known.get(policy) ?? ruleNames(policy.spec);
-    known.set(policy, names);
-    return names;
-  };
 }
 
 type ReachOf = (policy: ClusterNetworkPolicy, rule: Rule, direction: Direction) => Reach;

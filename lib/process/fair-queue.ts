@@ -24,6 +24,9 @@ export class FairQueue {
   readonly #options: FairQueueOptions;
   /** Tasks of each source, the oldest first; the source whose turn is next comes first. */
   readonly #waiting = new Map<string, Waiting[]>();
+  /** At index n, the sources of which n tasks wait: the longest is found without a search. */
+  readonly #byLength: Set<string>[] = [];
+  #longest = 0;
   #count = 0;
   #running = 0;
 
@@ -48,6 +51,7 @@ export class FairQueue {
     tasks.push({ start, refuse });
     this.#waiting.set(source, tasks);
     this.#count++;
+    this.#resized(source, tasks.length - 1, tasks.length);
     if (this.#count > this.#options.most) this.#refuseOne();
     return promise;
   }
@@ -64,16 +68,28 @@ export class FairQueue {
     this.#waiting.delete(source);
     if (tasks.length > 0) this.#waiting.set(source, tasks);
     this.#count--;
+    this.#resized(source, tasks.length + 1, tasks.length);
     task?.start();
   }
 
   #refuseOne(): void {
-    const [first, ...others] = this.#waiting;
-    if (first === undefined) return;
-    const [source, tasks] = others.reduce((a, b) => (b[1].length > a[1].length ? b : a), first);
+    const [source = ''] = this.#byLength[this.#longest] ?? [];
+    const tasks = this.#waiting.get(source) ?? [];
     const task = tasks.pop();
     if (tasks.length === 0) this.#waiting.delete(source);
     this.#count--;
+    this.#resized(source, tasks.length + 1, tasks.length);
     task?.refuse(new QueueFullError(`more than ${this.#options.most} requests wait`));
+  }
+
+  /** Lengths change by one: when no queue of the longest length is left, this one is the longest. */
+  #resized(source: string, before: number, now: number): void {
+    this.#byLength[before]?.delete(source);
+    if (now > 0) {
+      this.#byLength[now] ??= new Set();
+      this.#byLength[now].add(source);
+    }
+    if (now > this.#longest) this.#longest = now;
+    else if (before === this.#longest && this.#byLength[before]?.size === 0) this.#longest--;
   }
 }

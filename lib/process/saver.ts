@@ -9,7 +9,9 @@ const WRITE_INTERVAL = 500;
 /** Wait before a failed write is retried (milliseconds). */
 const WRITE_RETRY = 10_000;
 
-/** Keeps a file equal to the latest value. Failed reads and writes are logged; writes are retried. */
+/**
+ * Keeps a file equal to the latest value. Failed reads and writes are logged; writes are retried.
+ */
 export class Saver<T> {
   readonly #file: StateFile;
   readonly #toText: (value: T) => string;

@@ -1,6 +1,6 @@
 /**
- * A map sorted by id, without the ids in `removed` and with the values in `changed`, which may be new.
- * Returns the same map if nothing changes. If only values change, and few of them, the new map
+ * A map sorted by id, without the ids in `removed` and with the values in `changed`, which may be
+ * new. Returns the same map if nothing changes. If only values change, and few of them, the new map
  * shares the rest with the map before: the cost is that of the changes.
  */
 export function changedMap<T extends { readonly id: string }>(

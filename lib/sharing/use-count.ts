@@ -14,7 +14,8 @@ export interface UseCount<T> {
 }
 
 /**
- * The things that no user named before (`added`), and those that no user names any more (`removed`).
+ * The things that no user named before (`added`), and those that no user names any more
+ * (`removed`).
  */
 export interface UseChange<T> {
   readonly added: readonly T[];

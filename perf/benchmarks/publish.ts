@@ -126,7 +126,7 @@ async function measure(namespace: Namespace, nodes: number, changes: number): Pr
       }),
       figure('… coming back to a controller that starts again', 's', [(restarted.at - ready) / 1e6], {
         target: atMost(15),
-        note: `from when it listens; ${restarted.failed} tries failed before`,
+        note: `from when it listens; ${restarted.failed} tries failed before; ${Math.round(restarted.bytes / nodes)} bytes each`,
       }),
       figure("the controller's memory, peak", 'MB', [peak, again.peak], {
         target: atMost(2000),

@@ -1,13 +1,21 @@
 /**
  * Light clients: each holds a stream as an agent does, and reads no more of it than its bookmarks.
- * Many in one process. They come back by themselves as agents do: after half a second, twice as
+ * Many in one process. One of each pool folds what it receives, and the others send the view that it
+ * holds when they come back: theirs is the same. They come back by themselves as agents do: after half a second, twice as
  * long each time, with jitter.
  */
 import type { ClientRequest } from 'node:http';
 import { request } from 'node:https';
 import { connect as connectTls, createSecureContext } from 'node:tls';
+import { type Fold, fold } from '../../agent/receive/fold.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
-import type { ClientsAnswer, ClientsOrder, PublishClientsInput } from '../measure/publish.ts';
+import { LineSplitter } from '../../lib/process/lines.ts';
+import {
+  type ClientsAnswer,
+  type ClientsOrder,
+  POOLS,
+  type PublishClientsInput,
+} from '../measure/publish.ts';
 import { median } from '../measure/statistics.ts';
 import { trialInput } from './trial.ts';
 
@@ -24,10 +32,13 @@ interface Client {
   tail: string;
   request: ClientRequest | null;
   wait: number;
+  /** In the client that folds for its pool. */
+  readonly folding: { readonly fold: Fold; lines: LineSplitter } | null;
 }
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 5000;
+const LONGEST_LINE = 64 << 20;
 /** A bookmark's line is shorter. */
 const TAIL = 400;
 
@@ -44,6 +55,7 @@ const clients = Array.from({ length: count }, (_, i): Client => {
     tail: '',
     request: null,
     wait: FIRST_WAIT,
+    folding: i < POOLS ? { fold: fold(node), lines: new LineSplitter(LONGEST_LINE) } : null,
   };
 });
 let bytes = 0;
@@ -80,8 +92,19 @@ function tokenOf(node: string): string {
 function connect(client: Client, resume: boolean): void {
   const position = resume && client.position !== null ? `&resourceVersion=${client.position}` : '';
   const path = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name=${client.node}${position}`;
-  const headers = { authorization: `Bearer ${client.token}` };
-  const asked = request({ host: '127.0.0.1', port, path, headers, createConnection });
+  const body = position === '' ? null : heldBy(client);
+  const headers = {
+    authorization: `Bearer ${client.token}`,
+    ...(body === null
+      ? {}
+      : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
+  };
+  const method = body === null ? 'GET' : 'POST';
+  const asked = request({ host: '127.0.0.1', port, path, method, headers, createConnection });
+  if (client.folding !== null) {
+    client.folding.fold.begin(body !== null);
+    client.folding.lines = new LineSplitter(LONGEST_LINE);
+  }
   client.request = asked;
   client.tail = '';
   client.revision = null;
@@ -107,11 +130,19 @@ function connect(client: Client, resume: boolean): void {
     response.on('error', again);
     response.on('close', again);
   });
-  asked.end();
+  asked.end(body ?? undefined);
+}
+
+/** As JSON; null before the first bookmark. */
+function heldBy(client: Client): string | null {
+  const { folding } = clients[clients.indexOf(client) % POOLS] ?? {};
+  const held = folding?.fold.held() ?? null;
+  return held === null ? null : JSON.stringify(held);
 }
 
 function take(client: Client, chunk: Buffer): void {
   bytes += chunk.length;
+  for (const line of client.folding?.lines.push(chunk) ?? []) client.folding?.fold.take(JSON.parse(line));
   const end = chunk.toString('latin1', Math.max(0, chunk.length - TAIL));
   client.tail = end.length === TAIL ? end : (client.tail + end).slice(-TAIL);
   if (!client.tail.endsWith('\n')) return;

@@ -4,7 +4,7 @@
  */
 import type { ClusterNetworkPolicy, ClusterObjects, Node, Pod } from '../../apis/objects.ts';
 import { compiler } from '../../controller/compile/compile.ts';
-import { type TokenReviewStatus, tokenAuthenticator } from '../../controller/publish/auth.ts';
+import { REVIEW_QUEUE, type TokenReviewStatus, tokenAuthenticator } from '../../controller/publish/auth.ts';
 import { Hub } from '../../controller/publish/hub.ts';
 import { AGENTS, controlPlaneServer } from '../../controller/publish/server.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
@@ -20,7 +20,7 @@ const next = compiler();
 const hub = new Hub({ gate: true });
 let objects = cluster();
 hub.publish(next(objects));
-const queue = new FairQueue({ atOnce: 16, most: 20_000 });
+const queue = new FairQueue(REVIEW_QUEUE);
 const server = controlPlaneServer({
   hub,
   authenticate: tokenAuthenticator({ audiences: [], now: Date.now, queue, review }),

@@ -2,8 +2,8 @@ import { existsSync, globSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /**
- * Names of files in the prose of a page: words that end in `.ts`, which may have a `*`, and paths in
- * backticks. Links (which brokenLinks checks), fences and indented blocks are left out.
+ * Names of files in the prose of a page: words that end in `.ts`, which may have a `*`, and paths
+ * in backticks. Links (which brokenLinks checks), fences and indented blocks are left out.
  */
 export function fileNames(text: string): string[] {
   const prose = text

@@ -1,6 +1,6 @@
 /**
- * Everything between API server, controller and agents does wrong for 20 seconds, while pods, labels
- * and policies change. NODEWALL_STORY_SECONDS makes it longer, NODEWALL_SEED another.
+ * Everything between API server, controller and agents does wrong for 20 seconds, while pods,
+ * labels and policies change. NODEWALL_STORY_SECONDS makes it longer, NODEWALL_SEED another.
  */
 import assert from 'node:assert/strict';
 import { type Random, seededRandom } from '../../perf/generate/random.ts';

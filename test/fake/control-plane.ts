@@ -34,8 +34,8 @@ export interface FakeControlPlane {
   readonly tokenFile: string;
   /** Of the Unix socket. */
   readonly socket: string;
-  /** What was asked, oldest first: the resourceVersion of each watch, and the token. */
-  readonly watches: readonly { readonly resourceVersion: string | null; readonly token: string }[];
+  /** What was asked, oldest first. */
+  readonly watches: readonly AskedWatch[];
   readonly reports: readonly NodeReport[];
   /** Requests that got no answer. */
   hanging(): number;
@@ -71,6 +71,13 @@ export interface FakeControlPlane {
   close(): Promise<void>;
 }
 
+interface AskedWatch {
+  readonly resourceVersion: string | null;
+  readonly token: string;
+  /** The fields of the view that the agent holds; null: it sent none. */
+  readonly held: readonly string[] | null;
+}
+
 interface Watch {
   readonly response: ServerResponse;
   sequence: number;
@@ -95,7 +102,7 @@ export async function fakeControlPlane(
   const [caFile, tokenFile] = [join(folder, 'ca.crt'), join(folder, 'token')];
   const authority = await createAuthority('fake control plane');
   const first = await authority.issue({ commonName: 'nodewall', names: [host], usage: 'server' });
-  const watches: { resourceVersion: string | null; token: string }[] = [];
+  const watches: AskedWatch[] = [];
   const reports: NodeReport[] = [];
   const open = new Set<Watch>();
   const sockets = new Set<Duplex>();
@@ -163,7 +170,9 @@ export async function fakeControlPlane(
         look();
       });
       const resourceVersion = url.searchParams.get('resourceVersion');
-      watches.push({ resourceVersion, token: request.headers.authorization?.replace(/^Bearer /, '') ?? '' });
+      const token = request.headers.authorization?.replace(/^Bearer /, '') ?? '';
+      const held = request.method === 'POST' ? Object.keys((await json(request)) as object) : null;
+      watches.push({ resourceVersion, token, held });
       watchFrom(watch, resourceVersion);
     } else response.writeHead(404).end();
     look();

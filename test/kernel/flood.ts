@@ -11,7 +11,10 @@ import type { Topology } from '../netns/topology.ts';
 import { probeProgram } from '../probe/probe.ts';
 import { counterTable, deleteTable, loadTable, readCounters } from './nwprobe.ts';
 
-/** NODEWALL_LONG_FLOODS=1 makes floods ten times as long and as fast as they can be (floods.long.ts). */
+/**
+ * NODEWALL_LONG_FLOODS=1 makes floods ten times as long and as fast as they can be
+ * (floods.long.ts).
+ */
 const isLong = (): boolean => process.env.NODEWALL_LONG_FLOODS === '1';
 /**
  * Packets a second. Other tests run beside: this leaves them the processors, and no gap of 0.1 ms

@@ -58,7 +58,9 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     return toChange(await this.#plan(desired));
   }
 
-  /** Throws RefusedError if a rule is refused, IptablesError or IpsetError for all other failures. */
+  /**
+   * Throws RefusedError if a rule is refused, IptablesError or IpsetError for all other failures.
+   */
   async apply(desired: IptablesRuleset): Promise<Applied> {
     const isFresh = this.#known === null && this.#found === null;
     const started = performance.now();

@@ -13,8 +13,8 @@ export const nftablesPort: DataplanePort = {
     const { transactionText } = await import('../../apply/plan/transaction-text.ts');
     const { NodeRuleReconciler } = await import('../../apply/reconciler.ts');
     const { render } = await import('../../render/render.ts');
-    // Plans like an agent that has just started: a fixed chain with its saved digest has the content
-    // that its name stands for.
+    // Plans like an agent that has just started: a fixed chain with its saved digest has the
+    // content that its name stands for.
     const reconciler = new NodeRuleReconciler(kernel, { remembered: await digests() });
     return transactionText(await reconciler.plan(render(state, config)));
   },

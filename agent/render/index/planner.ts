@@ -236,8 +236,8 @@ class Planner {
   }
 
   /**
-   * The same items, with those of large peers replaced by copies for any address if only a few peers
-   * are large. A map element for each of their members would make every change of the table
+   * The same items, with those of large peers replaced by copies for any address if only a few
+   * peers are large. A map element for each of their members would make every change of the table
    * expensive: the kernel walks all elements of verdict maps when a rule or a verdict is added.
    */
   #small(items: readonly MatchEntry[]): readonly MatchEntry[] {

@@ -42,8 +42,8 @@ const MARTIANS = plainRule(
 );
 
 /**
- * Earlier results that are reused: translations of chains that are the same objects, and iptables chains
- * with the same content.
+ * Earlier results that are reused: translations of chains that are the same objects, and iptables
+ * chains with the same content.
  */
 export interface TranslationCache {
   readonly chains: WeakMap<Chain, TranslatedChain>;

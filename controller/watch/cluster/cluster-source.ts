@@ -17,7 +17,7 @@ import type { LoadProblem, ObjectSource, Snapshot } from '../source.ts';
 import { documenting } from './document.ts';
 import { Documents } from './documents.ts';
 import type { Change } from './object-store.ts';
-import { type Reflector, reflector } from './reflector.ts';
+import { type Reflector, reflector, type WatchPosition } from './reflector.ts';
 import { ANTREA, BUILT_IN, NODEWALL, type Resource } from './resources.ts';
 import { sortedList } from './sorted-list.ts';
 import { narrowing, objectOf, problemsOf, type StoredObject } from './stored-object.ts';
@@ -49,6 +49,11 @@ export interface ClusterSource extends ObjectSource {
    * broken, or was only just restored.
    */
   isCurrent(): boolean;
+  /**
+   * How far each watch had come when the last snapshot was made, or now if no later event changed
+   * anything. In the same order in every controller.
+   */
+  positions(): readonly WatchPosition[];
   /** The number of changes that watch events missed and a relist found, of all resources. */
   corrections(): number;
   /** One element for each resource. */
@@ -69,11 +74,22 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
   const { promise: synced, resolve: settle } = Promise.withResolvers<void>();
   let deliver: (snapshot: Snapshot) => void = () => undefined;
   let snapshot: Snapshot | null = null;
+  /** When the last snapshot was made. */
+  let positions: readonly WatchPosition[] = [];
+  /** Whether events came since that changed something. */
+  let isPending = false;
+  const positionsNow = (): readonly WatchPosition[] => reflectors.map((one) => one.position());
+  const trigger = (): void => {
+    isPending = true;
+    timer.trigger();
+  };
 
   const timer = new Debounce(
     async () => {
       if (!reflectors.every((one) => one.isListed())) return;
       const next = state.snapshot(snapshot);
+      positions = positionsNow();
+      isPending = false;
       if (next === snapshot) return;
       snapshot = next;
       deliver(next);
@@ -91,7 +107,7 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
       narrow: documenting(resource, options),
       changed(changes) {
         for (const change of changes) state.documents.change(change);
-        timer.trigger();
+        trigger();
       },
     });
   const own = NODEWALL.map(documented);
@@ -103,7 +119,7 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
         narrow,
         changed(changes) {
           for (const change of changes) state.object(resource, change);
-          timer.trigger();
+          trigger();
         },
       }),
     ),
@@ -123,6 +139,7 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
     },
     synced,
     isCurrent: () => own.every((one) => one.isCurrent()),
+    positions: () => (isPending ? positions : positionsNow()),
     corrections: () => reflectors.reduce((sum, one) => sum + one.metrics().corrections, 0),
     metrics: () => reflectors.map((one) => one.metrics()),
   };

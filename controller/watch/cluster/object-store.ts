@@ -49,6 +49,7 @@ export class ObjectStore<T> {
   #stored = new Map<string, Entry<T>>();
   #position: number | null = null;
   readonly #lists = new Set<PartialList<T>>();
+  #newest = 0;
 
   constructor(narrow: Narrow<T>) {
     this.#narrow = narrow;
@@ -87,6 +88,11 @@ export class ObjectStore<T> {
     return this.#position;
   }
 
+  /** The version of the newest object or deletion that was received; 0: none. */
+  newest(): number {
+    return this.#newest;
+  }
+
   /** Handles a bookmark: no event up to this version is missing. */
   advance(version: number): void {
     this.#position = Math.max(this.#position ?? 0, version);
@@ -102,6 +108,7 @@ export class ObjectStore<T> {
     const known = this.#stored.get(key);
     const isLate = this.#position !== null && version <= this.#position;
     if (known !== undefined && version <= known.version) return NO_NEWS;
+    this.#newest = Math.max(this.#newest, version);
     if (isDeletion) {
       for (const { deleted } of this.#lists) deleted.set(key, version);
       const change = known === undefined ? null : this.#put(key, version, null);
@@ -130,6 +137,9 @@ export class ObjectStore<T> {
     }
     this.#stored = next;
     this.#position = version;
+    // Counted anew: after a restore of etcd, versions are lower.
+    this.#newest = 0;
+    for (const { version } of listed.values()) this.#newest = Math.max(this.#newest, version);
     return changes;
   }
 

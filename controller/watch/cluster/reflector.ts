@@ -24,6 +24,14 @@ export interface ReflectorOptions<T> {
   readonly notice: (notice: WatchNotice) => void;
 }
 
+/** How far a watch has come: resource versions, which are comparable within one cluster. */
+export interface WatchPosition {
+  /** Of the newest object or deletion that was received; 0: none. */
+  readonly newest: number;
+  /** Up to this version no event is missing; 0: not listed yet, or the CRD doesn't exist. */
+  readonly reached: number;
+}
+
 /** Keeps a local copy of one resource of the API up to date. */
 export interface Reflector {
   start(): void;
@@ -37,6 +45,7 @@ export interface Reflector {
    * may have newer objects.
    */
   isCurrent(): boolean;
+  position(): WatchPosition;
   metrics(): WatchMetrics;
   close(): Promise<void>;
 }
@@ -108,6 +117,10 @@ class ResourceReflector<T> implements Reflector {
 
   isCurrent(): boolean {
     return this.#open !== null && performance.now() - this.#open.since >= this.#options.times.catchUp;
+  }
+
+  position(): WatchPosition {
+    return { newest: this.#store.newest(), reached: this.#store.position() ?? 0 };
   }
 
   metrics(): WatchMetrics {

@@ -28,6 +28,9 @@ export const BUILT_IN = [
 export const NODEWALL = custom('nodewall.io/v1alpha1');
 export const ANTREA = custom('crd.antrea.io/v1beta1');
 
+/** All that a controller watches to compile, in the order of a revision's position. */
+export const WATCHED: readonly Resource[] = [...BUILT_IN, ...NODEWALL, ...ANTREA];
+
 function builtIn<const K extends Resource['kind']>(kind: K, apiVersion: string, plural: string) {
   return { name: plural, kind, apiVersion, plural, isCustom: false };
 }

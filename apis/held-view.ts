@@ -1,0 +1,74 @@
+import { hash } from 'node:crypto';
+import type { AddressSet, CompiledRule, ServiceSet } from './compiled.ts';
+import { asFields } from './schema/json-schema.ts';
+import type { Update } from './stream.ts';
+import { addressSetMessage, serviceSetMessage, toWrittenRule } from './wire.ts';
+
+/**
+ * The objects of a view that an agent holds, each with the digest of its message: address sets and
+ * service sets by id, rule groups by name. With it, another controller than the one that sent the
+ * view needs to send only the differences.
+ */
+export type HeldView = { readonly [kind in HeldKind]: Readonly<Record<string, string>> };
+
+export const HELD_KINDS = ['addressSets', 'serviceSets', 'rules'] as const;
+export type HeldKind = (typeof HELD_KINDS)[number];
+
+/** The size limit of a HeldView as JSON (bytes): about 30,000 objects. */
+export const MOST_HELD = 2 << 20;
+
+/**
+ * The line of a message without its sequence number and revision, from `"type"` to the line feed:
+ * the same for all receivers.
+ */
+export function toBody(update: Update): Buffer {
+  return Buffer.from(`${JSON.stringify(update).slice(1)}\n`);
+}
+
+/** The first 96 bits of the SHA-256, in hexadecimal. */
+export function digestOf(body: Buffer): string {
+  return hash('sha256', body).slice(0, 24);
+}
+
+/** Checks a held view that was received; null if it is not one. */
+export function parseHeldView(value: unknown): HeldView | null {
+  const fields = asFields(value);
+  const isHeld = HELD_KINDS.every((kind) => {
+    const digests = asFields(fields?.[kind]);
+    return digests !== null && Object.values(digests).every((digest) => typeof digest === 'string');
+  });
+  return isHeld ? (value as HeldView) : null;
+}
+
+/** Computes held views; the digest of an object that has not changed is not computed again. */
+export class HeldViews {
+  readonly #digests = new WeakMap<object, string>();
+
+  of(
+    { addressSets, serviceSets }: { addressSets: Iterable<AddressSet>; serviceSets: Iterable<ServiceSet> },
+    groups: ReadonlyMap<string, readonly CompiledRule[]>,
+  ): HeldView {
+    return {
+      addressSets: Object.fromEntries(
+        Iterator.from(addressSets).map((set) => [set.id, this.#digest(set, () => addressSetMessage(set))]),
+      ),
+      serviceSets: Object.fromEntries(
+        Iterator.from(serviceSets).map((set) => [set.id, this.#digest(set, () => serviceSetMessage(set))]),
+      ),
+      rules: Object.fromEntries(
+        groups
+          .entries()
+          .map(([part, rules]) => [
+            part,
+            this.#digest(rules, () => ({ type: 'rules', part, rules: rules.map(toWrittenRule) })),
+          ]),
+      ),
+    };
+  }
+
+  #digest(of: object, toUpdate: () => Update): string {
+    const known = this.#digests.get(of) ?? digestOf(toBody(toUpdate()));
+    this.#digests.set(of, known);
+    return known;
+  }
+}
