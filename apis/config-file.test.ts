@@ -20,6 +20,7 @@ describe('parseConfig', () => {
   it('sets the given values and keeps other defaults', () => {
     const { config, problems } = parseConfig(
       `exemptions: {localPods: false}
+antiSpoofing: false
 interfaceGroups: {lan: 5, wan: {group: 6, match: ['eth*', 'kind:veth', 'cni:cilium']}, pods: 7, clusternet: {group: 3, match: []}}
 interfaceGroupFile: ''
 masquerade: {enabled: true, except: [10.1.0.0/16, 2001:DB8::/32]}
@@ -40,6 +41,7 @@ dispatch: linear
     assert.deepEqual(problems, []);
     assert.deepEqual(config, {
       exemptions: { ...DEFAULT_CONFIG.exemptions, localPods: false },
+      antiSpoofing: false,
       interfaceGroups: { pods: 7, clusternet: 3, lan: 5, wan: 6 },
       interfaceMatches: {
         pods: DEFAULT_CONFIG.interfaceMatches.pods,

@@ -23,6 +23,7 @@ export interface ParsedConfig {
 /** The shape of a configuration that passed CONFIG_SCHEMA and the checks below. */
 interface RawConfig {
   readonly exemptions?: Partial<Record<Exemption, boolean>>;
+  readonly antiSpoofing?: boolean;
   readonly interfaceGroups?: Readonly<Record<string, RawInterfaceGroup>>;
   readonly interfaceGroupFile?: string;
   readonly masquerade?: Partial<Config['masquerade']>;
@@ -70,6 +71,7 @@ function toConfig(raw: RawConfig): Config {
   const { masquerade = {} } = raw;
   return {
     exemptions: { ...DEFAULT_CONFIG.exemptions, ...raw.exemptions },
+    antiSpoofing: raw.antiSpoofing ?? DEFAULT_CONFIG.antiSpoofing,
     ...toInterfaceGroups(raw.interfaceGroups ?? {}),
     interfaceGroupFile: raw.interfaceGroupFile ?? DEFAULT_CONFIG.interfaceGroupFile,
     masquerade: {

@@ -92,6 +92,8 @@ export interface LogConfig {
 
 export interface Config {
   readonly exemptions: Readonly<Record<Exemption, boolean>>;
+  /** Whether packets that pretend to come from a Node are dropped before the exemptions. */
+  readonly antiSpoofing: boolean;
   /** Group name to link group number; `pods` and `clusternet` always exist. */
   readonly interfaceGroups: Readonly<Record<string, number>> & {
     readonly pods: number;
@@ -137,6 +139,7 @@ export const DEFAULT_CONFIG: Config = {
     dhcpClient: true,
     localPods: true,
   },
+  antiSpoofing: true,
   interfaceGroups: { pods: 8, clusternet: 9 },
   interfaceMatches: { pods: ['kind:veth', 'kind:bridge', 'cni:*'], clusternet: ['cni:*'] },
   interfaceGroupFile: '/etc/iproute2/group',

@@ -31,7 +31,7 @@ export interface Answer {
   readonly rule: string | null;
   readonly ruleIndex: number | null;
   readonly tier: string | null;
-  readonly reason: 'rule' | 'default' | 'exempt' | 'failsafe';
+  readonly reason: 'rule' | 'default' | 'exempt' | 'failsafe' | 'spoofed';
   /** The exemption that accepted the flow; only with reason `exempt`. */
   readonly exemption?: string;
   /** Rules that matched and were skipped by the failsafe list, in order. */

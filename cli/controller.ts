@@ -23,6 +23,11 @@ export async function controllerCommand(options: ControllerOptions): Promise<Exi
   const listen = toListenAddress(options.listen, '--listen');
   const webhook = webhookListen === undefined ? null : toListenAddress(webhookListen, '--webhook-listen');
   if (metricsListen !== undefined) toListenAddress(metricsListen, '--metrics-listen');
+  const peers = options.peer ?? [];
+  for (const peer of peers) {
+    if (toListenAddress(peer, '--peer').host === undefined)
+      throw new CommandError(EXIT.usage, `--peer: ${JSON.stringify(peer)} needs a host`);
+  }
   const gate = featureGates === undefined ? null : parseFeatureGates(featureGates);
   const config = await loadConfig(options.config);
   const kubeConfig = await clusterOf(options.kubeconfig);
@@ -33,7 +38,7 @@ export async function controllerCommand(options: ControllerOptions): Promise<Exi
   const server = kubeConfig.getCurrentCluster()?.server;
   log.info('starting', { version: VERSION, apiServer: server, listen: options.listen, gate, config });
   const { runController } = await import('../controller/run/run-controller.ts');
-  return runController({ options, listen, webhook, gate, config, kubeConfig, log });
+  return runController({ options, listen, webhook, peers, gate, config, kubeConfig, log });
 }
 
 async function clusterOf(file: string | undefined): Promise<KubeConfig> {

@@ -128,6 +128,8 @@ function reasonText(answer: Explanation): string {
   switch (answer.reason) {
     case 'exempt':
       return `${verdict}: exempt (${answer.exemption})`;
+    case 'spoofed':
+      return `${verdict}: spoofed (antiSpoofing): a pod cannot send with a Node's address`;
     case 'default':
       return `${verdict}: ${passedText(answer)}no rule matched`;
     case 'rule':

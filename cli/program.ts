@@ -364,6 +364,10 @@ function addController(program: Command, done: Done): void {
       'CA of the serving certificate (PEM), for the APIService; default: the public authorities, or the CA that a third party writes there',
     )
     .option(
+      '--peer <host:port...>',
+      'the other controllers, where they do not run in pods: each must know what agents report to the others',
+    )
+    .option(
       '--pod-name <name>',
       'the pod that it runs in; after SIGTERM it serves until agents know another controller',
     )

@@ -16,7 +16,9 @@ const COLOURS: ReadonlyMap<unknown, Colour> = new Map<string, Colour>([
  */
 export function recordText(record: ReadRecord): string {
   const rule =
-    record.policy === undefined ? '' : `${word(record.tier)} ${word(record.policy)}/${word(record.rule)}`;
+    record.policy === undefined
+      ? word(record.reason)
+      : `${word(record.tier)} ${word(record.policy)}/${word(record.rule)}`;
   const place = [word(record.interface), word(record.interfaceGroup)].filter((one) => one !== '').join('/');
   const words = [
     styled('dim', word(record.time)),

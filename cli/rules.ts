@@ -7,6 +7,7 @@ import {
   type RuleTotals,
   type SavedAccounts,
 } from '../agent/record/accounting.ts';
+import { SPOOFED } from '../agent/render/anti-spoofing.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { toNodeState } from '../agent/run/state-store.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';
@@ -31,16 +32,19 @@ export async function rulesCommand(options: RulesOptions): Promise<ExitStatus> {
   const rules = state.rules
     .filter(({ source }) => options.policy === undefined || source.policy === options.policy)
     .map((rule) => toRow(rule, totals.get(rule.id)));
-  if (options.output === 'json') await print(json({ node: state.node, rules }));
-  else await print(rules.length === 0 ? `No rule is in force on ${state.node}.\n` : toTable(rules));
+  const spoofed = toCount(totals.get(SPOOFED));
+  const dropped = `\nspoofed: ${spoofed.packets} packets dropped, ${spoofed.bytes} bytes, last ${lastText(spoofed)}\n`;
+  if (options.output === 'json') await print(json({ node: state.node, rules, spoofed }));
+  else if (rules.length === 0) await print(`No rule is in force on ${state.node}.\n`);
+  else await print(`${toTable(rules)}${spoofed.packets === 0 ? '' : dropped}`);
   return EXIT.done;
 }
 
+type Count = Pick<RuleTotals, 'packets' | 'bytes' | 'lastHit'>;
 type Row = ReturnType<typeof toRow>;
 
 function toRow({ id, source, tier, action, mode, traffic }: CompiledRule, totals: RuleTotals | undefined) {
   const { direction, policy, apiGroup, rule, ruleIndex } = source;
-  const { packets = 0, bytes = 0, lastHit = null } = totals ?? {};
   return {
     id,
     direction,
@@ -52,10 +56,16 @@ function toRow({ id, source, tier, action, mode, traffic }: CompiledRule, totals
     action,
     mode,
     traffic,
-    packets,
-    bytes,
-    lastHit,
+    ...toCount(totals),
   };
+}
+
+function toCount({ packets, bytes, lastHit }: Count = { packets: 0, bytes: 0, lastHit: null }): Count {
+  return { packets, bytes, lastHit };
+}
+
+function lastText({ lastHit }: Count): string {
+  return lastHit === null ? 'never' : lastHit.replace(/\.\d+Z$/, 'Z');
 }
 
 function toTable(rules: readonly Row[]): string {
@@ -68,7 +78,7 @@ function toTable(rules: readonly Row[]): string {
     row.mode === 'Audit' ? `${row.action} (audit)` : row.action,
     String(row.packets),
     String(row.bytes),
-    row.lastHit === null ? 'never' : row.lastHit.replace(/\.\d+Z$/, 'Z'),
+    lastText(row),
   ]);
   return table(header, rows);
 }

@@ -24,6 +24,7 @@ import { names as namesBenchmark } from './benchmarks/names.ts';
 import { publish } from './benchmarks/publish.ts';
 import { rate } from './benchmarks/rate.ts';
 import { record } from './benchmarks/record.ts';
+import { replicas } from './benchmarks/replicas.ts';
 import { save } from './benchmarks/save.ts';
 import { scale } from './benchmarks/scale.ts';
 import { start } from './benchmarks/start.ts';
@@ -47,6 +48,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   interfaces,
   memory,
   publish,
+  replicas,
   namesBenchmark,
   rate,
   record,

@@ -1,4 +1,8 @@
+import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, Exemption } from '../../apis/config.ts';
+import { hasMember } from '../../lib/net/member-set.ts';
+import { dropsSpoofed } from '../render/anti-spoofing.ts';
+import { peerSet } from '../render/failsafe.ts';
 import { type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
 
 /**
@@ -13,6 +17,19 @@ export function exemptionOf(flow: KnownFlow, config: Config): Exemption | null {
   }
   const names = Object.keys(EXEMPT) as Exemption[];
   return names.find((name) => config.exemptions[name] && EXEMPT[name](flow, config)) ?? null;
+}
+
+/**
+ * Whether a flow is dropped before the exemptions: it comes from a pod's interface with the address
+ * of a Node. A flow that doesn't say its interface group is not.
+ */
+export function spoofedTest(state: NodeState, config: Config): (flow: KnownFlow) => boolean {
+  if (!dropsSpoofed(state, config)) return () => false;
+  const nodes = peerSet('nodes', state);
+  return (flow) =>
+    flow.direction === 'ingress' &&
+    isOfPods(flow, config) &&
+    (flow.srcIsOwn || (flow.peer !== undefined && nodes !== null && hasMember(nodes.members, flow.peer)));
 }
 
 const EXEMPT: Readonly<Record<Exemption, (flow: KnownFlow, config: Config) => boolean>> = {

@@ -5,7 +5,7 @@ import type { Answer, Considered, Explanation, Flow } from '../../apis/flow.ts';
 import type { Address } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
 import { failsafeList, isSkippable, peerSet } from '../render/failsafe.ts';
-import { exemptionOf } from './exemption.ts';
+import { exemptionOf, spoofedTest } from './exemption.ts';
 import { flowReader, type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
 import { mismatchOf, type RuleMatch, ruleMatches } from './rule-match.ts';
 
@@ -20,21 +20,17 @@ export function explain(state: NodeState, config: Config): Explainer {
     ruleList(rule.source.direction, rule.traffic),
   );
   const toKnown = flowReader(state, config);
+  const isSpoofed = spoofedTest(state, config);
   const failsafe = {
     ingress: failsafeList(config.failsafe.ingress, state).map((entry) => failsafeMatch(entry, state)),
     egress: failsafeList(config.failsafe.egress, state).map((entry) => failsafeMatch(entry, state)),
   };
   return (given, { considered: wanted = false } = {}) => {
     const flow = toKnown(given);
+    const none = { ...NO_RULE, ...(wanted ? { considered: [] } : {}) };
+    if (isSpoofed(flow)) return { ...none, verdict: 'Drop', reason: 'spoofed' };
     const exemption = exemptionOf(flow, config);
-    if (exemption !== null)
-      return {
-        ...NO_RULE,
-        verdict: 'Allow',
-        reason: 'exempt',
-        exemption,
-        ...(wanted ? { considered: [] } : {}),
-      };
+    if (exemption !== null) return { ...none, verdict: 'Allow', reason: 'exempt', exemption };
     const protectedFlow =
       flow.traffic === 'Host' && failsafe[flow.direction].some((matches) => matches(flow));
     return judge(rules.get(ruleList(flow.direction, flow.traffic)) ?? [], flow, { protectedFlow, wanted });

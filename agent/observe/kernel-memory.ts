@@ -136,6 +136,8 @@ function anonymousBytes(match: Match): number {
     case 'dnsAnswer':
     case 'limit':
     case 'nfproto':
+    case 'local':
+    case 'vrf':
       return 0;
   }
 }

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { recordRule } from '../render/rule-chain.ts';
 import type { Chain, Ruleset } from '../render/ruleset.ts';
 import { Accounting, type CountedTable, NO_ACCOUNTS, type SavedAccounts } from './accounting.ts';
 import { nftOwners } from './owners.ts';
@@ -15,12 +17,14 @@ interface Version {
 type Versions = Partial<Record<RuleId, Version>>;
 
 const matchedName = (rule: RuleId, { text, logged }: Version) => `ingress-${rule}-${text}-${logged}`;
+const RECORD_RULE = recordRule('', DEFAULT_CONFIG.log);
 const recordName = (rule: RuleId) => `record-${rule}`;
 
 function ruleset(versions: Versions): Ruleset {
   const chain = (name: string, ruleId: string | null, own: boolean): [string, Chain] => {
     const source = own ? ({ policy: 'p', rule: ruleId } as Chain['source']) : null;
-    return [name, { name, base: null, fixed: true, rules: [], source, ruleId }];
+    const rules = name.startsWith('record-') ? [RECORD_RULE] : [];
+    return [name, { name, base: null, fixed: true, rules, source, ruleId }];
   };
   const chains = new Map([chain('input', null, false)]);
   for (const [rule, version] of Object.entries(versions) as [RuleId, Version][]) {

@@ -157,15 +157,15 @@ export class Accounting {
       const known = this.#owners.get(name);
       const owner = known ?? (isSame ? before : undefined);
       if (owner === undefined) continue;
-      // With iptables, the counting rule stays when logging is added elsewhere for its policy rule:
-      // the packets that it counted before were not to be recorded.
-      if (isSame && owner.rule === before.rule && owner.kind !== before.kind) {
-        this.#update(owner.rule, (base) => minus(plus(base, before), { ...before, kind: owner.kind }));
-      }
       const packets = sum(rules.map((rule) => rule.packets));
       const bytes = sum(rules.map((rule) => rule.bytes));
       const chain = { rule: owner.rule, kind: owner.kind, name, handle, packets, bytes };
       const goesOn = isSame && packets >= before.packets && bytes >= before.bytes;
+      // With iptables, the counting rule stays when logging is added elsewhere for its policy rule:
+      // the packets that it counted before were not to be recorded.
+      if (goesOn && owner.rule === before.rule && owner.kind !== before.kind) {
+        this.#update(owner.rule, (base) => minus(plus(base, before), { ...before, kind: owner.kind }));
+      }
       const grew = packets > (goesOn ? before.packets : 0);
       if (grew && chain.kind !== 'record' && !this.#recent.has(chain.rule)) {
         this.#update(chain.rule, (base) => ({ ...base, lastHit: time }));

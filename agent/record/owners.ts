@@ -1,18 +1,19 @@
-import type { Ruleset } from '../render/ruleset.ts';
+import { isRecordChain, type Ruleset } from '../render/ruleset.ts';
 import type { ChainOwner, Owners } from './accounting.ts';
 
 /**
  * The owners of the chains of a ruleset: each policy rule has one chain, and with logging a second
- * one that writes its record.
+ * one that writes its record. So have spoofed packets.
  */
 export function nftOwners({ chains }: Ruleset): Owners {
   const recording = new Set<string>();
-  for (const { ruleId, source } of chains.values())
-    if (ruleId !== null && source === null) recording.add(ruleId);
+  for (const chain of chains.values())
+    if (chain.ruleId !== null && isRecordChain(chain)) recording.add(chain.ruleId);
   const owners = new Map<string, ChainOwner>();
-  for (const { name, ruleId, source } of chains.values()) {
+  for (const chain of chains.values()) {
+    const { name, ruleId } = chain;
     if (ruleId === null) continue;
-    const kind = source === null ? 'record' : recording.has(ruleId) ? 'logged' : 'matched';
+    const kind = isRecordChain(chain) ? 'record' : recording.has(ruleId) ? 'logged' : 'matched';
     owners.set(name, { rule: ruleId, kind });
   }
   return owners;

@@ -3,6 +3,7 @@ import type { NflogPacket } from 'nftables-napi';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { fakePacket, fakeRule, fakeState } from '../../test/fake/record.ts';
 import { RecordReader } from './reader.ts';
+import type { ConnectionRecord } from './record.ts';
 
 const WALL = Date.parse('2026-11-21T15:00:00Z') * 1000 + 7;
 const INTERFACES: Readonly<Record<number, [name: string, group: number]>> = {
@@ -22,7 +23,7 @@ function create(...rules: CompiledRule[]) {
   });
   reader.learn(fakeState(...rules), 0);
   return Object.assign(reader, {
-    one: (packet: NflogPacket) => reader.read([packet], WALL)[0]?.record,
+    one: (packet: NflogPacket) => reader.read([packet], WALL)[0]?.record as ConnectionRecord | undefined,
   });
 }
 
@@ -123,6 +124,39 @@ describe('RecordReader', () => {
     assert.deepEqual([reader.takeUnknown(), reader.takeUnknown()], [1, 0]);
   });
 
+  it('records spoofed packets, which belong to no rule', () => {
+    const packet = fakePacket(drop, { prefix: 'nodewall spoofed', inputInterface: 7 });
+    const reader = create(drop);
+    assert.deepEqual(reader.read([packet], WALL), [
+      {
+        id: 'spoofed',
+        record: {
+          time: '2026-11-21T15:00:00.000007Z',
+          node: 'node-0',
+          verdict: 'Drop',
+          reason: 'spoofed',
+          direction: 'ingress',
+          src: '10.0.0.7',
+          dst: '192.168.10.11',
+          protocol: 'tcp',
+          srcPort: 40_000,
+          dstPort: 6443,
+          interface: 'cali1',
+          interfaceGroup: 'pods',
+          length: 60,
+        },
+      },
+    ]);
+    assert.deepEqual(reader.suppressed('spoofed', 3, WALL), {
+      time: '2026-11-21T15:00:00.000007Z',
+      node: 'node-0',
+      reason: 'spoofed',
+      direction: 'ingress',
+      suppressed: 3,
+    });
+    assert.equal(reader.takeUnknown(), 0);
+  });
+
   it('counts packets that no rule sent', () => {
     const reader = create(drop);
     const prefixes = [
@@ -148,7 +182,7 @@ describe('RecordReader', () => {
     const read = (state: NodeState, packets: readonly NflogPacket[]) => {
       const reader = create();
       reader.learn(state, 0);
-      return reader.read(packets, WALL).map(({ record }) => record.after);
+      return reader.read(packets, WALL).map(({ record }) => (record as ConnectionRecord).after);
     };
     const again = { payload: fakePacket(first).payload.with(5, 99) };
 

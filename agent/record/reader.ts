@@ -1,8 +1,16 @@
 import type { NflogPacket } from 'nftables-napi';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
-import type { RuleAction } from '../../apis/objects.ts';
+import type { Direction, RuleAction } from '../../apis/objects.ts';
+import { SPOOFED, SPOOFED_PREFIX } from '../render/anti-spoofing.ts';
 import { addressText, type Packet, parsePacket } from './packet.ts';
-import { type ConnectionRecord, type NoticeRecord, timeText } from './record.ts';
+import {
+  type ConnectionRecord,
+  type NoticeRecord,
+  type PacketFields,
+  type SpoofedFields,
+  type SpoofedRecord,
+  timeText,
+} from './record.ts';
 
 /**
  * The current interfaces of this machine, by index. Null if there is no such interface (any more).
@@ -19,10 +27,10 @@ export interface ReaderOptions {
   readonly groupNames: ReadonlyMap<number, string>;
 }
 
-/** A record, and the id of its rule. */
+/** A record, and the id of its rule (SPOOFED if no rule decided). */
 export interface ReadRecord {
   readonly id: string;
-  readonly record: ConnectionRecord;
+  readonly record: ConnectionRecord | SpoofedRecord;
 }
 
 /**
@@ -108,8 +116,9 @@ export class RecordReader {
    */
   suppressed(id: string, count: number, wall: number): NoticeRecord | null {
     const known = this.#rules.get(id);
-    if (known === undefined) return null;
-    return { time: timeText(wall), node: this.#parts.node, ...ruleFields(known.rule), suppressed: count };
+    if (known === undefined && id !== SPOOFED) return null;
+    const fields = known === undefined ? SPOOFED_FIELDS : ruleFields(known.rule);
+    return { time: timeText(wall), node: this.#parts.node, ...fields, suppressed: count };
   }
 
   /** The number of packets since the last call that belong to no known rule. */
@@ -120,6 +129,7 @@ export class RecordReader {
   }
 
   #toRecord(packet: NflogPacket, wall: number): ReadRecord | null {
+    if (packet.prefix === SPOOFED_PREFIX) return this.#toSpoofed(packet, wall);
     const match = PREFIX.exec(packet.prefix);
     const known = this.#rules.get(match?.[1] ?? '');
     const verdict = ACTIONS[match?.[2]?.toLowerCase() ?? ''];
@@ -137,16 +147,28 @@ export class RecordReader {
       ...(isAudit ? { audit: true } : {}),
       ...ruleFields(rule),
       ...fields,
-      ...this.#interfaceFields(packet, rule),
+      ...this.#interfaceFields(packet, rule.source.direction),
       length,
       ...(isAudit ? this.#afterField(packet, known) : {}),
     };
     return { id: rule.id, record };
   }
 
-  #interfaceFields({ inputInterface, outputInterface }: NflogPacket, { source }: CompiledRule) {
+  #toSpoofed(packet: NflogPacket, wall: number): ReadRecord {
+    const record: SpoofedRecord = {
+      time: timeText(packet.timestamp ?? wall),
+      node: this.#parts.node,
+      verdict: 'Drop',
+      ...SPOOFED_FIELDS,
+      ...packetFields(packet),
+      ...this.#interfaceFields(packet, 'ingress'),
+    };
+    return { id: SPOOFED, record };
+  }
+
+  #interfaceFields({ inputInterface, outputInterface }: NflogPacket, direction: Direction) {
     const { interfaces, groupNames } = this.#parts;
-    const index = source.direction === 'ingress' ? inputInterface : outputInterface;
+    const index = direction === 'ingress' ? inputInterface : outputInterface;
     if (index === null) return {};
     const group = interfaces.groupOf(index);
     return {
@@ -179,6 +201,8 @@ export class RecordReader {
   }
 }
 
+const SPOOFED_FIELDS: SpoofedFields = { reason: SPOOFED, direction: 'ingress' };
+
 /** Key of the Audit rules of one policy that one packet may match in sequence. */
 function auditKey({ source }: CompiledRule): string {
   return `${source.apiGroup}/${source.policy}/${source.direction}`;
@@ -199,7 +223,7 @@ function ruleFields({ source, tier, traffic, log }: CompiledRule) {
   };
 }
 
-function packetFields({ payload, original }: NflogPacket): Partial<ConnectionRecord> & { length: number } {
+function packetFields({ payload, original }: NflogPacket): Partial<PacketFields> & { length: number } {
   const packet = parsePacket(payload);
   if (packet === null) return { length: payload.length };
   const { src, dst, protocol, srcPort, dstPort, length } = packet;
@@ -214,13 +238,13 @@ function packetFields({ payload, original }: NflogPacket): Partial<ConnectionRec
   };
 }
 
-function typeFields({ protocol, type, code }: Packet): Partial<ConnectionRecord> {
+function typeFields({ protocol, type, code }: Packet): Partial<PacketFields> {
   if (type === null) return {};
   if (protocol === 'igmp') return { igmpType: type };
   return { icmpType: type, ...(code === null ? {} : { icmpCode: code }) };
 }
 
-function originalFields(packet: Packet, original: NflogPacket['original']): Partial<ConnectionRecord> {
+function originalFields(packet: Packet, original: NflogPacket['original']): Partial<PacketFields> {
   const dst = original === null ? null : addressText(original.destination);
   const port = original?.destinationPort ?? null;
   if (dst === null || (dst === packet.dst && (port === null || port === packet.dstPort))) return {};

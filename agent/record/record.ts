@@ -2,7 +2,7 @@ import type { ApiGroup, Direction, PolicyTraffic, RuleAction } from '../../apis/
 import type { Protocol } from './packet.ts';
 
 /** One line of the flow log. Keys that do not apply are absent. */
-export type LogRecord = ConnectionRecord | NoticeRecord;
+export type LogRecord = ConnectionRecord | SpoofedRecord | NoticeRecord;
 
 /** The rule that a record belongs to. */
 interface RuleFields {
@@ -27,18 +27,14 @@ interface Losses {
   readonly lost?: number;
 }
 
-/** One new connection that matched a rule with logging. */
-export interface ConnectionRecord extends RuleFields, Losses {
+/** A packet and its interface. */
+export interface PacketFields {
   /**
    * ISO 8601, UTC: when the packet arrived or, if the kernel has no time stamp (packets of this
    * host), when it was read.
    */
   readonly time: string;
   readonly node: string;
-  /** The rule's action; with `audit`, what it would have done. */
-  readonly verdict: RuleAction;
-  /** The rule's policy has mode Audit; the rule decided nothing. */
-  readonly audit?: true;
   /** Absent if the packet cannot be parsed. */
   readonly src?: string;
   readonly dst?: string;
@@ -57,6 +53,14 @@ export interface ConnectionRecord extends RuleFields, Losses {
   readonly interfaceGroup?: string | number;
   /** Length of the packet with its IP header, in bytes. */
   readonly length?: number;
+}
+
+/** One new connection that matched a rule with logging. */
+export interface ConnectionRecord extends PacketFields, RuleFields, Losses {
+  /** The rule's action; with `audit`, what it would have done. */
+  readonly verdict: RuleAction;
+  /** The rule's policy has mode Audit; the rule decided nothing. */
+  readonly audit?: true;
   /**
    * `POLICY/RULE`: an earlier Audit rule of the same policy that also matched this packet; if
    * enforced, it would have decided.
@@ -64,8 +68,19 @@ export interface ConnectionRecord extends RuleFields, Losses {
   readonly after?: string;
 }
 
+/** Fields of a spoofed packet in the place of a rule's. */
+export interface SpoofedFields {
+  readonly reason: 'spoofed';
+  readonly direction: 'ingress';
+}
+
+/** A new packet that was dropped before any rule, for its source address. */
+export interface SpoofedRecord extends PacketFields, SpoofedFields, Losses {
+  readonly verdict: 'Drop';
+}
+
 /** Losses that no connection record reported in time. Has no verdict. */
-export interface NoticeRecord extends Partial<RuleFields>, Losses {
+export interface NoticeRecord extends Partial<RuleFields>, Partial<Pick<SpoofedFields, 'reason'>>, Losses {
   readonly time: string;
   readonly node: string;
 }

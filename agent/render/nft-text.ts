@@ -142,7 +142,11 @@ function matchText(match: Match): string {
     case 'serviceTuple':
       return `${match.family === 4 ? 'ip' : 'ip6'} daddr . meta l4proto . th dport @${identifier(match.set)}`;
     case 'notIn':
-      return `${match.family === 4 ? 'ip' : 'ip6'} daddr != ${anonymous(match.cidrs.map(formatCidr))}`;
+      return `${match.family === 4 ? 'ip' : 'ip6'} ${match.field} != ${anonymous(match.cidrs.map(formatCidr))}`;
+    case 'local':
+      return `fib ${match.field} type local`;
+    case 'vrf':
+      return 'meta iifkind "vrf"';
     case 'portTuple':
       return `meta l4proto . ${match.withSourcePort ? 'th sport . ' : ''}th dport ${set(match.tuples.map((tuple) => tupleText(tuple, match.withSourcePort)))}`;
     case 'icmp':

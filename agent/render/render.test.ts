@@ -57,7 +57,8 @@ describe('render', () => {
     assert.equal(none.chains, one.chains);
     const { members } = one.sets.get('peers-local-pods-v4') ?? assert.fail();
     assert.deepEqual(formatFamily({ family: 4, ...members }), ['10.1.0.2']);
-    const off = { ...DEFAULT_CONFIG, exemptions: { ...DEFAULT_CONFIG.exemptions, localPods: false } };
+    const exemptions = { ...DEFAULT_CONFIG.exemptions, localPods: false };
+    const off = { ...DEFAULT_CONFIG, antiSpoofing: false, exemptions };
     assert.equal(render(pods('10.1.0.2'), off).sets.size, 0);
   });
 
@@ -117,7 +118,7 @@ describe('render', () => {
     const pass = rule('pass', { action: 'Pass' });
     const baseline = rule('base', { tierPriority: 253, action: 'Allow' });
     const jumps = (given: NodeState) =>
-      (lines(given, 'input') ?? []).filter((line) => line.startsWith('jump'));
+      (lines(given, 'input') ?? []).filter((line) => line.startsWith('jump ingress'));
 
     it('has an index of the baseline tier after the other one', () => {
       const given = state(rule('other', { mode: 'Audit' }), pass, baseline);

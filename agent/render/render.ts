@@ -2,6 +2,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
+import { type AntiSpoofing, antiSpoofing, NO_ANTI_SPOOFING } from './anti-spoofing.ts';
 import { failsafeList, failsafeRules, failsafeScope } from './failsafe.ts';
 import type { Dispatched } from './index/build.ts';
 import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
@@ -47,8 +48,12 @@ export function renderer(
     const rules = rulesOf(state);
     const shares = byTraffic(rules);
     const copyAnswers = canLog && config.names.learn && rules.traits.some((own) => own & TRAIT.names);
+    const spoofing = antiSpoofing({ state, config, canLog, setMatches });
     const rendered = TRAFFICS.map((traffic) =>
-      renderTraffic(traffic, shares[traffic], { state, config, copyAnswers, indexer, setMatches }),
+      renderTraffic(traffic, shares[traffic], {
+        ...{ state, config, copyAnswers, indexer, setMatches },
+        spoofing: traffic === 'ingress' ? spoofing : NO_ANTI_SPOOFING,
+      }),
     );
     const ofIndexes = rendered.flatMap((one) => one.sets);
     sets.change(ofIndexes, failsafe);
@@ -69,6 +74,7 @@ interface RenderContext {
   readonly config: Config;
   /** Whether DNS packets are copied to the agent. */
   readonly copyAnswers: boolean;
+  readonly spoofing: AntiSpoofing;
   readonly indexer: { readonly dispatch: Dispatch };
   readonly setMatches: SetMatches;
 }
@@ -113,20 +119,28 @@ interface RenderedTraffic {
 }
 
 function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): RenderedTraffic {
-  const { config, copyAnswers } = context;
+  const { config, copyAnswers, spoofing } = context;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
   const indexes = parts.map((part) => renderIndex(part, traffic, { ...context, levels }));
   const localPods = traffic === 'egress' && config.exemptions.localPods ? localPodsOf(context) : [];
   return {
-    base: baseChains(traffic, config, {
-      indexes: parts.map(({ name }) => name),
-      copyAnswers,
-      localPods: localPods.map(({ matches }) => matches),
-    }),
+    base: [
+      ...baseChains(traffic, config, {
+        first: spoofing.rules,
+        indexes: parts.map(({ name }) => name),
+        copyAnswers,
+        localPods: localPods.map(({ matches }) => matches),
+      }),
+      ...spoofing.chains,
+    ],
     index: [...indexes.flatMap(({ chains }) => chains), ...passChain(traffic, share)],
     rules: share.chains,
-    sets: [...localPods.flatMap(({ set }) => set ?? []), ...indexes.flatMap((index) => index.sets)],
+    sets: [
+      ...spoofing.sets,
+      ...localPods.flatMap(({ set }) => set ?? []),
+      ...indexes.flatMap((index) => index.sets),
+    ],
     maps: indexes.flatMap(({ maps }) => maps),
   };
 }

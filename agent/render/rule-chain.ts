@@ -157,22 +157,11 @@ const QUEUE_THRESHOLD = 64;
  * above the limit, and later packets of a connection that is accepted and has no answer yet (a
  * one-way UDP flow), which are `new` to conntrack.
  */
-function recordChain(rule: CompiledRule, { rate, burst, group }: Config['log']): Chain {
+function recordChain(rule: CompiledRule, config: Config['log']): Chain {
   const statement = verdict(rule);
   const audit = rule.mode === 'Audit';
   const letsThrough = audit || rule.action === 'Allow' || rule.action === 'Pass';
-  const log: NftRule = {
-    matches: rate === 0 ? [] : [{ match: 'limit', perSecond: rate, burst }],
-    counter: true,
-    statement: {
-      kind: 'log',
-      prefix: `nodewall ${rule.id} ${rule.action}${audit ? ' audit' : ''}`,
-      group,
-      copyRange: RECORDED_BYTES,
-      queueThreshold: QUEUE_THRESHOLD,
-    },
-    comment: null,
-  };
+  const log = recordRule(`nodewall ${rule.id} ${rule.action}${audit ? ' audit' : ''}`, config);
   // Counted, so that the packets that match the rule and are not counted in this chain are those
   // that were not recorded.
   const later: NftRule = { ...plainRule(statement, { match: 'ctConfirmed' }), counter: true };
@@ -182,6 +171,22 @@ function recordChain(rule: CompiledRule, { rate, burst, group }: Config['log']):
   const { policy, rule: name } = rule.source;
   const record = chainName('record', shortHash(10, rule.id, rules.map(ruleText)), `${policy}-${name}`);
   return { ...fixedChain(record, rules), ruleId: rule.id };
+}
+
+/** Copies the packet to the flow log, within the limit. */
+export function recordRule(prefix: string, { rate, burst, group }: Config['log']): NftRule {
+  return {
+    matches: rate === 0 ? [] : [{ match: 'limit', perSecond: rate, burst }],
+    counter: true,
+    statement: {
+      kind: 'log',
+      prefix,
+      group,
+      copyRange: RECORDED_BYTES,
+      queueThreshold: QUEUE_THRESHOLD,
+    },
+    comment: null,
+  };
 }
 
 function setOf(match: Match): string[] {

@@ -30,14 +30,20 @@ export interface Chain {
   /**
    * Id of the policy rule that the counters of this chain belong to (CompiledRule.id). With a
    * `source`, they count packets that matched the rule. Without, this is the rule's record chain,
-   * and they count the packets that its records account for.
+   * and they count the packets that its records account for. Spoofed packets are counted likewise,
+   * for no policy rule (anti-spoofing.ts).
    */
   readonly ruleId: string | null;
 }
 
+/** Whether the chain writes records, and its counters are those of the recorded packets. */
+export function isRecordChain({ ruleId, source, rules }: Chain): boolean {
+  return ruleId !== null && source === null && rules.some(({ statement }) => statement.kind === 'log');
+}
+
 export interface BaseChain {
   readonly type: 'filter' | 'nat';
-  readonly hook: 'prerouting' | 'input' | 'output' | 'postrouting';
+  readonly hook: 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting';
   readonly policy: 'accept';
   /** Absolute, see nft(8); smaller runs earlier. */
   readonly priority: number;
@@ -111,8 +117,20 @@ export type Match =
   | { readonly match: 'originalPort'; readonly protocol: PortProtocol; readonly ranges: readonly PortRange[] }
   /** Destination address, protocol and destination port are in a set of services. */
   | { readonly match: 'serviceTuple'; readonly family: Family; readonly set: string }
-  /** The destination is outside these prefixes, which are sorted and disjoint. */
-  | { readonly match: 'notIn'; readonly family: Family; readonly cidrs: readonly Cidr[] }
+  /** The address is outside these prefixes, which are sorted and disjoint. */
+  | {
+      readonly match: 'notIn';
+      readonly family: Family;
+      readonly field: 'saddr' | 'daddr';
+      readonly cidrs: readonly Cidr[];
+    }
+  /**
+   * fib saddr (or daddr) type local: the kernel has this address itself, or it is a loopback
+   * address.
+   */
+  | { readonly match: 'local'; readonly field: 'saddr' | 'daddr' }
+  /** meta iifkind "vrf": the packet is in a VRF. */
+  | { readonly match: 'vrf' }
   /** A concatenation of protocol, source port and destination port; the tuples are disjoint. */
   | { readonly match: 'portTuple'; readonly withSourcePort: boolean; readonly tuples: readonly PortTuple[] }
   /** icmp implies IPv4, icmpv6 IPv6. A `code` of null matches every code. */

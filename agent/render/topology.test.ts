@@ -4,7 +4,7 @@ import { chainLines } from './nft-text.ts';
 import { baseChains, masqueradeChains, type Traffic } from './topology.ts';
 
 const skeleton = (traffic: Traffic, config: Config) =>
-  baseChains(traffic, config, { indexes: [traffic], copyAnswers: false, localPods: [] });
+  baseChains(traffic, config, { first: [], indexes: [traffic], copyAnswers: false, localPods: [] });
 
 describe('topology', () => {
   it('has rules for each exemption that is on', () => {
@@ -51,7 +51,7 @@ describe('topology', () => {
 
   it('has no prerouting chain without NodePort rules', () => {
     assert.deepEqual(
-      baseChains('nodeport', DEFAULT_CONFIG, { indexes: [], copyAnswers: true, localPods: [] }),
+      baseChains('nodeport', DEFAULT_CONFIG, { first: [], indexes: [], copyAnswers: true, localPods: [] }),
       [],
     );
   });
@@ -72,6 +72,7 @@ describe('topology', () => {
 
   it('copies DNS answers before it accepts established connections', () => {
     const [, first, second] = baseChains('ingress', DEFAULT_CONFIG, {
+      first: [],
       indexes: [],
       copyAnswers: true,
       localPods: [],
@@ -82,6 +83,7 @@ describe('topology', () => {
     );
     assert.match(second ?? '', /^ct state established,related accept/);
     const [, question] = baseChains('egress', DEFAULT_CONFIG, {
+      first: [],
       indexes: [],
       copyAnswers: true,
       localPods: [],

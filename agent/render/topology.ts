@@ -15,8 +15,9 @@ import type { BaseChain, Chain, Match, NftRule } from './ruleset.ts';
  * again: the kernel would then drop every packet queued to NFQUEUE in that network namespace, also
  * those queued by other tables (agent/apply/plan/unused-base-chains.ts). So the base chains of the
  * Node's traffic exist even if no rule needs them; only their jumps change. The one for NodePort
- * traffic, which every packet of the node traverses, is added with the first rule for it; the one
- * for masquerade follows its configuration.
+ * traffic, which every packet of the node traverses, is added with the first rule for it, the one
+ * for forwarded packets with the first rule at all; the one for masquerade follows its
+ * configuration.
  */
 interface BaseRow {
   readonly chain: string;
@@ -62,6 +63,15 @@ export const BASE_CHAINS: Readonly<Record<Traffic, BaseRow>> = {
     index: 'nodeport',
   },
 };
+
+/**
+ * Forwarded packets, only for anti-spoofing (anti-spoofing.ts): what a pod sends to another host is
+ * still told from a Node's own traffic here, and not there.
+ */
+export const FORWARD = {
+  chain: 'forward',
+  base: { type: 'filter', hook: 'forward', priority: 0, policy: 'accept' },
+} as const satisfies Pick<BaseRow, 'chain' | 'base'>;
 
 const port = (field: 'sport' | 'dport', number: number): Match => ({
   match: 'port',
@@ -121,6 +131,8 @@ const EXEMPTION_MATCHES: Readonly<
 };
 
 interface BaseParts extends Pick<Known, 'localPods'> {
+  /** Rules before the exemptions. */
+  readonly first: readonly NftRule[];
   readonly indexes: readonly string[];
   /**
    * Whether DNS packets are copied to the agent, which learns the addresses of names in policies
@@ -136,7 +148,7 @@ interface BaseParts extends Pick<Known, 'localPods'> {
 export function baseChains(
   traffic: Traffic,
   config: Config,
-  { indexes, copyAnswers, localPods }: BaseParts,
+  { first, indexes, copyAnswers, localPods }: BaseParts,
 ): Chain[] {
   const known = { config, localPods };
   const { chain: name, base, direction } = BASE_CHAINS[traffic];
@@ -144,7 +156,8 @@ export function baseChains(
   const accepted = accept([{ match: 'ctEstablished' }], null);
   if (traffic !== 'nodeport') {
     const copies = copyAnswers ? [copyRule(direction, config)] : [];
-    return [{ ...plainChain(name, [...copies, accepted, ...exemptions(direction, known), ...jumps]), base }];
+    const rules = [...copies, accepted, ...first, ...exemptions(direction, known), ...jumps];
+    return [{ ...plainChain(name, rules), base }];
   }
   // Every packet of the node traverses this hook, and an idle chain costs one in a hundred
   // connections: there is none while no rule needs it.
@@ -240,7 +253,7 @@ export function masqueradeChains({ masquerade, interfaceGroups }: Config): Chain
   };
   const rules = ([4, 6] as const).map((family): NftRule => {
     const cidrs = prefixes(masquerade.except, family);
-    const to: Match[] = cidrs.length === 0 ? [] : [{ match: 'notIn', family, cidrs }];
+    const to: Match[] = cidrs.length === 0 ? [] : [{ match: 'notIn', family, field: 'daddr', cidrs }];
     return {
       matches: [{ match: 'nfproto', family }, from, outside, ...to],
       counter: true,

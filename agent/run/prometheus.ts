@@ -3,6 +3,7 @@ import type { CompiledRule } from '../../apis/compiled.ts';
 import { memberCount } from '../../lib/net/member-set.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import type { RuleTotals } from '../record/accounting.ts';
+import { SPOOFED } from '../render/anti-spoofing.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 
 interface PrometheusMetrics extends AgentMetrics {
@@ -49,6 +50,15 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   let isReady = false;
   let viewError: string | null = null;
   let totals: (() => Map<string, RuleTotals>) | null = null;
+  new Counter({
+    name: 'nodewall_agent_spoofed_packets_total',
+    help: 'New packets dropped because their source is an address of a Node (antiSpoofing).',
+    registers,
+    collect() {
+      this.reset();
+      this.inc(totals?.().get(SPOOFED)?.packets ?? 0);
+    },
+  });
   if (ofRules) rulePackets(registers, inForce.rules, () => totals?.() ?? new Map());
 
   /** Nothing in force is the wanted state: the agent is ready. */

@@ -41,6 +41,11 @@ export const CONFIG_SCHEMA: JsonSchema = {
       description: 'Traffic that is accepted before any policy; false turns one off.',
       properties: Object.fromEntries(EXEMPTIONS.map((name) => [name, { type: 'boolean', default: true }])),
     },
+    antiSpoofing: {
+      type: 'boolean',
+      default: true,
+      description: "Drop pods' packets with a Node's address, and own addresses from the network.",
+    },
     interfaceGroups: {
       type: 'object',
       description: 'Names of link groups: NAME: NUMBER or NAME: {group: NUMBER, match: [...]}.',

@@ -51,8 +51,9 @@ const MOST_WAITS = 5;
  * Sends requests to the API server over its own connections (see connection.ts). If the server is
  * too busy (429, or 503 with Retry-After, which it sends before processing a request), waits for
  * the requested time, within the time limit.
+ * @param called what messages call the server
  */
-export function kubeApi(kubeConfig: KubeConfig): KubeApiClient {
+export function kubeApi(kubeConfig: KubeConfig, called = 'the API server'): KubeApiClient {
   const { server, send, close } = apiConnection(kubeConfig, MOST_CONNECTIONS);
 
   async function answerTo(wanted: KubeRequest, signal: AbortSignal): Promise<Answer> {
@@ -99,7 +100,7 @@ export function kubeApi(kubeConfig: KubeConfig): KubeApiClient {
     if (timeout.aborted)
       return new KubeError(`${what}: no answer from ${server} in time`, { reason: 'Timeout', cause: error });
     const why = messageOf(error);
-    return new KubeError(`${what}: cannot reach the API server ${server}: ${why}`, {
+    return new KubeError(`${what}: cannot reach ${called} ${server}: ${why}`, {
       reason: 'Unreachable',
       cause: error,
     });
@@ -172,6 +173,7 @@ function isBusy({ status, retryAfter }: KubeError): boolean {
   return status === 429 || (status === 503 && retryAfter !== null);
 }
 
-function codeOf(error: unknown): unknown {
+/** The code of a failed connection, as `ECONNREFUSED`. */
+export function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
 }

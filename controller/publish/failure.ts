@@ -14,7 +14,6 @@ export type FailureReason =
   | 'MethodNotAllowed'
   | 'RequestEntityTooLarge'
   | 'UnsupportedMediaType'
-  | 'MisdirectedRequest'
   | 'Invalid'
   | 'TooManyRequests'
   | 'InternalError'
@@ -28,7 +27,6 @@ const CODES: Readonly<Record<FailureReason, number>> = {
   MethodNotAllowed: 405,
   RequestEntityTooLarge: 413,
   UnsupportedMediaType: 415,
-  MisdirectedRequest: 421,
   Invalid: 422,
   TooManyRequests: 429,
   InternalError: 500,

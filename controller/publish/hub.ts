@@ -216,16 +216,18 @@ export class Hub {
   /** The messages that change a held view to the present one, without a bookmark. */
   #differences(node: string, now: State, held: HeldView): readonly Line[] {
     const revision = this.#number;
-    const objects = now.viewOf(node).objects();
+    const view = now.viewOf(node);
     const isHeld = ({ kind, id, line }: ViewObject): boolean =>
       Object.hasOwn(held[kind], id) && held[kind][id] === this.#bodies.digest(line.body);
-    const removed = HELD_KINDS.toReversed().flatMap((kind) => {
-      const ids = new Set(objects.filter((one) => one.kind === kind).map(({ id }) => id));
-      return Object.keys(held[kind]).flatMap((id) => (ids.has(id) ? [] : [removalOf(kind, id)]));
-    });
+    const removed = HELD_KINDS.toReversed().flatMap((kind) =>
+      Object.keys(held[kind]).flatMap((id) => (view.has(kind, id) ? [] : [removalOf(kind, id)])),
+    );
     return [
       ...this.#ownLines(node, now, false),
-      ...objects.filter((one) => !isHeld(one)).map(({ line }) => line),
+      ...view
+        .objects()
+        .filter((one) => !isHeld(one))
+        .map(({ line }) => line),
       ...removed.map((update) => ({ revision, body: this.#bodies.once(update) })),
     ];
   }

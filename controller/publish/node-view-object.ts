@@ -11,27 +11,18 @@ export interface NodeViewSummary {
   readonly name: string;
   readonly counts: Counts;
   readonly report: NodeReport | null;
-  /** Whether agents report to this replica; if not, the enforced state is unknown. */
-  readonly hasReports: boolean;
 }
-
-/** Annotations of a NodeView from a replica without reports. */
-const WITHOUT_REPORTS = {
-  annotations: {
-    'controlplane.nodewall.io/status': 'not known to this replica: agents report to the leader',
-  },
-} as const;
 
 /**
  * A list has the numbers of rules and sets instead of the view itself, which is megabytes for each
  * node.
  */
 export function toNodeView(summary: NodeViewSummary, revision: string): object {
-  const { name, counts, report, hasReports } = summary;
+  const { name, counts, report } = summary;
   return {
     kind: 'NodeView',
     apiVersion: API_VERSION,
-    metadata: { name, resourceVersion: revision, ...(hasReports ? {} : WITHOUT_REPORTS) },
+    metadata: { name, resourceVersion: revision },
     counts,
     ...(report === null ? {} : { status: report }),
   };
@@ -69,12 +60,7 @@ const COLUMNS = [
   ['Name', 'string', 'Name of the Node', 0],
   ['Rules', 'integer', 'Rules the node must enforce', 0],
   ['Address sets', 'integer', 'Address sets that these rules use', 0],
-  [
-    'State',
-    'string',
-    'State in the last report of the agent: whether all rules sent to it are in force; AskLeader: only the leader has reports',
-    0,
-  ],
+  ['State', 'string', 'State in the last report of the agent: whether all rules sent to it are in force', 0],
   ['Failing', 'integer', 'Rules the agent could not enforce', 0],
   ['Reported', 'date', 'Time of the last report', 0],
   ['Version', 'string', 'Version of the agent', 1],
@@ -105,10 +91,9 @@ export function toTable(summaries: readonly NodeViewSummary[], revision: string,
 }
 
 function toCells(summary: NodeViewSummary, now: number): (string | number)[] {
-  const { name, counts, report, hasReports } = summary;
+  const { name, counts, report } = summary;
   const { rules, addressSets } = counts;
-  const unknown = hasReports ? 'Unknown' : 'AskLeader';
-  if (report === null) return [name, rules, addressSets, unknown, 0, '<none>', '<none>', '<none>'];
+  if (report === null) return [name, rules, addressSets, 'Unknown', 0, '<none>', '<none>', '<none>'];
   return [
     name,
     rules,
@@ -117,8 +102,13 @@ function toCells(summary: NodeViewSummary, now: number): (string | number)[] {
     report.failing.length,
     age(now - Date.parse(report.time)),
     report.version,
-    report.enforced ?? '<none>',
+    shortRevision(report.enforced) ?? '<none>',
   ];
+}
+
+/** Without the position of the watches, which is long. */
+function shortRevision(revision: string | null): string | undefined {
+  return revision?.split('.').slice(0, 2).join('.');
 }
 
 function stateOf({ enabled, enforced, revision, failing, off, viewError }: NodeReport): string {

@@ -7,9 +7,11 @@ import { type Access, type Authenticate, type Authorise, boundNode, type Identit
 import { DISCOVERY } from './discovery.ts';
 import { type Failure, failure } from './failure.ts';
 import type { Hub } from './hub.ts';
+import type { NodeReports } from './node-reports.ts';
 import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
 import { type RateLimiter, rateLimiter } from './rate-limiter.ts';
 import { parseReport } from './report.ts';
+import { MOST_BATCH, parseBatch, REPORTS_PATH, type ReportBatch } from './report-batch.ts';
 import type { Streams } from './streams.ts';
 
 /** The result of a request; `streaming`: the stream now writes the response. */
@@ -23,11 +25,13 @@ export interface RouterOptions {
   readonly authenticate: Authenticate;
   readonly authorise: Authorise;
   readonly refusesAgents?: () => Failure | null;
-  readonly onReport: (report: NodeReport) => void;
+  readonly onReport: (report: NodeReport, from: 'agent' | 'controller') => void;
+  /** Null if the request is not from another controller, which passes agents' reports on. */
+  readonly authenticatePeer: Authenticate;
   readonly agents: string;
   readonly streams: Streams;
-  /** The last report of each node; updated here. */
-  readonly reports: Map<string, NodeReport>;
+  /** Updated here. */
+  readonly reports: NodeReports;
   readonly now: () => number;
   /** Bytes. */
   readonly mostBody: number;
@@ -53,6 +57,7 @@ export function requestRouter(
   return async (request, response) => {
     const url = parseUrl(request);
     if (url === null) return refused('BadRequest', 'the path of the request is not valid');
+    if (url.pathname === REPORTS_PATH) return passedOn(options, request);
     // Checked before authentication, because thousands of agents may connect to a replica that
     // can't serve them.
     const refusal = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
@@ -68,7 +73,7 @@ export function requestRouter(
 
 const REPORT_BURST = 10;
 
-/** Requests that only the leader serves: watches and reports. */
+/** Watches and reports. */
 function isOfAgents({ method }: IncomingMessage, { pathname, searchParams }: URL): boolean {
   if (pathname === NODE_VIEWS_PATH) return isTrue(searchParams.get('watch'));
   return method === 'PUT' && pathname.startsWith(`${NODE_VIEWS_PATH}/`);
@@ -188,14 +193,14 @@ async function watch(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   return { code: 200, streaming: true };
 }
 
-/** Milliseconds between looks at the watches of the API. */
+/** Milliseconds until the first look at the watches of the API; each later wait is twice as long. */
 const LOOK = 50;
 
 /** Waits until the hub is no longer behind the revision; true if that takes too long. */
 async function staysBehind({ hub, catchUp }: RouterOptions, revision: string): Promise<boolean> {
-  for (let waited = 0; hub.isBehind(revision); waited += LOOK) {
+  for (let waited = 0, wait = LOOK; hub.isBehind(revision); waited += wait, wait *= 2) {
     if (waited >= catchUp) return true;
-    await sleep(LOOK);
+    await sleep(wait);
   }
   return false;
 }
@@ -258,13 +263,30 @@ async function report(
   if ('problems' in found) return refused('Invalid', found.problems.join('; '));
   // Uses the controller's clock: with a node's wrong clock, an agent that stopped would look alive.
   const parsed = { ...found, time: new Date(now()).toISOString() };
-  reports.set(name, parsed);
-  for (const node of deletedNodes(options)) {
-    reports.delete(node);
-    limiter.forget(node);
-  }
-  onReport(parsed);
+  reports.take({ report: parsed, age: 0 });
+  for (const node of reports.forgetDeleted(new Set(hub.nodes()))) limiter.forget(node);
+  onReport(parsed, 'agent');
   return { code: 204, body: null };
+}
+
+async function passedOn(options: RouterOptions, request: IncomingMessage): Promise<Answer> {
+  const { authenticatePeer, reports, onReport } = options;
+  const wrong = allowed(request, ['GET', 'POST']);
+  if (wrong !== null) return wrong;
+  const identity = await authenticatePeer(request).catch((error: unknown) => error as Error);
+  if (identity instanceof Error)
+    return unavailable(`cannot authenticate the request now: ${identity.message}`);
+  if (identity === null) return refused('Unauthorized', "a controller's bearer token is required");
+  if (request.method === 'GET') {
+    const all = [...reports.nodes()].flatMap((node) => reports.aged(node) ?? []);
+    return { code: 200, body: { reports: all } satisfies ReportBatch };
+  }
+  const value = await jsonBody(request, MOST_BATCH, 'the batch');
+  if ('failure' in value) return value;
+  const batch = parseBatch(value.json);
+  if ('problem' in batch) return refused('Invalid', batch.problem);
+  for (const one of batch.reports) if (reports.take(one)) onReport(one.report, 'controller');
+  return { code: 200, body: {} };
 }
 
 async function jsonBody(
@@ -284,16 +306,8 @@ async function jsonBody(
   }
 }
 
-/** Returns none while there are few: reports of deleted nodes do no harm. */
-function deletedNodes({ hub, reports }: RouterOptions): string[] {
-  const nodes = [...hub.nodes()].length;
-  return reports.size > 100 + 2 * nodes ? [...reports.keys()].filter((name) => !hub.has(name)) : [];
-}
-
-function summaryOf({ hub, reports, refusesAgents }: RouterOptions, name: string): NodeViewSummary {
-  const report = reports.get(name) ?? null;
-  const hasReports = (refusesAgents?.() ?? null) === null;
-  return { name, counts: hub.counts(name), report, hasReports };
+function summaryOf({ hub, reports }: RouterOptions, name: string): NodeViewSummary {
+  return { name, counts: hub.counts(name), report: reports.get(name) };
 }
 
 /** The node of `metadata.name=NODE`; null for another selector, or none. */

@@ -10,11 +10,12 @@ import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis
 import { type Authority, type Certificate, createAuthority } from '../../test/cluster/certificates.ts';
 import { compile, compiler } from '../compile/compile.ts';
 import { type Access, firstOf, frontProxyAuthenticator, type Identity } from './auth.ts';
-import type { Failure } from './failure.ts';
+import { type Failure, failure } from './failure.ts';
 import { Hub } from './hub.ts';
+import { NodeReports } from './node-reports.ts';
+import { REPORTS_PATH } from './report-batch.ts';
 import { AGENTS, type ControlPlaneOptions, type ControlPlaneServer, controlPlaneServer } from './server.ts';
 import type { ServerEvent } from './server-event.ts';
-import { standbyAnswer } from './standby.ts';
 
 const TABLE = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json';
 
@@ -137,6 +138,9 @@ describe('controlPlaneServer', () => {
         return { allowed: username !== 'mallory', reason: username === 'mallory' ? 'no role' : '' };
       },
       onReport: (report) => reports.push(report),
+      reports: new NodeReports(() => now),
+      authenticatePeer: async ({ headers: { authorization } }) =>
+        authorization === 'Bearer controller' ? identityOf('user.controller', null) : null,
       onEvent: (event) => events.push(event),
       tls: { key: serving.key, cert: serving.certificate, clientCa: proxies.certificate },
       now: () => now,
@@ -471,7 +475,7 @@ describe('controlPlaneServer', () => {
     assert.equal(running.reports.length, 11);
     assert.deepEqual(running.reports[0], REPORT);
     // The time is that of the controller's clock.
-    assert.deepEqual(running.server.reports().get('cp-1'), { ...REPORT, time: '1970-01-01T00:00:01.000Z' });
+    assert.deepEqual(running.reports.at(-1), { ...REPORT, time: '1970-01-01T00:00:01.000Z' });
   });
 
   it('shows views as objects, as a list and as a Table', async () => {
@@ -528,20 +532,14 @@ describe('controlPlaneServer', () => {
     assert.equal((some as { items: object[] }).items.length, 1);
   });
 
-  it("as standby serves all clients but agents, and ends agents' watches when it loses the lead", async () => {
-    let refusal: Failure | null = null;
+  it('refuses agents, and nobody else, while it has no reports of other controllers yet', async () => {
+    let refusal: Failure | null = failure('ServiceUnavailable', 'not yet', { 'retry-after': '1' });
     const running = await start({ refusesAgents: () => refusal });
     const put = {
       method: 'PUT',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(REPORT),
     };
-    await ask(running, `${NODE_VIEWS_PATH}/cp-1/status`, 'agent.cp-1', put);
-    const { batch } = await watch(running, 'agent.cp-1');
-    await batch();
-    refusal = standbyAnswer(true, 2);
-    running.server.endStreams('this replica no longer leads');
-    assert.deepEqual(await batch(), []);
     const WATCH = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name%3Dcp-1`;
     // The authenticator is not called.
     running.unavailable = true;
@@ -550,25 +548,66 @@ describe('controlPlaneServer', () => {
       [`${NODE_VIEWS_PATH}/cp-1/status`, put],
     ] as const) {
       const { code, message } = await ask(running, path, 'agent.cp-1', options);
-      assert.deepEqual([code, message.headers.connection], [421, 'close']);
-    }
-    for (const [nodes, wait] of [
-      [0, '1'],
-      [1_000, '1'],
-      [5_000, '5'],
-    ] as const) {
-      refusal = standbyAnswer(false, nodes);
-      const { code, message } = await ask(running, WATCH, 'agent.cp-1');
-      assert.deepEqual([code, message.headers['retry-after']], [503, wait]);
+      assert.deepEqual([code, message.headers['retry-after']], [503, '1']);
     }
     running.unavailable = false;
     assert.equal((await ask(running, '/apis', 'user.a')).code, 200);
-    const { body } = await ask(running, `${NODE_VIEWS_PATH}/cp-1`, 'user.a');
-    assert.match(JSON.stringify(body), /agents report to the leader/);
-    assert.doesNotMatch(JSON.stringify(body), /"status":\{/);
-    const table = await ask(running, NODE_VIEWS_PATH, 'user.a', { headers: { accept: TABLE } });
-    const [row] = (table.body as { rows: { cells: unknown[] }[] }).rows;
-    assert.equal(row?.cells[3], 'AskLeader');
+    assert.equal((await ask(running, `${NODE_VIEWS_PATH}/cp-1`, 'user.a')).code, 200);
+    refusal = null;
+    assert.equal((await ask(running, `${NODE_VIEWS_PATH}/cp-1/status`, 'agent.cp-1', put)).code, 204);
+  });
+
+  it('takes reports of other controllers, gives them all, and keeps the later one', async () => {
+    const running = await start();
+    const headers = { 'content-type': 'application/json' };
+    const post = (body: unknown, token = 'controller') =>
+      ask(running, REPORTS_PATH, token, { method: 'POST', headers, body: JSON.stringify(body) });
+    const of = (node: string, more: object = {}) => ({ ...REPORT, node, ...more });
+    assert.equal((await post({ reports: [] }, 'agent.cp-1')).code, 401);
+    assert.equal((await ask(running, REPORTS_PATH, 'user.a')).code, 401);
+    const bad = [null, {}, { reports: [{}] }, { reports: [{ report: REPORT, age: -1 }] }];
+    for (const body of bad) assert.equal((await post(body)).code, 422, JSON.stringify(body));
+    running.pass(60);
+    const put = { method: 'PUT', headers, body: JSON.stringify(REPORT) };
+    await ask(running, `${NODE_VIEWS_PATH}/cp-1/status`, 'agent.cp-1', put);
+    const reports = [
+      { report: of('cp-1', { version: '0.0.9' }), age: 1000 },
+      { report: of('cp-2'), age: 2000 },
+    ];
+    assert.equal((await post({ reports })).code, 200);
+    assert.deepEqual(
+      running.reports.map(({ node, version }) => [node, version]),
+      [
+        ['cp-1', REPORT.version],
+        ['cp-2', REPORT.version],
+      ],
+    );
+    const { body } = await ask(running, REPORTS_PATH, 'controller');
+    assert.deepEqual(
+      (body as { reports: { report: NodeReport; age: number }[] }).reports.map(({ report, age }) => [
+        report.node,
+        age,
+      ]),
+      [
+        ['cp-1', 0],
+        ['cp-2', 2000],
+      ],
+    );
+  });
+
+  it('ends all watches within two minutes when they are spread', async () => {
+    const running = await start();
+    const { batch } = await watch(running, 'agent.cp-1');
+    await batch();
+    running.server.spreadStreams();
+    running.pass(59);
+    assert.equal(running.hub.watchers, 1);
+    running.pass(1);
+    assert.deepEqual(
+      (await batch()).filter(({ type }) => type !== 'bookmark'),
+      [],
+    );
+    assert.equal(running.hub.watchers, 0);
   });
 
   it('serves API discovery', async () => {

@@ -6,6 +6,7 @@ import type { Authenticate, Authorise } from './auth.ts';
 import { type Failure, failure, toStatus } from './failure.ts';
 import type { Hub } from './hub.ts';
 import { limitInFlight } from './limit-in-flight.ts';
+import type { NodeReports } from './node-reports.ts';
 import { type Answer, requestRouter } from './requests.ts';
 import type { ServerEvent } from './server-event.ts';
 import { Streams, type StreamsOptions } from './streams.ts';
@@ -29,12 +30,15 @@ export interface ControlPlaneOptions {
    */
   readonly authorise: Authorise;
   /**
-   * The reason why watches and reports of agents are refused here; null: they are not. All other
+   * The reason why watches and reports of agents are refused now; null: they are not. All other
    * requests are served anyway. Absent: they are never refused.
    */
   readonly refusesAgents?: () => Failure | null;
-  /** Receives agents' reports; they are valid and of existing nodes. */
-  readonly onReport: (report: NodeReport) => void;
+  /** Receives agents' reports, and those that other controllers pass on; they are valid. */
+  readonly onReport: (report: NodeReport, from: 'agent' | 'controller') => void;
+  readonly reports: NodeReports;
+  /** Null if the request is not from another controller. */
+  readonly authenticatePeer: Authenticate;
   readonly tls: ServerTls;
   /** User name of the agents' service account. */
   readonly agents?: string;
@@ -105,13 +109,8 @@ export interface ControlPlaneServer {
   /** Sets a new certificate, key or client CA, for new connections. */
   setTls(tls: ServerTls): void;
   stats(): ServerStats;
-  /** The last report of each node that has sent one. */
-  reports(): ReadonlyMap<string, NodeReport>;
-  /**
-   * Ends all watches cleanly, so that agents reconnect elsewhere at once, and discards their
-   * reports.
-   */
-  endStreams(why: string): void;
+  /** Ends all watches within two minutes, so that agents spread over all controllers again. */
+  spreadStreams(): void;
   /** Also stops listening; resolves when all connections are closed. */
   close(): Promise<void>;
 }
@@ -126,13 +125,11 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
   const { hub, tls, now = Date.now, onEvent = () => {} } = options;
   const limits = { ...SERVER_LIMITS, ...options.limits };
   const answers = new Map<number, number>();
-  const reports = new Map<string, NodeReport>();
   const streams: Streams = new Streams({ ...options, now, onEvent });
   const route = requestRouter({
     ...options,
     agents: options.agents ?? AGENTS,
     streams,
-    reports,
     now,
     mostBody: limits.body,
     catchUp: limits.catchUp,
@@ -176,11 +173,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     },
     setTls: (wanted) => server.setSecureContext(secureContext(wanted)),
     stats: () => ({ watchers: hub.watchers, ...streams.stats(), answers }),
-    reports: () => reports,
-    endStreams(why) {
-      streams.endAll(why);
-      reports.clear();
-    },
+    spreadStreams: () => streams.spread(),
     close() {
       return new Promise((resolve) => {
         const last = setTimeout(() => server.closeAllConnections(), limits.grace);

@@ -18,6 +18,7 @@ export interface SharedView {
   readonly counts: Counts;
   /** Sets sorted by id, then rules by rule group. Shared by all nodes with the same view. */
   objects(): readonly ViewObject[];
+  has(kind: HeldKind, id: string): boolean;
 }
 
 /**
@@ -54,6 +55,7 @@ function toView(state: Published, spans: readonly Span[], bodies: Bodies, revisi
     return { kind, id, line: { revision, body } };
   };
   let objects: readonly ViewObject[] | null = null;
+  let parts: ReadonlySet<string> | null = null;
   return {
     counts: {
       rules: contents.reduce((count, { rules }) => count + rules.length, 0),
@@ -73,6 +75,12 @@ function toView(state: Published, spans: readonly Span[], bodies: Bodies, revisi
           .map((content) => toObject('rules', content.part, bodies.rules(content))),
       ];
       return objects;
+    },
+    has(kind, id) {
+      if (kind === 'addressSets') return addressSets.has(id);
+      if (kind === 'serviceSets') return serviceSets.has(id);
+      parts ??= new Set(contents.map(({ part }) => part));
+      return parts.has(id);
     },
   };
 }

@@ -58,7 +58,7 @@ interface OpenStream extends WatchRequest {
   readonly response: ServerResponse;
   readonly stream: WatchStream;
   readonly watch: Watch;
-  readonly ends: number;
+  ends: number;
   /** A fraction of the heartbeat. */
   readonly pace: number;
   recheck: number;
@@ -73,6 +73,8 @@ export interface WatchStreamsOptions {
 }
 
 const TICK = 1000;
+/** Milliseconds; 15,000 agents then reconnect at 125 a second. */
+const SPREAD = 120_000;
 
 /**
  * Without its Node object, no rule selects a node any more. This must not open the node: it is sent
@@ -111,6 +113,14 @@ export class Streams {
 
   endAll(reason: string): void {
     for (const one of this.#open) this.#end(one, reason);
+  }
+
+  /**
+   * Ends each watch at a random time within `SPREAD`: where the agents connect next is drawn again.
+   */
+  spread(): void {
+    const time = this.#now();
+    for (const one of this.#open) one.ends = Math.min(one.ends, time + SPREAD * this.#settings.random());
   }
 
   /** Whether the limit of concurrent watches is reached. */

@@ -16,7 +16,7 @@ const FACTS: HandoverFacts = {
   self: 'self',
   pods: [SELF, pod('other')],
   isNamespaceTerminating: false,
-  isLeading: true,
+  agents: 1,
   isPublished: () => true,
   unsentBytes: 0,
   waited: LEAST_SERVING,
@@ -46,12 +46,12 @@ describe('handover', () => {
     assert.equal(nextOf({ pods: [SELF], waited: LONGEST_SERVING }), 'end');
   });
 
-  it('serves for the least time, leader or not', () => {
-    for (const isLeading of [true, false]) {
-      assert.equal(nextOf({ isLeading, waited: LEAST_SERVING - 1 }), 'serve');
-      assert.equal(nextOf({ isLeading }), 'end');
+  it('serves for the least time, with agents or without', () => {
+    for (const agents of [1, 0]) {
+      assert.equal(nextOf({ agents, waited: LEAST_SERVING - 1 }), 'serve');
+      assert.equal(nextOf({ agents }), 'end');
     }
-    assert.equal(nextOf({ isLeading: false, pods: [SELF] }), 'end');
+    assert.equal(nextOf({ agents: 0, pods: [SELF] }), 'end');
   });
 
   it('ends at once if there can be no successor', () => {

@@ -7,8 +7,8 @@ export interface HandoverFacts {
   readonly pods: readonly ControllerPod[];
   /** Whether nodewall's own namespace is being deleted: there will be no successor. */
   readonly isNamespaceTerminating: boolean;
-  /** Whether this replica serves agents. */
-  readonly isLeading: boolean;
+  /** The number of agents that it serves. */
+  readonly agents: number;
   /** Whether these addresses of a pod have been published to agents. */
   readonly isPublished: (pod: ControllerPod) => boolean;
   /** Bytes that agents have not received yet. */
@@ -29,16 +29,16 @@ export const LONGEST_SERVING = 20_000;
 
 /**
  * Whether to keep serving. An agent on a node with closed egress reaches the next controller only
- * if it has its address, which only the current leader can send: so a leader serves until that is
- * sent.
+ * if it has its address, which only the controller that serves it can send: so that serves until
+ * it is sent.
  */
 export function handover(facts: HandoverFacts): Handover {
-  const { self, pods, isNamespaceTerminating, isLeading, isPublished, unsentBytes, waited } = facts;
+  const { self, pods, isNamespaceTerminating, agents, isPublished, unsentBytes, waited } = facts;
   if (self === null) return end('it does not run in a pod');
   if (isNamespaceTerminating) return end('its namespace is being deleted');
   if (waited >= LONGEST_SERVING) return end(`no successor was published within ${LONGEST_SERVING / 1000} s`);
   if (waited < LEAST_SERVING) return serve('callers may not know yet that it stops');
-  if (!isLeading) return end('it serves no agents');
+  if (agents === 0) return end('it serves no agents');
   const published = successors(pods, self).filter((pod) => pod.isOnHostNetwork || isPublished(pod));
   if (published.length === 0) return serve('agents do not know the address of a successor');
   if (unsentBytes > 0) return serve('agents have not received everything yet');

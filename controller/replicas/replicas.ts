@@ -8,37 +8,25 @@ export interface ReplicasOptions {
   readonly namespace: string;
   /** The name of the Lease, and of the controllers' ServiceAccount. */
   readonly name: string;
-  /** This process's holder identity in the Lease. */
-  readonly identity: string;
   /** Name of the pod that this process runs in; null: none. */
   readonly self: string | null;
-  /** Returns monotonic milliseconds. */
-  readonly now: () => number;
   /** Called after any change. */
   readonly changed: () => void;
   readonly leaseChanged: (lease: SeenLease | null) => void;
 }
 
-/**
- * A Lease without renewal for this time (milliseconds) counts as abandoned: a leader renews it
- * every 2 s.
- */
-const ALIVE = 4_000;
-
-/** The other replicas, the leader, and the namespace, as far as this controller knows them. */
+/** The other replicas and the namespace, as far as this controller knows them. */
 export class Replicas {
   readonly #options: ReplicasOptions;
   #pods: readonly ControllerPod[] | null = null;
   #isNamespaceTerminating = false;
-  #holder = '';
-  #renewedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: ReplicasOptions) {
     this.#options = options;
   }
 
   follow(following: Following): Reflector[] {
-    const { namespace, name, changed, leaseChanged, now } = this.#options;
+    const { namespace, name, changed, leaseChanged } = this.#options;
     return [
       followControllerPods({
         ...following,
@@ -65,11 +53,7 @@ export class Replicas {
         ...following,
         namespace,
         name,
-        changed: (lease) => {
-          this.#holder = lease?.holder ?? '';
-          this.#renewedAt = now();
-          leaseChanged(lease);
-        },
+        changed: leaseChanged,
       }),
     ];
   }
@@ -78,18 +62,24 @@ export class Replicas {
     return this.#pods ?? [];
   }
 
+  /**
+   * The addresses of the other controllers that run, one each; null: not known yet. None if this
+   * process doesn't run in a pod.
+   */
+  get otherAddresses(): readonly string[] | null {
+    const { self } = this.#options;
+    if (self === null) return [];
+    if (this.#pods === null) return null;
+    const others = this.#pods.filter(({ name, isRunning }) => name !== self && isRunning);
+    return others.flatMap(({ addresses }) => addresses.slice(0, 1));
+  }
+
   get self(): string | null {
     return this.#options.self;
   }
 
   get isNamespaceTerminating(): boolean {
     return this.#isNamespaceTerminating;
-  }
-
-  /** Whether another replica holds the Lease and renews it. */
-  get isAnotherLeading(): boolean {
-    const { identity, now } = this.#options;
-    return this.#holder !== '' && this.#holder !== identity && now() - this.#renewedAt < ALIVE;
   }
 
   /** Whether no other controller continues when this one stops; false if that is not known. */

@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net';
+import type { NamespacedName } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
@@ -11,11 +12,14 @@ import {
   accessAuthoriser,
   firstOf,
   frontProxyAuthenticator,
+  type Identity,
   REVIEW_QUEUE,
+  type TokenReviewSpec,
   tokenAuthenticator,
 } from '../publish/auth.ts';
 import type { Failure } from '../publish/failure.ts';
 import type { Hub } from '../publish/hub.ts';
+import type { NodeReports } from '../publish/node-reports.ts';
 import {
   type ControlPlaneServer,
   controlPlaneServer,
@@ -35,7 +39,10 @@ export interface AgentServiceOptions {
   readonly frontProxy: () => FrontProxySetting | null;
   /** The reason why watches and reports of agents are refused here; null: they are not. */
   readonly refusesAgents: () => Failure | null;
-  readonly onReport: (report: NodeReport) => void;
+  readonly onReport: (report: NodeReport, from: 'agent' | 'controller') => void;
+  readonly reports: NodeReports;
+  /** The controllers' ServiceAccount, by which they know each other. */
+  readonly account: NamespacedName;
   readonly onEvent: (event: ServerEvent) => void;
 }
 
@@ -49,20 +56,25 @@ export class AgentService {
   }
 
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
-    const { hub, request, clock, frontProxy, refusesAgents, onReport, onEvent } = this.#options;
+    const { hub, request, clock, frontProxy, refusesAgents, onReport, reports, onEvent } = this.#options;
     const now = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
     const audiences = this.#options.tokenAudiences.split(',').filter((audience) => audience !== '');
+    const review = (spec: TokenReviewSpec) => reviewToken(request, spec);
+    // The token that a controller has for the API server.
+    const peer = tokenAuthenticator({ review, audiences: [], now, queue });
     const server = controlPlaneServer({
       hub,
       tls: this.#tls(pair),
       authenticate: firstOf(
         frontProxyAuthenticator(frontProxy),
-        tokenAuthenticator({ review: (spec) => reviewToken(request, spec), audiences, now, queue }),
+        tokenAuthenticator({ review, audiences, now, queue }),
       ),
       authorise: accessAuthoriser((spec) => reviewAccess(request, spec), now, queue),
       refusesAgents,
       onReport,
+      reports,
+      authenticatePeer: async (from) => this.#asPeer(await peer(from)),
       onEvent,
       now,
     });
@@ -76,8 +88,13 @@ export class AgentService {
     this.#server?.setTls(this.#tls(pair));
   }
 
-  endStreams(why: string): void {
-    this.#server?.endStreams(why);
+  spreadStreams(): void {
+    this.#server?.spreadStreams();
+  }
+
+  #asPeer(identity: Identity | null): Identity | null {
+    const { namespace, name } = this.#options.account;
+    return identity?.username === `system:serviceaccount:${namespace}:${name}` ? identity : null;
   }
 
   /** Null until it listens. */

@@ -63,6 +63,11 @@ export class Compiling {
     this.#reported.take(report);
   }
 
+  /** Publishes a state with all reports so far, if there is one. */
+  useReports(): void {
+    if (this.#snapshot !== null) this.deliver(this.#snapshot);
+  }
+
   deliver(next: Snapshot): void {
     const { log, metrics, sayProblems, published } = this.#options;
     sayProblems(next);

@@ -10,6 +10,8 @@ export interface ControllerContext {
   readonly options: ControllerOptions;
   readonly listen: ListenAddress;
   readonly webhook: ListenAddress | null;
+  /** Other controllers besides those in pods: HOST:PORT each. */
+  readonly peers: readonly string[];
   /** `--feature-gates`; null: use the cluster's. */
   readonly gate: boolean | null;
   readonly config: Config;

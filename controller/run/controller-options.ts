@@ -8,6 +8,8 @@ export interface ControllerOptions {
   readonly tlsCertFile?: string;
   readonly tlsKeyFile?: string;
   readonly tlsCaFile?: string;
+  /** HOST:PORT each. */
+  readonly peer?: readonly string[];
   /** Name of the pod that it runs in. */
   readonly podName?: string;
   readonly featureGates?: string;

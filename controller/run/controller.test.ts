@@ -52,6 +52,7 @@ describe('a controller without an API server', () => {
         },
         listen: { host: '127.0.0.1', port },
         webhook: webhook === null ? null : { host: '127.0.0.1', port: webhook },
+        peers: [],
         gate: true,
         config: DEFAULT_CONFIG,
         kubeConfig,

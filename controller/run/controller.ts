@@ -1,12 +1,14 @@
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
+import type { NodeReport } from '../../apis/stream.ts';
 import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import { type MetricsServer, serveMetrics } from '../../lib/process/metrics-server.ts';
 import { untilStopped } from '../../lib/process/stopped.ts';
 import { Registration } from '../kubeapi/apiservice/registration.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
+import { failure } from '../publish/failure.ts';
 import { Hub } from '../publish/hub.ts';
-import { standbyAnswer } from '../publish/standby.ts';
+import { type AgedReport, NodeReports } from '../publish/node-reports.ts';
 import { Replicas } from '../replicas/replicas.ts';
 import { policyVersions } from '../status/policy-versions.ts';
 import { type ClusterSource, clusterSource } from '../watch/cluster/cluster-source.ts';
@@ -25,6 +27,7 @@ import { type ControllerMetrics, controllerMetrics } from './controller-metrics.
 import { Credentials } from './credentials.ts';
 import { handOver } from './hand-over.ts';
 import { afterEvent, afterLook, type Effect, IDLE, type LifeEvent, missing, type Turn } from './lifecycle.ts';
+import { Peers } from './peers.ts';
 import { PolicyStatuses } from './policy-statuses.ts';
 import { Steps } from './steps.ts';
 import { WebhookService } from './webhook-service.ts';
@@ -33,9 +36,8 @@ const SERVICE = CONTROLLER_ACCOUNT;
 
 /**
  * The controller: stages 1 to 3, and statuses and events. Every replica watches, compiles, and
- * answers webhooks and readers; the one that holds the Lease serves agents and writes statuses. A
- * replica that loses the Lease stops both and stays warm: its state comes from the API server, not
- * from having led, so restarting the process would only repeat the lists.
+ * serves agents, readers and webhooks; the one that holds the Lease also writes statuses. Agents'
+ * reports reach all replicas.
  */
 export class Controller {
   readonly #context: ControllerContext;
@@ -49,6 +51,8 @@ export class Controller {
   readonly #compiling: Compiling;
   readonly #settings: ClusterSettings;
   readonly #replicas: Replicas;
+  readonly #reports: NodeReports;
+  readonly #peers: Peers;
   readonly #registration: Registration;
   readonly #credentials: Credentials;
   readonly #election: Election;
@@ -65,6 +69,7 @@ export class Controller {
   /** The turns in progress. */
   #turns: Promise<void> = Promise.resolve();
   #health: MetricsServer | null = null;
+  #areReportsKnown = false;
 
   constructor(context: ControllerContext, processContext: ProcessContext) {
     this.#context = context;
@@ -79,9 +84,11 @@ export class Controller {
     this.#source = this.#makeSource();
     this.#compiling = this.#makeCompiling();
     this.#settings = this.#makeSettings();
+    this.#reports = new NodeReports(processContext.clock.now);
     this.#replicas = this.#makeReplicas();
     this.#registration = this.#makeRegistration();
     this.#credentials = this.#makeCredentials();
+    this.#peers = this.#makePeers();
     this.#election = this.#makeElection();
     this.#agents = this.#makeAgents();
     this.#webhook = this.#makeWebhook();
@@ -136,6 +143,11 @@ export class Controller {
         },
       },
       { name: 'webhook', start: () => this.#serveWebhook(), stop: () => this.#webhook.close() },
+      {
+        name: 'other controllers',
+        start: async () => this.#learnReports(),
+        stop: () => this.#peers.close(),
+      },
       // Listens when `#takeTurns` finds that it is due.
       { name: 'agents', stop: () => this.#agents.close() },
       { name: 'APIService', stop: () => this.#registration.close() },
@@ -166,7 +178,7 @@ export class Controller {
         listen: options.metricsListen,
         registry: this.#metrics.registry,
         healthy: () => null,
-        ready: () => this.#missing() ?? (this.#life.isServing ? null : 'not serving yet'),
+        ready: () => this.#missing() ?? (this.#life.isServing ? this.#reportsMissing() : 'not serving yet'),
       });
       log.info('serving health and metrics', { port: this.#health.port });
     }
@@ -217,7 +229,6 @@ export class Controller {
   async #turn(turn: Turn): Promise<void> {
     switch (turn) {
       case 'resign':
-        this.#agents.endStreams('this replica no longer leads');
         return this.#statuses.keeper.lead(false);
       case 'serve':
         return this.#serveAgents();
@@ -234,6 +245,23 @@ export class Controller {
   /** Null, or the reason why nothing can be served. */
   #missing(): string | null {
     return missing(this.#life, this.#readiness());
+  }
+
+  #reportsMissing(): string | null {
+    return this.#areReportsKnown ? null : 'the reports that other controllers have are not here yet';
+  }
+
+  #learnReports(): void {
+    void this.#peers.learn().then(() => {
+      // Agents are served only with the reported addresses in force.
+      this.#compiling.useReports();
+      this.#areReportsKnown = true;
+    });
+  }
+
+  #takeReport(report: NodeReport): void {
+    this.#statuses.keeper.report(report);
+    this.#compiling.takeReport(report);
   }
 
   #useTls(): void {
@@ -268,7 +296,7 @@ export class Controller {
         self: this.#replicas.self,
         pods: this.#replicas.pods,
         isNamespaceTerminating: this.#replicas.isNamespaceTerminating,
-        isLeading: this.#life.isLeading,
+        agents: this.#agents.stats()?.watchers ?? 0,
         isPublished: (pod) => this.#compiling.isPublished(pod),
         unsentBytes: this.#agents.stats()?.unsentBytes ?? 0,
       }),
@@ -345,13 +373,13 @@ export class Controller {
   }
 
   #makeReplicas(): Replicas {
-    const { clock, identity } = this.#process;
     return new Replicas({
       ...SERVICE,
-      identity,
       self: this.#context.options.podName ?? null,
-      now: clock.now,
-      changed: () => this.#happen({ type: 'replicas' }),
+      changed: () => {
+        this.#peers.look();
+        this.#happen({ type: 'replicas' });
+      },
       leaseChanged: (lease) => {
         this.#settings.takeLease(lease?.annotations ?? null);
         if (lease?.holder === '') this.#election.look();
@@ -389,6 +417,21 @@ export class Controller {
     });
   }
 
+  #makePeers(): Peers {
+    return new Peers({
+      ...this.#process,
+      context: this.#context,
+      service: SERVICE,
+      caBundle: () => this.#credentials.caBundle,
+      addresses: () => this.#replicas.otherAddresses,
+      reports: this.#reports,
+      received: (reports: readonly AgedReport[]) => {
+        for (const one of reports) if (this.#reports.take(one)) this.#takeReport(one.report);
+      },
+      joined: () => this.#agents.spreadStreams(),
+    });
+  }
+
   #makeElection(): Election {
     return controllerElection({
       ...this.#process,
@@ -408,14 +451,17 @@ export class Controller {
       tokenAudiences: this.#context.options.tokenAudiences,
       frontProxy: () => this.#settings.frontProxy,
       refusesAgents: () => {
-        if (this.#life.isLeading) return null;
-        const nodes = this.#compiling.snapshot?.objects.nodes.length ?? 0;
-        return standbyAnswer(this.#replicas.isAnotherLeading, nodes);
+        const why = this.#reportsMissing();
+        return why === null ? null : failure('ServiceUnavailable', why, { 'retry-after': '1' });
       },
-      onReport: (report) => {
-        this.#metrics.reported();
-        this.#statuses.keeper.report(report);
-        this.#compiling.takeReport(report);
+      reports: this.#reports,
+      account: SERVICE,
+      onReport: (report, from) => {
+        if (from === 'agent') {
+          this.#metrics.reported();
+          this.#peers.pass(report);
+        }
+        this.#takeReport(report);
       },
       onEvent: this.#says.server,
     });

@@ -6,7 +6,7 @@ const FACTS = {
   self: 'a' as string | null,
   pods: [],
   isNamespaceTerminating: false,
-  isLeading: true,
+  agents: 1,
   isPublished: () => false,
   unsentBytes: 0,
 };
@@ -27,14 +27,14 @@ describe('handOver', () => {
     return { waited: now - started, why };
   }
 
-  it('waits while a leader has no successor, up to a limit', async () => {
+  it('waits while its agents have no successor, up to a limit', async () => {
     const { waited, why } = await lasting({});
     assert.equal(waited, LONGEST_SERVING);
     assert.match(why ?? '', /no successor/);
   });
 
-  it('waits for callers to learn of the end if it does not lead', async () => {
-    assert.equal((await lasting({ isLeading: false })).waited, LEAST_SERVING);
+  it('waits for callers to learn of the end if it serves no agents', async () => {
+    assert.equal((await lasting({ agents: 0 })).waited, LEAST_SERVING);
   });
 
   it('ends at once outside a pod, and when the controller is over', async () => {

@@ -10,9 +10,8 @@ import {
   POOLS,
   type PublishClientsInput,
   type PublishServerInput,
-  type ServerAnswer,
-  type ServerOrder,
 } from '../measure/publish.ts';
+import { type Changed, heard, ordered, type Ready, type Stats } from '../measure/publish-processes.ts';
 
 const CLIENT_PROCESSES = 4;
 /** 10,000 rules in all. */
@@ -59,7 +58,12 @@ async function measure(namespace: Namespace, nodes: number, changes: number): Pr
     const idle = (await memoryOf(server.pid ?? 0)).now;
     const share = nodes / CLIENT_PROCESSES;
     const clients = Array.from({ length: CLIENT_PROCESSES }, (_, i) => {
-      const input: PublishClientsInput = { port, ca: authority.certificate, first: i * share, count: share };
+      const input: PublishClientsInput = {
+        ports: [port],
+        ca: authority.certificate,
+        first: i * share,
+        count: share,
+      };
       return start('publish-clients', input);
     });
     await Promise.all(clients.map((client) => heard(client)));
@@ -67,7 +71,7 @@ async function measure(namespace: Namespace, nodes: number, changes: number): Pr
       const there = clients.map((client) => heard<ClientsAnswer>(client));
       for (const client of clients) {
         if (order !== null) client.send(order);
-        client.send({ to: 'await', revision } satisfies ClientsOrder);
+        client.send({ to: 'await', revisions: [revision] } satisfies ClientsOrder);
       }
       const answers = await Promise.all(there);
       return {
@@ -135,31 +139,5 @@ async function measure(namespace: Namespace, nodes: number, changes: number): Pr
     ];
   } finally {
     for (const child of processes) child.kill('SIGKILL');
-  }
-}
-
-type Ready = Extract<ServerAnswer, { is: 'ready' }>;
-type Changed = Extract<ServerAnswer, { is: 'changed' }>;
-type Stats = Extract<ServerAnswer, { is: 'stats' }>;
-
-async function ordered<T extends ServerAnswer>(server: ChildProcess, order: ServerOrder): Promise<T> {
-  const answer = heard<T>(server);
-  server.send(order);
-  return await answer;
-}
-
-/** Throws where the process ends first. */
-async function heard<T>(child: ChildProcess): Promise<T> {
-  const gone = new AbortController();
-  try {
-    const [answer] = await Promise.race([
-      once(child, 'message', { signal: gone.signal }),
-      once(child, 'exit', { signal: gone.signal }).then(([status, signal]) => {
-        throw new Error(`a process of the benchmark ended: ${status ?? signal}`);
-      }),
-    ]);
-    return answer as T;
-  } finally {
-    gone.abort();
   }
 }

@@ -38,7 +38,8 @@ export type ServerAnswer =
     };
 
 export interface PublishClientsInput {
-  readonly port: number;
+  /** Of the servers; each connection goes to any of them, as a Service does it. */
+  readonly ports: readonly number[];
   readonly ca: string;
   /** The nodes they are agents of. */
   readonly first: number;
@@ -51,8 +52,10 @@ export type ClientsOrder =
    * bookmarks.
    */
   | { readonly to: 'connect'; readonly resume: boolean }
-  /** Say when all have had a bookmark of that revision. */
-  | { readonly to: 'await'; readonly revision: string };
+  /** Only these servers get connections from now on. */
+  | { readonly to: 'use'; readonly ports: readonly number[] }
+  /** Say when all have had a bookmark of one of these revisions. */
+  | { readonly to: 'await'; readonly revisions: readonly string[] };
 
 export interface ClientsAnswer {
   readonly is: 'there';
@@ -64,4 +67,11 @@ export interface ClientsAnswer {
   readonly bytes: number;
   /** Connections that failed since then. */
   readonly failed: number;
+  /** Whole views received since then. */
+  readonly resets: number;
+  /**
+   * For each client that lost its connection since then: from its end to the first bookmark of
+   * another one.
+   */
+  readonly gaps: readonly number[];
 }

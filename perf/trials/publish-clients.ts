@@ -29,6 +29,8 @@ interface Client {
   revision: string | null;
   /** When it had its last bookmark. */
   at: number;
+  /** When it lost its connection; null: it has one. */
+  lostAt: number | null;
   tail: string;
   request: ClientRequest | null;
   wait: number;
@@ -42,7 +44,7 @@ const LONGEST_LINE = 64 << 20;
 /** A bookmark's line is shorter. */
 const TAIL = 400;
 
-const { port, ca, first, count } = trialInput<PublishClientsInput>();
+const { ca, first, count, ...input } = trialInput<PublishClientsInput>();
 const secureContext = createSecureContext({ ca });
 const clients = Array.from({ length: count }, (_, i): Client => {
   const node = `node-${first + i}`;
@@ -52,6 +54,7 @@ const clients = Array.from({ length: count }, (_, i): Client => {
     position: null,
     revision: null,
     at: 0,
+    lostAt: null,
     tail: '',
     request: null,
     wait: FIRST_WAIT,
@@ -60,7 +63,10 @@ const clients = Array.from({ length: count }, (_, i): Client => {
 });
 let bytes = 0;
 let failed = 0;
-let awaited: string | null = null;
+let { ports } = input;
+let resets = 0;
+let gaps: number[] = [];
+let awaited: ReadonlySet<string> | null = null;
 
 process.on('message', (order: ClientsOrder) => {
   switch (order.to) {
@@ -70,8 +76,11 @@ process.on('message', (order: ClientsOrder) => {
         connect(client, order.resume);
       }
       break;
+    case 'use':
+      ({ ports } = order);
+      break;
     case 'await':
-      awaited = order.revision;
+      awaited = new Set(order.revisions);
       tellWhenThere();
       break;
   }
@@ -81,7 +90,11 @@ process.on('disconnect', () => process.exit());
 
 /** One context for all: reading the CA anew for each would be most of the work. */
 function createConnection() {
-  return connectTls({ host: '127.0.0.1', port, secureContext });
+  return connectTls({ host: '127.0.0.1', port: drawnPort(), secureContext });
+}
+
+function drawnPort(): number {
+  return ports[Math.floor(Math.random() * ports.length)] ?? 0;
 }
 
 function tokenOf(node: string): string {
@@ -100,7 +113,7 @@ function connect(client: Client, resume: boolean): void {
       : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
   };
   const method = body === null ? 'GET' : 'POST';
-  const asked = request({ host: '127.0.0.1', port, path, method, headers, createConnection });
+  const asked = request({ host: '127.0.0.1', path, method, headers, createConnection });
   if (client.folding !== null) {
     client.folding.fold.begin(body !== null);
     client.folding.lines = new LineSplitter(LONGEST_LINE);
@@ -113,6 +126,7 @@ function connect(client: Client, resume: boolean): void {
     if (isOver || client.request !== asked) return;
     isOver = true;
     failed++;
+    if (client.revision !== null) client.lostAt = now();
     const wait = client.wait * (0.5 + Math.random() / 2);
     client.wait = Math.min(2 * client.wait, LONGEST_WAIT);
     setTimeout(() => {
@@ -126,6 +140,9 @@ function connect(client: Client, resume: boolean): void {
       again();
       return;
     }
+    response.once('data', (chunk: Buffer) => {
+      if (chunk.toString('latin1', 0, TAIL).includes('"type":"reset"')) resets++;
+    });
     response.on('data', (chunk: Buffer) => take(client, chunk));
     response.on('error', again);
     response.on('close', again);
@@ -151,17 +168,32 @@ function take(client: Client, chunk: Buffer): void {
   if (revision === undefined) return;
   client.revision = revision;
   client.position = revision;
-  client.at = Number(process.hrtime.bigint() / 1000n);
+  client.at = now();
+  if (client.lostAt !== null) gaps.push(client.at - client.lostAt);
+  client.lostAt = null;
   client.wait = FIRST_WAIT;
   tellWhenThere();
 }
 
 function tellWhenThere(): void {
-  if (awaited === null || clients.some(({ revision }) => revision !== awaited)) return;
+  const revisions = awaited;
+  if (revisions === null || clients.some(({ revision }) => !revisions.has(revision ?? ''))) return;
   awaited = null;
   const times = clients.map(({ at }) => at);
-  const answer: ClientsAnswer = { is: 'there', at: Math.max(...times), median: median(times), bytes, failed };
-  bytes = 0;
-  failed = 0;
+  const answer: ClientsAnswer = {
+    is: 'there',
+    at: Math.max(...times),
+    median: median(times),
+    bytes,
+    failed,
+    resets,
+    gaps,
+  };
+  [bytes, failed, resets, gaps] = [0, 0, 0, []];
   process.send?.(answer);
+}
+
+/** Microseconds, the same clock in every process of the machine. */
+function now(): number {
+  return Number(process.hrtime.bigint() / 1000n);
 }

@@ -6,6 +6,7 @@ import type { ClusterNetworkPolicy, ClusterObjects, Node, Pod } from '../../apis
 import { compiler } from '../../controller/compile/compile.ts';
 import { REVIEW_QUEUE, type TokenReviewStatus, tokenAuthenticator } from '../../controller/publish/auth.ts';
 import { Hub } from '../../controller/publish/hub.ts';
+import { NodeReports } from '../../controller/publish/node-reports.ts';
 import { AGENTS, controlPlaneServer } from '../../controller/publish/server.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { POOLS, type PublishServerInput, type ServerAnswer, type ServerOrder } from '../measure/publish.ts';
@@ -26,6 +27,8 @@ const server = controlPlaneServer({
   authenticate: tokenAuthenticator({ audiences: [], now: Date.now, queue, review }),
   authorise: async () => ({ allowed: false, reason: '' }),
   onReport() {},
+  reports: new NodeReports(() => performance.now()),
+  authenticatePeer: async () => null,
   tls: { key, cert },
   streams: { heartbeat: 3_600_000 },
 });

@@ -85,6 +85,7 @@ describe('a flood of tokens to port 8443', () => {
         },
         listen: { host: '127.0.0.1', port },
         webhook: null,
+        peers: [],
         gate: true,
         config: DEFAULT_CONFIG,
         kubeConfig,

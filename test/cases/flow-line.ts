@@ -80,6 +80,7 @@ export function formatAnswer(answer: Answer): string {
 function decision(answer: Answer): string {
   const { verdict, reason, policy, rule, exemption, skipped } = answer;
   if (reason === 'exempt') return `${verdict}, exempt: ${exemption}`;
+  if (reason === 'spoofed') return `${verdict}, spoofed`;
   const by = policy === null ? 'default' : `${policy}/${rule}`;
   if (skipped.length === 0) return `${verdict} by ${by}`;
   const names = skipped.map((one) => `${one.policy}/${one.rule}`).join(', ');

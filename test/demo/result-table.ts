@@ -36,7 +36,8 @@ function fixedCells(
   expectedText: (connection: Connection) => string,
 ): string[] {
   const { from, to, family, protocol, port } = connection;
-  const rule = { rule: explanation.rule ?? '', failsafe: 'failsafe', default: 'none', exempt: 'exempt' };
+  const names = { failsafe: 'failsafe', default: 'none', exempt: 'exempt', spoofed: 'spoofed' };
+  const rule = { rule: explanation.rule ?? '', ...names };
   return [
     `${from.padEnd(8)} ${addressOf(from, family)}`,
     to,

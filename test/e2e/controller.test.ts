@@ -43,6 +43,7 @@ interface Controller {
   readonly log: string[];
   /** Status and text of /readyz. */
   ready(): Promise<string>;
+  leads(): Promise<boolean>;
   stop(signal: NodeJS.Signals): Promise<number | null>;
 }
 
@@ -63,10 +64,12 @@ describe('nodewall controller, on a real API server', function () {
   let token: string;
   let ca: string;
   const running: Controller[] = [];
+  let ports: readonly number[];
 
   before(async function () {
     this.timeout(1_800_000);
     cluster = await startCluster();
+    ports = await freePorts(2);
     for (const name of FILES) await cluster.apply(await readFile(join(ROOT, `deploy/${name}.yaml`), 'utf8'));
     await cluster.established();
     for (const name of ['cp-1', 'worker-1']) await cluster.apply(NODE(name));
@@ -83,26 +86,30 @@ describe('nodewall controller, on a real API server', function () {
     await cluster?.close();
   });
 
-  async function start(): Promise<Controller> {
-    const [port = 0, metrics = 0] = await freePorts(2);
+  /** On one of two ports, with the other as its peer. */
+  async function start(port: number): Promise<Controller> {
+    const [metrics = 0] = await freePorts(1);
     const options = { kubeconfig, listen: `127.0.0.1:${port}`, 'metrics-listen': `127.0.0.1:${metrics}` };
-    const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
+    const peers = ports.filter((other) => other !== port).map((other) => `--peer=127.0.0.1:${other}`);
+    const args = [...Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]), ...peers];
     const child = spawn(NODEWALL, ['controller', ...args, '--log-format', 'json'], {
       stdio: ['ignore', 'inherit', 'pipe'],
     });
     const log: string[] = [];
     createInterface({ input: child.stderr }).on('line', (line) => void log.push(line));
+    async function got(path: string): Promise<string> {
+      const request = get({ host: '127.0.0.1', port: metrics, path, agent: false });
+      const answered = await once(request, 'response').catch(() => null);
+      return answered === null
+        ? 'nobody listens'
+        : `${answered[0].statusCode} ${(await text(answered[0])).trim()}`;
+    }
     const controller: Controller = {
       process: child,
       port,
       log,
-      async ready() {
-        const request = get({ host: '127.0.0.1', port: metrics, path: '/readyz', agent: false });
-        const answered = await once(request, 'response').catch(() => null);
-        return answered === null
-          ? 'nobody listens'
-          : `${answered[0].statusCode} ${(await text(answered[0])).trim()}`;
-      },
+      ready: () => got('/readyz'),
+      leads: async () => /^nodewall_controller_leader 1$/m.test(await got('/metrics')),
       async stop(signal) {
         const ended = once(child, 'exit');
         child.kill(signal);
@@ -117,18 +124,8 @@ describe('nodewall controller, on a real API server', function () {
   const isReady = (one: Controller): Promise<unknown> =>
     until('it serves', async () => (await one.ready()) === '200 ok', { detail: () => one.log.join('\n') });
 
-  /** Of a watch of cp-1's view, which the leader alone gives. */
-  async function watching(one: Controller): Promise<number> {
-    const response = await ask(one, WATCH);
-    response.destroy();
-    return response.statusCode;
-  }
-
   const isLeading = (one: Controller): Promise<unknown> =>
-    until('it leads', async () => (await watching(one)) === 200, {
-      limit: 30_000,
-      detail: () => one.log.join('\n'),
-    });
+    until('it leads', () => one.leads(), { limit: 30_000, detail: () => one.log.join('\n') });
 
   /** As the agent on cp-1, by the name that the certificate is for. */
   async function ask({ port }: Controller, path: string, more: RequestOptions = {}, body?: object) {
@@ -199,7 +196,7 @@ describe('nodewall controller, on a real API server', function () {
       .holderIdentity ?? '';
 
   it('leads, publishes its CA, and serves with a certificate of it', async () => {
-    const controller = await start();
+    const controller = await start(ports[0] ?? 0);
     await isReady(controller);
     const map = await cluster.get<{ data: Record<string, string> }>(
       'configmap',
@@ -222,21 +219,24 @@ describe('nodewall controller, on a real API server', function () {
     assert.equal((await ask(controller, `${NODE_VIEWS_PATH}/worker-1`)).statusCode, 403);
   });
 
-  it('has one standby, which serves reads, and redirects agents', async () => {
-    const standby = await start();
-    await isReady(standby);
-    const read = await ask(standby, `${NODE_VIEWS_PATH}/cp-1`);
-    assert.equal(read.statusCode, 200);
-    const { metadata } = JSON.parse(await text(read));
-    assert.match(metadata.annotations['controlplane.nodewall.io/status'], /agents report to the leader/);
-    assert.equal(await watching(standby), 421);
-    const report = await ask(standby, `${NODE_VIEWS_PATH}/cp-1/status`, { method: 'PUT' }, {});
-    assert.deepEqual([report.statusCode, report.headers.connection], [421, 'close']);
+  it('has another one beside it, which serves agents and knows all reports', async () => {
+    const [leader] = running;
+    assert.ok(leader !== undefined);
+    await report(leader);
+    const other = await start(ports[1] ?? 0);
+    await isReady(other);
+    assert.equal(await other.leads(), false);
+    const read = await ask(other, `${NODE_VIEWS_PATH}/cp-1`);
+    assert.equal(JSON.parse(await text(read)).status.node, 'cp-1');
+    const [here, there] = [await view(leader), await view(other)];
+    const contents = (messages: StreamMessage[]) => messages.map(({ revision: _, ...message }) => message);
+    assert.deepEqual(contents(there), contents(here));
   });
 
   it('writes the status of a policy', async () => {
-    const [leader] = running;
-    assert.ok(leader !== undefined);
+    // The reports of agents that another controller serves count as well.
+    const [leader, other] = running;
+    assert.ok(leader !== undefined && other !== undefined);
     await cluster.apply(POLICY(1, DROP));
     await statusIs(({ phase }) => phase === 'Disabled');
     await cluster.apply(GATE(true));
@@ -269,27 +269,28 @@ describe('nodewall controller, on a real API server', function () {
         ({ reason, note }) => reason === 'NodesFailed' && /cp-1 \(rule drop-ssh: no memory\)/.test(note),
       );
     });
-    await report(leader);
+    await report(other);
     await statusIs(({ phase, conditions }) => phase === 'Realized' && conditions[1]?.status === 'True');
   });
 
-  it('is replaced by the standby when it is killed, without a change of rules', async () => {
-    const [leader, standby] = running;
-    assert.ok(leader !== undefined && standby !== undefined);
+  it('is replaced as leader by the other when it is killed, without a change of rules', async () => {
+    const [leader, other] = running;
+    assert.ok(leader !== undefined && other !== undefined);
     const before = await holder();
     await leader.stop('SIGKILL');
-    await isLeading(standby);
+    await isLeading(other);
     assert.notEqual(await holder(), before);
-    await report(standby);
+    await report(other);
     await cluster.apply(POLICY(4, DROP).replace('priority: 4', 'priority: 4\n  tier: application'));
     await statusIs(({ phase, observedGeneration }) => phase === 'Pending' && observedGeneration === 4);
-    await report(standby);
+    await report(other);
     await statusIs(({ phase, observedGeneration }) => phase === 'Realized' && observedGeneration === 4);
   });
 
-  it('stops serving when another holder takes the Lease, keeps watching, and takes it again when that one stops renewing', async () => {
+  it('serves agents on when another holder takes the Lease, and takes it again when that one stops renewing', async () => {
     const [, last] = running;
     assert.ok(last !== undefined);
+    const stream = await ask(last, WATCH);
     const patch = '--patch={"spec":{"holderIdentity":"somebody"}}';
     const { code, stderr } = await cluster.kubectl([
       'patch',
@@ -300,12 +301,11 @@ describe('nodewall controller, on a real API server', function () {
       patch,
     ]);
     assert.equal(code, 0, stderr);
-    const detail = (): string => last.log.join('\n');
-    const stream = await ask(last, WATCH);
-    await once(stream.resume(), 'end');
-    assert.ok((await watching(last)) !== 200, detail());
+    await until('it does not lead', async () => !(await last.leads()), { detail: () => last.log.join('\n') });
     assert.equal(await last.ready(), '200 ok');
     await isLeading(last);
+    assert.equal(stream.destroyed, false);
+    stream.destroy();
     assert.ok((await view(last)).some(({ type }) => type === 'rules'));
   });
 
@@ -323,7 +323,7 @@ describe('nodewall controller, on a real API server', function () {
       '--namespace=nodewall-system',
     ]);
     assert.equal(gone.code, 0, gone.stderr);
-    const next = await start();
+    const next = await start(ports[0] ?? 0);
     await isReady(next);
     assert.equal(await last.stop('SIGTERM'), 0);
     await isLeading(next);

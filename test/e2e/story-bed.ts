@@ -32,6 +32,8 @@ const WEBHOOK_PORT = 9443;
 /** The first replica's; each has three: agents, webhook, health. */
 const FIRST_PORT = 9001;
 const PORTS_OF_REPLICA = 10;
+/** In a story with several. */
+const MOST_REPLICAS = 4;
 /** Nobody's rule is about it: it tells a closed port from a machine that is slow. */
 const CONTROL_PORT = 7;
 /** Machines answer here. */
@@ -238,6 +240,14 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     }
   }
 
+  /** The ports of all other replicas that there may be. */
+  const peersOf = (port: number): number[] => {
+    const most = (options.replicas ?? 1) > 1 ? MOST_REPLICAS : 1;
+    return Array.from({ length: most }, (_, i) => FIRST_PORT + PORTS_OF_REPLICA * i).filter(
+      (other) => other !== port,
+    );
+  };
+
   async function addReplica(): Promise<Replica> {
     const port = FIRST_PORT + PORTS_OF_REPLICA * replicas.length;
     const api = (await options.apiServer?.(bed)) ?? { server: cluster.server, ca: cluster.ca };
@@ -247,6 +257,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     const args = [
       ...['--kubeconfig', path, '--listen', `${address}:${port}`, '--log-format', 'json'],
       ...['--webhook-listen', `${address}:${port + 1}`, '--metrics-listen', `127.0.0.1:${port + 2}`],
+      ...peersOf(port).map((peer) => `--peer=${address}:${peer}`),
       ...(options.controllerOptions ?? []),
     ];
     const running = toRunningAgent(controlPlane.spawn([NODEWALL, 'controller', ...args]));

@@ -10,7 +10,8 @@ export async function listing(kernel: Pick<Kernel, 'snapshot' | 'elements'>): Pr
   const table = await kernel.snapshot();
   if (table === null) return null;
   // One that is not needed any more stays, without rules (apply/retired.ts).
-  const chains = table.chains.filter(({ name, rules }) => name !== 'prerouting' || rules.length > 0);
+  const retired = ['prerouting', 'forward'];
+  const chains = table.chains.filter(({ name, rules }) => !retired.includes(name) || rules.length > 0);
   const lines: [string, string[]][] = chains.map(({ name, base, rules }) => [
     `chain ${name}${base === null ? '' : ` ${base.type} ${base.hook} ${base.priority} ${base.policy}`}`,
     rules.map(({ digest, comment }) => `${digest}${comment === null ? '' : ` ${comment}`}`),

@@ -9,8 +9,8 @@ type Exemptions = NonNullable<OracleConfig['exemptions']>;
 type Failsafe = NonNullable<OracleConfig['failsafe']>;
 
 /**
- * The agent's configuration: empty as a rule; exemptions off, other failsafe lists, other link
- * groups now and then. With a plan, what the network of a kernel test itself lives on stays exempt:
+ * The agent's configuration: empty as a rule; exemptions off, no
+ * anti-spoofing, other failsafe lists, other link groups now and then. With a plan, what the network of a kernel test itself lives on stays exempt:
  * loopback, ND and MLD.
  */
 export function config(plan?: AddressPlan): fc.Arbitrary<OracleConfig> {
@@ -28,6 +28,7 @@ export function config(plan?: AddressPlan): fc.Arbitrary<OracleConfig> {
   const groups = fc.constantFrom<Record<string, number>>({ pods: 20 }, { blue: 30 }, { pods: 20, blue: 30 });
   return fields<OracleConfig>({
     exemptions: maybe(25, exemptions),
+    antiSpoofing: maybe(15, weighted([3, fc.constant(false)], [1, fc.constant(true)])),
     failsafe: maybe(35, failsafe),
     interfaceGroups: maybe(plan === undefined ? 15 : 0, groups),
   });

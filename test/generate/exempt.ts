@@ -1,16 +1,24 @@
 import fc from 'fast-check';
 import type { Flow } from '../oracle/flow.ts';
 import { familyOf, randomAddress } from './address.ts';
-import { oneOf, weighted } from './choice.ts';
+import { oneOf, weighted, withoutUndefined } from './choice.ts';
 import type { Feature } from './feature.ts';
+
+interface Targets {
+  /** Addresses of the Node under test. */
+  readonly own: string[];
+  /** Addresses of Nodes and pods. */
+  readonly known: string[];
+  readonly features: ReadonlySet<Feature>;
+}
 
 const directions = fc.constantFrom<Flow['direction']>('ingress', 'egress');
 
 /**
- * Traffic that exemptions are about, and its close neighbours: half of a pair wrong, a type beside;
+ * Traffic that exemptions and anti-spoofing are about, and its close neighbours: half of a pair wrong, a type beside;
  * with NodePort policies also what those leave alone.
  */
-export function exemptTraffic(own: string[], features: ReadonlySet<Feature>): fc.Arbitrary<Flow> {
+export function exemptTraffic({ own, known, features }: Targets): fc.Arbitrary<Flow> {
   const local = oneOf([...own, '127.0.0.1', '127.255.0.3', '::1']);
   const peers = (text: string) =>
     [...own, '127.0.0.1', '::1'].filter((one) => familyOf(one) === familyOf(text));
@@ -48,8 +56,41 @@ export function exemptTraffic(own: string[], features: ReadonlySet<Feature>): fc
     [2, multicast],
     [2, dhcp()],
     [2, localPods],
+    [3, spoofed(own, known)],
     [features.has('nodePort') ? 1 : 0, leftAlone],
   );
+}
+
+/**
+ * With the address of a Node or a pod, by an interface of pods or another; traffic that an exemption
+ * or a rule for NodePorts would accept among it.
+ */
+function spoofed(own: string[], known: string[]): fc.Arbitrary<Flow> {
+  const sources = oneOf([...own, ...own, ...known, '127.0.0.1', '127.255.0.3', '::1', '10.1.0.1']);
+  const services = fc.constantFrom<Partial<Flow>>(
+    { protocol: 'tcp', srcPort: 40_000, dstPort: 6443 },
+    { protocol: 'tcp', srcPort: 40_000, dstPort: 80, traffic: 'NodePort' },
+    { protocol: 'udp', srcPort: 67, dstPort: 68 },
+    { protocol: 47 },
+    {},
+  );
+  const groups = fc.constantFrom('pods', 'pods', 8, 20, 'clusternet', 0, undefined);
+  return fc
+    .record({ src: sources, service: services, interfaceGroup: groups })
+    .chain(({ src, service, ...rest }) => {
+      const near = own.filter((text) => familyOf(text) === familyOf(src));
+      const dst = near.length === 0 ? randomAddress(familyOf(src)) : oneOf(near);
+      return fc
+        .record({
+          direction: weighted([4, fc.constant('ingress' as const)], [1, fc.constant('egress' as const)]),
+          dst,
+        })
+        .map(({ direction, dst: to }): Flow => {
+          const { traffic, ...plain } = service;
+          const asked = direction === 'ingress' && traffic !== undefined ? { traffic } : {};
+          return withoutUndefined({ direction, src, dst: to, ...rest, ...plain, ...asked }) as Flow;
+        });
+    });
 }
 
 function dhcp(): fc.Arbitrary<Flow> {

@@ -46,7 +46,7 @@ export function flow(targets: FlowTargets): fc.Arbitrary<Flow> {
     [8, aimed],
     [4, natted],
     [2, vague(natted)],
-    [3, exemptTraffic(targets.own, targets.features)],
+    [3, exemptTraffic(targets)],
     [1, bare(ownWay)],
   );
 }

@@ -240,7 +240,7 @@ for (const [title, given] of [
         scenario.flows.filter(({ traffic }) => traffic === 'NodePort').map(oracle(scenario)),
       );
       const reasons = new Set(nodePort.map(({ reason }) => reason));
-      assert.deepEqual([...reasons].sort(), ['default', 'exempt', 'rule']);
+      assert.deepEqual([...reasons].sort(), ['default', 'exempt', 'rule', 'spoofed']);
     });
   });
 }

@@ -47,7 +47,9 @@ describe('minimise', () => {
     assert.ok(isFailing(found));
     assert.equal(found.flows.length, 1);
     const kinds = (found.objects as PolicyManifest[]).map(({ kind }) => kind);
-    assert.ok(!kinds.includes('Pod'), kinds.join());
+    const others = (found.objects as PolicyManifest[]).filter(({ kind }) => kind !== 'Pod');
+    const isNeeded = others.length === kinds.length || !isFailing({ ...found, objects: others });
+    assert.ok(isNeeded, 'the Pods are not needed');
     assert.ok(kinds.filter((kind) => kind === 'ClusterNetworkPolicy').length <= 2, kinds.join());
   });
 

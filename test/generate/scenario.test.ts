@@ -222,6 +222,7 @@ describe('scenario', () => {
         (rule.from ?? rule.to ?? []).some((peer) => peer.ipBlock?.cidr.endsWith('/0')),
       ),
       'replaced failsafe': samples.some(({ config }) => config.failsafe?.ingress?.length === 0),
+      'no anti-spoofing': samples.some(({ config }) => config.antiSpoofing === false),
       'exemption off': samples.some(({ config }) => config.exemptions?.loopback === false),
     };
     assert.deepEqual(

@@ -216,7 +216,11 @@ const MATCHES: readonly (readonly Match[])[] = [
         { match: 'address', family, field: 'daddr', in: { cidr } } as const,
         { match: 'l4proto', protocols: ['udp'] } as const,
       ],
-      [{ match: 'notIn', family, cidrs: [cidr] } as const],
+      [{ match: 'notIn', family, field: 'daddr', cidrs: [cidr] } as const],
+      [
+        { match: 'notIn', family, field: 'saddr', cidrs: [cidr] } as const,
+        { match: 'local', field: 'saddr' } as const,
+      ],
     ];
   }),
 ];

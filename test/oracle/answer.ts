@@ -9,7 +9,7 @@ export interface Answer {
   rule: string | null;
   ruleIndex: number | null;
   tier: string | null;
-  reason: 'rule' | 'default' | 'exempt' | 'failsafe';
+  reason: 'rule' | 'default' | 'exempt' | 'failsafe' | 'spoofed';
   /** Rules the failsafe skipped, in order; absent is the same as empty. */
   skipped?: readonly RuleName[];
   /** Audit rules that matched before the decision, in order; absent: the answer doesn't say. */

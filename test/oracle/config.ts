@@ -15,6 +15,7 @@ export interface OracleConfig {
     dhcpClient?: boolean;
     localPods?: boolean;
   };
+  antiSpoofing?: boolean;
   interfaceGroups?: Record<string, number | { group: number }>;
   failsafe?: { ingress?: FailsafeEntry[]; egress?: FailsafeEntry[] };
 }

@@ -8,7 +8,7 @@ import { groupNumber } from './interface-group.ts';
 /** Answers whether a packet is accepted before any policy. */
 export type ExemptionTest = (packet: Packet) => boolean;
 
-const loopbackRanges = ['127.0.0.0/8', '::1/128'].map(parseCidr);
+export const loopbackRanges = ['127.0.0.0/8', '::1/128'].map(parseCidr);
 const neighborDiscovery = [133, 134, 135, 136];
 const multicastListener = [130, 131, 132, 143];
 
@@ -45,7 +45,7 @@ function isDhcpClient(packet: Packet): boolean {
     : packet.srcPort === server && packet.dstPort === client;
 }
 
-function isPodsGroup(packet: Packet, config: OracleConfig): boolean {
+export function isPodsGroup(packet: Packet, config: OracleConfig): boolean {
   if (packet.interfaceGroup === undefined) return false;
   const number = groupNumber(packet.interfaceGroup, config);
   return number !== undefined && number === groupNumber('pods', config);

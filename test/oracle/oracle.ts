@@ -9,6 +9,7 @@ import { baselinePriority } from './order.ts';
 import type { OracleRule } from './rule.ts';
 import { matches, toRules } from './rule.ts';
 import { namesServices } from './service.ts';
+import { toSpoofTest } from './spoof.ts';
 
 export type { Answer } from './answer.ts';
 export { sameAnswer } from './answer.ts';
@@ -48,9 +49,13 @@ export function oracle(input: OracleInput): (flow: Flow) => Answer {
   if (node === undefined) throw new Error(`no Node is named ${input.node}`);
   const rules = toRules({ objects, cluster, node, config, names });
   const isExempt = toExemptionTest(config, node.addresses);
+  // A Node that no rule applies to is left alone.
+  const isSpoofed = rules.length === 0 ? () => false : toSpoofTest(config, cluster, node);
   const isFailsafe = toFailsafeTest(config, cluster);
   return (flow) => {
     const packet = toPacket(flow);
+    if (isSpoofed(packet))
+      return { ...toAnswer({ rule: undefined, skipped: [], audited: [] }, 'spoofed'), verdict: 'Drop' };
     if (isExempt(packet)) return toAnswer({ rule: undefined, skipped: [], audited: [] }, 'exempt');
     const matching = rules.filter((rule) => matches(rule, packet));
     const plain = decide(matching, () => false);

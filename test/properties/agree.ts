@@ -59,7 +59,7 @@ export function agree(
     const [byIndex, byList] = [indexed(packet), linear(packet)];
     traces.push({ packet, indexed: byIndex, linear: byList });
     const isRight = (trace: Trace) =>
-      isSame(wanted, trace, rules) && sameCounts(answer, trace) && isRecorded(trace, rules);
+      isSame(wanted, trace, rules) && sameCounts(answer, trace) && isRecorded(wanted, trace, rules);
     const same = isRight(byIndex) && isRight(byList) && byIndex.tried <= byList.tried;
     if (!same)
       differ({ flow, oracle: wanted, explain: answer, indexed: byIndex, linear: byList }, objects, written);
@@ -93,16 +93,21 @@ function sameCounts({ considered = [] }: Explanation, { counted }: Trace): boole
 
 /**
  * Every rule that counted the packet and is to be recorded has a record, in order, and no other
- * has.
+ * has. A spoofed packet is recorded if any rule has logging.
  */
-function isRecorded({ counted, recorded }: Trace, rules: Rules): boolean {
+function isRecorded({ reason }: Answer, { counted, recorded }: Trace, rules: Rules): boolean {
+  const hasLogging = rules.values().some(({ log }) => log !== null);
+  const own = reason === 'spoofed' && hasLogging ? ['nodewall spoofed'] : [];
   const wanted = counted.flatMap((id) => {
     const rule = rules.get(id);
     if (!rule?.log) return [];
     return [`nodewall ${id} ${rule.action}${rule.mode === 'Audit' ? ' audit' : ''}`];
   });
   // Copies of DNS questions are no records.
-  return JSON.stringify(wanted) === JSON.stringify(recorded.filter((prefix) => prefix !== 'nodewall dns'));
+  return (
+    JSON.stringify([...own, ...wanted]) ===
+    JSON.stringify(recorded.filter((prefix) => prefix !== 'nodewall dns'))
+  );
 }
 
 function differ(found: object, objects: readonly object[], config: object): never {

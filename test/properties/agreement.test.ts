@@ -29,5 +29,6 @@ const EXPECTED = [
   ]),
   ...VERDICTS.map((verdict) => `NodePort ${verdict} rule`),
   'NodePort Allow exempt',
+  ...['explain', 'kernel', 'NodePort'].map((by) => `${by} Drop spoofed`),
   'audited',
 ];

@@ -54,7 +54,8 @@ export function iptablesTracer({ families, sets }: IptablesRuleset): IptablesTra
         parsed.set(rule, found);
         const { tests, target, prefix } = found;
         if (!tests.every((test) => test(packet))) continue;
-        if (rule.counts?.kind === 'matched') counted.push(rule.counts.ruleId);
+        if (rule.counts?.kind === 'matched' && rule.counts.ruleId !== 'spoofed')
+          counted.push(rule.counts.ruleId);
         source = rule.source ?? source;
         if (prefix !== null) recorded.push(prefix);
         switch (target?.name) {
@@ -143,6 +144,8 @@ const TESTS: Readonly<Record<string, (value: string) => Test>> = {
     value === 'DNAT' ? packet.original !== null : packet.established && value.includes('ESTABLISHED'),
   '--ctstatus': () => () => false,
   '--ctdir': () => () => false,
+  '--src-type': () => (packet) => packet.isFromOwn === true,
+  '--dst-type': () => (packet) => packet.isToOwn === true,
   '--src-group': (value) => (packet) => packet.direction === 'ingress' && inGroup(value, packet),
   '--dst-group': (value) => (packet) => packet.direction === 'egress' && inGroup(value, packet),
   '--icmp-type': (value) => (packet) => ofType(value, packet),

@@ -1,5 +1,5 @@
 import type { L4Protocol, Match, NamedSet, Ruleset } from '../../agent/render/ruleset.ts';
-import { lastAddress } from '../../lib/net/address.ts';
+import { type Cidr, lastAddress } from '../../lib/net/address.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
 import type { Packet } from './packet.ts';
 
@@ -38,8 +38,12 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
     case 'notIn':
       return (
         packet.family === match.family &&
-        !match.cidrs.some((cidr) => cidr.value <= packet.dst && packet.dst <= lastAddress(cidr))
+        !match.cidrs.some((cidr) => isWithin(cidr, match.field === 'saddr' ? packet.src : packet.dst))
       );
+    case 'local':
+      return (match.field === 'saddr' ? packet.isFromOwn : packet.isToOwn) === true;
+    case 'vrf':
+      return false;
     case 'nfproto':
       return packet.family === match.family;
     case 'l4proto':
@@ -61,6 +65,10 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
     default:
       throw new Error(`unknown match ${JSON.stringify(match satisfies never)}`);
   }
+}
+
+function isWithin(cidr: Cidr, address: bigint): boolean {
+  return cidr.value <= address && address <= lastAddress(cidr);
 }
 
 const PROTOCOL_NUMBERS: Readonly<Record<L4Protocol, number>> = {

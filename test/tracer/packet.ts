@@ -8,7 +8,10 @@ import { type Address, type Family, parseAddress } from '../../lib/net/address.t
  * packet's protocol doesn't have are absent, as they are on the wire.
  */
 export interface Packet {
-  /** ingress is the input hook (prerouting, where `isForwarded`), egress the output hook. */
+  /**
+   * ingress is the input hook (prerouting and forward, where `isForwarded`), egress the output
+   * hook.
+   */
   readonly direction: Direction;
   readonly family: Family;
   readonly src: bigint;
@@ -25,9 +28,12 @@ export interface Packet {
   readonly interface: { readonly name: 'lo' | 'eth0'; readonly group: number };
   /** ct state established or related. */
   readonly established: boolean;
+  /** Whether the source, or the destination, is an address of this machine; absent: it is not. */
+  readonly isFromOwn?: boolean;
+  readonly isToOwn?: boolean;
   /** What the client used before destination NAT, of a packet that it has changed. */
   readonly original: { readonly dst: bigint; readonly dstPort: number | undefined } | null;
-  /** NAT hands it to a pod: it is looked at in the prerouting hook. */
+  /** NAT hands it to a pod: it is looked at in the hooks prerouting and forward. */
   readonly isForwarded: boolean;
 }
 
@@ -57,7 +63,12 @@ export function toPacket(flow: Flow, own: readonly string[], config: Config): Pa
   const nodePort = flow.traffic === 'NodePort';
   if (nodePort && flow.direction === 'egress') return null;
   // What the node sends to a NodePort of its own never leaves it.
-  const local = isLocal(src, own) && (nodePort || isLocal(dst, own));
+  const isFromOwn = isLocal(src, own);
+  const group = toGroup(flow.interfaceGroup, config);
+  // A flow by a pod's interface says that it is not by lo, if somebody asks.
+  const isByPod =
+    config.antiSpoofing && flow.direction === 'ingress' && group === config.interfaceGroups.pods;
+  const local = !isByPod && isFromOwn && (nodePort || isLocal(dst, own));
   return {
     direction: flow.direction,
     family: src.family,
@@ -69,7 +80,9 @@ export function toPacket(flow: Flow, own: readonly string[], config: Config): Pa
     ...types,
     original: nodePort ? { dst: dst.value, dstPort: ports.dstPort } : originalOf(flow, dst, ports),
     isForwarded: nodePort,
-    interface: { name: local ? 'lo' : 'eth0', group: toGroup(flow.interfaceGroup, config) },
+    isFromOwn,
+    isToOwn: !nodePort && isLocal(dst, own),
+    interface: { name: local ? 'lo' : 'eth0', group },
     established: false,
   };
 }

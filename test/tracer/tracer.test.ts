@@ -424,10 +424,18 @@ const MATCHES: readonly {
     ],
   },
   {
-    match: { match: 'notIn', family: 4, cidrs: [cidr('192.0.2.0/24')] },
+    match: { match: 'notIn', family: 4, field: 'daddr', cidrs: [cidr('192.0.2.0/24')] },
     yes: [{ dst: value('192.0.3.0') }],
     no: [{ dst: value('192.0.2.255') }, { family: 6, dst: value('2001:db8::1') }],
   },
+  {
+    match: { match: 'notIn', family: 6, field: 'saddr', cidrs: [cidr('fe80::/10')] },
+    yes: [{ family: 6, src: value('2001:db8::1') }],
+    no: [{ family: 6, src: value('febf::1') }, {}],
+  },
+  { match: { match: 'local', field: 'saddr' }, yes: [{ isFromOwn: true }], no: [{}, { isToOwn: true }] },
+  { match: { match: 'local', field: 'daddr' }, yes: [{ isToOwn: true }], no: [{}, { isFromOwn: true }] },
+  { match: { match: 'vrf' }, yes: [], no: [{}] },
   {
     match: { match: 'igmp', types: [17, 22] },
     yes: [{ protocol: PROTOCOLS.igmp, type: 22 }],
@@ -552,6 +560,8 @@ describe('tracer: matches', () => {
       limit: true,
       serviceTuple: true,
       notIn: true,
+      local: true,
+      vrf: true,
     };
     // These two are of another hook.
     const others: Record<Exclude<Match['match'], keyof typeof all>, true> = {

@@ -39,14 +39,28 @@ const PASSED: Trace = { verdict: 'Allow', source: null, tried: 0, lookUps: 0, co
 export function tracer(ruleset: Ruleset): Tracer {
   const table: Table = { ruleset, maps: new Map() };
   return (packet) => {
-    const hook = packet.isForwarded ? 'prerouting' : packet.direction === 'ingress' ? 'input' : 'output';
-    const bases = [...ruleset.chains.values()].filter(({ base }) => base?.hook === hook);
-    const [base, ...more] = bases;
-    // The Node's own hooks are always there; that of NodePort traffic where a rule needs it.
-    if (hook === 'prerouting' && bases.length === 0) return PASSED;
-    if (base === undefined || more.length > 0)
-      throw new Error(`${bases.length} base chains at the hook ${hook}`);
-    return walk(table, base, packet);
+    if (!packet.isForwarded) return atHook(packet.direction === 'ingress' ? 'input' : 'output');
+    // The Node's own hooks are always there; those of forwarded traffic where a rule needs them.
+    const before = atHook('prerouting', PASSED);
+    if (before.verdict !== 'Allow') return before;
+    const after = atHook('forward', PASSED);
+    return {
+      verdict: after.verdict,
+      source: after.verdict === 'Allow' ? before.source : after.source,
+      tried: before.tried + after.tried,
+      lookUps: before.lookUps + after.lookUps,
+      counted: [...before.counted, ...after.counted],
+      recorded: [...before.recorded, ...after.recorded],
+    };
+
+    function atHook(hook: NonNullable<Chain['base']>['hook'], otherwise?: Trace): Trace {
+      const bases = [...ruleset.chains.values()].filter(({ base }) => base?.hook === hook);
+      const [base, ...more] = bases;
+      if (otherwise !== undefined && bases.length === 0) return otherwise;
+      if (base === undefined || more.length > 0)
+        throw new Error(`${bases.length} base chains at the hook ${hook}`);
+      return walk(table, base, packet);
+    }
   };
 }
 

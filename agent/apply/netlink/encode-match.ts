@@ -60,6 +60,8 @@ const MATCHES: { readonly [Kind in Match['match']]: (encoding: RuleEncoding, mat
   originalPort: addOriginalPorts,
   serviceTuple: addService,
   notIn: addNotIn,
+  local: (encoding, { field }) => addEqual(encoding, FIB_TYPE[field], packMachine32(RTN_LOCAL)),
+  vrf: (encoding) => addEqual(encoding, meta('iifkind'), VRF),
   portTuple: addPortTuples,
   icmp: addIcmp,
   igmp: addIgmp,
@@ -72,6 +74,14 @@ const CT_CONFIRMED = 8;
 const CT_DNAT = 32;
 /** IP_CT_DIR_REPLY of linux/netfilter/nf_conntrack_tuple_common.h. */
 const CT_REPLY = 1;
+/** RTN_LOCAL of linux/rtnetlink.h. */
+const RTN_LOCAL = 2;
+const FIB_TYPE = {
+  saddr: { kind: 'fib', result: 'type', flags: ['saddr'], register: REGISTER },
+  daddr: { kind: 'fib', result: 'type', flags: ['daddr'], register: REGISTER },
+} as const;
+/** Padded to IFNAMSIZ, as the kernel compares it. */
+const VRF = Buffer.from('vrf'.padEnd(16, '\0'));
 /** LOOPBACK_IFINDEX in the kernel's include/net/flow.h, the same in every network namespace. */
 const LOOPBACK = 1;
 /** Arguments of typeOf.payload: protocol and field. */
@@ -198,19 +208,19 @@ function prefixMask({ family, length }: Cidr): Uint8Array {
   return packAddress({ family, value: ones << BigInt(BITS[family] - length) });
 }
 
-function addNotIn(encoding: RuleEncoding, { family, cidrs }: Of<'notIn'>): void {
+function addNotIn(encoding: RuleEncoding, { family, field, cidrs }: Of<'notIn'>): void {
   requireFamily(encoding, family);
   const [only] = cidrs;
   if (only !== undefined && cidrs.length === 1) {
-    addPrefix(encoding, ADDRESS_OFFSET[family].daddr, only, true);
+    addPrefix(encoding, ADDRESS_OFFSET[family][field], only, true);
     return;
   }
   const key = {
     type: DATA_TYPE.address[family],
     length: WIDTH[family],
-    typeOf: ADDRESS_TYPE_OF[family].daddr,
+    typeOf: ADDRESS_TYPE_OF[family][field],
   };
-  encoding.expressions.push(address(family, 'daddr'));
+  encoding.expressions.push(address(family, field));
   addAnonymous(encoding, key, prefixElements(cidrs), true);
 }
 

@@ -161,7 +161,12 @@ const MATCHES: readonly Match[] = [
       [6, 'fd00::1/128', 'fd00::2/128'],
       [6, '::/1', 'fe80::/10', 'ff00::/8'],
     ] as const
-  ).map(([family, ...texts]): Match => ({ match: 'notIn', family, cidrs: texts.map(cidr) })),
+  ).flatMap(([family, ...texts]): Match[] =>
+    (['saddr', 'daddr'] as const).map((field) => ({ match: 'notIn', family, field, cidrs: texts.map(cidr) })),
+  ),
+  { match: 'local', field: 'saddr' },
+  { match: 'local', field: 'daddr' },
+  { match: 'vrf' },
   ...[true, false].flatMap((withSourcePort): Match[] => [
     {
       match: 'portTuple',
@@ -469,7 +474,7 @@ inNamespace(import.meta.filename, () => {
 
     it('are the same for each kind of match', async () => {
       const tried = new Set(MATCHES.map(({ match }) => match));
-      assert.equal(tried.size, 17, 'a new kind of match: add it to MATCHES, and count it here');
+      assert.equal(tried.size, 19, 'a new kind of match: add it to MATCHES, and count it here');
       await assertSameBytes(whole(MATCHES.map((match) => rule({ kind: 'return' }, match))));
     });
 

@@ -48,7 +48,9 @@ export type Expression =
   /** `code`: of ICMP, ICMPv6 or (icmpx) NFT_REJECT_ICMPX_*; 0 for a reset. */
   | { kind: 'reject'; type: 'icmp' | 'tcp reset' | 'icmpx'; code: number }
   /** `flags`: NF_NAT_RANGE_* of linux/netfilter/nf_nat.h; 16 is fully random. */
-  | { kind: 'masq'; flags: number };
+  | { kind: 'masq'; flags: number }
+  /** Looks up the packet's address in the routing tables; `type` loads its RTN_*, 4 bytes. */
+  | { kind: 'fib'; result: FibResult; flags: readonly FibFlag[]; register: number };
 
 /** Keys of a meta expression, by the kernel's NFT_META_*. */
 export type MetaKey = keyof typeof metaKeys;
@@ -56,6 +58,10 @@ export type MetaKey = keyof typeof metaKeys;
 export type PayloadBase = keyof typeof payloadBases;
 /** Keys of a ct expression, by the kernel's NFT_CT_*. */
 export type CtKey = keyof typeof ctKeys;
+/** Results of a fib expression, by the kernel's NFT_FIB_RESULT_*. */
+export type FibResult = keyof typeof fibResults;
+/** What a fib expression looks up, by the kernel's NFTA_FIB_F_*. */
+export type FibFlag = keyof typeof fibFlags;
 /** Operators of cmp and range, by the kernel's NFT_CMP_*. */
 export type CmpOperator = keyof typeof cmpOperators;
 
@@ -79,6 +85,8 @@ const metaKeys = {
   cpu: 20,
   iifgroup: 21,
   oifgroup: 22,
+  iifkind: 26,
+  oifkind: 27,
 } as const;
 const payloadBases = { link: 0, network: 1, transport: 2, inner: 3 } as const;
 const ctKeys = {
@@ -100,6 +108,8 @@ const ctKeys = {
 const cmpOperators = { eq: 0, neq: 1, lt: 2, lte: 3, gt: 4, gte: 5 } as const;
 const directions = { original: 0, reply: 1 } as const;
 const byteorders = { ntoh: 0, hton: 1 } as const;
+const fibResults = { oif: 1, oifname: 2, type: 3 } as const;
+const fibFlags = { saddr: 1, daddr: 2, mark: 4, iif: 8, oif: 16 } as const;
 const rejects = { icmp: 0, 'tcp reset': 1, icmpx: 2 } as const;
 
 const NFTA_LIST_ELEM = 1;
@@ -160,8 +170,7 @@ export function putExpression(
 function putData(to: RecordWriter, it: Expression, verdicts: Readonly<Record<string, number>>): void {
   switch (it.kind) {
     case 'meta':
-      to.u32(2, number(metaKeys, it.key, 'meta key'));
-      to.u32(1, register(it.register));
+      putMeta(to, it);
       break;
     case 'payload':
       to.u32(1, register(it.register));
@@ -231,6 +240,9 @@ function putData(to: RecordWriter, it: Expression, verdicts: Readonly<Record<str
     case 'masq':
       to.u32(1, it.flags);
       break;
+    case 'fib':
+      putFib(to, it);
+      break;
     default:
       throw new TypeError(`unknown expression ${String((it as { kind: unknown }).kind)}`);
   }
@@ -244,6 +256,20 @@ function putLimit(to: RecordWriter, it: Extract<Expression, { kind: 'limit' }>):
   to.u32(3, it.burst);
   to.u32(4, 0); // NFT_LIMIT_PKTS
   to.u32(5, it.over === true ? NFT_LIMIT_F_INV : 0);
+}
+
+function putFib(to: RecordWriter, it: Extract<Expression, { kind: 'fib' }>): void {
+  to.u32(
+    3,
+    it.flags.reduce((all, flag) => all | number(fibFlags, flag, 'fib flag'), 0),
+  );
+  to.u32(2, number(fibResults, it.result, 'fib result'));
+  to.u32(1, register(it.register));
+}
+
+function putMeta(to: RecordWriter, it: Extract<Expression, { kind: 'meta' }>): void {
+  to.u32(2, number(metaKeys, it.key, 'meta key'));
+  to.u32(1, register(it.register));
 }
 
 function putValue(to: RecordWriter, type: number, value: Uint8Array): void {

@@ -2,7 +2,7 @@ import type { RuleSource } from '../../../apis/compiled.ts';
 import type { Family } from '../../../lib/net/address.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
 import type { Chain, NftRule } from '../ruleset.ts';
-import { BASE_CHAINS, NODEPORT_ENTRY } from '../topology.ts';
+import { BASE_CHAINS, FORWARD as FORWARDED, NODEPORT_ENTRY } from '../topology.ts';
 import type { SetNames } from './fragment.ts';
 import { masquerade, POSTROUTING_CHAIN } from './masquerade.ts';
 import { quote, RETURN } from './rule-text.ts';
@@ -169,25 +169,29 @@ class Translation {
     const chain = this.#chains.get(BASE_CHAINS.ingress.chain);
     const rules = chain?.rules ?? [];
     const judged = rules.findIndex(({ matches }) => matches.some(({ match }) => match === 'ctEstablished'));
-    const plain = (part: readonly NftRule[]): readonly IptablesRule[] =>
-      this.#rules(
-        part.flatMap((rule) => this.#translateRule(rule, 'host')),
-        null,
-        'host',
-      );
     const martians = this.#context.family === 4 ? [MARTIANS] : [];
     return [
-      ...plain(rules.slice(0, judged + 1)),
+      ...this.#plain(rules.slice(0, judged + 1)),
       ...martians,
       ...this.#toNodePort(),
-      ...plain(rules.slice(judged + 1)),
+      ...this.#plain(rules.slice(judged + 1)),
     ];
+  }
+
+  #plain(rules: readonly NftRule[]): readonly IptablesRule[] {
+    return this.#rules(
+      rules.flatMap((rule) => this.#translateRule(rule, 'host')),
+      null,
+      'host',
+    );
   }
 
   /** Empty in most clusters, because every packet of a pod traverses this chain. */
   #forward(marking: readonly IptablesRule[]): readonly IptablesRule[] {
     const marks = this.#root(MASQUERADE, () => marking);
+    const [, ...judged] = this.#chains.get(FORWARDED.chain)?.rules ?? [];
     const rules = [
+      ...this.#plain(judged),
       ...(marks === null ? [] : [plainRule(`-m conntrack ! --ctstatus CONFIRMED -j ${marks.name}`)]),
       ...this.#toNodePort(),
     ];

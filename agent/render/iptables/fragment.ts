@@ -9,7 +9,8 @@ import type { L4Protocol, Match, PortProtocol, PortTuple } from '../ruleset.ts';
 export interface Fragment {
   readonly source?: Cidr;
   readonly destination?: Cidr;
-  /** Any destination outside this prefix. */
+  /** Any source, or destination, outside this prefix. */
+  readonly notSource?: Cidr;
   readonly notDestination?: Cidr;
   readonly in?: string;
   readonly out?: string;
@@ -64,6 +65,11 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
       return [{ extension: `-m set --match-set ${setName(match.set, setNames)} dst,dst` }];
     case 'notIn':
       return notIn(match, family);
+    case 'local':
+      return [{ extension: `-m addrtype --${match.field === 'saddr' ? 'src' : 'dst'}-type LOCAL` }];
+    case 'vrf':
+      // addrtype doesn't look at the addresses of a VRF, so no rule has to leave it out.
+      return [];
     case 'portTuple':
       return portTuples(match.tuples);
     case 'icmp':
@@ -206,13 +212,13 @@ function portTuples(tuples: readonly PortTuple[]): Fragment[] {
   });
 }
 
-/** `! -d` takes one prefix; for more, rules return one by one (masquerade.ts). */
-function notIn({ family: own, cidrs }: Of<'notIn'>, family: Family): Fragment[] {
+/** `! -s` and `! -d` take one prefix; for more, rules return one by one (masquerade.ts). */
+function notIn({ family: own, field, cidrs }: Of<'notIn'>, family: Family): Fragment[] {
   if (own !== family) return [];
   const [only, ...others] = cidrs;
   if (only === undefined) return [{}];
   if (others.length > 0) throw new Error('a rule of iptables can be outside of one prefix only');
-  return [{ notDestination: only }];
+  return [field === 'saddr' ? { notSource: only } : { notDestination: only }];
 }
 
 /**

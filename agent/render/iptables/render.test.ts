@@ -10,7 +10,11 @@ import type { IptablesRule, IptablesRuleset } from './tables.ts';
 const nodes = addressSet('nodes', { members: toMemberSet([], ['192.0.2.1', '2001:db8::1']) });
 const four = addressSet('four', { dynamic: false, members: toMemberSet([], ['192.0.2.7', '192.0.2.9']) });
 const six = addressSet('six', { dynamic: false, members: toMemberSet([], ['2001:db8::7', '2001:db8::9']) });
-const CONFIG: Config = { ...DEFAULT_CONFIG, failsafe: { ingress: [], egress: [] } };
+const CONFIG: Config = {
+  ...DEFAULT_CONFIG,
+  antiSpoofing: false,
+  failsafe: { ingress: [], egress: [] },
+};
 
 function state(...rules: CompiledRule[]): NodeState {
   return stateOf(rules, { addressSets: new Map([nodes, four, six].map((set) => [set.id, set])) });

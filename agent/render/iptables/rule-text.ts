@@ -48,6 +48,7 @@ export function ruleTexts(
  */
 function matchText(parts: readonly Fragment[]): string | null {
   const words: string[] = [];
+  for (const part of parts) if (part.notSource) words.push(`! -s ${cidrText(part.notSource)}`);
   if (!addAddress(words, '-s', parts, 'source') || !addAddress(words, '-d', parts, 'destination'))
     return null;
   for (const part of parts) if (part.notDestination) words.push(`! -d ${cidrText(part.notDestination)}`);

@@ -1,5 +1,5 @@
 import type { RuleSource } from '../../../apis/compiled.ts';
-import type { Chain, NftRule, Statement } from '../ruleset.ts';
+import { type Chain, isRecordChain, type NftRule, type Statement } from '../ruleset.ts';
 import { RETURN, type RuleContext, ruleTexts, type Target, targetText } from './rule-text.ts';
 import type { Counts, IptablesRule } from './tables.ts';
 
@@ -29,11 +29,12 @@ export interface TranslationContext extends RuleContext {
 
 /** @param source the policy rule that the chain implements */
 export function translateChain(
-  { rules, ruleId, source: own }: Chain,
+  chain: Chain,
   source: RuleSource | null,
   context: TranslationContext,
 ): TranslatedRule[] {
-  const kind = own === null ? 'record' : 'matched';
+  const { rules, ruleId } = chain;
+  const kind = isRecordChain(chain) ? 'record' : 'matched';
   return rules.flatMap((rule) => {
     const counts = rule.counter && ruleId !== null ? ({ ruleId, kind } as const) : null;
     return translateRule(rule, { counts, source }, context);

@@ -21,7 +21,7 @@ import { type Reflector, reflector, type WatchPosition } from './reflector.ts';
 import { ANTREA, BUILT_IN, NODEWALL, type Resource } from './resources.ts';
 import { sortedList } from './sorted-list.ts';
 import { narrowing, objectOf, problemsOf, type StoredObject } from './stored-object.ts';
-import { apiTransport } from './transport.ts';
+import { type ApiTransport, apiTransport } from './transport.ts';
 import type { WatchMetrics, WatchNotice } from './watch-notice.ts';
 import { WATCH_TIMES, type WatchTimes } from './watch-times.ts';
 
@@ -66,83 +66,108 @@ export interface ClusterSource extends ObjectSource {
  * same JavaScript objects.
  */
 export function clusterSource(options: ClusterSourceOptions): ClusterSource {
-  const { kubeConfig, onNotice: notice = () => undefined, random = Math.random } = options;
-  const { quiet = 15, longest = 100 } = options;
-  const times = { ...WATCH_TIMES, ...options.times };
-  const transport = apiTransport(kubeConfig);
-  const state = clusterState(options);
-  const { promise: synced, resolve: settle } = Promise.withResolvers<void>();
-  let deliver: (snapshot: Snapshot) => void = () => undefined;
-  let snapshot: Snapshot | null = null;
+  return new WatchedCluster(options);
+}
+
+class WatchedCluster implements ClusterSource {
+  readonly synced: Promise<void>;
+  readonly #settle: () => void;
+  readonly #transport: ApiTransport;
+  readonly #state: ClusterState;
+  readonly #timer: Debounce;
+  readonly #own: readonly Reflector[];
+  readonly #reflectors: readonly Reflector[];
+  #deliver: (snapshot: Snapshot) => void = () => undefined;
+  #snapshot: Snapshot | null = null;
   /** When the last snapshot was made. */
-  let positions: readonly WatchPosition[] = [];
+  #positions: readonly WatchPosition[] = [];
   /** Whether events came since that changed something. */
-  let isPending = false;
-  const positionsNow = (): readonly WatchPosition[] => reflectors.map((one) => one.position());
-  const trigger = (): void => {
-    isPending = true;
-    timer.trigger();
-  };
+  #isPending = false;
 
-  const timer = new Debounce(
-    async () => {
-      if (!reflectors.every((one) => one.isListed())) return;
-      const next = state.snapshot(snapshot);
-      positions = positionsNow();
-      isPending = false;
-      if (next === snapshot) return;
-      snapshot = next;
-      deliver(next);
-      settle();
-    },
-    { quiet, longest },
-  );
+  constructor(options: ClusterSourceOptions) {
+    const { quiet = 15, longest = 100 } = options;
+    this.#transport = apiTransport(options.kubeConfig);
+    this.#state = clusterState(options);
+    ({ promise: this.synced, resolve: this.#settle } = Promise.withResolvers<void>());
+    this.#timer = new Debounce(async () => this.#look(), { quiet, longest });
+    this.#own = NODEWALL.map((resource) => this.#documented(resource, options));
+    this.#reflectors = [
+      ...BUILT_IN.map((resource) => this.#builtIn(resource, options)),
+      ...this.#own,
+      ...ANTREA.map((resource) => this.#documented(resource, options)),
+    ];
+  }
 
-  const common = { get: transport.get, times, random, notice };
-  const narrow = narrowing(options);
-  const documented = (resource: Resource): Reflector =>
-    reflector({
-      ...common,
+  async start(receiver: (snapshot: Snapshot) => void): Promise<void> {
+    this.#deliver = receiver;
+    for (const one of this.#reflectors) one.start();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#reflectors.map((one) => one.close()));
+    await this.#timer.close();
+    this.#transport.close();
+  }
+
+  isCurrent(): boolean {
+    return this.#own.every((one) => one.isCurrent());
+  }
+
+  positions(): readonly WatchPosition[] {
+    return this.#isPending ? this.#positions : this.#reflectors.map((one) => one.position());
+  }
+
+  corrections(): number {
+    return this.#reflectors.reduce((sum, one) => sum + one.metrics().corrections, 0);
+  }
+
+  metrics(): readonly WatchMetrics[] {
+    return this.#reflectors.map((one) => one.metrics());
+  }
+
+  #look(): void {
+    if (!this.#reflectors.every((one) => one.isListed())) return;
+    const next = this.#state.snapshot(this.#snapshot);
+    this.#isPending = false;
+    this.#positions = this.positions();
+    if (next === this.#snapshot) return;
+    this.#snapshot = next;
+    this.#deliver(next);
+    this.#settle();
+  }
+
+  #changed(): void {
+    this.#isPending = true;
+    this.#timer.trigger();
+  }
+
+  #builtIn(resource: Resource, options: ClusterSourceOptions): Reflector {
+    return reflector<StoredObject>({
+      ...this.#common(options),
       resource,
-      narrow: documenting(resource, options),
-      changed(changes) {
-        for (const change of changes) state.documents.change(change);
-        trigger();
+      narrow: narrowing(options),
+      changed: (changes) => {
+        for (const change of changes) this.#state.object(resource, change);
+        this.#changed();
       },
     });
-  const own = NODEWALL.map(documented);
-  const reflectors: Reflector[] = [
-    ...BUILT_IN.map((resource) =>
-      reflector<StoredObject>({
-        ...common,
-        resource,
-        narrow,
-        changed(changes) {
-          for (const change of changes) state.object(resource, change);
-          trigger();
-        },
-      }),
-    ),
-    ...own,
-    ...ANTREA.map(documented),
-  ];
+  }
 
-  return {
-    async start(receiver) {
-      deliver = receiver;
-      for (const one of reflectors) one.start();
-    },
-    async close() {
-      await Promise.all(reflectors.map((one) => one.close()));
-      await timer.close();
-      transport.close();
-    },
-    synced,
-    isCurrent: () => own.every((one) => one.isCurrent()),
-    positions: () => (isPending ? positions : positionsNow()),
-    corrections: () => reflectors.reduce((sum, one) => sum + one.metrics().corrections, 0),
-    metrics: () => reflectors.map((one) => one.metrics()),
-  };
+  #documented(resource: Resource, options: ClusterSourceOptions): Reflector {
+    return reflector({
+      ...this.#common(options),
+      resource,
+      narrow: documenting(resource, options),
+      changed: (changes) => {
+        for (const change of changes) this.#state.documents.change(change);
+        this.#changed();
+      },
+    });
+  }
+
+  #common({ times, random = Math.random, onNotice: notice = () => undefined }: ClusterSourceOptions) {
+    return { get: this.#transport.get, times: { ...WATCH_TIMES, ...times }, random, notice };
+  }
 }
 
 interface ClusterState {

@@ -1,0 +1,108 @@
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import { type Cidr, parseCidr } from '../../lib/net/address.ts';
+import { peerSet } from './failsafe.ts';
+import { plainChain, plainRule } from './plain.ts';
+import { familiesOf, recordRule } from './rule-chain.ts';
+import type { Chain, Match, NamedSet, NftRule } from './ruleset.ts';
+import type { SetMatches } from './set-matches.ts';
+import { FORWARD } from './topology.ts';
+
+/**
+ * The chain that every spoofed packet goes to, and the owner of its counters, which belong to no
+ * policy rule.
+ */
+export const SPOOFED = 'spoofed';
+/** Prefix of the NFLOG messages. */
+export const SPOOFED_PREFIX = `nodewall ${SPOOFED}`;
+
+/** Whether spoofed packets are dropped on a node in this state. */
+export function dropsSpoofed({ rules }: Pick<NodeState, 'rules'>, config: Pick<Config, 'antiSpoofing'>) {
+  return config.antiSpoofing && rules.length > 0;
+}
+
+export interface AntiSpoofing {
+  /** Rules of the base chain of ingress, after the one for established connections. */
+  readonly rules: readonly NftRule[];
+  /** The base chain of forwarded packets, and the chains that it and `rules` call. */
+  readonly chains: readonly Chain[];
+  readonly sets: readonly NamedSet[];
+}
+
+export const NO_ANTI_SPOOFING: AntiSpoofing = { rules: [], chains: [], sets: [] };
+
+interface Context {
+  readonly state: NodeState;
+  readonly config: Config;
+  readonly canLog: boolean;
+  readonly setMatches: SetMatches;
+}
+
+/**
+ * Drops new packets of pods with the address of a Node, and those with an address of this machine
+ * that come in by any interface but lo. The kernel drops the latter too, if they are IPv4 and no
+ * sysctl (accept_local, route_localnet) says otherwise.
+ */
+export function antiSpoofing({ state, config, canLog, setMatches }: Context): AntiSpoofing {
+  if (!dropsSpoofed(state, config)) return NO_ANTI_SPOOFING;
+  const records = canLog && state.rules.some(({ log }) => log !== null);
+  const nodes = setMatches.addresses(peerSet('nodes', state), 'saddr', familiesOf(state));
+  const toSpoofed = (matches: readonly Match[]): NftRule =>
+    plainRule({ kind: 'goto', chain: SPOOFED }, ...matches);
+  const fromPods = plainRule(
+    { kind: 'jump', chain: PODS },
+    { match: 'interfaceGroup', field: 'iifgroup', groups: [config.interfaceGroups.pods], negated: false },
+  );
+  const entry = plainChain(ENTRY, [
+    plainRule({ kind: 'return' }, { match: 'loopback', field: 'iif' }),
+    fromPods,
+    // In a VRF, what the machine sends to itself comes in by the VRF's interface instead of lo.
+    plainRule({ kind: 'return' }, { match: 'vrf' }),
+    // The machine gets copies of its own multicasts and broadcasts, by the interface that they left.
+    ...OWN_SOURCE.map((own) => toSpoofed([...own, { match: 'local', field: 'daddr' }])),
+  ]);
+  const pods = plainChain(PODS, [
+    ...nodes.map(({ matches }) => toSpoofed(matches)),
+    ...OWN_SOURCE.map(toSpoofed),
+  ]);
+  const forward = {
+    ...plainChain(FORWARD.chain, [plainRule({ kind: 'accept' }, { match: 'ctEstablished' }), fromPods]),
+    base: FORWARD.base,
+  };
+  return {
+    rules: [plainRule({ kind: 'jump', chain: ENTRY })],
+    chains: [forward, entry, pods, ...spoofed(records ? config.log : null)],
+    sets: nodes.flatMap(({ set }) => set ?? []),
+  };
+}
+
+const ENTRY = 'anti-spoofing';
+const PODS = 'anti-spoofing-pods';
+const RECORD = `${SPOOFED}-record`;
+
+/**
+ * Link-local addresses are unique on one link only: fe80::1 may be this machine on one interface,
+ * and the router on another.
+ */
+const LINK_LOCAL = parseCidr('fe80::/10')?.cidr as Cidr;
+const OWN_SOURCE: readonly (readonly Match[])[] = [
+  [
+    { match: 'nfproto', family: 4 },
+    { match: 'local', field: 'saddr' },
+  ],
+  [
+    { match: 'notIn', family: 6, field: 'saddr', cidrs: [LINK_LOCAL] },
+    { match: 'local', field: 'saddr' },
+  ],
+];
+
+/** @param log null: nothing is recorded, as on a node where no rule has logging */
+function spoofed(log: Config['log'] | null): Chain[] {
+  const counting = (statement: NftRule['statement']): Chain => ({
+    ...plainChain(SPOOFED, [{ ...plainRule(statement), counter: true }]),
+    ruleId: SPOOFED,
+  });
+  if (log === null) return [counting({ kind: 'drop' })];
+  const record = plainChain(RECORD, [recordRule(SPOOFED_PREFIX, log), plainRule({ kind: 'drop' })]);
+  return [counting({ kind: 'goto', chain: RECORD }), { ...record, ruleId: SPOOFED }];
+}

@@ -1,0 +1,49 @@
+import type { NodeReport } from '../../apis/stream.ts';
+
+/** A report, as one controller passes it on to another. */
+export interface AgedReport {
+  readonly report: NodeReport;
+  /** The time since it arrived at the controller that the agent sent it to (milliseconds). */
+  readonly age: number;
+}
+
+/** The last report of each node, whichever controller its agent sent it to. */
+export class NodeReports {
+  readonly #now: () => number;
+  readonly #reports = new Map<string, { readonly report: NodeReport; readonly at: number }>();
+
+  /** @param now returns monotonic milliseconds */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  get(node: string): NodeReport | null {
+    return this.#reports.get(node)?.report ?? null;
+  }
+
+  /** False if there is a later one already: an agent may have gone from one controller to another. */
+  take({ report, age }: AgedReport): boolean {
+    const at = this.#now() - age;
+    if (at < (this.#reports.get(report.node)?.at ?? Number.NEGATIVE_INFINITY)) return false;
+    this.#reports.set(report.node, { report, at });
+    return true;
+  }
+
+  aged(node: string): AgedReport | null {
+    const found = this.#reports.get(node);
+    return found === undefined ? null : { report: found.report, age: this.#now() - found.at };
+  }
+
+  /** The names of the nodes that have reported. */
+  nodes(): Iterable<string> {
+    return this.#reports.keys();
+  }
+
+  /** Removes those of deleted nodes, once there are many. Returns their names. */
+  forgetDeleted(nodes: ReadonlySet<string>): string[] {
+    if (this.#reports.size <= 100 + 2 * nodes.size) return [];
+    const deleted = [...this.#reports.keys()].filter((name) => !nodes.has(name));
+    for (const name of deleted) this.#reports.delete(name);
+    return deleted;
+  }
+}

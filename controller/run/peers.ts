@@ -1,0 +1,188 @@
+import { KubeConfig } from '@kubernetes/client-node';
+import type { NamespacedName } from '../../apis/objects.ts';
+import type { NodeReport } from '../../apis/stream.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { pause } from '../../lib/process/pause.ts';
+import { messageOf } from '../kubeapi/connection.ts';
+import { codeOf, type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
+import type { AgedReport, NodeReports } from '../publish/node-reports.ts';
+import { parseBatch, REPORTS_PATH } from '../publish/report-batch.ts';
+import { ReportRelay } from '../replicas/report-relay.ts';
+import type { ControllerContext } from './controller-context.ts';
+
+export interface PeersOptions {
+  readonly context: Pick<ControllerContext, 'kubeConfig' | 'listen' | 'peers' | 'log'>;
+  readonly clock: Clock;
+  /** Returns numbers from 0 to 1. */
+  readonly random: () => number;
+  /** The Service whose name is in every controller's certificate. */
+  readonly service: NamespacedName;
+  /** See Credentials. */
+  readonly caBundle: () => string | null | undefined;
+  /** The addresses of the other controllers that run in pods; null: not known yet. */
+  readonly addresses: () => readonly string[] | null;
+  readonly reports: NodeReports;
+  /** Called with the reports that another controller had, at the start. */
+  readonly received: (reports: readonly AgedReport[]) => void;
+  /** Called when another controller appears. */
+  readonly joined: () => void;
+}
+
+/**
+ * Milliseconds: how long the others are asked for their reports at the start; how long if all of
+ * them refuse the connection, because they have just started too; and how often.
+ */
+const LONGEST_ASKING = 10_000;
+const LONGEST_REFUSED = 2_000;
+const ASK_AGAIN = 500;
+const ANSWER = 5_000;
+
+/**
+ * The other controllers: agents report to any of them, and each must know the reports of all nodes,
+ * because reported addresses are members of sets.
+ */
+export class Peers {
+  readonly #options: PeersOptions;
+  readonly #log: Log;
+  readonly #relay: ReportRelay;
+  readonly #closing = new AbortController();
+  #clients = new Map<string, KubeApiClient>();
+  /** That the clients trust. */
+  #trusted: string | null | undefined;
+  #known: readonly string[] = [];
+
+  constructor(options: PeersOptions) {
+    this.#options = options;
+    this.#log = options.context.log;
+    this.#relay = new ReportRelay({
+      ...options,
+      send: async (peer, body, signal) => {
+        await this.#client(peer).request({ method: 'POST', path: REPORTS_PATH, body, signal });
+      },
+      failing: (peer, error) => this.#sayFailing(peer, error),
+    });
+  }
+
+  /** Must be called when the addresses may have changed. */
+  look(): void {
+    if (this.#closing.signal.aborted) return;
+    const now = this.#peers() ?? [];
+    const isNew = now.some((peer) => !this.#known.includes(peer));
+    this.#known = now;
+    for (const [peer, client] of this.#clients) {
+      if (now.includes(peer)) continue;
+      client.close();
+      this.#clients.delete(peer);
+    }
+    this.#relay.setPeers(now);
+    if (isNew) this.#options.joined();
+  }
+
+  pass(report: NodeReport): void {
+    this.#relay.pass(report);
+  }
+
+  /**
+   * Resolves when another controller has given all reports that it has, or there is none, or none
+   * answers in time.
+   */
+  async learn(): Promise<void> {
+    const { clock } = this.#options;
+    const started = clock.now();
+    while (clock.now() < started + LONGEST_ASKING && !this.#closing.signal.aborted) {
+      const peers = this.#peers();
+      if (peers?.length === 0) return;
+      const answers = [];
+      for (const peer of peers ?? []) {
+        answers.push(await this.#learnFrom(peer));
+        if (answers.at(-1) === 'learnt') return;
+      }
+      const isRefused = answers.length > 0 && answers.every((answer) => answer === 'refused');
+      if (isRefused && clock.now() > started + LONGEST_REFUSED) return;
+      await pause(clock, ASK_AGAIN, this.#closing.signal);
+    }
+    this.#log.warn('no other controller gave the reports of nodes that it has; going on without', {
+      stage: 'publish',
+      controllers: this.#peers() ?? [],
+    });
+  }
+
+  close(): void {
+    this.#closing.abort();
+    this.#relay.close();
+    for (const client of this.#clients.values()) client.close();
+  }
+
+  async #learnFrom(peer: string): Promise<'learnt' | 'refused' | 'failed'> {
+    try {
+      const { signal } = this.#closing;
+      const answer = await this.#client(peer).request<unknown>({
+        method: 'GET',
+        path: REPORTS_PATH,
+        timeout: ANSWER,
+        signal,
+      });
+      const batch = parseBatch(answer);
+      if ('problem' in batch) throw new Error(batch.problem);
+      this.#options.received(batch.reports);
+      return 'learnt';
+    } catch (error) {
+      this.#log.debug('cannot get the reports of another controller', {
+        stage: 'publish',
+        controller: peer,
+        error: messageOf(error),
+      });
+      return codeOf((error as Error).cause) === 'ECONNREFUSED' ? 'refused' : 'failed';
+    }
+  }
+
+  /** HOST:PORT each. */
+  #peers(): readonly string[] | null {
+    const { addresses, context } = this.#options;
+    const found = addresses();
+    if (found === null) return null;
+    const { port } = context.listen;
+    return [
+      ...found.map((address) => `${address.includes(':') ? `[${address}]` : address}:${port}`),
+      ...context.peers,
+    ];
+  }
+
+  /** With the credentials for the API server: the token says that this is a controller. */
+  #client(peer: string): KubeApiClient {
+    const { context, service, caBundle } = this.#options;
+    const bundle = caBundle();
+    if (bundle === undefined) throw new Error('the CA of the controllers is not known yet');
+    if (bundle !== this.#trusted) {
+      for (const client of this.#clients.values()) client.close();
+      this.#clients = new Map();
+      this.#trusted = bundle;
+    }
+    const known = this.#clients.get(peer);
+    if (known !== undefined) return known;
+    const kubeConfig = new KubeConfig();
+    kubeConfig.loadFromClusterAndUser(
+      {
+        name: peer,
+        server: `https://${peer}`,
+        skipTLSVerify: false,
+        tlsServerName: `${service.name}.${service.namespace}.svc`,
+        ...(bundle === null ? {} : { caData: bundle }),
+      },
+      context.kubeConfig.getCurrentUser() ?? { name: '' },
+    );
+    const made = kubeApi(kubeConfig, 'the controller');
+    this.#clients.set(peer, made);
+    return made;
+  }
+
+  #sayFailing(controller: string, error: Error | null): void {
+    const fields = { stage: 'publish', controller };
+    if (error === null) this.#log.info('another controller takes reports again', fields);
+    else {
+      const message = 'cannot pass reports on to another controller; trying again';
+      this.#log.warn(message, { ...fields, error: messageOf(error) });
+    }
+  }
+}
