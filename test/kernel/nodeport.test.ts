@@ -20,6 +20,7 @@ import { kubeProxyIptables, portmapIptables } from './passed-by-iptables.ts';
 import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
 import type { Party } from './passed-by-party.ts';
 import { portmapNftables } from './passed-by-portmap-nftables.ts';
+import { until } from './until.ts';
 
 interface Pair {
   readonly shape: Shape;
@@ -75,9 +76,14 @@ for (const { shape, dispatch, by = NFTABLES } of SHAPES) {
     async function enforce(...policies: readonly object[]): Promise<void> {
       const { node } = cluster;
       const ingress = [{ name: 'marker', action: 'Drop', ports: [tcp(++marker)] }] as const;
+      const log = () => agent?.log() ?? '';
+      const applied = () => log().split('"message":"enforced"').length;
+      const before = applied();
       await node.write('policies.json', [policy('marker', { tier: 'emergency', ingress }), ...policies]);
       agent ??= node.start(...(await config()));
       await node.untilEnforced(String(marker), agent);
+      // New chains are there a moment before the base chains lead to them.
+      await until('the agent says so', async () => applied() > before, { detail: log, news: agent.news });
     }
 
     /** The ways as they are answered: each by a call of one of the clients outside. */
