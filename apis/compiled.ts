@@ -151,6 +151,11 @@ export interface NodeState {
    * neither on the wire nor saved. Absent if not known.
    */
   readonly localPods?: AddressSet;
+  /**
+   * The DNS servers (CIDRs) whose answers the agent learns from. The agent adds the list: it is
+   * neither on the wire nor saved. Absent: those of names.learnFrom.
+   */
+  readonly nameServers?: readonly string[];
   /** The node's own addresses, by which explain recognizes loopback traffic. */
   readonly nodeAddresses: readonly string[];
 }

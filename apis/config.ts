@@ -65,8 +65,8 @@ export interface NamesConfig {
   /** Whether the agent also reads the DNS answers that the node receives; wildcards need it. */
   readonly learn: boolean;
   /**
-   * Read only answers from these servers (CIDRs); empty: from any. If destination NAT leads to the
-   * server, this is the address after the NAT.
+   * Read only answers from these servers (CIDRs), by the address that was asked, before any
+   * destination NAT; empty: those of `servers` and of the node's resolver configuration.
    */
   readonly learnFrom: readonly string[];
   /** NFLOG group by which the kernel passes copies of DNS answers. */
@@ -88,6 +88,11 @@ export interface LogConfig {
   readonly burst: number;
   /** NFLOG group by which the kernel passes the packets to record. */
   readonly group: number;
+}
+
+/** Whether the agent learns from the answers of any DNS server, of one family at least. */
+export function believesAnyServer({ learn, learnFrom }: NamesConfig): boolean {
+  return learn && learnFrom.some((cidr) => cidr.endsWith('/0'));
 }
 
 export interface Config {

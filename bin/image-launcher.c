@@ -13,6 +13,7 @@ int main(int argc, char **argv) {
   args[count++] = "/usr/local/bin/node";
   if (strcmp(command, "agent") == 0) {
     setenv("MALLOC_ARENA_MAX", "1", 1);
+    setenv("UV_THREADPOOL_SIZE", "16", 1);
     args[count++] = "--max-semi-space-size=4";
     args[count++] = "--heap-growing-percent=20";
   } else if (strcmp(command, "controller") == 0) {

@@ -9,6 +9,7 @@ import { keepInterfaceGroups, releaseInterfaceGroups } from '../agent/run/interf
 import { OffSwitch } from '../agent/run/off-switch.ts';
 import { loadAddon, withKernel } from '../agent/run/with-kernel.ts';
 import type { Config } from '../apis/config.ts';
+import { BackOff } from '../lib/process/back-off.ts';
 import { systemClock } from '../lib/process/clock.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { toListenAddress } from '../lib/process/listen-address.ts';
@@ -103,12 +104,12 @@ async function standAlone(setup: StandaloneSetup): Promise<ExitStatus> {
 }
 
 async function standAloneRun(setup: StandaloneSetup, ended: AbortSignal): Promise<ExitStatus> {
-  const { options, config, log } = setup;
+  const { options, config, log, metrics } = setup;
   const { runStandalone } = await import('./standalone.ts');
   const { openDataplanes } = await import('../agent/dataplane/open-dataplanes.ts');
   // Interfaces must be in their groups before the first rule is applied: an exemption matches a
   // group.
-  const interfaces = await keepInterfaceGroups({ options, config, log });
+  const interfaces = await keepInterfaceGroups({ options, config, log, metrics });
   try {
     return await withKernel(async (kernel) => {
       const dataplanes = await openDataplanes({ node: options.node, config, kernel, log });
@@ -184,13 +185,14 @@ async function agentTelemetry(options: AgentOptions, log: Log): Promise<Telemetr
   const { registry, ready } = metrics;
   let server: MetricsServer | null = null;
   let timer: NodeJS.Timeout | undefined;
+  const waits = new BackOff({ first: 1_000, longest: 60_000 });
   async function open(address: string): Promise<void> {
     try {
       server = await serveMetrics({ listen: address, registry, healthy: () => null, ready });
       log.info('serving health and metrics', { node, port: server.port });
     } catch (error) {
       log.error('cannot serve health and metrics; retrying', { node, error: (error as Error).message });
-      timer = setTimeout(() => void open(address), LISTEN_RETRY).unref();
+      timer = setTimeout(() => void open(address), waits.next()).unref();
     }
   }
   await open(listen);
@@ -202,9 +204,6 @@ async function agentTelemetry(options: AgentOptions, log: Log): Promise<Telemetr
     },
   };
 }
-
-/** Milliseconds between two attempts to listen. */
-const LISTEN_RETRY = 10_000;
 
 /**
  * The feature gate of this machine: from the command line, else from the configuration, else

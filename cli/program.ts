@@ -353,7 +353,10 @@ function addController(program: Command, done: Done): void {
     .option('--kubeconfig <file>', 'API server and credentials; default: those of the pod')
     .option('--listen <host:port>', 'serve agents and kubectl (HTTPS)', ':8443')
     .option('--webhook-listen <host:port>', 'serve admission webhooks (HTTPS): /mutate and /validate')
-    .option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)')
+    .option(
+      '--metrics-listen <host:port>',
+      'serve /healthz and /readyz; /metrics (Prometheus) to this machine alone, to others --listen serves it',
+    )
     .option(
       '--tls-cert-file <file>',
       'serving certificate (PEM); read again when the file changes; default: one of its own CA',

@@ -7,8 +7,10 @@ import type { AgentOptions } from '../agent/run/agent-options.ts';
 import { startEnforcement } from '../agent/run/enforcement.ts';
 import type { InterfaceGroups } from '../agent/run/interface-groups.ts';
 import { stateStore } from '../agent/run/state-store.ts';
-import type { Config } from '../apis/config.ts';
+import { believesAnyServer, type Config } from '../apis/config.ts';
+import { NO_OBJECTS } from '../apis/objects.ts';
 import { compiler } from '../controller/compile/compile.ts';
+import { apiServerEndpoints } from '../controller/publish/endpoints.ts';
 import { nodeViewer } from '../controller/publish/node-view.ts';
 import { fileSource } from '../controller/watch/file-source.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
@@ -62,6 +64,8 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     saved,
     clock: systemClock,
     reports,
+    apiServer: () =>
+      apiServerEndpoints(outcome.snapshot?.objects ?? NO_OBJECTS).flatMap(({ addresses }) => addresses),
     enforced: (result) => Object.assign(outcome, { enforced: result, failure: null }),
     failed: (error) => Object.assign(outcome, { failure: error }),
   });
@@ -70,6 +74,7 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
   const source = fileSource(manifests, {
     remembered,
     failsafe: config.failsafe.ingress,
+    believesAnyServer: believesAnyServer(config.names),
     interfaceGroups: Object.keys(config.interfaceGroups),
   });
   const compile = compiler();

@@ -1,4 +1,4 @@
-import type { Config } from '../apis/config.ts';
+import { believesAnyServer, type Config } from '../apis/config.ts';
 import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import { loadManifests, type Places } from '../controller/watch/manifests.ts';
@@ -16,6 +16,7 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
     places,
   } = await loadManifests(options.manifests, {
     failsafe: config.failsafe.ingress,
+    believesAnyServer: believesAnyServer(config.names),
     interfaceGroups: Object.keys(config.interfaceGroups),
   });
   const problems: Problem[] = [...found, ...podAccessProblems(objects, config, places)];

@@ -6,6 +6,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { admission } from './benchmarks/admission.ts';
 import { firstApply } from './benchmarks/apply.ts';
 import { churn } from './benchmarks/churn.ts';
 import { cluster } from './benchmarks/cluster.ts';
@@ -40,6 +41,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   explainFlows,
   compileRender,
   controlPlane,
+  admission,
   cluster,
   firstApply,
   save,

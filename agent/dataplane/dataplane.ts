@@ -14,6 +14,9 @@ export interface Dataplane {
   run(parts: DataplaneOptions): Running;
 }
 
+/** `overrun`: events were lost. `failed`: no events come until the monitor is open again. */
+export type MonitorTrouble = 'failed' | 'overrun';
+
 export interface DataplaneOptions {
   readonly config: Config;
   readonly log: Log;
@@ -21,6 +24,8 @@ export interface DataplaneOptions {
   readonly digests: Readonly<Record<string, string>>;
   /** Receives each reading of the counters. */
   readonly readings: Readings;
+  /** Counts troubles of the kernel's event monitor, if the dataplane has one. */
+  readonly troubled: (trouble: MonitorTrouble) => void;
   readonly enforcer: Omit<EnforcerOptions<unknown>, 'reconciler' | 'renderer'>;
 }
 

@@ -47,7 +47,6 @@ function watched(remembered: readonly OwnedGroup[] = [], links?: FakeLinks): Wat
       },
       refused: ({ name }, { code }: NftError) => void refused.push(`${name} ${code}`),
       failed: (error, retryIn) => void failed.push(`${error.message} ${retryIn}`),
-      monitorFailed: ({ code }) => void failed.push(code),
     },
   });
   const own = reconciler;

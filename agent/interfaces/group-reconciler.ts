@@ -27,8 +27,6 @@ export interface GroupReconcilerEvents {
   refused(change: GroupChange, error: NftError): void;
   /** The links cannot be read; retried after `retryIn` milliseconds. */
   failed(error: Error, retryIn: number): void;
-  /** The monitor failed; no more events arrive. */
-  monitorFailed(error: NftError): void;
 }
 
 export interface GroupReconcilerOptions {
@@ -112,8 +110,7 @@ export class GroupReconciler {
     for (const event of events) {
       // #hear is false for an event that only reports a carrier, except on pairs and bridges.
       if (event.kind === 'link') isNews = this.#hear(event.link) || isNews;
-      else if (event.kind === 'error') this.#options.events.monitorFailed(event.error);
-      else if (event.kind !== 'addresses') {
+      else if (event.kind === 'removed' || event.kind === 'overrun') {
         if (event.kind === 'removed') this.#remove(event.index);
         else this.#mustList = true;
         isNews = true;

@@ -2,8 +2,6 @@ import assert from 'node:assert/strict';
 import type { Answer } from 'dns-packet';
 import fc from 'fast-check';
 import { matchesName } from '../../apis/names.ts';
-import { parseCidr } from '../../lib/net/address.ts';
-import { type MemberSet, toMemberSet } from '../../lib/net/member-set.ts';
 import { answerPacket, inIP, questionPacket } from '../../test/dns/packet.ts';
 import { answersTo } from '../../test/dns/zone.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
@@ -14,15 +12,10 @@ const AAAA = (name: string, data: string, ttl = 30): Answer => ({ type: 'AAAA', 
 const CNAME = (name: string, data: string, ttl = 30): Answer => ({ type: 'CNAME', name, ttl, data });
 
 function learning(...peers: readonly string[]) {
-  return learningFrom(null, ...peers);
-}
-
-function learningFrom(from: MemberSet | null, ...peers: readonly string[]) {
   const learnt: Record<string, string[]> = {};
   const clock = fakeClock();
   const one = learner({
     clock,
-    from,
     wants: (name) => peers.some((peer) => matchesName(peer, name)),
     learnt(name, records) {
       learnt[name] = [...(learnt[name] ?? []), ...records.map(({ address, ttl }) => `${address} ${ttl}`)];
@@ -53,22 +46,6 @@ describe('learner', () => {
       );
       assert.deepEqual(learnt, { 'x.a.test': ['192.0.2.1 30', '2001:db8::1 5'] }, ip);
       assert.equal(counts.learnt, 1);
-    }
-  });
-
-  it('reads only answers of the configured servers', () => {
-    const cidr = (text: string) => ({ cidr: parseCidr(text)?.cidr ?? assert.fail(text), except: [] });
-    for (const ip of ['v4', 'v4-options', 'v6', 'v6-extension'] as const) {
-      const answer = answerPacket('x.a.test', [A('x.a.test', '192.0.2.1')], { ip });
-      const other = learningFrom(
-        toMemberSet([cidr('198.51.100.0/24'), cidr('2001:db8:f::/48')], []),
-        '*.a.test',
-      );
-      other.read(answer);
-      assert.deepEqual([other.learnt, other.counts.ignored], [{}, 1], ip);
-      const server = learningFrom(toMemberSet([cidr('0.0.0.0/0'), cidr('::/0')], []), '*.a.test');
-      server.read(answer);
-      assert.equal(server.counts.learnt, 1, ip);
     }
   });
 

@@ -1,5 +1,4 @@
 import type { Address } from '../../lib/net/address.ts';
-import { hasMember, type MemberSet } from '../../lib/net/member-set.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { addressesFor, MAX_RECORDS } from './answer.ts';
 import { askedQuestions } from './asked.ts';
@@ -13,10 +12,7 @@ export interface LearnerCounts {
   packets: number;
   /** Answers from which addresses were learnt. */
   learnt: number;
-  /**
-   * Answers that are not used: for names that no policy names, failures, other record types, from
-   * servers that are not configured.
-   */
+  /** Answers that are not used: for names that no policy names, failures, other record types. */
   ignored: number;
   /** Copies of questions that the node sent. */
   questions: number;
@@ -34,8 +30,6 @@ export interface LearnerCounts {
 
 export interface LearnerParts {
   readonly clock: Clock;
-  /** Servers whose answers are used; null: any. */
-  readonly from: MemberSet | null;
   /** Whether a peer of a policy matches the name. */
   wants(name: string): boolean;
   learnt(name: string, records: readonly AddressRecord[]): void;
@@ -53,9 +47,11 @@ const RECORDS_A_SECOND = 20 * MAX_RECORDS;
 
 /**
  * Reads copies of DNS questions and answers, from the IP header on. An answer is used only if its
- * question was seen before. Never throws; the work per second is limited.
+ * question was seen before: the kernel copies only questions to the servers that are believed, and
+ * only answers that conntrack ties to a question (agent/render/topology.ts). Never throws; the work
+ * per second is limited.
  */
-export function learner({ clock, from, wants, learnt }: LearnerParts) {
+export function learner({ clock, wants, learnt }: LearnerParts) {
   const counts: LearnerCounts = {
     packets: 0,
     learnt: 0,
@@ -87,7 +83,6 @@ export function learner({ clock, from, wants, learnt }: LearnerParts) {
       }
       return 'questions';
     }
-    if (from !== null && !hasMember(from, opened.source)) return 'ignored';
     const question = questionOf(opened.payload);
     if (question === 'garbage') return 'garbage';
     if (question === 'nothing' || !wants(question.name)) return 'ignored';

@@ -17,7 +17,7 @@ describe('nameReports', () => {
     assert.deepEqual(
       lines.map(([level, message]) => `${level} ${message.slice(0, 30)}`),
       [
-        'warn names no longer resolve; their',
+        'warn names no longer resolve; keepi',
         'warn names do not resolve; their fq',
         'info names resolve again',
         'warn names have more addresses than',

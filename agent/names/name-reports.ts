@@ -24,6 +24,10 @@ const MESSAGES = {
   addressesOfName: ['warn', 'names have more addresses than the limit; the rest is ignored'],
   learntNames: ['warn', 'wildcards learnt more names than the limit; the oldest are removed'],
   learntAddresses: ['warn', 'wildcards learnt more addresses than the limit; the oldest names are removed'],
+  reserved: [
+    'warn',
+    'wildcards learn no loopback and link-local addresses, nor those of the node and the API server; write out a name that needs one',
+  ],
   addresses: ['warn', 'the FQDN cache has more addresses than the limit; the rest is ignored'],
 } as const satisfies Record<string, readonly ['info' | 'warn', string]>;
 type Happening = keyof typeof MESSAGES;
@@ -53,6 +57,7 @@ export function nameReports(log: NamesLog, clock: Clock): NameReports & { flush(
     givenUp: (name) => say('givenUp', name),
     resolvesAgain: (name) => say('again', name),
     full: say,
+    reserved: (name, address) => say('reserved', `${name}: ${address}`),
     flush,
   };
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { type Address, formatAddress } from '../../lib/net/address.ts';
 import type { AddressRecord } from './name-entry.ts';
 import { clampTTL, KnownNames, NAME_LIMITS, type NameLimits } from './name-table.ts';
 import type { FamilyAnswer, Resolution } from './resolution.ts';
@@ -18,16 +19,22 @@ function v4(ttl: number, ...addresses: readonly string[]): Resolution {
   return { 4: { kind: 'addresses', records: records(ttl, ...addresses) }, 6: NONE };
 }
 
-function known(peers: readonly string[], limits: Partial<NameLimits> = {}) {
+function known(
+  peers: readonly string[],
+  limits: Partial<NameLimits> = {},
+  reserved: (address: Address) => boolean = () => false,
+) {
   const said: string[] = [];
   const table = new KnownNames({
     times: TIMES,
     limits: { ...NAME_LIMITS, ...limits },
+    reserved,
     reports: {
       failing: (name, reason, addresses) => said.push(`${name} fails: ${reason}, ${addresses} stay`),
       givenUp: (name) => said.push(`${name} given up`),
       resolvesAgain: (name) => said.push(`${name} again`),
       full: (what, name) => said.push(`full: ${what}: ${name}`),
+      reserved: (name, address) => said.push(`reserved: ${name}: ${address}`),
     },
   });
   table.want(peers);
@@ -50,6 +57,29 @@ describe('KnownNames', () => {
     );
     assert.deepEqual(table.addresses('a.test'), ['192.0.2.1', '192.0.2.2', '192.0.2.3', '2001:db8::1']);
     assert.deepEqual(table.addresses('b.test'), []);
+  });
+
+  it('gives reserved addresses to names that a policy writes out only', () => {
+    let api = '192.0.2.1';
+    const { table, said } = known(['a.test', '*.a.test'], {}, (address) => formatAddress(address) === api);
+    table.learnt('x.a.test', records(60, '192.0.2.1', '::ffff:192.0.2.1', '192.0.2.2'), 0);
+    table.learnt('a.test', records(60, '192.0.2.1'), 0);
+    table.resolved('a.test', v4(60, '192.0.2.1'), 0);
+    assert.deepEqual(table.addresses('*.a.test'), ['192.0.2.2']);
+    assert.deepEqual(table.addresses('a.test'), ['192.0.2.1']);
+    assert.deepEqual(said, ['reserved: x.a.test: 192.0.2.1']);
+    // An address that becomes the API server's is removed, also from a restored or renamed entry.
+    const saved = table.toSaved(0);
+    api = '192.0.2.2';
+    table.sweep(0);
+    assert.deepEqual(table.addresses('*.a.test'), []);
+    const { table: next } = known(['*.a.test'], {}, (address) => formatAddress(address) === api);
+    next.fromSaved(saved, 0);
+    assert.deepEqual(next.addresses('*.a.test'), []);
+    const { table: other } = known(['x.a.test'], {}, (address) => formatAddress(address) === '192.0.2.9');
+    other.resolved('x.a.test', v4(60, '192.0.2.9'), 0);
+    other.want(['*.a.test']);
+    assert.deepEqual(other.addresses('*.a.test'), []);
   });
 
   it('keeps an address until its TTL has ended and no answer has had it for the minimum time', () => {

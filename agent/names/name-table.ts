@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { NamesConfig } from '../../apis/config.ts';
 import type { NameTable } from '../../apis/names.ts';
-import { FAMILIES } from '../../lib/net/address.ts';
+import { type Address, FAMILIES, parseAddress } from '../../lib/net/address.ts';
 import {
   type AddressRecord,
   type KnownAddress,
@@ -25,6 +25,8 @@ export interface NameReports {
   resolvesAgain(name: string): void;
   /** More was answered than a limit permits. */
   full(what: Bound, name: string): void;
+  /** An answer gave a name that only wildcards match an address that these never have. */
+  reserved(name: string, address: string): void;
 }
 
 /** The limits of the table. */
@@ -55,6 +57,10 @@ export interface NameTableOptions {
   readonly times: NameTimes;
   readonly reports: NameReports;
   readonly limits?: NameLimits;
+  /**
+   * Whether only a name that a policy writes out may have the address; absent: no such addresses.
+   */
+  readonly reserved?: (address: Address) => boolean;
 }
 
 /**
@@ -67,6 +73,7 @@ export class KnownNames implements NameTable {
   readonly #times: NameTimes;
   readonly #reports: NameReports;
   readonly #limits: NameLimits;
+  readonly #reserved: (address: Address) => boolean;
   readonly #keep: number;
   readonly #stale: number;
   readonly #unions = new PeerUnions();
@@ -78,10 +85,11 @@ export class KnownNames implements NameTable {
   readonly #told = new Set<string>();
   #index: PeerIndex = peerIndex([]);
 
-  constructor({ times, reports, limits = NAME_LIMITS }: NameTableOptions) {
+  constructor({ times, reports, limits = NAME_LIMITS, reserved = () => false }: NameTableOptions) {
     this.#times = times;
     this.#reports = reports;
     this.#limits = limits;
+    this.#reserved = reserved;
     this.#keep = times.keep * 1000;
     this.#stale = times.stale * 1000;
     this.#learnt = new LRUCache<string, NameEntry>({
@@ -113,6 +121,8 @@ export class KnownNames implements NameTable {
       if (entry.peers.length === 0) continue;
       // The agent no longer queries it.
       if (!this.#isLiteral(entry)) entry.failing = null;
+      for (const address of entry.addresses.keys())
+        if (!this.#mayHave(entry, address)) entry.addresses.delete(address);
       this.#insert(entry);
     }
     this.#shrink();
@@ -224,10 +234,18 @@ export class KnownNames implements NameTable {
         known.expires = Math.max(known.expires, expires);
         known.seen = now;
         if (source === 'resolved') Object.assign(known, { source, isCurrent: true });
-      } else if (this.#makeRoom(entry, now)) {
+      } else if (this.#mayHave(entry, text) && this.#makeRoom(entry, now)) {
         this.#add(entry, text, { family, expires, seen: now, source, isCurrent: source === 'resolved' });
       }
     }
+  }
+
+  #mayHave(entry: NameEntry, text: string): boolean {
+    if (this.#isLiteral(entry)) return true;
+    const address = parseAddress(text);
+    if (address === null || !this.#reserved(address)) return true;
+    this.#tell(text, () => this.#reports.reserved(entry.name, text));
+    return false;
   }
 
   /**
@@ -267,10 +285,13 @@ export class KnownNames implements NameTable {
   }
 
   #tellFull(what: Bound, name: string): void {
-    const key = what === 'addressesOfName' ? name : what;
+    this.#tell(what === 'addressesOfName' ? name : what, () => this.#reports.full(what, name));
+  }
+
+  #tell(key: string, report: () => void): void {
     if (this.#told.has(key) || this.#told.size >= TOLD) return;
     this.#told.add(key);
-    this.#reports.full(what, name);
+    report();
   }
 
   /** Updates whether the name resolves, and which addresses the last answer no longer contains. */
@@ -301,7 +322,8 @@ export class KnownNames implements NameTable {
     const stay = { keep: this.#keep, stale: this.#isLiteral(entry) ? this.#stale : 0 };
     for (const [address, known] of entry.addresses) {
       const until = staysUntil(entry, known, stay);
-      if (until <= now) this.#delete(entry, address);
+      // An address may become the node's own, or the API server's.
+      if (until <= now || !this.#mayHave(entry, address)) this.#delete(entry, address);
       else next = Math.min(next, until);
     }
     if (before > 0 && entry.addresses.size === 0) {
@@ -319,7 +341,8 @@ export class KnownNames implements NameTable {
     entry.failing = this.#isLiteral(entry) ? failing : null;
     for (const { address, source, seen, expires } of recent.slice(0, this.#limits.addressesOfName)) {
       const canonical = toCanonical(address);
-      if (canonical === null || entry.addresses.has(canonical.text) || !this.#makeRoom(entry, now)) continue;
+      if (canonical === null || entry.addresses.has(canonical.text)) continue;
+      if (!this.#mayHave(entry, canonical.text) || !this.#makeRoom(entry, now)) continue;
       this.#add(entry, canonical.text, {
         family: canonical.family,
         source,

@@ -26,10 +26,11 @@ async function watched(config: Partial<NamesConfig> = {}, disk: Disk = { text: n
   const source = { listener: null as AnswerListener | null };
   const changes: string[] = [];
   let peers: readonly string[] = [];
+  const wall = { ahead: at };
   const names = await watchNames({
     config: { ...DEFAULT_CONFIG.names, ...config },
     clock,
-    wallClock: () => WALL + at,
+    wallClock: () => WALL + wall.ahead + clock.now(),
     random: () => 0,
     log: { info: line('info'), warn: line('warn'), error: line('error') },
     file: {
@@ -62,6 +63,8 @@ async function watched(config: Partial<NamesConfig> = {}, disk: Disk = { text: n
               },
             };
           },
+    readText: async () => 'nameserver 192.0.2.53',
+    reserved: () => ['10.9.9.9'],
     changed: () => changes.push(peers.map((peer) => names.table.addresses(peer).join()).join(' | ')),
   });
   return {
@@ -73,6 +76,7 @@ async function watched(config: Partial<NamesConfig> = {}, disk: Disk = { text: n
     source,
     changes,
     disk,
+    wall,
     want(...wanted: readonly string[]) {
       peers = wanted;
       names.want(wanted);
@@ -103,6 +107,16 @@ describe('watchNames', () => {
     assert.equal(changes.at(-1)?.split(',').length, 201);
     await pass(1000);
     assert.equal(changes.length, 3);
+  });
+
+  it('never learns loopback, link-local and reserved addresses for a wildcard, and logs that', async () => {
+    const { want, learn, names, log, pass } = await watched();
+    want('*.a.test');
+    learn('x.a.test', '127.0.0.1', '169.254.169.254', '0.0.0.0', '10.9.9.9', '192.0.2.1');
+    assert.deepEqual(names.table.addresses('*.a.test'), ['192.0.2.1']);
+    await pass(1000);
+    assert.match(log.join('\n'), /warn wildcards learn no loopback .*"x\.a\.test: 10\.9\.9\.9"/);
+    await names.close();
   });
 
   it('reports nothing when an answer changes nothing', async () => {
@@ -175,6 +189,30 @@ describe('watchNames', () => {
     assert.deepEqual(second.names.table.addresses('a.test'), ['192.0.2.1']);
     await first.names.close();
     await second.names.close();
+  });
+
+  it('keeps its addresses when the wall clock is stepped a day, also over a restart', async () => {
+    const day = 86_400_000;
+    for (const ahead of [day, -day]) {
+      const first = await watched({ keep: 60 });
+      first.answers.set('a.test', ['192.0.2.1']);
+      first.want('a.test', '*.b.test');
+      await first.pass(0);
+      first.learn('x.b.test', '192.0.2.2');
+      first.wall.ahead = ahead;
+      await first.pass(30_000);
+      assert.deepEqual(first.names.table.addresses('*.b.test'), ['192.0.2.2']);
+      await first.names.close();
+      const second = await watched({ keep: 60 }, first.disk, ahead + 31_000);
+      second.want('a.test', '*.b.test');
+      assert.deepEqual(second.names.table.addresses('a.test'), ['192.0.2.1'], `${ahead}`);
+      assert.deepEqual(second.names.table.addresses('*.b.test'), ['192.0.2.2'], `${ahead}`);
+      // Not longer than the monotonic clock says.
+      await second.pass(61_000);
+      await second.pass(2_000);
+      assert.deepEqual(second.names.table.addresses('*.b.test'), [], `${ahead}`);
+      await second.names.close();
+    }
   });
 
   it('continues when the disk fails, logs it once, and saves when the disk works again', async () => {

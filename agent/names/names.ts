@@ -1,17 +1,17 @@
 import type { NamesConfig } from '../../apis/config.ts';
 import type { NameTable } from '../../apis/names.ts';
-import { parseCidr } from '../../lib/net/address.ts';
-import { type MemberSet, toMemberSet } from '../../lib/net/member-set.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import { pace } from '../../lib/process/pace.ts';
 import type { StateFile } from '../../lib/process/state-file.ts';
 import type { AnswerListener, AnswerSource, OpenAnswers } from './answer-source.ts';
 import { learner } from './learner.ts';
 import type { Lookup } from './lookup.ts';
 import { type NamesLog, nameReports } from './name-reports.ts';
 import { NameSaver } from './name-saver.ts';
+import { NameServers, type ReadText } from './name-servers.ts';
 import { KnownNames } from './name-table.ts';
-import { pace } from './pace.ts';
 import { isWildcard } from './peer-index.ts';
+import { reservedAddresses } from './reserved-addresses.ts';
 import { Resolver } from './resolver.ts';
 import { parseNamesText, type SavedName, shifted, toNamesText } from './saved-names.ts';
 
@@ -27,13 +27,19 @@ export interface NamesParts {
   readonly lookup: Lookup;
   /** Null: do not read answers to other processes. */
   readonly answers: OpenAnswers | null;
-  /** Called when the addresses of a peer changed. */
+  /** Default: node:fs; replaced in tests. */
+  readonly readText?: ReadText;
+  /** The addresses of the node itself and of the API server: wildcards do not learn them. */
+  reserved(): readonly string[];
+  /** Called when the addresses of a peer, or `servers`, changed. */
   changed(): void;
 }
 
 /** The names of the policies' fqdn peers, kept up to date. */
 export interface WatchedNames {
   readonly table: NameTable;
+  /** The DNS servers (CIDRs) whose answers are learnt. */
+  readonly servers: readonly string[];
   /** Sets the fqdn peers. */
   want(peers: readonly string[]): void;
   /**
@@ -42,16 +48,6 @@ export interface WatchedNames {
    */
   settled(): Promise<void>;
   close(): Promise<void>;
-}
-
-/** The servers whose answers are used; null: any. */
-function serversOf({ learnFrom }: NamesConfig): MemberSet | null {
-  if (learnFrom.length === 0) return null;
-  const blocks = learnFrom.flatMap((text) => {
-    const parsed = parseCidr(text);
-    return parsed === null ? [] : [{ cidr: parsed.cidr, except: [] }];
-  });
-  return toMemberSet(blocks, []);
 }
 
 /** Milliseconds between two calls of `changed`, at least. */
@@ -64,18 +60,18 @@ const MISSED_INTERVAL = 60_000;
 /** Reads the saved names of an earlier run. No name is queried before the first `want`. */
 export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   const { config, clock, log } = parts;
-  const offset = parts.wallClock() - clock.now();
   const reports = nameReports(log, clock);
-  const table = new KnownNames({ times: config, reports });
-  let saved = await readSaved(parts.file, offset, log);
+  const table = new KnownNames({
+    times: config,
+    reports,
+    reserved: reservedAddresses(parts.reserved, clock),
+  });
+  const servers = new NameServers(parts);
+  await servers.look();
+  let saved = await readSaved(parts);
   let wanted: string | null = null;
 
-  const saver = new NameSaver({
-    file: parts.file,
-    clock,
-    log,
-    text: () => toNamesText(table.toSaved(clock.now()), clock.now(), offset),
-  });
+  const saver = saverOf(parts, table);
   const changes = pace(clock, CHANGE_INTERVAL, () => {
     if (!table.takeChange()) return;
     saver.request('changed');
@@ -91,7 +87,7 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
       happened();
     },
   });
-  const listening = listener(parts, table, happened);
+  const listening = listener(parts, { table, servers, learnt: happened });
   const sweeps = sweeper(clock, () => {
     const next = table.sweep(clock.now());
     changes.request();
@@ -107,6 +103,9 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
 
   return {
     table,
+    get servers() {
+      return servers.cidrs;
+    },
     want(peers) {
       const text = peers.join();
       if (text === wanted) return;
@@ -139,13 +138,29 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   };
 }
 
+function saverOf(parts: NamesParts, table: KnownNames): NameSaver {
+  const { file, clock, log } = parts;
+  const text = (): string => toNamesText(table.toSaved(clock.now()), clock.now(), toWall(parts));
+  return new NameSaver({ file, clock, log, text });
+}
+
+/**
+ * Milliseconds to add to the clock's times to get those since 1970. Asked anew each time: the wall
+ * clock may have been set, and saved times must not look a day old after a restart.
+ */
+function toWall({ clock, wallClock }: NamesParts): number {
+  return wallClock() - clock.now();
+}
+
 /** Reads other processes' answers while there are peers; `learnt` is called after new addresses. */
-function listener({ config, clock, log, answers }: NamesParts, table: KnownNames, learnt: () => void) {
+function listener(
+  { config, clock, log, answers }: NamesParts,
+  { table, servers, learnt }: { table: KnownNames; servers: NameServers; learnt: () => void },
+) {
   let source: AnswerSource | null = null;
   let lost = 0;
   const learning = learner({
     clock,
-    from: serversOf(config),
     wants: (name) => table.wants(name),
     learnt: (name, records) => table.learnt(name, records, clock.now()),
   });
@@ -165,6 +180,7 @@ function listener({ config, clock, log, answers }: NamesParts, table: KnownNames
       if (peers.length > 0 && answers !== null) source ??= answers(take);
       if (peers.length === 0) void source?.close();
       if (peers.length === 0) source = null;
+      servers.watch(source !== null);
       const names = peers.filter(isWildcard);
       if (config.learn || names.length === 0) return;
       const message = 'fqdn peers with a wildcard match nothing: names.learn is off in the configuration';
@@ -172,6 +188,7 @@ function listener({ config, clock, log, answers }: NamesParts, table: KnownNames
     },
     async close(): Promise<void> {
       missed.close();
+      servers.watch(false);
       await source?.close();
     },
   };
@@ -195,7 +212,9 @@ function sweeper(clock: Clock, sweep: () => number | null) {
 }
 
 /** The saved names, with times of the clock; an unusable file is logged. */
-async function readSaved(file: StateFile, offset: number, log: NamesLog): Promise<SavedName[]> {
+async function readSaved(parts: NamesParts): Promise<SavedName[]> {
+  const { file, log } = parts;
+  const offset = toWall(parts);
   try {
     const text = await file.read();
     return text === null ? [] : parseNamesText(text).names.map((name) => shifted(name, -offset));

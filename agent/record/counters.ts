@@ -64,6 +64,7 @@ export class RuleCounters {
   #again: NodeJS.Timeout | undefined;
   #saving: NodeJS.Timeout | undefined;
   #soon: NodeJS.Timeout | null = null;
+  #writing: Promise<void> | null = null;
   readonly readings: Readings = {
     all: (table) => {
       if (this.#source !== null) this.#accounts.read(table, new Date().toISOString());
@@ -126,6 +127,7 @@ export class RuleCounters {
     clearInterval(this.#saving);
     clearTimeout(this.#soon ?? undefined);
     await this.read();
+    await this.#writing;
     if (this.#source !== null) await this.#save();
   }
 
@@ -158,7 +160,15 @@ export class RuleCounters {
     if (!this.#closed) this.#again = setTimeout(() => void this.#readAgain(), wait).unref();
   }
 
-  async #save(): Promise<void> {
+  /** One write at a time: on a disk that does not answer, writes must not pile up. */
+  #save(): Promise<void> {
+    this.#writing ??= this.#write().finally(() => {
+      this.#writing = null;
+    });
+    return this.#writing;
+  }
+
+  async #write(): Promise<void> {
     const { file, log } = this.#parts;
     const text = JSON.stringify(this.#accounts.save());
     if (text === this.#saved) return;

@@ -157,11 +157,20 @@ describe('render', () => {
     const named = addressSet('named', { names: ['example.com'] });
     const given = stateOf([rule('web', { peers: fromSet('named') })], {
       addressSets: new Map([['named', named]]),
+      nameServers: ['192.0.2.53/32'],
     });
     const copies = (config: Config, of = given) =>
       (lines(of, 'input', config) ?? []).filter((line) => line.includes('dns'));
     assert.equal(copies(DEFAULT_CONFIG).length, 1);
     assert.equal(copies({ ...DEFAULT_CONFIG, names: { ...DEFAULT_CONFIG.names, learn: false } }).length, 0);
     assert.equal(copies(DEFAULT_CONFIG, state(rule('web'))).length, 0);
+    // The command compile knows no servers but those of the configuration.
+    const { nameServers: _, ...unknown } = given;
+    assert.equal(copies(DEFAULT_CONFIG, unknown).length, 0);
+    const learnFrom = ['192.0.2.0/24'];
+    assert.equal(
+      copies({ ...DEFAULT_CONFIG, names: { ...DEFAULT_CONFIG.names, learnFrom } }, unknown).length,
+      1,
+    );
   });
 });

@@ -47,11 +47,12 @@ export function renderer(
   return (state) => {
     const rules = rulesOf(state);
     const shares = byTraffic(rules);
-    const copyAnswers = canLog && config.names.learn && rules.traits.some((own) => own & TRAIT.names);
+    const learns = canLog && config.names.learn && rules.traits.some((own) => own & TRAIT.names);
+    const nameServers = learns ? (state.nameServers ?? config.names.learnFrom) : [];
     const spoofing = antiSpoofing({ state, config, canLog, setMatches });
     const rendered = TRAFFICS.map((traffic) =>
       renderTraffic(traffic, shares[traffic], {
-        ...{ state, config, copyAnswers, indexer, setMatches },
+        ...{ state, config, nameServers, indexer, setMatches },
         spoofing: traffic === 'ingress' ? spoofing : NO_ANTI_SPOOFING,
       }),
     );
@@ -72,8 +73,8 @@ interface Last extends Ruleset {
 interface RenderContext {
   readonly state: NodeState;
   readonly config: Config;
-  /** Whether DNS packets are copied to the agent. */
-  readonly copyAnswers: boolean;
+  /** The servers (CIDRs) of which DNS packets are copied to the agent. */
+  readonly nameServers: readonly string[];
   readonly spoofing: AntiSpoofing;
   readonly indexer: { readonly dispatch: Dispatch };
   readonly setMatches: SetMatches;
@@ -119,7 +120,7 @@ interface RenderedTraffic {
 }
 
 function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): RenderedTraffic {
-  const { config, copyAnswers, spoofing } = context;
+  const { config, nameServers, spoofing } = context;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
   const indexes = parts.map((part) => renderIndex(part, traffic, { ...context, levels }));
@@ -129,7 +130,7 @@ function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): 
       ...baseChains(traffic, config, {
         first: spoofing.rules,
         indexes: parts.map(({ name }) => name),
-        copyAnswers,
+        nameServers,
         localPods: localPods.map(({ matches }) => matches),
       }),
       ...spoofing.chains,

@@ -4,7 +4,7 @@ import { chainLines } from './nft-text.ts';
 import { baseChains, masqueradeChains, type Traffic } from './topology.ts';
 
 const skeleton = (traffic: Traffic, config: Config) =>
-  baseChains(traffic, config, { first: [], indexes: [traffic], copyAnswers: false, localPods: [] });
+  baseChains(traffic, config, { first: [], indexes: [traffic], nameServers: [], localPods: [] });
 
 describe('topology', () => {
   it('has rules for each exemption that is on', () => {
@@ -51,7 +51,12 @@ describe('topology', () => {
 
   it('has no prerouting chain without NodePort rules', () => {
     assert.deepEqual(
-      baseChains('nodeport', DEFAULT_CONFIG, { first: [], indexes: [], copyAnswers: true, localPods: [] }),
+      baseChains('nodeport', DEFAULT_CONFIG, {
+        first: [],
+        indexes: [],
+        nameServers: ['192.0.2.53/32'],
+        localPods: [],
+      }),
       [],
     );
   });
@@ -70,28 +75,25 @@ describe('topology', () => {
     ]);
   });
 
-  it('copies DNS answers before it accepts established connections', () => {
-    const [, first, second] = baseChains('ingress', DEFAULT_CONFIG, {
-      first: [],
-      indexes: [],
-      copyAnswers: true,
-      localPods: [],
-    }).flatMap(chainLines);
+  it('copies DNS answers, and questions to the believed servers, before it accepts established connections', () => {
+    const lines = (direction: 'ingress' | 'egress', ...nameServers: readonly string[]) =>
+      baseChains(direction, DEFAULT_CONFIG, { first: [], indexes: [], nameServers, localPods: [] }).map(
+        chainLines,
+      );
+    const [[, answer, second] = []] = lines('ingress', '192.0.2.53/32');
     assert.match(
-      first ?? '',
+      answer ?? '',
       /^udp sport 53 ct state established ct direction reply limit rate 5000\/second burst 10000 packets log .* group 7412 snaplen 65535 /,
     );
     assert.match(second ?? '', /^ct state established,related accept/);
-    const [, question] = baseChains('egress', DEFAULT_CONFIG, {
-      first: [],
-      indexes: [],
-      copyAnswers: true,
-      localPods: [],
-    }).flatMap(chainLines);
-    assert.match(
-      question ?? '',
-      /^udp dport 53 limit rate 5000\/second burst 10000 packets log .* group 7412 /,
+    const [[, jump] = [], questions = []] = lines('egress', '192.0.2.53/32', '2001:db8::53/128', '0.0.0.0/0');
+    assert.equal(jump, 'udp dport 53 jump dns-questions');
+    assert.deepEqual(
+      questions.map((line) => line.replace(/ limit .*/, '')),
+      ['meta nfproto ipv4', 'meta nfproto ipv6 ct original ip6 daddr 2001:db8::53'],
     );
+    assert.match(questions[0] ?? '', /limit rate 5000\/second burst 10000 packets log .* group 7412 /);
+    assert.doesNotMatch([...lines('ingress'), ...lines('egress')].join('\n'), /53/);
   });
 
   it('masquerades by groups if configured, with the exceptions', () => {

@@ -135,10 +135,10 @@ interface BaseParts extends Pick<Known, 'localPods'> {
   readonly first: readonly NftRule[];
   readonly indexes: readonly string[];
   /**
-   * Whether DNS packets are copied to the agent, which learns the addresses of names in policies
-   * from the answers.
+   * The servers (CIDRs) of which DNS packets are copied to the agent, which learns the addresses of
+   * names in policies from the answers; empty: nothing is copied.
    */
-  readonly copyAnswers: boolean;
+  readonly nameServers: readonly string[];
 }
 
 /**
@@ -148,16 +148,16 @@ interface BaseParts extends Pick<Known, 'localPods'> {
 export function baseChains(
   traffic: Traffic,
   config: Config,
-  { first, indexes, copyAnswers, localPods }: BaseParts,
+  { first, indexes, nameServers, localPods }: BaseParts,
 ): Chain[] {
   const known = { config, localPods };
   const { chain: name, base, direction } = BASE_CHAINS[traffic];
   const jumps = indexes.map((index) => plainRule({ kind: 'jump', chain: index }));
   const accepted = accept([{ match: 'ctEstablished' }], null);
   if (traffic !== 'nodeport') {
-    const copies = copyAnswers ? [copyRule(direction, config)] : [];
-    const rules = [...copies, accepted, ...first, ...exemptions(direction, known), ...jumps];
-    return [{ ...plainChain(name, rules), base }];
+    const { rules, chains } = copies(direction, config, nameServers);
+    const own = [...rules, accepted, ...first, ...exemptions(direction, known), ...jumps];
+    return [{ ...plainChain(name, own), base }, ...chains];
   }
   // Every packet of the node traverses this hook, and an idle chain costs one in a hundred
   // connections: there is none while no rule needs it.
@@ -214,12 +214,39 @@ const COPIES = { match: 'limit', perSecond: 5000, burst: 10_000 } as const;
 /** In bytes; larger than any DNS message over UDP. */
 const WHOLE_PACKET = 65_535;
 
+export const DNS_QUESTIONS = 'dns-questions';
+
 /**
- * Comes before all other rules, because an answer is a packet of an established connection, and a
- * question may be one too. The agent needs the questions to decide which answers to believe:
- * conntrack only knows the ports.
+ * Copies of DNS packets come before all other rules, because an answer is a packet of an established
+ * connection, and a question may be one too. The agent believes an answer only if it saw the
+ * question (conntrack only knows the ports), so only questions to `nameServers` are copied, by the
+ * address that the application asked: destination NAT may lead to any DNS pod.
  */
-function copyRule(direction: Direction, { names }: Config): NftRule {
+function copies(
+  direction: Direction,
+  config: Config,
+  nameServers: readonly string[],
+): { readonly rules: readonly NftRule[]; readonly chains: readonly Chain[] } {
+  if (nameServers.length === 0) return { rules: [], chains: [] };
+  if (direction === 'ingress')
+    return { rules: [copyRule('answers', [{ match: 'dnsAnswer' }], config)], chains: [] };
+  const rules = ([4, 6] as const).flatMap((family) =>
+    prefixes(nameServers, family).map((cidr) => copyRule('questions', toServer(cidr), config)),
+  );
+  const asks = [port('dport', 53)];
+  return {
+    rules: [plainRule({ kind: 'jump', chain: DNS_QUESTIONS }, ...asks)],
+    chains: [plainChain(DNS_QUESTIONS, rules)],
+  };
+}
+
+function toServer(cidr: Cidr): Match[] {
+  const family: Match = { match: 'nfproto', family: cidr.family };
+  if (cidr.length === 0) return [family];
+  return [family, { match: 'address', family: cidr.family, field: 'originalDaddr', in: { cidr } }];
+}
+
+function copyRule(what: 'questions' | 'answers', matches: readonly Match[], { names }: Config): NftRule {
   const statement = {
     kind: 'log',
     prefix: 'nodewall dns',
@@ -228,10 +255,10 @@ function copyRule(direction: Direction, { names }: Config): NftRule {
     queueThreshold: 1,
   } as const;
   return {
-    matches: [direction === 'ingress' ? { match: 'dnsAnswer' } : port('dport', 53), COPIES],
+    matches: [...matches, COPIES],
     counter: false,
     statement,
-    comment: comment(`DNS ${direction === 'ingress' ? 'answers' : 'questions'}, for the names in policies`),
+    comment: comment(`DNS ${what}, for the names in policies`),
   };
 }
 

@@ -1,7 +1,10 @@
 import { networkInterfaces } from 'node:os';
+import { systemClock } from '../../lib/process/clock.ts';
 import { Debounce } from '../../lib/process/debounce.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { hostAddresses } from '../receive/host-addresses.ts';
+import type { AgentMetrics } from './agent-metrics.ts';
+import { watchLinks } from './link-watch.ts';
 import { loadAddon } from './with-kernel.ts';
 
 /**
@@ -13,6 +16,7 @@ const TIMES = { quiet: 200, longest: 1_000 };
 interface Parts {
   readonly node: string;
   readonly log: Log;
+  readonly metrics: Pick<AgentMetrics, 'monitor'>;
   /** Called when the addresses to report have changed. */
   readonly changed: () => void;
 }
@@ -22,12 +26,12 @@ interface Parts {
  * is down or has no carrier, such as a bridge without ports. Without kernel events, the report sent
  * every minute still has the current addresses.
  */
-export async function watchAddresses({ node, log, changed }: Parts): Promise<{ close(): Promise<void> }> {
-  const monitorFailed = (error: Error): void =>
-    void log.warn('cannot watch the addresses of this machine; changes are reported once a minute only', {
-      node,
-      error: error.message,
-    });
+export async function watchAddresses({
+  node,
+  log,
+  metrics,
+  changed,
+}: Parts): Promise<{ close(): Promise<void> }> {
   const now = (): string => hostAddresses(networkInterfaces()).join();
   let last = now();
   const look = new Debounce(async () => {
@@ -35,20 +39,22 @@ export async function watchAddresses({ node, log, changed }: Parts): Promise<{ c
     last = now();
     if (last !== before) changed();
   }, TIMES);
-  try {
-    const { LinkMonitor } = await loadAddon();
-    const monitor = new LinkMonitor({ addresses: true }, (events) => {
-      for (const event of events) if (event.kind === 'error') monitorFailed(event.error);
-      look.trigger();
-    });
-    return {
-      async close() {
-        await monitor.close();
-        await look.close();
-      },
-    };
-  } catch (error) {
-    monitorFailed(error as Error);
-    return look;
-  }
+  const { LinkMonitor } = await loadAddon();
+  const monitor = watchLinks({
+    name: 'addresses',
+    node,
+    log,
+    metrics,
+    clock: systemClock,
+    open: (listener) => new LinkMonitor({ addresses: true }, listener),
+    meanwhile: 'changes are reported once a minute',
+    happened: () => look.trigger(),
+    missed: () => look.trigger(),
+  });
+  return {
+    async close() {
+      await monitor.close();
+      await look.close();
+    },
+  };
 }

@@ -1,11 +1,17 @@
 import type { Enforced } from '../apply/enforcer.ts';
+import type { MonitorTrouble } from '../dataplane/dataplane.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 
 /** The values that an agent exports as metrics. */
+/** The sources of events of the kernel. */
+export type MonitorName = 'nf_tables' | 'links' | 'addresses';
+
 export interface AgentMetrics {
   enforced(result: Enforced): void;
   failed(): void;
   drifted(): void;
+  /** Counts a trouble of a monitor. */
+  monitor(name: MonitorName, trouble: MonitorTrouble): void;
   /** Sets the function that returns the totals of each rule; null: nothing is enforced any more. */
   counts(totals: (() => Map<string, RuleTotals>) | null): void;
   /** Sets whether the feature gate lets the agent enforce anything. */
@@ -27,6 +33,7 @@ export const NO_METRICS: AgentMetrics = {
   enforced() {},
   failed() {},
   drifted() {},
+  monitor() {},
   counts() {},
   enabled() {},
   off() {},

@@ -163,7 +163,12 @@ class ClusterAgent {
         this.#contact.reported(error);
       },
     });
-    this.#addresses = await watchAddresses({ node, log, changed: () => this.#report?.changed(true) });
+    this.#addresses = await watchAddresses({
+      node,
+      log,
+      metrics,
+      changed: () => this.#report?.changed(true),
+    });
     await this.#places.resolve(clock);
     this.#happened({ kind: 'started', holdsRules });
     this.#stream = new ControllerStream({
@@ -297,6 +302,7 @@ class ClusterAgent {
       interfaces: this.#interfaces,
       saved: this.#saved.states,
       reports: this.#reports,
+      apiServer: () => this.#places.apiServers(),
       enforced: (result, submitted) => this.#enforced(result, submitted),
       failed: (error) => this.#happened({ kind: 'refused', error }),
     });

@@ -19,7 +19,13 @@ export class ContactLog {
   readonly #log: Log;
   readonly #clock: WallClock;
   readonly #fields: object;
-  #away: { readonly since: Date; readonly reason: string; readonly said: number } | null = null;
+  /** `since` for people; `at` is the clock's time then: the wall clock may have been set since. */
+  #away: {
+    readonly since: Date;
+    readonly at: number;
+    readonly reason: string;
+    readonly said: number;
+  } | null = null;
   #unfollowed = FOLLOWED;
   #isFollowed = false;
   /** The error of the last report; empty: the controller accepted it. */
@@ -44,7 +50,7 @@ export class ContactLog {
   bookmark(revision: string): void {
     const fields = { ...this.#fields, revision };
     if (this.#away !== null) {
-      const seconds = Math.round((this.#clock.date().getTime() - this.#away.since.getTime()) / 1000);
+      const seconds = Math.round((this.#clock.now() - this.#away.at) / 1000);
       this.#log.info('the controller answers again', { ...fields, seconds });
     } else if (!this.#isFollowed) this.#log.info('following the controller', fields);
     if (this.#unfollowed !== FOLLOWED) this.#log.info("applying the controller's view again", fields);
@@ -86,7 +92,7 @@ export class ContactLog {
       retryIn: Math.round(retryIn),
     };
     if (!isNews) return void this.#log.debug('the controller still does not answer', fields);
-    this.#away = { since, reason: error.message, said: now };
+    this.#away = { since, at: before?.at ?? now, reason: error.message, said: now };
     this.#log.warn('the controller does not answer; the rules in force stay', fields);
   }
 

@@ -37,6 +37,13 @@ export class ControlPlanePlaces {
     this.endpoints = parts.endpoints;
   }
 
+  /** All known addresses of the API server. */
+  apiServers(): string[] {
+    const { apiServer } = this.#parts;
+    const asked = apiServer === null ? [] : addressOf(apiServer);
+    return [...asked, ...this.endpoints.flatMap(({ addresses }) => addresses)];
+  }
+
   /** The agent's configuration, with the control plane on its failsafe list. */
   config(): Config {
     const { config, url, apiServer } = this.#parts;

@@ -25,6 +25,8 @@ interface EnforcementParts {
   readonly clock: Clock;
   readonly reports: AgentLog;
   readonly metrics: AgentMetrics;
+  /** The API server's addresses, as far as known: names behind a wildcard never have them. */
+  readonly apiServer: () => readonly string[];
   /** Called after each apply; `submitted` is the state as it was submitted. */
   readonly enforced: (result: Enforced, submitted: NodeState) => void;
   /** Nothing could be applied; it is tried again. */
@@ -57,6 +59,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     log,
     digests: await saved.readDigests(),
     readings: records.readings,
+    troubled: (trouble) => metrics.monitor('nf_tables', trouble),
     enforcer: {
       events: { ...failureEvents(parts), enforced },
       clock,
@@ -75,6 +78,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     log,
     stateDir: options.stateDir,
     once: options.once,
+    apiServer: parts.apiServer,
     submit(state) {
       records.learn(state);
       pods.submit(state);

@@ -55,6 +55,7 @@ describe('nameOverlay', () => {
       log: createLog({ logFormat: 'json', logLevel: 'error' }),
       stateDir,
       once,
+      apiServer: () => [],
       submit: (state) => submitted.push(state),
     });
     open.push(one);

@@ -1,9 +1,11 @@
+import { networkInterfaces } from 'node:os';
 import type { AddressSet, NodeState } from '../../apis/compiled.ts';
 import type { NamesConfig } from '../../apis/config.ts';
 import { nameResolver } from '../../apis/names.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { WatchedNames } from '../names/names.ts';
+import { hostAddresses } from '../receive/host-addresses.ts';
 
 interface NameOverlayParts {
   readonly config: NamesConfig;
@@ -12,6 +14,8 @@ interface NameOverlayParts {
   readonly stateDir: string;
   /** True: names are resolved before the state is submitted, and not watched afterwards. */
   readonly once: boolean;
+  /** The API server's addresses. */
+  readonly apiServer: () => readonly string[];
   /** Takes the states with resolved names. */
   submit(state: NodeState): void;
 }
@@ -48,8 +52,9 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
 
   function withNames(state: NodeState): NodeState {
     if (names === null) return state;
-    const resolved = resolve(state, names.table);
-    if (resolved === state) return state;
+    const withAddresses = resolve(state, names.table);
+    if (withAddresses === state) return state;
+    const resolved = { ...withAddresses, nameServers: names.servers };
     bases.set(resolved, state);
     for (const [id, base] of state.addressSets) {
       const set = resolved.addressSets.get(id);
@@ -74,7 +79,9 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
   async function load(): Promise<void> {
     try {
       const { namesOnNode } = await import('./fqdn-resolver.ts');
-      const watched = await namesOnNode(parts, () => (names === null ? undefined : submitLatest()));
+      const watched = await namesOnNode({ ...parts, reserved: () => reservedFor(latest, parts) }, () =>
+        names === null ? undefined : submitLatest(),
+      );
       watched.want(peersOf(latest));
       if (once) await answered(watched, parts);
       names = watched;
@@ -111,6 +118,11 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
       await names?.close();
     },
   };
+}
+
+/** Addresses that no wildcard may have. */
+function reservedFor(state: NodeState | null, { apiServer }: NameOverlayParts): string[] {
+  return [...hostAddresses(networkInterfaces()), ...(state?.nodeAddresses ?? []), ...apiServer()];
 }
 
 async function answered(names: WatchedNames, { clock, log }: NameOverlayParts): Promise<void> {

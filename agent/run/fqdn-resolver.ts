@@ -13,6 +13,7 @@ interface NamesOnNodeParts {
   readonly log: Log;
   readonly stateDir: string;
   readonly once: boolean;
+  readonly reserved: () => readonly string[];
 }
 
 /**
@@ -20,7 +21,7 @@ interface NamesOnNodeParts {
  * rule needs it.
  */
 export function namesOnNode(
-  { config, clock, log, stateDir, once }: NamesOnNodeParts,
+  { config, clock, log, stateDir, once, reserved }: NamesOnNodeParts,
   changed: () => void,
 ): Promise<WatchedNames> {
   return watchNames({
@@ -28,6 +29,7 @@ export function namesOnNode(
     clock,
     log,
     changed,
+    reserved,
     wallClock: Date.now,
     random: Math.random,
     file: stateFile(stateDir, NAMES_FILE),

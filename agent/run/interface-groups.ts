@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
-import type { LinkEvent, LinkMonitor, LinkSocket } from 'nftables-napi';
+import type { LinkSocket } from 'nftables-napi';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { systemClock } from '../../lib/process/clock.ts';
@@ -14,8 +14,10 @@ import { type LocalPods, NO_LOCAL_PODS, toLocalPods, WatchedLocalPods } from '..
 import { interfacesOnNetworks } from '../interfaces/on-network.ts';
 import { type RouteTexts, routedOutBy } from '../interfaces/pod-routes.ts';
 import { releaseGroups, toOwnedGroups } from '../interfaces/release.ts';
+import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
 import { interfaceLog } from './interface-log.ts';
+import { watchLinks } from './link-watch.ts';
 import { savedNodeAddresses } from './state-store.ts';
 import { loadAddon } from './with-kernel.ts';
 
@@ -43,6 +45,7 @@ interface Parts {
   readonly options: AgentOptions;
   readonly config: Config;
   readonly log: Log;
+  readonly metrics: Pick<AgentMetrics, 'monitor'>;
 }
 
 /** The file in the state directory that lists the groups set by the agent. */
@@ -54,7 +57,12 @@ export function ownedGroupsFile(stateDir: string): StateFile {
  * Puts every interface into its group, and keeps doing so unless `--once`. Failures are logged:
  * interfaces without a group are policed as the host's, so that a failure opens nothing.
  */
-export async function keepInterfaceGroups({ options, config, log }: Parts): Promise<InterfaceGroups> {
+export async function keepInterfaceGroups({
+  options,
+  config,
+  log,
+  metrics,
+}: Parts): Promise<InterfaceGroups> {
   const { node, once, stateDir } = options;
   for (const problem of unknownMatches(config)) log.warn(problem, { node });
   const addon = await loadAddon();
@@ -66,7 +74,7 @@ export async function keepInterfaceGroups({ options, config, log }: Parts): Prom
   const remembered = toOwnedGroups(await saved.read((text) => JSON.parse(text)));
   const declared = await savedNodeAddresses(stateDir);
   try {
-    const kept = new KeptGroups({ node, once, config, log, addon, saved, remembered, declared });
+    const kept = new KeptGroups({ node, once, config, log, metrics, addon, saved, remembered, declared });
     await kept.start();
     return kept;
   } catch (error) {
@@ -89,6 +97,7 @@ interface KeptParts {
   readonly once: boolean;
   readonly config: Config;
   readonly log: Log;
+  readonly metrics: Pick<AgentMetrics, 'monitor'>;
   readonly addon: Awaited<ReturnType<typeof loadAddon>>;
   readonly saved: Saver<readonly OwnedGroup[]>;
   /** The groups that an earlier run set. */
@@ -103,7 +112,7 @@ class KeptGroups implements InterfaceGroups {
   readonly #links: LinkSocket;
   readonly #reconciler: GroupReconciler;
   #declared: readonly string[] | null;
-  #monitor: LinkMonitor | null = null;
+  #monitor: { close(): Promise<void> } | null = null;
   #interval: NodeJS.Timeout | undefined;
 
   /** Throws if the kernel refuses a socket. */
@@ -123,7 +132,7 @@ class KeptGroups implements InterfaceGroups {
         );
       },
     });
-    const said = interfaceLog({ node, config, log, lookInterval: LOOK_INTERVAL });
+    const said = interfaceLog({ node, config, log });
     this.#reconciler = new GroupReconciler({
       links: this.#links,
       classify: classifier(config),
@@ -142,9 +151,9 @@ class KeptGroups implements InterfaceGroups {
   }
 
   async start(): Promise<void> {
-    const { once, config, log, addon } = this.#parts;
+    const { once, config, log } = this.#parts;
     // The monitor is opened before the first list, so that a change during the list is not missed.
-    if (!once) this.#monitor = new addon.LinkMonitor({}, (events) => this.#tell(events));
+    if (!once) this.#monitor = this.#watch();
     await this.#reconciler.lookAtAll();
     await this.#lookAtPods();
     if (!once && config.exemptions.localPods) this.localPods.watch();
@@ -176,9 +185,25 @@ class KeptGroups implements InterfaceGroups {
     await this.#parts.saved.flush();
   }
 
-  #tell(events: readonly LinkEvent[]): void {
-    this.#reconciler.tell(events);
-    this.localPods.linksChanged();
+  #watch(): { close(): Promise<void> } {
+    const { node, log, metrics, addon } = this.#parts;
+    return watchLinks({
+      name: 'links',
+      node,
+      log,
+      metrics,
+      clock: systemClock,
+      open: (listener) => new addon.LinkMonitor({}, listener),
+      meanwhile: `new interfaces are found every ${LOOK_INTERVAL / 1000} s`,
+      happened: (events) => {
+        this.#reconciler.tell(events);
+        this.localPods.linksChanged();
+      },
+      missed: () => {
+        void this.#reconciler.lookAtAll();
+        this.localPods.linksChanged();
+      },
+    });
   }
 
   async #lookAtPods(): Promise<void> {

@@ -11,13 +11,11 @@ interface LogParts {
   readonly node: string;
   readonly config: Config;
   readonly log: Log;
-  /** The interval between lists of the links without events (milliseconds). */
-  readonly lookInterval: number;
 }
 
 /** The log of interface groups. */
 export function interfaceLog(parts: LogParts): Omit<GroupReconcilerEvents, 'held'> {
-  const { node, config, log, lookInterval } = parts;
+  const { node, config, log } = parts;
   const refusals = new Set<string>();
   const shown = (group: number): string | number => groupName(config, group) ?? group;
   const line = (level: 'info' | 'debug', { name, index, before, group, reason }: GroupChange): void => {
@@ -59,12 +57,6 @@ export function interfaceLog(parts: LogParts): Omit<GroupReconcilerEvents, 'held
     },
     failed(error, retryIn) {
       log.error(`cannot list interfaces; retrying in ${retryIn / 1000} s`, { node, error: error.message });
-    },
-    monitorFailed(error) {
-      log.error(`cannot watch interfaces any more; new ones are found every ${lookInterval / 1000} s only`, {
-        node,
-        error: error.message,
-      });
     },
   };
 }

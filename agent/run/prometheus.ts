@@ -47,6 +47,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   const inForce = inForceMetrics(registers);
   const failures = counter('apply_failures_total', 'Failed applies; the previous rules stayed in force.');
   const drifts = counter('drift_total', 'Times that a third party changed the rules in force.');
+  const monitors = monitorTroubles(registers);
   let isReady = false;
   let viewError: string | null = null;
   let totals: (() => Map<string, RuleTotals>) | null = null;
@@ -80,6 +81,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     },
     failed: () => failures.inc(),
     drifted: () => drifts.inc(),
+    monitor: (monitor, trouble) => monitors.inc({ monitor, trouble }),
     counts(of) {
       totals = of;
     },
@@ -112,6 +114,15 @@ function agentSeries(registers: Registry[]) {
     gauge: (name: string, help: string) => new Gauge(options(name, help)),
     counter: (name: string, help: string) => new Counter(options(name, help)),
   };
+}
+
+function monitorTroubles(registers: Registry[]) {
+  return new Counter({
+    name: 'nodewall_agent_monitor_troubles_total',
+    help: 'Times that a monitor of kernel events failed and was opened again, or lost events (overrun).',
+    labelNames: ['monitor', 'trouble'],
+    registers,
+  });
 }
 
 function inForceMetrics(registers: Registry[]) {

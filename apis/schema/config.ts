@@ -74,7 +74,8 @@ export const CONFIG_SCHEMA: JsonSchema = {
         learn: { type: 'boolean', default: true, description: 'Read the DNS answers that the node gets.' },
         learnFrom: {
           type: 'array',
-          description: 'CIDRs of the DNS servers whose answers are read; an empty list is any server.',
+          description:
+            "CIDRs of the DNS servers whose answers are read; an empty list is the node's own servers.",
           items: { type: 'string' },
         },
         group: nflogGroup,

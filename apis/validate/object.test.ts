@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { isList, unwrapList } from './lists.ts';
-import { validateObject } from './object.ts';
+import { type ValidateOptions, validateObject } from './object.ts';
 import { formatPath } from './problem.ts';
 
 const policy = (spec: object, apiVersion = 'nodewall.io/v1alpha1'): object => {
@@ -310,6 +310,27 @@ describe('validateObject', () => {
     assert.equal(pod({ hostNetwork: true }, { podIP: '10.0.0.1' }), null);
     assert.equal(pod({}, { phase: 'Succeeded', podIP: '10.0.0.1' }), null);
     assert.equal(pod({}, { phase: 'Failed', podIP: '10.0.0.1' }), null);
+  });
+
+  it('warns of a wildcard in an Allow rule only where the answers of any DNS server are believed', () => {
+    const egress = [
+      { action: 'Drop', to: [{ fqdn: '*.a.test' }] },
+      { action: 'Allow', to: [{ fqdn: 'a.test' }, { fqdn: '*.b.test' }] },
+    ];
+    const raw = {
+      apiVersion: 'nodewall.io/v1alpha1',
+      kind: 'ClusterNetworkPolicy',
+      metadata: { name: 'p' },
+      spec: { priority: 1, appliedTo: [{ nodeSelector: {} }], egress },
+    };
+    const warned = (options: ValidateOptions) =>
+      validateObject(raw, options).problems.map(({ path, message }) => `${formatPath(path)}: ${message}`);
+    assert.match(
+      warned({ believesAnyServer: true }).join(),
+      /^spec\.egress\[1\]\.to\[1\]: any DNS server may say which addresses these names have, so .* names\.learnFrom /,
+    );
+    assert.deepEqual(warned({}), []);
+    assert.deepEqual(warned({ believesAnyServer: true, failsafe: null }), []);
   });
 
   it('ignores other kinds', () => {

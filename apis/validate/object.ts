@@ -24,8 +24,13 @@ export interface ValidatedObject {
 }
 
 export interface ValidateOptions {
-  /** The ingress failsafe list, for the warning about SSH; null: do not give that warning. */
+  /**
+   * The ingress failsafe list, for the warning about SSH; null: give no warnings about the risks of
+   * valid policies.
+   */
   readonly failsafe?: readonly FailsafeEntry[] | null;
+  /** Whether agents learn names from the answers of any DNS server; absent: they do not. */
+  readonly believesAnyServer?: boolean;
   /** Names of link groups in the agent's configuration; absent: those that always exist. */
   readonly interfaceGroups?: readonly string[];
 }
@@ -91,7 +96,7 @@ function validateOwn(
   raw: FieldMap,
   apiGroup: ApiGroup,
   found: Findings,
-  { failsafe = DEFAULT_CONFIG.failsafe.ingress }: ValidateOptions,
+  { failsafe = DEFAULT_CONFIG.failsafe.ingress, believesAnyServer = false }: ValidateOptions,
 ): ClusterObject | null {
   const kind = String(raw.kind);
   const known = KINDS.includes(kind);
@@ -106,7 +111,10 @@ function validateOwn(
     found.error(['kind'], `unknown kind ${show(kind)}; ${hint}`);
   }
   if (kind === 'ClusterGroup') return validateGroup(raw, apiGroup, found);
-  if (kind === 'ClusterNetworkPolicy') return validatePolicy(raw, apiGroup, failsafe, found);
+  if (kind === 'ClusterNetworkPolicy') {
+    const risks = failsafe === null ? null : { failsafe, believesAnyServer };
+    return validatePolicy(raw, apiGroup, risks, found);
+  }
   if (kind === 'Tier') return validateTier(raw, apiGroup, found);
   return null;
 }

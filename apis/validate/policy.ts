@@ -4,6 +4,7 @@ import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../schema/policy.ts';
 import { checkAppliedTo, checkAppliedToPlaces, podGroupsOf, toAppliedTo } from './applied-to.ts';
 import { checkMetadata, toIdentity } from './metadata.ts';
+import { checkOpenPeers } from './open-peers.ts';
 import { type Findings, hasError, show } from './problem.ts';
 import { checkRule, toRule } from './rule.ts';
 import { reportSchema } from './schema-problem.ts';
@@ -13,11 +14,17 @@ import { checkSsh } from './ssh.ts';
 export const FOR_PODS_ONLY =
   'is applied to pods only; nodewall applies policies to Nodes only, so it is skipped';
 
+/** The configuration on which warnings about the risks of a valid policy depend. */
+export interface RiskOptions {
+  readonly failsafe: readonly FailsafeEntry[];
+  readonly believesAnyServer: boolean;
+}
+
 /** Null if the policy has an error, or is an Antrea policy for pods. */
 export function validatePolicy(
   raw: FieldMap,
   apiGroup: ApiGroup,
-  failsafe: readonly FailsafeEntry[] | null,
+  risks: RiskOptions | null,
   found: Findings,
 ): ClusterNetworkPolicy | null {
   if (apiGroup === 'crd.antrea.io' && podGroupsOf(raw.spec)?.length === 0) {
@@ -30,7 +37,10 @@ export function validatePolicy(
   if (hasError(found.problems)) return null;
   // The checks above guarantee the type.
   const spec = toSpec(raw.spec as ClusterNetworkPolicySpec);
-  if (failsafe !== null) checkSsh(spec, failsafe, found);
+  if (risks !== null) {
+    checkSsh(spec, risks.failsafe, found);
+    checkOpenPeers(spec, risks.believesAnyServer, found);
+  }
   return { kind: 'ClusterNetworkPolicy', apiGroup, ...toIdentity(raw), spec };
 }
 

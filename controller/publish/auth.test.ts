@@ -36,9 +36,11 @@ function reviewing(
 ) {
   const asked: TokenReviewSpec[] = [];
   let now = 1_000_000;
+  let ahead = 0;
   const authenticate = tokenAuthenticator({
     audiences: [AUDIENCE],
     now: () => now,
+    date: () => now + ahead,
     queue: new FairQueue(LONG_QUEUE),
     async review(spec) {
       asked.push(spec);
@@ -51,6 +53,9 @@ function reviewing(
     authenticate: (token: string | null, from?: string) => authenticate(bearing(token, from)),
     pass: (milliseconds: number) => {
       now += milliseconds;
+    },
+    step: (milliseconds: number) => {
+      ahead += milliseconds;
     },
     now: () => now,
   };
@@ -123,6 +128,20 @@ describe('tokenAuthenticator', () => {
     assert.equal(await authenticate('abc'), null);
     pass(3000);
     assert.notEqual(await authenticate('abc'), null);
+  });
+
+  it('reviews again after a minute when the wall clock is stepped back or forward a day', async () => {
+    for (const day of [-86_400_000, 86_400_000]) {
+      let isRevoked = false;
+      const { authenticate, asked, pass, step } = reviewing((spec) => (isRevoked ? {} : good(spec)));
+      assert.notEqual(await authenticate('abc'), null);
+      isRevoked = true;
+      step(day);
+      assert.notEqual(await authenticate('abc'), null);
+      assert.equal(asked.length, 1, 'a step alone asks nothing');
+      pass(61_000);
+      assert.equal(await authenticate('abc'), null);
+    }
   });
 
   it('rejects a token after its expiry time, even within the cache time', async () => {

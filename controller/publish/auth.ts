@@ -29,8 +29,14 @@ export interface Access {
   readonly name?: string;
 }
 
+/** The requested access to a path: authorization.k8s.io/v1 NonResourceAttributes. */
+export interface PathAccess {
+  readonly verb: 'get';
+  readonly path: string;
+}
+
 /** Throws if the permission can't be checked now. */
-export type Authorise = (identity: Identity, access: Access) => Promise<Permission>;
+export type Authorise = (identity: Identity, access: Access | PathAccess) => Promise<Permission>;
 
 export interface Permission {
   readonly allowed: boolean;
@@ -72,8 +78,10 @@ export interface TokenOptions {
   readonly review: (spec: TokenReviewSpec) => Promise<TokenReviewStatus>;
   /** The accepted audiences, any of them; empty: the API server's own. */
   readonly audiences: readonly string[];
-  /** Milliseconds since 1970. */
+  /** Monotonic milliseconds. */
   readonly now: () => number;
+  /** Milliseconds since 1970: tokens expire by it, cached reviews do not. */
+  readonly date: () => number;
   /** The time for which a positive result is cached (milliseconds); default: a minute. */
   readonly keep?: number;
   /** Reviews take turns by the address that sent the token. */
@@ -111,6 +119,7 @@ export function tokenAuthenticator({
   review,
   audiences,
   now,
+  date,
   keep = 60_000,
   queue,
 }: TokenOptions): Authenticate {
@@ -130,11 +139,11 @@ export function tokenAuthenticator({
   });
   return async ({ headers: { authorization = '' }, socket }) => {
     const [, token] = /^bearer +(\S+)$/i.exec(authorization) ?? [];
-    if (token === undefined || isRefusedByItself(token, audiences, now())) return null;
+    if (token === undefined || isRefusedByItself(token, audiences, date())) return null;
     const key = createHash('sha256').update(token).digest('base64');
     const reviewed = await known.fetch(key, { context: { token, source: socket.remoteAddress ?? '' } });
     const identity = reviewed?.identity ?? null;
-    return identity?.expires != null && identity.expires <= now() ? null : identity;
+    return identity?.expires != null && identity.expires <= date() ? null : identity;
   };
 }
 
@@ -208,10 +217,8 @@ export interface FrontProxy {
  */
 export function frontProxyAuthenticator(proxy: () => FrontProxy | null): Authenticate {
   return async ({ socket, headersDistinct }) => {
-    const { authorized, ...connection } = peerOf(socket as TLSSocket);
     const trusted = proxy();
-    if (trusted === null || !authorized) return null;
-    if (trusted.allowedNames.length > 0 && !trusted.allowedNames.includes(connection.name)) return null;
+    if (trusted === null || !isFrontProxy(socket as TLSSocket, trusted)) return null;
     const first = (names: readonly string[]) =>
       names.map((name) => headersDistinct[name.toLowerCase()]?.[0]).find((value) => value !== undefined);
     const username = first(trusted.usernameHeaders);
@@ -227,11 +234,12 @@ export function frontProxyAuthenticator(proxy: () => FrontProxy | null): Authent
   };
 }
 
-function peerOf(socket: TLSSocket): { authorized: boolean; name: string } {
-  if (socket.authorized !== true) return { authorized: false, name: '' };
-  const { subject } = socket.getPeerCertificate();
-  const name = subject?.CN;
-  return { authorized: true, name: typeof name === 'string' ? name : (name?.[0] ?? '') };
+/** Whether the connection is the aggregation layer's, by its verified certificate. */
+export function isFrontProxy(socket: TLSSocket, trusted: Pick<FrontProxy, 'allowedNames'>): boolean {
+  if (socket.authorized !== true) return false;
+  const names = socket.getPeerCertificate().subject?.CN;
+  const name = (typeof names === 'string' ? names : names?.[0]) ?? '';
+  return trusted.allowedNames.length === 0 || trusted.allowedNames.includes(name);
 }
 
 /** Keys are percent-encoded and in lower case. */
@@ -277,7 +285,9 @@ export interface AccessReviewSpec {
   readonly uid: string;
   readonly groups: string[];
   readonly extra: Record<string, string[]>;
-  readonly resourceAttributes: Access;
+  /** One of the two. */
+  readonly resourceAttributes?: Access;
+  readonly nonResourceAttributes?: PathAccess;
 }
 
 export interface AccessReviewStatus {
@@ -307,7 +317,9 @@ export function accessAuthoriser(
   });
   return async ({ username, uid, groups, extra }, access) => {
     const copied = Object.fromEntries(Object.entries(extra).map(([key, values]) => [key, [...values]]));
-    const context = { user: username, uid, groups: [...groups], extra: copied, resourceAttributes: access };
+    const user = { user: username, uid, groups: [...groups], extra: copied };
+    const context =
+      'path' in access ? { ...user, nonResourceAttributes: access } : { ...user, resourceAttributes: access };
     const permission = await known.fetch(JSON.stringify(context), { context });
     return permission ?? { allowed: false, reason: '' };
   };

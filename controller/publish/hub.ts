@@ -136,8 +136,12 @@ export class Hub {
   }
 
   /** The names of the existing Nodes. */
-  nodes(): Iterable<string> {
-    return this.#state?.published.compiled.nodeAddresses.keys() ?? [];
+  nodes(): Pick<ReadonlyMap<string, unknown>, 'has' | 'size' | 'keys'> {
+    return this.#state?.published.compiled.nodeAddresses ?? new Map();
+  }
+
+  get nodeCount(): number {
+    return this.#state?.published.compiled.nodeAddresses.size ?? 0;
   }
 
   has(node: string): boolean {

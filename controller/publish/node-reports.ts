@@ -40,7 +40,7 @@ export class NodeReports {
   }
 
   /** Removes those of deleted nodes, once there are many. Returns their names. */
-  forgetDeleted(nodes: ReadonlySet<string>): string[] {
+  forgetDeleted(nodes: Pick<ReadonlyMap<string, unknown>, 'has' | 'size'>): string[] {
     if (this.#reports.size <= 100 + 2 * nodes.size) return [];
     const deleted = [...this.#reports.keys()].filter((name) => !nodes.has(name));
     for (const name of deleted) this.#reports.delete(name);

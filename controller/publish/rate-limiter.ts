@@ -1,9 +1,13 @@
+import { LRUCache } from 'lru-cache';
+
 /** A rate limiter by name (token buckets): a burst, then a number per second. */
 export interface RateLimiter {
   /** Returns false if the name has exceeded its rate. */
   take(name: string): boolean;
-  forget(name: string): void;
 }
+
+/** The most names that are remembered; those used longest ago begin again. */
+const MOST_NAMES = 50_000;
 
 /** @param options `now` is in milliseconds */
 export function rateLimiter(options: {
@@ -12,7 +16,7 @@ export function rateLimiter(options: {
   readonly perSecond: number;
 }): RateLimiter {
   const { now, burst, perSecond } = options;
-  const buckets = new Map<string, { level: number; at: number }>();
+  const buckets = new LRUCache<string, { level: number; at: number }>({ max: MOST_NAMES });
   return {
     take(name) {
       const time = now();
@@ -24,6 +28,5 @@ export function rateLimiter(options: {
       bucket.level--;
       return true;
     },
-    forget: (name) => void buckets.delete(name),
   };
 }

@@ -4,12 +4,12 @@ import { HELD_KINDS, type HeldView, MOST_HELD, parseHeldView } from '../../apis/
 import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
 import { readBody } from '../../lib/process/body.ts';
 import { type Access, type Authenticate, type Authorise, boundNode, type Identity } from './auth.ts';
+import { CallerLimits, callerOf } from './caller-limits.ts';
 import { DISCOVERY } from './discovery.ts';
 import { type Failure, failure } from './failure.ts';
 import type { Hub } from './hub.ts';
 import type { NodeReports } from './node-reports.ts';
 import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
-import { type RateLimiter, rateLimiter } from './rate-limiter.ts';
 import { parseReport } from './report.ts';
 import { MOST_BATCH, parseBatch, REPORTS_PATH, type ReportBatch } from './report-batch.ts';
 import type { Streams } from './streams.ts';
@@ -18,6 +18,8 @@ import type { Streams } from './streams.ts';
 export type Answer =
   | { readonly failure: Failure }
   | { readonly code: number; readonly body: object | null }
+  /** Not JSON. */
+  | { readonly code: number; readonly text: string; readonly type: string }
   | { readonly code: number; readonly streaming: true };
 
 export interface RouterOptions {
@@ -32,11 +34,25 @@ export interface RouterOptions {
   readonly streams: Streams;
   /** Updated here. */
   readonly reports: NodeReports;
+  /** Monotonic milliseconds. */
   readonly now: () => number;
+  /** Milliseconds since 1970. */
+  readonly date: () => number;
   /** Bytes. */
   readonly mostBody: number;
+  readonly metrics?: MetricsSource;
+  /** Called with each authenticated request. */
+  readonly authenticated: (request: IncomingMessage, caller: string) => void;
   /** Milliseconds; see ServerLimits. */
   readonly catchUp: number;
+}
+
+/** The metrics at `/metrics`, for whom the API server allows it. */
+export interface MetricsSource {
+  /** Tokens of scrapers are for the API server. */
+  readonly authenticate: Authenticate;
+  readonly contentType: string;
+  readonly text: () => Promise<string>;
 }
 
 interface ApiRequest {
@@ -53,25 +69,57 @@ interface ApiRequest {
 export function requestRouter(
   options: RouterOptions,
 ): (request: IncomingMessage, response: ServerResponse) => Promise<Answer> {
-  const limiter = rateLimiter({ now: options.now, burst: REPORT_BURST, perSecond: 1 });
+  const limits = new CallerLimits(options.now);
   return async (request, response) => {
     const url = parseUrl(request);
     if (url === null) return refused('BadRequest', 'the path of the request is not valid');
     if (url.pathname === REPORTS_PATH) return passedOn(options, request);
     // Checked before authentication, because thousands of agents may connect to a replica that
     // can't serve them.
-    const refusal = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
-    if (refusal !== null) return { failure: refusal };
-    const identity = await options.authenticate(request).catch((error: unknown) => error as Error);
+    const away = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
+    if (away !== null) return { failure: away };
+    const metrics = url.pathname === METRICS_PATH ? options.metrics : undefined;
+    const authenticate = metrics?.authenticate ?? options.authenticate;
+    const identity = await authenticate(request).catch((error: unknown) => error as Error);
     if (identity instanceof Error)
       return unavailable(`cannot authenticate the request now: ${identity.message}`);
     if (identity === null) return refused('Unauthorized', 'a valid bearer token is required');
+    options.authenticated(request, callerOf(identity));
     const asked = { request, response, path: url.pathname, query: url.searchParams, identity };
-    return route(options, limiter, asked);
+    const refusal = limitOf(limits, asked);
+    if (refusal !== null) return tooMany(refusal);
+    return metrics === undefined ? route(options, asked) : scrape(options, metrics, asked);
   };
 }
 
-const REPORT_BURST = 10;
+const METRICS_PATH = '/metrics';
+
+/** Limits what costs more than a few microseconds, before the permission is checked. */
+function limitOf(
+  limits: CallerLimits,
+  { path, query, identity, request, response }: ApiRequest,
+): string | null {
+  if (path === METRICS_PATH) return limits.refusal('read', identity, response);
+  if (path !== NODE_VIEWS_PATH && !path.startsWith(`${NODE_VIEWS_PATH}/`)) return null;
+  if (request.method === 'PUT') return limits.refusal('report', identity, response);
+  return limits.refusal(isTrue(query.get('watch')) ? 'watch' : 'read', identity, response);
+}
+
+async function scrape(
+  { authorise }: RouterOptions,
+  { contentType, text }: MetricsSource,
+  { request, identity }: ApiRequest,
+): Promise<Answer> {
+  const wrong = allowed(request, ['GET']);
+  if (wrong !== null) return wrong;
+  const denied = await denial(
+    authorise,
+    identity,
+    { verb: 'get', path: METRICS_PATH },
+    `get ${METRICS_PATH}`,
+  );
+  return denied ?? { code: 200, text: await text(), type: contentType };
+}
 
 /** Watches and reports. */
 function isOfAgents({ method }: IncomingMessage, { pathname, searchParams }: URL): boolean {
@@ -83,7 +131,7 @@ function parseUrl({ url = '' }: IncomingMessage): URL | null {
   return url.startsWith('/') ? URL.parse(url, 'https://localhost') : null;
 }
 
-async function route(options: RouterOptions, limiter: RateLimiter, asked: ApiRequest): Promise<Answer> {
+async function route(options: RouterOptions, asked: ApiRequest): Promise<Answer> {
   const { path, request } = asked;
   const known = DISCOVERY.get(path);
   if (known !== undefined) return allowed(request, ['GET']) ?? { code: 200, body: known };
@@ -98,7 +146,7 @@ async function route(options: RouterOptions, limiter: RateLimiter, asked: ApiReq
     return refused('NotFound', `there is no resource at ${path}`);
   const name = decodedName(node);
   if (name === null) return refused('BadRequest', 'the node name in the path is not valid');
-  if (status !== undefined) return allowed(request, ['PUT']) ?? (await report(options, limiter, asked, name));
+  if (status !== undefined) return allowed(request, ['PUT']) ?? (await report(options, asked, name));
   return allowed(request, ['GET']) ?? (await get(options, asked, name));
 }
 
@@ -138,14 +186,20 @@ async function forbidden(
     if (name === own) return null;
     return refused('Forbidden', `an agent on ${own} may not ${what}`);
   }
+  const { group, version } = CONTROL_PLANE;
+  return denial(authorise, identity, { ...access, group, version, resource: 'nodeviews' }, what);
+}
+
+/** Null if the API server allows it. */
+async function denial(
+  authorise: Authorise,
+  identity: Identity,
+  access: Parameters<Authorise>[1],
+  what: string,
+): Promise<Answer | null> {
   let permission: Awaited<ReturnType<Authorise>>;
   try {
-    permission = await authorise(identity, {
-      ...access,
-      group: CONTROL_PLANE.group,
-      version: CONTROL_PLANE.version,
-      resource: 'nodeviews',
-    });
+    permission = await authorise(identity, access);
   } catch (error) {
     return unavailable(`cannot authorise the request now: ${(error as Error).message}`);
   }
@@ -214,7 +268,7 @@ async function heldView(request: IncomingMessage): Promise<HeldView | { readonly
 }
 
 async function list(options: RouterOptions, { request, query, identity }: ApiRequest): Promise<Answer> {
-  const { hub, now } = options;
+  const { hub, date } = options;
   if (query.has('labelSelector'))
     return refused('BadRequest', 'node views have no labels: labelSelector is not supported');
   const name = selectedName(query);
@@ -223,48 +277,46 @@ async function list(options: RouterOptions, { request, query, identity }: ApiReq
   const denied = await forbidden(options, identity, { verb: 'list', ...(name === null ? {} : { name }) });
   if (denied !== null) return denied;
   if (!hub.ready) return notYet();
-  const names = name === null ? [...hub.nodes()].sort() : hub.has(name) ? [name] : [];
+  const names = name === null ? [...hub.nodes().keys()].sort() : hub.has(name) ? [name] : [];
   const summaries = names.map((one) => summaryOf(options, one));
   const { revision } = hub;
   const table = wantsTable(request);
   return {
     code: 200,
-    body: table ? toTable(summaries, revision, now()) : toNodeViewList(summaries, revision),
+    body: table ? toTable(summaries, revision, date()) : toNodeViewList(summaries, revision),
   };
 }
 
 async function get(options: RouterOptions, { request, identity }: ApiRequest, name: string): Promise<Answer> {
-  const { hub, now } = options;
+  const { hub, date } = options;
   const denied = await forbidden(options, identity, { verb: 'get', name });
   if (denied !== null) return denied;
   if (!hub.ready) return notYet();
   if (!hub.has(name)) return noNode(name);
   const summary = summaryOf(options, name);
   const { revision } = hub;
-  if (wantsTable(request)) return { code: 200, body: toTable([summary], revision, now()) };
+  if (wantsTable(request)) return { code: 200, body: toTable([summary], revision, date()) };
   return { code: 200, body: toWholeNodeView(summary, hub.view(name), revision) };
 }
 
 async function report(
   options: RouterOptions,
-  limiter: RateLimiter,
   { request, identity }: ApiRequest,
   name: string,
 ): Promise<Answer> {
-  const { hub, reports, mostBody, onReport, now } = options;
+  const { hub, reports, mostBody, onReport, date } = options;
   const denied = await forbidden(options, identity, { verb: 'update', subresource: 'status', name });
   if (denied !== null) return denied;
   if (!hub.ready) return notYet();
   if (!hub.has(name)) return noNode(name);
-  if (!limiter.take(name)) return tooMany('more than one report a second from this node; retry later');
   const value = await jsonBody(request, mostBody, 'the report');
   if ('failure' in value) return value;
   const found = parseReport(value.json, name);
   if ('problems' in found) return refused('Invalid', found.problems.join('; '));
   // Uses the controller's clock: with a node's wrong clock, an agent that stopped would look alive.
-  const parsed = { ...found, time: new Date(now()).toISOString() };
+  const parsed = { ...found, time: new Date(date()).toISOString() };
   reports.take({ report: parsed, age: 0 });
-  for (const node of reports.forgetDeleted(new Set(hub.nodes()))) limiter.forget(node);
+  reports.forgetDeleted(hub.nodes());
   onReport(parsed, 'agent');
   return { code: 204, body: null };
 }
@@ -277,6 +329,7 @@ async function passedOn(options: RouterOptions, request: IncomingMessage): Promi
   if (identity instanceof Error)
     return unavailable(`cannot authenticate the request now: ${identity.message}`);
   if (identity === null) return refused('Unauthorized', "a controller's bearer token is required");
+  options.authenticated(request, callerOf(identity));
   if (request.method === 'GET') {
     const all = [...reports.nodes()].flatMap((node) => reports.aged(node) ?? []);
     return { code: 200, body: { reports: all } satisfies ReportBatch };

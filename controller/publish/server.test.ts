@@ -9,7 +9,7 @@ import type { ClusterObjects } from '../../apis/objects.ts';
 import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
 import { type Authority, type Certificate, createAuthority } from '../../test/cluster/certificates.ts';
 import { compile, compiler } from '../compile/compile.ts';
-import { type Access, firstOf, frontProxyAuthenticator, type Identity } from './auth.ts';
+import { type Authorise, firstOf, frontProxyAuthenticator, type Identity } from './auth.ts';
 import { type Failure, failure } from './failure.ts';
 import { Hub } from './hub.ts';
 import { NodeReports } from './node-reports.ts';
@@ -85,13 +85,15 @@ interface Running {
   readonly port: number;
   readonly reports: NodeReport[];
   readonly events: ServerEvent[];
-  readonly asked: Access[];
+  readonly asked: Parameters<Authorise>[1][];
   /** Advances the time second by second, with a check of all watches after each. */
   pass(seconds: number): void;
   /** The state of identities from now on. */
   revoked: boolean;
   unavailable: boolean;
   expires: number | null;
+  /** Milliseconds that the wall clock is ahead of the other one. */
+  ahead: number;
 }
 
 describe('controlPlaneServer', () => {
@@ -118,7 +120,7 @@ describe('controlPlaneServer', () => {
     const looks: (() => void)[] = [];
     const reports: NodeReport[] = [];
     const events: ServerEvent[] = [];
-    const asked: Access[] = [];
+    const asked: Running['asked'] = [];
     const proxy = frontProxyAuthenticator(() => ({
       allowedNames: ['front-proxy-client'],
       usernameHeaders: ['X-Remote-User'],
@@ -144,6 +146,7 @@ describe('controlPlaneServer', () => {
       onEvent: (event) => events.push(event),
       tls: { key: serving.key, cert: serving.certificate, clientCa: proxies.certificate },
       now: () => now,
+      date: () => now + running.ahead,
       ...options,
       streams: {
         random: () => 0.5,
@@ -171,6 +174,7 @@ describe('controlPlaneServer', () => {
       revoked: false,
       unavailable: false,
       expires: null,
+      ahead: 0,
     };
     open.push(running);
     return running;
@@ -669,6 +673,24 @@ describe('controlPlaneServer', () => {
     running.pass(30);
     const [beat, ...more] = await batch();
     assert.deepEqual([beat?.type, beat?.sequence, more], ['bookmark', 9, []]);
+  });
+
+  it('keeps watches and reports when the wall clock is stepped a day forward and back', async () => {
+    const running = await start();
+    const { batch } = await watch(running, 'agent.cp-1');
+    await batch();
+    for (const ahead of [86_400_000, -86_400_000]) {
+      running.ahead = ahead;
+      running.pass(30);
+      assert.deepEqual(types(await batch()), ['bookmark'], `${ahead}`);
+      const { code } = await ask(running, `${NODE_VIEWS_PATH}/cp-1/status`, 'agent.cp-1', {
+        method: 'PUT',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(REPORT),
+      });
+      assert.equal(code, 204);
+    }
+    assert.equal(running.hub.watchers, 1);
   });
 
   it('ends a watch when its token expires or is revoked, and at its time limit', async () => {

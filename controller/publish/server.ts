@@ -1,13 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { createServer, type ServerOptions } from 'node:https';
+import { createServer, type Server, type ServerOptions } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import type { NodeReport } from '../../apis/stream.ts';
+import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import type { Authenticate, Authorise } from './auth.ts';
 import { type Failure, failure, toStatus } from './failure.ts';
 import type { Hub } from './hub.ts';
 import { limitInFlight } from './limit-in-flight.ts';
 import type { NodeReports } from './node-reports.ts';
-import { type Answer, requestRouter } from './requests.ts';
+import { type Answer, type MetricsSource, requestRouter } from './requests.ts';
 import type { ServerEvent } from './server-event.ts';
 import { Streams, type StreamsOptions } from './streams.ts';
 
@@ -40,30 +42,44 @@ export interface ControlPlaneOptions {
   /** Null if the request is not from another controller. */
   readonly authenticatePeer: Authenticate;
   readonly tls: ServerTls;
+  /** Whether the client is the front proxy, of which longer heads are read; absent: none is. */
+  readonly isFrontProxy?: (socket: TLSSocket) => boolean;
+  /** Absent: no metrics are served. */
+  readonly metrics?: MetricsSource;
   /** User name of the agents' service account. */
   readonly agents?: string;
   readonly limits?: Partial<ServerLimits>;
   readonly streams?: Partial<StreamsOptions>;
   /** Called when a request failed by an internal error, or a watcher was cut off. */
   readonly onEvent?: (event: ServerEvent) => void;
-  /** Milliseconds since 1970. */
+  /** Monotonic milliseconds. */
   readonly now?: () => number;
+  /** Milliseconds since 1970, for the expiry of credentials and the times of reports. */
+  readonly date?: () => number;
 }
 
 export interface ServerLimits {
-  /** The most connections; further ones are closed on accept. */
+  /**
+   * The most connections without an authenticated request, beside one for each Node; and of one
+   * source address.
+   */
   readonly connections: number;
-  /** Bytes: of a request's head, and of a report. */
+  readonly connectionsOfSource: number;
+  /** Bytes: of a request's head, of the front proxy's, and of a report. */
   readonly head: number;
+  readonly frontProxyHead: number;
   readonly body: number;
   /**
-   * Milliseconds: for a TLS handshake, a request's head, the whole request; and between the
-   * requests of one connection.
+   * Milliseconds: for a TLS handshake, a request's head, the whole request; for the client to take
+   * a response that is not a stream; and between the requests of one connection.
    */
   readonly handshake: number;
   readonly headTime: number;
   readonly requestTime: number;
+  readonly responseTime: number;
   readonly idle: number;
+  /** Milliseconds for handshake and head while half of the connections are in use. */
+  readonly patience: number;
   /**
    * Milliseconds for which a watch waits whose watcher has a newer state of the cluster from
    * another controller.
@@ -74,15 +90,20 @@ export interface ServerLimits {
 }
 
 export const SERVER_LIMITS: ServerLimits = {
-  connections: 25_000,
-  head: 32 << 10,
+  connections: 1000,
+  connectionsOfSource: 1000,
+  head: 8 << 10,
+  // A user's groups are headers.
+  frontProxyHead: 32 << 10,
   body: 256 << 10,
   // When all agents connect at the same time, thousands of handshakes wait for each other; a client
   // that is rejected then reconnects, and increases the load.
   handshake: 60_000,
-  headTime: 60_000,
-  requestTime: 90_000,
+  headTime: 30_000,
+  requestTime: 30_000,
+  responseTime: 60_000,
   idle: 60_000,
+  patience: 10_000,
   catchUp: 5000,
   grace: 2000,
 };
@@ -122,16 +143,18 @@ export const AGENTS = 'system:serviceaccount:nodewall-system:nodewall-agent';
  * aggregated Kubernetes API.
  */
 export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneServer {
-  const { hub, tls, now = Date.now, onEvent = () => {} } = options;
+  const { hub, tls, now = () => performance.now(), date = Date.now, onEvent = () => {} } = options;
   const limits = { ...SERVER_LIMITS, ...options.limits };
   const answers = new Map<number, number>();
-  const streams: Streams = new Streams({ ...options, now, onEvent });
+  const streams: Streams = new Streams({ ...options, now, date, onEvent });
   const route = requestRouter({
     ...options,
     agents: options.agents ?? AGENTS,
     streams,
     now,
+    date,
     mostBody: limits.body,
+    authenticated: (request, caller) => connections.keep(request.socket, caller),
     catchUp: limits.catchUp,
   });
   const server = createServer(
@@ -143,7 +166,12 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
       });
     }),
   );
-  server.maxConnections = limits.connections;
+  const connections = new ConnectionLimit(server, {
+    most: () => limits.connections + hub.nodeCount,
+    mostOfSource: limits.connectionsOfSource,
+    patience: limits.patience,
+  });
+  limitHeads(server, limits, options.isFrontProxy);
   // A failed handshake is the client's problem; Node closes the connection.
   server.on('tlsClientError', () => {});
 
@@ -158,7 +186,10 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     const code = 'failure' in answer ? answer.failure.code : answer.code;
     answers.set(code, (answers.get(code) ?? 0) + 1);
     if (response.destroyed || 'streaming' in answer) return;
+    const late = setTimeout(() => response.destroy(), limits.responseTime);
+    response.once('close', () => clearTimeout(late));
     if ('failure' in answer) refuse(request, response, answer.failure);
+    else if ('text' in answer) write(response, answer.code, answer.text, answer.type);
     else writeJson(response, answer.code, answer.body);
   };
   return {
@@ -197,11 +228,26 @@ function serverOptions(tls: ServerTls, limits: ServerLimits): ServerOptions {
     maxHeaderSize: limits.head,
     headersTimeout: limits.headTime,
     requestTimeout: limits.requestTime,
+    connectionsCheckingInterval: 2000,
     keepAliveTimeout: limits.idle,
     keepAlive: true,
     keepAliveInitialDelay: 15_000,
     noDelay: true,
   };
+}
+
+/**
+ * Node has one limit for all connections of a server, and reads it when one becomes secure: between
+ * its own listener, which comes after this one, and the handshake.
+ */
+function limitHeads(
+  server: Server,
+  { head, frontProxyHead }: ServerLimits,
+  isFrontProxy: (socket: TLSSocket) => boolean = () => false,
+): void {
+  server.prependListener('secureConnection', (socket: TLSSocket) => {
+    Object.assign(server, { maxHeaderSize: isFrontProxy(socket) ? frontProxyHead : head });
+  });
 }
 
 function secureContext({ key, cert, clientCa }: ServerTls) {
@@ -214,14 +260,18 @@ function writeJson(response: ServerResponse, code: number, body: object | null):
     response.writeHead(code).end();
     return;
   }
-  const text = Buffer.from(`${JSON.stringify(body)}\n`);
-  response.writeHead(code, { 'content-type': 'application/json', 'content-length': text.length });
-  response.end(text);
+  write(response, code, `${JSON.stringify(body)}\n`, 'application/json');
+}
+
+function write(response: ServerResponse, code: number, body: string, type: string): void {
+  const text = Buffer.from(body);
+  response.writeHead(code, { 'content-type': type, 'content-length': text.length }).end(text);
 }
 
 function refuse(request: IncomingMessage, response: ServerResponse, why: Failure): void {
   for (const [name, value] of Object.entries(why.headers ?? {})) response.setHeader(name, value);
   // Doesn't wait for the rest of a body that is not needed.
-  if (!request.complete) response.setHeader('connection', 'close');
+  // A client without credentials has to pay for a handshake with each request.
+  if (!request.complete || why.code === 401) response.setHeader('connection', 'close');
   writeJson(response, why.code, toStatus(why));
 }

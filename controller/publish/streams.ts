@@ -68,6 +68,8 @@ export interface WatchStreamsOptions {
   readonly hub: Hub;
   readonly authenticate: Authenticate;
   readonly now: () => number;
+  /** Milliseconds since 1970. */
+  readonly date: () => number;
   readonly onEvent: (event: ServerEvent) => void;
   readonly streams?: Partial<StreamsOptions>;
 }
@@ -90,6 +92,7 @@ export class Streams {
   readonly #hub: Hub;
   readonly #authenticate: Authenticate;
   readonly #now: () => number;
+  readonly #date: () => number;
   readonly #onEvent: (event: ServerEvent) => void;
   readonly #settings: StreamsOptions;
   readonly #open = new Set<OpenStream>();
@@ -99,10 +102,11 @@ export class Streams {
   readonly #stop: () => void;
 
   constructor(options: WatchStreamsOptions) {
-    const { hub, authenticate, now, onEvent } = options;
+    const { hub, authenticate, now, date, onEvent } = options;
     this.#hub = hub;
     this.#authenticate = authenticate;
     this.#now = now;
+    this.#date = date;
     this.#onEvent = onEvent;
     this.#settings = { ...DEFAULTS, ...options.streams };
     this.#stop = this.#settings.every(TICK, () => {
@@ -199,7 +203,7 @@ export class Streams {
     if (slow !== null) {
       this.#cutOff++;
       this.#end(one, `cut off: ${slow}`);
-    } else if (time >= (one.identity.expires ?? Number.POSITIVE_INFINITY))
+    } else if (this.#date() >= (one.identity.expires ?? Number.POSITIVE_INFINITY))
       this.#end(one, 'its token has expired');
     else if (time >= one.ends) this.#end(one, 'its time limit is reached');
     else if (time - one.stream.lastSent >= one.pace * this.#settings.heartbeat) one.watch.bookmark();

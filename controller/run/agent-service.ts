@@ -13,6 +13,7 @@ import {
   firstOf,
   frontProxyAuthenticator,
   type Identity,
+  isFrontProxy,
   REVIEW_QUEUE,
   type TokenReviewSpec,
   tokenAuthenticator,
@@ -39,6 +40,8 @@ export interface AgentServiceOptions {
   readonly frontProxy: () => FrontProxySetting | null;
   /** The reason why watches and reports of agents are refused here; null: they are not. */
   readonly refusesAgents: () => Failure | null;
+  /** Served at `/metrics`. */
+  readonly registry: { readonly contentType: string; metrics(): Promise<string> };
   readonly onReport: (report: NodeReport, from: 'agent' | 'controller') => void;
   readonly reports: NodeReports;
   /** The controllers' ServiceAccount, by which they know each other. */
@@ -56,20 +59,31 @@ export class AgentService {
   }
 
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
-    const { hub, request, clock, frontProxy, refusesAgents, onReport, reports, onEvent } = this.#options;
-    const now = (): number => clock.date().getTime();
+    const { hub, request, clock, frontProxy, refusesAgents, registry, onReport, reports, onEvent } =
+      this.#options;
+    const { now } = clock;
+    const date = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
     const audiences = this.#options.tokenAudiences.split(',').filter((audience) => audience !== '');
     const review = (spec: TokenReviewSpec) => reviewToken(request, spec);
-    // The token that a controller has for the API server.
-    const peer = tokenAuthenticator({ review, audiences: [], now, queue });
+    // Tokens for the API server: those of controllers and scrapers.
+    const peer = tokenAuthenticator({ review, audiences: [], now, date, queue });
     const server = controlPlaneServer({
       hub,
       tls: this.#tls(pair),
       authenticate: firstOf(
         frontProxyAuthenticator(frontProxy),
-        tokenAuthenticator({ review, audiences, now, queue }),
+        tokenAuthenticator({ review, audiences, now, date, queue }),
       ),
+      isFrontProxy(socket) {
+        const trusted = frontProxy();
+        return trusted !== null && isFrontProxy(socket, trusted);
+      },
+      metrics: {
+        authenticate: peer,
+        contentType: registry.contentType,
+        text: () => registry.metrics(),
+      },
       authorise: accessAuthoriser((spec) => reviewAccess(request, spec), now, queue),
       refusesAgents,
       onReport,
@@ -77,6 +91,7 @@ export class AgentService {
       authenticatePeer: async (from) => this.#asPeer(await peer(from)),
       onEvent,
       now,
+      date,
     });
     const address = await server.listen(port, host);
     this.#server = server;

@@ -1,3 +1,4 @@
+import { believesAnyServer } from '../../apis/config.ts';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
@@ -12,6 +13,7 @@ import { type AgedReport, NodeReports } from '../publish/node-reports.ts';
 import { Replicas } from '../replicas/replicas.ts';
 import { policyVersions } from '../status/policy-versions.ts';
 import { type ClusterSource, clusterSource } from '../watch/cluster/cluster-source.ts';
+import { Freshness } from '../watch/cluster/freshness.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
 import { WATCH_TIMES } from '../watch/cluster/watch-times.ts';
 import { type Changes, changes } from '../webhook/changes.ts';
@@ -56,6 +58,8 @@ export class Controller {
   readonly #registration: Registration;
   readonly #credentials: Credentials;
   readonly #election: Election;
+  /** This replica leads only once its watches are proven, since the election, not to be behind. */
+  readonly #freshness: Freshness;
   readonly #agents: AgentService;
   readonly #webhook: WebhookService;
   readonly #reflectors: readonly Reflector[];
@@ -90,6 +94,7 @@ export class Controller {
     this.#credentials = this.#makeCredentials();
     this.#peers = this.#makePeers();
     this.#election = this.#makeElection();
+    this.#freshness = this.#makeFreshness();
     this.#agents = this.#makeAgents();
     this.#webhook = this.#makeWebhook();
     this.#reflectors = this.#makeReflectors();
@@ -177,6 +182,7 @@ export class Controller {
       this.#health = await serveMetrics({
         listen: options.metricsListen,
         registry: this.#metrics.registry,
+        isLocal: true,
         healthy: () => null,
         ready: () => this.#missing() ?? (this.#life.isServing ? this.#reportsMissing() : 'not serving yet'),
       });
@@ -221,7 +227,8 @@ export class Controller {
   }
 
   async #takeTurns(): Promise<void> {
-    const { life, effects } = afterLook(this.#life, this.#readiness(), this.#election.isLeader());
+    const leads = this.#election.isLeader() && this.#freshness.isProven;
+    const { life, effects } = afterLook(this.#life, this.#readiness(), leads);
     this.#life = life;
     for (const turn of effects) await this.#turn(turn);
   }
@@ -341,6 +348,7 @@ export class Controller {
     return clusterSource({
       kubeConfig,
       failsafe: config.failsafe.ingress,
+      believesAnyServer: believesAnyServer(config.names),
       interfaceGroups: Object.keys(config.interfaceGroups),
       times: { relist: this.#relist() },
       random: this.#process.random,
@@ -439,7 +447,20 @@ export class Controller {
       request: this.#api.lease.request,
       annotations: () => this.#settings.annotations(),
       log: this.#context.log,
-      changed: () => this.#happen({ type: 'changed' }),
+      changed: () => {
+        if (this.#election.isLeader()) this.#freshness.begin();
+        else this.#freshness.end();
+        this.#happen({ type: 'changed' });
+      },
+    });
+  }
+
+  #makeFreshness(): Freshness {
+    // A watch that has listed nothing yet shows nothing old.
+    const watches = () => [this.#source, ...this.#reflectors.filter((one) => one.isListed())];
+    return new Freshness(watches, (milliseconds) => {
+      this.#context.log.info('all watches are proven fresh', { milliseconds: Math.round(milliseconds) });
+      this.#happen({ type: 'changed' });
     });
   }
 
@@ -450,6 +471,7 @@ export class Controller {
       clock: this.#process.clock,
       tokenAudiences: this.#context.options.tokenAudiences,
       frontProxy: () => this.#settings.frontProxy,
+      registry: this.#metrics.registry,
       refusesAgents: () => {
         const why = this.#reportsMissing();
         return why === null ? null : failure('ServiceUnavailable', why, { 'retry-after': '1' });
@@ -473,6 +495,7 @@ export class Controller {
       world: () => ({
         objects: this.#compiling.snapshot?.objects ?? null,
         failsafe: config.failsafe,
+        believesAnyServer: believesAnyServer(config.names),
         interfaceGroups: Object.keys(config.interfaceGroups),
       }),
       changed: this.#worlds.wait,

@@ -2,15 +2,17 @@ import type { Server } from 'node:https';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
+import { AdmissionProcess } from '../webhook/admission-process.ts';
 import { type WebhookOptions, webhookServer } from '../webhook/server.ts';
 
 /** The server that answers admission reviews, in every replica. */
 export class WebhookService {
-  readonly #options: WebhookOptions;
+  readonly #options: Omit<WebhookOptions, 'admit'>;
+  readonly #admission = new AdmissionProcess();
   #server: Server | null = null;
   #isClosed = false;
 
-  constructor(options: WebhookOptions) {
+  constructor(options: Omit<WebhookOptions, 'admit'>) {
     this.#options = options;
   }
 
@@ -18,7 +20,10 @@ export class WebhookService {
    * Returns the port that it listens on. Throws a CommandError if it can't listen on the address.
    */
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<number | undefined> {
-    const server = webhookServer({ cert: pair.certificate, key: pair.key }, this.#options);
+    const { certificate: cert, key } = pair;
+    const admit = this.#admission.admit.bind(this.#admission);
+    const server = webhookServer({ cert, key }, { ...this.#options, admit });
+    this.#admission.start();
     await new Promise<void>((resolve, reject) => {
       server.once('error', (cause) => {
         reject(new CommandError(EXIT.refused, `--webhook-listen: ${cause.message}`, { cause }));
@@ -41,5 +46,6 @@ export class WebhookService {
     this.#isClosed = true;
     this.#server?.close();
     this.#server?.closeAllConnections();
+    this.#admission.close();
   }
 }

@@ -27,6 +27,7 @@ function worldOf(objects: readonly object[], more: Partial<AdmissionWorld> = {})
       tiers: of<Tier>('Tier'),
     },
     failsafe: DEFAULT_CONFIG.failsafe,
+    believesAnyServer: false,
     interfaceGroups: ['pods', 'clusternet'],
     ...more,
   };

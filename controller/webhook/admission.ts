@@ -15,12 +15,17 @@ import type { Admission, AdmissionRequest } from './review.ts';
 import { failsafeWarnings } from './risks.ts';
 import { shadowWarnings } from './shadow.ts';
 
+/** The valid objects of the cluster that an answer depends on. */
+export type AdmissionObjects = PodAccessObjects & Pick<ClusterObjects, 'services'>;
+
 /** The state besides the request that the answer depends on. */
 export interface AdmissionWorld {
-  /** The valid objects of the cluster; null until all have been listed. */
-  readonly objects: (PodAccessObjects & Pick<ClusterObjects, 'services'>) | null;
+  /** Null until all have been listed. */
+  readonly objects: AdmissionObjects | null;
   /** The agents' failsafe lists. */
   readonly failsafe: Config['failsafe'];
+  /** Whether the agents learn names from the answers of any DNS server. */
+  readonly believesAnyServer: boolean;
   /** Names of link groups in the agents' configuration. */
   readonly interfaceGroups: readonly string[];
 }
@@ -46,6 +51,7 @@ export function admit(request: AdmissionRequest, step: AdmissionStep, world: Adm
   if (tooLong !== null) return refuse(linesOf(raw, [tooLong]), false);
   const { object: valid, problems } = validateObject(raw, {
     failsafe: world.failsafe.ingress,
+    believesAnyServer: world.believesAnyServer,
     interfaceGroups: world.interfaceGroups,
   });
   const errors = problems.filter(({ severity }) => severity === 'error');

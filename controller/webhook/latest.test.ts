@@ -3,6 +3,7 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { NO_OBJECTS, type Tier } from '../../apis/objects.ts';
 import { type FakeKubeApi, fakeKubeApi } from '../../test/fake/kube-api.ts';
 import { type AdmissionWorld, admit } from './admission.ts';
+import { admitBody } from './admit-body.ts';
 import { latestWorld } from './latest.ts';
 import type { AdmissionRequest } from './review.ts';
 
@@ -10,6 +11,7 @@ const ROOT = '/apis/nodewall.io/v1alpha1';
 const WORLD: AdmissionWorld = {
   objects: NO_OBJECTS,
   failsafe: DEFAULT_CONFIG.failsafe,
+  believesAnyServer: false,
   interfaceGroups: [],
 };
 const head = (kind: string, name: string) => ({
@@ -36,8 +38,15 @@ describe('latestWorld', () => {
     api.put(`${ROOT}/clustergroups/some`, { ...head('ClusterGroup', 'some'), spec: { nodeSelector: {} } });
   });
 
-  const latest = (review: AdmissionRequest, world = WORLD) =>
-    latestWorld({ request: api.request, isCurrent: () => isCurrent })(review, world);
+  const latest = (review: AdmissionRequest, world = WORLD) => {
+    const body = JSON.stringify({
+      apiVersion: 'admission.k8s.io/v1',
+      kind: 'AdmissionReview',
+      request: review,
+    });
+    const names = admitBody(Buffer.from(body), 'mutate', WORLD)?.names ?? [];
+    return latestWorld({ request: api.request, isCurrent: () => isCurrent })(names, world);
+  };
 
   it('reads the named tier and groups, and their children, so that the review passes', async () => {
     assert.match(admit(NAMING, 'mutate', WORLD).rejection?.message ?? '', /there is no Tier "mine"/);

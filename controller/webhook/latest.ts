@@ -1,11 +1,11 @@
-import type { ClusterGroup, ClusterObject, Tier } from '../../apis/objects.ts';
+import type { ClusterGroup, Tier } from '../../apis/objects.ts';
 import type { FieldMap } from '../../apis/schema/json-schema.ts';
 import { validateObject } from '../../apis/validate/object.ts';
-import { referencesOf } from '../../apis/validate/references.ts';
+import { type NameReference, type Reference, referencesOf } from '../../apis/validate/references.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { AdmissionWorld } from './admission.ts';
-import type { AdmissionRequest } from './review.ts';
+import { MOST_NAMES } from './admit-body.ts';
 
 export interface LatestOptions {
   readonly request: KubeApi;
@@ -13,10 +13,7 @@ export interface LatestOptions {
   readonly isCurrent: () => boolean;
 }
 
-/**
- * The most objects of one review, and the most concurrent reviews: clients are not authenticated.
- */
-const MOST_NAMES = 64;
+/** The most concurrent reviews: clients are not authenticated. */
 const MOST_REVIEWS = 8;
 /**
  * Time limit for all objects of one round (milliseconds); there are two rounds, and the webhook has
@@ -28,23 +25,21 @@ type World = NonNullable<AdmissionWorld['objects']>;
 type Named = Tier | ClusterGroup;
 
 /**
- * Resolves with the world in which the Tiers and ClusterGroups that the object names, and the
+ * Resolves with the world in which the Tiers and ClusterGroups that an object names, and the
  * groups that these name, are those of the API server now. Reads them only while the watches may be
  * behind; otherwise, and beyond the limits, resolves with null.
  */
 export function latestWorld({ request, isCurrent }: LatestOptions) {
   let running = 0;
-  return async (review: AdmissionRequest, world: AdmissionWorld): Promise<AdmissionWorld | null> => {
+  return async (names: readonly NameReference[], world: AdmissionWorld): Promise<AdmissionWorld | null> => {
     const { objects } = world;
-    if (objects === null || review.object === null || isCurrent() || running >= MOST_REVIEWS) return null;
-    const { object } = validateObject(review.object);
-    if (object === null) return null;
+    if (objects === null || isCurrent() || running >= MOST_REVIEWS) return null;
     running++;
     try {
-      const named = await withNamed(request, [object], objects);
+      const named = await withNamed(request, names, objects);
       if (named === null) return null;
       const groups = named.fetched.filter((one): one is ClusterGroup => one.kind === 'ClusterGroup');
-      const all = await withNamed(request, groups, named.objects);
+      const all = await withNamed(request, groups.flatMap(referencesOf), named.objects);
       return all === null ? null : { ...world, objects: all.objects };
     } finally {
       running--;
@@ -60,11 +55,11 @@ interface Refreshed {
 /** Null if there are too many. */
 async function withNamed(
   request: KubeApi,
-  objects: readonly ClusterObject[],
+  references: readonly Reference[],
   world: World,
 ): Promise<Refreshed | null> {
   const paths = new Map<string, { readonly list: 'tiers' | 'groups'; readonly name: string }>();
-  for (const reference of objects.flatMap((object) => [...referencesOf(object)])) {
+  for (const reference of references) {
     if (!('name' in reference) || reference.to === 'interfaceGroup') continue;
     const { name } = reference;
     const list = reference.to === 'Tier' ? 'tiers' : 'groups';

@@ -7,6 +7,7 @@ import type {
   IPBlock,
   NetworkPolicyPort,
   Node,
+  Pod,
   Rule,
 } from '../../apis/objects.ts';
 import { comparePlace, type Place } from '../../apis/order.ts';
@@ -167,20 +168,49 @@ function apiServers({ nodes, endpointSlices }: PodAccessObjects): { nodes: Node[
   return { nodes: nodes.filter(isOne).slice(0, MOST_NODES), ports };
 }
 
-function podNetworks({ nodes, pods }: PodAccessObjects): Cidr[] {
-  const named = nodes.flatMap(({ podCIDRs = [] }) => podCIDRs.flatMap((text) => parseCidr(text)?.cidr ?? []));
-  if (named.length > 0) return named.slice(0, MOST_NETWORKS);
-  const found: Cidr[] = [];
-  for (const { namespace, serviceAccount, addresses } of pods) {
-    // These pods are on the failsafe list.
-    if (namespace === CONTROLLER_ACCOUNT.namespace && serviceAccount === CONTROLLER_ACCOUNT.name) continue;
-    for (const text of addresses) {
-      const address = parseAddress(text);
-      if (address !== null) found.push({ ...address, length: BITS[address.family] });
-    }
-    if (found.length >= MOST_NETWORKS) break;
+/** The objects that a warning needs, with the same result: a few of thousands. */
+export function podAccessObjects(
+  objects: PodAccessObjects,
+): Pick<PodAccessObjects, 'nodes' | 'pods' | 'endpointSlices'> {
+  const needed = new Set<Node | Pod>([...apiServers(objects).nodes, ...networkSources(objects)]);
+  return {
+    nodes: objects.nodes.filter((node) => needed.has(node)),
+    pods: objects.pods.filter((pod) => needed.has(pod)),
+    endpointSlices: apiServerSlices(objects.endpointSlices),
+  };
+}
+
+function podNetworks(objects: PodAccessObjects): Cidr[] {
+  return networkSources(objects).flatMap(networksOf).slice(0, MOST_NETWORKS);
+}
+
+/** The Nodes or pods, in order, whose networks count. */
+function networkSources({ nodes, pods }: PodAccessObjects): (Node | Pod)[] {
+  const ofNodes = firstWithNetworks(nodes);
+  return ofNodes.length > 0 ? ofNodes : firstWithNetworks(pods);
+}
+
+function firstWithNetworks(objects: readonly (Node | Pod)[]): (Node | Pod)[] {
+  const found: (Node | Pod)[] = [];
+  let networks = 0;
+  for (const object of objects) {
+    const { length } = networksOf(object);
+    if (length > 0) found.push(object);
+    networks += length;
+    if (networks >= MOST_NETWORKS) break;
   }
   return found;
+}
+
+function networksOf(object: Node | Pod): Cidr[] {
+  if (object.kind === 'Node') return (object.podCIDRs ?? []).flatMap((text) => parseCidr(text)?.cidr ?? []);
+  const { namespace, serviceAccount, addresses } = object;
+  // These pods are on the failsafe list.
+  if (namespace === CONTROLLER_ACCOUNT.namespace && serviceAccount === CONTROLLER_ACCOUNT.name) return [];
+  return addresses.flatMap((text) => {
+    const address = parseAddress(text);
+    return address === null ? [] : { ...address, length: BITS[address.family] };
+  });
 }
 
 function matchesPort(rule: Rule, port: number): boolean {

@@ -8,11 +8,13 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { NO_OBJECTS, type Tier } from '../../apis/objects.ts';
 import { createAuthority } from '../../test/cluster/certificates.ts';
 import type { AdmissionWorld } from './admission.ts';
+import { admitBody } from './admit-body.ts';
 import { type WebhookOptions, webhookHandler, webhookServer } from './server.ts';
 
 const WORLD: AdmissionWorld = {
   objects: NO_OBJECTS,
   failsafe: DEFAULT_CONFIG.failsafe,
+  believesAnyServer: false,
   interfaceGroups: [],
 };
 
@@ -39,15 +41,17 @@ describe('webhookHandler', () => {
   beforeEach(async () => {
     failures = [];
     options = {
+      admit: async ({ body, step, world }) => admitBody(body, step, world),
       world: () => WORLD,
       changed: async () => {},
       latest: async () => null,
       onFailure: ({ message }) => failures.push(message),
     };
     const handler = webhookHandler({
+      admit: (request) => options.admit(request),
       world: () => options.world(),
       changed: (milliseconds) => options.changed(milliseconds),
-      latest: (review, world) => options.latest(review, world),
+      latest: (names, world) => options.latest(names, world),
       onFailure: (error) => options.onFailure(error),
     });
     server = createServer(handler).listen(0, '127.0.0.1');
@@ -213,7 +217,13 @@ describe('webhookServer', () => {
     });
     const server = webhookServer(
       { cert, key },
-      { world: () => WORLD, changed: async () => {}, latest: async () => null, onFailure: () => {} },
+      {
+        admit: async () => null,
+        world: () => WORLD,
+        changed: async () => {},
+        latest: async () => null,
+        onFailure: () => {},
+      },
     ).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;

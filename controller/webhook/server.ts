@@ -1,12 +1,18 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer as createHttpsServer, type Server, type ServerOptions } from 'node:https';
+import type { NameReference } from '../../apis/validate/references.ts';
 import { readBody } from '../../lib/process/body.ts';
-import { limitConnections } from '../../lib/process/limit-connections.ts';
+import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
+import { sourceOf } from '../../lib/process/source-address.ts';
 import { limitInFlight } from '../publish/limit-in-flight.ts';
-import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
-import { type Admission, type AdmissionRequest, formatReview, parseReview } from './review.ts';
+import type { AdmissionStep, AdmissionWorld } from './admission.ts';
+import { AdmissionOverrunError, type BodyRequest } from './admission-process.ts';
+import type { BodyAdmission } from './admit-body.ts';
+import { BodyRoom } from './body-room.ts';
 
 export interface WebhookOptions {
+  /** As AdmissionProcess does. */
+  readonly admit: (request: BodyRequest) => Promise<BodyAdmission | null>;
   /** Returns the current state of the cluster. */
   readonly world: () => AdmissionWorld;
   /**
@@ -16,10 +22,10 @@ export interface WebhookOptions {
    */
   readonly changed: (milliseconds: number) => Promise<void>;
   /**
-   * Resolves with the world in which the objects that the review names are those of the API server
-   * now; null if `world` is as good. See latestWorld.
+   * Resolves with the world in which the named objects are those of the API server now; null if
+   * `world` is as good. See latestWorld.
    */
-  readonly latest: (review: AdmissionRequest, world: AdmissionWorld) => Promise<AdmissionWorld | null>;
+  readonly latest: (names: readonly NameReference[], world: AdmissionWorld) => Promise<AdmissionWorld | null>;
   /**
    * Called for an internal error. The response is 500, and the configuration's failurePolicy
    * decides.
@@ -33,15 +39,12 @@ export interface WebhookOptions {
  */
 const MOST_BYTES = 8 * 1024 * 1024;
 /**
- * Size limit of all bodies that are being read (bytes): clients are not authenticated, and must not
- * fill the memory.
+ * Size limit of all bodies that are being read or wait for their turn (bytes): clients are not
+ * authenticated, and must not fill the memory.
  */
 const MOST_BYTES_AT_ONCE = 8 * MOST_BYTES;
-/**
- * API servers keep a few connections each. Beyond this limit, the connection whose last request is
- * longest ago is closed.
- */
-const MOST_CONNECTIONS = 256;
+/** API servers keep a few connections each. */
+const CONNECTIONS = { most: () => 256, mostOfSource: 64 };
 /** Bytes of a request's head. */
 const MOST_HEAD = 8 << 10;
 /** Milliseconds; the webhook configurations allow 5 s in all. */
@@ -55,7 +58,7 @@ const STEPS: Readonly<Record<string, AdmissionStep>> = { '/mutate': 'mutate', '/
  * only the request's own content and the names of objects that depend on it.
  */
 export function webhookHandler(options: WebhookOptions): RequestListener {
-  const room = { bytes: MOST_BYTES_AT_ONCE };
+  const room = new BodyRoom(MOST_BYTES_AT_ONCE);
   return limitInFlight((request, response) => {
     answer(request, response, options, room).catch((error: unknown) => {
       options.onFailure(error instanceof Error ? error : new Error(String(error)));
@@ -83,7 +86,7 @@ export function webhookServer(tls: ServerOptions, options: WebhookOptions): Serv
     },
     webhookHandler(options),
   );
-  limitConnections(server, MOST_CONNECTIONS);
+  new ConnectionLimit(server, CONNECTIONS);
   return server;
 }
 
@@ -91,7 +94,7 @@ async function answer(
   request: IncomingMessage,
   response: ServerResponse,
   options: WebhookOptions,
-  room: Room,
+  room: BodyRoom,
 ): Promise<void> {
   const path = (request.url ?? '').split('?', 1)[0] ?? '';
   const step = Object.hasOwn(STEPS, path) ? STEPS[path] : undefined;
@@ -100,15 +103,29 @@ async function answer(
   if (!/^application\/json\b/i.test(request.headers['content-type'] ?? '')) {
     return refuse(response, 415, 'the body must be application/json');
   }
-  const body = await bodyOf(request, room);
-  if (body === 'too long') {
-    return refuse(response, 413, `the body has more than ${MOST_BYTES} bytes`, { connection: 'close' });
+  if (Number(request.headers['content-length'] ?? 0) > MOST_BYTES) return refuseLong(response);
+  const source = sourceOf(request.socket);
+  // Closing the connection also ends a body that is still being sent.
+  const reading = room.enter(source, () =>
+    refuse(response, 503, 'too many requests', { connection: 'close' }),
+  );
+  try {
+    const chunks = request.iterator({ destroyOnReturn: false });
+    const body = await readBody(chunks, MOST_BYTES, reading.take).catch(() => undefined);
+    // Refused, or the client is gone.
+    if (body === undefined || response.headersSent) return;
+    if (body === null) return refuseLong(response);
+    const asked = { body, step, source, isWanted: () => !response.destroyed && !response.headersSent };
+    const admission = await decide(asked, options);
+    if (response.headersSent) return;
+    if (admission === null) return refuse(response, 400, 'not an AdmissionReview of admission.k8s.io/v1');
+    response.writeHead(200, { 'content-type': 'application/json' }).end(admission.text);
+  } catch (error) {
+    if (!(error instanceof AdmissionOverrunError)) throw error;
+    refuse(response, 503, error.message);
+  } finally {
+    reading.leave();
   }
-  if (body === 'no room') return refuse(response, 503, 'too many requests', { connection: 'close' });
-  const review = parseReview(parse(body));
-  if (review === null) return refuse(response, 400, 'not an AdmissionReview of admission.k8s.io/v1');
-  const text = JSON.stringify(formatReview(review, await decide(review, step, options)));
-  response.writeHead(200, { 'content-type': 'application/json' }).end(text);
 }
 
 /**
@@ -116,55 +133,27 @@ async function answer(
  * arrive for a while.
  */
 async function decide(
-  review: AdmissionRequest,
-  step: AdmissionStep,
-  { world, changed, latest }: WebhookOptions,
-): Promise<Admission> {
-  const first = admit(review, step, world());
-  if (first.rejection?.isTransient !== true) return first;
-  const newer = await latest(review, world());
-  const second = newer === null ? first : admit(review, step, newer);
-  if (second.rejection?.isTransient !== true) return second;
+  asked: Omit<BodyRequest, 'world'>,
+  { world, changed, latest, admit }: WebhookOptions,
+): Promise<BodyAdmission | null> {
+  const first = await admit({ ...asked, world: world() });
+  if (first?.isTransient !== true) return first;
+  const newer = await latest(first.names, world());
+  const second = newer === null ? first : await admit({ ...asked, world: newer });
+  if (second?.isTransient !== true) return second;
   const until = performance.now() + LONGEST_WAIT;
   for (;;) {
     const seen = world();
-    const admission = admit(review, step, seen);
+    const admission = await admit({ ...asked, world: seen });
     const left = until - performance.now();
-    if (admission.rejection?.isTransient !== true || left <= 0) return admission;
+    if (admission?.isTransient !== true || left <= 0) return admission;
     await changed(left);
     if (world().objects === seen.objects) return admission;
   }
 }
 
-/** The number of bytes that bodies may still take. */
-interface Room {
-  bytes: number;
-}
-
-/** Doesn't read the rest of a body that is refused. */
-async function bodyOf(request: IncomingMessage, room: Room): Promise<Buffer | 'too long' | 'no room'> {
-  if (Number(request.headers['content-length'] ?? 0) > MOST_BYTES) return 'too long';
-  let bytes = 0;
-  const hasRoom = (length: number): boolean => {
-    bytes += length;
-    room.bytes -= length;
-    return room.bytes >= 0;
-  };
-  try {
-    const chunks = request.iterator({ destroyOnReturn: false });
-    return (await readBody(chunks, MOST_BYTES, hasRoom)) ?? (bytes > MOST_BYTES ? 'too long' : 'no room');
-  } finally {
-    room.bytes += bytes;
-  }
-}
-
-/** Undefined if it is not valid JSON. */
-function parse(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString('utf8'));
-  } catch {
-    return undefined;
-  }
+function refuseLong(response: ServerResponse): void {
+  refuse(response, 413, `the body has more than ${MOST_BYTES} bytes`, { connection: 'close' });
 }
 
 function refuse(
@@ -173,5 +162,6 @@ function refuse(
   why: string,
   headers: Readonly<Record<string, string>> = {},
 ): void {
+  if (response.headersSent) return;
   response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', ...headers }).end(`${why}\n`);
 }

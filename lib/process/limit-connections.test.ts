@@ -2,18 +2,27 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Agent, createServer, get, type IncomingMessage, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import { limitConnections } from './limit-connections.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ConnectionLimit, type ConnectionLimits } from './limit-connections.ts';
 
-describe('limitConnections', () => {
+describe('ConnectionLimit', () => {
   let server: Server;
+  let limits: ConnectionLimits;
+  let limit: ConnectionLimit;
   const idle: Socket[] = [];
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   beforeEach(async () => {
-    server = createServer({ keepAliveTimeout: 60_000 }, (_, response) => response.end()).listen(
-      0,
-      '127.0.0.1',
-    );
-    limitConnections(server, 3);
+    server = createServer({ keepAliveTimeout: 60_000 }, (_, response) => response.end()).listen(0, '0.0.0.0');
+    limits = { most: () => 3, mostOfSource: 3 };
+    limit = new ConnectionLimit(server, {
+      most: () => limits.most(),
+      get mostOfSource() {
+        return limits.mostOfSource;
+      },
+      get patience() {
+        return limits.patience;
+      },
+    } as ConnectionLimits);
     await once(server, 'listening');
   });
   afterEach(() => {
@@ -24,9 +33,12 @@ describe('limitConnections', () => {
   });
 
   const port = (): number => (server.address() as AddressInfo).port;
-  async function hold(): Promise<Socket> {
+  /** Other addresses of the loopback network are other sources. */
+  async function hold(localAddress = '127.0.0.1'): Promise<Socket> {
     const accepted = once(server, 'connection');
-    const socket = connect(port(), '127.0.0.1');
+    const socket = connect({ port: port(), host: '127.0.0.1', localAddress });
+    socket.on('error', () => {});
+    socket.resume();
     idle.push(socket);
     await accepted;
     return socket;
@@ -54,5 +66,53 @@ describe('limitConnections', () => {
       await hold();
       assert.equal(await ask(), own, 'the same connection');
     }
+  });
+
+  it('closes connections of the source that has most, however many sources there are', async () => {
+    limits = { most: () => 6, mostOfSource: 6 };
+    const own = await ask();
+    const few = [await hold('127.0.0.2'), await hold('127.0.0.3')];
+    for (let i = 0; i < 20; i++) await hold('127.0.0.4');
+    assert.equal(limit.size, 6);
+    assert.equal(await ask(), own, 'the same connection');
+    assert.ok(few.every(({ destroyed }) => !destroyed));
+  });
+
+  it('limits the connections of one source, while there are few in all', async () => {
+    limits = { most: () => 100, mostOfSource: 2 };
+    for (let i = 0; i < 20; i++) await hold('127.0.0.4');
+    await hold('127.0.0.5');
+    assert.equal(limit.size, 3);
+  });
+
+  it('does not count connections that are kept, and closes none of them; of one owner it keeps a few', async () => {
+    server.on('request', ({ socket }) => limit.keep(socket, 'me'));
+    const own = await ask();
+    assert.equal(limit.size, 0);
+    for (let i = 0; i < 20; i++) await hold();
+    assert.equal(limit.size, 3);
+    assert.equal(await ask(), own);
+    limits = { most: () => 100, mostOfSource: 100 };
+    const other = new Agent({ keepAlive: true });
+    const all = Array.from({ length: 20 }, async () => {
+      const [response] = (await once(get({ port: port(), host: '127.0.0.1', agent: other }), 'response')) as [
+        IncomingMessage,
+      ];
+      await once(response.resume(), 'end');
+    });
+    await Promise.all(all);
+    assert.equal(limit.size, 3 + 5, '16 are kept');
+    other.destroy();
+  });
+
+  it('while connections are scarce, ends those without a request for longer than its patience', async () => {
+    limits = { most: () => 4, mostOfSource: 4, patience: 50 };
+    const slow = [await hold('127.0.0.2'), await hold('127.0.0.3')];
+    await sleep(100);
+    assert.equal(limit.size, 2);
+    const gone = slow.map((socket) => once(socket, 'close'));
+    await hold();
+    await Promise.all(gone);
+    assert.equal(limit.size, 1);
   });
 });

@@ -1,29 +1,131 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
+import { sourceOf } from './source-address.ts';
+
+export interface ConnectionLimits {
+  /** The most open connections, those that are kept not counted; asked at each new one. */
+  readonly most: () => number;
+  /** The most of one source (sourceOf). */
+  readonly mostOfSource: number;
+  /**
+   * Milliseconds: while more than half of `most` are open, connections end that old without a
+   * request. Absent: they do not.
+   */
+  readonly patience?: number;
+}
+
+interface Connection {
+  readonly socket: Socket;
+  readonly end: string;
+  readonly source: string;
+  /** When it was opened, or sent its last request. */
+  at: number;
+  /** Whose it is, if it is kept. */
+  owner: string | null;
+}
+
+/** The most connections of one owner that are kept. */
+const MOST_KEPT = 16;
 
 /**
- * Limits a server's open connections to `most`: accepts every connection, and closes the one whose
- * last request is longest ago when there are more. With `maxConnections`, third parties that keep
- * connections open would lock all other clients out.
+ * Limits a server's open connections: accepts every connection, and when there are too many, closes
+ * one of the source that has most, the one whose last request is longest ago. With `maxConnections`,
+ * third parties that keep connections open would lock all other clients out.
  */
-export function limitConnections(server: Pick<Server, 'on'>, most: number): void {
-  /** Sockets by remote address and port, ordered by last request, the oldest first. */
-  const open = new Map<string, Socket>();
-  server.on('connection', (socket: Socket) => {
-    const end = endOf(socket);
-    open.set(end, socket);
-    socket.once('close', () => open.delete(end));
-    const [longest] = open.values();
-    if (open.size > most) longest?.destroy();
-  });
-  // With TLS the request's socket is not the object of the `connection` event.
-  server.on('request', ({ socket }: IncomingMessage) => {
-    const end = endOf(socket);
-    const connection = open.get(end);
-    if (connection === undefined) return;
-    open.delete(end);
-    open.set(end, connection);
-  });
+export class ConnectionLimit {
+  readonly #limits: ConnectionLimits;
+  /** By remote address and port; without those that are kept, ordered by last request. */
+  readonly #open = new Map<string, Connection>();
+  readonly #bySource = new Map<string, Set<Connection>>();
+  readonly #kept = new Map<string, Connection>();
+  readonly #keptOfOwner = new Map<string, number>();
+
+  constructor(server: Pick<Server, 'on'>, limits: ConnectionLimits) {
+    this.#limits = limits;
+    server.on('connection', (socket: Socket) => this.#opened(socket));
+    // With TLS the request's socket is not the object of the `connection` event.
+    server.on('request', ({ socket }: IncomingMessage) => {
+      const connection = this.#open.get(endOf(socket));
+      if (connection === undefined) return;
+      this.#remove(connection);
+      this.#add(connection);
+    });
+  }
+
+  /** The number of connections that are not kept. */
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /**
+   * Never closes this connection for another one, as long as it is open. Of one owner a few are kept.
+   */
+  keep(socket: Socket, owner: string): void {
+    const connection = this.#open.get(endOf(socket));
+    const count = this.#keptOfOwner.get(owner) ?? 0;
+    if (connection === undefined || count >= MOST_KEPT) return;
+    this.#remove(connection);
+    connection.owner = owner;
+    this.#kept.set(connection.end, connection);
+    this.#keptOfOwner.set(owner, count + 1);
+  }
+
+  #opened(socket: Socket): void {
+    const connection = { socket, end: endOf(socket), source: sourceOf(socket), at: 0, owner: null };
+    this.#add(connection);
+    socket.once('close', () => this.#closed(connection));
+    const { most, mostOfSource, patience } = this.#limits;
+    const limit = most();
+    if (patience !== undefined && this.#open.size > limit / 2) this.#endIdle(performance.now() - patience);
+    const own = this.#bySource.get(connection.source);
+    if (own !== undefined && own.size > mostOfSource) this.#end(own);
+    if (this.#open.size > limit) this.#end(this.#largest());
+  }
+
+  #closed(connection: Connection): void {
+    this.#remove(connection);
+    const { owner } = connection;
+    if (owner === null || !this.#kept.delete(connection.end)) return;
+    const count = (this.#keptOfOwner.get(owner) ?? 1) - 1;
+    if (count === 0) this.#keptOfOwner.delete(owner);
+    else this.#keptOfOwner.set(owner, count);
+  }
+
+  #endIdle(before: number): void {
+    for (const connection of this.#open.values()) {
+      if (connection.at > before) return;
+      this.#end([connection]);
+    }
+  }
+
+  /** Closes the first one. */
+  #end([first]: Iterable<Connection>): void {
+    if (first === undefined) return;
+    this.#remove(first);
+    first.socket.destroy();
+  }
+
+  #largest(): Iterable<Connection> {
+    let largest: ReadonlySet<Connection> = new Set();
+    for (const connections of this.#bySource.values())
+      if (connections.size > largest.size) largest = connections;
+    return largest;
+  }
+
+  #add(connection: Connection): void {
+    connection.at = performance.now();
+    this.#open.set(connection.end, connection);
+    const { source } = connection;
+    this.#bySource.set(source, (this.#bySource.get(source) ?? new Set()).add(connection));
+  }
+
+  #remove(connection: Connection): void {
+    if (this.#open.get(connection.end) !== connection) return;
+    this.#open.delete(connection.end);
+    const own = this.#bySource.get(connection.source);
+    own?.delete(connection);
+    if (own?.size === 0) this.#bySource.delete(connection.source);
+  }
 }
 
 function endOf({ remoteAddress, remotePort }: Socket): string {

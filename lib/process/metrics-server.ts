@@ -1,15 +1,17 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, BlockList, isIPv4 } from 'node:net';
 import type { Registry } from 'prom-client';
 import { CommandError, EXIT } from './exit.ts';
-import { limitConnections } from './limit-connections.ts';
+import { ConnectionLimit } from './limit-connections.ts';
 import { toListenAddress } from './listen-address.ts';
 
 interface MetricsOptions {
   /** `--metrics-listen`: HOST:PORT, [IPv6]:PORT or :PORT. */
   readonly listen: string;
   readonly registry: Registry;
+  /** Whether /metrics answers only clients on the loopback addresses; default: all clients. */
+  readonly isLocal?: boolean;
   /** Null, or the reason why the process should be restarted. */
   healthy(): string | null;
   /** Null, or the reason why the process is not ready. */
@@ -25,11 +27,15 @@ export interface MetricsServer {
  * The clients are a kubelet and one or two Prometheus servers. A kubelet that can't connect would
  * restart the process.
  */
-const MAX_CONNECTIONS = 64;
+const CONNECTIONS = { most: () => 64, mostOfSource: 32 };
 /** Time limit for a whole request (milliseconds). */
 const REQUEST_TIMEOUT = 10_000;
 /** Bytes of a request's head; the longest part is a token. */
 const MOST_HEAD = 8 << 10;
+
+const LOOPBACK = loopback();
+const ONLY_LOCAL =
+  'metrics are for clients on this address alone; others get them by https from the port for agents, with a token\n';
 
 /**
  * Serves /healthz and /readyz (200 `ok`, or 503 with the reason, as Kubernetes' own processes do)
@@ -39,6 +45,7 @@ const MOST_HEAD = 8 << 10;
 export async function serveMetrics({
   listen,
   registry,
+  isLocal = false,
   healthy,
   ready,
 }: MetricsOptions): Promise<MetricsServer> {
@@ -51,6 +58,7 @@ export async function serveMetrics({
       return send(response.setHeader('allow', 'GET, HEAD'), 405, 'only GET and HEAD are supported\n');
     }
     if (path === '/metrics') {
+      if (isLocal && !LOOPBACK.check(...addressOf(request))) return send(response, 403, ONLY_LOCAL);
       response.setHeader('content-type', registry.contentType);
       return send(response, 200, await registry.metrics());
     }
@@ -68,13 +76,15 @@ export async function serveMetrics({
       );
     },
   );
-  limitConnections(server, MAX_CONNECTIONS);
+  new ConnectionLimit(server, CONNECTIONS);
   server.listen({ port, host });
   try {
     await once(server, 'listening');
   } catch (error) {
     throw new CommandError(EXIT.refused, `--metrics-listen: ${(error as Error).message}`, { cause: error });
   }
+  // An accept that fails (no free file descriptor) must not end the process.
+  server.on('error', () => {});
   return {
     port: (server.address() as AddressInfo).port,
     async close() {
@@ -83,6 +93,18 @@ export async function serveMetrics({
       await once(server, 'close');
     },
   };
+}
+
+function addressOf({ socket }: IncomingMessage): [string, 'ipv4' | 'ipv6'] {
+  const { remoteAddress = '::' } = socket;
+  return [remoteAddress, isIPv4(remoteAddress) ? 'ipv4' : 'ipv6'];
+}
+
+function loopback(): BlockList {
+  const list = new BlockList();
+  list.addSubnet('127.0.0.0', 8);
+  list.addAddress('::1', 'ipv6');
+  return list;
 }
 
 function send(response: ServerResponse, status: number, body: string): void {

@@ -8,6 +8,8 @@ import type { StateFile } from './state-file.ts';
 const WRITE_INTERVAL = 500;
 /** Wait before a failed write is retried (milliseconds). */
 const WRITE_RETRY = 10_000;
+/** A write that takes longer is reported (milliseconds). */
+const STUCK = 10_000;
 
 /**
  * Keeps a file equal to the latest value. Failed reads and writes are logged; writes are retried.
@@ -61,6 +63,7 @@ export class Saver<T> {
     this.#waiting = null;
     this.#last = null;
     this.#lastWrite = performance.now();
+    const slow = setTimeout(() => this.#sayStuck(), STUCK).unref();
     try {
       const text = this.#toText(value);
       if (text !== this.#written) await this.#file.write(text);
@@ -72,6 +75,14 @@ export class Saver<T> {
       });
       this.#waiting ??= value;
       this.#timer ??= setTimeout(() => void this.flush(), WRITE_RETRY).unref();
+    } finally {
+      clearTimeout(slow);
     }
+  }
+
+  #sayStuck(): void {
+    this.#log.error('the disk does not answer: a state file has not been written; enforcement continues', {
+      seconds: STUCK / 1000,
+    });
   }
 }

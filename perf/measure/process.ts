@@ -68,6 +68,7 @@ export async function processorTimeOf(pid: number): Promise<number> {
 
 /** The programs perf/trials/NAME.ts. */
 export const TRIALS = [
+  'admission',
   'apply',
   'cluster',
   'compile',

@@ -74,7 +74,7 @@ async function coldStart() {
   const published = await timed(() => hub.publish(compiled.result));
   // Every node asks for its view, and gets the lines of it.
   const views = await timed(() => {
-    for (const node of hub.nodes()) hub.watch(node, null, () => {}).close();
+    for (const node of hub.nodes().keys()) hub.watch(node, null, () => {}).close();
   });
   return { objects, compile, hub, compiled, published, views };
 }

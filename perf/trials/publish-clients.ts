@@ -20,6 +20,7 @@ import { median } from '../measure/statistics.ts';
 import { trialInput } from './trial.ts';
 
 interface Client {
+  readonly index: number;
   readonly node: string;
   /** As long as a service account's, and nobody's. */
   readonly token: string;
@@ -49,6 +50,7 @@ const secureContext = createSecureContext({ ca });
 const clients = Array.from({ length: count }, (_, i): Client => {
   const node = `node-${first + i}`;
   return {
+    index: first + i,
     node,
     token: tokenOf(node),
     position: null,
@@ -88,9 +90,14 @@ process.on('message', (order: ClientsOrder) => {
 process.send?.({ is: 'ready' });
 process.on('disconnect', () => process.exit());
 
-/** One context for all: reading the CA anew for each would be most of the work. */
-function createConnection() {
-  return connectTls({ host: '127.0.0.1', port: drawnPort(), secureContext });
+/**
+ * One context for all: reading the CA anew for each would be most of the work. Each has an address,
+ * as nodes have: the controller limits the connections of one.
+ */
+function connectionOf({ index }: Client) {
+  const localAddress = `127.${1 + ((index >> 16) & 63)}.${(index >> 8) & 255}.${index & 255}`;
+  const options = { host: '127.0.0.1', localAddress, port: drawnPort(), secureContext };
+  return connectTls(options);
 }
 
 function drawnPort(): number {
@@ -113,6 +120,7 @@ function connect(client: Client, resume: boolean): void {
       : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
   };
   const method = body === null ? 'GET' : 'POST';
+  const createConnection = () => connectionOf(client);
   const asked = request({ host: '127.0.0.1', path, method, headers, createConnection });
   if (client.folding !== null) {
     client.folding.fold.begin(body !== null);

@@ -9,114 +9,34 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { NO_OBJECTS } from '../../apis/objects.ts';
-import { MOST } from '../../apis/schema/crd-checks.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
+import { ADMISSION_LIMITS, AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookHandler } from '../../controller/webhook/server.ts';
+import { BODIES, largest, NESTED, onPort, reviewOf } from './bodies.ts';
 
-/** Characters of the part that is repeated: the body stays below the size that is refused. */
-const SIZE = 4_000_000;
 /** Milliseconds. The slowest takes less than a second on a machine with nothing else to do. */
 const LIMIT = 30_000;
-
-/** As many items as fit, as text between commas. */
-function fill(item: (index: number) => string): string {
-  const items: string[] = [];
-  for (let length = 0; length < SIZE; length += (items.at(-1)?.length ?? 0) + 1)
-    items.push(item(items.length));
-  return items.join(',');
-}
-const cidr = (index: number): string => `"10.${(index >> 16) & 255}.${(index >> 8) & 255}.${index & 255}/32"`;
-const object = (kind: string, spec: string, metadata = '"name":"p"'): string =>
-  `{"apiVersion":"nodewall.io/v1alpha1","kind":"${kind}","metadata":{${metadata}},"spec":{${spec}}}`;
-const policy = (spec: string): string =>
-  object('ClusterNetworkPolicy', `"priority":1,"appliedTo":[{"nodeSelector":{}}],${spec}`);
-const group = (spec: string): string => object('ClusterGroup', spec);
-const rule = (fields: string): string => policy(`"egress":[{"action":"Drop",${fields}}]`);
-const peer = (fields: string): string => rule(`"to":[{${fields}}]`);
-const selector = (fields: string): string => peer(`"podSelector":{${fields}}`);
-const long = (text: string): string => text.repeat(SIZE / text.length);
-
-/** What is sent, and a part of the answer. */
-const BODIES: Readonly<Record<string, readonly [body: string, answer: RegExp]>> = {
-  'equal rules without names': [policy(`"ingress":[${fill(() => '{"action":"Allow"}')}]`), /at most 500/],
-  'different rules without names': [
-    policy(`"ingress":[${fill((n) => `{"action":"Drop","from":[{"ipBlock":{"cidr":${cidr(n)}}}]}`)}]`),
-    /at most 500/,
-  ],
-  'rules with the same name': [
-    policy(`"egress":[${fill(() => '{"action":"Drop","name":"a"}')}]`),
-    /at most 500/,
-  ],
-  'empty rules': [policy(`"ingress":[${fill(() => '{}')}]`), /at most 500/],
-  'rules that are numbers': [policy(`"ingress":[${fill(() => '1')}]`), /at most 500/],
-  peers: [rule(`"to":[${fill((n) => `{"ipBlock":{"cidr":${cidr(n)}}}`)}]`), /at most 500/],
-  exceptions: [peer(`"ipBlock":{"cidr":"10.0.0.0/8","except":[${fill(cidr)}]}`), /at most 32/],
-  ports: [rule(`"ports":[${fill((n) => `{"protocol":"TCP","port":${(n % 65_535) + 1}}`)}]`), /at most 100/],
-  'ports of unknown protocols': [rule(`"ports":[${fill(() => '{"protocol":"TCPX"}')}]`), /at most 100/],
-  Services: [rule(`"toServices":[${fill((n) => `{"name":"s${n}","namespace":"n"}`)}]`), /at most 100/],
-  labels: [selector(`"matchLabels":{${fill((n) => `"k${n}":"v"`)}}`), /at most 100/],
-  'label expressions': [
-    selector(`"matchExpressions":[${fill((n) => `{"key":"k${n}","operator":"Exists"}`)}]`),
-    /at most 100/,
-  ],
-  'values of a label': [
-    selector(`"matchExpressions":[{"key":"k","operator":"In","values":[${fill((n) => `"v${n}"`)}]}]`),
-    /at most 1000/,
-  ],
-  'items of appliedTo': [
-    object('ClusterNetworkPolicy', `"priority":1,"appliedTo":[${fill((n) => `{"group":"g${n}"}`)}]`),
-    /at most 100/,
-  ],
-  'blocks of a group': [group(`"ipBlocks":[${fill((n) => `{"cidr":${cidr(n)}}`)}]`), /at most 2500/],
-  'child groups': [group(`"childGroups":[${fill((n) => `"g${n}"`)}]`), /at most 1000/],
-  'unknown fields of a spec': [policy(fill((n) => `"ingres${n}":1`)), /more than 100 problems/],
-  'unknown fields of a rule': [rule(fill((n) => `"por${n}":1`)), /more than 100 problems/],
-  'labels of the object': [
-    object(
-      'ClusterNetworkPolicy',
-      '"priority":1,"appliedTo":[{"nodeSelector":{}}]',
-      `"name":"p","labels":{${fill((n) => `"a${n}":"b"`)}}`,
-    ),
-    /"allowed":true/,
-  ],
-  'a name': [object('Tier', '"priority":7', `"name":"${long('a.')}"`), /"allowed":false/],
-  'a name of a rule': [rule(`"name":"${long('a-')}!"`), /"allowed":false/],
-  'a tier': [policy(`"tier":"${long('a')}"`), /"allowed":false/],
-  'a DNS name': [peer(`"fqdn":"${long('a.')}!"`), /"allowed":false/],
-  'a wildcard of DNS names': [peer(`"fqdn":"${long('*.')}"`), /"allowed":false/],
-  'an IPv4 network': [peer(`"ipBlock":{"cidr":"${long('1.')}"}`), /"allowed":false/],
-  'an IPv6 network': [peer(`"ipBlock":{"cidr":"${long(':1')}"}`), /"allowed":false/],
-  'a name of a group': [peer(`"group":"${long('a-')}"`), /"allowed":false/],
-  'a key of a label': [selector(`"matchLabels":{"${long('a-')}!":"x"}`), /"allowed":false/],
-  'an action': [policy(`"ingress":[{"action":"${long('Drop')}"}]`), /"allowed":false/],
-  'a kind': [object(long('Tier'), '"priority":7'), /"allowed":false/],
-  'lists in lists': [
-    object('ClusterNetworkPolicy', `"appliedTo":${long('[')}${long(']')}`),
-    /"allowed":false/,
-  ],
-  'maps in maps': [object('Tier', `"priority":${long('{"a":')}1${'}'.repeat(SIZE / 5)}`), /"allowed":false/],
-};
-
-const items = <T>(count: number, item: (index: number) => T): T[] =>
-  Array.from({ length: count }, (_, index) => item(index));
-/** The largest policies that are allowed, of which every pair of rules could be compared. */
-function largest(name: string, ofPort: (index: number) => object): object {
-  const rules = items(MOST.rules, (index) => ({ action: 'Drop', ...ofPort(index) }));
-  const spec = { priority: 1, appliedTo: [{ nodeSelector: {} }], ingress: rules, egress: rules };
-  return { apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy', metadata: { name }, spec };
-}
-const onPort = (index: number): object => ({ ports: [{ protocol: 'TCP', port: index + 1 }] });
 
 describe('the webhook, sent the largest bodies', function () {
   this.timeout(LIMIT);
   let server: Server;
+  const admission = new AdmissionProcess({ ...ADMISSION_LIMITS, time: LIMIT });
   const failures: Error[] = [];
   before(async () => {
-    const policies = items(100, (index) => validateObject(largest(`other-${index}`, onPort)).object);
+    const policies = Array.from(
+      { length: 100 },
+      (_, index) => validateObject(largest(`other-${index}`, onPort)).object,
+    );
     const objects = { ...NO_OBJECTS, policies } as NonNullable<AdmissionWorld['objects']>;
-    const world = { objects, failsafe: DEFAULT_CONFIG.failsafe, interfaceGroups: [] };
+    const world = {
+      objects,
+      failsafe: DEFAULT_CONFIG.failsafe,
+      believesAnyServer: false,
+      interfaceGroups: [],
+    };
     const handler = webhookHandler({
+      admit: (request) => admission.admit(request),
       world: () => world,
       changed: async () => {},
       latest: async () => null,
@@ -128,17 +48,18 @@ describe('the webhook, sent the largest bodies', function () {
   after(() => {
     server?.closeAllConnections();
     server?.close();
+    admission.close();
     assert.deepEqual(failures, []);
   });
 
-  async function post(step: string, sent: string): Promise<string> {
+  async function post(step: string, sent: string, status = 200): Promise<string> {
     const { port } = server.address() as AddressInfo;
     const response = await fetch(`http://127.0.0.1:${port}/${step}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":${sent},"oldObject":null}}`,
+      body: reviewOf(sent),
     });
-    assert.equal(response.status, 200);
+    assert.equal(response.status, status);
     return await response.text();
   }
 
@@ -149,6 +70,10 @@ describe('the webhook, sent the largest bodies', function () {
       assert.ok(text.length < 100_000, `an answer of ${text.length} characters`);
     });
   }
+
+  it('refuses lists and maps nested as deeply as fits', async () => {
+    for (const body of NESTED) assert.match(await post('mutate', body, 400), /not an AdmissionReview/);
+  });
 
   for (const [what, ofPort] of [
     ['equal rules', () => ({})],

@@ -12,6 +12,7 @@ import { validateObject } from '../../apis/validate/object.ts';
 import { publishCaBundle } from '../../controller/kubeapi/certificates/ca-bundle.ts';
 import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
+import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
@@ -46,6 +47,7 @@ describe('the webhook before a real API server', function () {
   let cluster: TestCluster;
   let api: KubeApiClient;
   let server: Server;
+  const admission = new AdmissionProcess();
   let world: AdmissionWorld;
   const failures: Error[] = [];
 
@@ -70,6 +72,7 @@ describe('the webhook before a real API server', function () {
     world = {
       objects: NO_OBJECTS,
       failsafe: DEFAULT_CONFIG.failsafe,
+      believesAnyServer: false,
       interfaceGroups: ['pods', 'clusternet'],
     };
     cluster = await startCluster();
@@ -83,6 +86,7 @@ describe('the webhook before a real API server', function () {
     server = webhookServer(
       { cert: pair.certificate, key: pair.key },
       {
+        admit: (request) => admission.admit(request),
         world: () => world,
         changed: see,
         latest: async () => null,
@@ -103,6 +107,7 @@ describe('the webhook before a real API server', function () {
     api?.close();
     server?.closeAllConnections();
     server?.close();
+    admission.close();
     await cluster?.close();
   });
 

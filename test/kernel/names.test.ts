@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { encode } from 'dns-packet';
 import { type DnsProcess, dnsProcess } from '../dns/process.ts';
 import type { Zone } from '../dns/zone.ts';
 import { addressPlan } from '../netns/address-plan.ts';
@@ -26,6 +27,8 @@ function addressesOf(client: number): { v4: string; v6: string }[] {
 const [resolver = { v4: '', v6: '' }] = addressesOf(0);
 const [first = '', second = '', third = ''] = addressesOf(1).map(({ v4 }) => v4);
 const six = addressesOf(1)[0]?.v6 ?? '';
+
+const NAMES = { servers: [resolver.v4], minimumTTL: 1, keep: 2, stale: 60 };
 
 /** What an application on the node got to. */
 interface Outcome {
@@ -51,7 +54,7 @@ forEachDataplane(
       config = await node.configure({
         // The clients are behind veth pairs, as pods are.
         exemptions: { localPods: false },
-        names: { servers: [resolver.v4], minimumTTL: 1, keep: 2, stale: 60 },
+        names: NAMES,
       });
     });
     afterEach(async () => {
@@ -71,9 +74,9 @@ forEachDataplane(
       agent = node.start(...config);
       await node.untilEnforced('names', agent);
     }
-    async function application(name: string): Promise<Outcome> {
+    async function application(name: string, server = resolver.v4): Promise<Outcome> {
       const { stdout } = await node.topology.node.run(
-        [process.execPath, APPLICATION, String(PORT), name, resolver.v4],
+        [process.execPath, APPLICATION, String(PORT), name, server],
         { anyStatus: true },
       );
       return JSON.parse(stdout);
@@ -85,6 +88,24 @@ forEachDataplane(
     }
     const assertSilent = async (name: string): Promise<void> =>
       assert.deepEqual(await application(name), { error: 'silence' }, name);
+    /** Asks the silent server for the name, and lets another one answer at once. */
+    async function forgedAnswer(
+      rogue: Namespace,
+      { name, address, to }: { readonly name: string; readonly address: string; readonly to: string },
+    ): Promise<void> {
+      const questions = [{ type: 'A', name } as const];
+      const asked = encode({ type: 'query', id: 7, questions });
+      const answers = [{ type: 'A', name, ttl: 60, data: address } as const];
+      const forged = encode({ type: 'response', id: 7, questions, answers });
+      const send = (message: Buffer, from: string, [target, port]: readonly [string, number]) => [
+        process.execPath,
+        '-e',
+        `const s = require('dgram').createSocket('udp4');
+        s.bind(${from}, () => s.send(Buffer.from('${message.toString('hex')}', 'hex'), ${port}, '${target}', () => s.close()));`,
+      ];
+      await node.topology.node.run(send(asked, `40000, '${to}'`, [resolver.v4, 53]));
+      await rogue.run(send(forged, `53, '${second}'`, [to, 40_000]));
+    }
     const untilLogged = (text: string) =>
       until(`the log says ${text}`, async () => agent.log().includes(text), { detail: () => agent.log() });
     const untilInSet = (address: string) =>
@@ -186,6 +207,35 @@ forEachDataplane(
       await assertReached('x.w.test', first, 1_500);
       await assertSilent(third);
       assert(agent.isRunning());
+    });
+
+    it('believes the servers of the node only, and learns no address of the node itself', async () => {
+      const [, web] = node.topology.clients as [Namespace, Namespace];
+      const rogue = await dnsProcess(web, first, { 'x.w.test': { A: [second] }, 'y.w.test': { A: [third] } });
+      const [own] = PLAN.nodeAddresses;
+      await dns.serve({
+        'own.w.test': { A: [own?.v4 ?? '', '169.254.169.254', '127.0.0.1'] },
+        'z.w.test': { silent: true },
+      });
+      await allow('*.w.test');
+      await start();
+      assert.deepEqual(await application('x.w.test', first), { error: 'silence' }, agent.log());
+      await application('own.w.test');
+      await untilLogged('wildcards learn no loopback');
+      assert.doesNotMatch(await node.rules(), /169\.254\.169\.254/);
+      // An answer of another server than the one that was asked, with the right port and number.
+      await forgedAnswer(web, { name: 'z.w.test', address: third, to: own?.v4 ?? '' });
+      await assertSilent(third);
+      // The same server is believed where the configuration lets anybody answer.
+      await agent.end('SIGTERM');
+      config = await node.configure({
+        exemptions: { localPods: false },
+        names: { ...NAMES, learnFrom: ['0.0.0.0/0'] },
+      });
+      agent = node.start(...config);
+      await untilLogged('enforced');
+      assert.equal((await application('y.w.test', first)).address, third, agent.log());
+      await rogue.stop();
     });
 
     it('copies no DNS answers, and saves nothing, without fqdn peers', async () => {

@@ -11,7 +11,7 @@ import { watchKernel } from './watch-kernel.ts';
 export function nftablesDataplane(kernel: Kernel): Dataplane {
   return {
     name: 'nftables',
-    run({ config, log, digests, readings, enforcer: parts }) {
+    run({ config, log, digests, readings, troubled, enforcer: parts }) {
       const counted = countedKernel(kernel, readings);
       const reconciler = new NodeRuleReconciler(counted, { remembered: digests });
       const enforcer = new Enforcer({ ...parts, reconciler, renderer: (canLog) => renderer(config, canLog) });
@@ -23,7 +23,7 @@ export function nftablesDataplane(kernel: Kernel): Dataplane {
           return ruleset === null ? null : nftOwners(ruleset);
         },
         digests: () => reconciler.digests(),
-        watch: () => watchKernel({ reconciler, enforcer, log }),
+        watch: () => watchKernel({ reconciler, enforcer, log, clock: parts.clock, troubled }),
       };
     },
   };

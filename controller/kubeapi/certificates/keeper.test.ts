@@ -26,6 +26,7 @@ describe('certificateKeeper', () => {
   let api: FakeKubeApi;
   let time: ReturnType<typeof fakeClock>;
   let sources: CertificateSource[];
+  /** The wall clock at time 0; a step changes it. */
   let start: number;
 
   beforeEach(() => {
@@ -218,6 +219,21 @@ describe('certificateKeeper', () => {
     await asked(3, 1);
     assert.deepEqual(trusted, [0, 5_000, 6_000]);
     assert.deepEqual(time.waiting(), [600_000]);
+  });
+
+  it('checks in time when the wall clock is stepped back or forward a day, and issues what is valid then', async () => {
+    const trusted: number[] = [];
+    const { source, serving } = await keep(async () => void trusted.push(time.now()));
+    for (const day of [DAY, -DAY]) {
+      const { certificate } = serving();
+      start += day;
+      const checks = trusted.length;
+      source.look();
+      time.pass(1_000);
+      while (trusted.length === checks || time.waiting().length === 0) await new Promise(setImmediate);
+      // Forward: still within its life. Back: made by a clock that was ahead only if made since.
+      assert.equal(serving().certificate, certificate, `${day}`);
+    }
   });
 
   it('rejects a key that does not fit the CA certificate, and a certificate that is not a CA', async () => {

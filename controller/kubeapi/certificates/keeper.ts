@@ -98,7 +98,7 @@ class AuthorityKeeper implements CertificateSource {
     this.#isAsked = true;
     this.#cancelSoon();
     this.#cancelSoon = this.#clock.after(
-      Math.max(0, this.#lookedAt + LEAST - this.#clock.date().getTime()),
+      Math.max(0, this.#lookedAt + LEAST - this.#clock.now()),
       this.#pause.wake,
     );
   }
@@ -141,7 +141,7 @@ class AuthorityKeeper implements CertificateSource {
     while (!this.#isClosed) {
       let wait = LOOK;
       this.#isAsked = false;
-      this.#lookedAt = this.#clock.date().getTime();
+      this.#lookedAt = this.#clock.now();
       try {
         await this.#look();
         retries.reset();

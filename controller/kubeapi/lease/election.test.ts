@@ -33,12 +33,14 @@ describe('election', () => {
     annotations = {};
   });
 
+  let wall = 0;
+
   function candidate(name: string, random = 0): Election {
     const say = (word: string, value: unknown): void => void log.push(`${name} ${word} ${value}`);
     return new Election({
       store: storeOf(api.request, () => annotations),
       identity: name,
-      clock: Object.assign(clock, { date: () => new Date(clock.now()) }),
+      clock: Object.assign(clock, { date: () => new Date(clock.now() + wall) }),
       random: () => random,
       events: {
         leading: () => void log.push(`${name} leads`),
@@ -69,6 +71,20 @@ describe('election', () => {
     assert.equal(spec()?.holderIdentity, 'a');
     assert.equal(spec()?.leaseDurationSeconds, 15);
     assert.match(spec()?.renewTime ?? '', /^1970-01-01T00:0\d:\d\d\.\d{6}Z$/);
+    await Promise.all([a.release(), b.release()]);
+  });
+
+  it('is not lost or won when the wall clock is stepped a day forward and back', async () => {
+    const [a, b] = [candidate('a'), candidate('b')];
+    a.start();
+    await settle();
+    b.start();
+    for (const day of [86_400_000, -86_400_000, 0]) {
+      wall = day;
+      await pass(60);
+      assert.deepEqual([a.isLeader(), b.isLeader()], [true, false], `${day}`);
+    }
+    assert.deepEqual(log, ['a sees a', 'a leads', 'b sees a']);
     await Promise.all([a.release(), b.release()]);
   });
 

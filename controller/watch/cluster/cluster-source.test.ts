@@ -38,6 +38,7 @@ const TIMES: WatchTimes = {
   absence: 60,
   relist: [1e8, 1e8],
   overlap: 50,
+  proof: 50,
 };
 
 const node = (name: string, address = '192.0.2.1'): FakeObject => {
@@ -115,6 +116,58 @@ describe('clusterSource', () => {
       return fault;
     };
   };
+
+  it('proves that no watch is behind: a watch that delivers nothing is listed again', async () => {
+    const [policyName, last] = ['p', 'n1'];
+    api.fault = ({ kind, collection }) =>
+      kind === 'watch' && [POLICIES, NODES].includes(collection) ? { do: 'silence' } : null;
+    start({ times: { idle: 60_000 } });
+    await until(() => latest !== null && api.watches() === BUILT_IN.length + 3);
+    api.put(POLICIES, policy(policyName));
+    api.put(NODES, node(last));
+    // The API server's watch cache is behind, as that of a replica without a connection to etcd.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    assert.deepEqual([names('policies'), names('nodes')], ['', '']);
+    const lists: string[] = [];
+    api.events.on('request', ({ kind, collection, query }) => {
+      const isAbsent = collection.includes('antrea');
+      if (kind === 'list' && query.get('limit') !== '1' && !isAbsent) lists.push(collection);
+    });
+    await source.prove();
+    assert.deepEqual([names('policies'), names('nodes')], [policyName, last]);
+    // Bookmarks prove the others.
+    assert.deepEqual(lists.sort(), [NODES, POLICIES].sort());
+  });
+
+  it('proves nothing while the API server does not answer, and again once it does', async () => {
+    start();
+    await until(() => latest !== null);
+    let isOver = false;
+    api.fault = ({ kind, query }) =>
+      kind === 'list' && query.get('limit') === '1' ? { do: 'answer', status: 503 } : null;
+    const proof = source.prove().then(() => {
+      isOver = true;
+    });
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    assert.equal(isOver, false);
+    api.put(NODES, node('n1'));
+    api.fault = () => null;
+    await proof;
+    assert.equal(names('nodes'), 'n1');
+  });
+
+  it('proves an API server that was set back to older data by listing again', async () => {
+    api.put(NODES, node('n1'));
+    start();
+    await until(() => latest !== null);
+    api.fault = ({ kind }) => (kind === 'watch' ? { do: 'silence' } : null);
+    for (const collection of BUILT_IN) api.cut(collection);
+    await until(() => api.watches() === BUILT_IN.length + 3);
+    api.setBack(10);
+    api.put(NODES, node('n2'));
+    await source.prove();
+    assert.equal(names('nodes'), 'n2');
+  });
 
   it('delivers one snapshot when everything is listed, then each change', async () => {
     api.put(NODES, node('n1'));

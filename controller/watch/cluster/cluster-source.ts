@@ -49,6 +49,8 @@ export interface ClusterSource extends ObjectSource {
    * broken, or was only just restored.
    */
   isCurrent(): boolean;
+  /** Proves all watches; the snapshot of what they received has been delivered then. */
+  prove(): Promise<void>;
   /**
    * How far each watch had come when the last snapshot was made, or now if no later event changed
    * anything. In the same order in every controller.
@@ -111,6 +113,11 @@ class WatchedCluster implements ClusterSource {
 
   isCurrent(): boolean {
     return this.#own.every((one) => one.isCurrent());
+  }
+
+  async prove(): Promise<void> {
+    await Promise.all(this.#reflectors.map((one) => one.prove()));
+    await this.#timer.now();
   }
 
   positions(): readonly WatchPosition[] {

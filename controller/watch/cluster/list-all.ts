@@ -36,6 +36,12 @@ export async function listAll(listing: Listing, take: (object: RawObject) => voi
   return version;
 }
 
+/** The version that the API server's data have now. */
+export async function newestVersion(listing: Listing): Promise<number> {
+  const { resource } = listing;
+  return toPage(await getJson(listing, resourcePath(resource, { limit: '1' }))).version;
+}
+
 interface Page {
   readonly items: readonly unknown[];
   readonly version: number;

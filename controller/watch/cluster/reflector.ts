@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LineSplitter } from '../../../lib/process/lines.ts';
 import { watchdog } from '../../../lib/process/watchdog.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
-import { isAbsent, type Listing, listAll } from './list-all.ts';
+import type { Provable } from './freshness.ts';
+import { isAbsent, type Listing, listAll, newestVersion } from './list-all.ts';
 import { type Change, type Narrow, ObjectStore, type PartialList } from './object-store.ts';
 import { refuse } from './raw-object.ts';
 import { type Resource, resourcePath } from './resources.ts';
@@ -33,7 +34,7 @@ export interface WatchPosition {
 }
 
 /** Keeps a local copy of one resource of the API up to date. */
-export interface Reflector {
+export interface Reflector extends Provable {
   start(): void;
   /**
    * Whether the resource was listed completely at least once; a missing CRD counts as an empty
@@ -95,7 +96,8 @@ class ResourceReflector<T> implements Reflector {
   #distrust = false;
   /** The open watch; null while there is none. */
   #open: { readonly since: number; end(): void } | null = null;
-  #advanced = (): void => undefined;
+  /** Called whenever the position may have advanced. */
+  readonly #waiting = new Set<() => void>();
 
   constructor(options: ReflectorOptions<T>) {
     const { resource, times, random, narrow } = options;
@@ -125,6 +127,17 @@ class ResourceReflector<T> implements Reflector {
 
   metrics(): WatchMetrics {
     return { ...this.#counts, failures: { ...this.#counts.failures } };
+  }
+
+  async prove(): Promise<void> {
+    for (;;) {
+      try {
+        return await this.#prove();
+      } catch (error) {
+        this.#stopped.signal.throwIfAborted();
+        await this.#pause(this.#failures.add(toWatchFailure(error)));
+      }
+    }
   }
 
   async close(): Promise<void> {
@@ -172,6 +185,11 @@ class ResourceReflector<T> implements Reflector {
     this.#listed = true;
     this.#counts.objects = this.#store.size();
     this.#options.changed(changes);
+    this.#advanced();
+  }
+
+  #advanced(): void {
+    for (const look of this.#waiting) look();
   }
 
   /** Returns false if the CRD doesn't exist. */
@@ -345,12 +363,10 @@ class ResourceReflector<T> implements Reflector {
       const version = await listAll(this.#listing(), list.add);
       this.#counts.lists++;
       if (from !== null && version < from) {
-        this.#startAnew(
-          `the list has version ${version}, but events had reached ${from}: the server was reset to older data`,
-        );
+        this.#startAnew(wasReset(version, from));
         return;
       }
-      await this.#caughtUp(version);
+      await this.#reaches(version, this.#options.times.overlap);
       // After a break, the watch itself recovers the missed events.
       if (this.#open === null || this.#open !== stream) return;
       this.#tellCorrections(this.#store.correct(list, version));
@@ -366,17 +382,42 @@ class ResourceReflector<T> implements Reflector {
     this.#open?.end();
   }
 
-  /** Resolves when events have reached this version, or have had enough time to. */
-  async #caughtUp(version: number): Promise<void> {
+  /** Resolves when the position has reached this version, with false if it has not in this time. */
+  async #reaches(version: number, milliseconds: number): Promise<boolean> {
     const wait = new AbortController();
-    this.#advanced = () => {
-      if ((this.#store.position() ?? 0) >= version) wait.abort();
+    const hasReached = (): boolean => (this.#store.position() ?? 0) >= version;
+    const look = (): void => {
+      if (hasReached()) wait.abort();
     };
-    this.#advanced();
+    this.#waiting.add(look);
+    look();
     const signal = AbortSignal.any([wait.signal, this.#stopped.signal]);
-    await sleep(this.#options.times.overlap, undefined, { signal }).catch(() => undefined);
-    this.#advanced = () => undefined;
+    await sleep(milliseconds, undefined, { signal }).catch(() => undefined);
+    this.#waiting.delete(look);
     this.#stopped.signal.throwIfAborted();
+    return hasReached();
+  }
+
+  /**
+   * A list without a version shows what etcd has, whatever the API server's watch cache has. An
+   * idle watch may be at an older version without being behind: then listing again is the proof.
+   */
+  async #prove(): Promise<void> {
+    const { times } = this.#options;
+    const newest = await newestVersion(this.#listing()).catch((error: unknown) => {
+      if (this.#counts.state === 'absent' && toWatchFailure(error).reason === 'missing') return null;
+      throw error;
+    });
+    if (newest === null) return;
+    const from = this.#store.position();
+    if (from !== null && newest < from) this.#startAnew(wasReset(newest, from));
+    else if (await this.#reaches(newest, times.proof)) return;
+    else {
+      this.#store.forget();
+      this.#open?.end();
+    }
+    if (await this.#reaches(newest, times.answer)) return;
+    throw new WatchFailure('silent', `a list did not end within ${times.answer} ms`);
   }
 
   #tellCorrections(changes: readonly Change<T>[]): void {
@@ -387,4 +428,8 @@ class ResourceReflector<T> implements Reflector {
     this.#notice({ event: 'corrected', corrections: changes.length, objects });
     this.#options.changed(changes);
   }
+}
+
+function wasReset(version: number, from: number): string {
+  return `the list has version ${version}, but events had reached ${from}: the server was reset to older data`;
 }

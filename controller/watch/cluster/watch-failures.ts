@@ -3,6 +3,12 @@ import type { WatchFailure } from './failure.ts';
 import type { WatchCounts, WatchEvent } from './watch-notice.ts';
 import type { WatchTimes } from './watch-times.ts';
 
+/**
+ * The longest wait that a server's Retry-After is granted (milliseconds): as a date it is compared
+ * with a clock that may be wrong.
+ */
+const MOST_ASKED = 60_000;
+
 interface Parts {
   readonly times: WatchTimes;
   /** Returns numbers from 0 to 1. */
@@ -44,7 +50,10 @@ export class WatchFailures {
     const longest = isUnreachable ? Math.min(longestReconnect, longestWait) : longestWait;
     // The first `expired` needs a list, not a longer wait.
     const turn = reason === 'expired' && this.#lastReason !== 'expired' ? 1 : this.#alike;
-    const wait = Math.max(Math.round(waitAfter(turn, { first, longest, random })), retryAfter ?? 0);
+    const wait = Math.max(
+      Math.round(waitAfter(turn, { first, longest, random })),
+      Math.min(retryAfter ?? 0, MOST_ASKED),
+    );
     if (reason !== this.#lastReason || Number.isInteger(Math.log2(this.#count))) {
       notice({ event: 'failed', reason, error, failures: this.#count, retryIn: wait });
     }

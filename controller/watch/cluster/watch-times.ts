@@ -38,6 +38,11 @@ export interface WatchTimes {
   readonly relist: readonly [number, number];
   /** The time that watch events have to catch up with such a list. */
   readonly overlap: number;
+  /**
+   * The time that events and bookmarks have to show that a watch is not behind; after it, the
+   * resource is listed again.
+   */
+  readonly proof: number;
 }
 
 export const WATCH_TIMES: WatchTimes = {
@@ -52,6 +57,7 @@ export const WATCH_TIMES: WatchTimes = {
   absence: 60_000,
   relist: [900_000, 1_800_000],
   overlap: 10_000,
+  proof: 300,
 };
 
 /**

@@ -1,4 +1,4 @@
-import type { Clock } from '../../lib/process/clock.ts';
+import type { Clock } from './clock.ts';
 
 /**
  * Throttle: calls at once, then at most once per interval (milliseconds); the last request is never

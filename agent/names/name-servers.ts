@@ -1,0 +1,83 @@
+import { readFile } from 'node:fs/promises';
+import { isIP } from 'node:net';
+import type { NamesConfig } from '../../apis/config.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import { sameItems } from '../../lib/sharing/same-items.ts';
+import type { NamesLog } from './name-reports.ts';
+
+/**
+ * The resolver configuration of the agent, which in a pod has the cluster's DNS, and of the node,
+ * where the DaemonSet mounts it.
+ */
+const FILES = ['/etc/resolv.conf', '/host/etc/resolv.conf'];
+/** Milliseconds between two readings. */
+const INTERVAL = 30_000;
+
+export type ReadText = (file: string) => Promise<string>;
+
+interface NameServersParts {
+  readonly config: Pick<NamesConfig, 'servers' | 'learnFrom'>;
+  readonly clock: Clock;
+  readonly log: NamesLog;
+  readonly changed: () => void;
+  /** Default: node:fs; replaced in tests. */
+  readonly readText?: ReadText | undefined;
+}
+
+/**
+ * The DNS servers whose answers are believed: those of names.learnFrom, else those that the node is
+ * configured with.
+ */
+export class NameServers {
+  readonly #parts: NameServersParts;
+  #cancel: (() => void) | null = null;
+  /** CIDRs, sorted. */
+  cidrs: readonly string[];
+
+  constructor(parts: NameServersParts) {
+    this.#parts = parts;
+    this.cidrs = parts.config.learnFrom;
+  }
+
+  /** Reads the files again; returns whether the servers changed. Never rejects. */
+  async look(): Promise<boolean> {
+    const { config, readText = (file) => readFile(file, 'utf8') } = this.#parts;
+    if (config.learnFrom.length > 0) return false;
+    const texts = await Promise.all(FILES.map((file) => readText(file).catch(() => '')));
+    const found = texts.flatMap(serversOf);
+    // While a file is written it has no server; then the last known ones stay.
+    if (found.length === 0 && this.cidrs.length > 0) return false;
+    const now = [...new Set([...config.servers, ...found].flatMap(toCidr))].sort();
+    if (sameItems(now, this.cidrs)) return false;
+    this.cidrs = now;
+    return true;
+  }
+
+  /** Starts or stops reading the files again and again. */
+  watch(isOn: boolean): void {
+    if (isOn === (this.#cancel !== null)) return;
+    this.#cancel?.();
+    this.#cancel = isOn ? this.#parts.clock.after(INTERVAL, () => void this.#lookAgain()) : null;
+  }
+
+  async #lookAgain(): Promise<void> {
+    const { clock, log, changed } = this.#parts;
+    this.#cancel = clock.after(INTERVAL, () => void this.#lookAgain());
+    if (!(await this.look())) return;
+    log.info('the DNS servers of this node changed', { stage: 'names', servers: this.cidrs });
+    changed();
+  }
+}
+
+/** The values of `nameserver` lines (resolv.conf(5)). */
+function serversOf(text: string): string[] {
+  return [...text.matchAll(/^[ \t]*nameserver[ \t]+(\S+)/gm)].flatMap(([, server]) => server ?? []);
+}
+
+/** Accepts an address with a port (`[::1]:53`) or a zone (`fe80::1%eth0`). */
+function toCidr(text: string): string[] {
+  const [, inBrackets, before] = /^(?:\[([^\]]+)\]|([^:]+))(?::\d+)?$/.exec(text) ?? [];
+  const address = (inBrackets ?? before ?? text).replace(/%.*/, '');
+  const family = isIP(address);
+  return family === 0 ? [] : [`${address}/${family === 4 ? 32 : 128}`];
+}

@@ -1,0 +1,66 @@
+import type { LinkEvent } from 'nftables-napi';
+import type { Clock } from '../../lib/process/clock.ts';
+import { type Closable, keepOpen } from '../../lib/process/keep-open.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { pace } from '../../lib/process/pace.ts';
+import type { AgentMetrics, MonitorName } from './agent-metrics.ts';
+
+/** Milliseconds between two calls of `missed` after lost events, at least. */
+const MISSED_INTERVAL = 1_000;
+
+interface LinkWatchOptions {
+  readonly name: MonitorName;
+  readonly node: string;
+  readonly log: Log;
+  readonly metrics: Pick<AgentMetrics, 'monitor'>;
+  readonly clock: Clock;
+  /** Opens a LinkMonitor; may throw. */
+  readonly open: (listener: (events: readonly LinkEvent[]) => void) => Closable;
+  /** What happens until the monitor is open again, for the log. */
+  readonly meanwhile: string;
+  /** Called with events that arrived. */
+  readonly happened: (events: readonly LinkEvent[]) => void;
+  /** Called when events may be missing: everything must be read again. */
+  readonly missed: () => void;
+}
+
+/** Follows the kernel's events of links; a monitor that fails is opened again. */
+export function watchLinks(options: LinkWatchOptions): { close(): Promise<void> } {
+  const { name, node, log, metrics, clock, open, meanwhile, happened, missed } = options;
+  const overruns = pace(clock, MISSED_INTERVAL, missed);
+  const kept = keepOpen({
+    clock,
+    open(failed, isAgain) {
+      const monitor = open((events) => {
+        const known = events.filter(({ kind }) => kind !== 'error' && kind !== 'overrun');
+        if (known.length > 0) happened(known);
+        for (const event of events) {
+          if (event.kind === 'error') failed(event.error);
+          if (event.kind !== 'overrun') continue;
+          metrics.monitor(name, 'overrun');
+          overruns.request();
+        }
+      });
+      if (isAgain) {
+        log.info('watching again; reading everything', { node, monitor: name });
+        missed();
+      }
+      return monitor;
+    },
+    failed(error, retryIn) {
+      metrics.monitor(name, 'failed');
+      log.error(`cannot watch the ${name} of this machine; ${meanwhile}, opening the monitor again`, {
+        node,
+        monitor: name,
+        error: error.message,
+        retryIn,
+      });
+    },
+  });
+  return {
+    async close() {
+      overruns.close();
+      await kept.close();
+    },
+  };
+}

@@ -1,0 +1,60 @@
+import type { ServerResponse } from 'node:http';
+import { boundNode, type Identity } from './auth.ts';
+import { type RateLimiter, rateLimiter } from './rate-limiter.ts';
+
+/** What one caller may ask for: a burst, then a number a second, and so many at the same time. */
+interface Limit {
+  readonly burst: number;
+  readonly perSecond: number;
+  readonly atOnce: number;
+}
+
+/** An agent opens one watch, and sends one report at a time; kubectl repeats what is refused. */
+const LIMITS = {
+  watch: { burst: 10, perSecond: 1, atOnce: Number.POSITIVE_INFINITY },
+  read: { burst: 50, perSecond: 5, atOnce: 2 },
+  report: { burst: 10, perSecond: 1, atOnce: 2 },
+} as const satisfies Record<string, Limit>;
+
+type Work = keyof typeof LIMITS;
+
+/** Limits what each caller asks for; a caller is a user, of agents the user on one node. */
+export class CallerLimits {
+  readonly #rates: Readonly<Record<Work, RateLimiter>>;
+  /** The number in progress, by work and caller. */
+  readonly #inProgress = new Map<string, number>();
+
+  /** @param now is in milliseconds */
+  constructor(now: () => number) {
+    const { watch, read, report } = LIMITS;
+    this.#rates = {
+      watch: rateLimiter({ now, ...watch }),
+      read: rateLimiter({ now, ...read }),
+      report: rateLimiter({ now, ...report }),
+    };
+  }
+
+  /** The reason to refuse it; null: it counts, until its response is closed. */
+  refusal(work: Work, identity: Identity, response: ServerResponse): string | null {
+    const caller = callerOf(identity);
+    const key = `${work} ${caller}`;
+    const { perSecond, atOnce } = LIMITS[work];
+    const busy = this.#inProgress.get(key) ?? 0;
+    if (busy >= atOnce) return `more than ${atOnce} requests of this kind at the same time; retry later`;
+    if (!this.#rates[work].take(caller))
+      return `more than ${perSecond} requests of this kind a second; retry later`;
+    if (response.destroyed) return null;
+    this.#inProgress.set(key, busy + 1);
+    response.once('close', () => {
+      const left = (this.#inProgress.get(key) ?? 1) - 1;
+      if (left === 0) this.#inProgress.delete(key);
+      else this.#inProgress.set(key, left);
+    });
+    return null;
+  }
+}
+
+/** Names a caller in limits: agents have one user name, and each its node. */
+export function callerOf(identity: Identity): string {
+  return `${identity.username} ${boundNode(identity) ?? ''}`;
+}

@@ -1,0 +1,78 @@
+import { asFields } from '../../apis/schema/json-schema.ts';
+import { type NameReference, readableReferences } from '../../apis/validate/references.ts';
+import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
+import { formatReview, parseReview } from './review.ts';
+
+/** The answer to one body, as small values: it passes from one thread to another. */
+export interface BodyAdmission {
+  /** The AdmissionReview with the response, as JSON. */
+  readonly text: string;
+  /** Whether newer objects could change the result. */
+  readonly isTransient: boolean;
+  /** The Tiers and ClusterGroups that the object names; only if `isTransient`. */
+  readonly names: readonly NameReference[];
+}
+
+/** Beyond this many names nobody looks them up. */
+export const MOST_NAMES = 64;
+
+/** Null if the body is not an AdmissionReview of admission.k8s.io/v1. */
+export function admitBody(
+  body: Uint8Array,
+  step: AdmissionStep,
+  world: AdmissionWorld,
+): BodyAdmission | null {
+  const review = parseReview(parse(body));
+  if (review === null) return null;
+  const admission = admit(review, step, world);
+  const isTransient = admission.rejection?.isTransient === true;
+  return {
+    text: JSON.stringify(formatReview(review, admission)),
+    isTransient,
+    names: isTransient ? namesIn(asFields(review.object)) : [],
+  };
+}
+
+/** One more than `MOST_NAMES` at the most, each once. */
+function namesIn(object: ReturnType<typeof asFields>): NameReference[] {
+  const names = new Map<string, NameReference>();
+  for (const reference of readableReferences(String(object?.kind), object?.spec)) {
+    if (!('name' in reference) || reference.to === 'interfaceGroup') continue;
+    names.set(`${reference.to === 'Tier'} ${reference.name}`, reference);
+    if (names.size > MOST_NAMES) break;
+  }
+  return [...names.values()];
+}
+
+/** The most lists and maps in one another; those of policies, with managedFields, are below 30. */
+const MOST_DEPTH = 100;
+
+/**
+ * Undefined if it is not valid JSON, or nested so deeply that it is nobody's object: 8 MB of `[` need
+ * half a gigabyte.
+ */
+function parse(body: Uint8Array): unknown {
+  if (depthOf(body) > MOST_DEPTH) return undefined;
+  try {
+    return JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
+  } catch {
+    return undefined;
+  }
+}
+
+/** How deep lists and maps are nested; stops beyond `MOST_DEPTH`. */
+function depthOf(body: Uint8Array): number {
+  let depth = 0;
+  let deepest = 0;
+  let isText = false;
+  for (let at = 0; at < body.length && deepest <= MOST_DEPTH; at++) {
+    const byte = body[at];
+    if (byte === QUOTE) isText = !isText;
+    else if (isText) at += byte === BACKSLASH ? 1 : 0;
+    else if (byte === BRACKET || byte === BRACE) deepest = Math.max(deepest, ++depth);
+    else if (byte === BRACKET + 2 || byte === BRACE + 2) depth--;
+  }
+  return deepest;
+}
+
+const [QUOTE, BACKSLASH, BRACKET, BRACE] = [0x22, 0x5c, 0x5b, 0x7b];

@@ -1,0 +1,179 @@
+/**
+ * A process with the servers of a controller, for a cluster that is made up: port 8443, the webhook
+ * and the port of health and metrics. Measures the delays of its own main thread, as the Lease and
+ * heartbeats would have them.
+ */
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { Registry } from 'prom-client';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { NO_OBJECTS } from '../../apis/objects.ts';
+import { validateObject } from '../../apis/validate/object.ts';
+import { compile } from '../../controller/compile/compile.ts';
+import {
+  firstOf,
+  frontProxyAuthenticator,
+  type Identity,
+  isFrontProxy,
+} from '../../controller/publish/auth.ts';
+import { Hub } from '../../controller/publish/hub.ts';
+import { NodeReports } from '../../controller/publish/node-reports.ts';
+import { AGENTS, controlPlaneServer, type ServerLimits } from '../../controller/publish/server.ts';
+import type { AdmissionObjects } from '../../controller/webhook/admission.ts';
+import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
+import { webhookServer } from '../../controller/webhook/server.ts';
+import { serveMetrics } from '../../lib/process/metrics-server.ts';
+
+export interface ServedInput {
+  readonly key: string;
+  readonly cert: string;
+  /** Of the front proxy. */
+  readonly clientCa: string;
+  readonly limits?: Partial<ServerLimits>;
+}
+
+export interface ServedPorts {
+  readonly agents: number;
+  readonly webhook: number;
+  readonly health: number;
+}
+
+/** Since the last call. */
+export interface ServedStats {
+  /** Bytes, of the process and its children. */
+  readonly rss: number;
+  /** The worst delay of a timer (milliseconds). */
+  readonly delay: number;
+  readonly watchers: number;
+  readonly failures: readonly string[];
+}
+
+const NODES = 20;
+const TICK = 20;
+const FRONT_PROXY = {
+  allowedNames: ['front-proxy-client'],
+  usernameHeaders: ['X-Remote-User'],
+  uidHeaders: [],
+  groupHeaders: ['X-Remote-Group'],
+  extraHeaderPrefixes: [],
+};
+
+const { key, cert, clientCa, limits = {} } = JSON.parse(process.argv[2] ?? '') as ServedInput;
+const hub = new Hub({ gate: true });
+hub.publish(compile({ ...NO_OBJECTS, ...objects() }));
+const failures: string[] = [];
+const server = controlPlaneServer({
+  hub,
+  authenticate: firstOf(
+    frontProxyAuthenticator(() => FRONT_PROXY),
+    async ({ headers }) => identityOf(headers.authorization),
+  ),
+  authorise: async ({ username }) => ({ allowed: username !== 'nobody', reason: '' }),
+  isFrontProxy: (socket) => isFrontProxy(socket, FRONT_PROXY),
+  metrics: {
+    authenticate: async ({ headers }) => identityOf(headers.authorization),
+    contentType: 'text/plain',
+    // More than the kernel's buffers hold.
+    text: async () => `nodewall_test 1\n${'#'.repeat(24 << 20)}\n`,
+  },
+  onReport() {},
+  reports: new NodeReports(performance.now.bind(performance)),
+  authenticatePeer: async () => null,
+  tls: { key, cert, clientCa },
+  limits,
+  streams: { heartbeat: 500 },
+});
+const agents = (await server.listen(0, '0.0.0.0')).port;
+const admission = new AdmissionProcess();
+const world = {
+  objects: objects(),
+  failsafe: DEFAULT_CONFIG.failsafe,
+  interfaceGroups: [],
+  believesAnyServer: false,
+};
+const webhook = webhookServer(
+  { key, cert },
+  {
+    admit: (request) => admission.admit(request),
+    world: () => world,
+    changed: async () => {},
+    latest: async () => null,
+    onFailure: ({ message }) => failures.push(message),
+  },
+).listen(0, '0.0.0.0');
+await once(webhook, 'listening');
+const health = await serveMetrics({
+  listen: ':0',
+  registry: new Registry(),
+  isLocal: true,
+  healthy: () => null,
+  ready: () => null,
+});
+let delay = 0;
+let last = performance.now();
+setInterval(() => {
+  const time = performance.now();
+  delay = Math.max(delay, time - last - TICK);
+  last = time;
+}, TICK);
+process.on('message', (order) => {
+  if (order === 'change') {
+    hub.setGate(!hub.gate);
+    return;
+  }
+  const stats: ServedStats = {
+    rss: [process.pid, ...children()].reduce((sum, pid) => sum + rssOf(pid), 0),
+    delay,
+    watchers: hub.watchers,
+    failures: failures.splice(0),
+  };
+  delay = 0;
+  process.send?.(stats);
+});
+process.on('disconnect', () => process.exit());
+const ports: ServedPorts = { agents, webhook: (webhook.address() as AddressInfo).port, health: health.port };
+process.send?.(ports);
+
+function children(): number[] {
+  return readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8')
+    .split(' ')
+    .filter(Boolean)
+    .map(Number);
+}
+
+/** 0 if it has ended. */
+function rssOf(pid: number): number {
+  try {
+    return 4096 * Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]);
+  } catch {
+    return 0;
+  }
+}
+
+/** `agent NODE` and `user NAME` are tokens. */
+function identityOf(authorization = ''): Identity | null {
+  const [, kind, name = ''] = /^Bearer (agent|user)\.(\S+)$/.exec(authorization) ?? [];
+  if (kind === undefined) return null;
+  const extra = kind === 'agent' ? { 'authentication.kubernetes.io/node-name': [name] } : {};
+  return { username: kind === 'agent' ? AGENTS : name, uid: '', groups: [], extra, expires: null };
+}
+
+function objects(): AdmissionObjects {
+  const rules = Array.from({ length: 200 }, (_, index) => {
+    return { action: 'Drop', ports: [{ protocol: 'TCP', port: index + 1 }] };
+  });
+  const policies = Array.from({ length: 20 }, (_, index) => {
+    const { object } = validateObject({
+      apiVersion: 'nodewall.io/v1alpha1',
+      kind: 'ClusterNetworkPolicy',
+      metadata: { name: `policy-${index}` },
+      spec: { priority: index + 1, appliedTo: [{ nodeSelector: {} }], ingress: rules },
+    });
+    return object?.kind === 'ClusterNetworkPolicy' ? object : [];
+  });
+  const nodes = Array.from({ length: NODES }, (_, index) => {
+    return { kind: 'Node', name: `node-${index}`, labels: {}, addresses: [`192.0.2.${index}`] } as const;
+  });
+  return { ...NO_OBJECTS, nodes, policies: policies.flat() };
+}

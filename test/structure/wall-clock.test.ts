@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { filesBelow, readSource, withoutComments } from './source-file.ts';
+import { isWithin } from './zones.ts';
+
+const PRODUCT = filesBelow('.').filter(
+  (path) =>
+    path.endsWith('.ts') &&
+    !path.endsWith('.test.ts') &&
+    !['test', 'perf', 'agent/nftables-napi/test', 'agent/ipset-ts/test'].some((folder) =>
+      isWithin(folder, path),
+    ),
+);
+
+/**
+ * The files that read the wall clock, which may be set at any time, and what for. Durations, time
+ * limits and caches use the monotonic clock (lib/process/clock.ts).
+ */
+const READERS: Readonly<Record<string, string>> = {
+  'agent/record/counters.ts': 'a time that is shown: when a rule last matched',
+  'agent/record/recorder.ts': 'a time that is shown: of a record',
+  'agent/run/cluster-agent.ts': 'a time that is shown: of a report',
+  'agent/run/contact-log.ts': 'a time that is shown: since when the controller is away',
+  'agent/run/fqdn-resolver.ts': 'expiry: of saved names, over restarts',
+  'cli/off.ts': 'a time that is shown: since when the node is off',
+  'cli/records.ts': 'the filter --since of records',
+  'cli/rules.ts': 'a time that is shown: of a reading',
+  'controller/kubeapi/certificates/keeper.ts': 'expiry: of certificates',
+  'controller/kubeapi/lease/election.ts': 'a time that is shown: of a renewal; no replica compares it',
+  'controller/publish/server.ts': 'expiry: of tokens; a time that is shown: of a report',
+  'controller/run/agent-service.ts': 'expiry: of tokens; a time that is shown: of a report',
+  'controller/status/failure-events.ts': 'a time that is shown: of an Event',
+  'controller/status/keeper.ts': 'a time that is shown: of a condition',
+  'controller/watch/cluster/reflector.ts': 'a time that is shown: of the last event, in the metrics',
+  'controller/watch/cluster/transport.ts': 'a date that the API server sends (Retry-After)',
+  'controller/watch/file-state.ts': 'compared with a file time: a file in the future is read again',
+  'lib/process/clock.ts': 'the clock itself',
+};
+const WALL = /\bDate\.now\b|\bnew Date\(\)|\.date\(\)/;
+
+describe('the wall clock', () => {
+  it('is read only where something expires or a time is shown', () => {
+    const found = PRODUCT.filter((path) => WALL.test(withoutComments(readSource(path))));
+    assert.deepEqual(found.sort(), Object.keys(READERS));
+  });
+});
