@@ -6,8 +6,6 @@ import { formatProblem } from '../apis/validate/problem.ts';
 import type { Loaded } from '../controller/watch/source.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 
-// Stages are imported where they run: most commands need the configuration alone.
-
 /** Options of all commands that read manifests. */
 export interface InputOptions {
   readonly manifests: readonly string[];

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { Ipset, IpsetError } from 'ipset-ts';
 import { Nftables } from 'nftables-napi';
+import { removeRules, removeSets } from '../../apply/iptables/remove.ts';
 import { IptablesError, type IptablesTools } from '../../apply/iptables/tools.ts';
 import { type Variant, variantTools } from '../../apply/iptables/variant.ts';
 import { CHAIN_PREFIX } from '../../render/iptables/tables.ts';
@@ -23,9 +24,8 @@ export function iptablesLeftOvers(
     },
     async remove() {
       const found = await toolsOf(variant);
-      if (found === null) return [];
-      const { removeRules } = await import('../../apply/iptables/remove.ts');
-      return (await removeRules(found)).map((words) => `${words} (${variant})`);
+      const removed = found === null ? [] : await removeRules(found);
+      return removed.map((words) => `${words} (${variant})`);
     },
   };
 }
@@ -73,7 +73,6 @@ export function setLeftOvers(): LeftOvers {
       // The ipset command would load the module.
       if (!existsSync('/sys/module/ip_set')) return [];
       try {
-        const { removeSets } = await import('../../apply/iptables/remove.ts');
         return await removeSets({ ipset: new Ipset() });
       } catch (error) {
         // The module is in use by a third party that has an ipset command of its own.

@@ -1,9 +1,9 @@
 import type { DataplanePort } from '../kind.ts';
+import { iptablesCommands } from './commands.ts';
 import { holdingTools, iptablesLeftOvers, setLeftOvers } from './left-overs.ts';
 
 export const iptablesPort: DataplanePort = {
   async open(config) {
-    const { iptablesCommands } = await import('./commands.ts');
     const { iptablesDataplane } = await import('./iptables-dataplane.ts');
     const { tools, variant } = await iptablesCommands(config);
     // The reconciler manages the chains of its own variant, and all sets.
@@ -12,7 +12,6 @@ export const iptablesPort: DataplanePort = {
   },
   leftOvers: () => [iptablesLeftOvers('nft'), iptablesLeftOvers('legacy'), setLeftOvers()],
   async plan({ state, config }) {
-    const { iptablesCommands } = await import('./commands.ts');
     const { IptablesReconciler } = await import('../../apply/iptables/reconciler.ts');
     const { iptablesRenderer } = await import('../../render/iptables/render.ts');
     const { tools } = await iptablesCommands(config);
