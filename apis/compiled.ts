@@ -1,4 +1,5 @@
 import type { MemberSet } from '../lib/net/member-set.ts';
+import type { FailsafeEntry } from './config.ts';
 import type { ApiGroup, Direction, PolicyMode, PolicyTraffic, RuleAction } from './objects.ts';
 import type { RulePeer } from './rule-peer.ts';
 
@@ -14,6 +15,12 @@ export interface RuleSource {
   /** Index in the list of its direction, from 0. */
   readonly ruleIndex: number;
   readonly rule: string;
+  /**
+   * Established connections that the rule denies are ended after a change; absent: they go on. It is
+   * part of the source because agents that do not know it refuse rules with unknown fields elsewhere.
+   * Without it a rule never matches more.
+   */
+  readonly established?: 'Recheck';
 }
 
 /** An inclusive range of ports. */
@@ -151,6 +158,11 @@ export interface NodeState {
    * neither on the wire nor saved. Absent if not known.
    */
   readonly localPods?: AddressSet;
+  /**
+   * Further entries of the failsafe list of egress: the control plane as the agent reaches it. The
+   * agent adds them: they are neither on the wire nor saved. Absent: none.
+   */
+  readonly controlPlane?: readonly FailsafeEntry[];
   /**
    * The DNS servers (CIDRs) whose answers the agent learns from. The agent adds the list: it is
    * neither on the wire nor saved. Absent: those of names.learnFrom.

@@ -31,6 +31,9 @@ failsafe:
     - {protocol: TCP, port: 22, peers: [192.0.2.0/24, 2001:db8::/32]}
     - {protocol: UDP, port: 100, endPort: 200, peers: any}
     - {peers: nodes}
+  loadBalancers: [10.9.0.0/24]
+  kubeletKubeconfig: /etc/k.conf
+nodeCIDRs: [10.0.0.0/16, 2001:DB8::/32]
 featureGates: {NodeNetworkPolicy: false}
 dataplane: iptables
 iptables: {variant: legacy}
@@ -64,9 +67,12 @@ dispatch: linear
           { protocol: 'tcp', ports: [22, 22], peers: ['192.0.2.0/24', '2001:db8::/32'] },
           { protocol: 'udp', ports: [100, 200], peers: 'any' },
           { protocol: 'tcp', ports: [0, 65535], peers: 'nodes' },
+          { protocol: 'tcp', ports: [6443, 6443], peers: ['10.9.0.0/24'], apiServer: true },
         ],
         egress: DEFAULT_CONFIG.failsafe.egress,
       },
+      kubeletKubeconfig: '/etc/k.conf',
+      nodeCIDRs: ['10.0.0.0/16', '2001:db8::/32'],
       featureGates: { NodeNetworkPolicy: false },
       dataplane: 'iptables',
       iptables: { variant: 'legacy' },

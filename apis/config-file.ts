@@ -2,7 +2,7 @@ import { type Config, DEFAULT_CONFIG, type Exemption } from './config.ts';
 import type { Problem } from './objects.ts';
 import { CONFIG_SCHEMA } from './schema/config.ts';
 import { asFields, asList, type FieldMap } from './schema/json-schema.ts';
-import { checkFailsafe, type RawFailsafe, toFailsafe } from './validate/failsafe.ts';
+import { checkFailsafe, fromLoadBalancers, type RawFailsafe, toFailsafe } from './validate/failsafe.ts';
 import {
   checkInterfaceGroups,
   type RawInterfaceGroup,
@@ -29,7 +29,13 @@ interface RawConfig {
   readonly masquerade?: Partial<Config['masquerade']>;
   readonly names?: Partial<Config['names']>;
   readonly log?: Partial<Config['log']>;
-  readonly failsafe?: { readonly ingress?: readonly RawFailsafe[]; readonly egress?: readonly RawFailsafe[] };
+  readonly failsafe?: {
+    readonly ingress?: readonly RawFailsafe[];
+    readonly egress?: readonly RawFailsafe[];
+    readonly loadBalancers?: readonly string[];
+    readonly kubeletKubeconfig?: string;
+  };
+  readonly nodeCIDRs?: readonly string[];
   readonly featureGates?: Config['featureGates'];
   readonly dataplane?: Config['dataplane'];
   readonly iptables?: Partial<Config['iptables']>;
@@ -68,7 +74,7 @@ function checkConfig(raw: FieldMap, found: Findings): void {
 }
 
 function toConfig(raw: RawConfig): Config {
-  const { masquerade = {} } = raw;
+  const { masquerade = {}, failsafe = {} } = raw;
   return {
     exemptions: { ...DEFAULT_CONFIG.exemptions, ...raw.exemptions },
     antiSpoofing: raw.antiSpoofing ?? DEFAULT_CONFIG.antiSpoofing,
@@ -82,9 +88,14 @@ function toConfig(raw: RawConfig): Config {
     names: { ...DEFAULT_CONFIG.names, ...raw.names },
     log: { ...DEFAULT_CONFIG.log, ...raw.log },
     failsafe: {
-      ingress: raw.failsafe?.ingress?.map(toFailsafe) ?? DEFAULT_CONFIG.failsafe.ingress,
-      egress: raw.failsafe?.egress?.map(toFailsafe) ?? DEFAULT_CONFIG.failsafe.egress,
+      ingress: [
+        ...(failsafe.ingress?.map(toFailsafe) ?? DEFAULT_CONFIG.failsafe.ingress),
+        ...fromLoadBalancers(failsafe.loadBalancers ?? []),
+      ],
+      egress: failsafe.egress?.map(toFailsafe) ?? DEFAULT_CONFIG.failsafe.egress,
     },
+    kubeletKubeconfig: failsafe.kubeletKubeconfig ?? DEFAULT_CONFIG.kubeletKubeconfig,
+    nodeCIDRs: raw.nodeCIDRs?.map(canonicalCidr) ?? DEFAULT_CONFIG.nodeCIDRs,
     featureGates: raw.featureGates ?? DEFAULT_CONFIG.featureGates,
     dataplane: raw.dataplane ?? DEFAULT_CONFIG.dataplane,
     iptables: { ...DEFAULT_CONFIG.iptables, ...raw.iptables },

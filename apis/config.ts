@@ -120,6 +120,16 @@ export interface Config {
     readonly egress: readonly FailsafeEntry[];
   };
   /**
+   * The kubelet's kubeconfig, whose server is on the failsafe list in a cluster; '': the usual
+   * places.
+   */
+  readonly kubeletKubeconfig: string;
+  /**
+   * The networks of the Nodes: an address of a Node outside of them counts nowhere. Empty: every
+   * address counts.
+   */
+  readonly nodeCIDRs: readonly string[];
+  /**
    * NodeNetworkPolicy; undefined: the default of the agent's mode (on with manifests, off in a
    * cluster).
    */
@@ -173,6 +183,8 @@ export const DEFAULT_CONFIG: Config = {
       { protocol: 'udp', ports: [53, 53], peers: 'any' },
     ],
   },
+  kubeletKubeconfig: '',
+  nodeCIDRs: [],
   featureGates: {},
   dataplane: 'nftables',
   iptables: { variant: 'auto' },

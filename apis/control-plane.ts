@@ -9,6 +9,18 @@ export const CONTROLLER_ACCOUNT: NamespacedName = {
   name: 'nodewall-controller',
 };
 
+/** Services of the cluster's DNS, of most distributions and of OpenShift. */
+export const CLUSTER_DNS: readonly NamespacedName[] = [
+  { namespace: 'kube-system', name: 'kube-dns' },
+  { namespace: 'openshift-dns', name: 'dns-default' },
+];
+
+/** Services that the manifest of NodeLocal DNSCache makes. */
+export const NODE_LOCAL_DNS = {
+  namespace: 'kube-system',
+  names: ['kube-dns-upstream', 'node-local-dns'] as readonly string[],
+};
+
 /** The Service of the API server. */
 export const API_SERVER: NamespacedName = { namespace: 'default', name: 'kubernetes' };
 

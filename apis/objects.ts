@@ -25,6 +25,10 @@ export interface Node {
    */
   readonly reportedAddresses?: readonly string[];
   /**
+   * Addresses outside the configuration's nodeCIDRs, which do not count; absent if there are none.
+   */
+  readonly ignoredAddresses?: readonly string[];
+  /**
    * The pod networks of the Node (spec.podCIDRs), used for warnings only; absent if the Node has
    * none.
    */
@@ -120,6 +124,7 @@ export type RuleAction = 'Allow' | 'Drop' | 'Reject' | 'Pass';
 export type Direction = 'ingress' | 'egress';
 export type PolicyMode = 'Enforce' | 'Audit';
 export type PolicyTraffic = 'Host' | 'NodePort';
+export type PolicyEstablished = 'Keep' | 'Recheck';
 
 export interface Rule {
   /** Unique in the policy; generated if absent (controller/compile/rule-name.ts). */
@@ -144,6 +149,7 @@ export interface ClusterNetworkPolicySpec {
   readonly egress?: readonly Rule[];
   readonly mode?: PolicyMode;
   readonly traffic?: PolicyTraffic;
+  readonly established?: PolicyEstablished;
 }
 
 export interface ClusterNetworkPolicy {

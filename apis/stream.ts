@@ -51,7 +51,8 @@ export interface GateUpdate {
 }
 
 /**
- * Endpoints of the API server, for the failsafe list; replaces all earlier ones. In a whole view it
+ * Endpoints of the API server, and of the cluster's DNS on ports other than 53, for the failsafe
+ * list; replaces all earlier ones. In a whole view it
  * comes after the gate; if absent, there are none.
  */
 export interface EndpointsUpdate {
@@ -59,8 +60,10 @@ export interface EndpointsUpdate {
   readonly endpoints: readonly Endpoints[];
 }
 
-/** A TCP port and the addresses that serve it, sorted. */
+/** A port and the addresses that serve it, sorted. */
 export interface Endpoints {
+  /** Absent: TCP. Older agents take every port as one of TCP. */
+  readonly protocol?: 'udp';
   readonly port: number;
   readonly addresses: readonly string[];
 }

@@ -33,6 +33,16 @@ describe('a written rule', () => {
     });
   }
 
+  it('has what older agents may do without in its source, where they look for nothing', () => {
+    const rule = compiledRule('r', { source: { established: 'Recheck' } });
+    const { source, ...rest } = toWrittenRule(rule);
+    assert.equal(source.established, 'Recheck');
+    assert.ok(!JSON.stringify(rest).includes('Recheck'));
+    assert.deepEqual(toCompiledRule(toWrittenRule(rule)), rule);
+    const newer = { ...source, later: 1 } as typeof source;
+    assert.equal(toCompiledRule({ ...toWrittenRule(rule), source: newer }).unsupported, undefined);
+  });
+
   it('names what a newer version wrote, and keeps it for a later one', () => {
     const written = toWrittenRule(compiledRule('r', { services: [{ protocol: 'tcp', ports: [1, 2] }] }));
     for (const [more, unsupported] of [

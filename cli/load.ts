@@ -44,8 +44,9 @@ export async function loadConfig(path: string | undefined): Promise<Config> {
  */
 export async function load({ manifests }: InputOptions, config: Config): Promise<Loaded> {
   const interfaceGroups = Object.keys(config.interfaceGroups);
+  const { nodeCIDRs } = config;
   const { loadManifests } = await import('../controller/watch/manifests.ts');
-  const loaded = await loadManifests(manifests, { failsafe: null, interfaceGroups });
+  const loaded = await loadManifests(manifests, { failsafe: null, interfaceGroups, nodeCIDRs });
   printProblems(loaded.problems);
   return loaded;
 }

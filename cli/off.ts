@@ -1,4 +1,3 @@
-import { userInfo } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { holdRules, type LeftOvers, removeAll } from '../agent/dataplane/dataplane.ts';
 import { allLeftOvers } from '../agent/dataplane/open-dataplanes.ts';
@@ -9,6 +8,7 @@ import { withKernel } from '../agent/run/with-kernel.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
 import { json, print, warn, warnHidden } from './output.ts';
+import { userName } from './user-name.ts';
 
 interface OffOptions {
   readonly config?: string;
@@ -95,14 +95,5 @@ async function untilGone(all: readonly LeftOvers[], patience: number): Promise<b
     if (!(await holdRules({ all, others: all }, '', { warn() {} }))) return true;
     if (performance.now() >= end) return false;
     await sleep(LOOK);
-  }
-}
-
-function userName(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    // The user id has no entry in the container's passwd file.
-    return `user ${process.getuid?.() ?? ''}`.trim();
   }
 }

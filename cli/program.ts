@@ -50,6 +50,7 @@ function build(done: Done): Command {
   addAgent(program, done);
   addOff(program, done);
   addOn(program, done);
+  addFlush(program, done);
   addCleanup(program, done);
   addInterfaces(program, done);
   addRules(program, done);
@@ -219,6 +220,28 @@ function addOn(program: Command, done: Done): void {
     .addOption(output('text', 'json'))
     .addHelpText('after', example('nodewall on'))
     .action(async (options) => done(await (await import('./off.ts')).on(options)));
+}
+
+function addFlush(program: Command, done: Done): void {
+  program
+    .command('flush')
+    .description(
+      'End the established connections on this node that the rules in force deny, of any policy. The agent does it, and records each.',
+    )
+    .option('--dry-run', 'only list them', false)
+    .option('--node <name>', 'refuse unless the agent here is that of this Node')
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall flush --dry-run',
+        'nodewall flush',
+        'kubectl -n nodewall-system exec POD -- nodewall flush --dry-run -o json',
+      ),
+    )
+    .action(async (options) => done(await (await import('./flush.ts')).flush(options)));
 }
 
 function addCleanup(program: Command, done: Done): void {

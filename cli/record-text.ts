@@ -30,6 +30,9 @@ export function recordText(record: ReadRecord): string {
     record.label === undefined ? '' : `label=${word(record.label)}`,
     record.traffic === 'NodePort' ? 'NodePort' : '',
     record.after === undefined ? '' : styled('dim', `(after ${word(record.after)})`),
+    record.event === 'ended'
+      ? `(established, ${word(record.reason)}${record.by === undefined ? '' : ` by ${word(record.by)}`})`
+      : '',
     count(record.suppressed, 'more of this rule not recorded'),
     count(record.lost, 'records lost'),
   ];

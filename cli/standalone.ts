@@ -76,6 +76,7 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     failsafe: config.failsafe.ingress,
     believesAnyServer: believesAnyServer(config.names),
     interfaceGroups: Object.keys(config.interfaceGroups),
+    nodeCIDRs: config.nodeCIDRs,
   });
   const compile = compiler();
   const view = nodeViewer(node);

@@ -3,6 +3,7 @@ import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import { loadManifests, type Places } from '../controller/watch/manifests.ts';
 import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
+import { widePortWarnings } from '../controller/webhook/wide-ports.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { hasErrors, type InputOptions, loadConfig } from './load.ts';
 import { json, print } from './output.ts';
@@ -18,8 +19,9 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
     failsafe: config.failsafe.ingress,
     believesAnyServer: believesAnyServer(config.names),
     interfaceGroups: Object.keys(config.interfaceGroups),
+    nodeCIDRs: config.nodeCIDRs,
   });
-  const problems: Problem[] = [...found, ...podAccessProblems(objects, config, places)];
+  const problems: Problem[] = [...found, ...closedProblems(objects, config, places)];
   const invalid = hasErrors(problems);
   if (options.output === 'json') {
     await print(json({ valid: !invalid, files, policies: objects.policies.length, problems }));
@@ -40,17 +42,19 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
 }
 
 /**
- * Warnings about policies that close the API server for pods. They depend on all manifests
- * together; each is reported at its policy.
+ * Warnings about policies that close what a cluster needs. They depend on all manifests together;
+ * each is reported at its policy.
  */
-function podAccessProblems(objects: ClusterObjects, { failsafe }: Config, places: Places): Problem[] {
+function closedProblems(objects: ClusterObjects, { failsafe }: Config, places: Places): Problem[] {
   return objects.policies.flatMap((policy) =>
-    podAccessWarnings(policy, objects, failsafe.ingress).map((text): Problem => {
-      const [path = '', ...words] = text.split(': ');
-      const { kind, name } = policy;
-      const { file, line } = places.get(policy) ?? { file: '', line: 0 };
-      return { severity: 'warning', file, line, kind, name, path, message: words.join(': ') };
-    }),
+    [...podAccessWarnings(policy, objects, failsafe.ingress), ...widePortWarnings(policy, failsafe)].map(
+      (text): Problem => {
+        const [path = '', ...words] = text.split(': ');
+        const { kind, name } = policy;
+        const { file, line } = places.get(policy) ?? { file: '', line: 0 };
+        return { severity: 'warning', file, line, kind, name, path, message: words.join(': ') };
+      },
+    ),
   );
 }
 

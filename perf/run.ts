@@ -12,6 +12,7 @@ import { churn } from './benchmarks/churn.ts';
 import { cluster } from './benchmarks/cluster.ts';
 import { compileRender } from './benchmarks/compile.ts';
 import { controlPlane } from './benchmarks/control-plane.ts';
+import { established } from './benchmarks/established.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
 import { idle } from './benchmarks/idle.ts';
 import { index } from './benchmarks/index.ts';
@@ -48,6 +49,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   members,
   iptables,
   interfaces,
+  established,
   memory,
   publish,
   replicas,

@@ -1,12 +1,13 @@
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
-import type { Config, FailsafeEntry } from '../../apis/config.ts';
+import type { Config, Exemption, FailsafeEntry } from '../../apis/config.ts';
 import type { Answer, Considered, Explanation, Flow } from '../../apis/flow.ts';
 import type { Address } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
 import { failsafeList, isSkippable, peerSet } from '../render/failsafe.ts';
 import { exemptionOf, spoofedTest } from './exemption.ts';
 import { flowReader, type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
+import { everyRule, type RuleLookup } from './rule-lookup.ts';
 import { mismatchOf, type RuleMatch, ruleMatches } from './rule-match.ts';
 
 /**
@@ -16,32 +17,51 @@ import { mismatchOf, type RuleMatch, ruleMatches } from './rule-match.ts';
  * a rule names an unknown set or interface group.
  */
 export function explain(state: NodeState, config: Config): Explainer {
-  const rules = Map.groupBy(ruleMatches(state, config), ({ rule }) =>
-    ruleList(rule.source.direction, rule.traffic),
-  );
   const toKnown = flowReader(state, config);
+  const evaluate = evaluator(state, config, everyRule(ruleMatches(state, config)));
+  return (given, { considered: wanted = false } = {}) => {
+    const considered: Considered[] = [];
+    const result = evaluate(toKnown(given), wanted ? considered : null);
+    return { ...toAnswer(result), ...(wanted ? { considered } : {}) };
+  };
+}
+
+/** What came before all rules, or the course of the evaluation of rules. */
+type Evaluation = 'spoofed' | { readonly exemption: Exemption } | Course;
+
+/** Evaluates flows. Appends the rules that were tested to `considered`. */
+export function evaluator(
+  state: NodeState,
+  config: Config,
+  lookUp: RuleLookup,
+): (flow: KnownFlow, considered: Considered[] | null) => Evaluation {
   const isSpoofed = spoofedTest(state, config);
   const failsafe = {
-    ingress: failsafeList(config.failsafe.ingress, state).map((entry) => failsafeMatch(entry, state)),
-    egress: failsafeList(config.failsafe.egress, state).map((entry) => failsafeMatch(entry, state)),
+    ingress: failsafeList(config, 'ingress', state).map((entry) => failsafeMatch(entry, state)),
+    egress: failsafeList(config, 'egress', state).map((entry) => failsafeMatch(entry, state)),
   };
-  return (given, { considered: wanted = false } = {}) => {
-    const flow = toKnown(given);
-    const none = { ...NO_RULE, ...(wanted ? { considered: [] } : {}) };
-    if (isSpoofed(flow)) return { ...none, verdict: 'Drop', reason: 'spoofed' };
+  return (flow, considered) => {
+    if (isSpoofed(flow)) return 'spoofed';
     const exemption = exemptionOf(flow, config);
-    if (exemption !== null) return { ...none, verdict: 'Allow', reason: 'exempt', exemption };
-    const protectedFlow =
-      flow.traffic === 'Host' && failsafe[flow.direction].some((matches) => matches(flow));
-    return judge(rules.get(ruleList(flow.direction, flow.traffic)) ?? [], flow, { protectedFlow, wanted });
+    if (exemption !== null) return { exemption };
+    const isProtected = flow.traffic === 'Host' && failsafe[flow.direction].some((matches) => matches(flow));
+    return evaluate(lookUp(flow, isProtected), flow, { isProtected, considered });
   };
+}
+
+/** The rule that decided; null if none did. */
+export function decidingRule(result: Evaluation): CompiledRule | null {
+  return result === 'spoofed' || 'exemption' in result ? null : result.decided;
+}
+
+function toAnswer(result: Evaluation): Answer {
+  if (result === 'spoofed') return { ...NO_RULE, verdict: 'Drop', reason: 'spoofed' };
+  if ('exemption' in result)
+    return { ...NO_RULE, verdict: 'Allow', reason: 'exempt', exemption: result.exemption };
+  return answer(result);
 }
 
 export type Explainer = (flow: Flow, options?: { considered?: boolean }) => Explanation;
-
-function ruleList(direction: Flow['direction'], traffic: CompiledRule['traffic']): string {
-  return `${direction} ${traffic}`;
-}
 
 function failsafeMatch(entry: FailsafeEntry, state: NodeState): (flow: KnownFlow) => boolean {
   const [first, last] = entry.ports;
@@ -59,8 +79,8 @@ const NO_RULE = { policy: null, rule: null, ruleIndex: null, tier: null, skipped
 
 interface Circumstances {
   /** Whether the flow is on the failsafe list. */
-  readonly protectedFlow: boolean;
-  readonly wanted: boolean;
+  readonly isProtected: boolean;
+  readonly considered: Considered[] | null;
 }
 
 /** The state of an evaluation. */
@@ -72,29 +92,28 @@ interface Course {
   readonly audited: CompiledRule[];
 }
 
-function judge(
+function evaluate(
   rules: readonly RuleMatch[],
   flow: KnownFlow,
-  { protectedFlow, wanted }: Circumstances,
-): Explanation {
+  { isProtected, considered }: Circumstances,
+): Course {
   const inSet = new Map<AddressSet, boolean>();
-  const considered: Considered[] = [];
   const course: Course = { decided: null, passed: false, skipped: [], audited: [] };
   for (const match of rules) {
     const { rule } = match;
     if (course.passed && rule.tierPriority !== BASELINE_PRIORITY) continue;
     const mismatch = mismatchOf(match, flow, inSet);
-    const outcome = mismatch === null ? effectOf(rule, protectedFlow) : 'no match';
-    if (wanted) considered.push({ ...names(rule), action: rule.action, mismatch, outcome });
+    const outcome = mismatch === null ? effectOf(rule, isProtected) : 'no match';
+    considered?.push({ ...names(rule), action: rule.action, mismatch, outcome });
     follow(course, rule, outcome);
     if (course.decided !== null) break;
   }
-  return { ...answer(course), ...(wanted ? { considered } : {}) };
+  return course;
 }
 
 /** The outcome of a rule that matches the flow. */
-function effectOf(rule: CompiledRule, protectedFlow: boolean): Considered['outcome'] {
-  if (protectedFlow && isSkippable(rule)) return 'skipped';
+function effectOf(rule: CompiledRule, isProtected: boolean): Considered['outcome'] {
+  if (isProtected && isSkippable(rule)) return 'skipped';
   if (rule.mode === 'Audit') return 'audited';
   return rule.action === 'Pass' ? 'passed' : 'decided';
 }

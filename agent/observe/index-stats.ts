@@ -96,7 +96,7 @@ function toPartStats(
   const walk = new IndexWalk(dispatched, items);
   const tries = items.flatMap((item) => {
     const packet = aimAt(item);
-    return packet === null ? [] : walk.tries(packet, enforced.has(item.id) ? item : null);
+    return packet === null ? [] : walk.tested(packet, enforced.has(item.id) ? item : null).length;
   });
   const elements = maps.reduce((sum, map) => sum + map.targets.length, 0);
   const listEntries = jumpsToRules({ dispatched }).length;

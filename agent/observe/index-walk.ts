@@ -51,20 +51,21 @@ export class IndexWalk {
   }
 
   /**
-   * The number of rules that the packet is tested against, up to the one that ends the search: a
+   * The rules that the packet is tested against, in order, up to the one that ends the search: a
    * final rule that it matches, or `end`. Throws if a map of the index is missing.
    */
-  tries(packet: AimedPacket, end: MatchEntry | null): number {
+  tested(packet: AimedPacket, end: MatchEntry | null = null): MatchEntry[] {
     const key = packAddress(packet.address);
     const packed = (port: number): Uint8Array => Uint8Array.of(port >> 8, port & 255);
     const [port, sourcePort] = [packed(packet.port), packed(packet.sourcePort)];
-    let tries = 0;
+    const tested: MatchEntry[] = [];
     const enter = (name: string): boolean => {
       const chain = this.#chains.get(name);
       if (chain !== undefined) return walk(chain);
-      tries++;
       const item = this.#items.get(name);
-      return item !== undefined && (item === end || (item.final && isFor(item, packet)));
+      if (item === undefined) throw new Error(`the rule index names no chain or rule ${name}`);
+      tested.push(item);
+      return item === end || (item.final && isFor(item, packet));
     };
     const found = (map: VerdictMap | undefined, bySource: boolean): ChainVerdict | null => {
       if (map === undefined) throw new Error('the rule index lacks a map');
@@ -84,7 +85,7 @@ export class IndexWalk {
       return false;
     };
     walk(this.#root);
-    return tries;
+    return tested;
   }
 
   /** Upper bound of the map look-ups of one packet. */

@@ -255,7 +255,8 @@ function checkedEndpoints(endpoints: readonly Endpoints[]): readonly Endpoints[]
     if (!isPort(port) || !addresses.every((address) => isIP(address) !== 0))
       throw new Error("the controllers' endpoints are not valid");
   }
-  return endpoints;
+  // A newer controller may know further protocols.
+  return endpoints.filter(({ protocol }) => protocol === undefined || protocol === 'udp');
 }
 
 function toRules({ part, rules }: RulesUpdate, known: Rules): readonly CompiledRule[] {

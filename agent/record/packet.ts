@@ -21,7 +21,7 @@ export interface Packet {
 export type Protocol = 'icmp' | 'igmp' | 'tcp' | 'udp' | 'icmpv6' | 'sctp' | number;
 
 /** Assigned Internet protocol numbers (IANA). */
-const PROTOCOLS: ReadonlyMap<number, Protocol> = new Map([
+const PROTOCOLS: ReadonlyMap<number, Protocol> = new Map<number, Protocol>([
   [1, 'icmp'],
   [2, 'igmp'],
   [6, 'tcp'],
@@ -29,6 +29,11 @@ const PROTOCOLS: ReadonlyMap<number, Protocol> = new Map([
   [58, 'icmpv6'],
   [132, 'sctp'],
 ]);
+
+/** The name of an IP protocol number; the number if it has none here. */
+export function protocolName(number: number): Protocol {
+  return PROTOCOLS.get(number) ?? number;
+}
 
 /**
  * IPv6 extension headers that name the next header (RFC 7045): hop-by-hop, routing, fragment, AH,
@@ -102,7 +107,7 @@ type Transport = Pick<Packet, 'protocol' | 'srcPort' | 'dstPort' | 'type' | 'cod
 
 /** `offset`: null if the packet does not contain the header. */
 function parseTransport(bytes: Uint8Array, number: number, offset: number | null): Transport {
-  const protocol = PROTOCOLS.get(number) ?? number;
+  const protocol = protocolName(number);
   const nothing = { protocol, srcPort: null, dstPort: null, type: null, code: null };
   if (offset === null || bytes.length < offset + 2) return nothing;
   switch (protocol) {

@@ -208,7 +208,8 @@ function auditKey({ source }: CompiledRule): string {
   return `${source.apiGroup}/${source.policy}/${source.direction}`;
 }
 
-function ruleFields({ source, tier, traffic, log }: CompiledRule) {
+/** The fields of a record that name its rule. */
+export function ruleFields({ source, tier, traffic, log }: CompiledRule) {
   const { policy, apiGroup, rule, ruleIndex, direction } = source;
   const label = log?.label ?? '';
   return {

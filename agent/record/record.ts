@@ -66,7 +66,16 @@ export interface ConnectionRecord extends PacketFields, RuleFields, Losses {
    * enforced, it would have decided.
    */
   readonly after?: string;
+  /** The connection was not new: it was ended because the rule denies it now. */
+  readonly event?: 'ended';
+  /** Why it was ended; only with `event`. */
+  readonly reason?: EndReason;
+  /** The user who ended it; only with reason `flush`. */
+  readonly by?: string;
 }
+
+/** `Recheck`: the policy's `established`. `flush`: the command. */
+export type EndReason = 'Recheck' | 'flush';
 
 /** Fields of a spoofed packet in the place of a rule's. */
 export interface SpoofedFields {

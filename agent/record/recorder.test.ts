@@ -70,6 +70,24 @@ describe('recorder', function () {
   };
   const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
+  it('writes records of others while an outlet is open, without listening to packets', async () => {
+    const outlet = await records.outlet();
+    assert.equal(listener, null);
+    const { log: _, ...record } = { ...fakeRule('drop'), time: '', node: 'node-0' };
+    outlet.write(record as unknown as LogRecord);
+    records.learn(fakeState(drop));
+    assert.notEqual(listener, null);
+    outlet.close();
+    records.enforced(fakeState(silent));
+    await records.close();
+    assert.equal(lines().length, 1);
+    const again = await records.outlet();
+    again.write(record as unknown as LogRecord);
+    again.close();
+    await records.close();
+    assert.equal(lines().length, 2);
+  });
+
   it('opens and writes nothing while no rule is logged', async () => {
     records.learn(fakeState(silent));
     records.enforced(fakeState(silent));

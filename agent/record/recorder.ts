@@ -47,7 +47,14 @@ export interface RecorderOptions {
   readonly openNflog: OpenNflog;
 }
 
-/** Resources that exist only while rules have logging. */
+/** Where records other than those of packets go. */
+export interface RecordOutlet {
+  write(record: LogRecord): void;
+  /** To be called once. */
+  close(): void;
+}
+
+/** Resources that exist only while rules have logging, or an outlet is open. */
 interface Open {
   readonly writer: Writer;
   readonly timer: NodeJS.Timeout;
@@ -65,6 +72,8 @@ export class Recorder {
   readonly #unrecorded = suppression();
   #open: Open | null = null;
   #wanted = false;
+  /** The number of open outlets. */
+  #outlets = 0;
   #stopping: Promise<void> | null = null;
   #failure = '';
   #lost = 0;
@@ -97,6 +106,20 @@ export class Recorder {
     this.#settle();
   }
 
+  /** Opens the file for records other than those of packets, until the outlet is closed. */
+  async outlet(): Promise<RecordOutlet> {
+    this.#outlets++;
+    await this.#stopping;
+    this.#settle();
+    return {
+      write: (record) => this.#write(record),
+      close: () => {
+        this.#outlets--;
+        this.#settle();
+      },
+    };
+  }
+
   async close(): Promise<void> {
     this.#wanted = false;
     this.#settle();
@@ -105,7 +128,7 @@ export class Recorder {
 
   #listen(): void {
     const open = this.#open;
-    if (open === null || open.nflog !== null || performance.now() < open.retryAt) return;
+    if (open === null || open.nflog !== null || !this.#wanted || performance.now() < open.retryAt) return;
     const { node, log, openNflog } = this.#parts;
     const { group } = this.#parts.config.log;
     try {
@@ -198,8 +221,12 @@ export class Recorder {
   }
 
   #start(): void {
+    if (this.#open !== null) {
+      this.#listen();
+      return;
+    }
     // While stopping: stop() is followed by a new start.
-    if (this.#open !== null || this.#stopping !== null) return;
+    if (this.#stopping !== null) return;
     const { config, file, log } = this.#parts;
     const writer = recordWriter({ config: config.log, file, log });
     const timer = setInterval(() => void this.#tick(), TICK).unref();
@@ -220,12 +247,16 @@ export class Recorder {
     await ending.writer.close();
   }
 
+  get #isNeeded(): boolean {
+    return this.#wanted || this.#outlets > 0;
+  }
+
   #settle(): void {
-    if (this.#wanted) this.#start();
+    if (this.#isNeeded) this.#start();
     else if (this.#open !== null)
       this.#stopping ??= this.#stop().finally(() => {
         this.#stopping = null;
-        if (this.#wanted) this.#start();
+        if (this.#isNeeded) this.#start();
       });
   }
 }

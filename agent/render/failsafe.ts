@@ -1,5 +1,5 @@
 import type { AddressSet, CompiledRule, NodeState, PortRange } from '../../apis/compiled.ts';
-import type { FailsafeEntry } from '../../apis/config.ts';
+import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { namesPorts } from '../../apis/rule-peer.ts';
 import { BITS, parseAddress, parseCidr } from '../../lib/net/address.ts';
@@ -27,15 +27,20 @@ export function isSkippable(rule: CompiledRule): boolean {
  */
 const MAX_LISTED = 64;
 
-/** The list, with an entry for each known port of the API server. */
+/**
+ * The list of the configuration, with an entry for each known port of the API server, and for
+ * egress the control plane as the agent reaches it.
+ */
 export function failsafeList(
-  entries: readonly FailsafeEntry[],
-  { apiServerPorts }: Pick<NodeState, 'apiServerPorts'>,
+  { failsafe }: Pick<Config, 'failsafe'>,
+  direction: Direction,
+  { apiServerPorts, controlPlane = [] }: Pick<NodeState, 'apiServerPorts' | 'controlPlane'>,
 ): FailsafeEntry[] {
-  return entries.flatMap((entry) => {
+  const listed = failsafe[direction].flatMap((entry) => {
     if (!entry.apiServer) return entry;
     return [entry, ...apiServerPorts.map((port): FailsafeEntry => ({ ...entry, ports: [port, port] }))];
   });
+  return direction === 'egress' ? [...listed, ...controlPlane] : listed;
 }
 
 interface FailsafeTarget {

@@ -230,7 +230,7 @@ function renderIndex(
   const fields = { original: traffic === 'nodeport', address, levels } as const;
   const main = dispatch(name, entries, { ...fields, scope: null });
   if (traffic === 'nodeport' || !hasFailsafe(part, traffic, config)) return { ...main, sets: [] };
-  const list = failsafeList(config.failsafe[traffic], state);
+  const list = failsafeList(config, traffic, state);
   const failsafeName = `${name}-failsafe`;
   const failsafe = failsafeRules(list, traffic, { state, chain: failsafeName, setMatches });
   const { entries: kept } = select(part, TRAIT.skippable, false);

@@ -10,6 +10,8 @@ export interface AgentMetrics {
   enforced(result: Enforced): void;
   failed(): void;
   drifted(): void;
+  /** Established connections were ended that a rule of this policy (API group/name) denies. */
+  ended(policy: string, connections: number): void;
   /** Counts a trouble of a monitor. */
   monitor(name: MonitorName, trouble: MonitorTrouble): void;
   /** Sets the function that returns the totals of each rule; null: nothing is enforced any more. */
@@ -33,6 +35,7 @@ export const NO_METRICS: AgentMetrics = {
   enforced() {},
   failed() {},
   drifted() {},
+  ended() {},
   monitor() {},
   counts() {},
   enabled() {},

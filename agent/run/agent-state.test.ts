@@ -18,7 +18,12 @@ const folded = (enabled: boolean, state = NOW): Folded => ({
   revision: 'e.1',
 });
 const seen = (gate: boolean | null, controllers: Seen['controllers'] = null): Seen => ({ gate, controllers });
-const target = (of: NodeState, by: Seen = START.seen): Target => ({ of, seen: by, state: of });
+const target = (of: NodeState, by: Seen = START.seen): Target => ({
+  of,
+  seen: by,
+  places: START.places,
+  state: of,
+});
 const others = (state: AgentState): Target => {
   const last = nextSteps(state).at(-1);
   return last?.kind === 'enforce' ? last.target : assert.fail();
@@ -68,7 +73,11 @@ describe('the steps', () => {
     ['enforce it rather than the last', { folded: folded(true), isLastUsed: true }, 'start, enforce now'],
     ['enforce the last where the API server has the gate on', { seen: seen(true) }, 'start, enforce last'],
     ['keep the enforcement that runs', { ...isOn, folded: folded(true) }, 'enforce now'],
-    ['renew one that is stale', { ...isOn, folded: folded(true), isStale: true }, 'stop, start, enforce now'],
+    [
+      'enforce the same with another control plane',
+      { ...isOn, folded: folded(true), places: [{ protocol: 'tcp', ports: [6443, 6443], peers: 'any' }] },
+      'enforce other',
+    ],
     ['take all away', { ...isOn, folded: folded(false) }, 'stop, clear: gate'],
     ['take it away without an enforcement too', { off: OFF }, 'stop, clear: off'],
     ['take it away once', { off: OFF, without: 'off' }, ''],

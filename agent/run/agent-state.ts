@@ -1,4 +1,5 @@
 import type { NodeState } from '../../apis/compiled.ts';
+import type { FailsafeEntry } from '../../apis/config.ts';
 import type { FailingRule } from '../../apis/stream.ts';
 import { withControllers } from '../receive/controllers.ts';
 import type { Folded } from '../receive/fold.ts';
@@ -24,6 +25,7 @@ export type Why = 'machine' | 'off' | 'gate';
 export interface Target {
   readonly of: NodeState;
   readonly seen: Seen;
+  readonly places: readonly FailsafeEntry[];
   readonly state: NodeState;
 }
 
@@ -57,11 +59,8 @@ export interface AgentState extends Beginning {
   readonly isWaiting: boolean;
   /** An enforcement runs. */
   readonly isEnforcing: boolean;
-  /**
-   * The control plane's addresses changed since the running enforcement, or the one before, took
-   * its failsafe list.
-   */
-  readonly isStale: boolean;
+  /** The control plane as this agent reaches it, for the failsafe list. */
+  readonly places: readonly FailsafeEntry[];
   /** The reason why the kernel has been cleared; null: it holds rules, or was not looked at. */
   readonly without: Why | null;
   /** The target last submitted to the running enforcement. */
@@ -86,7 +85,7 @@ export function initialState(beginning: Beginning): AgentState {
     isLastUsed: false,
     isWaiting: false,
     isEnforcing: false,
-    isStale: false,
+    places: [],
     without: null,
     submitted: null,
     inForce: null,
@@ -130,20 +129,19 @@ export function nextSteps(state: AgentState): readonly Step[] {
   if (why !== null) return state.without === why ? [] : [STOP, { kind: 'clear', why }];
   const target = wantedTarget(state);
   if (target === null) return [];
-  const { isEnforcing, isStale } = state;
-  const restart = isStale ? [STOP, START] : [];
-  const before = isEnforcing ? restart : [START];
-  return [...before, { kind: 'enforce', target }];
+  const enforce = { kind: 'enforce', target } as const;
+  return state.isEnforcing ? [enforce] : [START, enforce];
 }
 
 /**
  * Null: the wanted state isn't known yet, and the rules in force stay. Returns the same object if
  * nothing changed.
  */
-function wantedTarget({ folded, isLastUsed, seen, last, submitted }: AgentState): Target | null {
+function wantedTarget({ folded, isLastUsed, seen, places, last, submitted }: AgentState): Target | null {
   const isLast = isLastUsed || seen.gate === true;
   const of = folded?.state ?? (isLast ? last : null);
   if (of === null) return null;
-  if (submitted?.of === of && submitted.seen === seen) return submitted;
-  return { of, seen, state: seen.controllers === null ? of : withControllers(of, seen.controllers) };
+  if (submitted?.of === of && submitted.seen === seen && submitted.places === places) return submitted;
+  const state = seen.controllers === null ? of : withControllers(of, seen.controllers);
+  return { of, seen, places, state: places.length === 0 ? state : { ...state, controlPlane: places } };
 }

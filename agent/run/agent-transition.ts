@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { FailsafeEntry } from '../../apis/config.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
@@ -23,17 +25,11 @@ export type AgentEvent =
   | { readonly kind: 'folded'; readonly folded: Folded }
   /** The API server answered while no controller did. */
   | { readonly kind: 'seen'; readonly seen: Seen }
-  /** The control plane's addresses changed. */
-  | {
-      readonly kind: 'moved';
-      readonly addresses: readonly string[];
-      readonly endpoints: readonly Endpoints[];
-    }
+  /** The control plane's addresses are known, or changed. */
+  | { readonly kind: 'moved'; readonly places: readonly FailsafeEntry[] }
   | { readonly kind: 'timer'; readonly timer: TimerName }
   /** Step `stop` is done. */
   | { readonly kind: 'stopped' }
-  /** Step `start` begins, with the current failsafe list. */
-  | { readonly kind: 'starting' }
   /** Step `start` is done. */
   | { readonly kind: 'enforcing' }
   /** Step `enforce` runs. */
@@ -139,12 +135,8 @@ export function transition(state: AgentState, event: AgentEvent): Transition {
       return timeIsUp(state, event.timer);
     case 'stopped':
       return { state: { ...state, isEnforcing: false, submitted: null }, effects: [] };
-    case 'starting':
-      return { state: { ...state, isStale: false }, effects: [] };
     case 'enforcing':
-      // The control plane's addresses changed during the start: the failsafe list is out of date
-      // already.
-      return { state: { ...state, isEnforcing: true }, effects: state.isStale ? [WORK] : [] };
+      return { state: { ...state, isEnforcing: true }, effects: [] };
     case 'wanted':
       return wanted(state, event.target);
     case 'cleared':
@@ -241,16 +233,14 @@ function merged(before: Seen, now: Seen): Seen {
   return isSame ? before : { controllers, gate };
 }
 
-/**
- * An enforcement takes its failsafe list at its start: one that runs, or is starting, is restarted.
- */
-function moved(before: AgentState, { addresses, endpoints }: EventOf<'moved'>): Transition {
-  const state = { ...before, isStale: true };
-  if (!state.isEnforcing) return { state, effects: [REMEMBER] };
+function moved(before: AgentState, { places }: EventOf<'moved'>): Transition {
+  const state = { ...before, places };
+  if (isDeepStrictEqual(places, before.places)) return { state: before, effects: [REMEMBER] };
+  if (state.phase === 'starting') return { state, effects: [REMEMBER] };
   const line: Effect = {
     kind: 'say',
     message: 'the addresses of the control plane have changed; updating the failsafe list',
-    fields: { addresses, endpoints },
+    fields: { places: places.map(({ ports: [port], peers }) => `${[peers].flat().join(',')} ${port}`) },
   };
   return { state, effects: [REMEMBER, line, WORK] };
 }

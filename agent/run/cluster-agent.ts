@@ -139,9 +139,11 @@ class ClusterAgent {
       config: parts.config,
       addresses: remembered?.controllerAddresses ?? [],
       endpoints: remembered?.endpoints ?? [],
+      kubelet: remembered?.kubelet ?? null,
       log,
       changed: () => this.#moved(),
     });
+    this.#state = { ...this.#state, places: this.#places.entries() };
     this.#client = this.#controllerClient();
     const seen = (now: Extract<AgentEvent, { kind: 'seen' }>['seen']): void =>
       this.#happened({ kind: 'seen', seen: now });
@@ -169,6 +171,7 @@ class ClusterAgent {
       metrics,
       changed: () => this.#report?.changed(true),
     });
+    void this.#places.followKubelet(clock);
     await this.#places.resolve(clock);
     this.#happened({ kind: 'started', holdsRules });
     this.#stream = new ControllerStream({
@@ -183,6 +186,7 @@ class ClusterAgent {
     this.#stopListening();
     this.#happened({ kind: 'stopping' });
     this.#closing.abort();
+    this.#places.close();
     await this.#outage?.close();
     await this.#stream?.close();
     await this.#addresses?.close();
@@ -277,7 +281,6 @@ class ClusterAgent {
       case 'stop':
         return this.#stop();
       case 'start':
-        this.#happened({ kind: 'starting' });
         this.#enforcement = await this.#startEnforcement();
         return this.#happened({ kind: 'enforcing' });
       case 'enforce':
@@ -295,10 +298,9 @@ class ClusterAgent {
   }
 
   async #startEnforcement(): Promise<Enforcement> {
-    const parts = { ...this.#parts, config: this.#places.config() };
-    this.#interfaces ??= await keepInterfaceGroups(parts);
+    this.#interfaces ??= await keepInterfaceGroups(this.#parts);
     return await startEnforcement({
-      ...parts,
+      ...this.#parts,
       interfaces: this.#interfaces,
       saved: this.#saved.states,
       reports: this.#reports,
@@ -358,8 +360,7 @@ class ClusterAgent {
   }
 
   #moved(): void {
-    const { addresses, endpoints } = this.#places;
-    this.#happened({ kind: 'moved', addresses, endpoints });
+    this.#happened({ kind: 'moved', places: this.#places.entries() });
   }
 
   #controllerClient(): ControllerClient {
@@ -382,11 +383,12 @@ class ClusterAgent {
   }
 
   #remember(): void {
-    const { addresses, endpoints } = this.#places;
+    const { addresses, endpoints, kubelet } = this.#places;
     this.#saved.memory.save({
       enabled: gateOf(this.#state),
       controllerAddresses: addresses,
       endpoints,
+      ...(kubelet === null ? {} : { kubelet }),
       awaySince: this.#contact.awaySince(),
       ...(this.#certificates === null ? {} : { authorities: this.#certificates }),
     });

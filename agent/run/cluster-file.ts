@@ -14,6 +14,8 @@ export interface ClusterMemory {
   readonly controllerAddresses: readonly string[];
   /** Endpoints of the API server; absent: none are known. */
   readonly endpoints?: readonly Endpoints[];
+  /** The API server as the kubelet reaches it; absent: not known. */
+  readonly kubelet?: Endpoints;
   /**
    * The CA (PEM) for the controller's certificate as last read from the API server; absent: none.
    */

@@ -1,10 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Config } from '../../apis/config.ts';
+import { type Config, DEFAULT_CONFIG, type FailsafeEntry } from '../../apis/config.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { addressOf, controllerAddresses, portOf, withControlPlane } from './controller-failsafe.ts';
+import { addressOf, controllerAddresses, failsafeEntries, portOf } from './controller-failsafe.ts';
+import { kubeletServer } from './kubelet-server.ts';
 
+/** Interval at which the kubelet's kubeconfig is read, and its server's name resolved (milliseconds). */
+const KUBELET_INTERVAL = 60_000;
 /** The time that a start without any address waits for a name server (milliseconds). */
 const RESOLVE_PATIENCE = 2_000;
 
@@ -16,6 +19,8 @@ interface PlacesParts {
   readonly config: Config;
   readonly addresses: readonly string[];
   readonly endpoints: readonly Endpoints[];
+  /** The API server as the kubelet reaches it; null: not known. */
+  readonly kubelet: Endpoints | null;
   readonly log: Log;
   /**
    * Called after a change of addresses or endpoints, which must be saved and put on the failsafe
@@ -30,26 +35,38 @@ export class ControlPlanePlaces {
   /** The controller's addresses, sorted. */
   addresses: readonly string[];
   endpoints: readonly Endpoints[];
+  kubelet: Endpoints | null;
+  #cancelKubelet = (): void => {};
+  #kubeletError = '';
+  #isClosed = false;
 
   constructor(parts: PlacesParts) {
     this.#parts = parts;
     this.addresses = parts.addresses;
     this.endpoints = parts.endpoints;
+    this.kubelet = parts.kubelet;
   }
 
   /** All known addresses of the API server. */
   apiServers(): string[] {
     const { apiServer } = this.#parts;
     const asked = apiServer === null ? [] : addressOf(apiServer);
-    return [...asked, ...this.endpoints.flatMap(({ addresses }) => addresses)];
+    const known = [...this.endpoints, ...(this.kubelet === null ? [] : [this.kubelet])];
+    return [...asked, ...known.flatMap(({ addresses }) => addresses)];
   }
 
-  /** The agent's configuration, with the control plane on its failsafe list. */
-  config(): Config {
+  /** For the failsafe list of egress; empty if the configuration replaces it. */
+  entries(): readonly FailsafeEntry[] {
     const { config, url, apiServer } = this.#parts;
+    if (!isDeepStrictEqual(config.failsafe.egress, DEFAULT_CONFIG.failsafe.egress)) return [];
     const controller = { port: portOf(url), addresses: this.addresses };
     const asked = apiServer === null ? [] : [{ port: portOf(apiServer), addresses: addressOf(apiServer) }];
-    return withControlPlane(config, [...this.endpoints, controller, ...asked]);
+    return failsafeEntries([
+      ...this.endpoints,
+      controller,
+      ...asked,
+      ...(this.kubelet === null ? [] : [this.kubelet]),
+    ]);
   }
 
   /** Sets the API server's endpoints as the controller sent them. */
@@ -81,6 +98,36 @@ export class ControlPlanePlaces {
     const cancel = clock.after(RESOLVE_PATIENCE, late.resolve);
     await Promise.race([resolving, late.promise]);
     cancel();
+  }
+
+  /**
+   * Reads the server of the kubelet's kubeconfig, and again once a minute. A server that can't be
+   * read or resolved any more stays on the list.
+   */
+  async followKubelet(clock: Clock): Promise<void> {
+    const { node, config, log } = this.#parts;
+    try {
+      const url = await kubeletServer(config.kubeletKubeconfig);
+      if (url !== null) {
+        const found = { port: portOf(url), addresses: await controllerAddresses(url) };
+        if (!isDeepStrictEqual(found, this.kubelet)) {
+          this.kubelet = found;
+          this.#parts.changed();
+        }
+      }
+      this.#kubeletError = '';
+    } catch (cause) {
+      const { message: error } = cause as Error;
+      if (error !== this.#kubeletError)
+        log.warn("cannot find the API server of the kubelet's kubeconfig", { node, error });
+      this.#kubeletError = error;
+    }
+    if (!this.#isClosed) this.#cancelKubelet = clock.after(KUBELET_INTERVAL, () => this.followKubelet(clock));
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelKubelet();
   }
 
   #know(found: readonly string[]): void {

@@ -1,7 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import { isDeepStrictEqual } from 'node:util';
-import { type Config, DEFAULT_CONFIG, type FailsafeEntry } from '../../apis/config.ts';
+import type { FailsafeEntry } from '../../apis/config.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 
 /** The port of https://HOST:PORT. */
@@ -27,27 +26,18 @@ export async function controllerAddresses(url: URL): Promise<string[]> {
 }
 
 /**
- * The configuration with the control plane on the failsafe list: the API server, and the controller
- * by the address that the agent connects to, before or after destination NAT. A blanket Drop must
- * cut off neither the agent from the controller, through which the policy can be deleted, nor the
- * node from the API server. If the configuration replaces the list, nothing is added.
+ * The control plane as entries of the failsafe list, by port: the API server, the cluster's DNS, and the controller by
+ * the address that the agent connects to, before or after destination NAT. A blanket Drop must cut
+ * off neither the agent from the controller, through which the policy can be deleted, nor the node
+ * from the API server.
  */
-export function withControlPlane(config: Config, endpoints: readonly Endpoints[]): Config {
-  const { ingress, egress } = config.failsafe;
-  const byPort = new Map<number, Set<string>>();
-  for (const { port, addresses } of endpoints) {
-    byPort.set(port, new Set([...(byPort.get(port) ?? []), ...addresses]));
-  }
-  const added = [...byPort]
-    .filter(([, addresses]) => addresses.size > 0)
-    .sort(([a], [b]) => a - b)
-    .map(
-      ([port, addresses]): FailsafeEntry => ({
-        protocol: 'tcp',
-        ports: [port, port],
-        peers: [...addresses].sort(),
-      }),
-    );
-  if (added.length === 0 || !isDeepStrictEqual(egress, DEFAULT_CONFIG.failsafe.egress)) return config;
-  return { ...config, failsafe: { ingress, egress: [...egress, ...added] } };
+export function failsafeEntries(endpoints: readonly Endpoints[]): FailsafeEntry[] {
+  const byPort = Map.groupBy(endpoints, ({ protocol = 'tcp', port }) => `${protocol} ${port}`);
+  return [...byPort.values()]
+    .flatMap((ofPort): FailsafeEntry[] => {
+      const [{ protocol = 'tcp', port } = { port: 0 }] = ofPort;
+      const peers = [...new Set(ofPort.flatMap(({ addresses }) => addresses))].sort();
+      return peers.length === 0 ? [] : [{ protocol, ports: [port, port], peers }];
+    })
+    .sort((a, b) => a.ports[0] - b.ports[0] || (a.protocol < b.protocol ? -1 : 1));
 }

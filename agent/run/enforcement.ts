@@ -8,7 +8,9 @@ import { dataplaneMigration } from '../dataplane/migration.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
+import { Established } from './established.ts';
 import { recording } from './flow-recording.ts';
+import { FlushServer } from './flush-server.ts';
 import { nameOverlay } from './fqdn-cache.ts';
 import type { InterfaceGroups } from './interface-groups.ts';
 import { usedLinkGroups, withLastLinkGroups } from './link-groups.ts';
@@ -54,6 +56,8 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const { options, log, dataplanes, interfaces, saved, clock, reports, metrics } = parts;
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
   const records = recording({ options, config, log, interfaces });
+  const { node, stateDir, once } = options;
+  const established = new Established({ node, config, log, metrics, clock, outlet: records.outlet });
   const running = dataplanes.chosen.run({
     config,
     log,
@@ -93,10 +97,13 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     saved.linkGroups(usedLinkGroups(result.state, config));
     if (result.change.changesStructure) saved.digests(running.digests());
     records.enforced(result, running.owners());
+    established.enforced(result.state);
   }
-  const stopWatching = options.once ? async () => {} : running.watch();
+  const stopWatching = once ? async () => {} : running.watch();
   await records.start(running.counts);
   metrics.counts(records.totals);
+  const flushes = new FlushServer({ node, stateDir, log, established });
+  if (!once) await flushes.listen();
 
   let grouped: Promise<void> = Promise.resolve();
   return {
@@ -110,9 +117,12 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       await grouped;
       await names.idle();
       await enforcer.idle();
+      if (once) await established.now();
     },
     async close() {
       pods.close();
+      await flushes.close();
+      await established.close();
       await stopWatching();
       await names.close();
       await enforcer.close();

@@ -7,7 +7,7 @@ import type { Enforced } from '../apply/enforcer.ts';
 import type { Owners } from '../record/accounting.ts';
 import { type CountSource, RuleCounters } from '../record/counters.ts';
 import type { Interfaces } from '../record/reader.ts';
-import { Recorder } from '../record/recorder.ts';
+import { Recorder, type RecordOutlet } from '../record/recorder.ts';
 import type { AgentOptions } from './agent-options.ts';
 import { loadAddon } from './with-kernel.ts';
 
@@ -17,6 +17,8 @@ interface Parts {
   readonly log: Log;
   readonly interfaces: Interfaces;
 }
+
+const NOWHERE: RecordOutlet = { write() {}, close() {} };
 
 /**
  * The flow log and the counters of an agent. `agent --once` counts, but records nothing, because no
@@ -50,6 +52,8 @@ export function recording({ options: { node, stateDir, once }, config, log, inte
       records?.enforced(state);
     },
     totals: () => counters.totals(),
+    /** For records other than those of packets; with `--once` they go nowhere. */
+    outlet: async (): Promise<RecordOutlet> => (await records?.outlet()) ?? NOWHERE,
     async close(): Promise<void> {
       await records?.close();
       await counters.close();

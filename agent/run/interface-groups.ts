@@ -1,12 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
-import type { LinkSocket } from 'nftables-napi';
+import type { Link, LinkSocket } from 'nftables-napi';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import type { MemberSet } from '../../lib/net/member-set.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
+import { type NodeFacts, OwnAddresses } from '../connections/node-facts.ts';
 import { classifier, type OwnedGroup, unknownMatches } from '../interfaces/classify.ts';
 import { type GroupNames, writeGroupNames } from '../interfaces/group-names.ts';
 import { GroupReconciler } from '../interfaces/group-reconciler.ts';
@@ -213,12 +215,31 @@ class KeptGroups implements InterfaceGroups {
 
 /** The state with the destinations routed to local pods as they are now. */
 export async function withLocalPodsNow(state: NodeState, config: Config): Promise<NodeState> {
+  return { ...state, localPods: toLocalPods(podRoutes(await listLinks(), await readRoutes(), config)) };
+}
+
+/** The facts of this machine as they are now, read from the kernel. */
+export async function nodeFacts(config: Config): Promise<NodeFacts> {
+  const links = await listLinks();
+  const infos = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  const routes = await readRoutes().catch(() => null);
+  return {
+    own: new OwnAddresses(infos.map(({ address }) => address)),
+    groups: links.filter(({ isLoopback }) => !isLoopback).map(({ group }) => group),
+    localPods: routes === null ? null : podRoutes(links, routes, config),
+  };
+}
+
+function podRoutes(links: readonly Link[], routes: RouteTexts, { interfaceGroups }: Config): MemberSet {
+  const ofPods = links.filter(({ group }) => group === interfaceGroups.pods);
+  return routedOutBy(routes, new Set(ofPods.map(({ name }) => name)));
+}
+
+async function listLinks(): Promise<Link[]> {
   const { LinkSocket } = await loadAddon();
   const links = new LinkSocket();
   try {
-    const found = (await links.list()).filter(({ group }) => group === config.interfaceGroups.pods);
-    const members = routedOutBy(await readRoutes(), new Set(found.map(({ name }) => name)));
-    return { ...state, localPods: toLocalPods(members) };
+    return await links.list();
   } finally {
     await links.close();
   }

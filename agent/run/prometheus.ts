@@ -81,6 +81,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     },
     failed: () => failures.inc(),
     drifted: () => drifts.inc(),
+    ended: endedConnections(registers),
     monitor: (monitor, trouble) => monitors.inc({ monitor, trouble }),
     counts(of) {
       totals = of;
@@ -123,6 +124,20 @@ function monitorTroubles(registers: Registry[]) {
     labelNames: ['monitor', 'trouble'],
     registers,
   });
+}
+
+/** Returns the function that counts connections of a policy (API group/name). */
+function endedConnections(registers: Registry[]): AgentMetrics['ended'] {
+  const ended = new Counter({
+    name: 'nodewall_agent_ended_connections_total',
+    help: 'Established connections that were ended because a rule of the policy denies them.',
+    labelNames: ['api_group', 'policy'],
+    registers,
+  });
+  return (key, connections) => {
+    const [api_group = '', policy = ''] = key.split('/');
+    ended.inc({ api_group, policy }, connections);
+  };
 }
 
 function inForceMetrics(registers: Registry[]) {

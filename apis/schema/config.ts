@@ -93,7 +93,27 @@ export const CONFIG_SCHEMA: JsonSchema = {
         group: nflogGroup,
       },
     },
-    failsafe: { type: 'object', properties: { ingress: failsafeList, egress: failsafeList } },
+    failsafe: {
+      type: 'object',
+      properties: {
+        ingress: failsafeList,
+        egress: failsafeList,
+        loadBalancers: {
+          type: 'array',
+          description: 'CIDRs from which load balancers reach the API server on its nodes.',
+          items: { type: 'string' },
+        },
+        kubeletKubeconfig: {
+          type: 'string',
+          description: "The kubelet's kubeconfig; '' is the usual places.",
+        },
+      },
+    },
+    nodeCIDRs: {
+      type: 'array',
+      description: 'CIDRs; addresses of Nodes outside of them do not count. An empty list: all count.',
+      items: { type: 'string' },
+    },
     featureGates: { type: 'object', properties: { NodeNetworkPolicy: { type: 'boolean' } } },
     dataplane: { type: 'string', enum: [...DATAPLANE_NAMES, 'auto'], default: 'nftables' },
     iptables: {

@@ -100,6 +100,14 @@ const spec: JsonSchema = {
       enum: ['Host', 'NodePort'],
       default: 'Host',
     },
+    // Without a default: it would be in every stored policy, and controllers of earlier versions
+    // refuse unknown fields.
+    established: {
+      type: 'string',
+      description:
+        'Recheck: after a change, established connections that a rule of this policy denies are ended. Keep, the default: they go on.',
+      enum: ['Keep', 'Recheck'],
+    },
   },
 };
 

@@ -37,3 +37,9 @@ export function toFailsafe({ protocol = 'TCP', port, endPort, peers }: RawFailsa
     peers: typeof peers === 'string' ? peers : peers.map(canonicalCidr),
   };
 }
+
+/** The API server, from its load balancers. */
+export function fromLoadBalancers(cidrs: readonly string[]): FailsafeEntry[] {
+  if (cidrs.length === 0) return [];
+  return [{ protocol: 'tcp', ports: [6443, 6443], peers: cidrs.map(canonicalCidr), apiServer: true }];
+}

@@ -1,4 +1,4 @@
-import { parseCidr } from '../../lib/net/address.ts';
+import { type Cidr, isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import type { Namespace, Node, Pod } from '../objects.ts';
 import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { isDnsLabel, isSubdomain } from './names.ts';
@@ -12,6 +12,8 @@ const ADDRESSES_ANNOTATION = 'nodewall.io/addresses';
  * A node's own account may write its addresses, and every rule set of the cluster may have them.
  */
 const MOST_ADDRESSES = 64;
+/** The most addresses that a warning names. */
+const MOST_SHOWN = 5;
 
 const ADDRESS_TYPES: readonly unknown[] = [
   'InternalIP',
@@ -21,7 +23,8 @@ const ADDRESS_TYPES: readonly unknown[] = [
   'ExternalDNS',
 ];
 
-export function validateNode(raw: FieldMap, found: Findings): Node | null {
+/** @param nodeCIDRs of the configuration; empty: every address counts */
+export function validateNode(raw: FieldMap, nodeCIDRs: readonly string[], found: Findings): Node | null {
   const { name, labels } = readMetadata(raw, isSubdomain, found);
   const addresses: string[] = [];
   fieldsAt(raw, ['status'], found);
@@ -51,7 +54,25 @@ export function validateNode(raw: FieldMap, found: Findings): Node | null {
   const podCIDRs = podNetworks(raw, found);
   if (hasError(found.problems)) return null;
   const networks = podCIDRs.length === 0 ? {} : { podCIDRs };
-  return { kind: 'Node', name, labels, addresses: limited(unique(addresses), found), ...networks };
+  const { inside, outside } = split(unique(addresses), nodeCIDRs, found);
+  const ignored = outside.length === 0 ? {} : { ignoredAddresses: outside };
+  return { kind: 'Node', name, labels, addresses: limited(inside, found), ...ignored, ...networks };
+}
+
+/** One warning names all addresses outside: a Node with too many problems would be invalid. */
+function split(addresses: string[], nodeCIDRs: readonly string[], found: Findings) {
+  if (nodeCIDRs.length === 0) return { inside: addresses, outside: [] };
+  const cidrs: Cidr[] = nodeCIDRs.flatMap((text) => parseCidr(text)?.cidr ?? []);
+  const { inside = [], outside = [] } = Object.groupBy(addresses, (text) => {
+    const address = parseAddress(text);
+    return address !== null && isCovered(cidrs, address) ? 'inside' : 'outside';
+  });
+  if (outside.length > 0) {
+    const more = outside.length > MOST_SHOWN ? ` and ${outside.length - MOST_SHOWN} more` : '';
+    const shown = outside.slice(0, MOST_SHOWN).join(', ');
+    found.warning(['status', 'addresses'], `outside nodeCIDRs, and left out: ${shown}${more}`);
+  }
+  return { inside, outside: outside.slice(0, MOST_ADDRESSES) };
 }
 
 function limited(addresses: string[], found: Findings): string[] {

@@ -33,6 +33,8 @@ export interface ValidateOptions {
   readonly believesAnyServer?: boolean;
   /** Names of link groups in the agent's configuration; absent: those that always exist. */
   readonly interfaceGroups?: readonly string[];
+  /** Networks outside of which no address of a Node counts; absent or empty: all count. */
+  readonly nodeCIDRs?: readonly string[];
 }
 
 /** The versions in which the kinds of docs/semantics.md section 1 are read. */
@@ -78,7 +80,7 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
   }
   const [group = '', version = ''] = apiVersion.includes('/') ? apiVersion.split('/', 2) : ['', apiVersion];
   if (group === '' && version === 'v1') {
-    if (kind === 'Node') return validateNode(raw, found);
+    if (kind === 'Node') return validateNode(raw, options.nodeCIDRs ?? [], found);
     if (kind === 'Pod') return validatePod(raw, found);
     if (kind === 'Namespace') return validateNamespace(raw, found);
     if (kind === 'Service') return validateService(raw, found);

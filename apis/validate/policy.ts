@@ -45,7 +45,7 @@ export function validatePolicy(
 }
 
 function checkSpec(spec: FieldMap, apiGroup: ApiGroup, found: Findings): void {
-  for (const field of ['mode', 'traffic']) {
+  for (const field of ['mode', 'traffic', 'established']) {
     if (field in spec && apiGroup !== 'nodewall.io') {
       const message = `unknown field in ${apiGroup}; it belongs to nodewall.io/v1alpha1 policies`;
       found.error(['spec', field], message);
@@ -94,6 +94,7 @@ function toSpec({
   egress,
   mode = 'Enforce',
   traffic = 'Host',
+  established = 'Keep',
 }: ClusterNetworkPolicySpec): ClusterNetworkPolicySpec {
   return {
     ...(tier === undefined || tier === '' ? {} : { tier }),
@@ -103,5 +104,6 @@ function toSpec({
     ...(egress === undefined ? {} : { egress: egress.map(toRule) }),
     ...(mode === 'Enforce' ? {} : { mode }),
     ...(traffic === 'Host' ? {} : { traffic }),
+    ...(established === 'Keep' ? {} : { established }),
   };
 }

@@ -5,23 +5,24 @@ import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { checkCidr } from './ipblock.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 
-/** Checks of interfaceGroupFile, masquerade, names and log that the schema cannot express. */
+/** Checks of interfaceGroupFile, masquerade, nodeCIDRs, names and log that the schema cannot express. */
 export function checkSettings(raw: FieldMap, found: Findings): void {
   checkPath(raw.interfaceGroupFile, ['interfaceGroupFile'], 'or "" for none', found);
   const log = asFields(raw.log) ?? {};
   if (log.file !== 'stdout') {
     checkPath(log.file, ['log', 'file'], 'stdout, or "" for records.jsonl in the state directory', found);
   }
-  for (const [index, cidr] of asList(asFields(raw.masquerade)?.except).entries()) {
-    if (typeof cidr === 'string') checkCidr(cidr, ['masquerade', 'except', index], found);
-  }
+  checkCidrs(asFields(raw.masquerade)?.except, ['masquerade', 'except'], found);
+  checkCidrs(raw.nodeCIDRs, ['nodeCIDRs'], found);
+  const failsafe = asFields(raw.failsafe) ?? {};
+  checkCidrs(failsafe.loadBalancers, ['failsafe', 'loadBalancers'], found);
+  const path = ['failsafe', 'kubeletKubeconfig'];
+  checkPath(failsafe.kubeletKubeconfig, path, 'or "" for the usual places', found);
   const names = asFields(raw.names) ?? {};
   for (const [index, server] of asList(names.servers).entries()) {
     if (typeof server === 'string') checkServer(server, ['names', 'servers', index], found);
   }
-  for (const [index, cidr] of asList(names.learnFrom).entries()) {
-    if (typeof cidr === 'string') checkCidr(cidr, ['names', 'learnFrom', index], found);
-  }
+  checkCidrs(names.learnFrom, ['names', 'learnFrom'], found);
   checkTimes(names, found);
   checkRecordLimits(raw, log, found);
   const { group = DEFAULT_CONFIG.names.group } = names;
@@ -29,6 +30,11 @@ export function checkSettings(raw: FieldMap, found: Findings): void {
     const [mine, other] = 'group' in names ? ['names', 'log'] : ['log', 'names'];
     found.error([mine, 'group'], `${show(group)} is also ${other}.group; they need different groups`);
   }
+}
+
+function checkCidrs(list: unknown, path: FieldPath, found: Findings): void {
+  for (const [index, cidr] of asList(list).entries())
+    if (typeof cidr === 'string') checkCidr(cidr, [...path, index], found);
 }
 
 function checkPath(value: unknown, path: FieldPath, others: string, found: Findings): void {

@@ -139,6 +139,7 @@ function compiledRules(
       direction,
       ruleIndex,
       rule: names[direction][ruleIndex] ?? '',
+      ...(spec.established === 'Recheck' ? { established: spec.established } : {}),
     };
     const listed = (direction === 'ingress' ? rule.from : rule.to) ?? [];
     const linkGroups = interfaceGroups(listed);

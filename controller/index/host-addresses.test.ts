@@ -94,12 +94,37 @@ describe('addresses that agents report', () => {
     });
   }
 
+  it('count only inside nodeCIDRs', () => {
+    addresses = new HostAddresses(['10.0.0.0/24', '2001:db8::/64']);
+    addresses.advance(world());
+    const reported = ['10.0.0.9', '10.0.1.9', '2001:db8::9', 'fd00::1', '127.0.0.1'];
+    assert.deepEqual(ofA(reported), ['10.0.0.9', '2001:db8::9']);
+    assert.equal(addresses.usable(reported).outside, 2);
+  });
+
   it('are ignored while two Nodes report them', () => {
     addresses.report('a', ['172.17.0.1', '10.0.0.1']);
     addresses.report('b', ['172.17.0.1', '10.0.0.2']);
     assert.deepEqual(counted(addresses.advance(world())), { a: ['10.0.0.1'], b: ['10.0.0.2'] });
     addresses.report('b', ['10.0.0.2']);
     assert.deepEqual(counted(addresses.advance(world())), { a: ['10.0.0.1', '172.17.0.1'], b: ['10.0.0.2'] });
+  });
+
+  it('count for the Node whose pod network they are in, whoever else reports them', () => {
+    const [a, b] = NODES.map((one, i): Node => ({ ...one, podCIDRs: [`10.244.${i}.0/24`] }));
+    const nodes = [a ?? assert.fail(), b ?? assert.fail()];
+    addresses.advance(world({ nodes }));
+    addresses.report('a', ['10.244.0.1', '172.17.0.1']);
+    addresses.report('b', ['10.244.0.1', '10.244.1.1', '172.17.0.1']);
+    const expected = { a: ['10.244.0.1'], b: ['10.244.1.1'] };
+    assert.deepEqual(counted(addresses.advance(world({ nodes }))), expected);
+    assert.deepEqual(counted(addresses.advance(world())), { a: undefined, b: ['10.244.1.1'] });
+    assert.deepEqual(counted(addresses.advance(world({ nodes }))), expected);
+    addresses.report('a', ['172.17.0.1']);
+    assert.deepEqual(counted(addresses.advance(world({ nodes }))), {
+      a: undefined,
+      b: ['10.244.0.1', '10.244.1.1'],
+    });
   });
 
   it('do not remove an address from the Node that owns it', () => {
@@ -118,7 +143,7 @@ describe('addresses that agents report', () => {
   });
 
   it('are ignored for a Node that does not exist', () => {
-    assert.equal(addresses.report('c', ['10.0.0.9']).isNew, false);
+    assert.equal(addresses.report('c', ['10.0.0.9']), false);
     assert.deepEqual(counted(addresses.advance(world({ nodes: [node('c')] }))), { c: undefined });
   });
 
@@ -131,18 +156,20 @@ describe('addresses that agents report', () => {
 
   it('are limited in number, the lowest first', () => {
     const many = Array.from({ length: 100 }, (_, i) => `10.0.0.${i + 1}`);
-    assert.equal(addresses.report('a', ['fd00::1', ...many.toReversed()]).beyond, 101 - MOST_REPORTED);
+    const reported = ['fd00::1', ...many.toReversed()];
+    assert.equal(addresses.usable(reported).beyond, 101 - MOST_REPORTED);
+    addresses.report('a', reported);
     assert.deepEqual(counted(addresses.advance(world())).a, many.slice(0, MOST_REPORTED));
   });
 
   it('leave other objects unchanged', () => {
     const objects = world({ pods: [pod('p', '10.1.0.1')] });
     assert.equal(addresses.advance(objects), objects);
-    assert.equal(addresses.report('a', ['10.0.0.9']).isNew, true);
+    assert.equal(addresses.report('a', ['10.0.0.9']), true);
     const now = addresses.advance(objects);
     assert.equal(now.nodes[1], NODES[1]);
     assert.equal(now.pods, objects.pods);
-    assert.equal(addresses.report('a', ['10.0.0.9']).isNew, false);
+    assert.equal(addresses.report('a', ['10.0.0.9']), false);
     addresses.report('b', ['127.0.0.1', '192.0.2.2']);
     const later = addresses.advance({ ...objects, pods: [...objects.pods, pod('q', '10.1.0.2')] });
     assert.equal(later.nodes, now.nodes);

@@ -1,5 +1,12 @@
 import { type ClusterObjects, NO_OBJECTS, type Node } from '../../apis/objects.ts';
-import { type Address, BITS, covers, formatAddress, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import {
+  type Address,
+  type Cidr,
+  formatAddress,
+  isCovered,
+  parseAddress,
+  parseCidr,
+} from '../../lib/net/address.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 
@@ -18,11 +25,14 @@ const UNUSABLE = [
   ...['::/127', '::ffff:0:0/96', 'fe80::/10', 'ff00::/8'],
 ].flatMap((text) => parseCidr(text)?.cidr ?? []);
 
-/** The effect of a report. */
-export interface ReportChange {
-  readonly isNew: boolean;
+/** The addresses of a report that can count. */
+export interface UsableAddresses {
+  /** At most MOST_REPORTED, in canonical form, sorted. */
+  readonly usable: readonly string[];
   /** The number of addresses beyond MOST_REPORTED, which are ignored. */
   readonly beyond: number;
+  /** The number of addresses outside nodeCIDRs, which are ignored. */
+  readonly outside: number;
 }
 
 /**
@@ -31,7 +41,9 @@ export interface ReportChange {
  * address counts (as `Node.reportedAddresses`) only if nothing else claims it:
  * - no Node object has it (status or annotation), no pod with an address of its own, and no
  *   Service;
- * - no other Node's agent reports it: an address that two report counts for neither;
+ * - no other Node's agent reports it: an address that two report counts for the one whose pod
+ *   network (spec.podCIDRs) it is in, and for neither if that is not exactly one;
+ * - it is inside the configuration's nodeCIDRs, if there are any;
  * - it can belong to one machine alone (see UNUSABLE), and is among the first MOST_REPORTED such
  *   addresses of the report: IPv4 first, in ascending order.
  * An address counts again when the other claim is gone. So the same objects and last reports give
@@ -50,6 +62,8 @@ export class HostAddresses {
   readonly #reports = new Map<string, readonly string[]>();
   /** The names of the Nodes that report an address. */
   readonly #reporters = new Map<string, Set<string>>();
+  /** By reported address: those of its reporters whose pod networks have it. */
+  readonly #owners = new Map<string, Set<string>>();
   /**
    * The number of Node objects, pods and Services that have an address; null as long as there are
    * no reports.
@@ -59,16 +73,40 @@ export class HostAddresses {
   readonly #extended = new Map<string, { readonly node: Node; readonly extended: Node }>();
   /** Names of the Nodes whose counting addresses may have changed. */
   readonly #stale = new Set<string>();
+  readonly #cidrs: readonly Cidr[];
 
-  /** Sets the addresses that a Node's agent reports, effective at the next `advance`. */
-  report(node: string, addresses: readonly string[]): ReportChange {
-    const usable = usableAddresses(addresses);
-    const beyond = Math.max(0, usable.length - MOST_REPORTED);
-    const now = usable.slice(0, MOST_REPORTED);
+  /** @param nodeCIDRs of the configuration; empty: every address counts */
+  constructor(nodeCIDRs: readonly string[] = []) {
+    this.#cidrs = nodeCIDRs.flatMap((text) => parseCidr(text)?.cidr ?? []);
+  }
+
+  usable(addresses: readonly string[]): UsableAddresses {
+    const ofOne = addresses
+      .flatMap((text) => parseAddress(text) ?? [])
+      .filter((address) => !isCovered(UNUSABLE, address));
+    const inside = this.#cidrs.length === 0 ? ofOne : ofOne.filter((one) => isCovered(this.#cidrs, one));
+    const all = canonical(inside);
+    return {
+      usable: all.slice(0, MOST_REPORTED),
+      beyond: Math.max(0, all.length - MOST_REPORTED),
+      outside: ofOne.length - inside.length,
+    };
+  }
+
+  /**
+   * Sets the addresses that a Node's agent reports, effective at the next `advance`. Returns
+   * whether they are new.
+   */
+  report(node: string, addresses: readonly string[]): boolean {
+    const { usable } = this.usable(addresses);
     const before = this.#reports.get(node) ?? [];
-    if (!this.#byName.has(node) || sameItems(now, before)) return { isNew: false, beyond };
-    this.#replace(node, before, now);
-    return { isNew: true, beyond };
+    if (!this.#byName.has(node) || sameItems(usable, before)) return false;
+    this.#replace(node, before, usable);
+    return true;
+  }
+
+  has(node: string): boolean {
+    return this.#byName.has(node);
   }
 
   /**
@@ -95,7 +133,8 @@ export class HostAddresses {
     for (const node of changed.added) this.#byName.set(node.name, node);
     for (const { name } of [...changed.removed, ...changed.added]) {
       this.#stale.add(name);
-      if (!this.#byName.has(name)) this.#replace(name, this.#reports.get(name) ?? [], []);
+      const reported = this.#reports.get(name) ?? [];
+      this.#replace(name, reported, this.#byName.has(name) ? reported : []);
     }
     if (this.#reports.size === 0) {
       this.#claims = null;
@@ -127,7 +166,7 @@ export class HostAddresses {
       const count = (claims.get(address) ?? 0) + by;
       if (count === 0) claims.delete(address);
       else claims.set(address, count);
-      this.#markOnly(address);
+      this.#mark(address);
     }
   }
 
@@ -136,40 +175,57 @@ export class HostAddresses {
     else this.#reports.set(node, now);
     this.#stale.add(node);
     for (const address of before) {
-      const reporters = this.#reporters.get(address);
-      reporters?.delete(node);
-      if (reporters?.size === 0) this.#reporters.delete(address);
-      else this.#markOnly(address);
+      remove(this.#reporters, address, node);
+      remove(this.#owners, address, node);
+      this.#mark(address);
     }
+    const networks = (this.#byName.get(node)?.podCIDRs ?? []).flatMap((text) => parseCidr(text)?.cidr ?? []);
     for (const address of now) {
-      this.#markOnly(address);
-      const reporters = this.#reporters.get(address) ?? new Set();
-      this.#reporters.set(address, reporters.add(node));
+      this.#mark(address);
+      add(this.#reporters, address, node);
+      const parsed = networks.length === 0 ? null : parseAddress(address);
+      if (parsed === null || !isCovered(networks, parsed)) continue;
+      add(this.#owners, address, node);
     }
   }
 
   /**
-   * Marks the Node that is the only one to report an address. If more than one reports it, it
-   * counts for none: an address that all Nodes have costs no pass over them.
+   * Marks the Nodes for which a reported address may count: the only one that reports it, and those
+   * whose pod networks have it. An address that all Nodes have costs no pass over them.
    */
-  #markOnly(address: string): void {
+  #mark(address: string): void {
     const reporters = this.#reporters.get(address);
-    if (reporters?.size !== 1) return;
-    for (const node of reporters) this.#stale.add(node);
+    if (reporters?.size === 1) for (const node of reporters) this.#stale.add(node);
+    for (const node of this.#owners.get(address) ?? []) this.#stale.add(node);
+  }
+
+  #counts(address: string, node: string): boolean {
+    if (this.#claims?.has(address) === true) return false;
+    if (this.#reporters.get(address)?.size === 1) return true;
+    const owners = this.#owners.get(address);
+    return owners?.size === 1 && owners.has(node);
   }
 
   /** Updates a Node's entry; returns whether the returned object changes. */
   #settle(name: string): boolean {
     const before = this.#extended.get(name);
     const node = this.#byName.get(name);
-    const counted = (this.#reports.get(name) ?? []).filter(
-      (address) => this.#reporters.get(address)?.size === 1 && this.#claims?.has(address) !== true,
-    );
+    const counted = (this.#reports.get(name) ?? []).filter((address) => this.#counts(address, name));
     if (node === undefined || counted.length === 0) return this.#extended.delete(name);
     if (node === before?.node && sameItems(counted, before.extended.reportedAddresses ?? [])) return false;
     this.#extended.set(name, { node, extended: { ...node, reportedAddresses: counted } });
     return true;
   }
+}
+
+function add(sets: Map<string, Set<string>>, key: string, item: string): void {
+  sets.set(key, (sets.get(key) ?? new Set()).add(item));
+}
+
+function remove(sets: Map<string, Set<string>>, key: string, item: string): void {
+  const set = sets.get(key);
+  set?.delete(item);
+  if (set?.size === 0) sets.delete(key);
 }
 
 function* claimants({ nodes, pods, services }: Objects): Iterable<readonly string[]> {
@@ -181,13 +237,9 @@ function* claimants({ nodes, pods, services }: Objects): Iterable<readonly strin
   }
 }
 
-/** Canonical texts, unique, sorted. */
-function usableAddresses(texts: readonly string[]): string[] {
-  const found = texts.flatMap((text) => parseAddress(text) ?? []).filter(isUsable);
-  found.sort((a, b) => a.family - b.family || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0));
-  return [...new Set(found.map(formatAddress))];
-}
-
-function isUsable({ family, value }: Address): boolean {
-  return !UNUSABLE.some((block) => covers(block, { family, value, length: BITS[family] }));
+/** Texts, unique, sorted. */
+function canonical(addresses: readonly Address[]): string[] {
+  const sorted = [...addresses];
+  sorted.sort((a, b) => a.family - b.family || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0));
+  return [...new Set(sorted.map(formatAddress))];
 }

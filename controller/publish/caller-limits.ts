@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
+import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
 import { boundNode, type Identity } from './auth.ts';
-import { type RateLimiter, rateLimiter } from './rate-limiter.ts';
 
 /** What one caller may ask for: a burst, then a number a second, and so many at the same time. */
 interface Limit {

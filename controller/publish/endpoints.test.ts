@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ClusterObjects, NO_OBJECTS, type Service } from '../../apis/objects.ts';
-import { apiServerEndpoints, lastKnownApiServer } from './endpoints.ts';
+import { apiServerEndpoints, clusterDnsEndpoints, lastKnownApiServer } from './endpoints.ts';
 
 const service = (namespace: string, name: string, fields: Partial<Service>): Service => ({
   kind: 'Service',
@@ -59,5 +59,35 @@ describe('the endpoints of the API server', () => {
     const moved = without([{ ...own, addresses: ['192.0.2.13'] }, ...others]);
     assert.equal(remember(moved), moved);
     assert.deepEqual(remember(without(others)).endpointSlices, moved.endpointSlices);
+  });
+});
+
+describe("the endpoints of the cluster's DNS", () => {
+  const dns = (namespace: string, of: string, addresses: string[], port: number) =>
+    ({
+      ...slice(`${of}-x`, of, addresses, port),
+      namespace,
+      ports: [
+        { protocol: 'UDP', port },
+        { protocol: 'TCP', port },
+        { protocol: 'TCP', port: 9153 },
+      ],
+    }) as const;
+
+  it('are those on other ports than 53, without the port for metrics', () => {
+    const endpointSlices = [
+      dns('kube-system', 'kube-dns', ['10.1.0.9', '10.1.0.8'], 5353),
+      dns('kube-system', 'other', ['10.1.0.7'], 5354),
+      dns('openshift-dns', 'dns-default', ['10.2.0.9'], 5353),
+    ];
+    assert.deepEqual(clusterDnsEndpoints({ endpointSlices }), [
+      { port: 5353, addresses: ['10.1.0.8', '10.1.0.9', '10.2.0.9'] },
+      { protocol: 'udp', port: 5353, addresses: ['10.1.0.8', '10.1.0.9', '10.2.0.9'] },
+    ]);
+  });
+
+  it('are none where it has port 53', () => {
+    const endpointSlices = [dns('kube-system', 'kube-dns', ['10.1.0.9'], 53)];
+    assert.deepEqual(clusterDnsEndpoints({ endpointSlices }), []);
   });
 });

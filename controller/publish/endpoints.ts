@@ -1,4 +1,4 @@
-import { API_SERVER, apiServerSlices } from '../../apis/control-plane.ts';
+import { API_SERVER, apiServerSlices, CLUSTER_DNS } from '../../apis/control-plane.ts';
 import type { ClusterObjects, EndpointSlice } from '../../apis/objects.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 
@@ -27,6 +27,39 @@ export function apiServerEndpoints({ services, endpointSlices }: ClusterObjects)
     .filter(([, addresses]) => addresses.size > 0)
     .sort(([a], [b]) => a - b)
     .map(([port, addresses]) => ({ port, addresses: [...addresses].sort() }));
+}
+
+const DNS_PORT = 53;
+
+/**
+ * The cluster's DNS where its pods have another port than its Service, which is 53: where no
+ * conntrack translates the Service's address (eBPF), packets of a node go to that port. The other
+ * TCP ports of the Service are for metrics.
+ */
+export function clusterDnsEndpoints({ endpointSlices }: Pick<ClusterObjects, 'endpointSlices'>): Endpoints[] {
+  const found = new Map<string, { readonly endpoints: Endpoints; readonly addresses: Set<string> }>();
+  for (const { namespace, name: service } of CLUSTER_DNS) {
+    for (const slice of inNamespace(endpointSlices, namespace)) {
+      if (slice.service !== service) continue;
+      for (const { protocol, port } of slice.ports) {
+        const isDns = slice.ports.some((other) => other.protocol === 'UDP' && other.port === port);
+        if (!isDns || port === DNS_PORT || protocol === 'SCTP') continue;
+        const endpoints = {
+          ...(protocol === 'UDP' ? { protocol: 'udp' as const } : {}),
+          port,
+          addresses: [],
+        };
+        const key = `${String(port).padStart(5, '0')} ${protocol}`;
+        const there = found.get(key) ?? { endpoints, addresses: new Set<string>() };
+        for (const address of slice.addresses) there.addresses.add(address);
+        found.set(key, there);
+      }
+    }
+  }
+  return [...found]
+    .filter(([, { addresses }]) => addresses.size > 0)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, { endpoints, addresses }]) => ({ ...endpoints, addresses: [...addresses].sort() }));
 }
 
 /**

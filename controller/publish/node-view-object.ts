@@ -11,6 +11,8 @@ export interface NodeViewSummary {
   readonly name: string;
   readonly counts: Counts;
   readonly report: NodeReport | null;
+  /** Addresses of the Node that do not count. */
+  readonly ignoredAddresses: readonly string[];
 }
 
 /**
@@ -18,13 +20,23 @@ export interface NodeViewSummary {
  * node.
  */
 export function toNodeView(summary: NodeViewSummary, revision: string): object {
-  const { name, counts, report } = summary;
+  const { name, counts, report, ignoredAddresses: ignored } = summary;
   return {
     kind: 'NodeView',
     apiVersion: API_VERSION,
     metadata: { name, resourceVersion: revision },
     counts,
     ...(report === null ? {} : { status: report }),
+    ...(ignored.length === 0 ? {} : { conditions: [addressesIgnored(ignored)] }),
+  };
+}
+
+function addressesIgnored(addresses: readonly string[]): object {
+  return {
+    type: 'AddressesAccepted',
+    status: 'False',
+    reason: 'OutsideNodeCIDRs',
+    message: `outside nodeCIDRs of the configuration, and left out: ${addresses.join(', ')}`,
   };
 }
 

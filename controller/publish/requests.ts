@@ -30,6 +30,8 @@ export interface RouterOptions {
   readonly onReport: (report: NodeReport, from: 'agent' | 'controller') => void;
   /** Null if the request is not from another controller, which passes agents' reports on. */
   readonly authenticatePeer: Authenticate;
+  /** Addresses of a Node that do not count; absent: all count. */
+  readonly ignoredAddresses?: (node: string) => readonly string[];
   readonly agents: string;
   readonly streams: Streams;
   /** Updated here. */
@@ -359,8 +361,9 @@ async function jsonBody(
   }
 }
 
-function summaryOf({ hub, reports }: RouterOptions, name: string): NodeViewSummary {
-  return { name, counts: hub.counts(name), report: reports.get(name) };
+function summaryOf({ hub, reports, ignoredAddresses }: RouterOptions, name: string): NodeViewSummary {
+  const ignored = ignoredAddresses?.(name) ?? [];
+  return { name, counts: hub.counts(name), report: reports.get(name), ignoredAddresses: ignored };
 }
 
 /** The node of `metadata.name=NODE`; null for another selector, or none. */

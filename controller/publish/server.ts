@@ -41,6 +41,7 @@ export interface ControlPlaneOptions {
   readonly reports: NodeReports;
   /** Null if the request is not from another controller. */
   readonly authenticatePeer: Authenticate;
+  readonly ignoredAddresses?: (node: string) => readonly string[];
   readonly tls: ServerTls;
   /** Whether the client is the front proxy, of which longer heads are read; absent: none is. */
   readonly isFrontProxy?: (socket: TLSSocket) => boolean;

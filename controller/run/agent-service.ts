@@ -46,6 +46,7 @@ export interface AgentServiceOptions {
   readonly reports: NodeReports;
   /** The controllers' ServiceAccount, by which they know each other. */
   readonly account: NamespacedName;
+  readonly ignoredAddresses: (node: string) => readonly string[];
   readonly onEvent: (event: ServerEvent) => void;
 }
 
@@ -61,6 +62,7 @@ export class AgentService {
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
     const { hub, request, clock, frontProxy, refusesAgents, registry, onReport, reports, onEvent } =
       this.#options;
+    const { ignoredAddresses } = this.#options;
     const { now } = clock;
     const date = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
@@ -87,6 +89,7 @@ export class AgentService {
       authorise: accessAuthoriser((spec) => reviewAccess(request, spec), now, queue),
       refusesAgents,
       onReport,
+      ignoredAddresses,
       reports,
       authenticatePeer: async (from) => this.#asPeer(await peer(from)),
       onEvent,

@@ -23,6 +23,7 @@ describe('compiling', () => {
         compiled: () => void said.push('measured'),
         published: () => {},
         failed: () => void said.push('failed'),
+        delayed: () => void said.push('delayed'),
       },
       log: { error: (text: string) => said.push(text) } as unknown as Log,
       clock: fakeClock(),

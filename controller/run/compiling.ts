@@ -4,7 +4,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { compiler } from '../compile/compile.ts';
-import { apiServerEndpoints, lastKnownApiServer } from '../publish/endpoints.ts';
+import { apiServerEndpoints, clusterDnsEndpoints, lastKnownApiServer } from '../publish/endpoints.ts';
 import type { Hub } from '../publish/hub.ts';
 import type { ControllerPod } from '../replicas/controller-pods.ts';
 import type { StatusKeeper } from '../status/keeper.ts';
@@ -15,9 +15,11 @@ import { ReportedAddresses } from './reported-addresses.ts';
 export interface CompilingOptions {
   readonly hub: Pick<Hub, 'publish' | 'setEndpoints' | 'revision'>;
   readonly statuses: Pick<StatusKeeper, 'publish'>;
-  readonly metrics: Pick<ControllerMetrics, 'compiled' | 'published' | 'failed'>;
+  readonly metrics: Pick<ControllerMetrics, 'compiled' | 'published' | 'failed' | 'delayed'>;
   readonly log: Log;
   readonly clock: Clock;
+  /** Of the configuration; absent: every address counts. */
+  readonly nodeCIDRs?: readonly string[];
   readonly compiler?: typeof compiler;
   /** Logs the problems of a snapshot. */
   readonly sayProblems: (snapshot: Snapshot) => void;
@@ -36,13 +38,21 @@ export class Compiling {
   readonly #reported: ReportedAddresses;
   #compile: ReturnType<typeof compiler>;
   #snapshot: Snapshot | null = null;
+  #ignored: ReadonlyMap<string, readonly string[]> = new Map();
 
   constructor(options: CompilingOptions) {
     this.#options = options;
     this.#compiler = options.compiler ?? compiler;
     this.#compile = this.#compiler();
-    this.#reported = new ReportedAddresses(options.log, options.clock, () => {
-      if (this.#snapshot !== null) this.deliver(this.#snapshot);
+    const { log, clock, metrics, nodeCIDRs = [] } = options;
+    this.#reported = new ReportedAddresses({
+      log,
+      clock,
+      nodeCIDRs,
+      changed: () => {
+        if (this.#snapshot !== null) this.deliver(this.#snapshot);
+      },
+      held: () => metrics.delayed(),
     });
   }
 
@@ -57,6 +67,11 @@ export class Compiling {
     return pods.some(
       (pod) => pod.namespace === CONTROLLER_ACCOUNT.namespace && isDeepStrictEqual(pod.addresses, addresses),
     );
+  }
+
+  /** The addresses of the Node object that nodeCIDRs leave out. */
+  ignoredAddresses(node: string): readonly string[] {
+    return this.#ignored.get(node) ?? [];
   }
 
   takeReport(report: NodeReport): void {
@@ -100,10 +115,15 @@ export class Compiling {
     const started = clock.now();
     const objects = this.#reported.on(this.#withApiServer(next.objects));
     const compiled = this.#compile(objects);
-    hub.setEndpoints(apiServerEndpoints(objects));
+    hub.setEndpoints([...apiServerEndpoints(objects), ...clusterDnsEndpoints(objects)]);
     metrics.published(hub.publish(compiled));
     const invalid = next.problems.filter(({ severity }) => severity === 'error').length;
-    const counts = { nodes: compiled.nodeAddresses.size, policies: compiled.policies.length, invalid };
+    this.#ignored = new Map(
+      next.objects.nodes.flatMap(({ name, ignoredAddresses: ignored }) => (ignored ? [[name, ignored]] : [])),
+    );
+    const ignoredAddresses = [...this.#ignored.values()].flat().length;
+    const nodes = compiled.nodeAddresses.size;
+    const counts = { nodes, policies: compiled.policies.length, invalid, ignoredAddresses };
     metrics.compiled((clock.now() - started) / 1000, counts);
     statuses.publish(next, compiled, hub.revision);
     this.#snapshot = next;

@@ -16,10 +16,12 @@ export interface ControllerMetrics {
   readonly registry: Registry;
   compiled(
     seconds: number,
-    counts: { readonly nodes: number; readonly policies: number; readonly invalid: number },
+    counts: Readonly<Record<'nodes' | 'policies' | 'invalid' | 'ignoredAddresses', number>>,
   ): void;
   /** Adds the number of messages of one publish. */
   published(messages: number): void;
+  /** Changes of a Node begin to be held. */
+  delayed(): void;
   reported(): void;
   statusWritten(): void;
   statusFailed(): void;
@@ -59,10 +61,14 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   );
   watchMetrics(registers, sources.watches);
   serverMetrics(registers, sources.server);
-  const [nodes, policies, invalid] = [
+  const [nodes, policies, invalid, ignoredAddresses] = [
     gauge('nodes', 'Nodes of the cluster.'),
     gauge('policies', 'Policies that are published to nodes.'),
     gauge('problems', 'Validation errors in policies, groups and tiers.'),
+    gauge(
+      'ignored_node_addresses',
+      'Addresses of Node objects that nodeCIDRs of the configuration leave out.',
+    ),
   ];
   const compiles = new Histogram({
     name: full('compile_duration_seconds'),
@@ -75,6 +81,10 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
     'Messages published to agents; each counts once, however many agents receive it.',
   );
   const reports = counter('reports_total', 'Reports received from agents.');
+  const delays = counter(
+    'delayed_nodes_total',
+    'Times that the changes of a Node began to wait, because its labels or addresses change all the time.',
+  );
   const written = counter('status_writes_total', 'Policy statuses written.');
   const unwritten = counter('status_failures_total', 'Failed writes of policy statuses; they are retried.');
   const failures = counter('internal_errors_total', 'Internal errors; agents keep the rules published last.');
@@ -85,8 +95,10 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
       nodes.set(counts.nodes);
       policies.set(counts.policies);
       invalid.set(counts.invalid);
+      ignoredAddresses.set(counts.ignoredAddresses);
     },
     published: (count) => messages.inc(count),
+    delayed: () => delays.inc(),
     reported: () => reports.inc(),
     statusWritten: () => written.inc(),
     statusFailed: () => unwritten.inc(),

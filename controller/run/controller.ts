@@ -350,6 +350,7 @@ export class Controller {
       failsafe: config.failsafe.ingress,
       believesAnyServer: believesAnyServer(config.names),
       interfaceGroups: Object.keys(config.interfaceGroups),
+      nodeCIDRs: config.nodeCIDRs,
       times: { relist: this.#relist() },
       random: this.#process.random,
       onNotice: this.#says.watch,
@@ -363,6 +364,7 @@ export class Controller {
       metrics: this.#metrics,
       log: this.#context.log,
       clock: this.#process.clock,
+      nodeCIDRs: this.#context.config.nodeCIDRs,
       sayProblems: this.#says.problems,
       published: () => this.#happen({ type: 'published' }),
     });
@@ -476,6 +478,7 @@ export class Controller {
         const why = this.#reportsMissing();
         return why === null ? null : failure('ServiceUnavailable', why, { 'retry-after': '1' });
       },
+      ignoredAddresses: (node) => this.#compiling.ignoredAddresses(node),
       reports: this.#reports,
       account: SERVICE,
       onReport: (report, from) => {
@@ -499,7 +502,7 @@ export class Controller {
         interfaceGroups: Object.keys(config.interfaceGroups),
       }),
       changed: this.#worlds.wait,
-      latest: latestWorld({ request: this.#api.general.request, isCurrent: this.#source.isCurrent }),
+      latest: latestWorld({ request: this.#api.general.request, isCurrent: () => this.#source.isCurrent() }),
       onFailure: ({ message: error }) =>
         void log.error('internal error in a review', { stage: 'webhook', error }),
     });

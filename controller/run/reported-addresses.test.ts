@@ -23,11 +23,14 @@ const objects = {
   nodes: ['a', 'b'].map((name) => ({ kind: 'Node' as const, name, labels: {}, addresses: [] })),
 };
 
+const made = (log: Log, changed: () => void): ReportedAddresses =>
+  new ReportedAddresses({ log, clock: systemClock, nodeCIDRs: [], changed, held: () => {} });
+
 describe('ReportedAddresses', () => {
   it('calls back once for many reports, and not if nothing is new', async () => {
     let changes = 0;
     let changed = Promise.withResolvers<void>();
-    const reported = new ReportedAddresses(undefined as never, systemClock, () => {
+    const reported = made(undefined as never, () => {
       changes++;
       changed.resolve();
     });
@@ -49,7 +52,7 @@ describe('ReportedAddresses', () => {
   it('warns once for each Node with too many addresses', async () => {
     const lines: unknown[] = [];
     const log = { warn: (_message: string, fields: object) => lines.push(fields) } as unknown as Log;
-    const reported = new ReportedAddresses(log, systemClock, () => {});
+    const reported = made(log, () => {});
     reported.on(objects);
     const many = Array.from({ length: 70 }, (_, i) => `192.0.2.${i}`);
     for (const node of ['a', 'a', 'b']) reported.take(report(node, ...many));

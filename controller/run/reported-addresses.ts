@@ -4,43 +4,89 @@ import type { Clock } from '../../lib/process/clock.ts';
 import { Debounce } from '../../lib/process/debounce.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { HostAddresses, MOST_REPORTED } from '../index/host-addresses.ts';
+import { DampedNodes, itemsIn } from './damped-nodes.ts';
+import { Damper } from './damper.ts';
 
 /** Milliseconds: all agents report to a new leader within seconds. */
 const TIMES = { quiet: 100, longest: 500 };
 
-/** The addresses that agents report, added to the objects to compile. */
+export interface NodeAddressesOptions {
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Of the configuration; empty: every address counts. */
+  readonly nodeCIDRs: readonly string[];
+  /**
+   * Called when `on` may return something else than before; one call for several reports.
+   */
+  readonly changed: () => void;
+  /** Called when changes of a Node begin to be held. */
+  readonly held: () => void;
+}
+
+/**
+ * The Nodes as they are compiled: with the addresses that their agents report, and damped, since a
+ * node's own credentials may change both.
+ */
 export class ReportedAddresses {
   readonly #log: Log;
-  readonly #addresses = new HostAddresses();
+  readonly #addresses;
   readonly #changed;
-  /** Names of the Nodes that report too many addresses. */
-  readonly #full = new Set<string>();
+  readonly #nodes: DampedNodes;
+  readonly #reports: Damper<readonly string[]>;
+  /** What was logged, by message: the names of the Nodes. */
+  readonly #logged = new Map<string, Set<string>>();
 
-  /**
-   * @param changed called when `on` may return something else than before; one call for several
-   * reports
-   */
-  constructor(log: Log, clock: Clock, changed: () => void) {
+  constructor({ log, clock, nodeCIDRs, changed, held }: NodeAddressesOptions) {
     this.#log = log;
+    this.#addresses = new HostAddresses(nodeCIDRs);
     this.#changed = new Debounce(async () => changed(), TIMES, clock);
+    const damping = {
+      clock,
+      due: () => this.#changed.trigger(),
+      held: (node: string) => {
+        held();
+        this.#warn(node, 'a Node changes its labels or addresses all the time; some changes wait', {});
+      },
+    };
+    this.#nodes = new DampedNodes(damping);
+    this.#reports = new Damper({ ...damping, withoutRemoved: itemsIn });
   }
 
   take({ node, hostAddresses }: NodeReport): void {
-    const { isNew, beyond } = this.#addresses.report(node, hostAddresses);
-    if (beyond > 0 && !this.#full.has(node)) {
-      this.#full.add(node);
-      const message = `the agent reports more than ${MOST_REPORTED} addresses; the rest is ignored`;
-      this.#log.warn(message, { node, ignored: beyond });
-    }
-    if (isNew) this.#changed.trigger();
+    if (!this.#addresses.has(node)) return;
+    const { usable, beyond, outside } = this.#addresses.usable(hostAddresses);
+    const ignored = { ignored: beyond };
+    if (beyond > 0)
+      this.#warn(
+        node,
+        `the agent reports more than ${MOST_REPORTED} addresses; the rest is ignored`,
+        ignored,
+      );
+    if (outside > 0)
+      this.#log.debug('the agent reports addresses outside nodeCIDRs; ignored', { node, ignored: outside });
+    const now = this.#reports.set(node, usable) ?? [];
+    if (this.#addresses.report(node, now)) this.#changed.trigger();
   }
 
   /** The objects, with the reported addresses that count. */
   on(objects: ClusterObjects): ClusterObjects {
-    return this.#addresses.advance(objects);
+    const nodes = this.#nodes.advance(objects.nodes);
+    for (const [node, addresses] of this.#reports.take()) this.#addresses.report(node, addresses);
+    return this.#addresses.advance(nodes === objects.nodes ? objects : { ...objects, nodes });
   }
 
   close(): Promise<void> {
+    this.#nodes.close();
+    this.#reports.close();
     return this.#changed.close();
+  }
+
+  /** Once for each Node. */
+  #warn(node: string, message: string, fields: object): void {
+    const logged = this.#logged.get(message) ?? new Set();
+    this.#logged.set(message, logged);
+    if (logged.has(node)) return;
+    logged.add(node);
+    this.#log.warn(message, { node, ...fields });
   }
 }

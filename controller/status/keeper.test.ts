@@ -57,6 +57,7 @@ function controller(time: FakeClock) {
           keeper.version(null, { name, uid, generation: status.observedGeneration, since: 0, status });
       },
       forget: (name) => void forgotten.push(name),
+      has: () => false,
       clear: async () => void clears++,
     },
     events: {

@@ -5,15 +5,17 @@ import type { FailingNode, PolicyStatus } from '../../apis/policy-status.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { formatProblem } from '../../apis/validate/problem.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
 import type { LoadProblem, Snapshot } from '../watch/source.ts';
 import type { FailureEvents } from './failure-events.ts';
 import type { PolicyVersion } from './policy-versions.ts';
 import { Realization } from './realization.ts';
+import { ReportDamper } from './report-damper.ts';
 import { NO_PROGRESS, statusOf } from './status.ts';
 import type { StatusWriter } from './writer.ts';
 
 export interface StatusKeeperOptions {
-  readonly writer: Pick<StatusWriter, 'submit' | 'forget' | 'clear'>;
+  readonly writer: Pick<StatusWriter, 'submit' | 'forget' | 'clear' | 'has'>;
   readonly events: Pick<FailureEvents, 'failing' | 'troubled' | 'clear'>;
   readonly clock: Clock & { date(): Date };
 }
@@ -39,6 +41,8 @@ const LISTEN = 15_000;
  */
 const DOUBT = 1_000;
 const GROUP = 'nodewall.io';
+/** Events about policies that one node may cause at once, and then a second; statuses name it always. */
+const EVENTS_OF_NODE = { burst: 20, perSecond: 0.1 };
 
 /** The state of one policy. */
 interface Known {
@@ -56,13 +60,16 @@ interface Known {
 
 /** Computes every policy's status, and has it written while this process leads. */
 export class StatusKeeper {
-  readonly #writer: Pick<StatusWriter, 'submit' | 'forget' | 'clear'>;
+  readonly #writer: StatusKeeperOptions['writer'];
   readonly #events: StatusKeeperOptions['events'];
   readonly #clock: Clock & { date(): Date };
   readonly #realized: Realization;
   /** By name. */
   readonly #policies = new Map<string, Known>();
-  readonly #changed = new Set<string>();
+  /** By name: the only node whose reports are the reason; null: not one alone. */
+  readonly #changed = new Map<string, string | null>();
+  readonly #flapping: ReportDamper;
+  readonly #eventLimit: RateLimiter;
   /** Policies whose status in the API, as of its last event, is not the one last written. */
   readonly #unconfirmed = new Set<string>();
   #problems: readonly LoadProblem[] = [];
@@ -80,11 +87,14 @@ export class StatusKeeper {
     this.#events = events;
     this.#clock = clock;
     this.#realized = new Realization(clock.now);
+    this.#flapping = new ReportDamper(clock.now);
+    this.#eventLimit = rateLimiter({ ...EVENTS_OF_NODE, now: clock.now });
   }
 
   /** @param revision the hub's revision after it published this state */
   publish(snapshot: Snapshot, compiled: Compiled, revision: string): void {
     this.#realized.publish(compiled, revision);
+    this.#flapping.forgetOthers(compiled.nodeAddresses);
     const isOther = snapshot.problems !== this.#problems || snapshot.objects.policies !== this.#list;
     if (snapshot.problems !== this.#problems) {
       this.#problems = snapshot.problems;
@@ -104,6 +114,11 @@ export class StatusKeeper {
   }
 
   report(report: NodeReport): void {
+    if (this.#flapping.isDue(report)) this.#take(report);
+    else this.#realized.heard(report.node);
+  }
+
+  #take(report: NodeReport): void {
     const trouble = this.#realized.report(report);
     if (trouble !== null && this.#leadsSince !== null) this.#events.troubled(report.node, trouble);
     this.#look();
@@ -134,7 +149,7 @@ export class StatusKeeper {
       known.version = now;
       this.#confirm(now.name, known);
     }
-    this.#changed.add(now.name);
+    this.#changed.set(now.name, null);
     this.#look();
   }
 
@@ -172,6 +187,7 @@ export class StatusKeeper {
 
   #listen(): void {
     this.#cancelListening = this.#clock.after(LISTEN, () => {
+      for (const report of this.#flapping.take()) this.#take(report);
       this.#realized.lookForSilent();
       this.#lookAtUnconfirmed();
       this.#look();
@@ -183,9 +199,9 @@ export class StatusKeeper {
   #lookAtUnconfirmed(): void {
     for (const name of this.#unconfirmed) {
       const known = this.#policies.get(name);
-      if (known === undefined || this.#clock.now() < known.told + LISTEN) continue;
+      if (known === undefined || this.#clock.now() < known.told + LISTEN || this.#writer.has(name)) continue;
       known.status = null;
-      this.#changed.add(name);
+      this.#changed.set(name, null);
     }
   }
 
@@ -196,23 +212,23 @@ export class StatusKeeper {
   }
 
   #lookAtAll(): void {
-    for (const name of this.#policies.keys()) this.#changed.add(name);
+    for (const name of this.#policies.keys()) this.#changed.set(name, null);
     this.#look();
   }
 
   #lookNow(): void {
-    for (const key of this.#realized.takeChanged()) {
+    for (const [key, cause] of this.#realized.takeChanged()) {
       const [group, name = ''] = key.split('/');
-      if (group === GROUP) this.#changed.add(name);
+      if (group === GROUP) this.#changed.set(name, this.#changed.has(name) ? null : cause);
     }
     const heldBack: string[] = [];
-    for (const name of this.#changed) {
+    for (const [name, cause] of this.#changed) {
       const known = this.#policies.get(name);
-      if (known !== undefined && !this.#settle(name, known)) heldBack.push(name);
+      if (known !== undefined && !this.#settle(name, known, cause)) heldBack.push(name);
     }
     this.#changed.clear();
     if (heldBack.length === 0 || this.#leadsSince === null) return;
-    for (const name of heldBack) this.#changed.add(name);
+    for (const name of heldBack) this.#changed.set(name, null);
     this.#cancel ??= this.#clock.after(AGAIN, () => {
       this.#cancel = null;
       this.#lookNow();
@@ -222,7 +238,7 @@ export class StatusKeeper {
   /**
    * Computes a status. Returns false if it must be computed again later without a further change.
    */
-  #settle(name: string, known: Known): boolean {
+  #settle(name: string, known: Known, cause: string | null): boolean {
     const { version } = known;
     const policy = this.#inForce.get(name);
     const isInForce = policy?.uid === version.uid && policy.generation === version.generation;
@@ -248,7 +264,7 @@ export class StatusKeeper {
     known.status = status;
     known.told = this.#clock.now();
     this.#confirm(name, known);
-    this.#writer.submit(name, version.uid, status);
+    this.#writer.submit(name, version.uid, status, cause);
     this.#tellFailing(known, progress.failing);
     return true;
   }
@@ -263,7 +279,12 @@ export class StatusKeeper {
     const fresh = failing.filter(({ node }) => !before.has(node));
     known.failing = new Set(failing.map(({ node }) => node));
     known.failingOf = version.generation;
-    if (this.#enabled && fresh.length > 0) this.#events.failing(version, fresh);
+    if (!this.#enabled) return;
+    const announced = new Set(
+      [...new Set(fresh.map(({ node }) => node))].filter((node) => this.#eventLimit.take(node)),
+    );
+    const said = fresh.filter(({ node }) => announced.has(node));
+    if (said.length > 0) this.#events.failing(version, said);
   }
 }
 

@@ -169,15 +169,15 @@ describe('realization', () => {
     now.publish(compiled([policy([rule(1)], new Set(['a']))]), 'e.1');
     now.takeChanged();
     now.report(report('a', 'e.1', [{}, { policy: 'invented' }]));
-    assert.deepEqual([...now.takeChanged()], [KEY]);
+    assert.deepEqual([...now.takeChanged().keys()], [KEY]);
     now.report(report('a', 'e.1'));
-    assert.deepEqual([...now.takeChanged()], [KEY]);
+    assert.deepEqual([...now.takeChanged().keys()], [KEY]);
     assert.deepEqual(now.progress(KEY, VERSION).failing, []);
   });
 
   it('returns the policies that may have changed, and no others', () => {
     now.publish(compiled([policy([rule(1)], new Set(['a', 'b']))]), 'e.1');
-    const taken = (): string[] => [...now.takeChanged()];
+    const taken = (): string[] => [...now.takeChanged().keys()];
     assert.deepEqual([taken(), taken()], [[KEY], []]);
     say('e.1', 'a');
     assert.deepEqual(taken(), [KEY]);

@@ -38,6 +38,8 @@ interface Tracked {
   readonly since: number;
   /** Nodes whose share of the rules changed at a later revision. */
   readonly later: ReadonlyMap<Row, Place>;
+  /** The resource version for which the progress was last computed. */
+  readonly version: number;
 }
 
 /** Where a change is: in the messages of this hub, and in the events about Nodes. */
@@ -57,15 +59,10 @@ export class Realization {
   readonly #tracked = new Map<string, Tracked>();
   /** By policy: nodes that report it as failing, in any version. */
   readonly #failing = new Map<string, Set<Row>>();
-  /** Policies that are not enforced on all their nodes yet: any report may change that. */
+  /** Policies that are not enforced on all their nodes yet. */
   readonly #unsettled = new Set<string>();
-  #hasReports = false;
-  /**
-   * Some node became silent or reported again, or its trouble changed: this affects every policy on
-   * it.
-   */
-  #isAllChanged = false;
-  #changed = new Set<string>();
+  /** By policy: the only node whose report may have changed its progress; null: not one alone. */
+  #changed = new Map<string, string | null>();
   #rowsOf = new WeakMap<ReadonlySet<string>, readonly Row[]>();
   #epoch = '';
   #last: readonly CompiledPolicy[] = [];
@@ -94,7 +91,7 @@ export class Realization {
     for (const key of removed) {
       this.#tracked.delete(key);
       this.#unsettled.delete(key);
-      this.#changed.add(key);
+      this.#changed.set(key, null);
     }
     this.#last = compiled.policies;
     this.#forgetNodes(compiled.nodeAddresses);
@@ -107,18 +104,23 @@ export class Realization {
   report(report: NodeReport): string | null {
     const row = this.#rowOf(report.node);
     const enforced = report.enabled ? parseRevision(report.enforced ?? '') : null;
-    if (isOlder(enforced, row.enforced)) for (const key of this.#tracked.keys()) this.#unsettled.add(key);
+    const before = row.enforced;
     row.enforced = enforced;
     row.heard = this.#now();
     row.hasReported = true;
     const trouble = troubleOf(report);
     const isNew = row.trouble === null;
-    if (row.isSilent || row.trouble !== trouble) this.#isAllChanged = true;
+    if (row.isSilent || row.trouble !== trouble) this.#changeAllOn(row);
+    this.#findCrossed(row, before);
     row.isSilent = false;
     row.trouble = trouble;
     this.#takeFailing(row, report);
-    this.#hasReports = true;
     return isNew ? trouble : null;
+  }
+
+  /** The node is alive, although its report is not used. */
+  heard(node: string): void {
+    this.#rowOf(node).heard = this.#now();
   }
 
   /**
@@ -130,7 +132,7 @@ export class Realization {
     for (const row of this.#rows.values()) {
       if (row.isSilent || row.heard > latest) continue;
       row.isSilent = true;
-      this.#isAllChanged = true;
+      this.#changeAllOn(row);
     }
   }
 
@@ -141,22 +143,54 @@ export class Realization {
   progress(policy: string, version: number): Progress {
     const one = this.#tracked.get(policy);
     if (one === undefined) return NO_PROGRESS;
-    const progress = this.#progressOf(policy, one, version);
-    if (progress.current === progress.desired) {
-      this.#unsettled.delete(policy);
-      this.#tracked.set(policy, { ...one, later: new Map() });
-    }
+    const progress = this.#progressOf(policy, { ...one, version });
+    const isSettled = progress.current === progress.desired;
+    if (isSettled) this.#unsettled.delete(policy);
+    if (isSettled || version !== one.version)
+      this.#tracked.set(policy, { ...one, version, later: isSettled ? new Map() : one.later });
     return progress;
   }
 
-  /** The policies for which `progress` may have changed since the last call. */
-  takeChanged(): ReadonlySet<string> {
-    if (this.#isAllChanged) for (const key of this.#tracked.keys()) this.#changed.add(key);
-    this.#isAllChanged = false;
-    const taken = this.#hasReports ? this.#changed.union(this.#unsettled) : this.#changed;
-    this.#hasReports = false;
-    this.#changed = new Set();
+  /**
+   * The policies for which `progress` may have changed since the last call, each with the only node
+   * whose report is the reason; null: several nodes, or something else.
+   */
+  takeChanged(): ReadonlyMap<string, string | null> {
+    const taken = this.#changed;
+    this.#changed = new Map();
     return taken;
+  }
+
+  #change(key: string, { name }: Row): void {
+    const cause = this.#changed.get(key);
+    this.#changed.set(key, cause === undefined || cause === name ? name : null);
+  }
+
+  #changeAllOn(row: Row): void {
+    for (const [key, { compiled }] of this.#tracked) if (appliesTo(compiled, row)) this.#change(key, row);
+  }
+
+  /** Finds the policies that the node began, or ceased, to enforce at another revision. */
+  #findCrossed(row: Row, before: Revision | null): void {
+    const keys = isOlder(row.enforced, before) ? this.#tracked.keys() : this.#unsettled;
+    for (const key of keys) {
+      const one = this.#tracked.get(key);
+      if (one === undefined || !appliesTo(one.compiled, row)) continue;
+      if (this.#isCurrent(row, before, one) === this.#isCurrent(row, row.enforced, one)) continue;
+      this.#unsettled.add(key);
+      this.#change(key, row);
+    }
+  }
+
+  /** Whether the revision has the policy's rules for the node. */
+  #isCurrent(row: Row, enforced: Revision | null, { since, later, version }: Tracked): boolean {
+    if (enforced === null) return false;
+    const { epoch, number, position } = enforced;
+    const isOwn = epoch === this.#epoch;
+    if (isOwn ? number < since : (position[POLICIES] ?? -1) < version) return false;
+    const place = later.get(row);
+    if (place === undefined) return true;
+    return isOwn ? number >= place.number : (position[NODES] ?? -1) >= place.nodes;
   }
 
   #rowOf(name: string): Row {
@@ -194,8 +228,9 @@ export class Realization {
     const now = { compiled, generation: rule?.source.generation ?? 0, rows: this.#rowsIn(compiled.spans) };
     const isSame = before !== undefined && sameRules(before.compiled, compiled);
     const later = isSame ? this.#laterRows(before, compiled, place) : new Map<Row, Place>();
-    this.#tracked.set(key, { ...now, since: isSame ? before.since : place.number, later });
-    this.#changed.add(key);
+    const version = before?.version ?? 0;
+    this.#tracked.set(key, { ...now, since: isSame ? before.since : place.number, later, version });
+    this.#changed.set(key, null);
     this.#unsettled.add(key);
   }
 
@@ -233,7 +268,7 @@ export class Realization {
   #takeFailing(row: Row, report: NodeReport): void {
     for (const key of row.failing.keys()) {
       this.#noLongerFailing(key, row);
-      this.#changed.add(key);
+      this.#change(key, row);
     }
     row.failing.clear();
     for (const [key, said] of Map.groupBy(
@@ -243,35 +278,19 @@ export class Realization {
       // Names of policies that don't exist are ignored: a node could fill the memory with them.
       if (!this.#tracked.has(key)) continue;
       row.failing.set(key, said);
-      this.#changed.add(key);
+      this.#change(key, row);
       const those = this.#failing.get(key) ?? new Set();
       this.#failing.set(key, those.add(row));
     }
   }
 
-  #progressOf(
-    key: string,
-    { rows: selected, since, later, generation, compiled }: Tracked,
-    version: number,
-  ): Progress {
-    const hasRules = ({ enforced, isSilent, trouble }: Row): boolean => {
-      if (enforced === null || isSilent || trouble !== null) return false;
-      if (enforced.epoch === this.#epoch) return enforced.number >= since;
-      return (enforced.position[POLICIES] ?? -1) >= version;
-    };
-    const isCurrent = (row: Row): boolean => {
-      const place = later.get(row);
-      if (!hasRules(row) || row.enforced === null) return false;
-      if (place === undefined) return true;
-      const { epoch, number, position } = row.enforced;
-      return epoch === this.#epoch ? number >= place.number : (position[NODES] ?? -1) >= place.nodes;
-    };
-    const applies = ({ name }: Row): boolean => compiled.spans.some((span) => span.has(name));
+  #progressOf(key: string, tracked: Tracked): Progress {
+    const { rows: selected, generation, compiled } = tracked;
     const failingNodes: FailingNode[] = [];
     const failed = new Set<Row>();
     const names = this.#failing.get(key) ?? [];
     for (const row of [...names].sort((a, b) => (a.name < b.name ? -1 : 1))) {
-      if (!applies(row)) continue;
+      if (!appliesTo(compiled, row)) continue;
       for (const one of row.failing.get(key) ?? []) {
         if (one.generation !== generation) continue;
         failed.add(row);
@@ -280,9 +299,9 @@ export class Realization {
       }
     }
     let current = 0;
-    for (const row of selected) if (isCurrent(row) && !failed.has(row)) current++;
     for (const row of selected) {
       const reason = row.isSilent ? whySilent(row) : row.trouble;
+      if (reason === null && !failed.has(row) && this.#isCurrent(row, row.enforced, tracked)) current++;
       if (reason !== null && !failed.has(row)) failingNodes.push({ node: row.name, reason });
     }
     failingNodes.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
@@ -290,8 +309,12 @@ export class Realization {
   }
 }
 
+function appliesTo({ spans }: CompiledPolicy, { name }: Row): boolean {
+  return spans.some((span) => span.has(name));
+}
+
 /** Whether a node went back to an older state: its agent restarted, or enforces nothing. */
-function isOlder(now: Revision | null, before: Revision | null): boolean {
+export function isOlder(now: Revision | null, before: Revision | null): boolean {
   if (before === null) return false;
   if (now === null) return true;
   if (now.epoch === before.epoch) return now.number < before.number;

@@ -39,7 +39,7 @@ describe('statusWriter', () => {
 
   const uid = (name: string): string => api.objects.get(`${NODEWALL_POLICIES}/${name}`)?.metadata.uid ?? '';
   const held = (name: string): unknown => api.objects.get(`${NODEWALL_POLICIES}/${name}`)?.status;
-  const submit = (name: string, wanted: PolicyStatus): void => writer.submit(name, uid(name), wanted);
+  const submit = (name: string, wanted: PolicyStatus): void => writer.submit(name, uid(name), wanted, null);
 
   it('writes ten a second, a policy every two seconds, the latest only, and only the status', async () => {
     for (let i = 0; i < 5; i++) for (const name of ['a', 'b', 'c']) submit(name, status(i));
@@ -94,10 +94,10 @@ describe('statusWriter', () => {
   it('gives up on a deleted policy, and on one that was recreated', async () => {
     const old = uid('a');
     api.objects.delete(`${NODEWALL_POLICIES}/b`);
-    writer.submit('b', 'any', status(1));
+    writer.submit('b', 'any', status(1), null);
     api.request({ method: 'DELETE', path: `${NODEWALL_POLICIES}/a` });
     await api.request({ method: 'POST', path: NODEWALL_POLICIES, body: { metadata: { name: 'a' } } });
-    writer.submit('a', old, status(1));
+    writer.submit('a', old, status(1), null);
     await pass(3_000);
     assert.equal(held('a'), undefined);
     assert.deepEqual([failed, writer.waiting()], [[], 0]);

@@ -4,6 +4,7 @@ import type { Clock } from '../../lib/process/clock.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError, type KubeError } from '../kubeapi/kube-error.ts';
 import { NODEWALL_POLICIES } from './policy-path.ts';
+import { type QueuedStatus, StatusQueue } from './status-queue.ts';
 
 export interface WriterEvents {
   written(name: string): void;
@@ -12,21 +13,19 @@ export interface WriterEvents {
 }
 
 export interface StatusWriter {
-  /** Queues a status, and replaces a queued one of this policy. */
-  submit(name: string, uid: string, status: PolicyStatus): void;
+  /**
+   * Queues a status, and replaces a queued one of this policy.
+   * @param cause the only node that caused it; null: several nodes, or something else
+   */
+  submit(name: string, uid: string, status: PolicyStatus, cause: string | null): void;
   /** Called when the policy was deleted. */
   forget(name: string): void;
+  /** Whether a status of the policy is queued. */
+  has(name: string): boolean;
   /** Drops queued statuses, and waits for the write in progress. */
   clear(): Promise<void>;
   /** The number of queued statuses. */
   waiting(): number;
-}
-
-interface Wanted {
-  readonly uid: string;
-  readonly status: PolicyStatus;
-  /** The earliest time of the write (monotonic milliseconds). */
-  readonly at: number;
 }
 
 /** Milliseconds: between any two writes; between two of one policy; back-off after failures. */
@@ -37,36 +36,46 @@ const LONGEST_RETRY = 10_000;
 
 /**
  * Writes statuses one after another, ten a second, each policy at most every two seconds and with
- * its latest status. Failed writes are retried, unless the policy was deleted or replaced by
- * another one of the same name.
+ * its latest status; nodes take turns (StatusQueue). Failed writes are retried, unless the policy
+ * was deleted or replaced by another one of the same name.
  */
 export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvents): StatusWriter {
-  /** In order of arrival. */
-  const wanted = new Map<string, Wanted>();
+  const queue = new StatusQueue();
   const written = new Map<string, number>();
   const retries = new BackOff({ first: FIRST_RETRY, longest: LONGEST_RETRY });
   let next = Number.NEGATIVE_INFINITY;
-  let cancel = (): void => {};
+  let timer: { readonly at: number; readonly cancel: () => void } | null = null;
   let writing: Promise<void> | null = null;
 
-  function arm(): void {
-    cancel();
-    if (writing !== null || wanted.size === 0) return;
-    const [, { at }] = earliest(wanted);
-    cancel = clock.after(Math.max(0, at - clock.now(), next - clock.now()), () => {
-      const [name, due] = earliest(wanted);
-      wanted.delete(name);
-      writing = write(name, due).finally(() => {
-        writing = null;
-        arm();
-      });
-    });
+  function disarm(): void {
+    timer?.cancel();
+    timer = null;
   }
 
-  async function write(name: string, { uid, status }: Wanted): Promise<void> {
+  /** Wakes at this time, if not before. */
+  function arm(at: number): void {
+    const time = Math.max(at, next);
+    if (writing !== null || (timer !== null && timer.at <= time)) return;
+    disarm();
+    const cancel = clock.after(Math.max(0, time - clock.now()), () => {
+      timer = null;
+      const due = queue.take(clock.now());
+      if (due === null) {
+        if (queue.size > 0) arm(queue.earliest());
+        return;
+      }
+      writing = write(...due).finally(() => {
+        writing = null;
+        if (queue.size > 0) arm(next);
+      });
+    });
+    timer = { at: time, cancel };
+  }
+
+  async function write(name: string, { uid, status, cause }: QueuedStatus): Promise<void> {
     next = clock.now() + BETWEEN;
     written.set(name, clock.now());
-    forgetOld();
+    forgetOld(written, clock.now());
     try {
       const body = { metadata: { uid }, status: toPatch(status) };
       await request({
@@ -80,47 +89,38 @@ export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvent
       if (isOfAnother(error)) return;
       const retry = retries.next();
       // If a newer status is queued, it replaces this one.
-      if (!wanted.has(name)) wanted.set(name, { uid, status, at: clock.now() + retry });
+      if (queue.get(name) === undefined) queue.put(name, { uid, status, cause, at: clock.now() + retry });
       next = clock.now() + retry;
       events.failed(name, error, retry);
     }
   }
 
-  function forgetOld(): void {
-    for (const [name, at] of written) {
-      if (at > clock.now() - BETWEEN_OF_ONE) return;
-      written.delete(name);
-    }
-  }
-
   return {
-    submit(name, uid, status) {
+    submit(name, uid, status, cause) {
       const last = written.get(name);
-      const at = last === undefined ? clock.now() : last + BETWEEN_OF_ONE;
-      wanted.set(name, { uid, status, at: Math.max(at, wanted.get(name)?.at ?? at) });
-      arm();
+      const earliest = last === undefined ? clock.now() : last + BETWEEN_OF_ONE;
+      const at = Math.max(earliest, queue.get(name)?.at ?? earliest);
+      queue.put(name, { uid, status, cause, at });
+      arm(at);
     },
-    forget(name) {
-      wanted.delete(name);
-      arm();
-    },
+    forget: (name) => queue.delete(name),
+    has: (name) => queue.get(name) !== undefined,
     async clear() {
-      wanted.clear();
-      cancel();
+      queue.clear();
+      disarm();
       await writing;
-      wanted.clear();
-      cancel();
+      queue.clear();
+      disarm();
     },
-    waiting: () => wanted.size,
+    waiting: () => queue.size,
   };
 }
 
-/** The one that is due first; of several, the one that arrived first. */
-function earliest(wanted: ReadonlyMap<string, Wanted>): readonly [string, Wanted] {
-  let least: readonly [string, Wanted] | null = null;
-  for (const one of wanted) if (least === null || one[1].at < least[1].at) least = one;
-  if (least === null) throw new Error('the queue is empty');
-  return least;
+function forgetOld(written: Map<string, number>, now: number): void {
+  for (const [name, at] of written) {
+    if (at > now - BETWEEN_OF_ONE) return;
+    written.delete(name);
+  }
 }
 
 /** Nulls delete absent fields: a merge patch (RFC 7386) leaves unnamed fields unchanged. */

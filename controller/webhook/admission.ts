@@ -14,6 +14,7 @@ import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
 import type { Admission, AdmissionRequest } from './review.ts';
 import { failsafeWarnings } from './risks.ts';
 import { shadowWarnings } from './shadow.ts';
+import { widePortWarnings } from './wide-ports.ts';
 
 /** The valid objects of the cluster that an answer depends on. */
 export type AdmissionObjects = PodAccessObjects & Pick<ClusterObjects, 'services'>;
@@ -199,7 +200,7 @@ function policyWarnings(
           ...podAccessWarnings(policy, objects, failsafe.ingress),
           ...shadowWarnings(policy, objects, failsafe),
         ];
-  return [...failsafeWarnings(policy, failsafe), ...ofOthers];
+  return [...failsafeWarnings(policy, failsafe), ...widePortWarnings(policy, failsafe), ...ofOthers];
 }
 
 const NOT_YET = 'nodewall has just started: it checks references to tiers and groups later, see the status';

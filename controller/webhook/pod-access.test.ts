@@ -8,6 +8,7 @@ import {
   type Node,
   type Pod,
   type Rule,
+  type Service,
 } from '../../apis/objects.ts';
 import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
 
@@ -140,5 +141,41 @@ describe('the warning that pods lose the API server', () => {
     assert.deepEqual(warnings([DROP], {}, { ...CLUSTER, nodes: plain }), []);
     assert.deepEqual(warnings([DROP], {}, { ...CLUSTER, nodes: plain, pods: [own] }), []);
     assert.match(warnings([DROP], {}, { ...CLUSTER, nodes: plain, pods: [own, pod] }).join(), /10\.9\.0\.1/);
+  });
+});
+
+describe('the warning that pods lose NodeLocal DNSCache', () => {
+  const cache: Service = {
+    kind: 'Service',
+    namespace: 'kube-system',
+    name: 'kube-dns-upstream',
+    selector: null,
+    clusterIPs: [],
+    ports: [],
+  };
+  const objects = { ...CLUSTER, services: [cache] };
+  const api = allow(API, PODS);
+
+  it('is given where the cluster has it, and no rule allows it', () => {
+    assert.deepEqual(warnings([api, DROP]), []);
+    const [text, ...more] = warnings([api, DROP], {}, objects);
+    assert.match(
+      text ?? '',
+      /^spec\.ingress\[1\]: closes NodeLocal DNSCache \(UDP 53\) .* 10\.244\.0\.0\/24/,
+    );
+    assert.deepEqual(more, []);
+    assert.match(warnings([api, allow([{ port: 53 }], PODS), DROP], {}, objects).join(), /DNSCache/);
+    const dns = [{ protocol: 'UDP', port: 53 }, { port: 53 }] as const;
+    assert.deepEqual(warnings([api, allow(dns, PODS), DROP], {}, objects), []);
+    const listed = [{ protocol: 'udp', ports: [53, 53], peers: 'any' }] as const;
+    assert.deepEqual(warnings([api, DROP], {}, objects, listed), []);
+  });
+
+  it('is given on each Node, not only those of the API server', () => {
+    const appliedTo = [{ nodeSelector: { matchLabels: { 'node-role.kubernetes.io/worker': '' } } }];
+    assert.match(
+      warnings([DROP], { appliedTo }, objects).join(),
+      /^spec\.ingress\[0\]: closes NodeLocal DNSCache/,
+    );
   });
 });

@@ -1,6 +1,6 @@
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
-import { apiServerSlices, CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
+import { apiServerSlices, CONTROLLER_ACCOUNT, NODE_LOCAL_DNS } from '../../apis/control-plane.ts';
 import type {
   ClusterNetworkPolicy,
   ClusterObjects,
@@ -22,7 +22,7 @@ import { isSkippedByFailsafe, placeOf } from './risks.ts';
 /** The objects that the warning depends on. */
 export type PodAccessObjects = Pick<
   ClusterObjects,
-  'policies' | 'groups' | 'tiers' | 'nodes' | 'pods' | 'endpointSlices'
+  'policies' | 'groups' | 'tiers' | 'nodes' | 'pods' | 'services' | 'endpointSlices'
 >;
 
 const CONTROL_PLANE_LABEL = 'node-role.kubernetes.io/control-plane';
@@ -42,12 +42,22 @@ interface EarlierPolicy {
   readonly isBaseline: boolean;
 }
 
+/** What pods reach on Nodes by the Nodes' addresses, or by one that every Node has. */
+interface Target {
+  readonly nodes: readonly Node[];
+  readonly protocol: 'TCP' | 'UDP';
+  readonly ports: readonly number[];
+  /** The effect of a rule that closes it to pods of this network. */
+  readonly closed: (network: string) => string;
+}
+
 /**
  * Warns about rules of the policy that close the API server to pods which reach it by its ClusterIP
- * with their own addresses: pods are not Nodes, and not on the failsafe list. Checks the pod
- * networks of Nodes (spec.podCIDRs), else the addresses of known pods; without either there is no
- * warning. A rule that allows pods by a selector or an interface group is assumed to allow all
- * pods, and a rule that denies such peers is assumed to be intended: so no warning is false.
+ * with their own addresses, or NodeLocal DNSCache: pods are not Nodes, and not on the failsafe
+ * list. Checks the pod networks of Nodes (spec.podCIDRs), else the addresses of known pods; without
+ * either there is no warning. A rule that allows pods by a selector or an interface group is
+ * assumed to allow all pods, and a rule that denies such peers is assumed to be intended: so no
+ * warning is false.
  */
 export function podAccessWarnings(
   policy: ClusterNetworkPolicy,
@@ -58,38 +68,43 @@ export function podAccessWarnings(
   if (!decides(policy) || !(spec.ingress ?? []).some(denies)) return [];
   const place = placeOfPolicy(policy, objects);
   if (place === null) return [];
-  const { nodes, ports } = apiServers(objects);
   const networks = podNetworks(objects);
   const groups = groupIndex(objects.groups);
   const own = toEarlierPolicy(policy, place, groups);
   let before: readonly EarlierPolicy[] | null = null;
-  const found = new Map<Rule, Cidr>();
-  for (const node of nodes) {
-    for (const port of ports) {
-      for (const network of networks) {
-        const flow = { node, port, network, failsafe };
-        const rule = decidingRule([own], flow);
-        if (rule === null || !denies(rule) || found.has(rule)) continue;
-        before ??= earlierPolicies(policy, place, objects, groups);
-        if (decidingRule([...before, own], flow) === rule) found.set(rule, network);
-      }
+  return [apiServers(objects), ...dnsCaches(objects)].flatMap((target) => {
+    const found = new Map<Rule, Cidr>();
+    for (const flow of flowsTo(target, networks, failsafe)) {
+      const rule = decidingRule([own], flow);
+      if (rule === null || !denies(rule) || found.has(rule)) continue;
+      before ??= earlierPolicies(policy, place, objects, groups);
+      if (decidingRule([...before, own], flow) === rule) found.set(rule, flow.network);
     }
-  }
-  return (spec.ingress ?? []).flatMap((rule, index) => {
-    const network = found.get(rule);
-    if (network === undefined) return [];
-    return [
-      `${placeOf('ingress', index)}: closes the API server (TCP ${ports.join(', ')}) to pods that reach it by its ClusterIP, those of ${formatCidr(network)} ` +
-        "for example, unless the CNI masquerades them; to keep it open allow it in a rule before this one, from the pods' networks",
-    ];
+    return (spec.ingress ?? []).flatMap((rule, index) => {
+      const network = found.get(rule);
+      return network === undefined
+        ? []
+        : [`${placeOf('ingress', index)}: ${target.closed(formatCidr(network))}`];
+    });
   });
 }
 
 interface PodFlow {
   readonly node: Node;
+  readonly protocol: Target['protocol'];
   readonly port: number;
   readonly network: Cidr;
   readonly failsafe: readonly FailsafeEntry[];
+}
+
+function* flowsTo(
+  { nodes, protocol, ports }: Target,
+  networks: readonly Cidr[],
+  failsafe: readonly FailsafeEntry[],
+): Iterable<PodFlow> {
+  for (const node of nodes)
+    for (const port of ports)
+      for (const network of networks) yield { node, protocol, port, network, failsafe };
 }
 
 /**
@@ -101,7 +116,7 @@ function decidingRule(policies: readonly EarlierPolicy[], flow: PodFlow): Rule |
   for (const { rules, isFor, familyOf, isBaseline } of policies) {
     if (hasPassed && !isBaseline) continue;
     for (const rule of rules) {
-      if (!matchesPort(rule, flow.port) || !matchesPods(rule, flow.network, familyOf)) continue;
+      if (!matchesPort(rule, flow) || !matchesPods(rule, flow.network, familyOf)) continue;
       if (!isFor(rule, flow.node) || (isSkippedByFailsafe(rule) && isListed(flow))) continue;
       if (rule.action !== 'Pass') return rule;
       hasPassed = true;
@@ -154,7 +169,7 @@ function toEarlierPolicy(
 }
 
 /** The Nodes of the API server's endpoints; by the usual label if there are no endpoints. */
-function apiServers({ nodes, endpointSlices }: PodAccessObjects): { nodes: Node[]; ports: number[] } {
+function apiServers({ nodes, endpointSlices }: PodAccessObjects): Target {
   const slices = apiServerSlices(endpointSlices);
   const addresses = new Set(slices.flatMap((slice) => slice.addresses));
   const isOne = (node: Node): boolean =>
@@ -165,14 +180,34 @@ function apiServers({ nodes, endpointSlices }: PodAccessObjects): { nodes: Node[
     ports.flatMap(({ protocol, port }) => (protocol === 'TCP' ? port : [])),
   );
   const ports = named.length === 0 ? [API_PORT] : [...new Set(named)].sort((a, b) => a - b);
-  return { nodes: nodes.filter(isOne).slice(0, MOST_NODES), ports };
+  return {
+    nodes: nodes.filter(isOne).slice(0, MOST_NODES),
+    protocol: 'TCP',
+    ports,
+    closed: (network) =>
+      `closes the API server (TCP ${ports.join(', ')}) to pods that reach it by its ClusterIP, those of ${network} ` +
+      "for example, unless the CNI masquerades them; to keep it open allow it in a rule before this one, from the pods' networks",
+  };
+}
+
+/** NodeLocal DNSCache, if its manifest's Services are there: it listens on every Node. */
+function dnsCaches({ nodes, services }: PodAccessObjects): Target[] {
+  const isThere = services.some(
+    ({ namespace, name }) => namespace === NODE_LOCAL_DNS.namespace && NODE_LOCAL_DNS.names.includes(name),
+  );
+  if (!isThere) return [];
+  const closed = (network: string): string =>
+    `closes NodeLocal DNSCache (UDP 53) to the pods of each Node, those of ${network} for example; ` +
+    "to keep it open allow UDP and TCP 53 in a rule before this one, from the pods' networks";
+  return [{ nodes: nodes.slice(0, MOST_NODES), protocol: 'UDP', ports: [53], closed }];
 }
 
 /** The objects that a warning needs, with the same result: a few of thousands. */
 export function podAccessObjects(
   objects: PodAccessObjects,
 ): Pick<PodAccessObjects, 'nodes' | 'pods' | 'endpointSlices'> {
-  const needed = new Set<Node | Pod>([...apiServers(objects).nodes, ...networkSources(objects)]);
+  const targets = [apiServers(objects), ...dnsCaches(objects)].flatMap(({ nodes }) => nodes);
+  const needed = new Set<Node | Pod>([...targets, ...networkSources(objects)]);
   return {
     nodes: objects.nodes.filter((node) => needed.has(node)),
     pods: objects.pods.filter((pod) => needed.has(pod)),
@@ -213,18 +248,18 @@ function networksOf(object: Node | Pod): Cidr[] {
   });
 }
 
-function matchesPort(rule: Rule, port: number): boolean {
+function matchesPort(rule: Rule, flow: PodFlow): boolean {
   if (!rule.ports?.length) return !rule.protocols?.length;
-  return rule.ports.some((item) => hasPort(item, port));
+  return rule.ports.some((item) => hasPort(item, flow));
 }
 
 /** A port with a source port decides about some connections only, so it is ignored. */
 function hasPort(
   { protocol = 'TCP', port, endPort = port, sourcePort }: NetworkPolicyPort,
-  wanted: number,
+  wanted: PodFlow,
 ): boolean {
-  if (protocol !== 'TCP' || sourcePort !== undefined) return false;
-  return port === undefined || (port <= wanted && wanted <= (endPort ?? port));
+  if (protocol !== wanted.protocol || sourcePort !== undefined) return false;
+  return port === undefined || (port <= wanted.port && wanted.port <= (endPort ?? port));
 }
 
 function matchesPods(rule: Rule, network: Cidr, familyOf: FamilyOf): boolean {
@@ -249,9 +284,9 @@ function isIn({ cidr, except = [] }: IPBlock, network: Cidr, partly: boolean): b
 }
 
 /** Whether the flow is on the configured failsafe list, which may contain the pods' networks. */
-function isListed({ port, network, failsafe }: PodFlow): boolean {
+function isListed({ protocol: wanted, port, network, failsafe }: PodFlow): boolean {
   return failsafe.some(({ protocol, ports: [first, last], peers }) => {
-    if (protocol !== 'tcp' || port < first || port > last) return false;
+    if (protocol !== wanted.toLowerCase() || port < first || port > last) return false;
     if (typeof peers === 'string') return peers === 'any';
     return peers.some((cidr) => isIn({ cidr }, network, false));
   });

@@ -43,7 +43,7 @@ function listed(entries: readonly FailsafeEntry[], direction: Direction): string
     .join('; ');
 }
 
-function portsOf({ protocol, ports: [first, last] }: FailsafeEntry): string {
+export function portsOf({ protocol, ports: [first, last] }: FailsafeEntry): string {
   const ports = first === 0 && last === 65_535 ? 'every port' : first === last ? first : `${first}-${last}`;
   return `${protocol.toUpperCase()} ${ports}`;
 }

@@ -89,6 +89,11 @@ export function lastAddress(cidr: Cidr): bigint {
   return cidr.value | hostMask(cidr.family, cidr.length);
 }
 
+/** Whether one of the blocks contains the address. */
+export function isCovered(blocks: readonly Cidr[], { family, value }: Address): boolean {
+  return blocks.some((block) => covers(block, { family, value, length: BITS[family] }));
+}
+
 export function covers(outer: Cidr, inner: Cidr): boolean {
   return (
     outer.family === inner.family && outer.value <= inner.value && lastAddress(inner) <= lastAddress(outer)

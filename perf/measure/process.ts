@@ -74,6 +74,7 @@ export const TRIALS = [
   'compile',
   'contents',
   'control-plane',
+  'established',
   'interfaces',
   'members',
   'publish-clients',

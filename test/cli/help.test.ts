@@ -8,6 +8,7 @@ const COMMANDS = [
   ['explain'],
   ['agent'],
   ['controller'],
+  ['flush'],
   ['off'],
   ['on'],
   ['cleanup'],

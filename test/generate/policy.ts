@@ -72,7 +72,7 @@ function priority(): fc.Arbitrary<number> {
   );
 }
 
-type PlusFields = Pick<PolicyManifest['spec'], 'mode' | 'traffic'>;
+type PlusFields = Pick<PolicyManifest['spec'], 'mode' | 'traffic' | 'established'>;
 
 /** Fields that only our own API group has; their defaults are spelt out now and then. */
 function plusFields({ features }: Scope): fc.Arbitrary<PlusFields> {
@@ -85,6 +85,7 @@ function plusFields({ features }: Scope): fc.Arbitrary<PlusFields> {
       [8, fc.constantFrom(undefined, undefined, undefined, 'Host')],
       [features.has('nodePort') ? 2 : 0, fc.constant('NodePort')],
     ),
+    established: fc.constantFrom(undefined, undefined, undefined, 'Keep', 'Recheck'),
   });
 }
 

@@ -20,6 +20,7 @@ export interface PolicyOptions {
   readonly tier?: string;
   readonly mode?: 'Enforce' | 'Audit';
   readonly traffic?: 'Host' | 'NodePort';
+  readonly established?: 'Keep' | 'Recheck';
   readonly ingress?: readonly Rule[];
   readonly egress?: readonly Rule[];
 }

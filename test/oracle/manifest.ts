@@ -137,6 +137,7 @@ export interface PolicyManifest extends Manifest {
     egress?: RuleManifest[];
     mode?: string;
     traffic?: string;
+    established?: string;
   };
 }
 

@@ -108,11 +108,13 @@ function isOurs({ apiVersion }: PolicyManifest): boolean {
 
 function assertKnownPolicy(policy: PolicyManifest): void {
   const { metadata, spec } = policy;
-  const plus = isOurs(policy) ? ['mode', 'traffic'] : [];
+  const plus = isOurs(policy) ? ['mode', 'traffic', 'established'] : [];
   const fields = ['tier', 'priority', 'appliedTo', 'ingress', 'egress', ...plus];
   assertOnlyFields(spec, fields, `${metadata.name}: spec`);
   assertOneOf(spec.mode ?? 'Enforce', ['Enforce', 'Audit'], 'mode');
   assertOneOf(spec.traffic ?? 'Host', ['Host', 'NodePort'], 'traffic');
+  // Says nothing of new connections.
+  assertOneOf(spec.established ?? 'Keep', ['Keep', 'Recheck'], 'established');
   if (spec.traffic === 'NodePort' && (spec.egress ?? []).length > 0) {
     throw new Error(`${metadata.name}: egress rules for NodePort traffic`);
   }

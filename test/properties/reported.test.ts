@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { type ClusterObjects, NO_OBJECTS, type Node, type Pod, type Service } from '../../apis/objects.ts';
 import { compile, compiler } from '../../controller/compile/compile.ts';
 import { HostAddresses } from '../../controller/index/host-addresses.ts';
+import { isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 import { plainCompiled } from './plain-compiled.ts';
 import { check } from './runs.ts';
@@ -28,10 +29,12 @@ const some = (of: readonly string[], maxLength = 3): fc.Arbitrary<string[]> =>
   fc.uniqueArray(fc.constantFrom(...of), { maxLength });
 const name = fc.constantFrom(...NAMES);
 const own = fc.option(some(USABLE, 2));
+/** They overlap, as in no sound cluster. */
+const podCIDRs = some(['10.0.0.0/29', '10.0.0.8/29', '10.0.0.0/24', '2001:db8::/126'], 2);
 
 /** One thing that happens; null takes the object away. */
 const CHANGE = fc.oneof(
-  fc.record({ what: fc.constant('node' as const), name, addresses: own }),
+  fc.record({ what: fc.constant('node' as const), name, addresses: own, podCIDRs }),
   fc.record({ what: fc.constant('pod' as const), name, addresses: own }),
   fc.record({ what: fc.constant('service' as const), name, addresses: own, isExternal: fc.boolean() }),
   fc.record({ what: fc.constant('report' as const), name, addresses: some([...USABLE, ...UNUSABLE], 6) }),
@@ -54,7 +57,8 @@ function changed(now: ClusterObjects, change: Exclude<Change, { what: 'report' }
   const inNamespace = { ...there, namespace: 'default' };
   switch (what) {
     case 'node': {
-      const node: Node | null = addresses && { ...there, kind: 'Node', addresses };
+      const networks = change.podCIDRs.length === 0 ? {} : { podCIDRs: change.podCIDRs };
+      const node: Node | null = addresses && { ...there, kind: 'Node', addresses, ...networks };
       return { ...now, nodes: withObject(now.nodes, which, node) };
     }
     case 'pod': {
@@ -89,10 +93,31 @@ function expected({ nodes, pods, services }: ClusterObjects, reports: Reports): 
     ...[...nodes, ...pods].flatMap(({ addresses }) => addresses),
     ...services.flatMap(({ clusterIPs, externalAddresses = [] }) => [...clusterIPs, ...externalAddresses]),
   ]);
-  const all = [...reports.values()].flat();
-  const counts = (address: string): boolean =>
-    USABLE.includes(address) && !claimed.has(address) && all.filter((one) => one === address).length === 1;
-  return new Map(nodes.map((node) => [node.name, (reports.get(node.name) ?? []).filter(counts).sort()]));
+  const reporters = (address: string): Node[] =>
+    nodes.filter(({ name: one }) => reports.get(one)?.includes(address));
+  const counts = (address: string, node: Node): boolean => {
+    if (!USABLE.includes(address) || claimed.has(address)) return false;
+    const all = reporters(address);
+    const owners = all.filter((one) => owns(one, address));
+    return all.length === 1 || (owners.length === 1 && owners[0] === node);
+  };
+  return new Map(
+    nodes.map((node) => [
+      node.name,
+      (reports.get(node.name) ?? []).filter((address) => counts(address, node)).sort(),
+    ]),
+  );
+}
+
+function owns({ podCIDRs: networks = [] }: Node, text: string): boolean {
+  const address = parseAddress(text);
+  return (
+    address !== null &&
+    isCovered(
+      networks.flatMap((one) => parseCidr(one)?.cidr ?? []),
+      address,
+    )
+  );
 }
 
 function fromScratch(objects: ClusterObjects, reports: Reports): ClusterObjects {

@@ -20,6 +20,7 @@ const READERS: Readonly<Record<string, string>> = {
   'agent/record/recorder.ts': 'a time that is shown: of a record',
   'agent/run/cluster-agent.ts': 'a time that is shown: of a report',
   'agent/run/contact-log.ts': 'a time that is shown: since when the controller is away',
+  'agent/run/established.ts': 'a time that is shown: of records of ended connections',
   'agent/run/fqdn-resolver.ts': 'expiry: of saved names, over restarts',
   'cli/off.ts': 'a time that is shown: since when the node is off',
   'cli/records.ts': 'the filter --since of records',

@@ -97,6 +97,16 @@ export interface NativeLinkSocket {
   close(): Promise<void>;
 }
 
+/** A netlink socket of any protocol; the messages are as in the kernel's headers. */
+export interface NativeRawSocket {
+  dump(request: Uint8Array): Promise<void>;
+  /** Empty at the end of the dump. */
+  next(limit: number): Promise<Uint8Array>;
+  /** The sequence number of each answer is the index of its request. */
+  exchange(requests: Uint8Array): Promise<Uint8Array>;
+  close(): Promise<void>;
+}
+
 /** The argument of an Nflog's listener; lib/nflog.ts parses the records. */
 export interface NativeNflogBatch {
   /**
@@ -135,6 +145,7 @@ export interface Binding {
     receiveBuffer: number,
     listener: (batch: NativeNflogBatch) => void,
   ) => NativeMonitor;
+  RawSocket: new (protocol: number) => NativeRawSocket;
   families: Record<Family, number>;
   outputFlags: Record<'json' | 'echo' | 'handle' | 'stateless' | 'terse' | 'numeric', number>;
   verdicts: Record<'accept' | 'drop' | 'continue' | 'return' | 'jump' | 'goto', number>;

@@ -1,4 +1,11 @@
 /** libnftables and nf_tables netlink for Node.js. See README.md. */
+export { Conntrack } from './conntrack.ts';
+export {
+  CONNTRACK_STATUS,
+  type ConntrackEntry,
+  type ConntrackTuple,
+  TCP_ENDED,
+} from './conntrack-entry.ts';
 export type { Elements } from './elements.ts';
 export { NftError, type NftErrorCode, type NftErrorDetail } from './errors.ts';
 export type { CmpOperator, CtKey, Expression, MetaKey, PayloadBase } from './expression.ts';
@@ -55,4 +62,5 @@ export type {
   StructureOperation,
   TableName,
 } from './structure.ts';
+export { type TcpSocketName, TcpSockets } from './tcp-sockets.ts';
 export type { Verdict } from './verdict.ts';

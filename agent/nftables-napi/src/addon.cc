@@ -10,6 +10,7 @@
 #include "netlink.h"
 #include "nflog.h"
 #include "nftables.h"
+#include "raw_socket.h"
 
 namespace {
 
@@ -69,6 +70,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("LinkSocket", binding::LinkSocket::define(env));
   exports.Set("LinkMonitor", binding::LinkMonitor::define(env));
   exports.Set("Nflog", binding::Nflog::define(env));
+  exports.Set("RawSocket", binding::RawSocket::define(env));
   exports.Set("families", to_object(env, families));
   exports.Set("outputFlags", to_object(env, output_flags));
   exports.Set("verdicts", to_object(env, verdicts));

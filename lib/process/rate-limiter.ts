@@ -4,6 +4,8 @@ import { LRUCache } from 'lru-cache';
 export interface RateLimiter {
   /** Returns false if the name has exceeded its rate. */
   take(name: string): boolean;
+  /** Milliseconds until `take` returns true. */
+  wait(name: string): number;
 }
 
 /** The most names that are remembered; those used longest ago begin again. */
@@ -16,17 +18,18 @@ export function rateLimiter(options: {
   readonly perSecond: number;
 }): RateLimiter {
   const { now, burst, perSecond } = options;
-  const buckets = new LRUCache<string, { level: number; at: number }>({ max: MOST_NAMES });
+  const buckets = new LRUCache<string, { readonly level: number; readonly at: number }>({ max: MOST_NAMES });
+  const levelOf = (name: string, time: number): number => {
+    const { level, at } = buckets.get(name) ?? { level: burst, at: time };
+    return Math.min(burst, level + (perSecond * (time - at)) / 1000);
+  };
   return {
     take(name) {
       const time = now();
-      const bucket = buckets.get(name) ?? { level: burst, at: time };
-      bucket.level = Math.min(burst, bucket.level + (perSecond * (time - bucket.at)) / 1000);
-      bucket.at = time;
-      buckets.set(name, bucket);
-      if (bucket.level < 1) return false;
-      bucket.level--;
-      return true;
+      const level = levelOf(name, time);
+      buckets.set(name, { level: level < 1 ? level : level - 1, at: time });
+      return level >= 1;
     },
+    wait: (name) => Math.ceil((Math.max(0, 1 - levelOf(name, now())) * 1000) / perSecond),
   };
 }

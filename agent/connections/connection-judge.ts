@@ -1,0 +1,112 @@
+import type { ConntrackEntry } from 'nftables-napi';
+import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import { decidingRule, evaluator } from '../observe/explain.ts';
+import type { KnownFlow } from '../observe/known-flow.ts';
+import { indexedRules } from '../observe/rule-lookup.ts';
+import { ruleMatches } from '../observe/rule-match.ts';
+import { resolvedPeers } from '../render/rule-peers.ts';
+import { connectionFlows } from './connection-flows.ts';
+import { type NodeFacts, OwnAddresses } from './node-facts.ts';
+
+/** A connection that the rules in force deny. */
+export interface Denial {
+  readonly entry: ConntrackEntry;
+  readonly flow: Omit<KnownFlow, 'group'>;
+  /** The Drop or Reject rule that decides. */
+  readonly rule: CompiledRule;
+}
+
+export interface JudgeOptions {
+  readonly state: NodeState;
+  readonly config: Config;
+  readonly facts: NodeFacts;
+  /** Whether only rules of policies with `established: Recheck` end connections. */
+  readonly onlyRecheck: boolean;
+  /** As in indexedRules; for tests. */
+  readonly short?: number;
+}
+
+/** Null: the connection goes on. */
+export type ConnectionJudge = (entry: ConntrackEntry) => Denial | null;
+
+/**
+ * Returns a function that judges tracked connections as `explain` judges flows. A connection is denied
+ * if, by every interface that it may have used, a rule denies it that may end connections, also if
+ * names (fqdn peers) of rules before that one stood for its address when it began.
+ */
+export function connectionJudge(options: JudgeOptions): ConnectionJudge {
+  const { state, config, facts, onlyRecheck, short } = options;
+  const ruleThatDenies = (of: NodeState): ((flow: KnownFlow) => CompiledRule | null) => {
+    const evaluate = evaluator(of, config, indexedRules(ruleMatches(of, config), of, config, short));
+    return (flow) => {
+      const rule = decidingRule(evaluate(flow, null));
+      return rule !== null && denies(rule) && (!onlyRecheck || isRechecked(rule)) ? rule : null;
+    };
+  };
+  const now = ruleThatDenies(state);
+  const anyName = withAnyName(state);
+  const whateverNames = anyName === state ? now : ruleThatDenies(anyName);
+  const ruleThatEnds = (flow: KnownFlow): CompiledRule | null => {
+    const rule = now(flow);
+    return rule === null || whateverNames(flow) === null ? null : rule;
+  };
+  const flowsOf = connectionFlows({
+    facts,
+    config,
+    declared: new OwnAddresses(state.nodeAddresses),
+    named: namedGroups(state, config),
+  });
+  return (entry) => {
+    for (const { flow, groups } of flowsOf(entry)) {
+      let first: CompiledRule | null = null;
+      const isDenied = groups.every((group) => {
+        const rule = ruleThatEnds({ ...flow, group });
+        first ??= rule;
+        return rule !== null;
+      });
+      if (isDenied && first !== null) return { entry, flow, rule: first };
+    }
+    return null;
+  };
+}
+
+/** Whether rules of the state may end connections without a command. */
+export function hasRecheck({ rules }: NodeState): boolean {
+  return rules.some((rule) => rule.mode === 'Enforce' && denies(rule) && isRechecked(rule));
+}
+
+function denies({ action }: Pick<CompiledRule, 'action'>): boolean {
+  return action === 'Drop' || action === 'Reject';
+}
+
+function isRechecked({ source }: CompiledRule): boolean {
+  return source.established === 'Recheck';
+}
+
+/**
+ * The state in which names that rules allow stand for every address; the same object if rules allow
+ * none. A name may not be resolved yet, and its addresses change without a change of rules.
+ */
+function withAnyName(state: NodeState): NodeState {
+  const isNamed = ({ action, peers }: CompiledRule): boolean =>
+    !denies({ action }) &&
+    peers.some(
+      (peer) => peer.kind === 'addresses' && (state.addressSets.get(peer.set)?.names.length ?? 0) > 0,
+    );
+  if (!state.rules.some(isNamed)) return state;
+  const rules = state.rules.map((rule) =>
+    isNamed(rule) ? { ...rule, peers: [{ kind: 'any' } as const] } : rule,
+  );
+  return { ...state, rules };
+}
+
+function namedGroups(state: NodeState, config: Config): ReadonlySet<number> {
+  const named = new Set<number>();
+  for (const rule of state.rules) {
+    for (const peer of resolvedPeers(rule, state, config)) {
+      if (peer.kind === 'interfaces') for (const group of peer.groups) named.add(group);
+    }
+  }
+  return named;
+}

@@ -1,0 +1,81 @@
+import type { Conntrack, TcpSocketName, TcpSockets } from 'nftables-napi';
+import type { ConnectionJudge, Denial } from './connection-judge.ts';
+
+export interface EndOptions {
+  readonly conntrack: Pick<Conntrack, 'entries' | 'delete'>;
+  /** Null: sockets stay; a program that sends may go on with what the rules let out. */
+  readonly sockets: Pick<TcpSockets, 'destroy'> | null;
+  readonly judge: ConnectionJudge;
+  /** Nothing is ended; `ended` is called for what would be. */
+  readonly isDryRun: boolean;
+  /** Called for the connections that were ended, at most a chunk's at a time. */
+  readonly ended: (denials: readonly Denial[]) => void | Promise<void>;
+  /** Called after each chunk. */
+  readonly progress?: (so: EndSummary) => void | Promise<void>;
+  readonly signal: AbortSignal;
+}
+
+export interface EndSummary {
+  /** Connections that the kernel tracks. */
+  examined: number;
+  ended: number;
+  /** Connections that the kernel refused to end. */
+  failed: number;
+  /** The first refusal; null: none. */
+  error: Error | null;
+}
+
+/**
+ * Reads the kernel's table of connections once, and ends those that the rules deny: first their TCP
+ * sockets on this node, which reset the other end, then their entries. Without the first step, a
+ * program that goes on sending would make its connection a new one in the other direction
+ * (nf_conntrack_tcp_loose), which other rules judge. The caller's other work runs between chunks.
+ * Throws if the table cannot be read, or the signal is aborted.
+ */
+export async function endConnections(options: EndOptions): Promise<EndSummary> {
+  const { conntrack, judge, isDryRun, ended, progress, signal } = options;
+  const summary: EndSummary = { examined: 0, ended: 0, failed: 0, error: null };
+  for await (const entries of conntrack.entries()) {
+    signal.throwIfAborted();
+    summary.examined += entries.length;
+    const denials = entries.flatMap((entry) => judge(entry) ?? []);
+    const done = isDryRun || denials.length === 0 ? denials : await endAll(denials, options, summary);
+    summary.ended += done.length;
+    if (done.length > 0) await ended(done);
+    await progress?.(summary);
+  }
+  return summary;
+}
+
+async function endAll(
+  denials: readonly Denial[],
+  { conntrack, sockets }: EndOptions,
+  summary: EndSummary,
+): Promise<readonly Denial[]> {
+  const names = denials.flatMap(socketNames);
+  if (names.length > 0) {
+    const refused = (await sockets?.destroy(names))?.find(
+      (error) => error !== null && error.code !== 'ENOENT',
+    );
+    summary.error ??= refused ?? null;
+  }
+  const results = await conntrack.delete(denials.map(({ entry }) => entry));
+  return denials.filter((_, i) => {
+    const error = results[i] ?? null;
+    // It has ended meanwhile.
+    if (error === null || error.code === 'ENOENT') return error === null;
+    summary.failed++;
+    summary.error ??= error;
+    return false;
+  });
+}
+
+const TCP = 6;
+
+/** The sockets that this node may have for a connection: it sees addresses as its direction does. */
+function socketNames({ entry: { protocol, original, reply }, flow }: Denial): TcpSocketName[] {
+  if (protocol !== TCP || flow.traffic === 'NodePort') return [];
+  const { source, destination, sourcePort, destinationPort } = flow.direction === 'egress' ? original : reply;
+  if (sourcePort === null || destinationPort === null) return [];
+  return [{ local: source, localPort: sourcePort, remote: destination, remotePort: destinationPort }];
+}

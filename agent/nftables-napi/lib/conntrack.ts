@@ -1,0 +1,66 @@
+import { type Binding, loadBinding } from './binding.ts';
+import { type ConntrackEntry, deleteRequest, dumpRequest, toConntrackEntry } from './conntrack-entry.ts';
+import type { NftError } from './errors.ts';
+import { netlinkMessages } from './netlink-message.ts';
+import { RawSocket } from './raw-socket.ts';
+
+/** NETLINK_NETFILTER of linux/netlink.h. */
+const NETFILTER = 12;
+/** Requests in one call: their answers fit into the socket's buffer. */
+const MOST = 256;
+
+/**
+ * The connections that the kernel tracks (ctnetlink), in the network namespace in which this object
+ * is created. Needs CAP_NET_ADMIN (else EPERM) and nf_conntrack_netlink (else EINVAL or EOPNOTSUPP). The
+ * constructor throws an NftError if the socket cannot be opened.
+ */
+export class Conntrack {
+  readonly #binding: Binding;
+  readonly #socket: RawSocket;
+
+  /** `binding` is for tests only. */
+  constructor(binding: Binding = loadBinding()) {
+    this.#binding = binding;
+    this.#socket = new RawSocket(NETFILTER, 'Conntrack', binding);
+  }
+
+  /**
+   * All connections, in chunks of about 1,000, each read while the caller asks for it: memory does not
+   * depend on their number. A connection that begins or ends meanwhile may be missing, or be there
+   * twice.
+   */
+  async *entries(): AsyncGenerator<readonly ConntrackEntry[], void, undefined> {
+    const socket = new RawSocket(NETFILTER, 'Conntrack', this.#binding);
+    try {
+      for await (const chunk of socket.dump(dumpRequest())) {
+        const entries: ConntrackEntry[] = [];
+        for (const message of netlinkMessages(chunk)) {
+          const entry = toConntrackEntry(message);
+          if (entry !== null) entries.push(entry);
+        }
+        yield entries;
+      }
+    } finally {
+      await socket.close();
+    }
+  }
+
+  /**
+   * Deletes entries: the next packet of each is that of a new connection. One result per entry: null
+   * for success, ENOENT if it no longer exists, EBUSY if hardware forwards it.
+   */
+  async delete(entries: readonly ConntrackEntry[]): Promise<(NftError | null)[]> {
+    const results: (NftError | null)[] = [];
+    for (let i = 0; i < entries.length; i += MOST) {
+      const requests = entries.slice(i, i + MOST).map(deleteRequest);
+      const answers = await this.#socket.exchange(requests, () => 'connection');
+      results.push(...answers.map(({ error }) => error));
+    }
+    return results;
+  }
+
+  /** Waits for pending calls, then closes the socket. Idempotent. */
+  close(): Promise<void> {
+    return this.#socket.close();
+  }
+}

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Conntrack, type ConntrackEntry, TcpSockets } from '../lib/index.ts';
+import { inNamespace, ip, nft } from './netns.ts';
+
+function conntrack(...args: string[]): string {
+  const { status, stdout, stderr, error } = spawnSync('conntrack', args, { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`conntrack ${args.join(' ')}: ${stderr ?? error}`);
+  return stdout;
+}
+
+function add(port: number): void {
+  const ends = ['-s', '10.0.0.1', '-d', '10.0.0.2', '--sport', String(port), '--dport', '80'];
+  conntrack('-I', '-p', 'udp', ...ends, '-t', '600');
+}
+
+inNamespace(import.meta.filename, () => {
+  let table: Conntrack;
+  before(() => {
+    ip('link', 'set', 'lo', 'up');
+    // Without a rule that asks for it, nothing is tracked.
+    nft('add table inet t; add chain inet t c { type filter hook input priority 0; }');
+    nft('add rule inet t c ct state established accept');
+  });
+  beforeEach(() => {
+    conntrack('-F');
+    table = new Conntrack();
+  });
+  afterEach(() => table.close());
+
+  const all = async (): Promise<ConntrackEntry[]> => (await Array.fromAsync(table.entries())).flat();
+
+  describe('Conntrack', () => {
+    it('reads an empty table, and many entries in chunks', async () => {
+      assert.deepEqual(await all(), []);
+      const ends = ['-p', 'udp', '-s', '10.0.0.1', '-d', '10.0.0.2', '-t', '600', '--dport', '80'];
+      const lines = Array.from({ length: 3_000 }, (_, i) => `-A ${ends.join(' ')} --sport ${1000 + i}`);
+      const file = path.join(tmpdir(), `conntrack-${process.pid}`);
+      writeFileSync(file, `${lines.join('\n')}\n`);
+      try {
+        conntrack('-R', file);
+      } finally {
+        rmSync(file);
+      }
+      const chunks = await Array.fromAsync(table.entries());
+      assert.ok(chunks.length > 1, `${chunks.length} chunks`);
+      const ports = new Set(chunks.flat().map(({ original }) => original.sourcePort));
+      assert.equal(ports.size, 3_000);
+      const results = await table.delete(chunks.flat());
+      assert.ok(results.every((result) => result === null));
+      assert.deepEqual(await all(), []);
+    });
+
+    it('deletes by id: no other entry with the same ends', async () => {
+      add(1000);
+      add(1001);
+      const [entry] = (await all()).filter(({ original }) => original.sourcePort === 1000);
+      assert.ok(entry);
+      const identity = entry.identity.map((attribute) => {
+        const isId = attribute[2] === 12;
+        return isId ? attribute.map((byte, i) => (i === 7 ? byte ^ 1 : byte)) : attribute;
+      });
+      assert.equal((await table.delete([{ ...entry, identity }]))[0]?.code, 'ENOENT');
+      assert.equal((await all()).length, 2);
+      assert.deepEqual(await table.delete([entry]), [null]);
+      assert.equal((await table.delete([entry]))[0]?.code, 'ENOENT');
+      assert.equal((await all()).length, 1);
+    });
+
+    it('stops reading when the caller does', async () => {
+      add(1000);
+      for await (const _ of table.entries()) break;
+      assert.equal((await all()).length, 1);
+    });
+
+    it('is refused after close', async () => {
+      add(1000);
+      const entries = await all();
+      await table.close();
+      await assert.rejects(table.delete(entries), { code: 'CLOSED' });
+    });
+  });
+
+  describe('TcpSockets', () => {
+    it('resets a connection of either family, and never what listens', async () => {
+      const sockets = new TcpSockets();
+      const server = createServer((socket) => socket.on('error', () => undefined));
+      server.listen(0, '::');
+      await once(server, 'listening');
+      const { port } = server.address() as AddressInfo;
+      for (const host of ['127.0.0.1', '::1']) {
+        const socket = connect(port, host);
+        await once(socket, 'connect');
+        const [entry] = (await all()).filter(({ original }) => original.sourcePort === socket.localPort);
+        assert.ok(entry);
+        const { source, destination } = entry.reply;
+        const name = {
+          local: source,
+          localPort: port,
+          remote: destination,
+          remotePort: socket.localPort ?? 0,
+        };
+        const reset = once(socket, 'error');
+        assert.deepEqual(await sockets.destroy([name]), [null]);
+        assert.match(String((await reset)[0]), /ECONNRESET/);
+        const other = { ...name, localPort: 1 };
+        const results = await sockets.destroy([name, other]);
+        assert.deepEqual([results[0], results[1]?.code], [null, 'ENOENT']);
+      }
+      assert.ok(server.listening);
+      const again = connect(port, '127.0.0.1');
+      await once(again, 'connect');
+      again.destroy();
+      server.close();
+      await sockets.close();
+    });
+  });
+});

@@ -1,0 +1,194 @@
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import { cancellableSleep } from '../../lib/process/cancellable-sleep.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import { Debounce } from '../../lib/process/debounce.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { policyKey } from '../apply/plan/substitute.ts';
+import { connectionJudge, hasRecheck } from '../connections/connection-judge.ts';
+import { type EndSummary, endConnections } from '../connections/end-connections.ts';
+import { type EndCause, endedRecord } from '../connections/ended-record.ts';
+import { mayDeny } from '../connections/may-deny.ts';
+import type { ConnectionRecord } from '../record/record.ts';
+import type { RecordOutlet } from '../record/recorder.ts';
+import type { AgentMetrics } from './agent-metrics.ts';
+import { nodeFacts } from './interface-groups.ts';
+import { loadAddon } from './with-kernel.ts';
+
+/** Milliseconds after the last of several changes, and after the first. */
+const TIMES = { quiet: 100, longest: 1_000 };
+/** After a pass, nothing is read for this many times as long as it took: passes take a tenth of a CPU. */
+const REST = 9;
+const LONGEST_REST = 60_000;
+/** Milliseconds until a pass that failed is tried again. */
+const RETRY = 30_000;
+
+interface Parts {
+  readonly node: string;
+  readonly config: Config;
+  readonly log: Log;
+  readonly metrics: AgentMetrics;
+  readonly clock: Clock;
+  /** Opens the flow log. */
+  readonly outlet: () => Promise<RecordOutlet>;
+}
+
+/** A pass over the tracked connections. */
+export interface PassOptions {
+  readonly cause: EndCause;
+  readonly isDryRun: boolean;
+  readonly signal: AbortSignal;
+  /** Called for each connection that was ended, or would be. */
+  readonly ended?: (record: ConnectionRecord) => void | Promise<void>;
+  readonly progress?: (so: EndSummary) => void | Promise<void>;
+}
+
+/**
+ * Ends established connections that the rules in force deny: after each change by those of policies
+ * with `established: Recheck`, on command by all. One pass at a time. Failures are logged, and never
+ * touch the rules.
+ */
+export class Established {
+  readonly #parts: Parts;
+  readonly #debounce: Debounce;
+  readonly #rest: ReturnType<typeof cancellableSleep>;
+  readonly #closing = new AbortController();
+  #inForce: NodeState | null = null;
+  /** Passes run one after another. */
+  #passes: Promise<unknown> = Promise.resolve();
+  #failure = '';
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#rest = cancellableSleep((milliseconds, callback) => parts.clock.after(milliseconds, callback));
+    this.#debounce = new Debounce(
+      async () => {
+        const started = parts.clock.now();
+        await this.#recheck();
+        const took = parts.clock.now() - started;
+        if (!this.#closing.signal.aborted) await this.#rest.wait(Math.min(REST * took, LONGEST_REST));
+      },
+      TIMES,
+      parts.clock,
+    );
+  }
+
+  /** A state is in force. */
+  enforced(state: NodeState): void {
+    const before = this.#inForce;
+    this.#inForce = state;
+    if (hasRecheck(state) && (before === null || mayDeny(before, state))) this.#debounce.trigger();
+  }
+
+  /** Rechecks at once. Only for an agent that ends then. */
+  async now(): Promise<void> {
+    if (this.#inForce !== null && hasRecheck(this.#inForce)) await this.#recheck();
+  }
+
+  /**
+   * Ends, or lists, connections that any rule denies. Throws if no rules are in force yet, or the
+   * kernel refuses.
+   */
+  async flush(options: PassOptions): Promise<EndSummary> {
+    const summary = await this.#inTurn(() => this.#pass(options, false));
+    if (summary === null) throw new Error('no rules are in force yet');
+    return summary;
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#rest.wake();
+    await this.#debounce.close();
+    await this.#passes;
+  }
+
+  async #recheck(): Promise<void> {
+    const { node, log } = this.#parts;
+    const { signal } = this.#closing;
+    try {
+      await this.#inTurn(() => this.#pass({ cause: { reason: 'Recheck' }, isDryRun: false, signal }, true));
+      this.#failure = '';
+    } catch (error) {
+      if (signal.aborted) return;
+      const { message } = error as Error;
+      if (message !== this.#failure) {
+        log.error(`cannot end established connections; they go on. Retrying every ${RETRY / 1000} s`, {
+          node,
+          error: message,
+        });
+      }
+      this.#failure = message;
+      this.#debounce.refresh(RETRY);
+    }
+  }
+
+  #inTurn<T>(pass: () => Promise<T>): Promise<T> {
+    const result = this.#passes.then(pass);
+    this.#passes = result.catch(() => undefined); // the caller has the error
+    return result;
+  }
+
+  /** Null: nothing is in force. */
+  async #pass(options: PassOptions, onlyRecheck: boolean): Promise<EndSummary | null> {
+    const state = this.#inForce;
+    if (state === null) return null;
+    const { node, config, metrics } = this.#parts;
+    const { cause, isDryRun, ended, progress } = options;
+    const { Conntrack, TcpSockets } = await loadAddon();
+    const judge = connectionJudge({ state, config, facts: await nodeFacts(config), onlyRecheck });
+    const conntrack = new Conntrack();
+    const sockets = new TcpSockets();
+    const counts = new Map<string, number>();
+    const log: { outlet: RecordOutlet | null } = { outlet: null };
+    let summary: EndSummary | null = null;
+    try {
+      summary = await endConnections({
+        conntrack,
+        sockets,
+        judge,
+        isDryRun,
+        signal: options.signal,
+        ...(progress === undefined ? {} : { progress }),
+        ended: async (denials) => {
+          if (!isDryRun) log.outlet ??= await this.#parts.outlet();
+          for (const denial of denials) {
+            const record = endedRecord(denial, node, cause, Date.now() * 1000);
+            if (!isDryRun) increment(counts, policyKey(denial.rule));
+            log.outlet?.write(record);
+            await ended?.(record);
+          }
+        },
+      });
+      return summary;
+    } finally {
+      log.outlet?.close();
+      await Promise.all([conntrack.close(), sockets.close()]);
+      for (const [key, count] of counts) metrics.ended(key, count);
+      this.#say(counts, summary, options);
+    }
+  }
+
+  #say(
+    counts: ReadonlyMap<string, number>,
+    summary: EndSummary | null,
+    { cause, isDryRun }: PassOptions,
+  ): void {
+    const { node, log } = this.#parts;
+    const { examined = null, failed = 0, error = null } = summary ?? {};
+    const ended = [...counts.values()].reduce((sum, count) => sum + count, 0);
+    const fields = { node, ...cause, examined };
+    if (isDryRun) {
+      const denied = summary?.ended ?? null;
+      log.info('listed the established connections that the rules deny', { ...fields, denied });
+    } else if (ended > 0 || cause.reason === 'flush') {
+      const policies = Object.fromEntries(counts);
+      log.info('ended the established connections that the rules deny', { ...fields, ended, policies });
+    } else log.debug('the rules deny no established connection', fields);
+    if (error === null) return;
+    log.warn('some connections could not be ended', { node, failed, error: error.message });
+  }
+}
+
+function increment(counts: Map<string, number>, key: string): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+}

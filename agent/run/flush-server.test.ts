@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { createLog } from '../../lib/process/log.ts';
+import type { PassOptions } from './established.ts';
+import { FlushServer, flushSocket } from './flush-server.ts';
+
+const SUMMARY = { examined: 5, ended: 1, failed: 0, error: null };
+const RECORD = { time: '', node: 'n', verdict: 'Drop' } as never;
+
+describe('the server of nodewall flush', () => {
+  const stateDir = mkdtempSync(join(tmpdir(), 'nodewall-flush-'));
+  let asked: PassOptions[] = [];
+  let flush = async (options: PassOptions): Promise<typeof SUMMARY> => {
+    asked.push(options);
+    await options.ended?.(RECORD);
+    return SUMMARY;
+  };
+  const log = createLog({ logLevel: 'error' });
+  const server = new FlushServer({ node: 'n', stateDir, log, established: { flush: (one) => flush(one) } });
+  before(() => server.listen());
+  after(async () => {
+    await server.close();
+    rmSync(stateDir, { recursive: true });
+  });
+  beforeEach(() => {
+    asked = [];
+  });
+
+  async function open(request: string): Promise<Socket> {
+    const socket = connect(flushSocket(stateDir));
+    await once(socket, 'connect');
+    socket.write(request);
+    return socket;
+  }
+  const ask = async (request: string): Promise<object[]> =>
+    (await text(await open(request))).split('\n').flatMap((line) => (line === '' ? [] : JSON.parse(line)));
+  const request = (fields: object = {}): string =>
+    `${JSON.stringify({ isDryRun: true, by: 'root', node: null, ...fields })}\n`;
+
+  it('is for the owner alone', () => {
+    assert.equal(statSync(flushSocket(stateDir)).mode & 0o777, 0o600);
+  });
+
+  it('answers with connections, then with the sum', async () => {
+    const answers = await ask(request());
+    assert.deepEqual(answers, [
+      { kind: 'connection', record: RECORD },
+      { kind: 'done', node: 'n', ...SUMMARY },
+    ]);
+    assert.deepEqual([asked[0]?.isDryRun, asked[0]?.cause], [true, { reason: 'flush', by: 'root' }]);
+  });
+
+  it('refuses what is not a request, what is too long, and another Node', async () => {
+    for (const [bad, message] of [
+      ['{}\n', /not a valid request/],
+      ['x\n', /JSON/],
+      [`${'x'.repeat(5_000)}\n`, /longer than 4096/],
+      [request({ node: 'other' }), /is that of Node n, not of other/],
+    ] as const) {
+      const [answer] = (await ask(bad)) as { kind: string; message: string }[];
+      assert.equal(answer?.kind, 'error');
+      assert.match(answer?.message ?? '', message);
+    }
+    assert.deepEqual(asked, []);
+  });
+
+  it('ends the pass of a caller that goes away', async () => {
+    const before = flush;
+    const started = Promise.withResolvers<void>();
+    const aborted = new Promise<void>((resolve) => {
+      flush = async ({ signal }) => {
+        signal.addEventListener('abort', () => resolve());
+        started.resolve();
+        return await new Promise(() => undefined);
+      };
+    });
+    const socket = await open(request());
+    await started.promise;
+    socket.destroy();
+    await aborted;
+    flush = before;
+  });
+});

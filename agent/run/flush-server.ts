@@ -1,0 +1,149 @@
+import { once } from 'node:events';
+import { chmodSync, rmSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { LineSplitter } from '../../lib/process/lines.ts';
+import type { Log } from '../../lib/process/log.ts';
+import type { EndSummary } from '../connections/end-connections.ts';
+import type { ConnectionRecord } from '../record/record.ts';
+import type { Established } from './established.ts';
+
+/** What `nodewall flush` asks of the agent: one line of JSON. */
+export interface FlushRequest {
+  readonly isDryRun: boolean;
+  /** The user. */
+  readonly by: string;
+  /** The Node that the agent must be of; null: any. */
+  readonly node: string | null;
+}
+
+/** Lines of the answer: connections and progress, then one `done` or `error`. */
+export type FlushAnswer =
+  | { readonly kind: 'connection'; readonly record: ConnectionRecord }
+  | { readonly kind: 'progress'; readonly examined: number; readonly ended: number }
+  | ({ readonly kind: 'done'; readonly node: string } & Omit<EndSummary, 'error'> & {
+        readonly error: string | null;
+      })
+  | { readonly kind: 'error'; readonly message: string };
+
+/** The socket in the state directory; that directory, and so the socket, is root's. */
+export function flushSocket(stateDir: string): string {
+  return join(stateDir, 'agent.sock');
+}
+
+const LONGEST_REQUEST = 4096;
+/** Milliseconds in which a caller must send its request. */
+const REQUEST_WITHIN = 5_000;
+/** Callers at a time; their passes run one after another. */
+const MOST_CALLERS = 8;
+
+interface Parts {
+  readonly node: string;
+  readonly stateDir: string;
+  readonly log: Log;
+  readonly established: Pick<Established, 'flush'>;
+}
+
+/**
+ * Serves `nodewall flush` on this machine while rules are in force: the agent alone knows the whole
+ * state in force, with names, failsafe and interfaces. A caller that goes away ends its pass.
+ */
+export class FlushServer {
+  readonly #parts: Parts;
+  readonly #server: Server;
+  readonly #callers = new Set<Socket>();
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#server = createServer((socket) => void this.#serve(socket));
+    this.#server.maxConnections = MOST_CALLERS;
+  }
+
+  /** A failure is logged: then there is no `nodewall flush`. */
+  async listen(): Promise<void> {
+    const { node, stateDir, log } = this.#parts;
+    const path = flushSocket(stateDir);
+    try {
+      // An agent that was killed left it; the lock holds that there is no other agent.
+      rmSync(path, { force: true });
+      this.#server.listen(path);
+      await once(this.#server, 'listening');
+      chmodSync(path, 0o600);
+    } catch (error) {
+      log.warn('nodewall flush is not available: cannot open its socket in the state directory', {
+        node,
+        error: (error as Error).message,
+      });
+    }
+    this.#server.on('error', (error) => log.warn('nodewall flush failed', { node, error: error.message }));
+  }
+
+  async close(): Promise<void> {
+    for (const caller of this.#callers) caller.destroy();
+    if (this.#server.listening) await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  async #serve(socket: Socket): Promise<void> {
+    const gone = new AbortController();
+    this.#callers.add(socket);
+    socket.on('error', () => undefined);
+    socket.once('close', () => {
+      this.#callers.delete(socket);
+      gone.abort();
+    });
+    try {
+      await this.#answer(socket, gone.signal);
+    } catch (error) {
+      if (!gone.signal.aborted) await send(socket, { kind: 'error', message: (error as Error).message });
+    }
+    socket.end();
+  }
+
+  async #answer(socket: Socket, signal: AbortSignal): Promise<void> {
+    const request = await readRequest(socket, signal);
+    const { node, established } = this.#parts;
+    if (request.node !== null && request.node !== node) {
+      throw new Error(`the agent here is that of Node ${node}, not of ${request.node}`);
+    }
+    const { error, ...summary } = await established.flush({
+      cause: { reason: 'flush', by: request.by },
+      isDryRun: request.isDryRun,
+      signal,
+      ended: (record) => send(socket, { kind: 'connection', record }),
+      progress: ({ examined, ended }) => send(socket, { kind: 'progress', examined, ended }),
+    });
+    await send(socket, { kind: 'done', node, ...summary, error: error?.message ?? null });
+  }
+}
+
+async function readRequest(socket: Socket, signal: AbortSignal): Promise<FlushRequest> {
+  const lines = new LineSplitter(LONGEST_REQUEST);
+  const late = setTimeout(() => socket.destroy(), REQUEST_WITHIN);
+  try {
+    for (;;) {
+      const [chunk] = (await once(socket, 'data', { signal })) as [Buffer];
+      const [line] = lines.push(chunk);
+      if (line !== undefined) return toRequest(JSON.parse(line));
+    }
+  } finally {
+    clearTimeout(late);
+  }
+}
+
+function toRequest(raw: unknown): FlushRequest {
+  const { isDryRun, by, node } = (raw ?? {}) as Record<string, unknown>;
+  if (typeof isDryRun !== 'boolean' || typeof by !== 'string') throw new Error('not a valid request');
+  return { isDryRun, by, node: typeof node === 'string' ? node : null };
+}
+
+/** Waits for a slow reader, so that nothing piles up. */
+async function send(socket: Socket, answer: FlushAnswer): Promise<void> {
+  if (socket.destroyed || socket.write(`${JSON.stringify(answer)}\n`)) return;
+  await new Promise<void>((resolve) => {
+    const go = (): void => {
+      socket.off('drain', go).off('close', go);
+      resolve();
+    };
+    socket.once('drain', go).once('close', go);
+  });
+}

@@ -1,0 +1,117 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { createInterface } from 'node:readline';
+import type { ConnectionRecord } from '../agent/record/record.ts';
+import { agentLock } from '../agent/run/agent-lock.ts';
+import { type FlushAnswer, type FlushRequest, flushSocket } from '../agent/run/flush-server.ts';
+import { readOff } from '../agent/run/off-file.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { loadConfig } from './load.ts';
+import { print } from './output.ts';
+import { recordText } from './record-text.ts';
+import { userName } from './user-name.ts';
+
+interface FlushOptions {
+  readonly stateDir: string;
+  readonly config?: string;
+  readonly node?: string;
+  readonly dryRun: boolean;
+  readonly output: 'text' | 'json';
+}
+
+type Done = Extract<FlushAnswer, { kind: 'done' }>;
+
+/** Milliseconds between two messages about the progress. */
+const SAY_EVERY = 1_000;
+
+/**
+ * `nodewall flush`: has the agent of this node end the established connections that the rules in
+ * force deny; with `--dry-run` lists them. Results are printed while they arrive.
+ */
+export async function flush(options: FlushOptions): Promise<ExitStatus> {
+  await loadConfig(options.config);
+  const socket = await openSocket(options.stateDir);
+  const { dryRun: isDryRun, node = null } = options;
+  const request: FlushRequest = { isDryRun, by: userName(), node };
+  socket.write(`${JSON.stringify(request)}\n`);
+  const out = options.output === 'json' ? jsonOutput(isDryRun) : textOutput(isDryRun);
+  let sayAt = performance.now() + SAY_EVERY;
+  for await (const line of createInterface({ input: socket })) {
+    const answer = JSON.parse(line) as FlushAnswer;
+    switch (answer.kind) {
+      case 'connection':
+        await out.connection(answer.record);
+        break;
+      case 'progress':
+        if (performance.now() < sayAt) break;
+        sayAt = performance.now() + SAY_EVERY;
+        process.stderr.write(`${answer.examined} connections examined, ${answer.ended} ${verb(isDryRun)}\n`);
+        break;
+      case 'done':
+        await out.done(answer);
+        if (answer.error === null) return EXIT.done;
+        throw new CommandError(EXIT.refused, `not all connections could be ended: ${answer.error}`);
+      case 'error':
+        throw new CommandError(EXIT.refused, answer.message);
+    }
+  }
+  throw new CommandError(EXIT.refused, "the agent has ended the command; see the agent's log");
+}
+
+async function openSocket(stateDir: string): Promise<Socket> {
+  const socket = connect(flushSocket(stateDir));
+  try {
+    await once(socket, 'connect');
+    return socket;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'EACCES' || code === 'EPERM') {
+      throw new CommandError(EXIT.refused, `${message}: this needs root`, { cause: error });
+    }
+    throw new CommandError(EXIT.invalid, await reasonFor(stateDir), { cause: error });
+  }
+}
+
+/** Why no agent answers. */
+async function reasonFor(stateDir: string): Promise<string> {
+  const agent = await agentLock(stateDir).holder();
+  if (agent === null) {
+    return `no agent runs here with the state directory ${stateDir}: start the agent (nodewall agent), or give its --state-dir`;
+  }
+  const why = readOff(stateDir) === null ? 'it is starting, or the feature gate is off' : 'nodewall is off';
+  return `the agent (process ${agent}) enforces no rules on this node: ${why}`;
+}
+
+interface Output {
+  connection(record: ConnectionRecord): Promise<void>;
+  done(summary: Done): Promise<void>;
+}
+
+const verb = (isDryRun: boolean): string => (isDryRun ? 'to be ended' : 'ended');
+
+function textOutput(isDryRun: boolean): Output {
+  return {
+    connection: (record) => print(`${recordText(record)}\n`),
+    done: ({ node, examined, ended, failed }) => {
+      const refused = failed === 0 ? '' : `, ${failed} could not be ended`;
+      return print(
+        `${ended} of ${examined} connections on ${node} ${isDryRun ? 'would be ended' : 'were ended'}${refused}.\n`,
+      );
+    },
+  };
+}
+
+/** One document, written while the connections arrive: there may be a million. */
+function jsonOutput(isDryRun: boolean): Output {
+  let separator = `{"dryRun": ${isDryRun},\n"connections": [\n`;
+  return {
+    async connection(record) {
+      await print(`${separator}${JSON.stringify(record)}`);
+      separator = ',\n';
+    },
+    async done({ kind: _, ...summary }) {
+      const start = separator === ',\n' ? '' : separator;
+      await print(`${start}],\n${JSON.stringify(summary).slice(1)}\n`);
+    },
+  };
+}

@@ -1,0 +1,114 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Clock } from '../../lib/process/clock.ts';
+import { rateLimiter } from '../../lib/process/rate-limiter.ts';
+
+export interface DamperOptions<T> {
+  readonly clock: Clock;
+  /**
+   * The published value without what is not in the wanted one; the same object if all of it is.
+   */
+  readonly withoutRemoved: (published: T, wanted: T) => T;
+  /** Called when held values are due; `take` returns them. */
+  readonly due: () => void;
+  /** Called when a name begins to change too often. */
+  readonly held: (name: string) => void;
+}
+
+/** One name may change so often at once, and then so many times a second. */
+const CHANGES = { burst: 10, perSecond: 0.1 };
+/** The same for removals: each of the values of one change may be removed by itself. */
+const REMOVALS = { burst: 10, perSecond: 1 };
+
+/**
+ * Values by name, each of which a different machine controls: one that changes its value all the
+ * time must not send changes to all others. The first changes are published at once; further ones
+ * are held, and the last value is published when the rate allows it. Removals have a rate of their
+ * own, so that an address which a machine no longer has loses its rights within a second; what was
+ * removed is added again as a change. A value that returns to the published one costs nothing.
+ */
+export class Damper<T> {
+  readonly #options: DamperOptions<T>;
+  readonly #changes;
+  readonly #removals;
+  readonly #published = new Map<string, T>();
+  readonly #held = new Map<string, T>();
+  #cancel: (() => void) | null = null;
+
+  constructor(options: DamperOptions<T>) {
+    const { now } = options.clock;
+    this.#options = options;
+    this.#changes = rateLimiter({ ...CHANGES, now });
+    this.#removals = rateLimiter({ ...REMOVALS, now });
+  }
+
+  /** Sets a value. Returns the one to publish; null: none yet. */
+  set(name: string, wanted: T): T | null {
+    const published = this.#published.get(name);
+    if (isDeepStrictEqual(published, wanted)) {
+      this.#held.delete(name);
+      return published ?? null;
+    }
+    const isHeld = this.#held.has(name);
+    const now = this.#next(name, wanted);
+    if (!isHeld && this.#held.has(name)) this.#options.held(name);
+    this.#arm();
+    return now ?? published ?? null;
+  }
+
+  /** The name no longer exists; its rate still counts. */
+  delete(name: string): void {
+    this.#published.delete(name);
+    this.#held.delete(name);
+  }
+
+  /** The values that are due now. */
+  take(): (readonly [name: string, value: T])[] {
+    const due = [...this.#held].flatMap(([name, wanted]) => {
+      const now = this.#next(name, wanted);
+      return now === null ? [] : [[name, now] as const];
+    });
+    this.#arm();
+    return due;
+  }
+
+  close(): void {
+    this.#cancel?.();
+    this.#held.clear();
+  }
+
+  /** The value to publish now; null: that of before. Holds what is not published. */
+  #next(name: string, wanted: T): T | null {
+    if (this.#changes.take(name)) {
+      this.#held.delete(name);
+      this.#published.set(name, wanted);
+      return wanted;
+    }
+    this.#held.set(name, wanted);
+    const remains = this.#remains(name, wanted);
+    if (remains === null || !this.#removals.take(name)) return null;
+    this.#published.set(name, remains);
+    return remains;
+  }
+
+  /** The published value without what is no longer wanted; null: nothing is to be removed. */
+  #remains(name: string, wanted: T): T | null {
+    const published = this.#published.get(name);
+    if (published === undefined) return null;
+    const remains = this.#options.withoutRemoved(published, wanted);
+    return remains === published ? null : remains;
+  }
+
+  #arm(): void {
+    this.#cancel?.();
+    this.#cancel = null;
+    const waits = [...this.#held].map(([name, wanted]) => {
+      const wait = this.#changes.wait(name);
+      return this.#remains(name, wanted) === null ? wait : Math.min(wait, this.#removals.wait(name));
+    });
+    if (waits.length === 0) return;
+    this.#cancel = this.#options.clock.after(Math.min(...waits), () => {
+      this.#cancel = null;
+      this.#options.due();
+    });
+  }
+}

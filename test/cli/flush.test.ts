@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { PassOptions } from '../../agent/run/established.ts';
+import { FlushServer } from '../../agent/run/flush-server.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { nodewall } from './command.ts';
+
+const RECORD = {
+  time: '2026-11-23T13:29:49.527000Z',
+  node: 'cp-1',
+  event: 'ended',
+  reason: 'flush',
+  by: 'root',
+  verdict: 'Drop',
+  policy: 'p',
+  apiGroup: 'nodewall.io',
+  tier: 'application',
+  rule: 'r',
+  ruleIndex: 0,
+  direction: 'ingress',
+  traffic: 'Host',
+  src: '10.0.0.7',
+  dst: '10.0.0.1',
+  protocol: 'tcp',
+  srcPort: 40_000,
+  dstPort: 22,
+} as const;
+
+/** The agent is played here; test/kernel/established.test.ts has the real one. */
+describe('nodewall flush', function () {
+  this.timeout(60_000);
+  let stateDir: string;
+  let server: FlushServer;
+  let flush: (options: PassOptions) => Promise<{ ended: number; failed: number; error: Error | null }>;
+
+  before(async () => {
+    stateDir = mkdtempSync(join(tmpdir(), 'nodewall-flush-'));
+    const established = {
+      flush: async (options: PassOptions) => ({ examined: 9, ...(await flush(options)) }),
+    };
+    server = new FlushServer({ node: 'cp-1', stateDir, log: createLog({ logLevel: 'error' }), established });
+    await server.listen();
+  });
+  after(async () => {
+    await server.close();
+    rmSync(stateDir, { recursive: true });
+  });
+  const run = (...args: readonly string[]) => nodewall('flush', '--state-dir', stateDir, ...args);
+
+  it('prints each connection, then how many there were', async () => {
+    flush = async ({ ended, isDryRun }) => {
+      await ended?.(RECORD);
+      return { ended: 1, failed: 0, error: null, isDryRun };
+    };
+    const text =
+      '2026-11-23T13:29:49.527000Z  Drop            ingress  tcp 10.0.0.7:40000 → 10.0.0.1:22  application p/r  (established, flush by root)\n';
+    const { status, stdout } = await run('--dry-run');
+    assert.deepEqual([status, stdout], [0, `${text}1 of 9 connections on cp-1 would be ended.\n`]);
+    const { stdout: done } = await run();
+    assert.equal(done, `${text}1 of 9 connections on cp-1 were ended.\n`);
+  });
+
+  it('prints one JSON document, also of many connections and of none', async () => {
+    for (const count of [0, 1, 5_000]) {
+      flush = async ({ ended }) => {
+        for (let i = 0; i < count; i++) await ended?.(RECORD);
+        return { ended: count, failed: 0, error: null };
+      };
+      const { status, stdout } = await run('--dry-run', '-o', 'json');
+      assert.equal(status, 0);
+      const { connections, ...rest } = JSON.parse(stdout);
+      assert.equal(connections.length, count);
+      const summary = { dryRun: true, node: 'cp-1', examined: 9, ended: count, failed: 0, error: null };
+      assert.deepEqual(rest, summary);
+    }
+  });
+
+  it('ends with 3 if the kernel refuses, wholly or in part, or the agent is another Node’s', async () => {
+    flush = async () => ({ ended: 0, failed: 2, error: new Error('connection: Operation not permitted') });
+    const partly = await run();
+    assert.equal(partly.status, 3);
+    assert.match(partly.stdout, /0 of 9 connections on cp-1 were ended, 2 could not be ended/);
+    assert.match(partly.stderr, /Operation not permitted/);
+    flush = async () => {
+      throw new Error('netlink dump: Invalid argument');
+    };
+    const wholly = await run();
+    assert.deepEqual([wholly.status, wholly.stdout], [3, '']);
+    assert.match(wholly.stderr, /netlink dump: Invalid argument/);
+    const other = await run('--node', 'cp-2');
+    assert.equal(other.status, 3);
+    assert.match(other.stderr, /is that of Node cp-1, not of cp-2/);
+  });
+
+  it('ends with 1 without an agent, and with 2 for an unknown option', async () => {
+    const alone = await nodewall('flush', '--state-dir', join(stateDir, 'none'));
+    assert.equal(alone.status, 1);
+    assert.match(alone.stderr, /no agent runs here .*start the agent/);
+    assert.equal((await run('--all')).status, 2);
+  });
+});

@@ -1,0 +1,88 @@
+/** Connections that stay open between namespaces, and whether they still carry data. */
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import type { Namespace } from '../netns/namespace.ts';
+
+export interface Call {
+  readonly name: string;
+  readonly host: string;
+  readonly port: number;
+  readonly protocol?: 'tcp' | 'udp';
+}
+
+/**
+ * Echoes on each TCP port and, with the same number, each UDP port. A TCP port in `chatty` sends by
+ * itself, every 20 ms.
+ */
+const SERVER = `
+const { createServer } = require('node:net');
+const [ports, chatty] = JSON.parse(process.argv[1]);
+let left = ports.length;
+for (const port of ports) {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    if (!chatty.includes(port)) return void socket.pipe(socket);
+    const timer = setInterval(() => socket.write('tick'), 20);
+    socket.on('close', () => clearInterval(timer)).resume();
+  });
+  server.listen(port, '::', () => --left || console.log('up'));
+  const udp = require('node:dgram').createSocket({ type: 'udp6' });
+  udp.on('message', (bytes, { address, port }) => udp.send(bytes, port, address)).on('error', () => {}).bind(port, '::');
+}`;
+
+/** Opens the connections; then, for each line of input, prints which ones answer within 400 ms. */
+const CALLER = `
+const calls = JSON.parse(process.argv[1]);
+const { connect } = require('node:net');
+const heard = new Set();
+const senders = new Map();
+let left = calls.length;
+const opened = () => --left || console.log(JSON.stringify([]));
+for (const { name, host, port, protocol } of calls) {
+  if (protocol === 'udp') {
+    const socket = require('node:dgram').createSocket(host.includes(':') ? 'udp6' : 'udp4');
+    socket.on('error', () => {}).on('message', () => { if (!heard.has('up ' + name)) { heard.add('up ' + name); opened(); } heard.add(name); });
+    socket.connect(port, host, () => socket.send('hello'));
+    senders.set(name, () => socket.send('x'));
+  } else {
+    const socket = connect(port, host, opened);
+    socket.on('error', () => {}).on('data', () => heard.add(name));
+    senders.set(name, () => socket.write('x', () => {}));
+  }
+}
+require('node:readline').createInterface({ input: process.stdin }).on('line', () => {
+  heard.clear();
+  for (const send of senders.values()) send();
+  setTimeout(() => console.log(JSON.stringify(calls.map((one) => one.name).filter((name) => heard.has(name)))), 400);
+});`;
+
+/** Resolves once all ports listen. */
+export async function listen(
+  namespace: Namespace,
+  ports: readonly number[],
+  chatty: readonly number[] = [],
+): Promise<void> {
+  const server = namespace.spawn([process.execPath, '-e', SERVER, JSON.stringify([ports, chatty])]);
+  server.stderr.pipe(process.stderr);
+  await once(server.stdout, 'data');
+}
+
+/** Open connections; returns a function that asks which of them still carry data, by name. */
+export async function talk(namespace: Namespace, calls: readonly Call[]): Promise<() => Promise<string[]>> {
+  const child = namespace.spawn([process.execPath, '-e', CALLER, JSON.stringify(calls)]);
+  child.stderr.pipe(process.stderr);
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const next = async (): Promise<string[]> => JSON.parse((await lines.next()).value ?? '');
+  const late = setTimeout(() => child.kill(), 20_000);
+  try {
+    await next();
+  } catch (error) {
+    throw new Error('not all connections could be opened', { cause: error });
+  } finally {
+    clearTimeout(late);
+  }
+  return async () => {
+    child.stdin.write('\n');
+    return await next();
+  };
+}
