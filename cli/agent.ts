@@ -1,5 +1,5 @@
 import { removeAll, warnHidden } from '../agent/dataplane/dataplane.ts';
-import { ApiServer, type ApiServerAddress } from '../agent/receive/api-server.ts';
+import type { ApiServerAddress } from '../agent/receive/api-server.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { type AgentMetrics, NO_METRICS } from '../agent/run/agent-metrics.ts';
 import type { AgentOptions } from '../agent/run/agent-options.ts';
@@ -48,6 +48,7 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
         config,
       });
       const agent = `nodewall-agent/${VERSION}`;
+      const { ApiServer } = await import('../agent/receive/api-server.ts');
       const api = source.api === null ? null : new ApiServer(source.api, agent, systemClock);
       const { runClusterAgent } = await import('../agent/run/cluster-agent.ts');
       const { openDataplanes } = await import('../agent/dataplane/open-dataplanes.ts');

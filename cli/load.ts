@@ -1,16 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import type { Compiled, NodeState } from '../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../apis/config.ts';
-import { parseConfig } from '../apis/config-file.ts';
-import { nameResolver } from '../apis/names.ts';
 import type { Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
-import { compile } from '../controller/compile/compile.ts';
-import { nodeView } from '../controller/publish/node-view.ts';
-import { loadManifests } from '../controller/watch/manifests.ts';
 import type { Loaded } from '../controller/watch/source.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
-import { loadNames } from './names.ts';
 
 /** Options of all commands that read manifests. */
 export interface InputOptions {
@@ -36,6 +30,7 @@ export async function loadConfig(path: string | undefined): Promise<Config> {
   } catch (error) {
     throw new CommandError(EXIT.invalid, `--config: ${(error as Error).message}`, { cause: error });
   }
+  const { parseConfig } = await import('../apis/config-file.ts');
   const { config, problems } = parseConfig(text, path);
   const lines = problems.map(formatProblem).join('\n');
   if (config === null) throw new CommandError(EXIT.invalid, `the configuration is not valid:\n${lines}`);
@@ -50,6 +45,7 @@ export async function loadConfig(path: string | undefined): Promise<Config> {
 export async function load({ manifests }: InputOptions, config: Config): Promise<Loaded> {
   const interfaceGroups = Object.keys(config.interfaceGroups);
   const { nodeCIDRs } = config;
+  const { loadManifests } = await import('../controller/watch/manifests.ts');
   const loaded = await loadManifests(manifests, { failsafe: null, interfaceGroups, nodeCIDRs });
   printProblems(loaded.problems);
   return loaded;
@@ -64,7 +60,8 @@ export function hasErrors(problems: readonly Problem[]): boolean {
 }
 
 /** The rules and sets of one node. Throws a CommandError if no manifest declares the node. */
-function viewOf(compiled: Compiled, node: string): NodeState {
+async function viewOf(compiled: Compiled, node: string): Promise<NodeState> {
+  const { nodeView } = await import('../controller/publish/node-view.ts');
   if (compiled.nodeAddresses.has(node)) return nodeView(compiled, node);
   const known = [...compiled.nodeAddresses.keys()].sort().slice(0, 10).join(', ');
   throw new CommandError(
@@ -90,7 +87,8 @@ export async function loadNode(options: NodeOptions): Promise<LoadedNode> {
   if (problems.some(({ unreadable, file }) => unreadable && options.manifests.includes(file))) {
     throw new CommandError(EXIT.invalid, 'the manifests cannot be read; see above');
   }
-  const state = viewOf(compile(objects), options.node);
+  const { compile } = await import('../controller/compile/compile.ts');
+  const state = await viewOf(compile(objects), options.node);
   return { state, config, invalid: hasErrors(problems) };
 }
 
@@ -99,6 +97,7 @@ export async function loadNode(options: NodeOptions): Promise<LoadedNode> {
  * nothing and are named on standard error.
  */
 export async function loadResolvedNode(options: NodeOptions): Promise<LoadedNode> {
+  const { loadNames } = await import('./names.ts');
   const names = options.names === undefined ? null : await loadNames(options.names);
   const { state, ...rest } = await loadNode(options);
   const peers = new Set([...state.addressSets.values()].flatMap((set) => set.names));
@@ -112,5 +111,7 @@ export async function loadResolvedNode(options: NodeOptions): Promise<LoadedNode
       `no address is known for ${unknown.join(', ')}: ${what}; give their addresses ${where}\n`,
     );
   }
-  return names === null ? { ...rest, state } : { ...rest, state: nameResolver()(state, names) };
+  if (names === null) return { ...rest, state };
+  const { nameResolver } = await import('../apis/names.ts');
+  return { ...rest, state: nameResolver()(state, names) };
 }

@@ -30,8 +30,21 @@ export interface ApiClient {
   get<T>(...args: readonly string[]): Promise<T>;
   /** As `kubectl apply --server-side` of each document. Rejects with the server's message. */
   apply(manifest: string): Promise<void>;
+  /** As `kubectl label --overwrite`; null removes a label. */
+  label(object: readonly string[], labels: Readonly<Record<string, string | null>>): Promise<void>;
+  /** As `kubectl delete --grace-period=0 --wait=false`. Rejects with the server's message. */
+  remove(...args: readonly string[]): Promise<void>;
+  /** As `kubectl create token`, of a service account (NAMESPACE/NAME). */
+  token(serviceAccount: string, spec: TokenSpec): Promise<string>;
   /** Merges into an object's status; `object` as in `kubectl patch`. */
   patchStatus(object: readonly string[], status: object): Promise<void>;
+}
+
+/** authentication.k8s.io/v1. */
+export interface TokenSpec {
+  readonly expirationSeconds: number;
+  readonly audiences?: readonly string[];
+  readonly boundObjectRef?: { readonly apiVersion: 'v1'; readonly kind: string; readonly name: string };
 }
 
 interface Resource {
@@ -98,13 +111,39 @@ export function apiClient(options: ApiClientOptions): ApiClient {
         });
       }
     },
+    async label(object, labels) {
+      const [path = ''] = (await pathOf(object)).split('?');
+      await send('PATCH', path, mergePatch({ metadata: { labels } }));
+    },
+    async remove(...args) {
+      const [type = '', ...names] = args.filter((arg) => !arg.startsWith('-'));
+      const flags = args.filter((arg) => arg.startsWith('-'));
+      for (const name of names) {
+        const body = JSON.stringify({ gracePeriodSeconds: 0, propagationPolicy: 'Background' });
+        await send('DELETE', await pathOf([type, name, ...flags]), {
+          'content-type': 'application/json',
+          body,
+        });
+      }
+    },
+    async token(serviceAccount, spec) {
+      const [namespace, name] = serviceAccount.split('/');
+      const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`;
+      const body = JSON.stringify({ apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec });
+      const made = await send('POST', path, { 'content-type': 'application/json', body });
+      return (made as { status: { token: string } }).status.token;
+    },
     async patchStatus(object, status) {
       const [path] = (await pathOf(object)).split('?');
-      const body = JSON.stringify({ status });
-      await send('PATCH', `${path}/status`, { 'content-type': 'application/merge-patch+json', body });
+      await send('PATCH', `${path}/status`, mergePatch({ status }));
     },
   };
 }
+
+const mergePatch = (patch: object) => ({
+  'content-type': 'application/merge-patch+json',
+  body: JSON.stringify(patch),
+});
 
 const SELECTORS = [
   ['selector', 'labelSelector'],

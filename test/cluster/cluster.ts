@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pause } from '../kernel/until.ts';
+import { pause, until } from '../kernel/until.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import { type ApiClient, apiClient } from './api-client.ts';
 import { buildCluster } from './build.ts';
@@ -90,6 +90,12 @@ export interface TestCluster {
   patchStatus(object: readonly string[], status: object): Promise<void>;
   /** kubectl get -o json, parsed. Rejects with kubectl's message. */
   get<T>(...args: readonly string[]): Promise<T>;
+  /** kubectl label --overwrite; null removes a label. */
+  label: ApiClient['label'];
+  /** kubectl delete --grace-period=0 --wait=false. */
+  remove: ApiClient['remove'];
+  /** Waits until the server serves all CustomResourceDefinitions that it has. */
+  established(): Promise<void>;
   /**
    * A token of a service account (NAMESPACE/NAME, which must be there), from the TokenRequest API.
    */
@@ -108,6 +114,10 @@ export interface TestCluster {
   logs(): Promise<string>;
   /** Ends both processes and removes the folder. */
   close(): Promise<void>;
+}
+
+interface Definition {
+  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
 }
 
 /** How long the API server may take to be ready; 2 to 4 s are usual. */
@@ -171,12 +181,6 @@ export async function startCluster(options: ClusterOptions = {}): Promise<TestCl
       ...(stdin === undefined ? {} : { stdin }),
     });
   };
-  const kubectlOutput = async (args: readonly string[], more?: KubectlOptions): Promise<string> => {
-    const { code, stdout, stderr } = await kubectl(args, more);
-    if (code !== 0) throw new Error(`kubectl ${args.join(' ')}: ${stderr || `status ${code}`}`);
-    return stdout;
-  };
-
   const logs = async (): Promise<string> => {
     const parts = await Promise.all(
       [etcd, apiServer].map(async (one) => `--- ${one.name}\n${await one.log()}`),
@@ -220,14 +224,26 @@ export async function startCluster(options: ClusterOptions = {}): Promise<TestCl
     apply: api.apply,
     patchStatus: api.patchStatus,
     get: api.get,
+    label: api.label,
+    remove: api.remove,
+    async established() {
+      await until('all CRDs are established', async () => {
+        const { items } = await api.get<{ items: Definition[] }>('customresourcedefinitions');
+        return items.every(({ status }) =>
+          status?.conditions?.some((one) => one.type === 'Established' && one.status === 'True'),
+        );
+      });
+    },
     async token(serviceAccount, { boundNode, boundPod, audiences = [], seconds = 3600 } = {}) {
-      const [accountNamespace = '', name = ''] = serviceAccount.split('/');
       const lasts = Math.max(seconds, SHORTEST_TOKEN_S);
-      const args = ['create', 'token', name, `--namespace=${accountNamespace}`, `--duration=${lasts}s`];
-      for (const audience of audiences) args.push(`--audience=${audience}`);
-      if (boundNode !== undefined) args.push('--bound-object-kind=Node', `--bound-object-name=${boundNode}`);
-      if (boundPod !== undefined) args.push('--bound-object-kind=Pod', `--bound-object-name=${boundPod}`);
-      const token = (await kubectlOutput(args)).trim();
+      const bound =
+        boundNode === undefined ? { kind: 'Pod', name: boundPod } : { kind: 'Node', name: boundNode };
+      const { kind, name } = bound;
+      const token = await api.token(serviceAccount, {
+        expirationSeconds: lasts,
+        audiences,
+        ...(name === undefined ? {} : { boundObjectRef: { apiVersion: 'v1', kind, name } }),
+      });
       return seconds < SHORTEST_TOKEN_S ? withExpiry(token, seconds, serviceAccountKey) : token;
     },
     kubeconfigFor,

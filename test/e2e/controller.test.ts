@@ -71,7 +71,7 @@ describe('nodewall controller, on a real API server', function () {
     cluster = await startCluster();
     ports = await freePorts(2);
     for (const name of FILES) await cluster.apply(await readFile(join(ROOT, `deploy/${name}.yaml`), 'utf8'));
-    await cluster.kubectl(['wait', '--for=condition=Established', 'crd', '--all']);
+    await cluster.established();
     for (const name of ['cp-1', 'worker-1']) await cluster.apply(NODE(name));
     kubeconfig = await cluster.kubeconfigFor('controller', {
       token: await cluster.token('nodewall-system/nodewall-controller'),

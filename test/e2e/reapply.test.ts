@@ -77,7 +77,7 @@ describe('one object applied after another, on a real API server with the webhoo
     config.loadFromFile(cluster.kubeconfig);
     api = apiConnection(config, 8);
     await cluster.apply(JSON.stringify({ apiVersion: 'v1', kind: 'List', items: granularCrds() }));
-    await cluster.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all']);
+    await cluster.established();
     await cluster.apply(readSource('deploy/rbac.yaml'));
     const [port = 0, webhookPort = 0, metrics = 0] = await freePorts(3);
     const token = await cluster.token('nodewall-system/nodewall-controller');

@@ -3,8 +3,12 @@
  * on each node, packets, kubectl.
  */
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { globSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { request } from 'node:http';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { stringify } from 'yaml';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
 import { NODEWALL } from '../cli/command.ts';
@@ -19,6 +23,7 @@ import { createParty, type Party } from '../kernel/passed-by-party.ts';
 import { toStableText } from '../kernel/ruleset-text.ts';
 import { until } from '../kernel/until.ts';
 import { createNamespace } from '../netns/namespace.ts';
+import { relay } from '../netns/relay.ts';
 import { ROOT } from '../structure/source-file.ts';
 
 /** Where agents find whichever controller serves: what a Service is in a cluster. */
@@ -41,8 +46,8 @@ const PATIENCE = 400;
  */
 const LIMIT = 45_000;
 const POLICIES = 'clusternetworkpolicies.nodewall.io';
-/** The base chain of anti-spoofing when no rule needs it any more: it is never deleted. */
-const UNUSED = /\n\tchain forward \{\n\t\ttype [^\n]*\n\t\}/;
+/** What stays of anti-spoofing where the last rule is gone (unused-base-chains.ts). */
+const UNUSED = /\tchain forward \{\n\t\ttype filter hook forward priority filter; policy accept;\n\t\}\n/;
 
 const GATE = (enabled: boolean): string => `
 apiVersion: v1
@@ -227,9 +232,14 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
   const logs = (): string =>
     [...replicas, ...Object.values(agents)].map(({ log }) => log().slice(-3000)).join('\n---\n');
 
-  async function get(port: number, path: string): Promise<string> {
-    const script = `fetch('http://127.0.0.1:${port}${path}').then(async (r) => console.log(r.status, (await r.text()).trim()), () => {})`;
-    return (await controlPlane.run([process.execPath, '-e', script])).stdout.trim();
+  /** Status and text; '' where nobody answers. */
+  async function get(socketPath: string, path: string): Promise<string> {
+    try {
+      const [response] = await once(request({ socketPath, path, agent: false }).end(), 'response');
+      return `${response.statusCode} ${(await text(response)).trim()}`;
+    } catch {
+      return '';
+    }
   }
 
   /** The ports of all other replicas that there may be. */
@@ -253,12 +263,14 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
       ...(options.controllerOptions ?? []),
     ];
     const running = toRunningAgent(controlPlane.spawn([NODEWALL, 'controller', ...args]));
+    const health = join(cluster.folder, `health-${port}.socket`);
+    await relay(controlPlane, { path: health }, { host: '127.0.0.1', port: port + 2 });
     const replica: Replica = {
       log: running.log,
       isRunning: running.isRunning,
       end: running.end,
-      ready: () => get(port + 2, '/readyz'),
-      metrics: () => get(port + 2, '/metrics'),
+      ready: () => get(health, '/readyz'),
+      metrics: () => get(health, '/metrics'),
     };
     replicas.push(replica);
     return replica;
@@ -356,7 +368,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
       async rules() {
         const argv = ['nft', '-s', 'list', 'table', 'inet', 'nodewall'];
         const { status, stdout } = await namespace.run(argv, { anyStatus: true });
-        return status === 0 ? toStableText(stdout) : '';
+        return status === 0 ? toStableText(stdout.replace(UNUSED, '')) : '';
       },
     };
     agents[name] = agent;
@@ -366,15 +378,16 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     return agent;
   }
 
+  let last: { readonly objects: string; readonly compiled: Map<string, string> } | null = null;
+
   /** What a stand-alone node holds that has the same objects. */
   async function compiled(names: readonly string[]): Promise<Map<string, string>> {
     const kinds = ['nodes', 'pods', 'namespaces', 'services', 'endpointslices', POLICIES];
     const groups = ['clustergroups.nodewall.io', 'tiers.nodewall.io'];
     const folder = join(cluster.folder, 'objects.yaml');
-    await writeFile(
-      folder,
-      await kubectl('get', [...kinds, ...groups].join(), '--all-namespaces', '-o', 'yaml'),
-    );
+    const objects = await kubectl('get', [...kinds, ...groups].join(), '--all-namespaces', '-o', 'yaml');
+    if (last?.objects === objects && names.every((name) => last?.compiled.has(name))) return last.compiled;
+    await writeFile(folder, objects);
     const scratch = await createNamespace('compiled');
     try {
       const found = new Map<string, string>();
@@ -387,6 +400,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
         const { stdout } = await scratch.run(['nft', '-s', 'list', 'table', 'inet', 'nodewall']);
         found.set(name, toStableText(stdout));
       }
+      last = { objects, compiled: found };
       return found;
     } finally {
       await scratch.close();
@@ -501,8 +515,8 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
           const wanted = await compiled(names);
           different = '';
           for (const name of names) {
-            const held = ((await agents[name]?.rules()) ?? '').replace(UNUSED, '');
-            if (held !== wanted.get(name)?.replace(UNUSED, ''))
+            const held = (await agents[name]?.rules()) ?? '';
+            if (held !== wanted.get(name))
               different += `${name}\n${held}\n=== compiled\n${wanted.get(name)}\n`;
           }
           return different === '';
@@ -525,8 +539,9 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
         exemptions: { localPods: false },
       }),
     );
-    await kubectl('apply', '--server-side', '-f', `${ROOT}/deploy/crds`, '-f', `${ROOT}/deploy/rbac.yaml`);
-    await kubectl('wait', '--for=condition=Established', 'crd', '--all');
+    for (const path of [...globSync('deploy/crds/*.yaml', { cwd: ROOT }), 'deploy/rbac.yaml'])
+      await cluster.apply(await readFile(join(ROOT, path), 'utf8'));
+    await cluster.established();
     await cluster.apply(GATE(true));
     await cluster.apply(await webhooksAt(`https://${address}:${WEBHOOK_PORT}`));
     for (let i = 0; i < (options.replicas ?? 1); i++) {

@@ -63,7 +63,7 @@ kernelSuite('a story of Services', function () {
     await story.statusIs('ports', realized(2));
     await works();
     await story.sameBytes();
-    await story.kubectl('delete', 'ncnp', 'ports');
+    await story.cluster.remove('ncnp', 'ports');
     await story.gets('other1', worker, NODE_PORT, 'answered');
   });
 

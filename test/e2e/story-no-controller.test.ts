@@ -15,6 +15,16 @@ const WORKERS = [{ nodeSelector: { matchLabels: { role: 'worker' } } }];
  */
 const LIMIT = 100_000;
 
+interface ApiService {
+  readonly metadata: { readonly name: string };
+  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
+}
+
+interface EventObject {
+  readonly involvedObject: { readonly kind: string; readonly name: string };
+  readonly message: string;
+}
+
 kernelSuite('a story without controllers', function () {
   this.timeout(300_000);
   let story: Story;
@@ -29,7 +39,12 @@ kernelSuite('a story without controllers', function () {
 
   const blanket = { name: 'all', action: 'Drop' };
   const agents = (): Agent[] => Object.values(story.agents);
-  const names = async (resource: string): Promise<string> => story.kubectl('get', resource, '-o', 'name');
+  /** Of the aggregated API: what its APIService says; undefined where there is none. */
+  async function available(): Promise<string | undefined> {
+    const { items } = await story.cluster.get<{ items: ApiService[] }>('apiservices');
+    const own = items.find(({ metadata }) => metadata.name === API_SERVICE);
+    return own && (own.status?.conditions?.find(({ type }) => type === 'Available')?.status ?? 'Unknown');
+  }
 
   it("agents read the controller's CA from the API server", () => {
     for (const { log } of agents()) assert.match(log(), /following the controller/);
@@ -37,9 +52,9 @@ kernelSuite('a story without controllers', function () {
 
   it('agents add the new controllers to the failsafe list', async () => {
     // Registered by the controller; of a Service that nobody serves here.
-    await until('the API server finds the aggregated API unavailable', async () =>
-      (await story.kubectl('get', 'apiservice', API_SERVICE)).includes('False'),
-    );
+    await until('the API server finds the aggregated API unavailable', async () => {
+      return (await available()) === 'False';
+    });
     for (const replica of story.replicas) await replica.end('SIGKILL');
     await story.applied(controllerPod());
     await story.cluster.patchStatus(['pod/controller-new', '--namespace=nodewall-system'], {
@@ -68,7 +83,7 @@ kernelSuite('a story without controllers', function () {
       });
     }
     // What says nothing changes nothing.
-    await story.kubectl('delete', 'configmap', 'nodewall-config', '--namespace=nodewall-system');
+    await story.cluster.remove('configmap', 'nodewall-config', '--namespace=nodewall-system');
     await story.setGate(true);
     for (const agent of agents()) {
       await until(`${agent.machine.name} enforces again`, async () => (await agent.rules()) !== '', {
@@ -80,7 +95,7 @@ kernelSuite('a story without controllers', function () {
   });
 
   it('agents delete the APIService of the aggregated API, once', async () => {
-    await until('it is gone', async () => !(await names('apiservices')).includes(API_SERVICE), {
+    await until('it is gone', async () => (await available()) === undefined, {
       limit: LIMIT,
     });
     const says = (): number =>
@@ -89,7 +104,7 @@ kernelSuite('a story without controllers', function () {
   });
 
   it('once a controller answers, agents follow only it', async () => {
-    await story.kubectl('delete', 'pod', 'controller-new', '--namespace=nodewall-system', '--force');
+    await story.cluster.remove('pod', 'controller-new', '--namespace=nodewall-system');
     await story.addReplica();
     await story.routed();
     for (const agent of agents()) {
@@ -118,11 +133,13 @@ kernelSuite('a story without controllers', function () {
         first?.node === 'worker-2' && /nodewall is off on the node.*maintenance/.test(first.reason);
       return phase === 'Failed' && currentNodesRealized === 1 && isNamed;
     });
-    await until('an Event is on the Node', async () =>
-      /Node\/worker-2.*nodewall is off on the node/i.test(
-        await story.kubectl('get', 'events', '--namespace=default'),
-      ),
-    );
+    await until('an Event is on the Node', async () => {
+      const { items } = await story.cluster.get<{ items: EventObject[] }>('events', '--namespace=default');
+      return items.some(
+        ({ involvedObject: { kind, name }, message }) =>
+          kind === 'Node' && name === 'worker-2' && /nodewall is off on the node/i.test(message),
+      );
+    });
     await agent.run('on');
     await story.statusIs('web', realized(2));
     await story.sameBytes();

@@ -112,7 +112,7 @@ kernelSuite('a story of outages', function () {
   it("a deleted Node's token is rejected, its rules stay; a new Node needs a new token", async () => {
     const agent = agentOn('worker-1');
     const { v4, v6 } = agent.machine;
-    await story.kubectl('delete', 'node', 'worker-1');
+    await story.cluster.remove('node', 'worker-1');
     await story.statusIs('web', realized(1));
     await agent.says('refused (404: there is no Node worker-1)');
     // What was found out about a token holds for a minute.

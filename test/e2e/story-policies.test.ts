@@ -30,7 +30,7 @@ kernelSuite('a story of policies, nodes and pods', function () {
     await story.applied(closed('web', 80));
     await story.sees('worker-2', 'worker-1', 80, 'closed');
     await story.sees('other0', 'worker-1', 443, 'open');
-    await story.kubectl('delete', 'ncnp', 'web');
+    await story.cluster.remove('ncnp', 'web');
     await story.sees('other0', 'worker-1', 80, 'open');
     await story.sees('other0', 'worker-2', 80, 'open');
   });
@@ -38,17 +38,18 @@ kernelSuite('a story of policies, nodes and pods', function () {
   it('a node is labelled and unlabelled', async () => {
     await story.applied(closed('web', 80));
     await story.statusIs('web', realized(2));
-    await story.kubectl('label', 'node', 'cp-1', 'role=worker', '--overwrite');
+    await story.cluster.label(['node', 'cp-1'], { role: 'worker' });
     await story.sees('other0', 'cp-1', 80, 'closed');
     await story.statusIs('web', realized(3));
-    for (const name of ['worker-1', 'worker-2']) await story.kubectl('label', 'node', name, 'role-');
+    for (const name of ['worker-1', 'worker-2']) await story.cluster.label(['node', name], { role: null });
     await story.sees('other0', 'worker-1', 80, 'open');
     await story.sees('other0', 'worker-2', 80, 'open');
     await story.statusIs('web', realized(1));
-    await story.kubectl('label', 'node', 'cp-1', 'role=control', '--overwrite');
+    await story.cluster.label(['node', 'cp-1'], { role: 'control' });
     await story.sees('other0', 'cp-1', 80, 'open');
     await story.statusIs('web', realized(0));
-    for (const name of ['worker-1', 'worker-2']) await story.kubectl('label', 'node', name, 'role=worker');
+    for (const name of ['worker-1', 'worker-2'])
+      await story.cluster.label(['node', name], { role: 'worker' });
     await story.sees('other0', 'worker-1', 80, 'closed');
     await story.statusIs('web', realized(2));
   });
@@ -72,7 +73,7 @@ kernelSuite('a story of policies, nodes and pods', function () {
     await story.sees('worker-1', 'other2', 80, 'open');
     await story.statusIs('web', realized(3));
     await story.sameBytes();
-    await story.kubectl('delete', 'node', 'other2');
+    await story.cluster.remove('node', 'other2');
     await story.sees('other2', 'worker-1', 80, 'closed');
     await story.statusIs('web', realized(2));
     assert.notEqual(await agent.rules(), '', 'its rules stay until somebody cleans up');
@@ -96,14 +97,14 @@ kernelSuite('a story of policies, nodes and pods', function () {
     await story.sees('other0', 'worker-1', 80, 'open');
     await story.sees('other1', 'worker-1', 80, 'closed');
     await story.statusIs('web', realized(2));
-    await story.kubectl('label', 'namespace', 'shop', 'team=other', '--overwrite');
+    await story.cluster.label(['namespace', 'shop'], { team: 'other' });
     await story.sees('other0', 'worker-1', 80, 'closed');
     await story.statusIs('web', realized(2));
-    await story.kubectl('label', 'namespace', 'shop', 'team=shop', '--overwrite');
+    await story.cluster.label(['namespace', 'shop'], { team: 'shop' });
     await story.sees('other0', 'worker-1', 80, 'open');
-    await story.kubectl('label', 'pod', 'web-1', '--namespace=shop', 'app-');
+    await story.cluster.label(['pod', 'web-1', '--namespace=shop'], { app: null });
     await story.sees('other0', 'worker-1', 80, 'closed');
-    await story.kubectl('label', 'pod', 'web-1', '--namespace=shop', 'app=web');
+    await story.cluster.label(['pod', 'web-1', '--namespace=shop'], { app: 'web' });
     await story.sees('other0', 'worker-1', 80, 'open');
     await story.cluster.patchStatus(['pod/web-1', '--namespace=shop'], { phase: 'Succeeded' });
     await story.sees('other0', 'worker-1', 80, 'closed');
@@ -111,7 +112,7 @@ kernelSuite('a story of policies, nodes and pods', function () {
     await story.sees('other0', 'worker-1', 80, 'open');
     await story.statusIs('web', realized(2));
     await story.sameBytes();
-    await story.kubectl('delete', 'pod', 'web-1', '--namespace=shop', '--grace-period=0', '--force');
+    await story.cluster.remove('pod', 'web-1', '--namespace=shop');
     await story.sees('other0', 'worker-1', 80, 'closed');
     await story.statusIs('web', realized(2));
     await story.sameBytes();
@@ -154,12 +155,12 @@ kernelSuite('a story of policies, nodes and pods', function () {
     // Another claim takes it away, for as long as it is there.
     await story.pod('claims-too', {}, [further]);
     await reaches(further, false);
-    await story.kubectl('delete', 'pod', 'claims-too', '--grace-period=0', '--force');
+    await story.cluster.remove('pod', 'claims-too');
     await reaches(further, true);
     assert.deepEqual([...seen].sort(), [further, further6].sort());
     await ip('link', 'del', 'further');
     await reaches(further, false);
-    await story.kubectl('delete', 'pod', 'claims', '--grace-period=0', '--force');
+    await story.cluster.remove('pod', 'claims');
     await story.applied(closed('web', 80));
     await story.statusIs('web', realized(2));
     await story.sameBytes();
@@ -186,7 +187,8 @@ kernelSuite('a story of policies, nodes and pods', function () {
     const backwards = { ingress: [{ action: 'Drop', ports: [{ port: 5, endPort: 4 }] }] };
     await refused(backwards, /"mutate.nodewall.io" denied.*endPort: 4 is below port 5/s);
     await refused({ tier: 'nowhere' }, /"(mutate|validate).nodewall.io" denied.*spec\.tier.*nowhere/s);
-    await story.kubectl('delete', 'mutatingwebhookconfiguration,validatingwebhookconfiguration', 'nodewall');
+    for (const kind of ['mutatingwebhookconfiguration', 'validatingwebhookconfiguration'])
+      await story.cluster.remove(kind, 'nodewall');
     // The API server reads the configurations anew within a second or so; then its own schema
     // speaks.
     await until('the schema speaks', async () => {
@@ -223,7 +225,7 @@ kernelSuite('a story of policies, nodes and pods', function () {
     await story.statusIs('bad', { phase: 'Invalid', enforcedGeneration: 2 });
     await story.applied(closed('bad', 443, { tier: 'platform' }));
     await story.statusIs('bad', realized(2));
-    await story.kubectl('delete', 'ncnp', 'bad', 'good');
+    await story.cluster.remove('ncnp', 'bad', 'good');
     await story.sees('other1', 'worker-1', 443, 'open');
     await story.sees('other1', 'worker-1', 8080, 'open');
     await story.statusIs('web', realized(2));

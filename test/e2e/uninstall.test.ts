@@ -93,7 +93,7 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
   async function install(): Promise<void> {
     const files = [`${ROOT}/deploy/crds`, `${ROOT}/deploy/rbac.yaml`].flatMap((path) => ['-f', path]);
     await kubectl('apply', '--server-side', ...files);
-    await kubectl('wait', '--for=condition=Established', 'crd', '--all');
+    await cluster.established();
     await cluster.apply(SERVICE([PORTS[0]]));
     const token = await cluster.token(`${SYSTEM}/nodewall-controller`);
     const path = await cluster.kubeconfigFor('controller', { token });

@@ -64,7 +64,7 @@ describe('the watch of a real API server', function () {
     cluster = await startCluster();
     for (const name of CRDS)
       await cluster.apply(await readFile(join(ROOT, `deploy/crds/${name}.yaml`), 'utf8'));
-    await cluster.kubectl(['wait', '--for=condition=Established', 'crd', '--all']);
+    await cluster.established();
     await cluster.apply(NODE('cp-1'));
     const kubeConfig = new KubeConfig();
     kubeConfig.loadFromFile(cluster.kubeconfig);

@@ -28,7 +28,7 @@ describe('the controller’s webhook around outages, on a real API server', func
     const files = [`${ROOT}/deploy/crds`, `${ROOT}/deploy/rbac.yaml`].flatMap((path) => ['-f', path]);
     const installed = await cluster.kubectl(['apply', '--server-side', ...files]);
     assert.equal(installed.code, 0, installed.stderr);
-    await cluster.kubectl(['wait', '--for=condition=Established', 'crd', '--all']);
+    await cluster.established();
     const [listen = 0, webhook = 0] = await freePorts(2);
     webhooks = await webhooksAt(`https://127.0.0.1:${webhook}`);
     await cluster.apply(webhooks);

@@ -80,7 +80,7 @@ describe('the webhook before a real API server', function () {
     config.loadFromFile(cluster.kubeconfig);
     api = kubeApi(config);
     await cluster.kubectl(['apply', '--server-side', '-f', `${ROOT}/deploy/crds`]);
-    await cluster.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all']);
+    await cluster.established();
     const authority = await createAuthority('webhook');
     const pair = await authority.issue({ commonName: 'localhost', names: ['localhost'], usage: 'server' });
     server = webhookServer(

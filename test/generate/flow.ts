@@ -165,7 +165,8 @@ function remoteEnd({ known, plan }: FlowTargets, aim: Aim, family: 4 | 6): fc.Ar
   const ofFamily = (list: string[]) => list.filter((text) => familyOf(text) === family);
   if (plan !== undefined) {
     const clients = plan.clientAddresses.map(({ v4, v6 }) => (family === 4 ? v4 : v6));
-    const meant = clients.filter((text) => aim.addresses.map(canonical).includes(canonical(text)));
+    const aimed = new Set(aim.addresses.map(canonical));
+    const meant = clients.filter((text) => aimed.has(canonical(text)));
     const anyone = oneOf(clients);
     return meant.length === 0
       ? anyone

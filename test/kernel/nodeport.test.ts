@@ -1,8 +1,9 @@
 /** `traffic: NodePort` on the kernel, behind destination NAT of each shape that others make. */
 import assert from 'node:assert/strict';
 import { type Dataplane, dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT, NFTABLES } from './dataplane.ts';
+import type { RunningAgent } from './enforced-node.ts';
 import { commandOf } from './iptables.ts';
-import { cidr, policy, type Rule } from './manifests.ts';
+import { cidr, policy, type Rule, tcp } from './manifests.ts';
 import { FAMILIES, type Shape } from './passed-by.ts';
 import {
   ADDRESSES,
@@ -19,6 +20,7 @@ import { kubeProxyIptables, portmapIptables } from './passed-by-iptables.ts';
 import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
 import type { Party } from './passed-by-party.ts';
 import { portmapNftables } from './passed-by-portmap-nftables.ts';
+import { until } from './until.ts';
 
 interface Pair {
   readonly shape: Shape;
@@ -42,6 +44,8 @@ const SHAPES: readonly Pair[] = [
   { by: IPTABLES_LEGACY, shape: portmapNftables, dispatch: 'linear' },
 ];
 
+/** A port above this says which policies are in force. */
+const MARKER = 20_000;
 const FRIENDS = [cidr(`${ADDRESSES.FRIEND.v4}/32`), cidr(`${ADDRESSES.FRIEND.v6}/128`)];
 
 /**
@@ -54,6 +58,8 @@ type Way = Cluster['ways'][number];
 for (const { shape, dispatch, by = NFTABLES } of SHAPES) {
   dataplaneSuite(`NodePort policies: ${shape.name}, ${dispatch}`, by, () => {
     let cluster: Cluster;
+    let agent: RunningAgent | undefined;
+    let marker = MARKER;
     before(async function () {
       const missing = await shape.missing();
       if (missing !== undefined) {
@@ -64,10 +70,20 @@ for (const { shape, dispatch, by = NFTABLES } of SHAPES) {
     });
     after(() => cluster?.close());
 
+    const config = () => cluster.node.configure({ dispatch });
+
+    /** One agent for all policies; the marker's rule comes before theirs, and is about no way. */
     async function enforce(...policies: readonly object[]): Promise<void> {
       const { node } = cluster;
-      await node.write('policies.json', policies);
-      await node.once('--strict', ...(await node.configure({ dispatch })));
+      const ingress = [{ name: 'marker', action: 'Drop', ports: [tcp(++marker)] }] as const;
+      const log = () => agent?.log() ?? '';
+      const applied = () => log().split('"message":"enforced"').length;
+      const before = applied();
+      await node.write('policies.json', [policy('marker', { tier: 'emergency', ingress }), ...policies]);
+      agent ??= node.start(...(await config()));
+      await node.untilEnforced(String(marker), agent);
+      // New chains are there a moment before the base chains lead to them.
+      await until('the agent says so', async () => applied() > before, { detail: log, news: agent.news });
     }
 
     /** The ways as they are answered: each by a call of one of the clients outside. */
@@ -102,7 +118,7 @@ for (const { shape, dispatch, by = NFTABLES } of SHAPES) {
     const nodePort = (...ingress: readonly Rule[]) => policy('ports', { traffic: 'NodePort', ingress });
 
     it('without a policy all paths are open, and the pod sees the client, or the node if masqueraded', async () => {
-      await enforce();
+      await cluster.node.once('--strict', ...(await config()));
       const answers = await Promise.all(cluster.ways.map((way) => callBy(cluster, way)));
       const own = Object.values([ADDRESSES.NODE, ADDRESSES.OTHER_OWN]);
       const wrong = cluster.ways.filter((way, i) => {

@@ -3,6 +3,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 /** Milliseconds between the first looks, and between later ones: a look may start programs. */
 const FIRST_PAUSE = 10;
 const LONGEST_PAUSE = 250;
+/** Where more than that has been waited, of the wait so far. */
+const SHARE = 1 / 20;
 
 /**
  * Waits for something that another process brings about. `news` resolves when that process has
@@ -19,10 +21,12 @@ export async function until(
 ): Promise<number> {
   const limit = options.limit ?? 60_000;
   const start = performance.now();
-  for (let wait = FIRST_PAUSE; ; wait = Math.min(wait * 1.5, LONGEST_PAUSE)) {
+  for (let wait = FIRST_PAUSE; ; ) {
     const news = options.news?.() ?? NEVER;
     if (await condition()) return performance.now() - start;
-    if (performance.now() - start > limit) {
+    const waited = performance.now() - start;
+    wait = Math.min(wait * 1.5, Math.max(LONGEST_PAUSE, waited * SHARE));
+    if (waited > limit) {
       throw new Error(`not within ${limit} ms: ${what}${options.detail ? `\n${options.detail()}` : ''}`);
     }
     await Promise.race([news, pause(wait)]);

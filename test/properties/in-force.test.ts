@@ -14,8 +14,8 @@ import type { Config } from '../../apis/config.ts';
 import type { ClusterObject } from '../../apis/objects.ts';
 import { compiler } from '../../controller/compile/compile.ts';
 import { nodeViewer } from '../../controller/publish/node-view.ts';
-import { formatAddress, parseCidr } from '../../lib/net/address.ts';
-import { formatFamily, hasAddress, toMemberSet } from '../../lib/net/member-set.ts';
+import { formatAddress, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { formatFamily, hasMember, toMemberSet } from '../../lib/net/member-set.ts';
 import { asRuleset } from '../fake/as-ruleset.ts';
 import { fakeKernel } from '../fake/fake-kernel.ts';
 import { listing } from '../fake/listing.ts';
@@ -113,7 +113,12 @@ function watcher(before: NodeState, after: NodeState, config: Config, now: () =>
   const linear = (state: NodeState): Ruleset => render(state, { ...config, dispatch: 'linear' });
   const [old, wanted] = [linear(before), linear(after)];
   const allowed = [old, withMembers(old, wanted), withMembers(wanted, old), wanted].map(tracer);
-  const isMoving = (address: string): boolean => moves(address, before, after);
+  const known = new Map<string, boolean>();
+  const isMoving = (text: string): boolean => {
+    const moving = known.get(text) ?? moves(text, before, after);
+    known.set(text, moving);
+    return moving;
+  };
   const flows = [before, after].flatMap((state, i) => [
     ...flowsAtRules(state, 30, i),
     ...flowsAtRules(state, 60, i, isMoving),
@@ -174,10 +179,13 @@ function withOneRule({ chains, ...others }: Ruleset, wanted: string): Ruleset {
 }
 
 /** Whether it comes to a set or leaves one. */
-function moves(address: string, before: NodeState, after: NodeState): boolean {
+function moves(text: string, before: NodeState, after: NodeState): boolean {
+  const address = parseAddress(text);
+  if (address === null) return false;
   return [...after.addressSets.values()].some(({ id, members }) => {
     const old = before.addressSets.get(id)?.members;
-    return old !== undefined && hasAddress(old, address) !== hasAddress(members, address);
+    if (old === undefined || old === members) return false;
+    return hasMember(old, address) !== hasMember(members, address);
   });
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
@@ -158,20 +159,12 @@ function inOrder({ addressSets, serviceSets, policies, nodeAddresses }: Compiled
 
 /** Later stages skip what is the same object. */
 function sameWhereEqual(before: Outcome, now: Outcome): void {
-  const isEqual = (a: unknown, b: unknown): boolean => {
-    try {
-      assert.deepEqual(a, b);
-      return true;
-    } catch {
-      return false;
-    }
-  };
   const same = (a: unknown, b: unknown, what: string): void => {
-    if (isEqual(a, b)) assert.equal(a, b, `${what} did not change`);
+    if (isDeepStrictEqual(a, b)) assert.equal(a, b, `${what} did not change`);
   };
   for (const key of ['addressSets', 'serviceSets', 'nodeAddresses'] as const) {
     const [is, was] = [now.compiled[key], before.compiled[key]];
-    if (isEqual(new Map<string, unknown>(is), new Map<string, unknown>(was)))
+    if (isDeepStrictEqual(new Map<string, unknown>(is), new Map<string, unknown>(was)))
       assert.equal(is, was, `compiled ${key} did not change`);
   }
   for (const [id, set] of now.compiled.addressSets)

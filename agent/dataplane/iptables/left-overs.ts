@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { Ipset, IpsetError } from 'ipset-ts';
 import { Nftables } from 'nftables-napi';
-import { IptablesReconciler } from '../../apply/iptables/reconciler.ts';
 import { removeRules, removeSets } from '../../apply/iptables/remove.ts';
 import { IptablesError, type IptablesTools } from '../../apply/iptables/tools.ts';
 import { type Variant, variantTools } from '../../apply/iptables/variant.ts';
@@ -19,7 +18,9 @@ export function iptablesLeftOvers(
     name: `iptables (${variant})`,
     async holdsRules() {
       const found = await toolsOf(variant);
-      return found === null ? false : new IptablesReconciler(found).holdsRules();
+      if (found === null) return false;
+      const { IptablesReconciler } = await import('../../apply/iptables/reconciler.ts');
+      return new IptablesReconciler(found).holdsRules();
     },
     async remove() {
       const found = await toolsOf(variant);

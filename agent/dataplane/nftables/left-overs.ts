@@ -1,6 +1,5 @@
 import { NftError } from 'nftables-napi';
 import type { Kernel } from '../../apply/netlink/kernel.ts';
-import { NodeRuleReconciler } from '../../apply/reconciler.ts';
 import { removeTable } from '../../apply/remove.ts';
 import { TABLE } from '../../render/ruleset.ts';
 import type { LeftOvers } from '../dataplane.ts';
@@ -8,7 +7,10 @@ import type { LeftOvers } from '../dataplane.ts';
 export function nftLeftOvers(kernel: Kernel): LeftOvers {
   return {
     name: 'nftables',
-    holdsRules: () => whereNfTablesIs(() => new NodeRuleReconciler(kernel).holdsRules(), false),
+    async holdsRules() {
+      const { NodeRuleReconciler } = await import('../../apply/reconciler.ts');
+      return whereNfTablesIs(() => new NodeRuleReconciler(kernel).holdsRules(), false);
+    },
     remove: () =>
       whereNfTablesIs(
         async () => ((await removeTable(kernel)) ? [`table ${TABLE.family} ${TABLE.name}`] : []),

@@ -1,18 +1,18 @@
 import { tryNftables } from '../../apply/netlink/nft-trial.ts';
-import { transactionText } from '../../apply/plan/transaction-text.ts';
-import { NodeRuleReconciler } from '../../apply/reconciler.ts';
-import { render } from '../../render/render.ts';
 import type { DataplanePort } from '../kind.ts';
 import { nftLeftOvers } from './left-overs.ts';
-import { nftablesDataplane } from './nftables-dataplane.ts';
 
 export const nftablesPort: DataplanePort = {
   trial: () => tryNftables(),
   async open(_config, kernel) {
+    const { nftablesDataplane } = await import('./nftables-dataplane.ts');
     return { dataplane: nftablesDataplane(kernel), manages: [nftLeftOvers(kernel).name], details: {} };
   },
   leftOvers: (kernel) => [nftLeftOvers(kernel)],
   async plan({ kernel, state, config, digests }) {
+    const { transactionText } = await import('../../apply/plan/transaction-text.ts');
+    const { NodeRuleReconciler } = await import('../../apply/reconciler.ts');
+    const { render } = await import('../../render/render.ts');
     // Plans like an agent that has just started: a fixed chain with its saved digest has the
     // content that its name stands for.
     const reconciler = new NodeRuleReconciler(kernel, { remembered: await digests() });
