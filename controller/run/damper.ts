@@ -32,7 +32,9 @@ export class Damper<T> {
   readonly #removals;
   readonly #published = new Map<string, T>();
   readonly #held = new Map<string, T>();
-  #cancel: (() => void) | null = null;
+  #cancel = (): void => {};
+  /** When held values are looked at again (monotonic milliseconds). */
+  #due = Number.POSITIVE_INFINITY;
 
   constructor(options: DamperOptions<T>) {
     const { now } = options.clock;
@@ -51,7 +53,7 @@ export class Damper<T> {
     const isHeld = this.#held.has(name);
     const now = this.#next(name, wanted);
     if (!isHeld && this.#held.has(name)) this.#options.held(name);
-    this.#arm();
+    this.#lookAgainFor(name);
     return now ?? published ?? null;
   }
 
@@ -67,12 +69,13 @@ export class Damper<T> {
       const now = this.#next(name, wanted);
       return now === null ? [] : [[name, now] as const];
     });
-    this.#arm();
+    this.#lookAt(Number.POSITIVE_INFINITY);
+    for (const name of this.#held.keys()) this.#lookAgainFor(name);
     return due;
   }
 
   close(): void {
-    this.#cancel?.();
+    this.#lookAt(Number.POSITIVE_INFINITY);
     this.#held.clear();
   }
 
@@ -98,17 +101,25 @@ export class Damper<T> {
     return remains === published ? null : remains;
   }
 
-  #arm(): void {
-    this.#cancel?.();
-    this.#cancel = null;
-    const waits = [...this.#held].map(([name, wanted]) => {
-      const wait = this.#changes.wait(name);
-      return this.#remains(name, wanted) === null ? wait : Math.min(wait, this.#removals.wait(name));
-    });
-    if (waits.length === 0) return;
-    this.#cancel = this.#options.clock.after(Math.min(...waits), () => {
-      this.#cancel = null;
-      this.#options.due();
+  /** The cost is that of one name: thousands may be held, and change, at the same time. */
+  #lookAgainFor(name: string): void {
+    const wanted = this.#held.get(name);
+    if (wanted === undefined) return;
+    const wait = this.#changes.wait(name);
+    const isRemoval = this.#remains(name, wanted) !== null;
+    const at = this.#options.clock.now() + (isRemoval ? Math.min(wait, this.#removals.wait(name)) : wait);
+    if (at < this.#due) this.#lookAt(at);
+  }
+
+  #lookAt(time: number): void {
+    this.#cancel();
+    this.#cancel = () => {};
+    this.#due = time;
+    if (time === Number.POSITIVE_INFINITY) return;
+    const { clock, due } = this.#options;
+    this.#cancel = clock.after(Math.max(0, time - clock.now()), () => {
+      this.#due = Number.POSITIVE_INFINITY;
+      due();
     });
   }
 }
