@@ -1,6 +1,7 @@
 import type { ConntrackEntry } from 'nftables-napi';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import { spoofedTest } from '../observe/exemption.ts';
 import { decidingRule, evaluator } from '../observe/explain.ts';
 import type { KnownFlow } from '../observe/known-flow.ts';
 import { indexedRules } from '../observe/rule-lookup.ts';
@@ -31,9 +32,9 @@ export interface JudgeOptions {
 export type ConnectionJudge = (entry: ConntrackEntry) => Denial | null;
 
 /**
- * Returns a function that judges tracked connections as `explain` judges flows. A connection is denied
- * if, by every interface that it may have used, a rule denies it that may end connections, also if
- * names (fqdn peers) of rules before that one stood for its address when it began.
+ * Returns a function that judges tracked connections as `explain` judges flows. A connection is
+ * denied if, by every interface that it may have used, a rule denies it that may end connections,
+ * also if names (fqdn peers) of rules before that one stood for its address when it began.
  */
 export function connectionJudge(options: JudgeOptions): ConnectionJudge {
   const { state, config, facts, onlyRecheck, short } = options;
@@ -57,10 +58,13 @@ export function connectionJudge(options: JudgeOptions): ConnectionJudge {
     declared: new OwnAddresses(state.nodeAddresses),
     named: namedGroups(state, config),
   });
+  const isSpoofed = spoofedTest(state, config);
   return (entry) => {
     for (const { flow, groups } of flowsOf(entry)) {
       let first: CompiledRule | null = null;
-      const isDenied = groups.every((group) => {
+      // By an interface of pods it can't have come, if its source is a Node's address.
+      const possible = groups.filter((group) => !isSpoofed({ ...flow, group }));
+      const isDenied = possible.every((group) => {
         const rule = ruleThatEnds({ ...flow, group });
         first ??= rule;
         return rule !== null;

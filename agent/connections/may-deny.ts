@@ -5,7 +5,8 @@ import { sameItems } from '../../lib/sharing/same-items.ts';
 /**
  * Whether a state may deny what the state before did not. It may not if nothing but members of
  * AddressSets changed, and addresses were only added where Allow rules name them, or removed where
- * Drop and Reject rules of policies with Recheck do: a new pod that a rule allows, the most frequent change, costs nothing.
+ * Drop and Reject rules of policies with Recheck do: a new pod that a rule allows, the most
+ * frequent change, costs nothing.
  */
 export function mayDeny(before: NodeState, now: NodeState): boolean {
   if (!sameItems(before.rules, now.rules)) return true;

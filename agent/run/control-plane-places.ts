@@ -6,7 +6,10 @@ import type { Log } from '../../lib/process/log.ts';
 import { addressOf, controllerAddresses, failsafeEntries, portOf } from './controller-failsafe.ts';
 import { kubeletServer } from './kubelet-server.ts';
 
-/** Interval at which the kubelet's kubeconfig is read, and its server's name resolved (milliseconds). */
+/**
+ * Interval at which the kubelet's kubeconfig is read, and its server's name resolved
+ * (milliseconds).
+ */
 const KUBELET_INTERVAL = 60_000;
 /** The time that a start without any address waits for a name server (milliseconds). */
 const RESOLVE_PATIENCE = 2_000;

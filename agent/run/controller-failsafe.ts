@@ -26,10 +26,10 @@ export async function controllerAddresses(url: URL): Promise<string[]> {
 }
 
 /**
- * The control plane as entries of the failsafe list, by port: the API server, the cluster's DNS, and the controller by
- * the address that the agent connects to, before or after destination NAT. A blanket Drop must cut
- * off neither the agent from the controller, through which the policy can be deleted, nor the node
- * from the API server.
+ * The control plane as entries of the failsafe list, by port: the API server, the cluster's DNS,
+ * and the controller by the address that the agent connects to, before or after destination NAT. A
+ * blanket Drop must cut off neither the agent from the controller, through which the policy can be
+ * deleted, nor the node from the API server.
  */
 export function failsafeEntries(endpoints: readonly Endpoints[]): FailsafeEntry[] {
   const byPort = Map.groupBy(endpoints, ({ protocol = 'tcp', port }) => `${protocol} ${port}`);

@@ -17,7 +17,10 @@ import { loadAddon } from './with-kernel.ts';
 
 /** Milliseconds after the last of several changes, and after the first. */
 const TIMES = { quiet: 100, longest: 1_000 };
-/** After a pass, nothing is read for this many times as long as it took: passes take a tenth of a CPU. */
+/**
+ * After a pass, nothing is read for this many times as long as it took: passes take a tenth of a
+ * CPU.
+ */
 const REST = 9;
 const LONGEST_REST = 60_000;
 /** Milliseconds until a pass that failed is tried again. */
@@ -45,8 +48,8 @@ export interface PassOptions {
 
 /**
  * Ends established connections that the rules in force deny: after each change by those of policies
- * with `established: Recheck`, on command by all. One pass at a time. Failures are logged, and never
- * touch the rules.
+ * with `established: Recheck`, on command by all. One pass at a time. Failures are logged, and
+ * never touch the rules.
  */
 export class Established {
   readonly #parts: Parts;

@@ -2,7 +2,10 @@ import { readFile, stat } from 'node:fs/promises';
 import { asFields, asList, type FieldMap } from '../../apis/schema/json-schema.ts';
 import { parseYaml } from '../../apis/validate/yaml-document.ts';
 
-/** The kubelet's kubeconfig as distributions place it: kubeadm; managed clusters; k3s, RKE2; OpenShift. */
+/**
+ * The kubelet's kubeconfig as distributions place it: kubeadm; managed clusters; k3s, RKE2;
+ * OpenShift.
+ */
 const USUAL = [
   '/etc/kubernetes/kubelet.conf',
   '/var/lib/kubelet/kubeconfig',

@@ -5,7 +5,10 @@ import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { checkCidr } from './ipblock.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 
-/** Checks of interfaceGroupFile, masquerade, nodeCIDRs, names and log that the schema cannot express. */
+/**
+ * Checks of interfaceGroupFile, masquerade, nodeCIDRs, names and log that the schema cannot
+ * express.
+ */
 export function checkSettings(raw: FieldMap, found: Findings): void {
   checkPath(raw.interfaceGroupFile, ['interfaceGroupFile'], 'or "" for none', found);
   const log = asFields(raw.log) ?? {};

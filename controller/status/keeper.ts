@@ -41,7 +41,10 @@ const LISTEN = 15_000;
  */
 const DOUBT = 1_000;
 const GROUP = 'nodewall.io';
-/** Events about policies that one node may cause at once, and then a second; statuses name it always. */
+/**
+ * Events about policies that one node may cause at once, and then a second; statuses name it
+ * always.
+ */
 const EVENTS_OF_NODE = { burst: 20, perSecond: 0.1 };
 
 /** The state of one policy. */

@@ -1,8 +1,8 @@
 /**
  * Light clients: each holds a stream as an agent does, and reads no more of it than its bookmarks.
- * Many in one process. One of each pool folds what it receives, and the others send the view that it
- * holds when they come back: theirs is the same. They come back by themselves as agents do: after half a second, twice as
- * long each time, with jitter.
+ * Many in one process. One of each pool folds what it receives, and the others send the view that
+ * it holds when they come back: theirs is the same. They come back by themselves as agents do:
+ * after half a second, twice as long each time, with jitter.
  */
 import type { ClientRequest } from 'node:http';
 import { request } from 'node:https';

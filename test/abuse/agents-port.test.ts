@@ -28,8 +28,10 @@ const LIMITS = {
   headTime: 1500,
 };
 const closed = async (socket: TLSSocket): Promise<void> => {
+  // The server may reset the connection.
+  socket.on('error', () => {});
   socket.resume();
-  if (!socket.destroyed) await once(socket, 'close');
+  if (!socket.destroyed) await new Promise((resolve) => socket.once('close', resolve));
 };
 
 /** What arrives until the connection ends, in whichever way. */

@@ -10,8 +10,8 @@ type Failsafe = NonNullable<OracleConfig['failsafe']>;
 
 /**
  * The agent's configuration: empty as a rule; exemptions off, no
- * anti-spoofing, other failsafe lists, other link groups now and then. With a plan, what the network of a kernel test itself lives on stays exempt:
- * loopback, ND and MLD.
+ * anti-spoofing, other failsafe lists, other link groups now and then. With a plan, what the
+ * network of a kernel test itself lives on stays exempt: loopback, ND and MLD.
  */
 export function config(plan?: AddressPlan): fc.Arbitrary<OracleConfig> {
   const onOff = maybe(30, weighted([3, fc.constant(false)], [1, fc.constant(true)]));

@@ -15,8 +15,8 @@ interface Targets {
 const directions = fc.constantFrom<Flow['direction']>('ingress', 'egress');
 
 /**
- * Traffic that exemptions and anti-spoofing are about, and its close neighbours: half of a pair wrong, a type beside;
- * with NodePort policies also what those leave alone.
+ * Traffic that exemptions and anti-spoofing are about, and its close neighbours: half of a pair
+ * wrong, a type beside; with NodePort policies also what those leave alone.
  */
 export function exemptTraffic({ own, known, features }: Targets): fc.Arbitrary<Flow> {
   const local = oneOf([...own, '127.0.0.1', '127.255.0.3', '::1']);
@@ -62,8 +62,8 @@ export function exemptTraffic({ own, known, features }: Targets): fc.Arbitrary<F
 }
 
 /**
- * With the address of a Node or a pod, by an interface of pods or another; traffic that an exemption
- * or a rule for NodePorts would accept among it.
+ * With the address of a Node or a pod, by an interface of pods or another; traffic that an
+ * exemption or a rule for NodePorts would accept among it.
  */
 function spoofed(own: string[], known: string[]): fc.Arbitrary<Flow> {
   const sources = oneOf([...own, ...own, ...known, '127.0.0.1', '127.255.0.3', '::1', '10.1.0.1']);

@@ -58,8 +58,10 @@ function compare(given: Flow, { state, config, explained }: Judges, seen: Seen):
     groups: [group],
     localPods: group === pods ? null : NO_MEMBERS,
   };
-  const answers = possible.map((interfaceGroup) => explained({ ...given, interfaceGroup }));
-  const isDenied = answers.every(({ verdict }) => verdict !== 'Allow');
+  const answers = possible
+    .map((interfaceGroup) => explained({ ...given, interfaceGroup }))
+    .filter(({ reason }) => reason !== 'spoofed');
+  const isDenied = answers.length > 0 && answers.every(({ verdict }) => verdict !== 'Allow');
   // Policies of both API groups may have the same names; an answer has no group.
   const modes = answers.map(({ policy, rule }) => {
     const named = state.rules.filter(({ source }) => source.policy === policy && source.rule === rule);

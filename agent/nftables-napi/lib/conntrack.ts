@@ -11,8 +11,8 @@ const MOST = 256;
 
 /**
  * The connections that the kernel tracks (ctnetlink), in the network namespace in which this object
- * is created. Needs CAP_NET_ADMIN (else EPERM) and nf_conntrack_netlink (else EINVAL or EOPNOTSUPP). The
- * constructor throws an NftError if the socket cannot be opened.
+ * is created. Needs CAP_NET_ADMIN (else EPERM) and nf_conntrack_netlink (else EINVAL or
+ * EOPNOTSUPP). The constructor throws an NftError if the socket cannot be opened.
  */
 export class Conntrack {
   readonly #binding: Binding;
@@ -25,9 +25,9 @@ export class Conntrack {
   }
 
   /**
-   * All connections, in chunks of about 1,000, each read while the caller asks for it: memory does not
-   * depend on their number. A connection that begins or ends meanwhile may be missing, or be there
-   * twice.
+   * All connections, in chunks of about 1,000, each read while the caller asks for it: memory does
+   * not depend on their number. A connection that begins or ends meanwhile may be missing, or be
+   * there twice.
    */
   async *entries(): AsyncGenerator<readonly ConntrackEntry[], void, undefined> {
     const socket = new RawSocket(NETFILTER, 'Conntrack', this.#binding);
@@ -46,8 +46,8 @@ export class Conntrack {
   }
 
   /**
-   * Deletes entries: the next packet of each is that of a new connection. One result per entry: null
-   * for success, ENOENT if it no longer exists, EBUSY if hardware forwards it.
+   * Deletes entries: the next packet of each is that of a new connection. One result per entry:
+   * null for success, ENOENT if it no longer exists, EBUSY if hardware forwards it.
    */
   async delete(entries: readonly ConntrackEntry[]): Promise<(NftError | null)[]> {
     const results: (NftError | null)[] = [];

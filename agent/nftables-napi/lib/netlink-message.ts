@@ -46,7 +46,9 @@ export function* netlinkMessages(bytes: Uint8Array): Generator<NetlinkMessage, v
   }
 }
 
-/** Visits the attributes between two places. `from` and `to` enclose the value, `at` is the header. */
+/**
+ * Visits the attributes between two places. `from` and `to` enclose the value, `at` is the header.
+ */
 export function eachAttribute(
   view: DataView,
   start: number,

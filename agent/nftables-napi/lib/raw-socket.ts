@@ -33,7 +33,9 @@ export class RawSocket {
     }
   }
 
-  /** The answer of a dump, in chunks of whole messages. A caller that stops early closes the socket. */
+  /**
+   * The answer of a dump, in chunks of whole messages. A caller that stops early closes the socket.
+   */
   async *dump(request: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
     await this.#run(() => this.#socket.dump(request));
     for (;;) {

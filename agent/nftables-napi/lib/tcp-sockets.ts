@@ -20,7 +20,9 @@ const SOCK_DESTROY = 21;
 const IPPROTO_TCP = 6;
 /** include/net/tcp_states.h: a socket that waits for connections. */
 const LISTEN = 10;
-/** struct inet_diag_req_v2: family, protocol, extensions, padding, states; then inet_diag_sockid. */
+/**
+ * struct inet_diag_req_v2: family, protocol, extensions, padding, states; then inet_diag_sockid.
+ */
 const REQUEST = 56;
 const NAME_IN_REQUEST = 8;
 /** struct inet_diag_msg: family, state, timer, retransmissions; then inet_diag_sockid. */
@@ -37,8 +39,8 @@ const MOST = 256;
 
 /**
  * Ends TCP connections of this network namespace at their sockets (sock_diag). Needs CAP_NET_ADMIN
- * (else EPERM) and CONFIG_INET_DIAG_DESTROY (else EOPNOTSUPP). The constructor throws an NftError if the
- * socket cannot be opened.
+ * (else EPERM) and CONFIG_INET_DIAG_DESTROY (else EOPNOTSUPP). The constructor throws an NftError
+ * if the socket cannot be opened.
  */
 export class TcpSockets {
   readonly #socket: RawSocket;

@@ -9,8 +9,8 @@ export interface Provable {
 
 /**
  * Whether all watches have proven, since `begin`, that they are not behind. A replica of the API
- * server whose watch cache is behind shows an old state without any error: a new leader that acted on it
- * would undo what the leader before it has published.
+ * server whose watch cache is behind shows an old state without any error: a new leader that acted
+ * on it would undo what the leader before it has published.
  */
 export class Freshness {
   readonly #watches: () => readonly Provable[];
