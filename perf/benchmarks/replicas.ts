@@ -24,11 +24,13 @@ export const replicas: Benchmark = {
   title: 'three controllers for all agents, restarted one after the other',
   how: `${REPLICAS} processes of perf/trials/publish-server.ts with the same objects, ${CLIENT_PROCESSES} of perf/trials/publish-clients.ts, a TLS connection for each node to any of the servers, on loopback in a namespace. Each server is killed and started again, one after the other, after the clients know that it gets no more connections: a gap is from the end of a client's connection to its first bookmark from another server, the client's wait of half a second before it connects again included. Then all servers have a membership change at the same time. 10,000 rules: 50 for all nodes, 100 for each of ${POOLS} pools.`,
   async run(settings) {
-    const nodes = settings.quick ? 300 : 15_000;
     const namespace = await createNamespace('replicas');
     try {
       await namespace.run(['ip', 'link', 'set', 'lo', 'up']);
-      return await measure(namespace, nodes, trials(settings, 10));
+      const figures: Figure[] = [];
+      for (const nodes of settings.quick ? [300] : [5_000, 15_000])
+        figures.push(...(await measure(namespace, nodes, trials(settings, 10))));
+      return figures;
     } finally {
       await namespace.close();
     }
@@ -97,7 +99,7 @@ async function measure(namespace: Namespace, nodes: number, changes: number): Pr
       figure(`one membership change to all of ${nodes} streams of ${REPLICAS} controllers`, 's', times, {
         target: atMost(0.7),
       }),
-      figure('an agent without a stream when its controller ends', 's', [median(gaps) / 1e6], {
+      figure(`… of ${nodes}, an agent without a stream when its controller ends`, 's', [median(gaps) / 1e6], {
         target: atMost(1),
         note: `of ${gaps.length}; the longest ${(Math.max(...gaps) / 1e6).toFixed(1)} s; ${Math.round(bytes / gaps.length)} bytes each`,
       }),

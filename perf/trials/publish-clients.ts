@@ -22,6 +22,7 @@ import { trialInput } from './trial.ts';
 interface Client {
   readonly index: number;
   readonly node: string;
+  readonly pool: number;
   /** As long as a service account's, and nobody's. */
   readonly token: string;
   /** Of the last bookmark, in whichever connection: where to go on. */
@@ -52,6 +53,7 @@ const clients = Array.from({ length: count }, (_, i): Client => {
   return {
     index: first + i,
     node,
+    pool: i % POOLS,
     token: tokenOf(node),
     position: null,
     revision: null,
@@ -66,6 +68,7 @@ const clients = Array.from({ length: count }, (_, i): Client => {
 let bytes = 0;
 let failed = 0;
 let { ports } = input;
+const heldOf = new Map<number, { readonly position: string; readonly json: string | null }>();
 let resets = 0;
 let gaps: number[] = [];
 let awaited: ReadonlySet<string> | null = null;
@@ -158,11 +161,16 @@ function connect(client: Client, resume: boolean): void {
   asked.end(body ?? undefined);
 }
 
-/** As JSON; null before the first bookmark. */
-function heldBy(client: Client): string | null {
-  const { folding } = clients[clients.indexOf(client) % POOLS] ?? {};
-  const held = folding?.fold.held() ?? null;
-  return held === null ? null : JSON.stringify(held);
+/** As JSON, made once for all clients of a pool; null before the first bookmark. */
+function heldBy({ pool }: Client): string | null {
+  const folder = clients[pool];
+  if (folder === undefined || folder.position === null) return null;
+  const known = heldOf.get(pool);
+  if (known?.position === folder.position) return known.json;
+  const held = folder.folding?.fold.held() ?? null;
+  const json = held === null ? null : JSON.stringify(held);
+  heldOf.set(pool, { position: folder.position, json });
+  return json;
 }
 
 function take(client: Client, chunk: Buffer): void {
