@@ -3,7 +3,7 @@
  * HTTPS over real links.
  */
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { NodeReport } from '../../apis/stream.ts';
@@ -175,6 +175,10 @@ forEachDataplane(
       this.timeout(300_000);
       follow();
       await enforced();
+      // The state is saved after it is in force: SIGKILL may come in between.
+      const file = join(node.stateDir, 'node-state.jsonl');
+      const saved = async () => (await readFile(file, 'utf8').catch(() => '')).includes(String(marker));
+      await until('the state is saved', saved);
       await agent.end('SIGKILL');
       await plane.stop();
       follow();
