@@ -55,7 +55,7 @@ export async function pods(cluster: RealCluster, selector: string): Promise<Pod[
   return all.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
 }
 
-async function podsWithTerminating(cluster: RealCluster, selector: string): Promise<Pod[]> {
+export async function podsWithTerminating(cluster: RealCluster, selector: string): Promise<Pod[]> {
   const args = ['pods', `--namespace=${NAMESPACE}`, `--selector=${selector}`];
   return (await cluster.get<{ items: Pod[] }>(...args)).items;
 }

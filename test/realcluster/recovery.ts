@@ -7,7 +7,7 @@ import type { RealCluster, RealNode } from './cluster.ts';
 import {
   AGENTS,
   NAMESPACE,
-  pods,
+  podsWithTerminating,
   tableOf,
   untilAgentsRun,
   untilFollowed,
@@ -141,7 +141,8 @@ export function describeRecovery(bed: Bed): void {
           `--patch=${JSON.stringify({ spec: { template: { spec: patch } } })}`,
         ]);
       await schedule({ nodeSelector: { nowhere: 'true' } });
-      await until('no agent runs', async () => (await pods(cluster, AGENTS)).length === 0);
+      // One on its way out may still repair what is removed.
+      await until('no agent runs', async () => (await podsWithTerminating(cluster, AGENTS)).length === 0);
       await onNodes('Without an agent', cluster.nodes);
       await noTables(cluster);
       await schedule({ nodeSelector: null });
