@@ -17,7 +17,7 @@ import type { Snapshot } from '../controller/watch/source.ts';
 import { systemClock } from '../lib/process/clock.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import type { Log } from '../lib/process/log.ts';
-import { untilStopped } from '../lib/process/stopped.ts';
+import { exitInTime, untilStopped } from '../lib/process/stopped.ts';
 import { hasErrors } from './load.ts';
 import { manifestLog } from './manifest-log.ts';
 import { savedManifests } from './saved-manifests.ts';
@@ -122,7 +122,10 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
       return onceStatus(outcome, options);
     }
     const signal = await untilStopped(parts.ended);
-    if (signal !== null) log.info('stopping; the rules stay in force', { node, signal });
+    if (signal !== null) {
+      log.info('stopping; the rules stay in force', { node, signal });
+      exitInTime(log, { node });
+    }
     return EXIT.done;
   } finally {
     await source.close();

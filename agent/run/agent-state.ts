@@ -121,10 +121,11 @@ const STOP: Step = { kind: 'stop' };
 const START: Step = { kind: 'start' };
 
 /**
- * The steps from the current state to the wanted one, in order. Empty: no state is wanted, or the
- * work is done.
+ * The steps from the current state to the wanted one, in order. Empty: no state is wanted, the work
+ * is done, or the agent is stopping.
  */
 export function nextSteps(state: AgentState): readonly Step[] {
+  if (state.phase === 'stopping') return [];
   const why = whyNone(state);
   if (why !== null) return state.without === why ? [] : [STOP, { kind: 'clear', why }];
   const target = wantedTarget(state);

@@ -419,7 +419,25 @@ const STORIES: readonly (readonly [string, Partial<Beginning>, ...Row[]])[] = [
     ['turn', 'enforce made', 'gate on, on', 'submit made'],
   ],
   ['a stop before the start disarms all', {}, [STOPPING, ...END]],
-  ['a stop while rules are in force', {}, ...FOLLOWING, [STOPPING, ...END], [{ kind: 'stopped' }]],
+  [
+    'after a stop while rules are in force, nothing starts again',
+    {},
+    ...FOLLOWING,
+    [folded(NEXT, 'e.2'), ...bookmark('e.1'), 'work'],
+    [STOPPING, ...END],
+    ['turn'],
+    [{ kind: 'stopped' }],
+    [folded(NOW, 'e.3'), ...bookmark('e.3'), 'work'],
+    ['turn'],
+  ],
+  [
+    'after a stop, `off` removes nothing: the next agent does',
+    {},
+    ...FOLLOWING,
+    [SWITCHED_OFF, 'report soon', 'work'],
+    [STOPPING, ...END],
+    ['turn'],
+  ],
   [
     'a stop while the agent waits after `on` leaves the node without rules',
     { off: OFF },
@@ -433,8 +451,7 @@ const STORIES: readonly (readonly [string, Partial<Beginning>, ...Row[]])[] = [
     'a stop while a step fails arms nothing',
     {},
     [started(false), 'ask', LAST_LINE, 'work', 'arm patience 10000'],
-    [STOPPING, ...END],
-    [{ failing: 'start' }, 'start'],
+    [{ failing: 'start', meanwhile: STOPPING }, 'start', ...END],
   ],
 ];
 

@@ -310,7 +310,6 @@ function refused(state: AgentState, error: Error): Transition {
   return { state: { ...state, failing }, effects: [REPORT_SOON] };
 }
 
-/** `isWaiting` stays set: a remaining turn of work enforces nothing. */
 function stopping(state: AgentState): Transition {
   const timers = ['patience', 'retry', 'comeBack'] as const;
   const effects = timers.map((timer): Effect => ({ kind: 'disarm', timer }));

@@ -5,7 +5,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { untilStopped } from '../../lib/process/stopped.ts';
+import { exitInTime, untilStopped } from '../../lib/process/stopped.ts';
 import { VERSION } from '../../lib/process/version.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { type Dataplanes, holdRules, removeAll, warnHidden } from '../dataplane/dataplane.ts';
@@ -72,7 +72,9 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
   const agent = await ClusterAgent.load(parts);
   await agent.start();
   const signal = await untilStopped();
-  log.info('stopping; the rules stay in force', { node: options.node, signal });
+  const { node } = options;
+  log.info('stopping; the rules stay in force', { node, signal });
+  exitInTime(log, { node });
   await agent.close();
   return EXIT.done;
 }
@@ -181,19 +183,19 @@ class ClusterAgent {
     });
   }
 
-  /** Rules stay. */
+  /** Rules stay. From now on, none are applied or repaired. */
   async close(): Promise<void> {
     this.#stopListening();
     this.#happened({ kind: 'stopping' });
     this.#closing.abort();
+    await this.#work;
+    await this.#stop();
     this.#places.close();
     await this.#outage?.close();
     await this.#stream?.close();
     await this.#addresses?.close();
     await this.#report?.close();
     this.#client.close();
-    await this.#work;
-    await this.#stop();
     await this.#interfaces?.close();
     await this.#saved.memory.flush();
   }
@@ -273,7 +275,9 @@ class ClusterAgent {
   }
 
   async #turn(): Promise<void> {
-    for (const step of nextSteps(this.#state)) await this.#step(step);
+    for (const step of nextSteps(this.#state)) {
+      if (this.#state.phase !== 'stopping') await this.#step(step);
+    }
   }
 
   async #step(step: Step): Promise<void> {

@@ -44,7 +44,7 @@ export interface Enforcement {
   holdsRules(): Promise<boolean>;
   /** Resolves once the submitted state is in force, or was refused. */
   idle(): Promise<void>;
-  /** Rules stay. */
+  /** Rules stay. From now on, none are applied or repaired. */
   close(): Promise<void>;
 }
 
@@ -120,12 +120,12 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       if (once) await established.now();
     },
     async close() {
+      await stopWatching();
+      await enforcer.close();
       pods.close();
       await flushes.close();
       await established.close();
-      await stopWatching();
       await names.close();
-      await enforcer.close();
       await records.close();
       await saved.flush();
     },

@@ -1,3 +1,5 @@
+import type { Log } from './log.ts';
+
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
 /** Resolves on SIGTERM or SIGINT; with null if `ended` is aborted before. */
@@ -13,4 +15,20 @@ export function untilStopped(ended?: AbortSignal): Promise<NodeJS.Signals | null
     ended?.addEventListener('abort', () => settle(null), { once: true });
     if (ended?.aborted) settle(null);
   });
+}
+
+/** Milliseconds: Kubernetes kills a pod 30 s after SIGTERM. */
+const LONGEST_STOP = 20_000;
+
+/**
+ * Ends this process if it has not ended by itself within 20 s, and logs what kept it. Called when it
+ * begins to stop.
+ */
+export function exitInTime(log: Log, fields: object): void {
+  const exit = (): void => {
+    const open = process.getActiveResourcesInfo();
+    log.error(`not ended within ${LONGEST_STOP / 1000} s; exiting`, { ...fields, open });
+    process.exit();
+  };
+  setTimeout(exit, LONGEST_STOP).unref();
 }

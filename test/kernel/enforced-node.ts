@@ -202,6 +202,7 @@ export function toRunningAgent(child: ChildProcess): RunningAgent {
       const detail = () => parts.join('').slice(-3000);
       try {
         await until(`the agent ends on ${signal}`, async () => !isRunning(), { detail });
+        if (detail().includes('not ended within')) throw new Error(`the agent had to be ended: ${detail()}`);
         await until('what the agent started ends', async () =>
           (await Promise.all(pids.map(isGone))).every(Boolean),
         );
