@@ -127,7 +127,7 @@ export interface Story extends ClusterOfNodes {
   kubectl(...args: readonly string[]): Promise<string>;
   /** kubectl apply, whatever comes of it. */
   apply(...manifests: readonly object[]): Promise<Finished>;
-  /** The same, which must succeed. */
+  /** The same without kubectl, which takes longer to start; it must succeed. */
   applied(...manifests: readonly object[]): Promise<void>;
   /** Starts one more controller. */
   addReplica(): Promise<Replica>;
@@ -410,10 +410,12 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
   const status = async (name: string): Promise<PolicyStatus | undefined> =>
     (await cluster.get<{ status?: PolicyStatus }>(POLICIES, name)).status;
 
+  const documents = (manifests: readonly object[]): string =>
+    manifests.map((one) => JSON.stringify(one)).join('\n---\n');
   const apply = (...manifests: readonly object[]): Promise<Finished> =>
-    cluster.kubectl(['apply', '-f', '-'], {
-      stdin: manifests.map((one) => JSON.stringify(one)).join('\n---\n'),
-    });
+    cluster.kubectl(['apply', '-f', '-'], { stdin: documents(manifests) });
+  const applied = (...manifests: readonly object[]): Promise<void> =>
+    cluster.apply(documents(manifests), { force: true });
 
   const story: Story = {
     ...bed,
@@ -431,10 +433,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     },
     status,
     apply,
-    async applied(...manifests) {
-      const { code, stderr } = await apply(...manifests);
-      assert.equal(code, 0, stderr);
-    },
+    applied,
     async sees(from, to, port, wanted) {
       const [caller, called] = [bed.machine(from), bed.machine(to)];
       let last: Reached | null = null;
@@ -496,8 +495,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     async pod(name, labels, addresses, namespace = 'default') {
       const metadata = { name, namespace, labels };
       const spec = { terminationGracePeriodSeconds: 0, containers: [{ name: 'c', image: 'i' }] };
-      const { code, stderr } = await apply({ apiVersion: 'v1', kind: 'Pod', metadata, spec });
-      assert.equal(code, 0, stderr);
+      await applied({ apiVersion: 'v1', kind: 'Pod', metadata, spec });
       const podIPs = addresses.map((ip) => ({ ip }));
       await cluster.patchStatus([`pod/${name}`, `--namespace=${namespace}`], {
         phase: 'Running',
