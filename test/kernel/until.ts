@@ -1,6 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** Milliseconds between the first looks, and between later ones: a look may start programs. */
+/**
+ * Milliseconds between the first looks, and between later ones: a look may start programs. Where
+ * news tell when to look, the others are for what they do not tell.
+ */
 const FIRST_PAUSE = 10;
 const LONGEST_PAUSE = 250;
 /** Where more than that has been waited, of the wait so far. */
@@ -21,7 +24,7 @@ export async function until(
 ): Promise<number> {
   const limit = options.limit ?? 60_000;
   const start = performance.now();
-  for (let wait = FIRST_PAUSE; ; ) {
+  for (let wait = options.news ? LONGEST_PAUSE : FIRST_PAUSE; ; ) {
     const news = options.news?.() ?? NEVER;
     if (await condition()) return performance.now() - start;
     const waited = performance.now() - start;
