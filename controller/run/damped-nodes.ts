@@ -50,7 +50,9 @@ export class DampedNodes {
   }
 }
 
-/** Without the addresses that the Node no longer has; its labels stay until the rate allows more. */
+/**
+ * Without the addresses that the Node no longer has; its labels stay until the rate allows more.
+ */
 function withoutRemoved(published: Node, wanted: Node): Node {
   const addresses = itemsIn(published.addresses, wanted.addresses);
   return addresses === published.addresses ? published : { ...published, addresses };

@@ -4,12 +4,12 @@ import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts
 import { parseRevision } from '../publish/revision.ts';
 import { isOlder } from './realization.ts';
 
-/** Changes of one node at once, and then a second. */
+/** So many changes of one node at once, and then so many a second. */
 const CHANGES = { burst: 10, perSecond: 0.1 };
 
 /**
- * Holds reports of a node that changes its mind all the time: each may change the statuses of all
- * policies on the node. A report that only enforces a later revision is no such change. The last
+ * Holds reports of a node whose reports change all the time: each may change the statuses of all
+ * policies on the node. A report that only enforces a later revision is not such a change. The last
  * report is never lost.
  */
 export class ReportDamper {

@@ -7,9 +7,9 @@ interface Task {
 }
 
 /**
- * Runs tasks one at a time, by what they cost: first the one that ends first if all sources ran side
- * by side (weighted fair queuing). A small task waits for the one in progress and for smaller ones,
- * whatever another source has waiting.
+ * Runs tasks one at a time, by what they cost: first the one that ends first if all sources ran
+ * side by side (weighted fair queuing). A small task waits for the one in progress and for smaller
+ * ones, whatever another source has waiting.
  */
 export class CostQueue {
   readonly #waiting = new Set<Task>();
