@@ -6,7 +6,7 @@ import { Damper, type DamperOptions } from './damper.ts';
 /**
  * Node objects as they are compiled. A node's own credentials may write its labels, addresses and
  * annotations, and each change goes to every node that has it as a peer: see Damper. A new Node
- * counts as a change, a deleted one as a removal.
+ * counts as a change; a deleted one is removed at once.
  */
 export class DampedNodes {
   readonly #damper: Damper<Node>;
