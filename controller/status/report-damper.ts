@@ -40,11 +40,11 @@ export class ReportDamper {
     return [...this.#held.values()].filter((report) => this.isDue(report));
   }
 
-  /** Keeps those of existing nodes only. */
+  /** Keeps those of existing nodes only: another machine may get the name of a deleted one. */
   forgetOthers(existing: ReadonlyMap<string, unknown>): void {
+    for (const node of this.#held.keys()) if (!existing.has(node)) this.#held.delete(node);
     if (this.#used.size <= existing.size) return;
     for (const node of this.#used.keys()) if (!existing.has(node)) this.#used.delete(node);
-    for (const node of this.#held.keys()) if (!existing.has(node)) this.#held.delete(node);
   }
 }
 
