@@ -48,11 +48,10 @@ interface TitledFlood extends Flood {
 async function costFigures(protocol: Protocol, most: number, settings: Settings): Promise<Figure[]> {
   const rules = await denyingFirewalls(protocol, most, settings.folder);
   const firewalls = [...DROPS.map((drop) => dropFirewall(drop, protocol)), ...rules];
-  const costs = new Map<string, number[]>();
+  const titles = firewalls.flatMap(({ floods }) => floods.map(({ title }) => title));
+  const costs = new Map(titles.map((title) => [title, [] as number[]]));
   for (let round = 0; round < (settings.quick ? 1 : 2); round++)
-    await measureRound(firewalls, settings.quick ? 3 : 6, (title, cost) =>
-      costs.set(title, [...(costs.get(title) ?? []), cost]),
-    );
+    await measureRound(firewalls, settings.quick ? 3 : 6, (title, cost) => costs.get(title)?.push(cost));
   return toFigures(protocol, most, costs);
 }
 
@@ -157,7 +156,7 @@ function toFigures(
   const [one = '', ...rules] = [...costs.keys()].filter((title) => title.startsWith('nodewall'));
   const whole = rules.filter((title) => !title.endsWith(BARE) && !title.endsWith(UNTRACKED));
   const note = (title: string) =>
-    `× of nodewall with 1 rule ${ratio(title, one)}, rule at raw priority ${ratio(title, raw)}, XDP native ${ratio(title, native)}, XDP generic ${ratio(title, generic)}`;
+    `${ratio(title, one)} × nodewall with 1 rule; ${ratio(title, raw)} × one rule at raw priority; ${ratio(title, native)} × XDP native, ${ratio(title, generic)} × generic`;
   return [
     ...[one, ...whole].map((title) =>
       figure(`${flood}: ${title}, against one rule at the same hook`, '×', ratios(title, input), {
