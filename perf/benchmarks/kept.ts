@@ -1,7 +1,7 @@
 /** New connections that a node keeps while packets arrive that it denies. */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Namespace } from '../../test/netns/namespace.ts';
-import { type Flood, injectAtRate, readyForFlood } from '../inject/inject.ts';
+import { type Flood, readyForFlood, startFlood } from '../inject/inject.ts';
 import { ALLOWED, type PreparedRules, prepareDenying } from '../layouts/denying.ts';
 import { DROP_TITLES, dropText, loadText } from '../layouts/drops.ts';
 import { type Bench, openBench, rotated } from '../measure/connections.ts';
@@ -86,22 +86,13 @@ async function rateUnderFlood(
   { perSecond, flood }: { readonly perSecond: number; readonly flood: Flood },
 ): Promise<number> {
   if (perSecond === 0) return (await bench.measure(SECONDS)).perSecond;
-  let isOver = false;
-  const seconds = SECONDS + 1;
-  const flooding = injectAtRate(node, flood, { perSecond, seconds }).finally(() => {
-    isOver = true;
-  });
-  const [{ packets }, rate] = await Promise.all([flooding, measureAfter(bench, () => isOver)]);
-  if (packets < 0.9 * seconds * perSecond)
-    throw new Error(`${packets} packets in ${seconds} s, not ${perSecond} a second`);
-  return rate;
-}
-
-async function measureAfter(bench: Bench, isOver: () => boolean): Promise<number> {
+  const stop = await startFlood(node, flood, perSecond);
   await pause(200);
-  const { perSecond } = await bench.measure(SECONDS);
-  if (isOver()) throw new Error('the flood ended before the connections did');
-  return perSecond;
+  const measured = await bench.measure(SECONDS).catch((error: Error) => error);
+  const received = await stop();
+  if (measured instanceof Error) throw measured;
+  if (received < 0.9 * perSecond) throw new Error(`${received} packets a second, not ${perSecond}`);
+  return measured.perSecond;
 }
 
 function add<Key>(lists: Map<Key, number[]>, key: Key, value: number): void {

@@ -1,11 +1,11 @@
 /* Packets that enter the kernel at an interface as from a network card's driver, without a sender: XDP test runs with
  * live frames (Linux 5.18), each of which the kernel makes a packet of and receives on the spot, 64 at a time.
  *
- * inject INTERFACE udp|syn DESTINATION PORT pass|native|generic COUNT [RATE SECONDS]
+ * inject INTERFACE udp|syn DESTINATION PORT pass|native|generic COUNT [RATE]
  *   pass     the packets go up the stack
  *   native   the XDP program of the test run drops them, as a driver's would
  *   generic  they go up, and an XDP program that is attached to the interface (generic mode) drops them
- * PORT 0: another one for each packet. COUNT packets at once; with RATE, that many a second for SECONDS, every 2 ms.
+ * PORT 0: another one for each packet. COUNT packets at once; with RATE, that many a second, every 2 ms, until SIGTERM.
  *   prints {"packets":N,"processor":S,"seconds":S}: processor time of this thread, which is that of the receive path
  *
  * The source is 198.18.R, port ~R, identification ~R, with R random for each packet: each is a new connection, and the
@@ -19,6 +19,7 @@
 #include <netinet/ip.h>
 #include <netinet/tcp.h>
 #include <netinet/udp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,10 +179,18 @@ static void run(int program, int interface, struct frame *frame, int length, uns
 		fail("BPF_PROG_TEST_RUN");
 }
 
+static volatile sig_atomic_t stopped;
+
+static void stop(int number)
+{
+	(void)number;
+	stopped = 1;
+}
+
 int main(int argc, char **argv)
 {
-	if (argc != 7 && argc != 9) {
-		fprintf(stderr, "usage: inject INTERFACE udp|syn DESTINATION PORT pass|native|generic COUNT [RATE SECONDS]\n");
+	if (argc != 7 && argc != 8) {
+		fprintf(stderr, "usage: inject INTERFACE udp|syn DESTINATION PORT pass|native|generic COUNT [RATE]\n");
 		return 2;
 	}
 	int interface = if_nametoindex(argv[1]), port = atoi(argv[4]);
@@ -199,9 +208,10 @@ int main(int argc, char **argv)
 		run(program, interface, &frame, length, once);
 		packets = once;
 	} else {
-		double rate = atof(argv[7]), end = start + atof(argv[8]), time;
-		while ((time = now(CLOCK_MONOTONIC)) < end) {
-			unsigned long due = (time - start) * rate - packets;
+		double rate = atof(argv[7]);
+		signal(SIGTERM, stop);
+		while (!stopped) {
+			unsigned long due = (now(CLOCK_MONOTONIC) - start) * rate - packets;
 			if (due > 0)
 				run(program, interface, &frame, length, due);
 			packets += due;

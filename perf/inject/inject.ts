@@ -1,4 +1,5 @@
 /** Packets that enter a namespace at an interface without a sender: inject.c. */
+import { text } from 'node:stream/consumers';
 import type { Namespace } from '../../test/netns/namespace.ts';
 import { cProgram } from '../../test/probe/c-program.ts';
 import { ALONE } from '../measure/connections.ts';
@@ -36,17 +37,23 @@ export async function inject(node: Namespace, flood: Flood, count: number): Prom
 }
 
 /**
- * `perSecond` packets for so many seconds, on the processor that `ALONE` names: as interrupts do,
- * they take it from every process there. The result is known at the end.
+ * `perSecond` packets, on the processor that `ALONE` names: as interrupts do, they take it from
+ * every process there. Returns a function that ends the flood and gives the packets a second that
+ * were received.
  */
-export async function injectAtRate(
+export async function startFlood(
   node: Namespace,
   flood: Flood,
-  { perSecond, seconds }: { readonly perSecond: number; readonly seconds: number },
-): Promise<Injected> {
-  const argv = [...(await command(flood, 0)), String(perSecond), String(seconds)];
-  const { stdout } = await node.run(['chrt', '-f', '50', 'taskset', '-c', '1', ...argv]);
-  return JSON.parse(stdout) as Injected;
+  perSecond: number,
+): Promise<() => Promise<number>> {
+  const argv = [...(await command(flood, 0)), String(perSecond)];
+  const child = node.spawn(['chrt', '-f', '50', 'taskset', '-c', '1', ...argv]);
+  const output = text(child.stdout);
+  return async () => {
+    child.kill('SIGTERM');
+    const { packets, seconds } = JSON.parse(await output) as { packets: number; seconds: number };
+    return packets / seconds;
+  };
 }
 
 async function command({ protocol, destination, port, way }: Flood, count: number): Promise<string[]> {
