@@ -1,3 +1,4 @@
+import type { ClusterNetworkPolicySpec } from '../../apis/objects.ts';
 import {
   type FailingNode,
   LONGEST_REASON,
@@ -56,12 +57,15 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
     const { type, status, reason, message } = said;
     return { type, status, observedGeneration: generation, lastTransitionTime, reason, message };
   };
-  const spec = isInvalid && enforcedSpec !== null ? JSON.stringify(enforcedSpec) : null;
+  const older = enforcedSpec === null ? null : specForOlder(enforcedSpec);
+  // Controllers of version 0.1 call a version invalid that has fields they do not know.
+  const isForOthers = isInvalid || older !== enforcedSpec;
+  const spec = isForOthers && older !== null ? JSON.stringify(older) : null;
   const shown = oneEach(failing).slice(0, MOST_FAILING_NODES);
   return {
     phase,
     observedGeneration: generation,
-    ...(isInvalid && enforcedGeneration !== null ? { enforcedGeneration } : {}),
+    ...(isForOthers && enforcedGeneration !== null ? { enforcedGeneration } : {}),
     ...(spec !== null && spec.length <= LONGEST_SPEC ? { enforcedSpec: spec } : {}),
     currentNodesRealized: current,
     desiredNodesRealized: desired,
@@ -72,6 +76,16 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
       condition({ type: 'Realized', ...realized(facts, phase) }),
     ],
   };
+}
+
+/**
+ * The spec without fields that a controller of version 0.1 does not know: if it takes over with the
+ * CRDs of this version, it enforces the spec in the status, and the policy's rules do not go. The
+ * same object if there are none.
+ */
+function specForOlder(spec: Partial<ClusterNetworkPolicySpec>): object {
+  const { established, ...older } = spec;
+  return established === undefined ? spec : older;
 }
 
 function phaseOf({ problems, enabled, progress: { desired, current, failing } }: PolicyFacts): PolicyPhase {
