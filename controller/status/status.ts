@@ -58,14 +58,13 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
     return { type, status, observedGeneration: generation, lastTransitionTime, reason, message };
   };
   const older = enforcedSpec === null ? null : specForOlder(enforcedSpec);
-  // Controllers of version 0.1 call a version invalid that has fields they do not know.
-  const isForOthers = isInvalid || older !== enforcedSpec;
-  const spec = isForOthers && older !== null ? JSON.stringify(older) : null;
+  const isForOlder = older !== enforcedSpec;
+  const spec = (isInvalid || isForOlder) && older !== null ? JSON.stringify(older) : null;
   const shown = oneEach(failing).slice(0, MOST_FAILING_NODES);
   return {
     phase,
     observedGeneration: generation,
-    ...(isForOthers && enforcedGeneration !== null ? { enforcedGeneration } : {}),
+    ...(isInvalid && enforcedGeneration !== null ? { enforcedGeneration } : {}),
     ...(spec !== null && spec.length <= LONGEST_SPEC ? { enforcedSpec: spec } : {}),
     currentNodesRealized: current,
     desiredNodesRealized: desired,
@@ -79,9 +78,10 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
 }
 
 /**
- * The spec without fields that a controller of version 0.1 does not know: if it takes over with the
- * CRDs of this version, it enforces the spec in the status, and the policy's rules do not go. The
- * same object if there are none.
+ * The spec without fields that controllers of version 0.1 reject: one that takes over without its
+ * CRDs enforces the spec in the status, so that the policy's rules stay, and names the fields. The
+ * same object if there are none. No generation is written beside it: that of the policy would mean
+ * to such a controller that it enforces the policy as it is.
  */
 function specForOlder(spec: Partial<ClusterNetworkPolicySpec>): object {
   const { established, ...older } = spec;
