@@ -24,7 +24,7 @@ const SUITES = {
   addon: ['agent/{ipset-ts,nftables-napi}/test/**/*.test.ts'],
   cli: ['test/cli/**/*.test.ts'],
   kernel: ['test/kernel/**/*.test.ts', 'test/demo/**/*.test.ts'],
-  e2e: ['test/{cluster,e2e,faults}/**/*.test.ts'],
+  e2e: ['test/{cluster,e2e,faults,skew}/**/*.test.ts'],
   realcluster: ['test/realcluster/**/*.test.ts'],
 } as const;
 /** What makes a suite's needs ahead, so that its tests' time limits are theirs alone. */
