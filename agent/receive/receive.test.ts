@@ -58,7 +58,9 @@ describe('receive', function () {
 
   it('keeps the fields of sets that a newer version wrote, also through a state file', () => {
     const newer = overTheWire(MESSAGES).map((message) =>
-      message.type === 'addressSet' || message.type === 'serviceSet' ? { ...message, except: ['x'] } : message,
+      message.type === 'addressSet' || message.type === 'serviceSet'
+        ? { ...message, except: ['x'] }
+        : message,
     );
     const state = receive(newer);
     for (const set of [...state.addressSets.values(), ...state.serviceSets.values()])

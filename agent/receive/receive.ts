@@ -1,4 +1,11 @@
-import type { AddressSet, CompiledRule, NodeState, ServiceMember, ServiceSet, UnknownFields } from '../../apis/compiled.ts';
+import type {
+  AddressSet,
+  CompiledRule,
+  NodeState,
+  ServiceMember,
+  ServiceSet,
+  UnknownFields,
+} from '../../apis/compiled.ts';
 import { inEvaluationOrder } from '../../apis/order.ts';
 import { namedBy } from '../../apis/rule-peer.ts';
 import {
@@ -109,9 +116,11 @@ export function toAddressSet(message: AddressSetMessage): AddressSet {
 const PROTOCOLS: readonly string[] = ['tcp', 'udp', 'sctp'] satisfies ServiceMember['protocol'][];
 
 /** Of a set, and of the stream's messages. */
-const SET_FIELDS = new Set('type id description dynamic names members sequence revision'.split(' '));
+const SET_FIELDS: readonly string[] = 'type id description dynamic names members sequence revision'.split(
+  ' ',
+);
 
 function unknownFields(message: object): { readonly unknown?: UnknownFields } {
-  const found = Object.entries(message).filter(([field]) => !SET_FIELDS.has(field));
+  const found = Object.entries(message).filter(([field]) => !SET_FIELDS.includes(field));
   return found.length === 0 ? {} : { unknown: Object.fromEntries(found) };
 }

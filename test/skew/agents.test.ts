@@ -73,9 +73,10 @@ forEachDataplane(
       return toState([nodeManifest(node.topology.plan), manifest, ...more], NODE_NAME);
     }
     const next = (...more: readonly object[]): NodeState => marked(marker + 1, ...more);
-    function start(version: Version): void {
+    function start(version: Version, ...options: readonly string[]): void {
       program = programs[version];
-      agent = node.follow(plane.url, '--token-file', plane.tokenFile, '--ca-file', plane.caFile);
+      const plain = ['--token-file', plane.tokenFile, '--ca-file', plane.caFile];
+      agent = node.follow(plane.url, ...plain, ...options);
     }
     const untilMarked = () => node.untilEnforced(String(marker), agent);
     const reports = (from: number) => plane.reports.slice(from);
@@ -142,6 +143,18 @@ forEachDataplane(
 
     // Whatever the dataplane.
     if (dataplane !== NFTABLES) return;
+    it('does not start with keys of a later configuration, and the rules stay', async () => {
+      plane.publish(next());
+      start('this');
+      await untilMarked();
+      await agent.end('SIGTERM');
+      const rules = await node.rules();
+      start('previous', ...(await node.configure({ antiSpoofing: true })));
+      await until('it ends', async () => !agent.isRunning(), { detail: agent.log });
+      assert.match(agent.log(), /antiSpoofing: unknown field/);
+      assert.equal(await node.rules(), rules);
+    });
+
     it('refuses rules with sets that a later version wrote, also after a restart', async () => {
       const from = [{ ipBlock: { cidr: '192.0.2.0/24' } }];
       const later = policy('later', {
