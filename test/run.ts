@@ -36,7 +36,7 @@ const MADE_AHEAD: { readonly [suite: string]: string } = {
 const JOBS: { readonly [suite: string]: number } = { unit: 2, properties: 2, kernel: 3, e2e: 3 };
 /** The files that take longest begin first, so that no job ends long after the others. */
 const FIRST =
-  /\/(cluster-agent|record|nodeport|names|drift-iptables|kinds|story-[a-z-]+|controller)\.test\.ts$/;
+  /\/(cluster-agent|record|nodeport|names|drift-iptables|kinds|story-[a-z-]+|controllers?)\.test\.ts$/;
 /** Unit tests that make namespaces or mounts, or wait for real time. */
 const NOT_QUICK: readonly string[] = [
   'agent/apply/netlink/encode.test.ts',
