@@ -1,19 +1,12 @@
 import type { Family } from '../../lib/net/address.ts';
 import { BITS } from '../../lib/net/address.ts';
 import { union } from '../../lib/net/interval.ts';
+import { type Part, partition } from './partition.ts';
 
 /** An inclusive range of addresses. IPv4 addresses are numbers, IPv6 addresses bigints. */
 export interface AddressRange<N> {
   readonly first: N;
   readonly last: N;
-}
-
-/** All addresses that are in the same sets. */
-export interface AddressClass {
-  /** Sorted. */
-  readonly sets: readonly number[];
-  /** The pieces of the address space, as indices in ascending order. */
-  readonly pieces: number[];
 }
 
 /** How the numbers of one family are compared and counted. */
@@ -78,7 +71,7 @@ export class AddressSpace<N extends number | bigint> {
     this.#sets.push({ id, ranges });
   }
 
-  classes(): readonly AddressClass[] {
+  classes(): readonly Part[] {
     const { zero, end, next, sort, loopback } = this.#numbers;
     const ends = [...this.#sets.flatMap(({ ranges }) => ranges), loopback].flatMap(({ first, last }) => [
       first,
@@ -92,57 +85,26 @@ export class AddressSpace<N extends number | bigint> {
         for (const cut of [first, next(last)]) toggled[index.get(cut) ?? -1]?.push(id);
       }
     }
-    return classesOf(toggled, (piece) => this.#cuts[piece] === loopback.first);
+    return partition(toggled, (piece) => this.#cuts[piece] === loopback.first);
   }
 
   /**
    * The addresses of classes, in ascending order, with the loopback addresses where those on both
    * sides are there.
    */
-  ranges(classes: readonly AddressClass[]): readonly AddressRange<bigint>[] {
+  ranges(classes: readonly Part[]): readonly AddressRange<bigint>[] {
     const { end, previous, toBigInt, loopback } = this.#numbers;
-    const pieces = classes.flatMap(({ pieces: own }) => own).sort((a, b) => a - b);
-    const ranges = pieces.flatMap((piece) => {
-      const first = this.#cuts[piece];
-      return first === undefined ? [] : { first, last: previous(this.#cuts[piece + 1] ?? end) };
-    });
-    const own = union(ranges.map(({ first, last }) => ({ first: toBigInt(first), last: toBigInt(last) })));
+    const pieces = Int32Array.from(classes.flatMap(({ pieces: own }) => own)).sort();
+    const own: AddressRange<bigint>[] = [];
+    for (let i = 0; i < pieces.length; ) {
+      const first = this.#cuts[pieces[i] ?? 0] ?? end;
+      while (pieces[i + 1] === (pieces[i] ?? 0) + 1) i++;
+      const after = this.#cuts[(pieces[i++] ?? 0) + 1] ?? end;
+      own.push({ first: toBigInt(first), last: toBigInt(previous(after)) });
+    }
     const hole = { first: toBigInt(loopback.first), last: toBigInt(loopback.last) };
     const isInside =
       own.some(({ last }) => last === hole.first - 1n) && own.some(({ first }) => first === hole.last + 1n);
     return isInside ? union([...own, hole]) : own;
   }
-}
-
-/** @param toggled the sets that begin or end at each piece */
-function classesOf(toggled: readonly number[][], isLeftOut: (piece: number) => boolean): AddressClass[] {
-  const classes: AddressClass[] = [];
-  const byHash = new Map<number, AddressClass[]>();
-  const inside = new Set<number>();
-  let hash = 0;
-  for (const [piece, ids] of toggled.entries()) {
-    for (const id of ids) {
-      if (!inside.delete(id)) inside.add(id);
-      hash ^= mixed(id);
-    }
-    if (isLeftOut(piece)) continue;
-    const known = byHash.get(hash) ?? [];
-    const same = known.find(({ sets }) => sets.length === inside.size && sets.every((id) => inside.has(id)));
-    if (same !== undefined) {
-      same.pieces.push(piece);
-      continue;
-    }
-    const found: AddressClass = { sets: [...inside].sort((a, b) => a - b), pieces: [piece] };
-    classes.push(found);
-    byHash.set(hash, [...known, found]);
-  }
-  return classes;
-}
-
-/** Spreads small numbers over 32 bits (the finalizer of MurmurHash3). */
-function mixed(id: number): number {
-  let bits = id + 1;
-  bits = Math.imul(bits ^ (bits >>> 16), 0x85eb_ca6b);
-  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2_ae35);
-  return bits ^ (bits >>> 16);
 }

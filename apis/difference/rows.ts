@@ -2,8 +2,10 @@ import { FAMILIES, type Family, formatAddress, lastAddress } from '../../lib/net
 import type { Interval } from '../../lib/net/interval.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
-import type { AddressClass } from './address-space.ts';
+import { byPeer, byService } from './by-service.ts';
+import { Combinations } from './combinations.ts';
 import type { Leaves } from './leaves.ts';
+import type { Part } from './partition.ts';
 import { joined, type Ranges } from './ranges.ts';
 import type { Range, Row } from './row.ts';
 import { NUMBERED, OTHER } from './service-space.ts';
@@ -22,61 +24,84 @@ const OF_ONE_FAMILY: readonly number[] = [icmp, igmp, icmpv6];
 
 /** Rows of one family: some classes of addresses, by some link groups. */
 interface Draft {
+  readonly family: Family;
   readonly unit: Unit;
   readonly groups: readonly Range[] | null;
   readonly peers: readonly Interval[];
 }
 
-interface Found {
-  readonly unit: Unit;
-  readonly byClass: Map<AddressClass, Ranges[]>;
+/** A list of units, and the peers that have it: classes of addresses, each with link groups. */
+interface Profile {
+  readonly units: readonly Unit[];
+  /** The values are combinations of indices into the link groups. */
+  readonly peers: Map<Part, number>;
 }
 
 /** Collects units of one direction and kind of traffic, and joins equal ones into rows. */
 export class RowCollector {
   readonly #of: { readonly direction: Direction; readonly traffic: PolicyTraffic };
-  readonly #found: Readonly<Record<Family, Map<string, Found>>> = { 4: new Map(), 6: new Map() };
+  readonly #groups: readonly Ranges[];
+  readonly #combinations = new Combinations();
+  readonly #profiles: Readonly<Record<Family, Map<string, Profile>>> = { 4: new Map(), 6: new Map() };
+  readonly #known = new Map<readonly Unit[], string>();
 
-  constructor(direction: Direction, traffic: PolicyTraffic) {
+  /** @param groups the link groups that are not told apart, in disjoint lists */
+  constructor(direction: Direction, traffic: PolicyTraffic, groups: readonly Ranges[]) {
     this.#of = { direction, traffic };
+    this.#groups = groups;
   }
 
-  /** @param groups the link groups by which the peer is reached */
-  add(family: Family, unit: Unit, peers: AddressClass, groups: Ranges): void {
-    const key = JSON.stringify(unit);
-    const found = this.#found[family].get(key) ?? { unit, byClass: new Map() };
-    this.#found[family].set(key, found);
-    const list = found.byClass.get(peers);
-    if (list === undefined) found.byClass.set(peers, [groups]);
-    else list.push(groups);
+  /** @param units all of these peers by the link groups with index `group` */
+  add(family: Family, units: readonly Unit[], peers: readonly Part[], group: number): void {
+    if (units.length === 0) return;
+    const key = this.#known.get(units) ?? JSON.stringify(units);
+    this.#known.set(units, key);
+    const profile = this.#profiles[family].get(key) ?? { units, peers: new Map() };
+    this.#profiles[family].set(key, profile);
+    const single = this.#combinations.single(group);
+    for (const one of peers) {
+      profile.peers.set(one, this.#combinations.union(profile.peers.get(one) ?? 0, single));
+    }
   }
 
   /** @param families those of the Node */
   rows(families: readonly Family[], table: SetTable, leaves: Leaves): NumberedRow[] {
+    const productsOf = (family: Family): Products =>
+      new Products(
+        [...this.#profiles[family].values()],
+        this.#combinations,
+        (group) => this.#groups[group] ?? [],
+      );
+    const products = { 4: productsOf(4), 6: productsOf(6) };
+    const ways = [byPeer, byService].map((divide) =>
+      FAMILIES.map((family) => {
+        const profiles = [...this.#profiles[family].values()].map(({ units }) => units);
+        return { family, units: divide(profiles, this.#of.direction) };
+      }),
+    );
+    const size = (way: (typeof ways)[number]): number =>
+      way.reduce((sum, { family, units }) => {
+        return sum + units.reduce((rows, { profiles }) => rows + products[family].of(profiles).length, 0);
+      }, 0);
+    const [first = [], second = []] = ways;
+    const fewest = size(second) < size(first) ? second : first;
+    const drafts = fewest.flatMap(({ family, units }) =>
+      units.flatMap(({ unit, profiles }) =>
+        products[family].of(profiles).map((product) => ({
+          family,
+          unit,
+          groups: product.groups,
+          peers: product.ranges((classes) => table.space(family).ranges(classes)),
+        })),
+      ),
+    );
     const rows: NumberedRow[] = [];
-    for (const { 4: v4 = [], 6: v6 = [] } of this.#drafts(table)) {
+    for (const { 4: v4 = [], 6: v6 = [] } of similar(drafts)) {
       for (let i = 0; i < Math.max(v4.length, v6.length); i++) {
         rows.push(this.#row(families, leaves, { 4: v4[i], 6: v6[i] }));
       }
     }
-    return rows.sort((a, b) => compareRows(a, b));
-  }
-
-  /** The drafts that differ in peers and in the protocols of one family only. */
-  #drafts(table: SetTable): Iterable<Partial<Record<Family, Draft[]>>> {
-    const similar = new Map<string, Partial<Record<Family, Draft[]>>>();
-    for (const family of FAMILIES) {
-      for (const draft of draftsOf(this.#found[family].values(), (classes) =>
-        table.space(family).ranges(classes),
-      )) {
-        const { unit, groups } = draft;
-        const shared = unit.protocols.filter((protocol) => !OF_ONE_FAMILY.includes(protocol));
-        const key = JSON.stringify([{ ...unit, protocols: shared }, groups]);
-        const same = similar.get(key) ?? {};
-        similar.set(key, { ...same, [family]: [...(same[family] ?? []), draft] });
-      }
-    }
-    return similar.values();
+    return sorted(rows);
   }
 
   #row(
@@ -91,7 +116,7 @@ export class RowCollector {
     const after = leaves.leaf(unit.after);
     const row: Row = {
       ...this.#of,
-      peers: families.every((family) => isEveryAddress(family, peers[family])) ? null : textOf(peers),
+      peers: null,
       interfaceGroups: groups,
       protocols: protocolRanges(drafts),
       ports: kind === 'ports' ? xs : null,
@@ -103,31 +128,95 @@ export class RowCollector {
       ruleBefore: before.rule,
       ruleAfter: after.rule,
     };
-    return { row, peers };
+    return withPeers({ row, peers }, peers, families);
   }
 }
 
+/** The row with other peers. */
+export function withPeers(
+  { row }: NumberedRow,
+  peers: NumberedRow['peers'],
+  families: readonly Family[],
+): NumberedRow {
+  const isEvery = families.every((family) => isEveryAddress(family, peers[family]));
+  return { row: { ...row, peers: isEvery ? null : textOf(peers) }, peers };
+}
+
 const NOTHING: Draft = {
+  family: 4,
   unit: { before: 0, after: 0, kind: 'none', protocols: [], xs: null, ys: null },
   groups: null,
   peers: [],
 };
 
-/** Joins the link groups of each class, then the classes with the same groups. */
-function draftsOf(
-  all: Iterable<Found>,
-  rangesOf: (classes: readonly AddressClass[]) => readonly Interval[],
-): Draft[] {
-  const drafts: Draft[] = [];
-  for (const { unit, byClass } of all) {
-    const byGroups = Map.groupBy(byClass, ([, groups]) => JSON.stringify(joined(groups.flat())));
-    for (const [text, members] of byGroups) {
-      const groups = JSON.parse(text) as Range[];
-      const peers = rangesOf(members.map(([one]) => one));
-      drafts.push({ unit, groups: isEveryGroup(groups) ? null : groups, peers });
-    }
+/** Classes of addresses, each reached by the same link groups; null: all. */
+interface Product {
+  readonly groups: readonly Range[] | null;
+  ranges(of: (classes: readonly Part[]) => readonly Interval[]): readonly Interval[];
+}
+
+/** The peers of several profiles, as products. */
+class Products {
+  readonly #profiles: readonly Profile[];
+  readonly #combinations: Combinations;
+  readonly #groupsOf: (group: number) => Ranges;
+  readonly #known = new Map<string, readonly Product[]>();
+
+  constructor(profiles: readonly Profile[], combinations: Combinations, groupsOf: (group: number) => Ranges) {
+    this.#profiles = profiles;
+    this.#combinations = combinations;
+    this.#groupsOf = groupsOf;
   }
-  return drafts.sort((a, b) => compare(a.peers[0]?.first ?? 0n, b.peers[0]?.first ?? 0n));
+
+  of(profiles: readonly number[]): readonly Product[] {
+    const key = profiles.join();
+    const known = this.#known.get(key) ?? this.#make(profiles);
+    this.#known.set(key, known);
+    return known;
+  }
+
+  /** Joins the link groups of each class, then the classes with the same groups. */
+  #make(profiles: readonly number[]): Product[] {
+    const byClass = new Map<Part, number>();
+    for (const i of profiles) {
+      for (const [one, groups] of this.#profiles[i]?.peers ?? []) {
+        byClass.set(one, this.#combinations.union(byClass.get(one) ?? 0, groups));
+      }
+    }
+    const byGroups = new Map<number, Part[]>();
+    for (const [one, groups] of byClass) {
+      const same = byGroups.get(groups);
+      if (same === undefined) byGroups.set(groups, [one]);
+      else same.push(one);
+    }
+    return [...byGroups].map(([combination, classes]): Product => {
+      const groups = joined(this.#combinations.values(combination).flatMap(this.#groupsOf));
+      let ranges: readonly Interval[] | null = null;
+      return {
+        groups: isEveryGroup(groups) ? null : groups,
+        ranges(of) {
+          ranges ??= of(classes);
+          return ranges;
+        },
+      };
+    });
+  }
+}
+
+/** Drafts that differ in peers and in the protocols of one family only, by family. */
+function similar(drafts: readonly Draft[]): Iterable<Partial<Record<Family, Draft[]>>> {
+  const found = new Map<string, Partial<Record<Family, Draft[]>>>();
+  for (const draft of drafts.toSorted((a, b) => compare(a.peers[0]?.first ?? 0n, b.peers[0]?.first ?? 0n))) {
+    const { family, unit, groups } = draft;
+    const shared = unit.protocols.filter((protocol) => !OF_ONE_FAMILY.includes(protocol));
+    const key = JSON.stringify([{ ...unit, protocols: shared }, groups]);
+    const same = found.get(key) ?? {};
+    found.set(key, same);
+    const list = same[family];
+    if (list === undefined) same[family] = [draft];
+    else list.push(draft);
+  }
+  return found.values();
 }
 
 export const LAST_GROUP = 2 ** 32 - 1;
@@ -173,11 +262,14 @@ function ipv4Text([first, last]: Range): string {
   return `${text(first)}-${text(last)}`;
 }
 
-function compareRows(a: NumberedRow, b: NumberedRow): number {
+/** By the first peer, then by everything else. */
+function sorted(rows: readonly NumberedRow[]): NumberedRow[] {
   const first = ({ peers }: NumberedRow): bigint =>
     peers[4][0]?.first ?? (1n << 32n) + (peers[6][0]?.first ?? 0n);
-  const rest = ({ row }: NumberedRow): string => JSON.stringify(row);
-  return compare(first(a), first(b)) || compare(rest(a), rest(b));
+  return rows
+    .map((one) => ({ one, first: first(one), rest: JSON.stringify({ ...one.row, peers: null }) }))
+    .sort((a, b) => compare(a.first, b.first) || compare(a.rest, b.rest))
+    .map(({ one }) => one);
 }
 
 function compare<T extends bigint | string>(a: T, b: T): number {

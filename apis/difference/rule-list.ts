@@ -1,5 +1,5 @@
-import type { AddressClass } from './address-space.ts';
 import type { Entry } from './first-match.ts';
+import type { Part } from './partition.ts';
 import type { PreparedRule } from './prepared-rule.ts';
 
 /** An entry, and whether the other state lacks it, or has it elsewhere. */
@@ -48,7 +48,7 @@ export class RuleList {
   }
 
   /** The entries for a peer, in order. */
-  entriesFor({ sets }: AddressClass, group: number): ListEntry[] {
+  entriesFor({ sets }: Part, group: number): ListEntry[] {
     const bySet = sets.flatMap((set) => this.#bySet.get(set) ?? []);
     const found = new Set([...this.#any, ...(this.#byGroup.get(group) ?? []), ...bySet]);
     if (this.#further.size > 0) {

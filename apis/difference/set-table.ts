@@ -2,7 +2,8 @@ import { ipv4Number, lastAddress, parseAddress, WIDTH } from '../../lib/net/addr
 import { type FamilyMembers, sameMembers, unpackAddress } from '../../lib/net/member-set.ts';
 import type { AddressSet, ServiceSet } from '../compiled.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
-import { type AddressClass, type AddressSpace, ipv4Space, ipv6Space } from './address-space.ts';
+import { type AddressSpace, ipv4Space, ipv6Space } from './address-space.ts';
+import type { Part } from './partition.ts';
 import type { Box } from './service-space.ts';
 
 /** The ports of a Service's addresses, and the set of the addresses that have all of them. */
@@ -22,7 +23,7 @@ export class SetTable {
   readonly #versions = new Map<string, { readonly set: AddressSet; readonly number: number }[]>();
   readonly #services = new Map<string, readonly ServiceAddresses[]>();
   readonly #singles = new Map<string, number>();
-  #classes: Readonly<Record<4 | 6, readonly AddressClass[]>> | null = null;
+  #classes: Readonly<Record<4 | 6, readonly Part[]>> | null = null;
   #count = 0;
 
   numberOf(set: AddressSet): number {
@@ -80,7 +81,7 @@ export class SetTable {
     return found;
   }
 
-  classes(family: 4 | 6): readonly AddressClass[] {
+  classes(family: 4 | 6): readonly Part[] {
     this.#classes ??= { 4: this.#spaces[4].classes(), 6: this.#spaces[6].classes() };
     return this.#classes[family];
   }

@@ -5,9 +5,9 @@ import { DHCP, dropsSpoofed, MULTICAST_LISTENER, NEIGHBOR_DISCOVERY } from '../e
 import { failsafeList, failsafePeers } from '../failsafe.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
-import type { AddressClass } from './address-space.ts';
 import { DEFAULT_LEAF, type Entry, type Evaluated, type Protected } from './first-match.ts';
 import { Leaves } from './leaves.ts';
+import type { Part } from './partition.ts';
 import { type PreparedRule, preparedRule } from './prepared-rule.ts';
 import type { Ranges } from './ranges.ts';
 import type { Range } from './row.ts';
@@ -76,7 +76,7 @@ export class StateDifference {
 
   /** The flows whose verdict differs; after all pairs are registered. */
   rows({ before, after }: StatePair): NumberedRow[] {
-    const families = before.families.filter((family) => after.families.includes(family));
+    const families = commonFamilies({ before, after });
     return LISTS.flatMap((list) => this.#rowsOf(list, before, after, families));
   }
 
@@ -130,18 +130,28 @@ export class StateDifference {
       isChange: (from, to) => this.#leaves.isChange(from, to),
     });
     if (comparison.isSame) return [];
-    const collector = new RowCollector(direction, traffic);
+    const { groups } = comparison;
+    const collector = new RowCollector(
+      direction,
+      traffic,
+      groups.map(({ ranges }) => ranges),
+    );
     for (const family of families) {
-      for (const [peers, own] of comparison.projected(this.#table.classes(family))) {
-        for (const { number, ranges } of comparison.groups) {
-          for (const unit of comparison.units(family, peers, number)) {
-            for (const one of own) collector.add(family, unit, one, ranges);
-          }
+      for (const peers of comparison.projected(this.#table.classes(family))) {
+        const [one] = peers;
+        if (one === undefined) continue;
+        for (const [group, { number }] of groups.entries()) {
+          collector.add(family, comparison.units(family, one, number), peers, group);
         }
       }
     }
     return collector.rows(families, this.#table, this.#leaves);
   }
+}
+
+/** The families in which the node has an address in both states. */
+export function commonFamilies({ before, after }: StatePair): readonly Family[] {
+  return before.families.filter((family) => after.families.includes(family));
 }
 
 interface ComparisonParts {
@@ -197,20 +207,13 @@ class Comparison {
     this.groups = this.#groupClasses();
   }
 
-  /** The classes of addresses, joined where the rules do not tell them apart. */
-  *projected(classes: readonly AddressClass[]): Iterable<readonly [AddressClass, readonly AddressClass[]]> {
-    const joined = new Map<string, AddressClass[]>();
-    for (const one of classes) {
-      const key = one.sets.filter((set) => this.#usedSets.has(set)).join();
-      const same = joined.get(key);
-      if (same === undefined) joined.set(key, [one]);
-      else same.push(one);
-    }
-    for (const same of joined.values()) if (same[0] !== undefined) yield [same[0], same];
+  /** The classes of addresses, in groups that the rules do not tell apart. */
+  projected(classes: readonly Part[]): Iterable<readonly Part[]> {
+    return Map.groupBy(classes, ({ sets }) => sets.filter((set) => this.#usedSets.has(set)).join()).values();
   }
 
   /** The flows of a peer that differ. */
-  units(family: Family, peers: AddressClass, group: number): readonly Unit[] {
+  units(family: Family, peers: Part, group: number): readonly Unit[] {
     const { direction } = this.#list;
     const { config, isChange } = this.#parts;
     const isPods = group === config.interfaceGroups.pods;

@@ -30,27 +30,48 @@ export function unitsOf(
 ): Unit[] {
   const changes = (protocol: number): Changed[] => changesOf(protocol, direction, sides, isChange);
   const others = changes(OTHER);
-  const found = new Map<string, Omit<Unit, 'protocols'> & { readonly protocols: number[] }>();
+  const units = new UnitCollector(direction);
   for (const protocol of protocolsOf(family)) {
     const isLikeOthers = !sides.some((side) => isDistinct(protocol, side));
-    const whole = wholeBox(protocol, direction);
-    for (const change of isLikeOthers ? others : changes(protocol)) {
-      const isX = isLikeOthers || isWhole(change.xs, whole.x);
-      const isY = isLikeOthers || isWhole(change.ys, whole.y);
-      const unit = {
-        before: change.before,
-        after: change.after,
-        kind: isX && isY ? ('none' as const) : kindOf(protocol),
-        xs: isX ? null : change.xs,
-        ys: isY ? null : change.ys,
-      };
-      const key = JSON.stringify(unit);
-      const known = found.get(key);
-      if (known === undefined) found.set(key, { ...unit, protocols: [protocol] });
-      else known.protocols.push(protocol);
-    }
+    const { x, y } = wholeBox(protocol, direction);
+    if (isLikeOthers) for (const change of others) units.add(protocol, { ...change, xs: [x], ys: [y] });
+    else for (const change of changes(protocol)) units.add(protocol, change);
   }
-  return [...found.values()];
+  return units.all().map(({ unit }) => unit);
+}
+
+/** Joins the protocols with the same flows. */
+export class UnitCollector {
+  readonly #direction: Direction;
+  readonly #found = new Map<string, { unit: Omit<Unit, 'protocols'>; protocols: number[]; tag: string }>();
+
+  constructor(direction: Direction) {
+    this.#direction = direction;
+  }
+
+  /** @param tag units with different ones are not joined */
+  add(protocol: number, { before, after, xs, ys }: Changed, tag = ''): void {
+    const whole = wholeBox(protocol, this.#direction);
+    const [isX, isY] = [isWhole(xs, whole.x), isWhole(ys, whole.y)];
+    const unit = {
+      before,
+      after,
+      kind: isX && isY ? ('none' as const) : kindOf(protocol),
+      xs: isX ? null : xs,
+      ys: isY ? null : ys,
+    };
+    const key = JSON.stringify([unit, tag]);
+    const known = this.#found.get(key);
+    if (known === undefined) this.#found.set(key, { unit, protocols: [protocol], tag });
+    else known.protocols.push(protocol);
+  }
+
+  all(): { readonly unit: Unit; readonly tag: string }[] {
+    return [...this.#found.values()].map(({ unit, protocols, tag }) => ({
+      unit: { ...unit, protocols },
+      tag,
+    }));
+  }
 }
 
 function isWhole([only, ...others]: Ranges, [first, last]: readonly [number, number]): boolean {

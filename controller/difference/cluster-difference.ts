@@ -1,9 +1,10 @@
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Row } from '../../apis/difference/row.ts';
-import type { NumberedRow } from '../../apis/difference/rows.ts';
-import { StateDifference } from '../../apis/difference/state-difference.ts';
-import { type Address, formatAddress, parseAddress } from '../../lib/net/address.ts';
+import { type NumberedRow, withPeers } from '../../apis/difference/rows.ts';
+import { commonFamilies, StateDifference } from '../../apis/difference/state-difference.ts';
+import { type Address, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
+import type { Interval } from '../../lib/net/interval.ts';
 import { nodeView } from '../publish/node-view.ts';
 
 /** Nodes with the same rows. */
@@ -56,7 +57,10 @@ export function clusterDifference(
   const groups = new Map<string, { readonly nodes: string[]; readonly changes: readonly Row[] }>();
   for (const { nodes, pair } of registered) {
     const rows = difference.rows(pair);
-    for (const [own, members] of withOwnRows(rows, nodes, [before, after])) {
+    for (const [own, members] of withOwnRows(rows, nodes, {
+      states: [before, after],
+      families: commonFamilies(pair),
+    })) {
       const key = JSON.stringify(own);
       const known = groups.get(key);
       if (known === undefined) groups.set(key, { nodes: [...members], changes: own });
@@ -108,13 +112,13 @@ function familiesOf(addresses: readonly string[]): string {
 function* withOwnRows(
   rows: readonly NumberedRow[],
   nodes: readonly string[],
-  states: readonly Compiled[],
+  { states, families }: { readonly states: readonly Compiled[]; readonly families: readonly Family[] },
 ): Iterable<readonly [Row[], readonly string[]]> {
   if (rows.length === 0) return;
   const sizes = rows.map(sizeOf);
   const byLeftOut = new Map<string, string[]>();
   for (const node of nodes) {
-    const own = ownAddresses(states.flatMap(({ nodeAddresses }) => nodeAddresses.get(node) ?? []));
+    const own = ownAddresses(node, states);
     const isOwn = (row: NumberedRow, i: number): boolean =>
       Number(sizes[i]) <= own.length && Number(sizes[i]) === countWithin(row, own);
     const leftOut = rows.flatMap((row, i) => (isOwn(row, i) ? [i] : []));
@@ -125,8 +129,11 @@ function* withOwnRows(
   }
   for (const [key, members] of byLeftOut) {
     const leftOut = new Set(key === '' ? [] : key.split(',').map(Number));
-    const own = rows.filter((_, i) => !leftOut.has(i)).map(({ row }) => row);
-    if (own.length > 0) yield [own, members];
+    const kept = rows.filter((_, i) => !leftOut.has(i));
+    const [only = '', ...others] = members;
+    const own = others.length === 0 ? ownAddresses(only, states) : [];
+    const changes = kept.map((row) => withoutOwnGaps(row, own, families).row);
+    if (changes.length > 0) yield [changes, members];
   }
 }
 
@@ -134,7 +141,8 @@ function sizeOf({ peers }: NumberedRow): bigint {
   return [...peers[4], ...peers[6]].reduce((sum, { first, last }) => sum + last - first + 1n, 0n);
 }
 
-function ownAddresses(texts: readonly string[]): readonly Address[] {
+function ownAddresses(node: string, states: readonly Compiled[]): readonly Address[] {
+  const texts = states.flatMap(({ nodeAddresses }) => nodeAddresses.get(node) ?? []);
   const known = new Map(
     texts.flatMap((text) => parseAddress(text) ?? []).map((one) => [formatAddress(one), one]),
   );
@@ -145,4 +153,27 @@ function countWithin({ peers }: NumberedRow, own: readonly Address[]): number {
   return own.filter(({ family, value }) =>
     peers[family].some(({ first, last }) => first <= value && value <= last),
   ).length;
+}
+
+/** A Node's own addresses do not count: a gap of nothing else is closed, which is easier to read. */
+function withoutOwnGaps(row: NumberedRow, own: readonly Address[], families: readonly Family[]): NumberedRow {
+  if (own.length === 0) return row;
+  const isOwn = (family: Family, value: bigint): boolean =>
+    own.some((one) => one.family === family && one.value === value);
+  const isOwnGap = (family: Family, from: bigint, to: bigint): boolean => {
+    if (to - from >= BigInt(own.length)) return false;
+    for (let value = from; value <= to; value++) if (!isOwn(family, value)) return false;
+    return true;
+  };
+  const closed = (family: Family): readonly Interval[] => {
+    const ranges: Interval[] = [];
+    for (const next of row.peers[family]) {
+      const last = ranges.at(-1);
+      if (last !== undefined && isOwnGap(family, last.last + 1n, next.first - 1n)) {
+        ranges[ranges.length - 1] = { first: last.first, last: next.last };
+      } else ranges.push(next);
+    }
+    return ranges;
+  };
+  return withPeers(row, { 4: closed(4), 6: closed(6) }, families);
 }

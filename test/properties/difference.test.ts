@@ -33,7 +33,14 @@ describe('the difference of two clusters', function () {
       // Without steps: two clusters with nothing in common.
       const after =
         steps === 0 ? other.objects : (editSteps(from, other, { steps, seed }).at(-1)?.objects ?? []);
-      compare(from, after, [...from.flows, ...other.flows], seed, seen);
+      const interfaceGroups = { ...other.config.interfaceGroups, ...from.config.interfaceGroups };
+      compare(
+        { ...from, config: { ...from.config, interfaceGroups } },
+        after,
+        [...from.flows, ...other.flows],
+        seed,
+        seen,
+      );
     });
     if (process.env.NODEWALL_PATH !== undefined) return;
     for (const key of EXPECTED) assert.ok((seen.get(key) ?? 0) >= 3, `${key}: ${seen.get(key) ?? 0}`);
