@@ -1,3 +1,4 @@
+import type { Compiled } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { DecidingRule, Range, Row } from '../apis/difference/row.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
@@ -6,8 +7,13 @@ import type { ClusterDifference, NodeGroup } from '../controller/difference/clus
 import { formatCidr, parseAddress } from '../lib/net/address.ts';
 import { toCidrs } from '../lib/net/interval.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
-import type { DiffSide } from './diff.ts';
 import { table } from './output.ts';
+
+/** Manifests as they would be enforced. */
+export interface DiffSide {
+  readonly objects: ClusterObjects;
+  readonly compiled: Compiled;
+}
 
 interface Context {
   readonly config: Config;

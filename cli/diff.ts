@@ -2,13 +2,12 @@ import type { Compiled, NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { Row } from '../apis/difference/row.ts';
 import { nameResolver } from '../apis/names.ts';
-import type { ClusterObjects } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import { compile } from '../controller/compile/compile.ts';
 import { type ClusterDifference, clusterDifference } from '../controller/difference/cluster-difference.ts';
 import { loadManifests } from '../controller/watch/manifests.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { diffMarkdown, diffText } from './diff-text.ts';
+import { type DiffSide, diffMarkdown, diffText } from './diff-text.ts';
 import { loadConfig } from './load.ts';
 import { loadNames } from './names.ts';
 import { json, print } from './output.ts';
@@ -20,12 +19,6 @@ export interface DiffOptions {
   readonly config?: string;
   readonly failOn: 'any' | 'denied' | 'allowed';
   readonly output: 'text' | 'json' | 'markdown';
-}
-
-/** Manifests as they would be enforced. */
-export interface DiffSide {
-  readonly objects: ClusterObjects;
-  readonly compiled: Compiled;
 }
 
 /**

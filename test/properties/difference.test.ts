@@ -29,7 +29,7 @@ describe('the difference of two clusters', function () {
       seed: fc.nat(1000),
       steps: fc.constantFrom(1, 2, 6, 0),
     });
-    check(this, 120, fc.noShrink(pairs), ({ from, other, seed, steps }) => {
+    check(this, 60, fc.noShrink(pairs), ({ from, other, seed, steps }) => {
       // Without steps: two clusters with nothing in common.
       const after =
         steps === 0 ? other.objects : (editSteps(from, other, { steps, seed }).at(-1)?.objects ?? []);
