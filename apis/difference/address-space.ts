@@ -94,13 +94,14 @@ export class AddressSpace<N extends number | bigint> {
    */
   ranges(classes: readonly Part[]): readonly AddressRange<bigint>[] {
     const { end, previous, toBigInt, loopback } = this.#numbers;
-    const pieces = Int32Array.from(classes.flatMap(({ pieces: own }) => own)).sort();
+    const isIn = new Uint8Array(this.#cuts.length);
+    for (const { pieces } of classes) for (const piece of pieces) isIn[piece] = 1;
     const own: AddressRange<bigint>[] = [];
-    for (let i = 0; i < pieces.length; ) {
-      const first = this.#cuts[pieces[i] ?? 0] ?? end;
-      while (pieces[i + 1] === (pieces[i] ?? 0) + 1) i++;
-      const after = this.#cuts[(pieces[i++] ?? 0) + 1] ?? end;
-      own.push({ first: toBigInt(first), last: toBigInt(previous(after)) });
+    for (let piece = isIn.indexOf(1); piece !== -1; piece = isIn.indexOf(1, piece)) {
+      const first = this.#cuts[piece] ?? end;
+      const outside = isIn.indexOf(0, piece);
+      piece = outside === -1 ? isIn.length : outside;
+      own.push({ first: toBigInt(first), last: toBigInt(previous(this.#cuts[piece] ?? end)) });
     }
     const hole = { first: toBigInt(loopback.first), last: toBigInt(loopback.last) };
     const isInside =

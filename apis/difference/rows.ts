@@ -6,7 +6,7 @@ import { byPeer, byService } from './by-service.ts';
 import { Combinations } from './combinations.ts';
 import type { Leaves } from './leaves.ts';
 import type { Part } from './partition.ts';
-import { joined, type Ranges } from './ranges.ts';
+import { append, joined, type Ranges } from './ranges.ts';
 import type { Range, Row } from './row.ts';
 import { NUMBERED, OTHER } from './service-space.ts';
 import type { SetTable } from './set-table.ts';
@@ -67,11 +67,7 @@ export class RowCollector {
   /** @param families those of the Node */
   rows(families: readonly Family[], table: SetTable, leaves: Leaves): NumberedRow[] {
     const productsOf = (family: Family): Products =>
-      new Products(
-        [...this.#profiles[family].values()],
-        this.#combinations,
-        (group) => this.#groups[group] ?? [],
-      );
+      new Products([...this.#profiles[family].values()], this.#combinations, this.#groups);
     const products = { 4: productsOf(4), 6: productsOf(6) };
     const ways = [byPeer, byService].map((divide) =>
       FAMILIES.map((family) => {
@@ -159,13 +155,17 @@ interface Product {
 class Products {
   readonly #profiles: readonly Profile[];
   readonly #combinations: Combinations;
-  readonly #groupsOf: (group: number) => Ranges;
+  readonly #groups: readonly Ranges[];
   readonly #known = new Map<string, readonly Product[]>();
+  readonly #divided = new Map<number, DividedProfile>();
+  /** The combination of all link groups. */
+  readonly #every: number;
 
-  constructor(profiles: readonly Profile[], combinations: Combinations, groupsOf: (group: number) => Ranges) {
+  constructor(profiles: readonly Profile[], combinations: Combinations, groups: readonly Ranges[]) {
     this.#profiles = profiles;
     this.#combinations = combinations;
-    this.#groupsOf = groupsOf;
+    this.#groups = groups;
+    this.#every = groups.reduce((all, _, i) => combinations.union(all, combinations.single(i)), 0);
   }
 
   of(profiles: readonly number[]): readonly Product[] {
@@ -177,20 +177,10 @@ class Products {
 
   /** Joins the link groups of each class, then the classes with the same groups. */
   #make(profiles: readonly number[]): Product[] {
-    const byClass = new Map<Part, number>();
-    for (const i of profiles) {
-      for (const [one, groups] of this.#profiles[i]?.peers ?? []) {
-        byClass.set(one, this.#combinations.union(byClass.get(one) ?? 0, groups));
-      }
-    }
-    const byGroups = new Map<number, Part[]>();
-    for (const [one, groups] of byClass) {
-      const same = byGroups.get(groups);
-      if (same === undefined) byGroups.set(groups, [one]);
-      else same.push(one);
-    }
-    return [...byGroups].map(([combination, classes]): Product => {
-      const groups = joined(this.#combinations.values(combination).flatMap(this.#groupsOf));
+    return [...this.#byGroups(profiles)].map(([combination, classes]): Product => {
+      const groups = joined(
+        this.#combinations.values(combination).flatMap((group) => this.#groups[group] ?? []),
+      );
       let ranges: readonly Interval[] | null = null;
       return {
         groups: isEveryGroup(groups) ? null : groups,
@@ -201,6 +191,42 @@ class Products {
       };
     });
   }
+
+  #byGroups(profiles: readonly number[]): Map<number, Part[]> {
+    const divided = profiles.map((i) => this.#dividedProfile(i));
+    const byClass = new Map<Part, number>();
+    for (const [one, groups] of divided.flatMap(({ some }) => some)) {
+      byClass.set(one, this.#combinations.union(byClass.get(one) ?? 0, groups));
+    }
+    const byGroups = new Map<number, Part[]>();
+    const whole = divided.flatMap(({ whole: classes }) => classes);
+    if (whole.length > 0) byGroups.set(this.#every, whole);
+    for (const [one, groups] of byClass) {
+      const same = byGroups.get(groups);
+      if (same === undefined) byGroups.set(groups, [one]);
+      else same.push(one);
+    }
+    return byGroups;
+  }
+
+  #dividedProfile(profile: number): DividedProfile {
+    const known = this.#divided.get(profile);
+    if (known !== undefined) return known;
+    const peers = [...(this.#profiles[profile]?.peers ?? [])];
+    const divided = {
+      whole: peers.filter(([, groups]) => groups === this.#every).map(([one]) => one),
+      some: peers.filter(([, groups]) => groups !== this.#every),
+    };
+    this.#divided.set(profile, divided);
+    return divided;
+  }
+}
+
+/** The peers of a profile. */
+interface DividedProfile {
+  /** Reached by all link groups: in no other profile. */
+  readonly whole: readonly Part[];
+  readonly some: readonly (readonly [peers: Part, groups: number])[];
 }
 
 /** Drafts that differ in peers and in the protocols of one family only, by family. */
@@ -244,8 +270,8 @@ function protocolRanges(drafts: Readonly<Record<Family, Draft | undefined>>): Ra
     NUMBERED.includes(protocol) && !(named.has(OTHER) && free.includes(protocol))
       ? named.has(protocol)
       : named.has(OTHER);
-  const all = Array.from({ length: 256 }, (_, protocol): Range => [protocol, protocol]);
-  const ranges = joined(all.filter(([protocol]) => isIn(protocol)));
+  const ranges: Range[] = [];
+  for (let protocol = 0; protocol < 256; protocol++) if (isIn(protocol)) append(ranges, [protocol, protocol]);
   return ranges[0]?.[0] === 0 && ranges[0][1] === 255 ? null : ranges;
 }
 
