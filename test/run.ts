@@ -24,7 +24,7 @@ const SUITES = {
   addon: ['agent/{ipset-ts,nftables-napi}/test/**/*.test.ts'],
   cli: ['test/cli/**/*.test.ts'],
   kernel: ['test/kernel/**/*.test.ts', 'test/demo/**/*.test.ts'],
-  e2e: ['test/{cluster,e2e,faults}/**/*.test.ts'],
+  e2e: ['test/{cluster,e2e,faults,skew}/**/*.test.ts'],
   realcluster: ['test/realcluster/**/*.test.ts'],
 } as const;
 /** What makes a suite's needs ahead, so that its tests' time limits are theirs alone. */
@@ -36,7 +36,7 @@ const MADE_AHEAD: { readonly [suite: string]: string } = {
 const JOBS: { readonly [suite: string]: number } = { unit: 2, properties: 2, kernel: 3, e2e: 3 };
 /** The files that take longest begin first, so that no job ends long after the others. */
 const FIRST =
-  /\/(cluster-agent|record|nodeport|names|drift-iptables|kinds|story-[a-z-]+|controller)\.test\.ts$/;
+  /\/(cluster-agent|record|nodeport|names|drift-iptables|kinds|story-[a-z-]+|controllers?)\.test\.ts$/;
 /** Unit tests that make namespaces or mounts, or wait for real time. */
 const NOT_QUICK: readonly string[] = [
   'agent/apply/netlink/encode.test.ts',

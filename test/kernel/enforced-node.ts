@@ -76,6 +76,8 @@ export interface RunningAgent {
 export async function createEnforcedNode(
   plan: AddressPlan = addressPlan(),
   own: Dataplane = NFTABLES,
+  /** The program that is started next. */
+  program: () => string = () => NODEWALL,
 ): Promise<EnforcedNode> {
   const topology = await createTopology(plan);
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-kernel-'));
@@ -103,7 +105,7 @@ export async function createEnforcedNode(
   }
 
   function started(...args: readonly string[]): RunningAgent {
-    const agent = toRunningAgent(topology.node.spawn([NODEWALL, ...args]));
+    const agent = toRunningAgent(topology.node.spawn([program(), ...args]));
     agents.add(agent);
     return agent;
   }
