@@ -13,6 +13,7 @@ import { cluster } from './benchmarks/cluster.ts';
 import { compileRender } from './benchmarks/compile.ts';
 import { controlPlane } from './benchmarks/control-plane.ts';
 import { denied } from './benchmarks/denied.ts';
+import { difference } from './benchmarks/difference.ts';
 import { established } from './benchmarks/established.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
 import { idle } from './benchmarks/idle.ts';
@@ -52,6 +53,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   iptables,
   interfaces,
   established,
+  difference,
   memory,
   publish,
   replicas,

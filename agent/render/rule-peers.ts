@@ -1,6 +1,6 @@
 import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { RulePeer } from '../../apis/rule-peer.ts';
+import { groupNumber, type RulePeer } from '../../apis/rule-peer.ts';
 
 /** A rule's peer with the sets, and the numbers of link groups, that it names. */
 export type ResolvedPeer = RulePeer<AddressSet, ServiceSet, number>;
@@ -42,13 +42,4 @@ function knownGroup(group: string | number, config: Pick<Config, 'interfaceGroup
   if (number !== undefined) return number;
   const known = Object.keys(config.interfaceGroups).join(', ');
   throw new Error(`no interface group ${JSON.stringify(group)} in the configuration; known: ${known}`);
-}
-
-/** The number of a link group; undefined if the configuration has no group of that name. */
-export function groupNumber(
-  group: string | number,
-  { interfaceGroups }: Pick<Config, 'interfaceGroups'>,
-): number | undefined {
-  if (typeof group === 'number') return group;
-  return Object.hasOwn(interfaceGroups, group) ? interfaceGroups[group] : undefined;
 }
