@@ -85,7 +85,10 @@ export class AddressSpace<N extends number | bigint> {
         for (const cut of [first, next(last)]) toggled[index.get(cut) ?? -1]?.push(id);
       }
     }
-    return partition(toggled, (piece) => this.#cuts[piece] === loopback.first);
+    return partition(toggled, (piece) => {
+      const first = this.#cuts[piece] ?? end;
+      return loopback.first <= first && first <= loopback.last;
+    });
   }
 
   /**

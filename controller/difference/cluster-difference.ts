@@ -54,23 +54,15 @@ export function clusterDifference(
       pair: difference.register(resolveBefore(nodeView(before, first)), resolveAfter(nodeView(after, first))),
     };
   });
-  const groups = new Map<string, { readonly nodes: string[]; readonly changes: readonly Row[] }>();
+  const groups = new GroupCollector();
   for (const { nodes, pair } of registered) {
-    const rows = difference.rows(pair);
-    for (const [own, members] of withOwnRows(rows, nodes, {
-      states: [before, after],
-      families: commonFamilies(pair),
-    })) {
-      const key = JSON.stringify(own);
-      const known = groups.get(key);
-      if (known === undefined) groups.set(key, { nodes: [...members], changes: own });
-      else known.nodes.push(...members);
+    const families = commonFamilies(pair);
+    for (const one of withOwnRows(difference.rows(pair), nodes, [before, after])) {
+      groups.add({ ...one, families });
     }
   }
   return {
-    groups: [...groups.values()]
-      .map(({ nodes, changes }) => ({ nodes: nodes.sort(), changes }))
-      .sort((a, b) => ((a.nodes[0] ?? '') < (b.nodes[0] ?? '') ? -1 : 1)),
+    groups: groups.all([before, after]),
     nodesAdded: [...after.nodeAddresses.keys()].filter((name) => !before.nodeAddresses.has(name)).sort(),
     nodesRemoved: names.filter((name) => !after.nodeAddresses.has(name)).sort(),
   };
@@ -105,6 +97,42 @@ function familiesOf(addresses: readonly string[]): string {
   return `${addresses.some((text) => text.includes('.'))} ${addresses.some((text) => text.includes(':'))}`;
 }
 
+/** Nodes of one class with the same rows, and the families of their addresses. */
+interface NumberedGroup {
+  readonly nodes: readonly string[];
+  readonly rows: readonly NumberedRow[];
+  readonly families: readonly Family[];
+}
+
+/** Joins groups with the same rows. */
+class GroupCollector {
+  readonly #groups = new Map<string, NumberedGroup>();
+
+  add(group: NumberedGroup): void {
+    const key = JSON.stringify(changesOf(group));
+    const known = this.#groups.get(key);
+    const nodes = [...(known?.nodes ?? []), ...group.nodes].sort();
+    this.#groups.set(key, { ...(known ?? group), nodes });
+  }
+
+  /** Of a Node without equals, the rows are written without regard to its own addresses. */
+  all(states: readonly Compiled[]): NodeGroup[] {
+    const readable = new GroupCollector();
+    for (const group of this.#groups.values()) {
+      const [only = '', ...others] = group.nodes;
+      const own = others.length > 0 ? [] : ownAddresses(only, states);
+      readable.add({ ...group, rows: group.rows.map((row) => withoutOwn(row, own, group.families)) });
+    }
+    return [...readable.#groups.values()]
+      .map((group) => ({ nodes: group.nodes, changes: changesOf(group) }))
+      .sort((a, b) => ((a.nodes[0] ?? '') < (b.nodes[0] ?? '') ? -1 : 1));
+  }
+}
+
+function changesOf({ rows }: NumberedGroup): Row[] {
+  return rows.map(({ row }) => row);
+}
+
 /**
  * Leaves out the rows whose peers are all addresses of the node itself; yields no nodes without
  * rows.
@@ -112,8 +140,8 @@ function familiesOf(addresses: readonly string[]): string {
 function* withOwnRows(
   rows: readonly NumberedRow[],
   nodes: readonly string[],
-  { states, families }: { readonly states: readonly Compiled[]; readonly families: readonly Family[] },
-): Iterable<readonly [Row[], readonly string[]]> {
+  states: readonly Compiled[],
+): Iterable<Pick<NumberedGroup, 'nodes' | 'rows'>> {
   if (rows.length === 0) return;
   const sizes = rows.map(sizeOf);
   const byLeftOut = new Map<string, string[]>();
@@ -130,10 +158,7 @@ function* withOwnRows(
   for (const [key, members] of byLeftOut) {
     const leftOut = new Set(key === '' ? [] : key.split(',').map(Number));
     const kept = rows.filter((_, i) => !leftOut.has(i));
-    const [only = '', ...others] = members;
-    const own = others.length === 0 ? ownAddresses(only, states) : [];
-    const changes = kept.map((row) => withoutOwnGaps(row, own, families).row);
-    if (changes.length > 0) yield [changes, members];
+    if (kept.length > 0) yield { nodes: members, rows: kept };
   }
 }
 
@@ -155,21 +180,22 @@ function countWithin({ peers }: NumberedRow, own: readonly Address[]): number {
   ).length;
 }
 
-/** A Node's own addresses do not count: a gap of nothing else is closed, which is easier to read. */
-function withoutOwnGaps(row: NumberedRow, own: readonly Address[], families: readonly Family[]): NumberedRow {
+/**
+ * A Node's own addresses do not count: ranges of nothing else are left out, and gaps of nothing else
+ * are closed, which is easier to read. In this order, so that no two rows have the same flow.
+ */
+function withoutOwn(row: NumberedRow, own: readonly Address[], families: readonly Family[]): NumberedRow {
   if (own.length === 0) return row;
-  const isOwn = (family: Family, value: bigint): boolean =>
-    own.some((one) => one.family === family && one.value === value);
-  const isOwnGap = (family: Family, from: bigint, to: bigint): boolean => {
-    if (to - from >= BigInt(own.length)) return false;
-    for (let value = from; value <= to; value++) if (!isOwn(family, value)) return false;
-    return true;
+  const isOwn = (family: Family, from: bigint, to: bigint): boolean => {
+    const inside = own.filter((one) => one.family === family && from <= one.value && one.value <= to);
+    return BigInt(inside.length) === to - from + 1n;
   };
   const closed = (family: Family): readonly Interval[] => {
     const ranges: Interval[] = [];
     for (const next of row.peers[family]) {
+      if (isOwn(family, next.first, next.last)) continue;
       const last = ranges.at(-1);
-      if (last !== undefined && isOwnGap(family, last.last + 1n, next.first - 1n)) {
+      if (last !== undefined && isOwn(family, last.last + 1n, next.first - 1n)) {
         ranges[ranges.length - 1] = { first: last.first, last: next.last };
       } else ranges.push(next);
     }
