@@ -1,6 +1,6 @@
 import type { Direction } from '../objects.ts';
 import { partition } from './partition.ts';
-import { joined, type Ranges } from './ranges.ts';
+import { type Ranges, union } from './ranges.ts';
 import type { Range } from './row.ts';
 import { wholeBox } from './service-space.ts';
 import { type Unit, UnitCollector } from './units.ts';
@@ -32,11 +32,18 @@ interface Area {
   readonly ys: Ranges;
 }
 
+/** Profiles in all parts together; with more, the rows have so many peers that nobody reads them. */
+const MOST_IN_PARTS = 1_000_000;
+
 /**
  * The same flows, divided by protocol and port first: all flows with the same profiles make one
- * unit. Fewer where many peers differ in a few ports each.
+ * unit. Fewer where many peers differ in a few ports each. Null: it would be too much work, which
+ * is quadratic where each profile has other ports.
  */
-export function byService(profiles: readonly (readonly Unit[])[], direction: Direction): UnitOfProfiles[] {
+export function byService(
+  profiles: readonly (readonly Unit[])[],
+  direction: Direction,
+): UnitOfProfiles[] | null {
   const pairs = new Map<string, { before: number; after: number; areas: Map<number, Area[]> }>();
   for (const [profile, units] of profiles.entries()) {
     for (const { before, after, protocols, xs, ys } of units) {
@@ -52,9 +59,12 @@ export function byService(profiles: readonly (readonly Unit[])[], direction: Dir
     }
   }
   const units = new UnitCollector(direction);
+  const budget = { left: MOST_IN_PARTS };
   for (const { before, after, areas } of pairs.values()) {
     for (const [protocol, own] of areas) {
-      for (const { xs, ys, profiles: among } of divided(own)) {
+      const found = divided(own, budget);
+      if (budget.left < 0) return null;
+      for (const { xs, ys, profiles: among } of found) {
         units.add(protocol, { before, after, xs, ys }, among.join());
       }
     }
@@ -62,11 +72,21 @@ export function byService(profiles: readonly (readonly Unit[])[], direction: Dir
   return units.all().map(({ unit, tag }) => ({ unit, profiles: tag.split(',').map(Number) }));
 }
 
+/** How much more may be in parts; below 0: the parts are not whole. */
+interface Budget {
+  left: number;
+}
+
 /** Divides the first number by the areas there, then the second. */
-function divided(areas: readonly Area[]): { xs: Ranges; ys: Ranges; profiles: readonly number[] }[] {
-  return parts(areas.map(({ xs }) => xs)).flatMap(({ ranges: xs, within }) => {
+function divided(
+  areas: readonly Area[],
+  budget: Budget,
+): { xs: Ranges; ys: Ranges; profiles: readonly number[] }[] {
+  const lists = areas.map(({ xs }) => xs);
+  return parts(lists, budget).flatMap(({ ranges: xs, within }) => {
     const here = within.flatMap((i) => areas[i] ?? []);
-    return parts(here.map(({ ys }) => ys)).map(({ ranges: ys, within: own }) => ({
+    const others = here.map(({ ys }) => ys);
+    return parts(others, budget).map(({ ranges: ys, within: own }) => ({
       xs,
       ys,
       profiles: own.map((i) => here[i]?.profile ?? 0).sort((a, b) => a - b),
@@ -74,11 +94,17 @@ function divided(areas: readonly Area[]): { xs: Ranges; ys: Ranges; profiles: re
   });
 }
 
-/** The numbers that are within the same lists of ranges. */
-function parts(lists: readonly Ranges[]): { ranges: Ranges; within: readonly number[] }[] {
+/** The numbers that are within the same lists of ranges; none if there is no budget left. */
+function parts(lists: readonly Ranges[], budget: Budget): { ranges: Ranges; within: readonly number[] }[] {
   const ends = lists.flatMap((ranges) => ranges.flatMap(([first, last]) => [first, last + 1]));
   const cuts = [...new Set(ends)].sort((a, b) => a - b);
   const index = new Map(cuts.map((cut, i) => [cut, i]));
+  for (const ranges of lists) {
+    for (const [first, last] of ranges) {
+      budget.left -= (index.get(last + 1) ?? 0) - (index.get(first) ?? 0);
+    }
+  }
+  if (budget.left < 0) return [];
   const toggled: number[][] = cuts.map(() => []);
   for (const [list, ranges] of lists.entries()) {
     for (const [first, last] of ranges) {
@@ -89,6 +115,6 @@ function parts(lists: readonly Ranges[]): { ranges: Ranges; within: readonly num
     .filter(({ sets }) => sets.length > 0)
     .map(({ sets, pieces }) => ({
       within: sets,
-      ranges: joined(pieces.map((i): Range => [cuts[i] ?? 0, (cuts[i + 1] ?? 0) - 1])),
+      ranges: union(pieces.map((i): Range => [cuts[i] ?? 0, (cuts[i + 1] ?? 0) - 1])),
     }));
 }

@@ -1,5 +1,5 @@
 import type { Direction } from '../objects.ts';
-import { append, cut, type Ranges } from './ranges.ts';
+import { append, type Ranges, take, union } from './ranges.ts';
 import type { Range } from './row.ts';
 import { type Box, OTHER, wholeBox } from './service-space.ts';
 
@@ -131,22 +131,17 @@ class Sweep {
     const decided = (ranges: Ranges, leaf: number): void => {
       for (const range of ranges) pieces.push({ leaf, range });
     };
-    /** Undecided, before and after a Pass. */
-    let open: Ranges = [this.#whole.y];
-    let passed: Ranges = [];
+    /** Undecided, and those that only the baseline tier may still decide. */
+    let open: Range[] = [this.#whole.y];
+    const passed: Range[] = [];
     for (const i of this.#active) {
       const item = this.#items[i];
       if (item === undefined || (isProtected && item.entry.isSkippable)) continue;
       const { leaf, isPass, isBaseline } = item.entry;
-      const own = cut(open, item.y);
-      open = own.outside;
-      if (isPass) passed = [...passed, ...own.inside];
-      else decided(own.inside, leaf);
-      if (isBaseline) {
-        const rest = cut(passed, item.y);
-        passed = rest.outside;
-        decided(rest.inside, leaf);
-      }
+      // The rules of the baseline tier are the last.
+      if (isBaseline && passed.length > 0) open = union([...open, ...passed.splice(0)]);
+      if (isPass) passed.push(...take(open, item.y));
+      else decided(take(open, item.y), leaf);
       if (open.length === 0 && passed.length === 0) break;
     }
     decided([...open, ...passed], DEFAULT_LEAF);

@@ -2,11 +2,11 @@ import { FAMILIES, type Family, formatAddress, lastAddress } from '../../lib/net
 import type { Interval } from '../../lib/net/interval.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
-import { byPeer, byService } from './by-service.ts';
+import { byPeer, byService, type UnitOfProfiles } from './by-service.ts';
 import { Combinations } from './combinations.ts';
 import type { Leaves } from './leaves.ts';
 import type { Part } from './partition.ts';
-import { append, joined, type Ranges } from './ranges.ts';
+import { append, type Ranges, union } from './ranges.ts';
 import type { Range, Row } from './row.ts';
 import { NUMBERED, OTHER } from './service-space.ts';
 import type { SetTable } from './set-table.ts';
@@ -37,6 +37,12 @@ interface Profile {
   readonly peers: Map<Part, number>;
 }
 
+/** The units of the profiles of one family. */
+interface DividedUnits {
+  readonly family: Family;
+  readonly units: readonly UnitOfProfiles[];
+}
+
 /** Collects units of one direction and kind of traffic, and joins equal ones into rows. */
 export class RowCollector {
   readonly #of: { readonly direction: Direction; readonly traffic: PolicyTraffic };
@@ -51,16 +57,27 @@ export class RowCollector {
     this.#groups = groups;
   }
 
-  /** @param units all of these peers by the link groups with index `group` */
-  add(family: Family, units: readonly Unit[], peers: readonly Part[], group: number): void {
-    if (units.length === 0) return;
-    const key = this.#known.get(units) ?? JSON.stringify(units);
-    this.#known.set(units, key);
-    const profile = this.#profiles[family].get(key) ?? { units, peers: new Map() };
-    this.#profiles[family].set(key, profile);
-    const single = this.#combinations.single(group);
-    for (const one of peers) {
-      profile.peers.set(one, this.#combinations.union(profile.peers.get(one) ?? 0, single));
+  /**
+   * Each class of addresses is added once.
+   *
+   * @param units of all of these peers, by index of the link groups
+   */
+  add(family: Family, peers: readonly Part[], units: readonly (readonly Unit[])[]): void {
+    const profiles = this.#profiles[family];
+    const groups = new Map<Profile, number[]>();
+    for (const [group, own] of units.entries()) {
+      if (own.length === 0) continue;
+      const key = this.#known.get(own) ?? JSON.stringify(own);
+      this.#known.set(own, key);
+      const profile = profiles.get(key) ?? { units: own, peers: new Map() };
+      profiles.set(key, profile);
+      const same = groups.get(profile);
+      if (same === undefined) groups.set(profile, [group]);
+      else same.push(group);
+    }
+    for (const [profile, own] of groups) {
+      const combination = this.#combinations.numberOf(own);
+      for (const one of peers) profile.peers.set(one, combination);
     }
   }
 
@@ -69,19 +86,7 @@ export class RowCollector {
     const productsOf = (family: Family): Products =>
       new Products([...this.#profiles[family].values()], this.#combinations, this.#groups);
     const products = { 4: productsOf(4), 6: productsOf(6) };
-    const ways = [byPeer, byService].map((divide) =>
-      FAMILIES.map((family) => {
-        const profiles = [...this.#profiles[family].values()].map(({ units }) => units);
-        return { family, units: divide(profiles, this.#of.direction) };
-      }),
-    );
-    const size = (way: (typeof ways)[number]): number =>
-      way.reduce((sum, { family, units }) => {
-        return sum + units.reduce((rows, { profiles }) => rows + products[family].of(profiles).length, 0);
-      }, 0);
-    const [first = [], second = []] = ways;
-    const fewest = size(second) < size(first) ? second : first;
-    const drafts = fewest.flatMap(({ family, units }) =>
+    const drafts = this.#fewest(products).flatMap(({ family, units }) =>
       units.flatMap(({ unit, profiles }) =>
         products[family].of(profiles).map((product) => ({
           family,
@@ -98,6 +103,22 @@ export class RowCollector {
       }
     }
     return sorted(rows);
+  }
+
+  /** The units of the way that makes fewer rows. */
+  #fewest(products: Readonly<Record<Family, Products>>): readonly DividedUnits[] {
+    const unitsOf = (family: Family): (readonly Unit[])[] =>
+      [...this.#profiles[family].values()].map(({ units }) => units);
+    const size = (way: readonly DividedUnits[]): number =>
+      way.reduce((sum, { family, units }) => {
+        return sum + units.reduce((rows, { profiles }) => rows + products[family].of(profiles).length, 0);
+      }, 0);
+    const first = FAMILIES.map((family) => ({ family, units: byPeer(unitsOf(family)) }));
+    const second = FAMILIES.flatMap((family) => {
+      const units = byService(unitsOf(family), this.#of.direction);
+      return units === null ? [] : { family, units };
+    });
+    return second.length === FAMILIES.length && size(second) < size(first) ? second : first;
   }
 
   #row(
@@ -165,7 +186,7 @@ class Products {
     this.#profiles = profiles;
     this.#combinations = combinations;
     this.#groups = groups;
-    this.#every = groups.reduce((all, _, i) => combinations.union(all, combinations.single(i)), 0);
+    this.#every = combinations.numberOf([...groups.keys()]);
   }
 
   of(profiles: readonly number[]): readonly Product[] {
@@ -178,7 +199,7 @@ class Products {
   /** Joins the link groups of each class, then the classes with the same groups. */
   #make(profiles: readonly number[]): Product[] {
     return [...this.#byGroups(profiles)].map(([combination, classes]): Product => {
-      const groups = joined(
+      const groups = union(
         this.#combinations.values(combination).flatMap((group) => this.#groups[group] ?? []),
       );
       let ranges: readonly Interval[] | null = null;
@@ -194,14 +215,17 @@ class Products {
 
   #byGroups(profiles: readonly number[]): Map<number, Part[]> {
     const divided = profiles.map((i) => this.#dividedProfile(i));
-    const byClass = new Map<Part, number>();
-    for (const [one, groups] of divided.flatMap(({ some }) => some)) {
-      byClass.set(one, this.#combinations.union(byClass.get(one) ?? 0, groups));
-    }
+    const byClass = Map.groupBy(
+      divided.flatMap(({ some }) => some),
+      ([one]) => one,
+    );
     const byGroups = new Map<number, Part[]>();
     const whole = divided.flatMap(({ whole: classes }) => classes);
     if (whole.length > 0) byGroups.set(this.#every, whole);
-    for (const [one, groups] of byClass) {
+    for (const [one, parts] of byClass) {
+      const groups = this.#combinations.numberOf(
+        parts.flatMap(([, combination]) => this.#combinations.values(combination)),
+      );
       const same = byGroups.get(groups);
       if (same === undefined) byGroups.set(groups, [one]);
       else same.push(one);

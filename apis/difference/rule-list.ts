@@ -1,6 +1,8 @@
 import type { Entry } from './first-match.ts';
 import type { Part } from './partition.ts';
 import type { PreparedRule } from './prepared-rule.ts';
+import { overlaps, union } from './ranges.ts';
+import type { Range } from './row.ts';
 
 /** An entry, and whether the other state lacks it, or has it elsewhere. */
 export interface ListEntry extends Entry {
@@ -85,6 +87,43 @@ export function ownRules(
     own[1][place] = false;
   }
   return own;
+}
+
+/**
+ * The rules without those that match no flow of an own rule's protocols and (first) ports, whatever
+ * the peer: where no own rule matches, both lists decide alike with these and without.
+ *
+ * @param own of both lists
+ */
+export function relevantRules(
+  rules: readonly PreparedRule[],
+  isOwn: readonly boolean[],
+  own: readonly PreparedRule[],
+): { readonly rules: readonly PreparedRule[]; readonly isOwn: readonly boolean[] } {
+  const all = own.flatMap((rule) => boxesOf(rule));
+  if (all.includes(null)) return { rules, isOwn };
+  const spans = new Map(
+    [
+      ...Map.groupBy(
+        all.filter((one) => one !== null),
+        ({ protocol }) => protocol,
+      ),
+    ].map(([protocol, boxes]) => [protocol, union(boxes.map(({ x }) => x))]),
+  );
+  const isKept = (rule: PreparedRule, i: number): boolean =>
+    isOwn[i] === true ||
+    boxesOf(rule).some((one) => one === null || overlaps(spans.get(one.protocol) ?? [], one.x));
+  const kept = rules.map(isKept);
+  return { rules: rules.filter((_, i) => kept[i]), isOwn: isOwn.filter((_, i) => kept[i]) };
+}
+
+/** The boxes that some peer can match; null: all flows. */
+function boxesOf(rule: PreparedRule): ({ readonly protocol: number; readonly x: Range } | null)[] {
+  const isForPeers = rule.matchesAny || rule.groups.length > 0 || rule.sets.length > 0;
+  const named = [...rule.parts, ...rule.igmpGroups].map(({ boxes }) => boxes);
+  return [...(isForPeers ? [rule.boxes] : []), ...named].flatMap((boxes) =>
+    boxes === null ? [null] : [...boxes].flatMap(([protocol, own]) => own.map(({ x }) => ({ protocol, x }))),
+  );
 }
 
 /** A longest sequence with ascending places, in n log n. */

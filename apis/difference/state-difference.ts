@@ -12,7 +12,7 @@ import { type PreparedRule, preparedRule } from './prepared-rule.ts';
 import type { Ranges } from './ranges.ts';
 import type { Range } from './row.ts';
 import { LAST_GROUP, type NumberedRow, RowCollector } from './rows.ts';
-import { ownRules, RuleList } from './rule-list.ts';
+import { ownRules, RuleList, relevantRules } from './rule-list.ts';
 import { type Box, wholeBox } from './service-space.ts';
 import { SetTable } from './set-table.ts';
 import { type Unit, unitsOf } from './units.ts';
@@ -140,9 +140,11 @@ export class StateDifference {
       for (const peers of comparison.projected(this.#table.classes(family))) {
         const [one] = peers;
         if (one === undefined) continue;
-        for (const [group, { number }] of groups.entries()) {
-          collector.add(family, comparison.units(family, one, number), peers, group);
-        }
+        collector.add(
+          family,
+          peers,
+          groups.map(({ number }) => comparison.units(family, one, number)),
+        );
       }
     }
     return collector.rows(families, this.#table, this.#leaves);
@@ -171,7 +173,7 @@ class Comparison {
   readonly #list: List;
   readonly #parts: ComparisonParts;
   readonly #sides: readonly [Side, Side];
-  readonly #rules: readonly [RuleList, RuleList];
+  readonly #rules: readonly RuleList[];
   readonly #isOtherwise: boolean;
   readonly #units = new Map<string, readonly Unit[]>();
   readonly #usedSets: ReadonlySet<number>;
@@ -183,13 +185,18 @@ class Comparison {
     this.#list = list;
     this.#parts = parts;
     this.#sides = [before, after];
-    const rules = [before.rules.get(list) ?? [], after.rules.get(list) ?? []] as const;
-    const own = ownRules(...rules);
-    this.#rules = [new RuleList(rules[0], own[0]), new RuleList(rules[1], own[1])];
+    const all = [before.rules.get(list) ?? [], after.rules.get(list) ?? []] as const;
+    const own = ownRules(...all);
     this.#isOtherwise =
       JSON.stringify(this.#failsafeOf(before)) !== JSON.stringify(this.#failsafeOf(after)) ||
       (list.direction === 'ingress' && before.spoofed !== after.spoofed);
     this.isSame = !this.#isOtherwise && own.every((side) => !side.includes(true));
+    const changed = ([0, 1] as const).flatMap((i) => all[i].filter((_, at) => own[i][at]));
+    const relevant = ([0, 1] as const).map((i) =>
+      this.#isOtherwise ? { rules: all[i], isOwn: own[i] } : relevantRules(all[i], own[i], changed),
+    );
+    this.#rules = relevant.map(({ rules, isOwn }) => new RuleList(rules, isOwn));
+    const rules = relevant.map((side) => side.rules);
     this.#usedSets = new Set(
       [
         ...rules
@@ -270,7 +277,7 @@ class Comparison {
 
   #groupClasses(): GroupClass[] {
     const { pods } = this.#parts.config.interfaceGroups;
-    const named = [...new Set([pods, ...this.#rules[0].groups(), ...this.#rules[1].groups()])].sort(
+    const named = [...new Set([pods, ...this.#rules.flatMap((rules) => [...rules.groups()])])].sort(
       (a, b) => a - b,
     );
     const others: Range[] = [];

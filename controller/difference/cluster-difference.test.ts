@@ -67,7 +67,43 @@ describe('the difference of two clusters', () => {
   it('has loopback addresses only inside of a range', () => {
     const found = difference([A], [A, drop([cidr('127.0.0.0/8'), cidr('192.0.2.1/32')])]);
     assert.deepEqual(peers(found), { a: '192.0.2.1-192.0.2.1' });
-    assert.deepEqual(peers(difference([A], [A, drop([cidr('127.0.0.0/8')])])), {});
+    for (const block of ['127.0.0.0/8', '127.0.0.5/32', '127.128.0.0/9', '::1/128'])
+      assert.deepEqual(peers(difference([A, C], [A, C, drop([cidr(block)])])), {}, block);
+  });
+
+  it('has one group for Nodes whose rows differ only where an own address of one is left out', () => {
+    const own = { ipBlock: { cidr: '10.0.0.0/30', except: ['10.0.0.1/32'] } };
+    // A rule without effect, so that the first Node has other rules than the second.
+    const other = policy('other', {
+      ingress: [{ name: 'o', action: 'Allow', from: [cidr('192.0.2.1/32')] }],
+      ...{ appliedTo: [{ nodeSelector: { matchLabels: { name: 'a' } } }] },
+    });
+    const found = difference([A, B, C], [A, B, C, drop([own]), other]);
+    assert.deepEqual(peers(found), { 'a,b,c': '10.0.0.0-10.0.0.0,10.0.0.2-10.0.0.3' });
+    assert.deepEqual(peers(difference([A], [A, drop([own])])), { a: '10.0.0.0-10.0.0.3' });
+  });
+
+  it('has no own address of the only Node in two rows', () => {
+    const own = cidr('10.0.0.1/32');
+    const around = [cidr('10.0.0.0/32'), cidr('10.0.0.2/32')];
+    const rules = [
+      { name: 'o', action: 'Reject', from: [own, cidr('192.0.2.1/32')], ports: [tcp(80)] },
+      { name: 'r', action: 'Drop', from: around, ports: [tcp(80)] },
+    ] as const;
+    const found = difference([A], [A, policy('p', { ingress: rules })]);
+    assert.deepEqual(peers(found), { a: '10.0.0.0-10.0.0.2 192.0.2.1-192.0.2.1' });
+  });
+
+  it('takes memory for each link group once', () => {
+    const groups = Array.from({ length: 2000 }, (_, i) => 100 + i);
+    const allow = groups.map((group) => ({
+      ...{ name: `r${group}`, action: 'Allow' as const },
+      ...{ from: [{ interfaceGroup: group }], ports: [tcp(group)] },
+    }));
+    const rest = policy('rest', { tier: 'baseline', ingress: [{ name: 'rest', action: 'Reject' }] });
+    const given = [A, policy('p', { ingress: allow })];
+    const [group] = difference(given, [...given, rest]).groups;
+    assert.ok((group?.changes.length ?? 0) > groups.length);
   });
 
   it('names the Nodes that only one state has', () => {

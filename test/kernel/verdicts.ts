@@ -170,20 +170,20 @@ function misplaced({ node, owner, plan }: Topology, flow: Flow): string | undefi
 /**
  * Packets of one conntrack entry go in different rounds, with conntrack flushed between: the second
  * would be part of an established connection. ICMP carries the number of the packet as identifier,
- * so its entries are distinct.
+ * so its entries are distinct. Without ports, packets of one direction do not establish anything for
+ * each other, but all packets between two addresses have one entry.
  */
 function toRounds(packets: readonly Packet[]): Packet[][] {
-  const rounds: Packet[][] = [];
   const next = new Map<string, number>();
-  for (const packet of packets) {
+  const rounds = Map.groupBy(packets, (packet) => {
+    if (packet.flow.dstPort === undefined && !isIcmp(packet.flow))
+      return Number(packet.flow.direction === 'egress');
     const key = connectionKey(packet);
     const round = next.get(key) ?? 0;
     next.set(key, round + 1);
-    const list = rounds[round];
-    if (list === undefined) rounds.push([packet]);
-    else list.push(packet);
-  }
-  return rounds;
+    return round;
+  });
+  return [...rounds.values()];
 }
 
 /** The same for both directions of a connection. */
