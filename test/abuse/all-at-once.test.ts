@@ -56,7 +56,6 @@ describe('a controller, attacked on all ports at once', function () {
           }),
         ]),
     });
-    console.error(longest, before, ['rendered','inKernel'].flatMap((e) => [quiet, attacked].map((t) => (t as any)[e]).map((v: number[]) => `${e} ${v.length}: ${[...v].sort((a,b)=>a-b)[v.length>>1]?.toFixed(1)} ${Math.max(...v).toFixed(1)}`)));
     await churn.verify();
     assertInTime(quiet, attacked);
     assertMemory(longest.rss - before);
