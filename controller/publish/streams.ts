@@ -82,7 +82,7 @@ const SPREAD = 120_000;
  * Watches that end a second when the server closes: thousands of agents that connect elsewhere all at
  * once would wait for each other's TLS handshakes. After `longest` milliseconds all have ended.
  */
-const DRAIN = { perSecond: 500, longest: 5000, tick: 20 } as const;
+const DRAIN = { perSecond: 300, longest: 6000, tick: 20 } as const;
 
 /**
  * Without its Node object, no rule selects a node any more. This must not open the node: it is sent

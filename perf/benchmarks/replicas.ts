@@ -23,12 +23,12 @@ const CLIENT_PROCESSES = 4;
 /** 10,000 rules in all. */
 const RULES = { rulesOfAll: 50, rulesOfPool: 100 };
 /** Milliseconds from one change to the next while the controllers are restarted. */
-const CHURN = 1000;
+const CHURN = 2000;
 
 export const replicas: Benchmark = {
   name: 'replicas',
   title: 'three controllers for all agents, restarted one after the other',
-  how: `${REPLICAS} processes of perf/trials/publish-server.ts with the same objects, ${CLIENT_PROCESSES} of perf/trials/publish-clients.ts, a TLS connection for each node to any of the servers, on loopback in a namespace. Rolling restart: each server gets SIGTERM after the clients know that it gets no more connections, and is started again when it has ended; meanwhile a pod or, by turns, a rule of all nodes changes each second. Then one server is killed, without changes. A gap is from the end of a client’s connection to its first bookmark from another server, the client’s wait of a quarter to half a second before it connects again included. Clients share the processors with the servers, so the processor time of both is shown too. A change is missed where a client gets no bookmark for it, or one out of order; one client of each pool and process folds its stream, has to have what the change says at each bookmark, and in the end what the controllers’ hubs say. Then all servers have a membership change at the same time. 10,000 rules: 50 for all nodes, 100 for each of ${POOLS} pools.`,
+  how: `${REPLICAS} processes of perf/trials/publish-server.ts with the same objects, ${CLIENT_PROCESSES} of perf/trials/publish-clients.ts, a TLS connection for each node to any of the servers, on loopback in a namespace. Rolling restart: each server gets SIGTERM after the clients know that it gets no more connections, and is started again when it has ended; meanwhile a pod or, by turns, a rule of all nodes changes every two seconds. Then one server is killed, without changes. A gap is from the end of a client’s connection to its first bookmark from another server, the client’s wait of a quarter to half a second before it connects again included. Clients share the processors with the servers, so the processor time of both is shown too. A change is missed where a client gets no bookmark for it, or one out of order; one client of each pool and process folds its stream, has to have what the change says at each bookmark, and in the end what the controllers’ hubs say. Then all servers have a membership change at the same time. 10,000 rules: 50 for all nodes, 100 for each of ${POOLS} pools.`,
   async run(settings) {
     const namespace = await createNamespace('replicas');
     try {
@@ -101,7 +101,7 @@ class Bed {
     });
   }
 
-  /** Changes something each second until the signal; resolves with their number. */
+  /** Changes something every two seconds until the signal; resolves with their number. */
   async churn(over: AbortSignal): Promise<number> {
     let count = 0;
     for (; !over.aborted; count++) {
