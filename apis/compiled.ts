@@ -16,9 +16,9 @@ export interface RuleSource {
   readonly ruleIndex: number;
   readonly rule: string;
   /**
-   * Established connections that the rule denies are ended after a change; absent: they go on. It is
-   * part of the source because agents that do not know it refuse rules with unknown fields elsewhere.
-   * Without it a rule never matches more.
+   * Established connections that the rule denies are ended after a change; absent: they go on. It
+   * is part of the source because agents that do not know it refuse rules with unknown fields
+   * elsewhere. Without it a rule never matches more.
    */
   readonly established?: 'Recheck';
 }

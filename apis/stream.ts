@@ -52,8 +52,8 @@ export interface GateUpdate {
 
 /**
  * Endpoints of the API server, and of the cluster's DNS on ports other than 53, for the failsafe
- * list; replaces all earlier ones. In a whole view it
- * comes after the gate; if absent, there are none.
+ * list; replaces all earlier ones. In a whole view it comes after the gate; if absent, there are
+ * none.
  */
 export interface EndpointsUpdate {
   readonly type: 'endpoints';

@@ -378,7 +378,7 @@ function addController(program: Command, done: Done): void {
     .option('--webhook-listen <host:port>', 'serve admission webhooks (HTTPS): /mutate and /validate')
     .option(
       '--metrics-listen <host:port>',
-      'serve /healthz and /readyz; /metrics (Prometheus) to this machine alone, to others --listen serves it',
+      'serve /healthz and /readyz, and /metrics (Prometheus) to this machine alone; --listen serves /metrics to others',
     )
     .option(
       '--tls-cert-file <file>',

@@ -71,13 +71,7 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
   });
   const { config } = enforcement;
   const remembered = await savedVersions.read();
-  const source = fileSource(manifests, {
-    remembered,
-    failsafe: config.failsafe.ingress,
-    believesAnyServer: believesAnyServer(config.names),
-    interfaceGroups: Object.keys(config.interfaceGroups),
-    nodeCIDRs: config.nodeCIDRs,
-  });
+  const source = fileSource(manifests, { remembered, ...settingsOf(config) });
   const compile = compiler();
   const view = nodeViewer(node);
 
@@ -133,6 +127,16 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     await remembering;
     await Promise.all([saved.flush(), savedVersions.flush()]);
   }
+}
+
+/** What validation needs of the configuration. */
+function settingsOf({ failsafe, names, interfaceGroups, nodeCIDRs }: Config) {
+  return {
+    failsafe: failsafe.ingress,
+    believesAnyServer: believesAnyServer(names),
+    interfaceGroups: Object.keys(interfaceGroups),
+    nodeCIDRs,
+  };
 }
 
 function onceStatus(

@@ -5,7 +5,7 @@ import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import { packAddress, toMemberSet } from '../../lib/net/member-set.ts';
 import { nodeState } from '../../test/fake/node-state.ts';
-import { policy, tcp } from '../../test/kernel/manifests.ts';
+import { policy, type Rule, tcp } from '../../test/kernel/manifests.ts';
 import { connectionFlows } from './connection-flows.ts';
 import { connectionJudge } from './connection-judge.ts';
 import { type NodeFacts, OwnAddresses } from './node-facts.ts';
@@ -141,6 +141,30 @@ describe('a connection is judged', () => {
     assert.equal(rule(named, entry(NODE, CLIENT, 443)), null);
     assert.equal(rule(named, entry(NODE, CLIENT, 80)), 'rest');
     assert.equal(rule(named, entry(NODE, CLIENT, 8080)), 'rest');
+  });
+
+  it('so that names that a rule passes may have stood for its address, or not', () => {
+    const rules = (...last: readonly Rule[]): NodeState =>
+      nodeState(
+        policy('p', {
+          egress: [
+            { name: 'pass', action: 'Pass', to: [{ fqdn: 'a.example.com' }] },
+            ...last,
+            { name: 'rest', action: 'Drop' },
+          ],
+        }),
+        policy('base', {
+          tier: 'baseline',
+          egress: [
+            { name: 'web', action: 'Allow', ports: [tcp(80)] },
+            { name: 'base', action: 'Drop' },
+          ],
+        }),
+      );
+    const good: Rule = { name: 'good', action: 'Allow', to: [{ fqdn: 'b.example.com' }] };
+    assert.equal(rule(rules(), entry(NODE, CLIENT, 443)), 'rest');
+    assert.equal(rule(rules(), entry(NODE, CLIENT, 80)), null, 'the baseline tier may have allowed it');
+    assert.equal(rule(rules(good), entry(NODE, CLIENT, 443)), null, 'the rule behind the Pass may have');
   });
 
   it('so that loopback and failsafe connections go on', () => {

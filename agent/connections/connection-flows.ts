@@ -29,9 +29,9 @@ interface FlowsOptions {
  * Returns a function that says what the rules are asked about a tracked connection: nothing if no
  * rule decides about it, or if it is over. It is judged as its first packet was: the original
  * direction, Host traffic by the destination after NAT, NodePort traffic by that before it.
- * Conntrack does not know interfaces. Packets to and from addresses that are routed to local pods may
- * pass an interface of the group of pods, and others do not; any other group that an interface of
- * this node has is possible.
+ * Conntrack does not know interfaces. Packets to and from addresses that are routed to local pods
+ * may pass an interface of the group of pods, and others do not; any other group that an interface
+ * of this node has is possible.
  */
 export function connectionFlows(options: FlowsOptions): (entry: ConntrackEntry) => ConnectionFlow[] {
   const { facts, config, declared, named } = options;

@@ -1,6 +1,7 @@
 import type { ConntrackEntry } from 'nftables-napi';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import type { RuleAction } from '../../apis/objects.ts';
 import { spoofedTest } from '../observe/exemption.ts';
 import { decidingRule, evaluator } from '../observe/explain.ts';
 import type { KnownFlow } from '../observe/known-flow.ts';
@@ -33,8 +34,8 @@ export type ConnectionJudge = (entry: ConntrackEntry) => Denial | null;
 
 /**
  * Returns a function that judges tracked connections as `explain` judges flows. A connection is
- * denied if, by every interface that it may have used, a rule denies it that may end connections,
- * also if names (fqdn peers) of rules before that one stood for its address when it began.
+ * denied if a rule that may end connections denies it by every interface that it may have used, and
+ * whichever names (fqdn peers) of Allow and Pass rules stood for its address when it began.
  */
 export function connectionJudge(options: JudgeOptions): ConnectionJudge {
   const { state, config, facts, onlyRecheck, short } = options;
@@ -45,12 +46,18 @@ export function connectionJudge(options: JudgeOptions): ConnectionJudge {
       return rule !== null && denies(rule) && (!onlyRecheck || isRechecked(rule)) ? rule : null;
     };
   };
-  const now = ruleThatDenies(state);
-  const anyName = withAnyName(state);
-  const whateverNames = anyName === state ? now : ruleThatDenies(anyName);
+  // A Pass hides the rules behind it, so those are asked without it too.
+  const anyAllowed = withAnyName(state, 'Allow');
+  const anyPassed = withAnyName(anyAllowed, 'Pass');
+  const cases = [...new Set([state, anyAllowed, anyPassed])].map(ruleThatDenies);
   const ruleThatEnds = (flow: KnownFlow): CompiledRule | null => {
-    const rule = now(flow);
-    return rule === null || whateverNames(flow) === null ? null : rule;
+    let first: CompiledRule | null = null;
+    for (const denier of cases) {
+      const rule = denier(flow);
+      if (rule === null) return null;
+      first ??= rule;
+    }
+    return first;
   };
   const flowsOf = connectionFlows({
     facts,
@@ -62,7 +69,7 @@ export function connectionJudge(options: JudgeOptions): ConnectionJudge {
   return (entry) => {
     for (const { flow, groups } of flowsOf(entry)) {
       let first: CompiledRule | null = null;
-      // By an interface of pods it can't have come, if its source is a Node's address.
+      // With a Node's address as source it can't have come in by an interface of pods.
       const possible = groups.filter((group) => !isSpoofed({ ...flow, group }));
       const isDenied = possible.every((group) => {
         const rule = ruleThatEnds({ ...flow, group });
@@ -89,12 +96,13 @@ function isRechecked({ source }: CompiledRule): boolean {
 }
 
 /**
- * The state in which names that rules allow stand for every address; the same object if rules allow
- * none. A name may not be resolved yet, and its addresses change without a change of rules.
+ * The state in which the names of rules with this action stand for every address; the same object
+ * if no such rule has names. A name may not be resolved yet, and its addresses change without a
+ * change of rules.
  */
-function withAnyName(state: NodeState): NodeState {
-  const isNamed = ({ action, peers }: CompiledRule): boolean =>
-    !denies({ action }) &&
+function withAnyName(state: NodeState, action: RuleAction): NodeState {
+  const isNamed = ({ action: of, peers }: CompiledRule): boolean =>
+    of === action &&
     peers.some(
       (peer) => peer.kind === 'addresses' && (state.addressSets.get(peer.set)?.names.length ?? 0) > 0,
     );

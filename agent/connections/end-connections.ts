@@ -72,7 +72,9 @@ async function endAll(
 
 const TCP = 6;
 
-/** The sockets that this node may have for a connection: it sees addresses as its direction does. */
+/**
+ * The sockets that this node may have for a connection: it sees addresses as its direction does.
+ */
 function socketNames({ entry: { protocol, original, reply }, flow }: Denial): TcpSocketName[] {
   if (protocol !== TCP || flow.traffic === 'NodePort') return [];
   const { source, destination, sourcePort, destinationPort } = flow.direction === 'egress' ? original : reply;

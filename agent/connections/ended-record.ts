@@ -13,8 +13,8 @@ export interface EndCause {
 }
 
 /**
- * The flow log's record of a connection that was ended, with the fields that the record of its first
- * packet had. `wall`: microseconds since 1970.
+ * The flow log's record of a connection that was ended, with the fields that the record of its
+ * first packet had. `wall`: microseconds since 1970.
  */
 export function endedRecord(
   { entry: { protocol, original, reply }, rule }: Denial,

@@ -38,11 +38,17 @@ describe('a change of state may deny more', () => {
     });
   }
 
-  it('by rules, the addresses of the Node, ports of the API server, and pods that are removed', () => {
+  it('by rules, the addresses of the Node, ports of the API server, places of the control plane, and pods that are removed', () => {
     const one = state(drop, '10.0.0.1');
     assert.equal(mayDeny(one, { ...one, rules: [compiledRule('other')] }), true);
     assert.equal(mayDeny(one, { ...one, nodeAddresses: ['10.0.0.9'] }), true);
     assert.equal(mayDeny(one, { ...one, apiServerPorts: [6444] }), true);
+    const places = (peer: string): NodeState => ({
+      ...one,
+      controlPlane: [{ protocol: 'tcp', ports: [6443, 6443], peers: [peer] }],
+    });
+    assert.equal(mayDeny(places('10.0.0.7'), places('10.0.0.8')), true);
+    assert.equal(mayDeny(places('10.0.0.7'), places('10.0.0.7')), false);
     const pods = (...addresses: readonly string[]): NodeState => ({
       ...one,
       localPods: members(...addresses),

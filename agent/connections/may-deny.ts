@@ -5,14 +5,14 @@ import { sameItems } from '../../lib/sharing/same-items.ts';
 /**
  * Whether a state may deny what the state before did not. It may not if nothing but members of
  * AddressSets changed, and addresses were only added where Allow rules name them, or removed where
- * Drop and Reject rules of policies with Recheck do: a new pod that a rule allows, the most
+ * Drop and Reject rules of policies with Recheck do. So a new pod that a rule allows, the most
  * frequent change, costs nothing.
  */
 export function mayDeny(before: NodeState, now: NodeState): boolean {
   if (!sameItems(before.rules, now.rules)) return true;
   const sameServices = [...now.serviceSets].every(([id, set]) => before.serviceSets.get(id) === set);
-  const facts = ({ nodeAddresses, apiServerPorts, allNodes, controllers }: NodeState): string =>
-    JSON.stringify([nodeAddresses, apiServerPorts, allNodes, controllers]);
+  const facts = ({ nodeAddresses, apiServerPorts, allNodes, controllers, controlPlane }: NodeState): string =>
+    JSON.stringify([nodeAddresses, apiServerPorts, allNodes, controllers, controlPlane]);
   if (!sameServices || facts(before) !== facts(now)) return true;
   // Exemption and failsafe list allow.
   if (hasChanged(before.localPods, now.localPods, { mayGain: true, mayLose: false })) return true;

@@ -28,9 +28,9 @@ const SHORT = 64;
 
 /**
  * Finds the rules of long lists by the rule index that the kernel would have, for many flows whose
- * addresses and ports are known. As in the kernel, the index only skips rules that cannot match; that
- * of failsafe traffic lacks the rules that this traffic skips, and evaluation goes on in that of the
- * baseline tier after a Pass.
+ * addresses and ports are known. As in the kernel, the index only skips rules that cannot match;
+ * that of failsafe traffic lacks the rules that this traffic skips, and evaluation goes on in that
+ * of the baseline tier after a Pass.
  */
 export function indexedRules(
   rules: readonly RuleMatch[],

@@ -150,6 +150,8 @@ class World {
         this.kernel.apply([...names, 'stale-0']);
         this.#read();
         this.kernel.apply(names);
+        // It is a part of an apply, after which the counters are saved.
+        this.saved = this.accounts.save();
       }
     }
   }

@@ -58,7 +58,8 @@ export function antiSpoofing({ state, config, canLog, setMatches }: Context): An
     fromPods,
     // In a VRF, what the machine sends to itself comes in by the VRF's interface instead of lo.
     plainRule({ kind: 'return' }, { match: 'vrf' }),
-    // The machine gets copies of its own multicasts and broadcasts, by the interface that they left.
+    // The machine gets copies of its own multicasts and broadcasts, by the interface that they
+    // left.
     ...OWN_SOURCE.map((own) => toSpoofed([...own, { match: 'local', field: 'daddr' }])),
   ]);
   const pods = plainChain(PODS, [

@@ -217,10 +217,10 @@ const WHOLE_PACKET = 65_535;
 export const DNS_QUESTIONS = 'dns-questions';
 
 /**
- * Copies of DNS packets come before all other rules, because an answer is a packet of an established
- * connection, and a question may be one too. The agent believes an answer only if it saw the
- * question (conntrack only knows the ports), so only questions to `nameServers` are copied, by the
- * address that the application asked: destination NAT may lead to any DNS pod.
+ * Copies of DNS packets come before all other rules, because an answer is a packet of an
+ * established connection, and a question may be one too. The agent believes an answer only if it
+ * saw the question (conntrack only knows the ports), so only questions to `nameServers` are copied,
+ * by the address that the application asked: destination NAT may lead to any DNS pod.
  */
 function copies(
   direction: Direction,

@@ -2,10 +2,10 @@ import type { Enforced } from '../apply/enforcer.ts';
 import type { MonitorTrouble } from '../dataplane/dataplane.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 
-/** The values that an agent exports as metrics. */
 /** The sources of events of the kernel. */
 export type MonitorName = 'nf_tables' | 'links' | 'addresses';
 
+/** The values that an agent exports as metrics. */
 export interface AgentMetrics {
   enforced(result: Enforced): void;
   failed(): void;

@@ -53,7 +53,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   let totals: (() => Map<string, RuleTotals>) | null = null;
   new Counter({
     name: 'nodewall_agent_spoofed_packets_total',
-    help: 'New packets dropped because their source is an address of a Node (antiSpoofing).',
+    help: 'New packets dropped because their source is an address of a Node or of this machine (antiSpoofing).',
     registers,
     collect() {
       this.reset();

@@ -3,8 +3,8 @@ import { type FieldPath, type Findings, formatPath } from './problem.ts';
 
 /**
  * Warns of the peers of Allow rules that others than the administrator can join: pods by their
- * labels in any namespace, and names behind a wildcard where any DNS server is believed. One warning
- * for each kind, at the first such peer.
+ * labels in any namespace, and names behind a wildcard where any DNS server is believed. One
+ * warning for each kind, at the first such peer.
  */
 export function checkOpenPeers(
   spec: ClusterNetworkPolicySpec,

@@ -14,6 +14,7 @@ import { type LogLimits, ResumeLog } from './resume-log.ts';
 import { formatRevision, parseRevision } from './revision.ts';
 import { type SharedView, type ViewObject, viewsAt } from './shared-view.ts';
 import type { Audience, Span } from './spans.ts';
+import { Watchers } from './watchers.ts';
 
 /**
  * Receives the next lines of a watcher's stream, in whole batches that each end with a bookmark.
@@ -53,7 +54,7 @@ export class Hub {
   readonly #epoch: string;
   readonly #logLimits: LogLimits | undefined;
   readonly #bodies = messageBodies();
-  readonly #watchers = watcherList();
+  readonly #watchers = new Watchers<Watcher>();
   readonly #watches: () => readonly WatchPosition[];
   #enabled: boolean;
   #endpoints: readonly Endpoints[] = [];
@@ -132,7 +133,7 @@ export class Hub {
 
   /** The number of watchers. */
   get watchers(): number {
-    return this.#watchers.size();
+    return this.#watchers.size;
   }
 
   /** The names of the existing Nodes. */
@@ -176,6 +177,12 @@ export class Hub {
       bookmark: () => sink([this.#bookmarks()(watcher.counts)]),
       close: () => this.#watchers.remove(node, watcher),
     };
+  }
+
+  /** Whether a watch from `resourceVersion` gets the missed messages: no held view is needed. */
+  canResume(node: string, resourceVersion: string | null): boolean {
+    const position = this.#ownPosition(resourceVersion);
+    return position !== null && this.#ready().log.reaches(position, node);
   }
 
   /** The current position, as in lines besides bookmarks: nobody resumes from there. */
@@ -287,9 +294,14 @@ export class Hub {
 
   /** The messages that a watcher has missed; null if it needs a whole view. */
   #missed(node: string, resourceVersion: string | null): readonly Line[] | null {
+    const position = this.#ownPosition(resourceVersion);
+    return position === null ? null : this.#ready().log.since(position, node);
+  }
+
+  /** The position of a revision; null if it is not of this hub. */
+  #ownPosition(resourceVersion: string | null): number | null {
     const revision = parseRevision(resourceVersion ?? '');
-    if (revision?.epoch !== this.#epoch || revision.number > this.#position) return null;
-    return this.#ready().log.since(revision.number, node);
+    return revision?.epoch !== this.#epoch || revision.number > this.#position ? null : revision.number;
   }
 }
 
@@ -352,51 +364,4 @@ function nodesWithTooMany(messages: readonly PendingMessage[]): Span | null {
   const own = messages.filter(({ audience }) => isForFew(audience));
   if (own.length <= MANY_MESSAGES) return null;
   return new Set(own.flatMap(({ audience }) => (audience ?? []).flatMap((span) => [...span])));
-}
-
-interface WatcherList {
-  add(node: string, watcher: Watcher): void;
-  remove(node: string, watcher: Watcher): void;
-  size(): number;
-  all(): Iterable<readonly [node: string, watcher: Watcher]>;
-  /** May return a watcher several times in a row, once for each span. */
-  of(audience: Audience): Iterable<Watcher>;
-}
-
-function watcherList(): WatcherList {
-  const byNode = new Map<string, Set<Watcher>>();
-  let size = 0;
-  function* all(): Iterable<readonly [string, Watcher]> {
-    for (const [node, list] of byNode) for (const watcher of list) yield [node, watcher];
-  }
-  return {
-    add(node, watcher) {
-      const list = byNode.get(node);
-      if (list === undefined) byNode.set(node, new Set([watcher]));
-      else list.add(watcher);
-      size++;
-    },
-    remove(node, watcher) {
-      const list = byNode.get(node);
-      if (list?.delete(watcher) !== true) return;
-      size--;
-      if (list.size === 0) byNode.delete(node);
-    },
-    size: () => size,
-    all,
-    *of(audience) {
-      if (audience === null) {
-        for (const [, watcher] of all()) yield watcher;
-        return;
-      }
-      // Iterates over the smaller collection: the watched nodes, or the audience.
-      if (audience.reduce((names, span) => names + span.size, 0) > byNode.size) {
-        for (const [node, list] of byNode)
-          if (audience.some((span) => span.has(node))) for (const watcher of list) yield watcher;
-        return;
-      }
-      for (const span of audience)
-        for (const node of span) for (const watcher of byNode.get(node) ?? []) yield watcher;
-    },
-  };
 }

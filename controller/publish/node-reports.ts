@@ -21,7 +21,9 @@ export class NodeReports {
     return this.#reports.get(node)?.report ?? null;
   }
 
-  /** False if there is a later one already: an agent may have gone from one controller to another. */
+  /**
+   * False if there is a later one already: an agent may have gone from one controller to another.
+   */
   take({ report, age }: AgedReport): boolean {
     const at = this.#now() - age;
     if (at < (this.#reports.get(report.node)?.at ?? Number.NEGATIVE_INFINITY)) return false;

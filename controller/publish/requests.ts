@@ -1,50 +1,29 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HELD_KINDS, type HeldView, MOST_HELD, parseHeldView } from '../../apis/held-view.ts';
-import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
-import { readBody } from '../../lib/process/body.ts';
-import { type Access, type Authenticate, type Authorise, boundNode, type Identity } from './auth.ts';
+import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
+import { type Answer, allowed, jsonBody, noNode, notYet, refused, tooMany, unavailable } from './answer.ts';
+import type { Authenticate, Identity } from './auth.ts';
 import { CallerLimits, callerOf } from './caller-limits.ts';
 import { DISCOVERY } from './discovery.ts';
-import { type Failure, failure } from './failure.ts';
+import type { Failure } from './failure.ts';
 import type { Hub } from './hub.ts';
-import type { NodeReports } from './node-reports.ts';
 import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
-import { parseReport } from './report.ts';
-import { MOST_BATCH, parseBatch, REPORTS_PATH, type ReportBatch } from './report-batch.ts';
+import { denial, forbidden } from './permission.ts';
+import { REPORTS_PATH } from './report-batch.ts';
+import { passedOn, type ReportOptions, report } from './report-requests.ts';
 import type { Streams } from './streams.ts';
 
-/** The result of a request; `streaming`: the stream now writes the response. */
-export type Answer =
-  | { readonly failure: Failure }
-  | { readonly code: number; readonly body: object | null }
-  /** Not JSON. */
-  | { readonly code: number; readonly text: string; readonly type: string }
-  | { readonly code: number; readonly streaming: true };
-
-export interface RouterOptions {
+export interface RouterOptions extends ReportOptions {
   readonly hub: Hub;
   readonly authenticate: Authenticate;
-  readonly authorise: Authorise;
   readonly refusesAgents?: () => Failure | null;
-  readonly onReport: (report: NodeReport, from: 'agent' | 'controller') => void;
-  /** Null if the request is not from another controller, which passes agents' reports on. */
-  readonly authenticatePeer: Authenticate;
   /** Addresses of a Node that do not count; absent: all count. */
   readonly ignoredAddresses?: (node: string) => readonly string[];
-  readonly agents: string;
   readonly streams: Streams;
-  /** Updated here. */
-  readonly reports: NodeReports;
   /** Monotonic milliseconds. */
   readonly now: () => number;
-  /** Milliseconds since 1970. */
-  readonly date: () => number;
-  /** Bytes. */
-  readonly mostBody: number;
   readonly metrics?: MetricsSource;
-  /** Called with each authenticated request. */
-  readonly authenticated: (request: IncomingMessage, caller: string) => void;
   /** Milliseconds; see ServerLimits. */
   readonly catchUp: number;
 }
@@ -165,51 +144,6 @@ function decodedName(text: string): string | null {
 /** An RFC 1123 subdomain, as Kubernetes requires for Node names. */
 const NODE_NAME = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
-function allowed({ method = '' }: IncomingMessage, methods: readonly string[]): Answer | null {
-  if (methods.includes(method)) return null;
-  const message = `${method} is not supported here; use ${methods.join(' or ')}`;
-  return { failure: failure('MethodNotAllowed', message, { allow: methods.join(', ') }) };
-}
-
-/**
- * Null if the access is allowed. An agent has the necessary access to its own node's view, and no
- * other.
- */
-async function forbidden(
-  { agents, authorise }: RouterOptions,
-  identity: Identity,
-  access: Pick<Access, 'verb' | 'subresource' | 'name'>,
-): Promise<Answer | null> {
-  const { verb, subresource, name } = access;
-  const what = `${verb} nodeviews${subresource === undefined ? '' : `/${subresource}`}${name === undefined ? '' : ` ${name}`}`;
-  if (identity.username === agents) {
-    const own = boundNode(identity);
-    if (own === null) return refused('Forbidden', 'the token is not bound to a node');
-    if (name === own) return null;
-    return refused('Forbidden', `an agent on ${own} may not ${what}`);
-  }
-  const { group, version } = CONTROL_PLANE;
-  return denial(authorise, identity, { ...access, group, version, resource: 'nodeviews' }, what);
-}
-
-/** Null if the API server allows it. */
-async function denial(
-  authorise: Authorise,
-  identity: Identity,
-  access: Parameters<Authorise>[1],
-  what: string,
-): Promise<Answer | null> {
-  let permission: Awaited<ReturnType<Authorise>>;
-  try {
-    permission = await authorise(identity, access);
-  } catch (error) {
-    return unavailable(`cannot authorise the request now: ${(error as Error).message}`);
-  }
-  if (permission.allowed) return null;
-  const why = permission.reason === '' ? '' : `: ${permission.reason}`;
-  return refused('Forbidden', `${JSON.stringify(identity.username)} may not ${what}${why}`);
-}
-
 /**
  * Time limit for watches of clients other than agents (milliseconds): their permission may be
  * revoked, but is checked only at the start. An agent's permission depends on its token only.
@@ -231,7 +165,8 @@ async function watch(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   const given = query.get('resourceVersion') ?? '';
   if (!isTrue(query.get('anyPosition')) && (await staysBehind(options, given)))
     return unavailable('this controller has not yet seen what the agent has from another one; retry later');
-  const held = request.method === 'POST' ? await heldView(request) : null;
+  if (!hub.ready) return notYet();
+  const held = request.method === 'POST' ? await heldView(hub, node, given, request) : null;
   if (held !== null && 'failure' in held) return held;
   if (!hub.ready) return notYet();
   if (!hub.has(node)) return noNode(node);
@@ -261,8 +196,17 @@ async function staysBehind({ hub, catchUp }: RouterOptions, revision: string): P
   return false;
 }
 
-/** The view in the body of a watch by POST. */
-async function heldView(request: IncomingMessage): Promise<HeldView | { readonly failure: Failure }> {
+/** The view in the body of a watch by POST; null, and not read, where `revision` is enough. */
+async function heldView(
+  hub: Hub,
+  node: string,
+  revision: string,
+  request: IncomingMessage,
+): Promise<HeldView | null | { readonly failure: Failure }> {
+  if (Number(request.headers['content-length'] ?? Infinity) <= MOST_HELD && hub.canResume(node, revision)) {
+    request.resume();
+    return null;
+  }
   const value = await jsonBody(request, MOST_HELD, 'the held view');
   if ('failure' in value) return value;
   const held = parseHeldView(value.json);
@@ -301,66 +245,6 @@ async function get(options: RouterOptions, { request, identity }: ApiRequest, na
   return { code: 200, body: toWholeNodeView(summary, hub.view(name), revision) };
 }
 
-async function report(
-  options: RouterOptions,
-  { request, identity }: ApiRequest,
-  name: string,
-): Promise<Answer> {
-  const { hub, reports, mostBody, onReport, date } = options;
-  const denied = await forbidden(options, identity, { verb: 'update', subresource: 'status', name });
-  if (denied !== null) return denied;
-  if (!hub.ready) return notYet();
-  if (!hub.has(name)) return noNode(name);
-  const value = await jsonBody(request, mostBody, 'the report');
-  if ('failure' in value) return value;
-  const found = parseReport(value.json, name);
-  if ('problems' in found) return refused('Invalid', found.problems.join('; '));
-  // Uses the controller's clock: with a node's wrong clock, an agent that stopped would look alive.
-  const parsed = { ...found, time: new Date(date()).toISOString() };
-  reports.take({ report: parsed, age: 0 });
-  reports.forgetDeleted(hub.nodes());
-  onReport(parsed, 'agent');
-  return { code: 204, body: null };
-}
-
-async function passedOn(options: RouterOptions, request: IncomingMessage): Promise<Answer> {
-  const { authenticatePeer, reports, onReport } = options;
-  const wrong = allowed(request, ['GET', 'POST']);
-  if (wrong !== null) return wrong;
-  const identity = await authenticatePeer(request).catch((error: unknown) => error as Error);
-  if (identity instanceof Error)
-    return unavailable(`cannot authenticate the request now: ${identity.message}`);
-  if (identity === null) return refused('Unauthorized', "a controller's bearer token is required");
-  options.authenticated(request, callerOf(identity));
-  if (request.method === 'GET') {
-    const all = [...reports.nodes()].flatMap((node) => reports.aged(node) ?? []);
-    return { code: 200, body: { reports: all } satisfies ReportBatch };
-  }
-  const value = await jsonBody(request, MOST_BATCH, 'the batch');
-  if ('failure' in value) return value;
-  const batch = parseBatch(value.json);
-  if ('problem' in batch) return refused('Invalid', batch.problem);
-  for (const one of batch.reports) if (reports.take(one)) onReport(one.report, 'controller');
-  return { code: 200, body: {} };
-}
-
-async function jsonBody(
-  request: IncomingMessage,
-  most: number,
-  what: string,
-): Promise<{ readonly json: unknown } | { readonly failure: Failure }> {
-  const { 'content-type': type = '', 'content-length': length = 0 } = request.headers;
-  if (!/^application\/json(?:\s*;|\s*$)/i.test(type))
-    return refused('UnsupportedMediaType', `${what} must be application/json`);
-  const body = Number(length) > most ? null : await readBody(request, most);
-  if (body === null) return refused('RequestEntityTooLarge', `${what} has more than ${most} bytes`);
-  try {
-    return { json: JSON.parse(body.toString()) };
-  } catch (error) {
-    return refused('BadRequest', `${what} is not valid JSON: ${(error as Error).message}`);
-  }
-}
-
 function summaryOf({ hub, reports, ignoredAddresses }: RouterOptions, name: string): NodeViewSummary {
   const ignored = ignoredAddresses?.(name) ?? [];
   return { name, counts: hub.counts(name), report: reports.get(name), ignoredAddresses: ignored };
@@ -380,24 +264,4 @@ function isTrue(value: string | null): boolean {
 function wantsTable({ headers }: IncomingMessage): boolean {
   const [first = ''] = (headers.accept ?? '').split(',');
   return /;\s*as=Table\b/.test(first) && /;\s*v=v1\b/.test(first) && /;\s*g=meta\.k8s\.io\b/.test(first);
-}
-
-function refused(...args: Parameters<typeof failure>): { readonly failure: Failure } {
-  return { failure: failure(...args) };
-}
-
-function unavailable(message: string): Answer {
-  return refused('ServiceUnavailable', message, { 'retry-after': '1' });
-}
-
-function notYet(): Answer {
-  return unavailable('this controller has not published any state yet; retry later');
-}
-
-function tooMany(message: string): Answer {
-  return refused('TooManyRequests', message, { 'retry-after': '1' });
-}
-
-function noNode(name: string): Answer {
-  return refused('NotFound', `there is no Node ${name}`);
 }

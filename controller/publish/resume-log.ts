@@ -63,10 +63,15 @@ export class ResumeLog {
       this.#oldest = Math.max(this.#oldest, this.#gaps.shift()?.position ?? 0);
   }
 
+  /** Whether all messages sent to a node after `position` are in the log. */
+  reaches(position: number, node: string): boolean {
+    if (position < this.#oldest) return false;
+    return !this.#gaps.some((gap) => gap.position > position && gap.nodes.has(node));
+  }
+
   /** The messages sent to a node after `position`; null if they are not all in the log. */
   since(position: number, node: string): readonly Line[] | null {
-    if (position < this.#oldest) return null;
-    if (this.#gaps.some((gap) => gap.position > position && gap.nodes.has(node))) return null;
+    if (!this.reaches(position, node)) return null;
     let low = this.#first;
     let high = this.#entries.length;
     while (low < high) {

@@ -4,12 +4,13 @@ import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { NodeReport } from '../../apis/stream.ts';
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
+import type { Answer } from './answer.ts';
 import type { Authenticate, Authorise } from './auth.ts';
 import { type Failure, failure, toStatus } from './failure.ts';
 import type { Hub } from './hub.ts';
 import { limitInFlight } from './limit-in-flight.ts';
 import type { NodeReports } from './node-reports.ts';
-import { type Answer, type MetricsSource, requestRouter } from './requests.ts';
+import { type MetricsSource, requestRouter } from './requests.ts';
 import type { ServerEvent } from './server-event.ts';
 import { Streams, type StreamsOptions } from './streams.ts';
 

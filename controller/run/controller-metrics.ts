@@ -51,9 +51,7 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   };
   const build = { name: 'nodewall_build_info', help: 'Running version.', labelNames: ['version'] };
   new Gauge({ ...build, registers }).set({ version: VERSION }, 1);
-  gauge('leader', 'Whether this replica leads, and so serves agents and writes statuses.', () =>
-    sources.isLeading() ? 1 : 0,
-  );
+  gauge('leader', 'Whether this replica leads, and so writes statuses.', () => (sources.isLeading() ? 1 : 0));
   gauge('streams', 'Agents that are connected.', () => sources.server()?.watchers ?? 0);
   gauge('stream_unsent_bytes', 'Bytes that are queued for agents.', () => sources.server()?.unsentBytes ?? 0);
   gauge('statuses_waiting', 'Policy statuses that are queued to be written.', () =>

@@ -6,7 +6,7 @@ import { Damper, type DamperOptions } from './damper.ts';
 /**
  * Node objects as they are compiled. A node's own credentials may write its labels, addresses and
  * annotations, and each change goes to every node that has it as a peer: see Damper. A new Node
- * counts as a change, a deleted one as a removal.
+ * counts as a change; a deleted one is removed at once.
  */
 export class DampedNodes {
   readonly #damper: Damper<Node>;
@@ -50,7 +50,9 @@ export class DampedNodes {
   }
 }
 
-/** Without the addresses that the Node no longer has; its labels stay until the rate allows more. */
+/**
+ * Without the addresses that the Node no longer has; its labels stay until the rate allows more.
+ */
 function withoutRemoved(published: Node, wanted: Node): Node {
   const addresses = itemsIn(published.addresses, wanted.addresses);
   return addresses === published.addresses ? published : { ...published, addresses };

@@ -102,7 +102,7 @@ export class Peers {
       if (isRefused && clock.now() > started + LONGEST_REFUSED) return;
       await pause(clock, ASK_AGAIN, this.#closing.signal);
     }
-    this.#log.warn('no other controller gave the reports of nodes that it has; going on without', {
+    this.#log.warn('no other controller has sent its reports of nodes; starting without them', {
       stage: 'publish',
       controllers: this.#peers() ?? [],
     });

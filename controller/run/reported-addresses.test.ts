@@ -3,6 +3,7 @@ import { NO_OBJECTS } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { ReportedAddresses } from './reported-addresses.ts';
 
 const report = (node: string, ...hostAddresses: string[]): NodeReport => ({
@@ -60,6 +61,25 @@ describe('ReportedAddresses', () => {
       { node: 'a', ignored: 6 },
       { node: 'b', ignored: 6 },
     ]);
+    await reported.close();
+  });
+
+  it('forgets what waits of a deleted Node: another machine may get its name', async () => {
+    const clock = fakeClock();
+    const log = { warn() {} } as unknown as Log;
+    const reported = new ReportedAddresses({ log, clock, nodeCIDRs: [], changed() {}, held() {} });
+    const addressesOf = (nodes = objects.nodes) =>
+      reported.on({ ...objects, nodes }).nodes.map(({ reportedAddresses = [] }) => reportedAddresses);
+    addressesOf();
+    const many = Array.from({ length: 12 }, (_, i) => `192.0.2.${i + 1}`);
+    for (const i of many.keys()) reported.take(report('a', ...many.slice(0, i + 1)));
+    assert.deepEqual(addressesOf()[0]?.length, 10, 'the rest waits');
+    const [a, b] = objects.nodes;
+    assert.ok(a !== undefined && b !== undefined);
+    assert.deepEqual(addressesOf([b]), [[]]);
+    assert.deepEqual(addressesOf([{ ...a }, b]), [[], []]);
+    clock.pass(20_000);
+    assert.deepEqual(addressesOf([{ ...a }, b]), [[], []]);
     await reported.close();
   });
 });

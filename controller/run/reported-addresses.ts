@@ -1,8 +1,9 @@
-import type { ClusterObjects } from '../../apis/objects.ts';
+import { type ClusterObjects, NO_OBJECTS, type Node } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { Debounce } from '../../lib/process/debounce.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { listChange } from '../../lib/sharing/list-change.ts';
 import { HostAddresses, MOST_REPORTED } from '../index/host-addresses.ts';
 import { DampedNodes, itemsIn } from './damped-nodes.ts';
 import { Damper } from './damper.ts';
@@ -35,6 +36,8 @@ export class ReportedAddresses {
   readonly #reports: Damper<readonly string[]>;
   /** What was logged, by message: the names of the Nodes. */
   readonly #logged = new Map<string, Set<string>>();
+  /** The Nodes as damped last. */
+  #last: readonly Node[] = NO_OBJECTS.nodes;
 
   constructor({ log, clock, nodeCIDRs, changed, held }: NodeAddressesOptions) {
     this.#log = log;
@@ -72,7 +75,17 @@ export class ReportedAddresses {
   on(objects: ClusterObjects): ClusterObjects {
     const nodes = this.#nodes.advance(objects.nodes);
     for (const [node, addresses] of this.#reports.take()) this.#addresses.report(node, addresses);
-    return this.#addresses.advance(nodes === objects.nodes ? objects : { ...objects, nodes });
+    const advanced = this.#addresses.advance(nodes === objects.nodes ? objects : { ...objects, nodes });
+    for (const { name } of listChange(this.#last, nodes).removed) this.#forgetDeleted(name);
+    this.#last = nodes;
+    return advanced;
+  }
+
+  /** A Node that is created later under the same name may be another machine. */
+  #forgetDeleted(name: string): void {
+    if (this.#addresses.has(name)) return;
+    this.#reports.delete(name);
+    for (const names of this.#logged.values()) names.delete(name);
   }
 
   close(): Promise<void> {

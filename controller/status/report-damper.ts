@@ -4,12 +4,12 @@ import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts
 import { parseRevision } from '../publish/revision.ts';
 import { isOlder } from './realization.ts';
 
-/** Changes of one node at once, and then a second. */
+/** So many changes of one node at once, and then so many a second. */
 const CHANGES = { burst: 10, perSecond: 0.1 };
 
 /**
- * Holds reports of a node that changes its mind all the time: each may change the statuses of all
- * policies on the node. A report that only enforces a later revision is no such change. The last
+ * Holds reports of a node whose reports change all the time: each may change the statuses of all
+ * policies on the node. A report that only enforces a later revision is not such a change. The last
  * report is never lost.
  */
 export class ReportDamper {
@@ -40,11 +40,11 @@ export class ReportDamper {
     return [...this.#held.values()].filter((report) => this.isDue(report));
   }
 
-  /** Keeps those of existing nodes only. */
+  /** Keeps those of existing nodes only: another machine may get the name of a deleted one. */
   forgetOthers(existing: ReadonlyMap<string, unknown>): void {
+    for (const node of this.#held.keys()) if (!existing.has(node)) this.#held.delete(node);
     if (this.#used.size <= existing.size) return;
     for (const node of this.#used.keys()) if (!existing.has(node)) this.#used.delete(node);
-    for (const node of this.#held.keys()) if (!existing.has(node)) this.#held.delete(node);
   }
 }
 

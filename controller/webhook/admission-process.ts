@@ -32,6 +32,9 @@ export interface AdmissionLimits {
 
 export const ADMISSION_LIMITS: AdmissionLimits = { time: 3000, heap: 256 };
 
+/** Reading `{}` and answering takes as long as so many bytes of a policy. */
+const BODY_COST = 4096;
+
 interface Running {
   readonly child: ChildProcess;
   /** Its first message; false: it ended before. */
@@ -47,7 +50,7 @@ interface Running {
  */
 export class AdmissionProcess {
   readonly #limits: AdmissionLimits;
-  readonly #queue = new CostQueue();
+  readonly #queue = new CostQueue(BODY_COST);
   #running: Running | null = null;
   #isClosed = false;
 

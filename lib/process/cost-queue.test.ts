@@ -31,11 +31,23 @@ describe('CostQueue', () => {
     assert.deepEqual(order, ['a', 'b', 'a', 'b', 'a', 'b', 'a', 'a', 'a']);
   });
 
+  /** Adds a large task, and small ones as long as it waits; returns when all have run. */
+  async function besideSmallOnes(cost: number): Promise<void> {
+    const keepOneWaiting = async (): Promise<void> => {
+      for (let index = 0; index < 1500 && !order.includes('large'); index++) await add('small', cost);
+    };
+    await Promise.all([add('a', 1), add('large', 1000), keepOneWaiting(), keepOneWaiting()]);
+  }
+
   it('runs a large task, however many small ones arrive', async () => {
-    const large = [add('a', 1), add('large', 1000)];
-    for (let index = 0; index < 2000 && !order.includes('large'); index++) await add('small', 1);
-    await Promise.all(large);
-    assert.ok(order.length < 1100, `after ${order.length} tasks`);
+    await besideSmallOnes(1);
+    assert.ok(order.indexOf('large') < 1100, `after ${order.indexOf('large')} tasks`);
+  });
+
+  it('runs a large task, however many arrive that cost nothing themselves', async () => {
+    queue = new CostQueue(10);
+    await besideSmallOnes(0);
+    assert.ok(order.indexOf('large') < 110, `after ${order.indexOf('large')} tasks`);
   });
 
   it('goes on after a task that fails', async () => {

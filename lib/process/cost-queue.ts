@@ -7,16 +7,25 @@ interface Task {
 }
 
 /**
- * Runs tasks one at a time, by what they cost: first the one that ends first if all sources ran side
- * by side (weighted fair queuing). A small task waits for the one in progress and for smaller ones,
- * whatever another source has waiting.
+ * Runs tasks one at a time, by what they cost: first the one that ends first if all sources ran
+ * side by side (weighted fair queuing). A small task waits for the one in progress and for smaller
+ * ones, whatever another source has waiting.
  */
 export class CostQueue {
   readonly #waiting = new Set<Task>();
   /** The end of the last task of each source; only of those that are ahead of the clock. */
   readonly #ends = new Map<string, number>();
+  readonly #least: number;
   #clock = 0;
   #isRunning = false;
+
+  /**
+   * @param least what any task costs, besides its own cost: without it, a source's tasks that cost
+   * nothing would always be first
+   */
+  constructor(least = 0) {
+    this.#least = least;
+  }
 
   get waiting(): number {
     return this.#waiting.size;
@@ -25,8 +34,9 @@ export class CostQueue {
   async run<T>(source: string, cost: number, task: () => Promise<T>): Promise<T> {
     const start = Math.max(this.#clock, this.#ends.get(source) ?? 0);
     const { promise, resolve: run } = Promise.withResolvers<void>();
-    this.#ends.set(source, start + cost);
-    this.#waiting.add({ source, start, end: start + cost, run });
+    const end = start + this.#least + cost;
+    this.#ends.set(source, end);
+    this.#waiting.add({ source, start, end, run });
     if (!this.#isRunning) this.#startNext();
     await promise;
     try {

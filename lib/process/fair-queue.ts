@@ -82,7 +82,9 @@ export class FairQueue {
     task?.refuse(new QueueFullError(`more than ${this.#options.most} requests wait`));
   }
 
-  /** Lengths change by one: when no queue of the longest length is left, this one is the longest. */
+  /**
+   * Lengths change by one: when no queue of the longest length is left, this one is the longest.
+   */
   #resized(source: string, before: number, now: number): void {
     this.#byLength[before]?.delete(source);
     if (now > 0) {

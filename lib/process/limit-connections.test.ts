@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { Agent, createServer, get, type IncomingMessage, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -114,5 +114,62 @@ describe('ConnectionLimit', () => {
     await hold();
     await Promise.all(gone);
     assert.equal(limit.size, 1);
+  });
+
+  describe('with sockets whose clients have reset them', () => {
+    const opened = (port?: number, source = '127.0.0.1') => {
+      const socket = Object.assign(new EventEmitter(), {
+        remoteAddress: port === undefined ? undefined : source,
+        remotePort: port,
+        isDestroyed: false,
+        destroy() {
+          socket.isDestroyed = true;
+        },
+      });
+      server.emit('connection', socket);
+      return socket;
+    };
+    // The HTTP server itself needs real sockets.
+    beforeEach(() => {
+      server.removeAllListeners('connection');
+      limit = new ConnectionLimit(server, { most: () => 3, mostOfSource: 100 });
+    });
+
+    it('does not count those without an address, which end', () => {
+      const gone = Array.from({ length: 20 }, () => opened());
+      assert.ok(gone.every(({ isDestroyed }) => isDestroyed));
+      assert.equal(limit.size, 0);
+      for (let port = 1; port <= 20; port++) opened(port);
+      assert.equal(limit.size, 3);
+    });
+
+    it('counts a port once that is used again before the end of its last connection is known', () => {
+      const gone = Array.from({ length: 20 }, () => opened(1, '127.0.0.2'));
+      for (const socket of gone) socket.emit('close');
+      const rest = [opened(2), opened(3), opened(4), opened(5)];
+      assert.deepEqual(
+        rest.map(({ isDestroyed }) => isDestroyed),
+        [true, false, false, false],
+      );
+      assert.equal(limit.size, 3);
+    });
+
+    it('keeps as many of an owner as before, when kept connections end after their port is used again', () => {
+      for (let i = 0; i < 40; i++) {
+        const [last, now] = [opened(1), opened(1)];
+        limit.keep(now as unknown as Socket, 'me');
+        assert.equal(limit.size, 0);
+        last.emit('close');
+        now.emit('close');
+      }
+      const last = opened(1);
+      limit.keep(last as unknown as Socket, 'me');
+      const now = opened(1);
+      limit.keep(now as unknown as Socket, 'me');
+      last.emit('close');
+      now.emit('close');
+      for (let port = 1; port <= 20; port++) limit.keep(opened(port) as unknown as Socket, 'me');
+      assert.equal(limit.size, 3, '16 are kept');
+    });
   });
 });

@@ -29,15 +29,14 @@ const MOST_KEPT = 16;
 
 /**
  * Limits a server's open connections: accepts every connection, and when there are too many, closes
- * one of the source that has most, the one whose last request is longest ago. With `maxConnections`,
- * third parties that keep connections open would lock all other clients out.
+ * one of the source that has most, the one whose last request is longest ago. With
+ * `maxConnections`, third parties that keep connections open would lock all other clients out.
  */
 export class ConnectionLimit {
   readonly #limits: ConnectionLimits;
   /** By remote address and port; without those that are kept, ordered by last request. */
   readonly #open = new Map<string, Connection>();
   readonly #bySource = new Map<string, Set<Connection>>();
-  readonly #kept = new Map<string, Connection>();
   readonly #keptOfOwner = new Map<string, number>();
 
   constructor(server: Pick<Server, 'on'>, limits: ConnectionLimits) {
@@ -58,7 +57,8 @@ export class ConnectionLimit {
   }
 
   /**
-   * Never closes this connection for another one, as long as it is open. Of one owner a few are kept.
+   * Never closes this connection for another one, as long as it is open. Of one owner MOST_KEPT are
+   * kept.
    */
   keep(socket: Socket, owner: string): void {
     const connection = this.#open.get(endOf(socket));
@@ -66,12 +66,16 @@ export class ConnectionLimit {
     if (connection === undefined || count >= MOST_KEPT) return;
     this.#remove(connection);
     connection.owner = owner;
-    this.#kept.set(connection.end, connection);
     this.#keptOfOwner.set(owner, count + 1);
   }
 
   #opened(socket: Socket): void {
+    // The client has reset it already (getpeername: ENOTCONN): there is no address to count it by.
+    if (socket.remoteAddress === undefined) return void socket.destroy();
     const connection = { socket, end: endOf(socket), source: sourceOf(socket), at: 0, owner: null };
+    // A client may use a port again before the end of its last connection is known here.
+    const last = this.#open.get(connection.end);
+    if (last !== undefined) this.#remove(last);
     this.#add(connection);
     socket.once('close', () => this.#closed(connection));
     const { most, mostOfSource, patience } = this.#limits;
@@ -85,7 +89,7 @@ export class ConnectionLimit {
   #closed(connection: Connection): void {
     this.#remove(connection);
     const { owner } = connection;
-    if (owner === null || !this.#kept.delete(connection.end)) return;
+    if (owner === null) return;
     const count = (this.#keptOfOwner.get(owner) ?? 1) - 1;
     if (count === 0) this.#keptOfOwner.delete(owner);
     else this.#keptOfOwner.set(owner, count);

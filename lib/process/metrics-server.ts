@@ -35,7 +35,7 @@ const MOST_HEAD = 8 << 10;
 
 const LOOPBACK = loopback();
 const ONLY_LOCAL =
-  'metrics are for clients on this address alone; others get them by https from the port for agents, with a token\n';
+  '/metrics answers clients on this machine alone; others get it by https from the port for agents, with a token\n';
 
 /**
  * Serves /healthz and /readyz (200 `ok`, or 503 with the reason, as Kubernetes' own processes do)

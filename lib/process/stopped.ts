@@ -21,8 +21,8 @@ export function untilStopped(ended?: AbortSignal): Promise<NodeJS.Signals | null
 const LONGEST_STOP = 20_000;
 
 /**
- * Ends this process if it has not ended by itself within 20 s, and logs what kept it. Called when it
- * begins to stop.
+ * Ends this process if it has not ended by itself within 20 s, and logs what kept it. Called when
+ * it begins to stop.
  */
 export function exitInTime(log: Log, fields: object): void {
   const exit = (): void => {

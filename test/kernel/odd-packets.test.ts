@@ -1,7 +1,7 @@
 /**
  * Packets that a plain port match could miss: IPv6 extension headers, fragments, packets that
- * conntrack calls invalid or does not track, packets of a VRF. docs/semantics.md section 5 says what
- * becomes of each.
+ * conntrack calls invalid or does not track, packets of a VRF. docs/semantics.md section 5 says
+ * what becomes of each.
  */
 import assert from 'node:assert/strict';
 import { parseAddress, WIDTH } from '../../lib/net/address.ts';

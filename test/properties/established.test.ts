@@ -89,7 +89,9 @@ function numberOf(group: Flow['interfaceGroup'], { interfaceGroups }: Config): n
   return typeof group === 'string' ? interfaceGroups[group] : group;
 }
 
-/** The entry that conntrack has for a flow; null if it has none, or would say more than the flow. */
+/**
+ * The entry that conntrack has for a flow; null if it has none, or would say more than the flow.
+ */
 function toEntry(flow: Flow, { nodeAddresses }: NodeState) {
   const { direction, traffic, src, dst, srcPort, dstPort, icmpType, icmpCode } = flow;
   const protocol = PROTOCOLS[flow.protocol ?? ''] ?? flow.protocol;

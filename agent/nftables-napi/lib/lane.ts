@@ -14,10 +14,16 @@ export class Lane {
     this.#owner = owner;
   }
 
-  /** Runs the task when the earlier ones have settled. Never throws synchronously. */
-  run<Result>(task: () => Promise<Result>): Promise<Result> {
+  /**
+   * Runs the task when the earlier ones have settled. Never throws synchronously. `toError` converts
+   * what the task throws.
+   */
+  run<Result>(
+    task: () => Promise<Result>,
+    toError: (thrown: unknown) => unknown = (thrown) => thrown,
+  ): Promise<Result> {
     if (this.#closing) return Promise.reject(closedError(this.#owner));
-    const result = this.#tail.then(task);
+    const result = this.#tail.then(task).catch((thrown: unknown) => Promise.reject(toError(thrown)));
     this.#tail = result.catch(() => {}); // the caller has the error; the lane only waits
     return result;
   }

@@ -164,13 +164,7 @@ export class LinkSocket {
   }
 
   #run<Result>(call: () => Promise<Result>): Promise<Result> {
-    return this.#lane.run(async () => {
-      try {
-        return await call();
-      } catch (error) {
-        throw toNftError(error, this.#errnos);
-      }
-    });
+    return this.#lane.run(call, (error) => toNftError(error, this.#errnos));
   }
 }
 

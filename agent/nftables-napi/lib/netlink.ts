@@ -161,12 +161,6 @@ export class Netlink {
     call: () => Promise<Result>,
     describe?: (operation: number) => { text: string; set: string | null } | null,
   ): Promise<Result> {
-    return this.#lane.run(async () => {
-      try {
-        return await call();
-      } catch (error) {
-        throw toNftError(error, this.#errnos, describe);
-      }
-    });
+    return this.#lane.run(call, (error) => toNftError(error, this.#errnos, describe));
   }
 }

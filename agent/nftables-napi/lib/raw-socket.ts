@@ -72,12 +72,6 @@ export class RawSocket {
   }
 
   #run<Result>(call: () => Promise<Result>): Promise<Result> {
-    return this.#lane.run(async () => {
-      try {
-        return await call();
-      } catch (error) {
-        throw toNftError(error, this.#errnos);
-      }
-    });
+    return this.#lane.run(call, (error) => toNftError(error, this.#errnos));
   }
 }

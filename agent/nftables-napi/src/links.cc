@@ -114,13 +114,7 @@ Napi::Value LinkSocket::set_groups(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value LinkSocket::close(const Napi::CallbackInfo& info) {
-  return PromiseWorker<bool>::run(
-      info.Env(),
-      [socket = socket_] {
-        socket->close();
-        return true;
-      },
-      [](Napi::Env env, const bool&) { return env.Undefined(); });
+  return close_on_worker(info, socket_);
 }
 
 std::unique_ptr<nft::LinkMonitor> LinkMonitoring::open(const Napi::CallbackInfo& info) {

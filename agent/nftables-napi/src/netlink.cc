@@ -130,13 +130,7 @@ Napi::Value Socket::generation(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value Socket::close(const Napi::CallbackInfo& info) {
-  return PromiseWorker<bool>::run(
-      info.Env(),
-      [socket = socket_] {
-        socket->close();
-        return true;
-      },
-      [](Napi::Env env, const bool&) { return env.Undefined(); });
+  return close_on_worker(info, socket_);
 }
 
 }  // namespace binding

@@ -38,13 +38,7 @@ Napi::Value Context::run(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value Context::close(const Napi::CallbackInfo& info) {
-  return PromiseWorker<bool>::run(
-      info.Env(),
-      [context = context_] {
-        context->close();
-        return true;
-      },
-      [](Napi::Env env, const bool&) { return env.Undefined(); });
+  return close_on_worker(info, context_);
 }
 
 }  // namespace binding

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/failure.h"
+#include "exclusive.h"
 
 namespace binding {
 
@@ -81,6 +82,18 @@ class PromiseWorker final : public Napi::AsyncWorker {
   std::optional<Result> result_;
   std::optional<nft::Failure> failure_;
 };
+
+// Closing waits for the work under way, so it must not run on the JavaScript thread.
+template <class Thing>
+Napi::Value close_on_worker(const Napi::CallbackInfo& info, std::shared_ptr<Exclusive<Thing>> thing) {
+  return PromiseWorker<bool>::run(
+      info.Env(),
+      [thing = std::move(thing)] {
+        thing->close();
+        return true;
+      },
+      [](Napi::Env env, const bool&) { return env.Undefined(); });
+}
 
 // For every argument the TypeScript side has checked already: a wrong type here is our own mistake,
 // and must not crash.

@@ -59,13 +59,7 @@ Napi::Value RawSocket::exchange(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value RawSocket::close(const Napi::CallbackInfo& info) {
-  return PromiseWorker<bool>::run(
-      info.Env(),
-      [socket = socket_] {
-        socket->close();
-        return true;
-      },
-      [](Napi::Env env, const bool&) { return env.Undefined(); });
+  return close_on_worker(info, socket_);
 }
 
 }  // namespace binding

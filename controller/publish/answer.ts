@@ -1,0 +1,55 @@
+import type { IncomingMessage } from 'node:http';
+import { readBody } from '../../lib/process/body.ts';
+import { type Failure, failure } from './failure.ts';
+
+/** The result of a request; `streaming`: the stream now writes the response. */
+export type Answer =
+  | { readonly failure: Failure }
+  | { readonly code: number; readonly body: object | null }
+  /** Not JSON. */
+  | { readonly code: number; readonly text: string; readonly type: string }
+  | { readonly code: number; readonly streaming: true };
+
+export function refused(...args: Parameters<typeof failure>): { readonly failure: Failure } {
+  return { failure: failure(...args) };
+}
+
+export function unavailable(message: string): Answer {
+  return refused('ServiceUnavailable', message, { 'retry-after': '1' });
+}
+
+export function notYet(): Answer {
+  return unavailable('this controller has not published any state yet; retry later');
+}
+
+export function tooMany(message: string): Answer {
+  return refused('TooManyRequests', message, { 'retry-after': '1' });
+}
+
+export function noNode(name: string): Answer {
+  return refused('NotFound', `there is no Node ${name}`);
+}
+
+export function allowed({ method = '' }: IncomingMessage, methods: readonly string[]): Answer | null {
+  if (methods.includes(method)) return null;
+  const message = `${method} is not supported here; use ${methods.join(' or ')}`;
+  return { failure: failure('MethodNotAllowed', message, { allow: methods.join(', ') }) };
+}
+
+/** The value of a JSON body of at most `most` bytes; else the answer that refuses it. */
+export async function jsonBody(
+  request: IncomingMessage,
+  most: number,
+  what: string,
+): Promise<{ readonly json: unknown } | { readonly failure: Failure }> {
+  const { 'content-type': type = '', 'content-length': length = 0 } = request.headers;
+  if (!/^application\/json(?:\s*;|\s*$)/i.test(type))
+    return refused('UnsupportedMediaType', `${what} must be application/json`);
+  const body = Number(length) > most ? null : await readBody(request, most);
+  if (body === null) return refused('RequestEntityTooLarge', `${what} has more than ${most} bytes`);
+  try {
+    return { json: JSON.parse(body.toString()) };
+  } catch (error) {
+    return refused('BadRequest', `${what} is not valid JSON: ${(error as Error).message}`);
+  }
+}

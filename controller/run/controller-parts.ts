@@ -1,0 +1,326 @@
+import { believesAnyServer } from '../../apis/config.ts';
+import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
+import type { NodeReport } from '../../apis/stream.ts';
+import { Registration } from '../kubeapi/apiservice/registration.ts';
+import { messageOf } from '../kubeapi/connection.ts';
+import type { Election } from '../kubeapi/lease/election.ts';
+import { failure } from '../publish/failure.ts';
+import { Hub } from '../publish/hub.ts';
+import { type AgedReport, NodeReports } from '../publish/node-reports.ts';
+import { Replicas } from '../replicas/replicas.ts';
+import { policyVersions } from '../status/policy-versions.ts';
+import { type ClusterSource, clusterSource } from '../watch/cluster/cluster-source.ts';
+import { Freshness } from '../watch/cluster/freshness.ts';
+import type { Reflector } from '../watch/cluster/reflector.ts';
+import { WATCH_TIMES } from '../watch/cluster/watch-times.ts';
+import { type Changes, changes } from '../webhook/changes.ts';
+import { latestWorld } from '../webhook/latest.ts';
+import { AgentService } from './agent-service.ts';
+import { ApiClients } from './api-clients.ts';
+import { ClusterSettings } from './cluster-settings.ts';
+import { Compiling } from './compiling.ts';
+import type { ControllerContext, ProcessContext } from './controller-context.ts';
+import { controllerElection } from './controller-election.ts';
+import { controllerLog } from './controller-log.ts';
+import { type ControllerMetrics, controllerMetrics } from './controller-metrics.ts';
+import { Credentials } from './credentials.ts';
+import type { Lifecycle, LifeEvent } from './lifecycle.ts';
+import { Peers } from './peers.ts';
+import { PolicyStatuses } from './policy-statuses.ts';
+import { WebhookService } from './webhook-service.ts';
+
+const SERVICE = CONTROLLER_ACCOUNT;
+
+/** The controller, as its parts see it. */
+export interface Reactions {
+  happen(event: LifeEvent): void;
+  life(): Lifecycle;
+}
+
+/**
+ * The parts of a controller, wired to each other. Nothing starts here: the controller starts and
+ * stops them, and decides by their events.
+ */
+export class ControllerParts {
+  readonly #context: ControllerContext;
+  readonly #process: ProcessContext;
+  readonly #reactions: Reactions;
+  readonly #says: ReturnType<typeof controllerLog>;
+  readonly api: ApiClients;
+  readonly hub: Hub;
+  readonly metrics: ControllerMetrics;
+  readonly statuses: PolicyStatuses;
+  readonly source: ClusterSource;
+  readonly compiling: Compiling;
+  readonly settings: ClusterSettings;
+  readonly replicas: Replicas;
+  readonly reports: NodeReports;
+  readonly peers: Peers;
+  readonly registration: Registration;
+  readonly credentials: Credentials;
+  readonly election: Election;
+  /** This replica leads only once its watches are proven, since the election, not to be behind. */
+  readonly freshness: Freshness;
+  readonly agents: AgentService;
+  readonly webhook: WebhookService;
+  readonly reflectors: readonly Reflector[];
+  /** Wakes callers that wait for another state of the cluster. */
+  readonly worlds: Changes = changes();
+  #areReportsKnown = false;
+
+  constructor(context: ControllerContext, processContext: ProcessContext, reactions: Reactions) {
+    this.#context = context;
+    this.#process = processContext;
+    this.#reactions = reactions;
+    this.#says = controllerLog(context.log);
+    this.api = new ApiClients(context.kubeConfig);
+    this.hub = new Hub({ gate: context.gate ?? false, watches: () => this.source.positions() });
+    this.metrics = this.#makeMetrics();
+    this.statuses = this.#makeStatuses();
+    this.source = this.#makeSource();
+    this.compiling = this.#makeCompiling();
+    this.settings = this.#makeSettings();
+    this.reports = new NodeReports(processContext.clock.now);
+    this.replicas = this.#makeReplicas();
+    this.registration = this.#makeRegistration();
+    this.credentials = this.#makeCredentials();
+    this.peers = this.#makePeers();
+    this.election = this.#makeElection();
+    this.freshness = this.#makeFreshness();
+    this.agents = this.#makeAgents();
+    this.webhook = this.#makeWebhook();
+    this.reflectors = this.#makeReflectors();
+    if (context.gate !== null) this.statuses.keeper.gate(context.gate);
+  }
+
+  /** Null, or the reason why agents can't be served yet. */
+  reportsMissing(): string | null {
+    return this.#areReportsKnown ? null : 'the reports that other controllers have are not here yet';
+  }
+
+  learnReports(): void {
+    void this.peers.learn().then(() => {
+      // Agents are served only with the reported addresses in force.
+      this.compiling.useReports();
+      this.#areReportsKnown = true;
+    });
+  }
+
+  #setGate(enabled: boolean): void {
+    this.#context.log.info('feature gate set', { NodeNetworkPolicy: enabled });
+    this.hub.setGate(enabled);
+    this.statuses.keeper.gate(enabled);
+    this.#reactions.happen({ type: 'changed' });
+  }
+
+  #takeReport(report: NodeReport): void {
+    this.statuses.keeper.report(report);
+    this.compiling.takeReport(report);
+  }
+
+  #relist(): readonly [number, number] {
+    const { relistPeriod } = this.#context.options;
+    return [relistPeriod * 1000, relistPeriod * 2000];
+  }
+
+  #makeMetrics(): ControllerMetrics {
+    return controllerMetrics({
+      isLeading: () => this.election.isLeader(),
+      watches: () => [...this.source.metrics(), ...this.reflectors.map((one) => one.metrics())],
+      server: () => this.agents.stats(),
+      statusesWaiting: () => this.statuses.waiting(),
+    });
+  }
+
+  #makeStatuses(): PolicyStatuses {
+    return new PolicyStatuses({
+      ...this.#process,
+      request: this.api.general.request,
+      metrics: this.metrics,
+      log: this.#context.log,
+    });
+  }
+
+  #makeSource(): ClusterSource {
+    const { kubeConfig, config } = this.#context;
+    return clusterSource({
+      kubeConfig,
+      failsafe: config.failsafe.ingress,
+      believesAnyServer: believesAnyServer(config.names),
+      interfaceGroups: Object.keys(config.interfaceGroups),
+      nodeCIDRs: config.nodeCIDRs,
+      times: { relist: this.#relist() },
+      random: this.#process.random,
+      onNotice: this.#says.watch,
+    });
+  }
+
+  #makeCompiling(): Compiling {
+    return new Compiling({
+      hub: this.hub,
+      statuses: this.statuses.keeper,
+      metrics: this.metrics,
+      log: this.#context.log,
+      clock: this.#process.clock,
+      nodeCIDRs: this.#context.config.nodeCIDRs,
+      sayProblems: this.#says.problems,
+      published: () => this.#reactions.happen({ type: 'published' }),
+    });
+  }
+
+  #makeSettings(): ClusterSettings {
+    const { gate, config, log } = this.#context;
+    return new ClusterSettings({
+      givenGate: gate,
+      configuredGate: config.featureGates.NodeNetworkPolicy ?? null,
+      namespace: SERVICE.namespace,
+      log,
+      gateChanged: (enabled) => this.#setGate(enabled),
+      frontProxyChanged: () => this.#reactions.happen({ type: 'frontProxy' }),
+    });
+  }
+
+  #makeReplicas(): Replicas {
+    return new Replicas({
+      ...SERVICE,
+      self: this.#context.options.podName ?? null,
+      changed: () => {
+        this.peers.look();
+        this.#reactions.happen({ type: 'replicas' });
+      },
+      leaseChanged: (lease) => {
+        this.settings.takeLease(lease?.annotations ?? null);
+        if (lease?.holder === '') this.election.look();
+      },
+    });
+  }
+
+  #makeRegistration(): Registration {
+    const { log } = this.#context;
+    return new Registration({
+      request: this.api.general.request,
+      after: this.#process.clock.after,
+      facts: () => ({
+        isServing: this.#reactions.life().isServing,
+        isLast: this.#reactions.life().isOver && this.replicas.isLast,
+        isStopping: this.#reactions.life().isEnding,
+        isNamespaceTerminating: this.replicas.isNamespaceTerminating,
+        caBundle: this.credentials.caBundle,
+      }),
+      done: (action) => void log.info('APIService changed', { stage: 'publish', action }),
+      failed(error) {
+        log.error('cannot write the APIService; trying again', { stage: 'publish', error: messageOf(error) });
+      },
+    });
+  }
+
+  #makeCredentials(): Credentials {
+    return new Credentials({
+      context: this.#context,
+      clock: this.#process.clock,
+      request: this.api.general.request,
+      service: SERVICE,
+      changed: () => this.#reactions.happen({ type: 'certificate' }),
+      trusted: () => this.#reactions.happen({ type: 'trusted' }),
+    });
+  }
+
+  #makePeers(): Peers {
+    return new Peers({
+      ...this.#process,
+      context: this.#context,
+      service: SERVICE,
+      caBundle: () => this.credentials.caBundle,
+      addresses: () => this.replicas.otherAddresses,
+      reports: this.reports,
+      received: (reports: readonly AgedReport[]) => {
+        for (const one of reports) if (this.reports.take(one)) this.#takeReport(one.report);
+      },
+      joined: () => this.agents.spreadStreams(),
+    });
+  }
+
+  #makeElection(): Election {
+    return controllerElection({
+      ...this.#process,
+      ...SERVICE,
+      request: this.api.lease.request,
+      annotations: () => this.settings.annotations(),
+      log: this.#context.log,
+      changed: () => {
+        if (this.election.isLeader()) this.freshness.begin();
+        else this.freshness.end();
+        this.#reactions.happen({ type: 'changed' });
+      },
+    });
+  }
+
+  #makeFreshness(): Freshness {
+    // A watch that has listed nothing yet shows nothing old.
+    const watches = () => [this.source, ...this.reflectors.filter((one) => one.isListed())];
+    return new Freshness(watches, (milliseconds) => {
+      this.#context.log.info('all watches are proven fresh', { milliseconds: Math.round(milliseconds) });
+      this.#reactions.happen({ type: 'changed' });
+    });
+  }
+
+  #makeAgents(): AgentService {
+    return new AgentService({
+      hub: this.hub,
+      request: this.api.reviews.request,
+      clock: this.#process.clock,
+      tokenAudiences: this.#context.options.tokenAudiences,
+      frontProxy: () => this.settings.frontProxy,
+      registry: this.metrics.registry,
+      refusesAgents: () => {
+        const why = this.reportsMissing();
+        return why === null ? null : failure('ServiceUnavailable', why, { 'retry-after': '1' });
+      },
+      ignoredAddresses: (node) => this.compiling.ignoredAddresses(node),
+      reports: this.reports,
+      account: SERVICE,
+      onReport: (report, from) => {
+        if (from === 'agent') {
+          this.metrics.reported();
+          this.peers.pass(report);
+        }
+        this.#takeReport(report);
+      },
+      onEvent: this.#says.server,
+    });
+  }
+
+  #makeWebhook(): WebhookService {
+    const { config, log } = this.#context;
+    return new WebhookService({
+      world: () => ({
+        objects: this.compiling.snapshot?.objects ?? null,
+        failsafe: config.failsafe,
+        believesAnyServer: believesAnyServer(config.names),
+        interfaceGroups: Object.keys(config.interfaceGroups),
+      }),
+      changed: this.worlds.wait,
+      latest: latestWorld({ request: this.api.general.request, isCurrent: () => this.source.isCurrent() }),
+      onFailure: ({ message: error }) =>
+        void log.error('internal error in a review', { stage: 'webhook', error }),
+    });
+  }
+
+  /** In the order of the metrics. */
+  #makeReflectors(): Reflector[] {
+    const follow = {
+      get: this.api.watches.get,
+      times: { ...WATCH_TIMES, relist: this.#relist() },
+      random: this.#process.random,
+      notice: this.#says.watch,
+    };
+    return [
+      policyVersions(follow, (before, now) => this.statuses.keeper.version(before, now)),
+      this.settings.followFrontProxy(follow),
+      ...this.replicas.follow(follow),
+      this.registration.follow(follow),
+      ...this.credentials.follow(follow),
+      this.settings.followGate(follow),
+    ];
+  }
+}
