@@ -5,6 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { ATTACKS, POST_JSON } from './attacks.ts';
 import { reviewOf } from './bodies.ts';
 import { assertInTime, assertMemory } from './bounds.ts';
@@ -22,8 +23,7 @@ const SMALL = reviewOf(
   '{"apiVersion":"nodewall.io/v1alpha1","kind":"Tier","metadata":{"name":"t"},"spec":{"priority":7}}',
 );
 
-describe('a controller, attacked on all ports at once', function () {
-  this.timeout(120_000);
+kernelSuite('a controller, attacked on all ports at once', () => {
   let churn: Churn;
   before(async () => {
     churn = await Churn.start();

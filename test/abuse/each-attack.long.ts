@@ -1,5 +1,6 @@
 /** Each attack by itself, while agents follow and policies change. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { ATTACKS } from './attacks.ts';
 import { assertInTime, assertMemory } from './bounds.ts';
 import { Churn } from './churn.ts';
@@ -8,8 +9,7 @@ import { Churn } from './churn.ts';
 const TIME = 30_000;
 const ROUNDS = 3;
 
-describe('a controller under churn', function () {
-  this.timeout(4 * TIME);
+kernelSuite('a controller under churn', () => {
   for (const attack of Object.keys(ATTACKS)) {
     it(`enforces every change in time while attacked by ${attack}`, async () => {
       const churn = await Churn.start();
