@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { ATTACKS, POST_JSON } from './attacks.ts';
-import { reviewOf } from './bodies.ts';
+import { BODIES, reviewOf } from './bodies.ts';
 import { assertInTime, assertMemory } from './bounds.ts';
 import { Churn } from './churn.ts';
 
@@ -19,6 +19,8 @@ const ROUNDS = 2;
  * 5 s for a review, a kubelet for health.
  */
 const LONGEST = { review: 4500, health: 4000 };
+/** A machine that has more to do needs as much longer as this body by itself. */
+const SLOWEST = reviewOf(BODIES['unknown fields of a rule']?.[0] ?? '');
 const SMALL = reviewOf(
   '{"apiVersion":"nodewall.io/v1alpha1","kind":"Tier","metadata":{"name":"t"},"spec":{"priority":7}}',
 );
@@ -40,15 +42,20 @@ kernelSuite('a controller, attacked on all ports at once', () => {
         longest[what] = Math.max(longest[what], performance.now() - began);
       }
     };
+    const review = (body: string) =>
+      controller.ask('/validate', { ...POST_JSON, port: controller.ports.webhook, body, from: '127.0.9.2' });
+    await review(SMALL);
+    const began = performance.now();
+    for (let count = 0; count < 3; count++) await review(SLOWEST);
+    const alone = (performance.now() - began) / 3;
     const before = controller.rss;
-    const { quiet, attacked } = await churn.compare(Object.keys(ATTACKS), {
+    const compared = await churn.compare(Object.keys(ATTACKS), {
       rounds: ROUNDS,
       time: TIME / 2 / ROUNDS,
       beside: (over) =>
         Promise.all([
           repeat(over, 'review', async () => {
-            const how = { ...POST_JSON, port: controller.ports.webhook, body: SMALL, from: '127.0.9.2' };
-            assert.match((await controller.ask('/validate', how)).body, /"allowed":true/);
+            assert.match((await review(SMALL)).body, /"allowed":true/);
           }),
           repeat(over, 'health', async () => {
             await controller.healthy();
@@ -57,9 +64,9 @@ kernelSuite('a controller, attacked on all ports at once', () => {
         ]),
     });
     await churn.verify();
-    assertInTime(quiet, attacked);
+    assertInTime(compared);
     assertMemory(longest.rss - before);
     for (const what of ['review', 'health'] as const)
-      assert.ok(longest[what] < LONGEST[what], JSON.stringify(longest));
+      assert.ok(longest[what] < Math.max(LONGEST[what], 12 * alone), JSON.stringify({ alone, longest }));
   });
 });

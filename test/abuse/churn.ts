@@ -32,6 +32,13 @@ export interface Times {
   readonly inKernel: number[];
 }
 
+export interface Compared {
+  readonly quiet: Times;
+  readonly attacked: Times;
+  /** Milliseconds that as much work took elsewhere on the machine during the attacks, at worst. */
+  readonly elsewhere: number;
+}
+
 export interface Comparison {
   readonly rounds: number;
   /** Milliseconds, of each round without the attacks, and as much with them. */
@@ -46,23 +53,18 @@ interface Change {
   readonly done: () => void;
 }
 
-/** The process attackers.ts. */
-class Attackers {
+/** A process that answers each message. */
+class Beside<Order extends string, Answer> {
   readonly #child: ChildProcess;
 
-  private constructor(child: ChildProcess) {
-    this.#child = child;
+  constructor(program: string, input: object = {}) {
+    this.#child = fork(join(import.meta.dirname, program), [JSON.stringify(input)], { execArgv: [] });
   }
 
-  static start(input: AttackersInput): Attackers {
-    const program = join(import.meta.dirname, 'attackers.ts');
-    return new Attackers(fork(program, [JSON.stringify(input)], { execArgv: [] }));
-  }
-
-  async order(order: AttackersOrder): Promise<AttackersAnswer> {
+  async ask(order: Order): Promise<Answer> {
     const answer = once(this.#child, 'message');
     this.#child.send(order);
-    return (await answer)[0] as AttackersAnswer;
+    return (await answer)[0] as Answer;
   }
 
   async close(): Promise<void> {
@@ -84,9 +86,17 @@ export class Churn {
     const api = await ApiServer.start();
     for (const [index, name] of [...names(), VICTIM].entries()) api.objects.put(NODES, node(name, index, 1));
     for (let index = 0; index < CHURNED; index++) api.objects.put(POLICIES, policy(index, 0));
-    const churn = new Churn(api, await RunningController.start(api.objects.server));
-    await churn.#startAgents();
-    return churn;
+    let controller: RunningController | null = null;
+    try {
+      controller = await RunningController.start(api.objects.server);
+      const churn = new Churn(api, controller);
+      await churn.#startAgents();
+      return churn;
+    } catch (error) {
+      await controller?.close();
+      await api.close();
+      throw error;
+    }
   }
 
   private constructor(api: ApiServer, controller: RunningController) {
@@ -98,19 +108,20 @@ export class Churn {
    * By turns without and with the attacks, so that other work on the machine affects both alike.
    * Each attack has to have acted. `beside` runs during the attacks, until its signal.
    */
-  async compare(
-    attacks: readonly string[],
-    { rounds, time, beside }: Comparison,
-  ): Promise<{ readonly quiet: Times; readonly attacked: Times }> {
+  async compare(attacks: readonly string[], { rounds, time, beside }: Comparison): Promise<Compared> {
     const { ports, ca } = this.controller;
-    const attackers = Attackers.start({ ports, ca, attacks });
+    const input: AttackersInput = { ports, ca, attacks };
+    const attackers = new Beside<AttackersOrder, AttackersAnswer>('attackers.ts', input);
+    const yardstick = new Beside<'longest', number>('yardstick.ts');
+    let elsewhere = 0;
     const quiet: Times = { rendered: [], inKernel: [] };
     const attacked: Times = { rendered: [], inKernel: [] };
     try {
       for (let round = 0; round < rounds; round++) {
-        await attackers.order('pause');
+        await attackers.ask('pause');
         await this.#run(time, quiet);
-        await attackers.order('attack');
+        await attackers.ask('attack');
+        await yardstick.ask('longest');
         const poisoned = setInterval(() => this.#poison(), 100);
         const over = new AbortController();
         const other = beside(over.signal);
@@ -119,12 +130,13 @@ export class Churn {
           over.abort();
         });
         await other;
+        elsewhere = Math.max(elsewhere, await yardstick.ask('longest'));
       }
-      const acts = await attackers.order('pause');
+      const acts = await attackers.ask('pause');
       for (const name of attacks) assert.ok((acts[name] ?? 0) > 0, `${name}: ${JSON.stringify(acts)}`);
-      return { quiet, attacked };
+      return { quiet, attacked, elsewhere };
     } finally {
-      await attackers.close();
+      await Promise.all([attackers.close(), yardstick.close()]);
     }
   }
 

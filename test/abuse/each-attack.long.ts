@@ -16,7 +16,7 @@ kernelSuite('a controller under churn', () => {
       try {
         const before = churn.controller.rss;
         let most = 0;
-        const { quiet, attacked } = await churn.compare([attack], {
+        const compared = await churn.compare([attack], {
           rounds: ROUNDS,
           time: TIME / 2 / ROUNDS,
           async beside(over) {
@@ -24,7 +24,7 @@ kernelSuite('a controller under churn', () => {
           },
         });
         await churn.verify();
-        assertInTime(quiet, attacked);
+        assertInTime(compared);
         assertMemory(most - before);
       } finally {
         await churn.close();

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createAuthority } from '../cluster/certificates.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { succeeds, until } from '../kernel/until.ts';
+import { DIE_WITH_PARENT } from '../netns/namespace.ts';
 import { Clients, type Ports } from './clients.ts';
 import { rssOfTree } from './memory.ts';
 
@@ -54,7 +55,8 @@ export class RunningController extends Clients {
       'log-level': 'warn',
     };
     const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
-    const child = spawn(NODEWALL, ['controller', ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const command = [...DIE_WITH_PARENT, NODEWALL, 'controller', ...args];
+    const child = spawn('setpriv', command, { stdio: ['ignore', 'pipe', 'pipe'] });
     const ports = { agents, webhook, health };
     const running = new RunningController(child, ports, authority.certificate, folder);
     const detail = { detail: () => running.log };
