@@ -98,7 +98,14 @@ export interface AddressSet {
   readonly names: readonly string[];
   /** Does not contain the addresses of `names` until names.ts adds them. */
   readonly members: MemberSet;
+  readonly unknown?: UnknownFields;
 }
+
+/**
+ * Fields of a set that a newer controller wrote and this version does not know; absent: none.
+ * Without them the set might have other members, so no rule that names it is enforced.
+ */
+export type UnknownFields = Readonly<Record<string, unknown>>;
 
 /**
  * The addresses and ports that a rule's `toServices` stands for; shared by all rules with the same
@@ -110,6 +117,7 @@ export interface ServiceSet {
   readonly description: string;
   /** Sorted, without duplicates. */
   readonly members: readonly ServiceMember[];
+  readonly unknown?: UnknownFields;
 }
 
 export interface ServiceMember {

@@ -30,8 +30,9 @@ export interface PolicyStatus {
   /** Generation of the version that is enforced in place of an invalid one. */
   readonly enforcedGeneration?: number;
   /**
-   * Spec of that version as JSON, for a controller that starts later and never saw it. Absent if it
-   * is longer than `LONGEST_SPEC`.
+   * Spec of that version as JSON, for a controller that starts later and never saw it. Also present
+   * where a version has fields that controllers of earlier versions reject; it is without them.
+   * Absent if it is longer than `LONGEST_SPEC`.
    */
   readonly enforcedSpec?: string;
   /** Number of nodes that enforce the policy, and of nodes that should. */

@@ -1,3 +1,5 @@
+import type { Config } from './config.ts';
+
 /**
  * A test of the other end of a connection; the peers of one rule are OR-ed. The type parameters are
  * how it names sets and link groups: the sets by id, the groups as written in the policy.
@@ -33,4 +35,13 @@ export function namedBy(rules: readonly WithPeers[]) {
     }
   }
   return { addressSets, interfaceGroups, serviceSets };
+}
+
+/** The number of a link group; undefined if the configuration has no group of that name. */
+export function groupNumber(
+  group: string | number,
+  { interfaceGroups }: Pick<Config, 'interfaceGroups'>,
+): number | undefined {
+  if (typeof group === 'number') return group;
+  return Object.hasOwn(interfaceGroups, group) ? interfaceGroups[group] : undefined;
 }

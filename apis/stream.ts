@@ -55,17 +55,35 @@ export interface GateUpdate {
  * list; replaces all earlier ones. In a whole view it comes after the gate; if absent, there are
  * none.
  */
-export interface EndpointsUpdate {
+export interface EndpointsUpdate extends WrittenEndpoints {
   readonly type: 'endpoints';
-  readonly endpoints: readonly Endpoints[];
 }
 
 /** A port and the addresses that serve it, sorted. */
 export interface Endpoints {
-  /** Absent: TCP. Older agents take every port as one of TCP. */
+  /** Absent: TCP. */
   readonly protocol?: 'udp';
   readonly port: number;
   readonly addresses: readonly string[];
+}
+
+/**
+ * Endpoints as they are sent and saved. Those of UDP have a list of their own: agents of version
+ * 0.1 take every port in `endpoints` as one of TCP, and would open it.
+ */
+export interface WrittenEndpoints {
+  readonly endpoints: readonly Endpoints[];
+  /** Absent: none. */
+  readonly udpEndpoints?: readonly Endpoints[];
+}
+
+export function toWrittenEndpoints(all: readonly Endpoints[]): WrittenEndpoints {
+  const { tcp = [], udp } = Object.groupBy(all, ({ protocol = 'tcp' }) => protocol);
+  return { endpoints: tcp, ...(udp === undefined ? {} : { udpEndpoints: udp }) };
+}
+
+export function toEndpoints({ endpoints, udpEndpoints = [] }: WrittenEndpoints): readonly Endpoints[] {
+  return [...endpoints, ...udpEndpoints];
 }
 
 /**
@@ -125,7 +143,8 @@ export interface BookmarkUpdate {
  * A line of the stream. `sequence` counts 1, 2, 3 … within one response: after a gap or a
  * repetition, messages are lost, and the receiver resumes from the revision of its last bookmark on
  * a new connection. `revision` (`EPOCH.NUMBER`, opaque to receivers) is the controller's position
- * after this message.
+ * after this message; that of a bookmark also says how far each watch of the API had come
+ * (controller/publish/revision.ts).
  */
 export type StreamMessage = Update & { readonly sequence: number; readonly revision: string };
 
@@ -166,10 +185,19 @@ export interface NodeReport {
   readonly hostAddresses: readonly string[];
   /** Version of nodewall. */
   readonly version: string;
+  /** What the agent does with rules beyond version 0.1: of `AGENT_FEATURES`; absent: nothing. */
+  readonly features?: readonly string[];
   readonly dataplane: DataplaneName;
   /** ISO 8601, UTC. In reports that the controller shows: the time at which the report arrived. */
   readonly time: string;
 }
+
+/**
+ * Features that a rule may need, and that agents of earlier versions ignore. `established`:
+ * RuleSource.established.
+ */
+export const AGENT_FEATURES = ['established'] as const;
+export type AgentFeature = (typeof AGENT_FEATURES)[number];
 
 /** Maximum length of NodeReport.failing. */
 export const MOST_FAILING = 100;

@@ -56,9 +56,11 @@ export function addressSetMessage({
   dynamic,
   names,
   members,
+  unknown,
 }: AddressSet): AddressSetMessage {
   const named = names.length === 0 ? {} : { names };
-  return { type: 'addressSet', id, description, dynamic, ...named, members: formatMembers(members) };
+  const known = { id, description, dynamic, ...named, members: formatMembers(members) };
+  return { type: 'addressSet', ...known, ...unknown };
 }
 
 export interface ServiceSetMessage {
@@ -68,8 +70,8 @@ export interface ServiceSetMessage {
   readonly members: readonly ServiceMember[];
 }
 
-export function serviceSetMessage({ id, description, members }: ServiceSet): ServiceSetMessage {
-  return { type: 'serviceSet', id, description, members };
+export function serviceSetMessage({ id, description, members, unknown }: ServiceSet): ServiceSetMessage {
+  return { type: 'serviceSet', id, description, members, ...unknown };
 }
 
 export interface RuleMessage {
@@ -125,8 +127,10 @@ const SERVICE_FIELDS: { readonly [protocol in Service['protocol']]: readonly str
   igmp: ['type', 'group'],
 };
 
-function unsupportedParts(rule: object, services: readonly Service[]): string[] {
+function unsupportedParts(rule: Pick<CompiledRule, 'source'>, services: readonly Service[]): string[] {
   const found: string[] = [];
+  const { direction } = rule.source;
+  if (direction !== 'ingress' && direction !== 'egress') found.push(`direction ${JSON.stringify(direction)}`);
   for (const [field, value] of Object.entries(rule)) {
     const values = known<readonly unknown[] | null>(PLAIN_FIELDS, field);
     if (values === undefined) found.push(`field ${JSON.stringify(field)}`);

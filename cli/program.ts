@@ -47,6 +47,7 @@ function build(done: Done): Command {
   addValidate(program, done);
   addCompile(program, done);
   addExplain(program, done);
+  addDiff(program, done);
   addAgent(program, done);
   addOff(program, done);
   addOn(program, done);
@@ -148,6 +149,33 @@ function addExplain(program: Command, done: Done): void {
       ),
     )
     .action(async (options) => done(await (await import('./explain.ts')).explainCommand(options)));
+}
+
+function addDiff(program: Command, done: Done): void {
+  program
+    .command('diff')
+    .description(
+      'Print the connections whose verdict differs between two sets of manifests, exactly. Exits with 1 if any does.',
+    )
+    .argument('[paths...]', 'OLD and NEW: directories (recursive) or files of manifests')
+    .option('--against-cluster', 'compare NEW with the state in force (not built yet)', false)
+    .option('--node <name>', 'compare this Node alone')
+    .addOption(config())
+    .addOption(names())
+    .addOption(
+      new Option('--fail-on <change>', 'exit with 1 only if connections are newly denied, or newly allowed')
+        .choices(['any', 'denied', 'allowed'])
+        .default('any'),
+    )
+    .addOption(output('text', 'json', 'markdown'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall diff /etc/nodewall/manifests ./changed',
+        'nodewall diff old new --fail-on denied -o markdown    # in a pipeline: fails if anything is closed',
+      ),
+    )
+    .action(async (paths, options) => done(await (await import('./diff.ts')).diffCommand(paths, options)));
 }
 
 function addAgent(program: Command, done: Done): void {

@@ -12,12 +12,15 @@ import { churn } from './benchmarks/churn.ts';
 import { cluster } from './benchmarks/cluster.ts';
 import { compileRender } from './benchmarks/compile.ts';
 import { controlPlane } from './benchmarks/control-plane.ts';
+import { denied } from './benchmarks/denied.ts';
+import { difference } from './benchmarks/difference.ts';
 import { established } from './benchmarks/established.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
 import { idle } from './benchmarks/idle.ts';
 import { index } from './benchmarks/index.ts';
 import { interfaces } from './benchmarks/interfaces.ts';
 import { iptables } from './benchmarks/iptables.ts';
+import { kept } from './benchmarks/kept.ts';
 import { kinds } from './benchmarks/kinds.ts';
 import { layouts } from './benchmarks/layouts.ts';
 import { members } from './benchmarks/members.ts';
@@ -50,6 +53,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   iptables,
   interfaces,
   established,
+  difference,
   memory,
   publish,
   replicas,
@@ -59,6 +63,8 @@ const BENCHMARKS: readonly Benchmark[] = [
   idle,
   kinds,
   layouts,
+  denied,
+  kept,
   throughput,
   scale,
   start,

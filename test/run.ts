@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,19 +24,24 @@ const SUITES = {
   addon: ['agent/{ipset-ts,nftables-napi}/test/**/*.test.ts'],
   cli: ['test/cli/**/*.test.ts'],
   kernel: ['test/kernel/**/*.test.ts', 'test/demo/**/*.test.ts'],
-  e2e: ['test/{cluster,e2e,faults}/**/*.test.ts'],
+  e2e: ['test/{cluster,e2e,faults,skew}/**/*.test.ts'],
   realcluster: ['test/realcluster/**/*.test.ts'],
 } as const;
-/** What makes a suite's needs ahead, so that its tests' time limits are theirs alone. */
-const MADE_AHEAD: { readonly [suite: string]: string } = {
+/**
+ * What makes a suite's needs ahead, so that its tests' time limits are theirs alone: programs of
+ * Go, which take both cores for many minutes once, before all suites; images, which take a core for
+ * half a minute wherever the program has changed, before that suite.
+ */
+const MADE_FIRST: { readonly [suite: string]: string } = {
   e2e: 'test/cluster/build.ts',
-  realcluster: 'test/realcluster/box.ts',
+  realcluster: 'test/realcluster/programs.ts',
 };
+const MADE_BEFORE: { readonly [suite: string]: string } = { realcluster: 'test/realcluster/box.ts' };
 /** Suites whose files run side by side: those of kernel and e2e mostly wait. */
 const JOBS: { readonly [suite: string]: number } = { unit: 2, properties: 2, kernel: 3, e2e: 3 };
 /** The files that take longest begin first, so that no job ends long after the others. */
 const FIRST =
-  /\/(cluster-agent|record|nodeport|names|drift-iptables|kinds|story-[a-z-]+|controller)\.test\.ts$/;
+  /\/(cluster-agent|record|nodeport|names|drift-iptables|kinds|story-[a-z-]+|controllers?)\.test\.ts$/;
 /** Unit tests that make namespaces or mounts, or wait for real time. */
 const NOT_QUICK: readonly string[] = [
   'agent/apply/netlink/encode.test.ts',
@@ -76,19 +81,13 @@ const isQuick = wanted.includes('quick');
 const isWanted = (name: string): boolean =>
   wanted.length === 0 || wanted.includes(name) || (isQuick && (name in CHECKS || name === 'unit'));
 
-for (const [name, args] of Object.entries(CHECKS)) {
-  if (!isWanted(name)) continue;
-  const { status } = spawnSync(join(bin, name), args, { stdio: 'inherit' });
-  counts[status === 0 ? 'passed' : 'failed']++;
-}
-for (const [name, program] of Object.entries(MADE_AHEAD)) {
-  if (!isWanted(name)) continue;
-  const { status } = spawnSync(process.execPath, [program], { stdio: 'inherit' });
-  if (status !== 0) counts.failed++;
+for (const [name, program] of Object.entries(MADE_FIRST)) {
+  if (isWanted(name)) await make(program);
 }
 const waiting = ORDER.filter(isWanted);
 await Promise.all(
   [true, false].map(async (isShown) => {
+    if (!isShown) await check();
     for (let name = waiting.shift(); name !== undefined; name = waiting.shift())
       await runSuite(name, isShown);
   }),
@@ -97,12 +96,28 @@ rmSync(scratch, { recursive: true });
 process.stdout.write(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped\n`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 
+/** Types and lint, beside the first suite. */
+async function check(): Promise<void> {
+  for (const [name, args] of Object.entries(CHECKS)) {
+    if (!isWanted(name)) continue;
+    const [status] = await once(spawn(join(bin, name), args, { stdio: 'inherit' }), 'close');
+    counts[status === 0 ? 'passed' : 'failed']++;
+  }
+}
+
+async function make(program: string): Promise<void> {
+  const [status] = await once(spawn(process.execPath, [program], { stdio: 'inherit' }), 'close');
+  if (status !== 0) counts.failed++;
+}
+
 async function runSuite(name: keyof typeof SUITES, isShown: boolean): Promise<void> {
   const files = SUITES[name]
     .flatMap((pattern) => globSync(pattern, { exclude: ['**/node_modules/**'] }))
     .filter((path) => !isQuick || !NOT_QUICK.includes(path))
     .sort((a, b) => Number(FIRST.test(b)) - Number(FIRST.test(a)) || (a < b ? -1 : 1));
   if (files.length === 0) return;
+  const program = MADE_BEFORE[name];
+  if (program !== undefined) await make(program);
   const started = performance.now();
   const report = join(scratch, `${name}.json`);
   const jobs = JOBS[name];

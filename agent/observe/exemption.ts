@@ -1,9 +1,10 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, Exemption } from '../../apis/config.ts';
+import { DHCP, dropsSpoofed, MULTICAST_LISTENER, NEIGHBOR_DISCOVERY } from '../../apis/exemptions.ts';
+import { failsafePeers } from '../../apis/failsafe.ts';
+import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
-import { dropsSpoofed } from '../render/anti-spoofing.ts';
-import { peerSet } from '../render/failsafe.ts';
-import { type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
+import type { KnownFlow } from './known-flow.ts';
 
 /**
  * The exemption that accepts a flow before any policy; null if none does. Connections from a local
@@ -25,7 +26,7 @@ export function exemptionOf(flow: KnownFlow, config: Config): Exemption | null {
  */
 export function spoofedTest(state: NodeState, config: Config): (flow: KnownFlow) => boolean {
   if (!dropsSpoofed(state, config)) return () => false;
-  const nodes = peerSet('nodes', state);
+  const nodes = failsafePeers('nodes', state);
   return (flow) =>
     flow.direction === 'ingress' &&
     isOfPods(flow, config) &&
@@ -34,16 +35,14 @@ export function spoofedTest(state: NodeState, config: Config): (flow: KnownFlow)
 
 const EXEMPT: Readonly<Record<Exemption, (flow: KnownFlow, config: Config) => boolean>> = {
   loopback: (flow) => flow.srcIsOwn && flow.dstIsOwn,
-  neighborDiscovery: (flow) => isIcmpv6(flow, [133, 134, 135, 136]),
-  multicastListener: (flow) => isIcmpv6(flow, [130, 131, 132, 143]),
+  neighborDiscovery: (flow) => isIcmpv6(flow, NEIGHBOR_DISCOVERY),
+  multicastListener: (flow) => isIcmpv6(flow, MULTICAST_LISTENER),
   dhcpClient: (flow) => {
     const [client, server] =
       flow.direction === 'egress' ? [flow.srcPort, flow.dstPort] : [flow.dstPort, flow.srcPort];
-    if (flow.protocol !== PROTOCOL_NUMBERS.udp) return false;
-    return (
-      (client === 68 && server === 67 && flow.family === 4) ||
-      (client === 546 && server === 547 && flow.family === 6)
-    );
+    if (flow.protocol !== PROTOCOL_NUMBERS.udp || flow.family === undefined) return false;
+    const ports = DHCP[flow.family];
+    return client === ports.client && server === ports.server;
   },
   localPods: (flow, config) => flow.direction === 'egress' && isOfPods(flow, config),
 };

@@ -1,12 +1,13 @@
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config, Exemption, FailsafeEntry } from '../../apis/config.ts';
+import { failsafeList, failsafePeers, isSkippable } from '../../apis/failsafe.ts';
 import type { Answer, Considered, Explanation, Flow } from '../../apis/flow.ts';
+import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import type { Address } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
-import { failsafeList, isSkippable, peerSet } from '../render/failsafe.ts';
 import { exemptionOf, spoofedTest } from './exemption.ts';
-import { flowReader, type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
+import { flowReader, type KnownFlow } from './known-flow.ts';
 import { everyRule, type RuleLookup } from './rule-lookup.ts';
 import { mismatchOf, type RuleMatch, ruleMatches } from './rule-match.ts';
 
@@ -66,7 +67,7 @@ export type Explainer = (flow: Flow, options?: { considered?: boolean }) => Expl
 function failsafeMatch(entry: FailsafeEntry, state: NodeState): (flow: KnownFlow) => boolean {
   const [first, last] = entry.ports;
   const everyPort = first === 0 && last === 65535;
-  const peers = peerSet(entry.peers, state);
+  const peers = failsafePeers(entry.peers, state);
   const isTo = (port: number | undefined, peer: Address | undefined): boolean =>
     (everyPort || (port !== undefined && port >= first && port <= last)) &&
     (peers === null || (peer !== undefined && hasMember(peers.members, peer)));

@@ -2,8 +2,9 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
 import type { Direction } from '../../apis/objects.ts';
+import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
+import { groupNumber } from '../../apis/rule-peer.ts';
 import { type Address, parseAddress } from '../../lib/net/address.ts';
-import { groupNumber } from '../render/rule-peers.ts';
 
 /** A flow with its texts parsed; undefined: unknown. */
 export interface KnownFlow {
@@ -34,8 +35,6 @@ export interface KnownFlow {
   readonly srcIsOwn: boolean;
   readonly dstIsOwn: boolean;
 }
-
-export const PROTOCOL_NUMBERS = { icmp: 1, igmp: 2, tcp: 6, udp: 17, icmpv6: 58, sctp: 132 } as const;
 
 /** Returns a function that converts flows for one node. The node's addresses are parsed once. */
 export function flowReader({ nodeAddresses }: NodeState, config: Config): (flow: Flow) => KnownFlow {

@@ -1,13 +1,14 @@
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { NodeState, ServiceSet } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { isSkippable } from '../render/failsafe.ts';
+import { isSkippable } from '../../apis/failsafe.ts';
+import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import { Indexer } from '../render/index/dispatch.ts';
 import type { IndexRule, Peers } from '../render/index/match-entry.ts';
 import { peersOf, servicePeers } from '../render/index/peers.ts';
 import { resolvedPeers } from '../render/rule-peers.ts';
 import { IndexWalk } from './index-walk.ts';
-import { type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
+import type { KnownFlow } from './known-flow.ts';
 import type { RuleMatch } from './rule-match.ts';
 
 /** The rules that may match a flow, in evaluation order: at least those that decide about it. */

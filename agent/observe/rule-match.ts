@@ -1,10 +1,11 @@
 import type { AddressSet, CompiledRule, NodeState, Service, ServiceSet } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Considered } from '../../apis/flow.ts';
+import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
 import { type ResolvedPeer, resolvedPeers } from '../render/rule-peers.ts';
-import { addressKey, type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
+import { addressKey, type KnownFlow } from './known-flow.ts';
 
 type Mismatch = Considered['mismatch'];
 /** Which AddressSets contain the peer of one flow, as far as they were asked. */

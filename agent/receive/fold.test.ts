@@ -232,6 +232,9 @@ describe('fold', function () {
       bookmarkOf(FIRST, false),
     );
     assert.equal(same?.endpoints, first?.endpoints);
+    const udpEndpoints = [{ protocol: 'udp', port: 5353, addresses: ['10.1.0.2'] }] as const;
+    const both = to.send({ type: 'endpoints', endpoints, udpEndpoints }, bookmarkOf(FIRST, false));
+    assert.deepEqual(both?.endpoints, [...endpoints, ...udpEndpoints]);
     to.begin(false);
     assert.deepEqual(to.send(...whole(FIRST))?.endpoints, []);
     const wrong = [
@@ -324,6 +327,7 @@ describe('fold', function () {
       { type: 'addressSetPatch', id: id.id, add: ['10.1.0.0/24'] },
       { type: 'addressSetPatch', id: id.id, remove: ['10.1.0.0/24'] },
       { type: 'addressSetPatch', id: 'x', add: ['10.1.0.7'] },
+      { type: 'addressSetPatch', id: id.id, add: ['10.1.0.7'], except: ['10.1.0.8'] } as Update,
       { type: 'addressSetRemoved', id: 'x' },
       { type: 'serviceSetRemoved', id: 'x' },
       { type: 'rulesRemoved', part: 'x' },

@@ -10,7 +10,14 @@ import {
 import { type HeldView, HeldViews } from '../../apis/held-view.ts';
 import { compareRules } from '../../apis/order.ts';
 import { namedBy } from '../../apis/rule-peer.ts';
-import type { BookmarkUpdate, Endpoints, RulesUpdate, StreamMessage, Update } from '../../apis/stream.ts';
+import {
+  type BookmarkUpdate,
+  type Endpoints,
+  type RulesUpdate,
+  type StreamMessage,
+  toEndpoints,
+  type Update,
+} from '../../apis/stream.ts';
 import { type NodeMessage, nodeMessage, toCompiledRule, type WrittenRule } from '../../apis/wire.ts';
 import { sameMembers } from '../../lib/net/member-set.ts';
 import { sharesKeys } from '../../lib/sharing/changed-map.ts';
@@ -204,7 +211,7 @@ function change(draft: Draft, update: Update, held: Held): void {
       draft.enabled = update.enabled;
       return;
     case 'endpoints':
-      draft.endpoints = checkedEndpoints(update.endpoints);
+      draft.endpoints = checkedEndpoints(toEndpoints(update));
       return;
     case 'node':
       if (!(update.apiServerPorts ?? []).every(isPort))

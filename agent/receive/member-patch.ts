@@ -9,6 +9,9 @@ import {
   toMemberSet,
 } from '../../lib/net/member-set.ts';
 
+/** Besides the members, in a message of the stream. */
+const KNOWN: readonly string[] = ['type', 'id', 'sequence', 'revision'];
+
 /**
  * The members of a set after a patch. Throws if a removed member doesn't exist, or an added one
  * already does: sender and receiver then have different sets. A patch of single addresses costs its
@@ -16,8 +19,10 @@ import {
  */
 export function patchedMembers(
   { id, members }: AddressSet,
-  { add = [], remove = [] }: AddressSetPatchUpdate,
+  { add = [], remove = [], ...others }: AddressSetPatchUpdate,
 ): MemberSet {
+  const odd = Object.keys(others).filter((field) => !KNOWN.includes(field));
+  if (odd.length > 0) throw new Error(`a patch of AddressSet ${id} has unknown fields: ${odd.join(', ')}`);
   if ([...add, ...remove].some((text) => text.includes('/'))) return withPrefixes(id, members, add, remove);
   const less = changeAddresses(members, remove, []);
   expectCount(id, less, count(members) - remove.length);

@@ -56,6 +56,31 @@ describe('receive', function () {
     assert.deepEqual(receive(overTheWire(MESSAGES)), STATE);
   });
 
+  it('keeps the fields of sets that a newer version wrote, also through a state file', () => {
+    const newer = overTheWire(MESSAGES).map((message) =>
+      message.type === 'addressSet' || message.type === 'serviceSet'
+        ? { ...message, except: ['x'] }
+        : message,
+    );
+    const state = receive(newer);
+    for (const set of [...state.addressSets.values(), ...state.serviceSets.values()])
+      assert.deepEqual(set.unknown, { except: ['x'] });
+    assert.deepEqual(overTheWire([...snapshot(state)]), newer);
+    assert.deepEqual(receive([...snapshot(state)]), state);
+  });
+
+  it('takes members of a service set that it does not know for unknown', () => {
+    for (const odd of [{ protocol: 'dccp' }, { lastPort: 90 }]) {
+      const newer = overTheWire(MESSAGES).map((message) =>
+        message.type === 'serviceSet'
+          ? { ...message, members: message.members.map((one) => ({ ...one, ...odd }) as typeof one) }
+          : message,
+      );
+      const [set] = receive(newer).serviceSets.values();
+      assert.deepEqual(set?.unknown, { members: set?.members });
+    }
+  });
+
   it('returns any state', function () {
     check(this, 40, scenario({ size: 8, flows: 0 }), ({ objects, node }) => {
       const state = toState(objects, node);

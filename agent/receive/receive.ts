@@ -1,4 +1,11 @@
-import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
+import type {
+  AddressSet,
+  CompiledRule,
+  NodeState,
+  ServiceMember,
+  ServiceSet,
+  UnknownFields,
+} from '../../apis/compiled.ts';
 import { inEvaluationOrder } from '../../apis/order.ts';
 import { namedBy } from '../../apis/rule-peer.ts';
 import {
@@ -80,21 +87,21 @@ function requireHeld(kind: string, ids: readonly string[], sets: ReadonlyMap<str
 }
 
 /** Throws TypeError if a member is not an address. */
-export function toServiceSet({ id, description, members }: ServiceSetMessage): ServiceSet {
+export function toServiceSet(message: ServiceSetMessage): ServiceSet {
+  const { id, description, members } = message;
   for (const { address } of members) {
     if (parseAddress(address) === null) throw new TypeError(`ServiceSet ${id}: invalid address ${address}`);
   }
-  return { id, description, members };
+  const { unknown } = unknownFields(message);
+  const isKnown = members.every((one) => Object.keys(one).length === 3 && PROTOCOLS.includes(one.protocol));
+  // Members of another kind make the whole list one that this version does not know.
+  const odd = isKnown ? unknown : { ...unknown, members };
+  return { id, description, members, ...(odd === undefined ? {} : { unknown: odd }) };
 }
 
 /** Throws TypeError if a member is neither an address nor a CIDR. */
-export function toAddressSet({
-  id,
-  description,
-  dynamic,
-  names = [],
-  members,
-}: AddressSetMessage): AddressSet {
+export function toAddressSet(message: AddressSetMessage): AddressSet {
+  const { id, description, dynamic, names = [], members } = message;
   const blocks = members.flatMap((text) => {
     if (!text.includes('/')) return [];
     const parsed = parseCidr(text);
@@ -102,5 +109,18 @@ export function toAddressSet({
     return [{ cidr: parsed.cidr, except: [] }];
   });
   const addresses = members.filter((text) => !text.includes('/'));
-  return { id, description, dynamic, names, members: toMemberSet(blocks, addresses) };
+  const found = toMemberSet(blocks, addresses);
+  return { id, description, dynamic, names, members: found, ...unknownFields(message) };
+}
+
+const PROTOCOLS: readonly string[] = ['tcp', 'udp', 'sctp'] satisfies ServiceMember['protocol'][];
+
+/** Of a set, and of the stream's messages. */
+const SET_FIELDS: readonly string[] = 'type id description dynamic names members sequence revision'.split(
+  ' ',
+);
+
+function unknownFields(message: object): { readonly unknown?: UnknownFields } {
+  const found = Object.entries(message).filter(([field]) => !SET_FIELDS.includes(field));
+  return found.length === 0 ? {} : { unknown: Object.fromEntries(found) };
 }

@@ -1,7 +1,8 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import { dropsSpoofed } from '../../apis/exemptions.ts';
+import { failsafePeers } from '../../apis/failsafe.ts';
 import { type Cidr, parseCidr } from '../../lib/net/address.ts';
-import { peerSet } from './failsafe.ts';
 import { plainChain, plainRule } from './plain.ts';
 import { familiesOf, recordRule } from './rule-chain.ts';
 import type { Chain, Match, NamedSet, NftRule } from './ruleset.ts';
@@ -15,11 +16,6 @@ import { FORWARD } from './topology.ts';
 export const SPOOFED = 'spoofed';
 /** Prefix of the NFLOG messages. */
 export const SPOOFED_PREFIX = `nodewall ${SPOOFED}`;
-
-/** Whether spoofed packets are dropped on a node in this state. */
-export function dropsSpoofed({ rules }: Pick<NodeState, 'rules'>, config: Pick<Config, 'antiSpoofing'>) {
-  return config.antiSpoofing && rules.length > 0;
-}
 
 export interface AntiSpoofing {
   /** Rules of the base chain of ingress, after the one for established connections. */
@@ -46,7 +42,7 @@ interface Context {
 export function antiSpoofing({ state, config, canLog, setMatches }: Context): AntiSpoofing {
   if (!dropsSpoofed(state, config)) return NO_ANTI_SPOOFING;
   const records = canLog && state.rules.some(({ log }) => log !== null);
-  const nodes = setMatches.addresses(peerSet('nodes', state), 'saddr', familiesOf(state));
+  const nodes = setMatches.addresses(failsafePeers('nodes', state), 'saddr', familiesOf(state));
   const toSpoofed = (matches: readonly Match[]): NftRule =>
     plainRule({ kind: 'goto', chain: SPOOFED }, ...matches);
   const fromPods = plainRule(

@@ -31,6 +31,19 @@ describe('rule peers', () => {
     );
   });
 
+  it('are refused if a newer version wrote more about their set', () => {
+    const newer = { ...set, unknown: { except: ['10.0.0.1'] } };
+    assert.throws(
+      () =>
+        resolvedPeers(
+          compiledRule('r', { peers: [{ kind: 'addresses', set: 'a' }] }),
+          stateOf([], { addressSets: new Map([['a', newer]]) }),
+          DEFAULT_CONFIG,
+        ),
+      /needs a newer agent: this version does not know its field "except" of set a/,
+    );
+  });
+
   it('are refused if the state or the configuration does not have them', () => {
     assert.throws(() => resolved({ kind: 'addresses', set: 's' }), /does not contain its set s/);
     assert.throws(() => resolved({ kind: 'services', set: 'a' }), /does not contain its set a/);

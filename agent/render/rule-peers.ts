@@ -1,6 +1,6 @@
 import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { RulePeer } from '../../apis/rule-peer.ts';
+import { groupNumber, type RulePeer } from '../../apis/rule-peer.ts';
 
 /** A rule's peer with the sets, and the numbers of link groups, that it names. */
 export type ResolvedPeer = RulePeer<AddressSet, ServiceSet, number>;
@@ -15,7 +15,7 @@ export function resolvedPeers(
   config: Pick<Config, 'interfaceGroups'>,
 ): ResolvedPeer[] {
   if (unsupported !== undefined) {
-    throw new Error(`the rule needs a newer agent: this version does not know its ${unsupported.join(', ')}`);
+    throw tooNew(unsupported);
   }
   return peers.map((peer) => {
     if (peer.kind === 'addresses') return { kind: peer.kind, set: held(addressSets, peer.set) };
@@ -25,10 +25,16 @@ export function resolvedPeers(
   });
 }
 
-function held<T>(sets: ReadonlyMap<string, T>, id: string): T {
+function held<T extends AddressSet | ServiceSet>(sets: ReadonlyMap<string, T>, id: string): T {
   const set = sets.get(id);
   if (set === undefined) throw new Error(`the node's state does not contain its set ${id}`);
+  if (set.unknown !== undefined)
+    throw tooNew(Object.keys(set.unknown).map((field) => `field ${JSON.stringify(field)} of set ${id}`));
   return set;
+}
+
+function tooNew(unknown: readonly string[]): Error {
+  return new Error(`the rule needs a newer agent: this version does not know its ${unknown.join(', ')}`);
 }
 
 function knownGroup(group: string | number, config: Pick<Config, 'interfaceGroups'>): number {
@@ -36,13 +42,4 @@ function knownGroup(group: string | number, config: Pick<Config, 'interfaceGroup
   if (number !== undefined) return number;
   const known = Object.keys(config.interfaceGroups).join(', ');
   throw new Error(`no interface group ${JSON.stringify(group)} in the configuration; known: ${known}`);
-}
-
-/** The number of a link group; undefined if the configuration has no group of that name. */
-export function groupNumber(
-  group: string | number,
-  { interfaceGroups }: Pick<Config, 'interfaceGroups'>,
-): number | undefined {
-  if (typeof group === 'number') return group;
-  return Object.hasOwn(interfaceGroups, group) ? interfaceGroups[group] : undefined;
 }

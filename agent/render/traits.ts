@@ -1,5 +1,5 @@
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
-import { isSkippable } from './failsafe.ts';
+import { isSkippable } from '../../apis/failsafe.ts';
 import type { IndexRule } from './index/match-entry.ts';
 import type { RenderedRule } from './rule-chain.ts';
 import type { ResolvedPeer } from './rule-peers.ts';

@@ -1,7 +1,7 @@
 import { networkInterfaces } from 'node:os';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { NodeReport } from '../../apis/stream.ts';
+import { type NodeReport, toEndpoints, toWrittenEndpoints } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import type { Log } from '../../lib/process/log.ts';
@@ -140,7 +140,7 @@ class ClusterAgent {
       apiServer: api?.url ?? null,
       config: parts.config,
       addresses: remembered?.controllerAddresses ?? [],
-      endpoints: remembered?.endpoints ?? [],
+      endpoints: toEndpoints({ endpoints: [], ...remembered }),
       kubelet: remembered?.kubelet ?? null,
       log,
       changed: () => this.#moved(),
@@ -391,7 +391,7 @@ class ClusterAgent {
     this.#saved.memory.save({
       enabled: gateOf(this.#state),
       controllerAddresses: addresses,
-      endpoints,
+      ...toWrittenEndpoints(endpoints),
       ...(kubelet === null ? {} : { kubelet }),
       awaySince: this.#contact.awaySince(),
       ...(this.#certificates === null ? {} : { authorities: this.#certificates }),

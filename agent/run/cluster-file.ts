@@ -1,10 +1,10 @@
-import type { Endpoints } from '../../apis/stream.ts';
+import type { Endpoints, WrittenEndpoints } from '../../apis/stream.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 
 /** Values that the agent of a cluster needs at its next start, besides the last good state. */
-export interface ClusterMemory {
+export interface ClusterMemory extends Partial<WrittenEndpoints> {
   /** The cluster's feature gate as last received; null: not received yet. */
   readonly enabled: boolean | null;
   /**
@@ -12,8 +12,6 @@ export interface ClusterMemory {
    * be resolved.
    */
   readonly controllerAddresses: readonly string[];
-  /** Endpoints of the API server; absent: none are known. */
-  readonly endpoints?: readonly Endpoints[];
   /** The API server as the kubelet reaches it; absent: not known. */
   readonly kubelet?: Endpoints;
   /**

@@ -28,6 +28,7 @@ describe('the report of a node', () => {
       policies: 0,
       hostAddresses: ['192.0.2.1'],
       version: '1',
+      features: ['established'],
       dataplane: 'nftables',
       time: '1970-01-01T00:00:00.000Z',
     });

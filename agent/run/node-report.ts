@@ -1,5 +1,5 @@
 import type { DataplaneName } from '../../apis/dataplanes.ts';
-import type { NodeReport } from '../../apis/stream.ts';
+import { AGENT_FEATURES, type NodeReport } from '../../apis/stream.ts';
 import type { AgentState } from './agent-state.ts';
 import { LONGEST_REASON } from './rule-errors.ts';
 
@@ -27,6 +27,7 @@ export function nodeReport(state: AgentState, circumstances: Circumstances): Nod
     policies,
     hostAddresses,
     version,
+    features: AGENT_FEATURES,
     dataplane,
     time: now.toISOString(),
   };

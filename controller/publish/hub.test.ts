@@ -213,6 +213,14 @@ describe('hub', () => {
     );
     hub.setEndpoints([]);
     assert.deepEqual(types(other.take()), [['endpoints', 'bookmark']]);
+    // Agents of version 0.1 take all of `endpoints` as ports of TCP.
+    const dns = { protocol: 'udp', port: 5353, addresses: ['10.1.0.2'] } as const;
+    hub.setEndpoints([...endpoints, dns]);
+    const apart = { type: 'endpoints', endpoints, udpEndpoints: [dns] };
+    for (const [message] of [other.take()[0] ?? [], watched(hub, 'ccc').take()[0]?.slice(2) ?? []]) {
+      const { sequence: _, revision: __, ...update } = message ?? assert.fail();
+      assert.deepEqual(update, apart);
+    }
   });
 
   it('sends a whole view to all watchers after a failed publish', () => {

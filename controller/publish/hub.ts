@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
 import { HELD_KINDS, type HeldKind, type HeldView } from '../../apis/held-view.ts';
-import type { Endpoints, Update } from '../../apis/stream.ts';
+import { type Endpoints, toWrittenEndpoints, type Update } from '../../apis/stream.ts';
 import { nodeMessage } from '../../apis/wire.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { WatchPosition } from '../watch/cluster/reflector.ts';
@@ -102,7 +102,7 @@ export class Hub {
   setEndpoints(wanted: readonly Endpoints[]): void {
     if (isDeepStrictEqual(wanted, this.#endpoints)) return;
     this.#endpoints = wanted;
-    this.#sendToAll({ type: 'endpoints', endpoints: this.#endpoints });
+    this.#sendToAll({ type: 'endpoints', ...toWrittenEndpoints(wanted) });
   }
 
   get gate(): boolean {
@@ -218,7 +218,7 @@ export class Hub {
       { type: 'gate', enabled: this.#enabled },
       ...(isWhole && this.#endpoints.length === 0
         ? []
-        : [{ type: 'endpoints', endpoints: this.#endpoints } as const]),
+        : [{ type: 'endpoints', ...toWrittenEndpoints(this.#endpoints) } as const]),
       nodeMessage({ ...compiled, node, nodeAddresses }),
     ];
     return updates.map((update) => ({ revision, body: this.#bodies.once(update) }));

@@ -24,6 +24,13 @@ describe('parseReport', () => {
     assert.deepEqual(parseReport(newer, 'cp-1'), REPORT);
   });
 
+  it("keeps the agent's features, also those of a newer one", () => {
+    const newer = { ...REPORT, features: ['established', 'later'] };
+    assert.deepEqual(parseReport(newer, 'cp-1'), newer);
+    for (const features of ['established', [1], ['a b'], Array(65).fill('a')])
+      assert.ok('problems' in parseReport({ ...REPORT, features }, 'cp-1'));
+  });
+
   it('removes control characters that would act on a terminal', () => {
     const words = {
       rule: 'r\u009b2J',

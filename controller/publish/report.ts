@@ -4,7 +4,8 @@ import { type FailingRule, MOST_FAILING, type NodeReport } from '../../apis/stre
 import { parseAddress } from '../../lib/net/address.ts';
 
 const MOST_ADDRESSES = 10_000;
-const LONGEST = { name: 253, reason: 2048, revision: 512, version: 64 };
+const LONGEST = { name: 253, reason: 2048, revision: 512, version: 64, feature: 64 };
+const MOST_FEATURES = 64;
 
 /**
  * Validates the report of an agent, and removes control characters from its texts; or returns the
@@ -20,7 +21,7 @@ export function parseReport(
     if (!holds) problems.push(`${field}: must be ${what}`);
   };
   const { revision, enforced, enabled, off, viewError, failing, policies } = value;
-  const { hostAddresses, version, dataplane, time } = value;
+  const { hostAddresses, version, features, dataplane, time } = value;
   must(value.node === node, 'node', `${node}, as in the path`);
   for (const [field, of] of Object.entries({ revision, enforced }))
     must(of === null || isWord(of, LONGEST.revision), field, 'a revision or null');
@@ -29,6 +30,11 @@ export function parseReport(
     must(text === undefined || isText(text, LONGEST.reason), field, 'a reason, or absent');
   must(Number.isSafeInteger(policies) && Number(policies) >= 0, 'policies', 'a count');
   must(isWord(version, LONGEST.version), 'version', 'a version');
+  must(
+    features === undefined || isWordList(features),
+    'features',
+    `a list of no more than ${MOST_FEATURES} words, or absent`,
+  );
   must(DATAPLANE_NAMES.includes(dataplane as DataplaneName), 'dataplane', DATAPLANE_NAMES.join(' or '));
   must(isText(time, 40) && !Number.isNaN(Date.parse(time)), 'time', 'a time (ISO 8601)');
   const addresses = Array.isArray(hostAddresses) ? hostAddresses.slice(0, MOST_ADDRESSES + 1) : null;
@@ -58,6 +64,7 @@ export function parseReport(
     policies: policies as number,
     hostAddresses: addresses as string[],
     version: version as string,
+    ...(features === undefined ? {} : { features: features as readonly string[] }),
     dataplane: dataplane as DataplaneName,
     time: time as string,
   };
@@ -84,6 +91,11 @@ function toFailing(value: unknown): FailingRule | null {
  */
 function harmless(text: string): string {
   return text.replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ');
+}
+
+function isWordList(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length > MOST_FEATURES) return false;
+  return value.every((one) => isWord(one, LONGEST.feature));
 }
 
 /** Printable ASCII without blanks. */

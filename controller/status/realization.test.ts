@@ -71,6 +71,31 @@ describe('realization', () => {
     for (const node of nodes) now.report(report(node, revision));
   };
 
+  it('names the nodes whose agents ignore a field of the policy, until they are newer', () => {
+    const [plain] = [rule(1)];
+    const recheck = { ...plain, source: { ...plain.source, established: 'Recheck' } } as CompiledRule;
+    const nodes = new Set(['a', 'b']);
+    now.publish(compiled([policy([recheck], nodes)]), 'e.1');
+    const newer = (node: string) => now.report({ ...report(node, 'e.1'), features: ['established'] });
+    newer('a');
+    now.report(report('b', 'e.1'));
+    const { current, failing } = now.progress(KEY, VERSION);
+    assert.equal(current, 1);
+    assert.deepEqual(
+      failing.map(({ node }) => node),
+      ['b'],
+    );
+    assert.match(failing[0]?.reason ?? '', /needs a newer agent: .* ignores established: Recheck/);
+    now.takeChanged();
+    newer('b');
+    assert.deepEqual([...now.takeChanged().keys()], [KEY]);
+    assert.deepEqual(counts(), [2, 2]);
+    now.report(report('b', 'e.1'));
+    assert.deepEqual(counts(), [1, 2], 'a downgrade');
+    now.publish(compiled([policy([plain], nodes)]), 'e.1');
+    assert.deepEqual(counts(), [2, 2], 'without the field');
+  });
+
   it('does not count a silent node, and names it until it reports', () => {
     now.publish(compiled([policy([rule(1)], new Set(['a', 'b', 'c']))]), 'e.1');
     say('e.1', 'a', 'b');

@@ -1,6 +1,7 @@
 import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
 import type { FailingNode } from '../../apis/policy-status.ts';
-import type { NodeReport } from '../../apis/stream.ts';
+import { AGENT_FEATURES, type AgentFeature, type NodeReport } from '../../apis/stream.ts';
+import { sameItems } from '../../lib/sharing/same-items.ts';
 import { parseRevision, type Revision } from '../publish/revision.ts';
 import { WATCHED } from '../watch/cluster/resources.ts';
 import { NO_PROGRESS, type Progress } from './status.ts';
@@ -28,6 +29,8 @@ interface Row {
   /** The reason why it enforces nothing, or no changes, although it reports; null: none. */
   trouble: string | null;
   readonly failing: Map<string, NodeReport['failing']>;
+  /** The features that its agent has not; before the first report, none. */
+  lacks: readonly AgentFeature[];
 }
 
 interface Tracked {
@@ -110,7 +113,9 @@ export class Realization {
     row.hasReported = true;
     const trouble = troubleOf(report);
     const isNew = row.trouble === null;
-    if (row.isSilent || row.trouble !== trouble) this.#changeAllOn(row);
+    const lacks = AGENT_FEATURES.filter((one) => report.features?.includes(one) !== true);
+    if (row.isSilent || row.trouble !== trouble || !sameItems(lacks, row.lacks)) this.#changeAllOn(row);
+    row.lacks = lacks;
     this.#findCrossed(row, before);
     row.isSilent = false;
     row.trouble = trouble;
@@ -204,6 +209,7 @@ export class Realization {
       enforced: null,
       trouble: null,
       failing: new Map(),
+      lacks: [],
     };
     this.#rows.set(name, row);
     return row;
@@ -298,9 +304,10 @@ export class Realization {
         failingNodes.push({ node: row.name, ...rule, reason: one.reason });
       }
     }
+    const needs = neededFeatures(compiled);
     let current = 0;
     for (const row of selected) {
-      const reason = row.isSilent ? whySilent(row) : row.trouble;
+      const reason = row.isSilent ? whySilent(row) : (row.trouble ?? whyPartly(row, needs));
       if (reason === null && !failed.has(row) && this.#isCurrent(row, row.enforced, tracked)) current++;
       if (reason !== null && !failed.has(row)) failingNodes.push({ node: row.name, reason });
     }
@@ -325,6 +332,19 @@ function whySilent({ hasReported }: Row): string {
   return hasReported
     ? 'the agent has not reported for 3 minutes; its last rules stay in force'
     : 'the agent has not reported; check that it runs and reaches the controller';
+}
+
+/** The features that an agent needs for all that the rules say, each with the field's name. */
+function neededFeatures({ rules }: CompiledPolicy): ReadonlyMap<AgentFeature, string> {
+  const rechecks = rules.some(({ source }) => source.established !== undefined);
+  return new Map(rechecks ? [['established', 'established: Recheck']] : []);
+}
+
+/** The reason why the node's agent ignores a part of the rules that it enforces; null: it does not. */
+function whyPartly({ lacks }: Row, needs: ReadonlyMap<AgentFeature, string>): string | null {
+  const fields = lacks.flatMap((one) => needs.get(one) ?? []);
+  if (fields.length === 0) return null;
+  return `the policy needs a newer agent: this version ignores ${fields.join(', ')}; its rules are enforced`;
 }
 
 /** The reason in a report that affects every policy on the node; null: none. */

@@ -54,6 +54,7 @@ function isProgress(before: NodeReport, now: NodeReport): boolean {
     before.off === now.off &&
     before.viewError === now.viewError &&
     isDeepStrictEqual(before.failing, now.failing) &&
+    isDeepStrictEqual(before.features, now.features) &&
     !isOlder(parseRevision(now.enforced ?? ''), parseRevision(before.enforced ?? ''))
   );
 }

@@ -99,6 +99,14 @@ describe('statusOf', () => {
     assert.equal(statusOf(valid, null, NOW).enforcedSpec, undefined);
   });
 
+  it('has a spec that an earlier version enforces, if the policy has fields unknown to it', () => {
+    const enforcedSpec = { priority: 5, established: 'Recheck' } as const;
+    const status = statusOf({ ...valid, enforcedSpec }, null, NOW);
+    assert.equal(status.phase, 'Pending');
+    assert.equal(status.enforcedSpec, '{"priority":5}');
+    assert.equal(status.enforcedGeneration, undefined);
+  });
+
   it('names twenty nodes at most, each with its first rule', () => {
     const many = Array.from({ length: 50 }, (_, i) => ({
       node: `n${i >> 1}`,

@@ -1,3 +1,4 @@
+import type { ClusterNetworkPolicySpec } from '../../apis/objects.ts';
 import {
   type FailingNode,
   LONGEST_REASON,
@@ -56,7 +57,9 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
     const { type, status, reason, message } = said;
     return { type, status, observedGeneration: generation, lastTransitionTime, reason, message };
   };
-  const spec = isInvalid && enforcedSpec !== null ? JSON.stringify(enforcedSpec) : null;
+  const older = enforcedSpec === null ? null : specForOlder(enforcedSpec);
+  const isForOlder = older !== enforcedSpec;
+  const spec = (isInvalid || isForOlder) && older !== null ? JSON.stringify(older) : null;
   const shown = oneEach(failing).slice(0, MOST_FAILING_NODES);
   return {
     phase,
@@ -72,6 +75,17 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
       condition({ type: 'Realized', ...realized(facts, phase) }),
     ],
   };
+}
+
+/**
+ * The spec without fields that controllers of version 0.1 reject: one that takes over without its
+ * CRDs enforces the spec in the status, so that the policy's rules stay, and names the fields. The
+ * same object if there are none. No generation is written beside it: that of the policy would mean
+ * to such a controller that it enforces the policy as it is.
+ */
+function specForOlder(spec: Partial<ClusterNetworkPolicySpec>): object {
+  const { established, ...older } = spec;
+  return established === undefined ? spec : older;
 }
 
 function phaseOf({ problems, enabled, progress: { desired, current, failing } }: PolicyFacts): PolicyPhase {

@@ -137,6 +137,15 @@ describe('fileSource', () => {
     assert.equal(now(), 'b=5');
   });
 
+  it('keeps no last valid version with fields that only a later version knows', async () => {
+    await writeFile(file('a.yaml'), policy('a') + policy('b'));
+    const text = JSON.stringify((await start()).remember());
+    const later = text.replace('"spec":{', '"spec":{"users":["u"],');
+    await writeFile(file('a.yaml'), 'spec: [');
+    await start({ remembered: JSON.parse(later) });
+    assert.equal(now(), 'b=5');
+  });
+
   it('waits for a directory that is missing at start, with the last valid versions in force', async () => {
     await writeFile(file('a.yaml'), policy('a'));
     const remembered = (await start()).remember();

@@ -1,4 +1,6 @@
 import type { ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
+import { checkSchema } from '../../apis/schema/json-schema.ts';
+import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../../apis/schema/policy.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 
 /**
@@ -32,9 +34,20 @@ export function toLastValidJson(lastValidVersions: LastValidVersions): LastValid
   return { version: 1, remembered: [...lastValidVersions.values()] };
 }
 
-/** Empty if the value was not made by toMemoryJson. */
+/**
+ * Empty if the value was not made by toLastValidJson. Without policies that a later version wrote:
+ * without the fields that this one does not know, their rules might match more.
+ */
 export function fromLastValidJson(value: unknown): LastValidVersions {
   const { version, remembered } = (value ?? {}) as Partial<LastValidJson>;
   if (version !== 1 || !Array.isArray(remembered)) return NO_LAST_VALID;
-  return new Map((remembered as LastValidVersion[]).map((item) => [identityOf(item.object), item]));
+  const known = (remembered as LastValidVersion[]).filter(({ object }) => isKnown(object));
+  return new Map(known.map((item) => [identityOf(item.object), item]));
+}
+
+function isKnown(object: LastValidVersion['object']): boolean {
+  if (object.kind !== 'ClusterNetworkPolicy' || object.apiGroup !== 'nodewall.io') return true;
+  const { kind, name, spec } = object;
+  const raw = { apiVersion: 'nodewall.io/v1alpha1', kind, metadata: { name }, spec };
+  return checkSchema(CLUSTER_NETWORK_POLICY_SCHEMA, raw).length === 0;
 }

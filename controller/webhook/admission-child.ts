@@ -1,11 +1,12 @@
+import { readSync } from 'node:fs';
 import type { AdmissionStep } from './admission.ts';
 import { admitBody, type BodyAdmission } from './admit-body.ts';
 import { WorldReceiver, type WorldUpdate } from './world-mirror.ts';
 
-/** What admission-process.ts sends to the process of this file. */
+/** Sent by admission-process.ts to the process of this file; a body's bytes follow by its stdin. */
 export type ChildMessage =
   | { readonly update: WorldUpdate }
-  | { readonly body: Uint8Array; readonly step: AdmissionStep };
+  | { readonly length: number; readonly step: AdmissionStep };
 
 /** The answer to each body, in order; before them any value, when the process is ready. */
 export type ChildAnswer = { readonly admission: BodyAdmission | null } | { readonly error: string };
@@ -15,7 +16,7 @@ function serve(send: (answer: ChildAnswer | 'ready') => void): void {
   const receiver = new WorldReceiver();
   process.on('message', (message: ChildMessage) => {
     if ('update' in message) receiver.take(message.update);
-    else send(answerTo(message, receiver));
+    else send(answerTo(readBytes(message.length), message.step, receiver));
   });
   process.on('disconnect', () => process.exit());
   // Signals are for the controller, which serves on for a while; they may reach all its processes.
@@ -23,10 +24,21 @@ function serve(send: (answer: ChildAnswer | 'ready') => void): void {
   send('ready');
 }
 
-function answerTo(
-  { body, step }: { readonly body: Uint8Array; readonly step: AdmissionStep },
-  { world }: WorldReceiver,
-): ChildAnswer {
+const STDIN = 0;
+
+/** Waits for them: this process has nothing else to do. */
+function readBytes(length: number): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(length);
+  for (let at = 0; at < length; ) {
+    const count = readSync(STDIN, bytes, { offset: at });
+    // The controller has ended.
+    if (count === 0) process.exit();
+    at += count;
+  }
+  return bytes;
+}
+
+function answerTo(body: Uint8Array, step: AdmissionStep, { world }: WorldReceiver): ChildAnswer {
   try {
     if (world === null) throw new Error('no state was received');
     return { admission: admitBody(body, step, world) };

@@ -29,7 +29,7 @@ describe('AdmissionProcess', () => {
   afterEach(() => admission.close());
 
   function admit(body: Buffer, world = WORLD, isWanted = () => true): Promise<BodyAdmission | null> {
-    return admission.admit({ body, step: 'validate', world, source: 'a', isWanted });
+    return admission.admit({ body: [body], step: 'validate', world, source: 'a', isWanted });
   }
 
   it('answers by each state of the world', async () => {
@@ -47,6 +47,13 @@ describe('AdmissionProcess', () => {
     assert.match((await admit(named))?.text ?? '', /there is no Tier/);
     const unknown = { ...WORLD, objects: null };
     assert.match((await admit(named, unknown))?.text ?? '', /has just started/);
+  });
+
+  it('calls a refusal final if no object can have the name that is missing', async () => {
+    admission = new AdmissionProcess();
+    const refused = await admit(bodyOf({ tier: 'a'.repeat(254) }));
+    assert.match(refused?.text ?? '', /there is no Tier/);
+    assert.deepEqual([refused?.isTransient, refused?.names], [false, []]);
   });
 
   it('finds that a body is not a review, and checks none that nobody waits for', async () => {

@@ -14,7 +14,8 @@ export class AdmissionOverrunError extends Error {
 }
 
 export interface BodyRequest {
-  readonly body: Uint8Array;
+  /** In pieces, as received. */
+  readonly body: readonly Uint8Array[];
   readonly step: AdmissionStep;
   readonly world: AdmissionWorld;
   /** The address that sent it. */
@@ -43,10 +44,10 @@ interface Running {
 }
 
 /**
- * Reads and checks bodies in a process of its own, so that no body delays the thread that renews the
- * Lease and serves agents, or fills its memory: a worker thread whose heap is full ends the whole
- * process (Node.js 24). One body at a time, by turns of their sources and in proportion to their
- * lengths. A process that overruns a limit, or fails, is replaced.
+ * Checks bodies in a process of its own, so that no body delays the thread that renews the Lease
+ * and serves agents, or fills its memory: a worker thread whose heap is full ends the whole process
+ * (Node.js 24). One body at a time, by turns of their sources and in proportion to their lengths. A
+ * process that overruns a limit, or fails, is replaced.
  */
 export class AdmissionProcess {
   readonly #limits: AdmissionLimits;
@@ -70,10 +71,10 @@ export class AdmissionProcess {
 
   /**
    * Null if the body is not an AdmissionReview, or nobody waits for the answer. Throws
-   * AdmissionOverrunError, and other errors for internal ones.
+   * AdmissionOverrunError, and other errors for internal ones. Afterwards the body is not read.
    */
   admit(request: BodyRequest): Promise<BodyAdmission | null> {
-    return this.#queue.run(request.source, request.body.length, () => this.#admit(request));
+    return this.#queue.run(request.source, lengthOf(request.body), () => this.#admit(request));
   }
 
   close(): void {
@@ -110,8 +111,8 @@ export class AdmissionProcess {
       if (update.state === null) await nextTurn();
     }
     const timer = setTimeout(() => child.kill('SIGKILL'), this.#limits.time);
-    send({ body, step });
-    const answer = await messageOf(child);
+    send({ length: lengthOf(body), step });
+    const [answer] = await Promise.all([messageOf(child), write(child.stdin, body)]);
     clearTimeout(timer);
     return answer as ChildAnswer | null;
   }
@@ -121,11 +122,12 @@ export class AdmissionProcess {
     const child = fork(join(import.meta.dirname, 'admission-child.ts'), {
       execArgv: [`--max-old-space-size=${this.#limits.heap}`],
       serialization: 'advanced',
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      stdio: ['pipe', 'inherit', 'inherit', 'ipc'],
     });
     // Whoever waits for its message learns of the end by `disconnect`.
     const forget = (): void => this.#forget(child);
     child.once('exit', forget).on('error', forget);
+    child.stdin?.on('error', forget);
     child.unref();
     child.channel?.unref();
     const ready = messageOf(child).then((message) => message !== null);
@@ -136,6 +138,19 @@ export class AdmissionProcess {
   #forget(child: ChildProcess): void {
     if (this.#running?.child === child) this.#running = null;
   }
+}
+
+function lengthOf(pieces: BodyRequest['body']): number {
+  return pieces.reduce((sum, { length }) => sum + length, 0);
+}
+
+/** Resolves when the kernel has the pieces, or the process has ended. */
+async function write(stdin: ChildProcess['stdin'], pieces: BodyRequest['body']): Promise<void> {
+  if (stdin === null) return;
+  stdin.cork();
+  const written = pieces.map((piece) => new Promise<void>((resolve) => stdin.write(piece, () => resolve())));
+  stdin.uncork();
+  await Promise.all(written);
 }
 
 /** The next message; null: the process has ended. */

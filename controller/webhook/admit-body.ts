@@ -3,7 +3,7 @@ import { type NameReference, readableReferences } from '../../apis/validate/refe
 import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
 import { formatReview, parseReview } from './review.ts';
 
-/** The answer to one body, as small values: it passes from one thread to another. */
+/** The answer to one body, as small values: it passes from one process to another. */
 export interface BodyAdmission {
   /** The AdmissionReview with the response, as JSON. */
   readonly text: string;
@@ -16,6 +16,9 @@ export interface BodyAdmission {
 /** Beyond this many names nobody looks them up. */
 export const MOST_NAMES = 64;
 
+/** Characters of an object's name in the API server. */
+const LONGEST_NAME = 253;
+
 /** Null if the body is not an AdmissionReview of admission.k8s.io/v1. */
 export function admitBody(
   body: Uint8Array,
@@ -25,12 +28,12 @@ export function admitBody(
   const review = parseReview(parse(body));
   if (review === null) return null;
   const admission = admit(review, step, world);
-  const isTransient = admission.rejection?.isTransient === true;
-  return {
-    text: JSON.stringify(formatReview(review, admission)),
-    isTransient,
-    names: isTransient ? namesIn(asFields(review.object)) : [],
-  };
+  const text = JSON.stringify(formatReview(review, admission));
+  const names = admission.rejection?.isTransient ? namesIn(asFields(review.object)) : null;
+  // No object will ever have a name as long as that.
+  if (names === null || names.some(({ name }) => name.length > LONGEST_NAME))
+    return { text, isTransient: false, names: [] };
+  return { text, isTransient: true, names };
 }
 
 /** One more than `MOST_NAMES` at the most, each once. */
@@ -48,8 +51,8 @@ function namesIn(object: ReturnType<typeof asFields>): NameReference[] {
 const MOST_DEPTH = 100;
 
 /**
- * Undefined if it is not valid JSON, or nested so deeply that it is nobody's object: 8 MB of `[` need
- * half a gigabyte.
+ * Undefined if it is not valid JSON, or nested so deeply that it is nobody's object: 8 MB of `[`
+ * need half a gigabyte.
  */
 function parse(body: Uint8Array): unknown {
   if (depthOf(body) > MOST_DEPTH) return undefined;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server, request as send } from 'node:http';
 import { request as sendTls } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { NO_OBJECTS, type Tier } from '../../apis/objects.ts';
@@ -41,7 +41,7 @@ describe('webhookHandler', () => {
   beforeEach(async () => {
     failures = [];
     options = {
-      admit: async ({ body, step, world }) => admitBody(body, step, world),
+      admit: async ({ body, step, world }) => admitBody(Buffer.concat(body), step, world),
       world: () => WORLD,
       changed: async () => {},
       latest: async () => null,
@@ -172,7 +172,8 @@ describe('webhookHandler', () => {
 
   it('reads at most 64 MiB at the same time, and releases the room', async () => {
     const { port } = server.address() as AddressInfo;
-    const body = Buffer.alloc(8 * 1024 * 1024 - 1, 32);
+    // Of each body as much is left as its last chunk may be counted for.
+    const body = Buffer.alloc(8 * 1024 * 1024 - 64 * 1024, 32);
     const held = await Promise.all(
       Array.from({ length: 8 }, async () => {
         const request = send({ port, path: '/validate', method: 'POST', host: '127.0.0.1' });
@@ -185,7 +186,7 @@ describe('webhookHandler', () => {
     );
     // The server doesn't read the bodies at once.
     let refused: Answer;
-    do refused = await post('/validate', ' '.repeat(1024));
+    do refused = await post('/validate', ' '.repeat(1024 * 1024));
     while (refused.status === 400);
     assert.deepEqual(refused, { status: 503, body: 'too many requests\n' });
     for (const request of held) {
@@ -195,6 +196,16 @@ describe('webhookHandler', () => {
       response.resume();
     }
     assert.equal((await post('/validate', reviewOf({}))).status, 200);
+  });
+
+  it('counts what small chunks need beside their bytes', async () => {
+    const { port } = server.address() as AddressInfo;
+    const head = 'POST /validate HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n';
+    const socket = connect(port, '127.0.0.1').on('error', () => {});
+    socket.write(`${head}transfer-encoding: chunked\r\n\r\n${'1\r\n \r\n'.repeat(70_000)}`);
+    const [answer] = (await once(socket, 'data')) as [Buffer];
+    assert.match(String(answer), /^HTTP\/1\.1 503 /);
+    socket.destroy();
   });
 
   it('answers 500 without details, and calls onFailure', async () => {

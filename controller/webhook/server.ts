@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer as createHttpsServer, type Server, type ServerOptions } from 'node:https';
 import type { NameReference } from '../../apis/validate/references.ts';
-import { readBody } from '../../lib/process/body.ts';
+import { readChunks } from '../../lib/process/body.ts';
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import { sourceOf } from '../../lib/process/source-address.ts';
 import { limitInFlight } from '../publish/limit-in-flight.ts';
@@ -111,7 +111,7 @@ async function answer(
   );
   try {
     const chunks = request.iterator({ destroyOnReturn: false });
-    const body = await readBody(chunks, MOST_BYTES, reading.take).catch(() => undefined);
+    const body = await readChunks(chunks, MOST_BYTES, reading.take).catch(() => undefined);
     // Refused, or the client is gone.
     if (body === undefined || response.headersSent) return;
     if (body === null) return refuseLong(response);

@@ -4,7 +4,7 @@ import { podAccessObjects } from './pod-access.ts';
 type ListName = keyof AdmissionObjects;
 type Listed = AdmissionObjects[ListName][number];
 
-/** Brings the world of another thread up to date. */
+/** Brings the world of another process up to date. */
 export interface WorldUpdate {
   /** Objects that were not sent before, by number. */
   readonly added: readonly (readonly [number, Listed])[];
@@ -23,8 +23,8 @@ const RULES_AT_ONCE = 500;
 const LISTS = ['policies', 'groups', 'tiers', 'services', 'nodes', 'pods', 'endpointSlices'] as const;
 
 /**
- * Sends each state of the world as its difference to the one before: each JavaScript object once, as
- * long as it stays the same one.
+ * Sends each state of the world as its difference to the one before: each JavaScript object once,
+ * as long as it stays the same one.
  */
 export class WorldSender {
   #numbers = new Map<object, number>();

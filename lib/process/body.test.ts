@@ -14,7 +14,7 @@ describe('readBody', () => {
 
   it('stops at a chunk that the caller refuses', async () => {
     const seen: number[] = [];
-    const accept = (bytes: number): boolean => seen.push(bytes) < 2;
+    const accept = ({ length }: Buffer): boolean => seen.push(length) < 2;
     assert.equal(await readBody(chunks('a', 'bc', 'd'), 10, accept), null);
     assert.deepEqual(seen, [1, 2]);
   });

@@ -1,18 +1,24 @@
 /**
- * Reads a whole HTTP body. Null if it is longer than `most` bytes, or if `accept`, called with the
- * length of each chunk, refuses one; the rest is not read. Throws if the connection breaks.
+ * Reads a whole HTTP body. Null if it is longer than `most` bytes, or if `accept`, called with each
+ * chunk, refuses one; the rest is not read. Throws if the connection breaks.
  */
-export async function readBody(
+export async function readBody(...input: Parameters<typeof readChunks>): Promise<Buffer | null> {
+  const chunks = await readChunks(...input);
+  return chunks && Buffer.concat(chunks);
+}
+
+/** As readBody, without a copy of the bytes. */
+export async function readChunks(
   chunks: AsyncIterable<Buffer>,
   most: number,
-  accept: (bytes: number) => boolean = () => true,
-): Promise<Buffer | null> {
+  accept: (chunk: Buffer) => boolean = () => true,
+): Promise<Buffer[] | null> {
   const kept: Buffer[] = [];
   let length = 0;
   for await (const chunk of chunks) {
     length += chunk.length;
-    if (!accept(chunk.length) || length > most) return null;
+    if (!accept(chunk) || length > most) return null;
     kept.push(chunk);
   }
-  return Buffer.concat(kept);
+  return kept;
 }

@@ -74,6 +74,7 @@ export const TRIALS = [
   'compile',
   'contents',
   'control-plane',
+  'difference',
   'established',
   'interfaces',
   'members',

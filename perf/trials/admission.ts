@@ -8,29 +8,13 @@ import { validateObject } from '../../apis/validate/object.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
 import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
-import { BODIES, largest, NESTED, onPort, reviewOf } from '../../test/abuse/bodies.ts';
+import { largest, onPort } from '../../test/abuse/bodies.ts';
 import { createAuthority } from '../../test/cluster/certificates.ts';
 import { processorTimeOf } from '../measure/process.ts';
 import { median } from '../measure/statistics.ts';
 import { answer } from './trial.ts';
 
-const BYTES = 8 << 20;
 const ROUNDS = 10;
-/** Posts a body, and answers with the milliseconds that it took. */
-const CLIENT = `
-  const { parentPort, workerData: port } = require('node:worker_threads');
-  const { request, Agent } = require('node:https');
-  const agent = new Agent({ keepAlive: true, rejectUnauthorized: false });
-  parentPort.on('message', (body) => {
-    const began = performance.now();
-    const headers = { 'content-type': 'application/json', 'content-length': body.length };
-    const sent = request({ host: '127.0.0.1', port, path: '/validate', method: 'POST', agent, headers });
-    sent.on('response', (response) => {
-      response.resume().on('end', () => parentPort.postMessage(performance.now() - began));
-    });
-    sent.end(body);
-  });`;
-
 const policies = Array.from(
   { length: 100 },
   (_, index) => validateObject(largest(`o${index}`, onPort)).object,
@@ -51,7 +35,9 @@ const server = webhookServer(
   },
 ).listen(0, '127.0.0.1');
 await once(server, 'listening');
-const client = new Worker(CLIENT, { eval: true, workerData: (server.address() as AddressInfo).port });
+const client = new Worker(new URL('admission-client.ts', import.meta.url), {
+  workerData: (server.address() as AddressInfo).port,
+});
 
 interface Cost {
   /** Milliseconds until the answer; processor time of this thread. */
@@ -59,26 +45,29 @@ interface Cost {
   readonly main: number;
 }
 
-async function send(body: Buffer): Promise<Cost> {
+async function ask<T>(order: 'post' | 'next'): Promise<T> {
+  client.postMessage(order);
+  const [answer] = await once(client, 'message');
+  return answer;
+}
+
+async function send(): Promise<Cost> {
   const before = process.threadCpuUsage();
-  client.postMessage(body);
-  const [time] = (await once(client, 'message')) as [number];
+  const time = await ask<number>('post');
   const { user, system } = process.threadCpuUsage(before);
   return { time, main: (user + system) / 1000 };
 }
 
 const child = (): Promise<number> => processorTimeOf(admission.pid ?? 0);
-const policy = Buffer.from(reviewOf(JSON.stringify(largest('p', onPort))));
-for (let round = 0; round < ROUNDS; round++) await send(policy);
+for (let round = 0; round < ROUNDS; round++) await send();
 const before = await child();
 const ofPolicy: Cost[] = [];
-for (let round = 0; round < 5 * ROUNDS; round++) ofPolicy.push(await send(policy));
+for (let round = 0; round < 5 * ROUNDS; round++) ofPolicy.push(await send());
 const policyCpu = ((await child()) - before) * (1000 / (5 * ROUNDS));
 const bodies: Cost[] = [];
-for (const object of [...NESTED, ...Object.values(BODIES).map(([one]) => one)]) {
-  const body = Buffer.from(reviewOf(object).padEnd(BYTES));
-  await send(body);
-  bodies.push(await send(body));
+while (await ask<boolean>('next')) {
+  await send();
+  bodies.push(await send());
 }
 answer({
   policy: median(ofPolicy.map(({ time }) => time)),

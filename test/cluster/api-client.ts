@@ -28,8 +28,11 @@ export interface ApiClient {
   isWell(path: string): Promise<boolean>;
   /** As `kubectl get -o json` with these arguments. Rejects with the server's message. */
   get<T>(...args: readonly string[]): Promise<T>;
-  /** As `kubectl apply --server-side` of each document. Rejects with the server's message. */
-  apply(manifest: string): Promise<void>;
+  /**
+   * As `kubectl apply --server-side` of each document; with `force` it takes what others have set.
+   * Rejects with the server's message.
+   */
+  apply(manifest: string, options?: { readonly force?: boolean }): Promise<void>;
   /** As `kubectl label --overwrite`; null removes a label. */
   label(object: readonly string[], labels: Readonly<Record<string, string | null>>): Promise<void>;
   /** As `kubectl delete --grace-period=0 --wait=false`. Rejects with the server's message. */
@@ -100,12 +103,12 @@ export function apiClient(options: ApiClientOptions): ApiClient {
         throw new Error(`get ${args.join(' ')}: ${(error as Error).message}`, { cause: error });
       }
     },
-    async apply(manifest) {
+    async apply(manifest, { force = false } = {}) {
       for (const object of toObjects(manifest)) {
         const { apiVersion, kind, metadata } = object;
         const resource = await find(kind, (one) => one.kind === kind && one.groupVersion === apiVersion);
         const path = objectPath(resource, metadata.name, metadata.namespace ?? 'default');
-        await send('PATCH', `${path}?fieldManager=kubectl&fieldValidation=Strict`, {
+        await send('PATCH', `${path}?fieldManager=kubectl&fieldValidation=Strict&force=${force}`, {
           'content-type': 'application/apply-patch+yaml',
           body: JSON.stringify(object),
         });

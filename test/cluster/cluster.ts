@@ -81,7 +81,7 @@ export interface TestCluster {
    * kubectl apply --server-side; YAML or JSON, any number of documents. Rejects with kubectl's
    * message.
    */
-  apply(manifest: string): Promise<void>;
+  apply: ApiClient['apply'];
   /**
    * Merges into the status of an object that is there (`['node/cp-1']`, `['pod/a',
    * '--namespace=b']`): what a kubelet would report. An apply of the object itself changes no

@@ -79,6 +79,8 @@ export interface Agent {
   says(text: string): Promise<void>;
   start(...options: readonly string[]): void;
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
+  /** Ends it, and starts that of another release (its folder) in its place. */
+  replace(release: string): Promise<void>;
   /** `nodewall` on its machine, with its state directory; must end with 0. */
   run(...args: readonly string[]): Promise<void>;
   /** Writes a token into its file, by default a new one that is bound to its Node. */
@@ -97,6 +99,8 @@ export interface StoryOptions {
   readonly controller?: (bed: ClusterOfNodes, origin: Origin) => Promise<Origin>;
   readonly controllerOptions?: readonly string[];
   readonly replicas?: number;
+  /** The folder of the first programs and CRDs; default: this checkout. */
+  readonly release?: string;
   /** Agents ask the API server themselves: for the controller's CA too. */
   readonly asksApiServer?: boolean;
 }
@@ -114,6 +118,10 @@ export function realized(nodes: number): Partial<PolicyStatus> {
   return { phase, currentNodesRealized: nodes, desiredNodesRealized: nodes };
 }
 
+function programOf(release: string): string {
+  return release === ROOT ? NODEWALL : join(release, 'bin/nodewall');
+}
+
 interface Origin {
   readonly server: string;
   /** PEM. */
@@ -127,10 +135,12 @@ export interface Story extends ClusterOfNodes {
   kubectl(...args: readonly string[]): Promise<string>;
   /** kubectl apply, whatever comes of it. */
   apply(...manifests: readonly object[]): Promise<Finished>;
-  /** The same, which must succeed. */
+  /** The same without kubectl, which takes longer to start; it must succeed. */
   applied(...manifests: readonly object[]): Promise<void>;
-  /** Starts one more controller. */
-  addReplica(): Promise<Replica>;
+  /** Starts one more controller, of another release if its folder is given. */
+  addReplica(release?: string): Promise<Replica>;
+  /** Applies the CRDs and permissions of a release. */
+  applyRelease(release: string): Promise<void>;
   /**
    * Waits until every replica is ready and one leads, which it gives; sends agents and webhooks to
    * any of them.
@@ -244,13 +254,13 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
 
   /** The ports of all other replicas that there may be. */
   const peersOf = (port: number): number[] => {
-    const most = (options.replicas ?? 1) > 1 ? MOST_REPLICAS : 1;
+    const most = (options.replicas ?? 1) > 1 || options.release !== undefined ? MOST_REPLICAS : 1;
     return Array.from({ length: most }, (_, i) => FIRST_PORT + PORTS_OF_REPLICA * i).filter(
       (other) => other !== port,
     );
   };
 
-  async function addReplica(): Promise<Replica> {
+  async function addReplica(release = options.release ?? ROOT): Promise<Replica> {
     const port = FIRST_PORT + PORTS_OF_REPLICA * replicas.length;
     const api = (await options.apiServer?.(bed)) ?? { server: cluster.server, ca: cluster.ca };
     const token = await cluster.token('nodewall-system/nodewall-controller');
@@ -259,10 +269,11 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     const args = [
       ...['--kubeconfig', path, '--listen', `${address}:${port}`, '--log-format', 'json'],
       ...['--webhook-listen', `${address}:${port + 1}`, '--metrics-listen', `127.0.0.1:${port + 2}`],
-      ...peersOf(port).map((peer) => `--peer=${address}:${peer}`),
+      // Earlier releases have no such option.
+      ...(release === ROOT ? peersOf(port) : []).map((peer) => `--peer=${address}:${peer}`),
       ...(options.controllerOptions ?? []),
     ];
-    const running = toRunningAgent(controlPlane.spawn([NODEWALL, 'controller', ...args]));
+    const running = toRunningAgent(controlPlane.spawn([programOf(release), 'controller', ...args]));
     const health = join(cluster.folder, `health-${port}.socket`);
     await relay(controlPlane, { path: health }, { host: '127.0.0.1', port: port + 2 });
     const replica: Replica = {
@@ -274,6 +285,12 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     };
     replicas.push(replica);
     return replica;
+  }
+
+  async function applyRelease(release: string): Promise<void> {
+    for (const path of [...globSync('deploy/crds/*.yaml', { cwd: release }), 'deploy/rbac.yaml'])
+      await cluster.apply(await readFile(join(release, path), 'utf8'));
+    await cluster.established();
   }
 
   async function leads(one: Replica): Promise<boolean> {
@@ -341,6 +358,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     let past = '';
     let heard = 0;
     let running: RunningAgent | null = null;
+    let program = programOf(options.release ?? ROOT);
     const log = (): string => past + (running?.log() ?? '');
     const agent: Agent = {
       machine,
@@ -354,9 +372,14 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
       start(...more) {
         past = log();
         heard = past.length;
-        running = toRunningAgent(namespace.spawn([NODEWALL, ...args, ...more]));
+        running = toRunningAgent(namespace.spawn([program, ...args, ...more]));
       },
       end: async (signal) => void (await running?.end(signal)),
+      async replace(release) {
+        await agent.end('SIGTERM');
+        program = programOf(release);
+        agent.start();
+      },
       async run(...more) {
         await namespace.run([NODEWALL, ...more, '--state-dir', file('state')]);
       },
@@ -410,10 +433,12 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
   const status = async (name: string): Promise<PolicyStatus | undefined> =>
     (await cluster.get<{ status?: PolicyStatus }>(POLICIES, name)).status;
 
+  const documents = (manifests: readonly object[]): string =>
+    manifests.map((one) => JSON.stringify(one)).join('\n---\n');
   const apply = (...manifests: readonly object[]): Promise<Finished> =>
-    cluster.kubectl(['apply', '-f', '-'], {
-      stdin: manifests.map((one) => JSON.stringify(one)).join('\n---\n'),
-    });
+    cluster.kubectl(['apply', '-f', '-'], { stdin: documents(manifests) });
+  const applied = (...manifests: readonly object[]): Promise<void> =>
+    cluster.apply(documents(manifests), { force: true });
 
   const story: Story = {
     ...bed,
@@ -422,6 +447,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     agents,
     kubectl,
     addReplica,
+    applyRelease,
     routed,
     addAgent,
     async removeAgent(name) {
@@ -431,10 +457,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     },
     status,
     apply,
-    async applied(...manifests) {
-      const { code, stderr } = await apply(...manifests);
-      assert.equal(code, 0, stderr);
-    },
+    applied,
     async sees(from, to, port, wanted) {
       const [caller, called] = [bed.machine(from), bed.machine(to)];
       let last: Reached | null = null;
@@ -496,8 +519,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     async pod(name, labels, addresses, namespace = 'default') {
       const metadata = { name, namespace, labels };
       const spec = { terminationGracePeriodSeconds: 0, containers: [{ name: 'c', image: 'i' }] };
-      const { code, stderr } = await apply({ apiVersion: 'v1', kind: 'Pod', metadata, spec });
-      assert.equal(code, 0, stderr);
+      await applied({ apiVersion: 'v1', kind: 'Pod', metadata, spec });
       const podIPs = addresses.map((ip) => ({ ip }));
       await cluster.patchStatus([`pod/${name}`, `--namespace=${namespace}`], {
         phase: 'Running',
@@ -539,9 +561,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
         exemptions: { localPods: false },
       }),
     );
-    for (const path of [...globSync('deploy/crds/*.yaml', { cwd: ROOT }), 'deploy/rbac.yaml'])
-      await cluster.apply(await readFile(join(ROOT, path), 'utf8'));
-    await cluster.established();
+    await applyRelease(options.release ?? ROOT);
     await cluster.apply(GATE(true));
     await cluster.apply(await webhooksAt(`https://${address}:${WEBHOOK_PORT}`));
     for (let i = 0; i < (options.replicas ?? 1); i++) {

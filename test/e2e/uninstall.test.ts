@@ -8,7 +8,7 @@ import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { type ControllerManager, startControllerManager } from '../cluster/kubernetes-controllers.ts';
 import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
-import { until } from '../kernel/until.ts';
+import { succeeds, until } from '../kernel/until.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { ROOT } from '../structure/source-file.ts';
 
@@ -72,8 +72,7 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
     return stdout;
   }
   const logs = (): string => controllers.map((one) => one.log().slice(-4000)).join('\n---\n');
-  const isThere = async (...object: readonly string[]): Promise<boolean> =>
-    (await cluster.kubectl(['get', ...object])).code === 0;
+  const isThere = (...object: readonly string[]): Promise<boolean> => succeeds(cluster.get(...object));
   const isGone = (...object: readonly string[]): Promise<unknown> =>
     until(`${object.join(' ')} is gone`, async () => !(await isThere(...object)), {
       limit: LIMIT,
@@ -115,7 +114,7 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
       await cluster.apply(SERVICE([port]));
       await until(
         'kubectl lists node views there',
-        async () => isThere('nodeviews.controlplane.nodewall.io'),
+        async () => (await cluster.kubectl(['get', 'nodeviews.controlplane.nodewall.io'])).code === 0,
         {
           limit: LIMIT,
           detail: logs,

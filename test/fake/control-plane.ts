@@ -9,7 +9,13 @@ import type { Duplex } from 'node:stream';
 import { json } from 'node:stream/consumers';
 import { type Authorities, fileAuthorities } from '../../agent/receive/authorities.ts';
 import type { NodeState } from '../../apis/compiled.ts';
-import { type Endpoints, NODE_VIEWS_PATH, type NodeReport, type Update } from '../../apis/stream.ts';
+import {
+  type Endpoints,
+  NODE_VIEWS_PATH,
+  type NodeReport,
+  toWrittenEndpoints,
+  type Update,
+} from '../../apis/stream.ts';
 import { type Authority, createAuthority } from '../cluster/certificates.ts';
 import { bookmarkOf, updatesBetween } from './view-updates.ts';
 
@@ -237,7 +243,7 @@ export async function fakeControlPlane(
     },
     endpoints(endpoints) {
       if (now === null) throw new Error('nothing is published yet');
-      sendAll([{ type: 'endpoints', endpoints }, bookmarkOf(now.state, false)]);
+      sendAll([{ type: 'endpoints', ...toWrittenEndpoints(endpoints) }, bookmarkOf(now.state, false)]);
     },
     bookmark() {
       if (now !== null) sendAll([bookmarkOf(now.state, false)]);

@@ -167,16 +167,29 @@ function withOther<T extends Manifest>(
 }
 
 /**
- * Names only groups that are there, and no link group that only the other scenario's configuration
- * has.
+ * Names only groups and tiers that are there, and no link group that only the other scenario's
+ * configuration has.
  */
 function isKnown(object: object, objects: readonly object[]): boolean {
   const names = new Set(ofKind<Manifest>(objects, 'ClusterGroup').map(({ metadata }) => metadata.name));
+  const { tier } = (object as Partial<PolicyManifest>).spec ?? {};
+  const isOwnTier = tier !== undefined && !BUILT_IN_TIERS.has(tier.toLowerCase());
+  if (isOwnTier && !ofKind<Manifest>(objects, 'Tier').some(({ metadata }) => metadata.name === tier))
+    return false;
   const asked = JSON.stringify(object).matchAll(/"(group|interfaceGroup)":"([^"]*)"/g);
   return [...asked].every(([, kind, name = '']) =>
     kind === 'group' ? names.has(name) : ['pods', 'clusternet'].includes(name),
   );
 }
+
+const BUILT_IN_TIERS = new Set([
+  'emergency',
+  'securityops',
+  'networkops',
+  'platform',
+  'application',
+  'baseline',
+]);
 
 function withStatus(pod: PodManifest, status: PodManifest['status']): object {
   return status === undefined ? pod : { ...pod, status };

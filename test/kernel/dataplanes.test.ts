@@ -205,7 +205,7 @@ kernelSuite('every dataplane at once', () => {
       const verdicts = new Map<Dataplane, readonly Verdict[]>();
       for (const dataplane of DATAPLANES) {
         const config = await node.configure({ ...scenario.config, ...dataplane.config });
-        await node.once('--strict', ...config);
+        await node.again('--strict', ...config);
         verdicts.set(dataplane, await observe(node.topology, flows));
       }
       const differing = flows.flatMap((flow, i) => {

@@ -12,6 +12,7 @@ import { createTopology, type Topology } from '../netns/topology.ts';
 import { type Dataplane, inForce, lose, NFTABLES } from './dataplane.ts';
 import { NODE_NAME, node } from './manifests.ts';
 import { until } from './until.ts';
+import { type Printed, WarmNodewall } from './warm.ts';
 
 /** NODEWALL_BIN tests another program than this checkout's: an installed one, or an older one. */
 const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
@@ -21,6 +22,8 @@ const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bi
  * the agent.
  */
 const PATIENCE = 120_000;
+/** What an agent logs when rules are in force, of a policy and of all. */
+const ENFORCED = 'enforced"';
 
 export interface EnforcedNode {
   readonly topology: Topology;
@@ -39,15 +42,19 @@ export interface EnforcedNode {
   configure(config: RawConfig): Promise<string[]>;
   /** `nodewall agent --once`. Rejects unless it ends with 0. */
   once(...options: readonly string[]): Promise<RunResult>;
+  /** The same in one process for all calls (warm.ts), for tests of many rule sets. */
+  again(...options: readonly string[]): Promise<Printed>;
+  /** `nodewall cleanup` by that process, and nothing is left in the state directory. */
+  clear(): Promise<void>;
   /** `nodewall agent`, running on. */
   start(...options: readonly string[]): RunningAgent;
   /** `nodewall agent --controller`, with what else it needs in `options`. */
   follow(controller: URL, ...options: readonly string[]): RunningAgent;
   /**
    * Loads what `nodewall compile -o nft` prints for the manifests, in the place of the table: the
-   * rules without the agent.
+   * rules without the agent. By the same process.
    */
-  load(names: object, ...options: readonly string[]): Promise<RunResult>;
+  load(names: object, ...options: readonly string[]): Promise<Printed>;
   cleanup(): Promise<RunResult>;
   /**
    * What is in force of ours without counters and handles, blocks sorted; '' when that is nothing.
@@ -76,6 +83,8 @@ export interface RunningAgent {
 export async function createEnforcedNode(
   plan: AddressPlan = addressPlan(),
   own: Dataplane = NFTABLES,
+  /** The program that is started next. */
+  program: () => string = () => NODEWALL,
 ): Promise<EnforcedNode> {
   const topology = await createTopology(plan);
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-kernel-'));
@@ -83,6 +92,7 @@ export async function createEnforcedNode(
   const stateDir = join(folder, 'state');
   await mkdir(manifests);
   const agents = new Set<RunningAgent>();
+  const warm = new WarmNodewall(topology.node);
   const defaults = join(folder, 'defaults.yaml');
   await writeConfig(defaults, {});
   const always = ['--node', NODE_NAME, '--state-dir', stateDir, '--config', defaults];
@@ -103,7 +113,7 @@ export async function createEnforcedNode(
   }
 
   function started(...args: readonly string[]): RunningAgent {
-    const agent = toRunningAgent(topology.node.spawn([NODEWALL, ...args]));
+    const agent = toRunningAgent(topology.node.spawn([program(), ...args]));
     agents.add(agent);
     return agent;
   }
@@ -123,13 +133,18 @@ export async function createEnforcedNode(
     },
     remove: (name) => rm(join(manifests, name)),
     once: (...options) => topology.node.run([NODEWALL, ...common, '--once', ...options]),
+    again: (...options) => warm.run(...common, '--once', ...options),
+    async clear() {
+      await warm.run('cleanup', '--state-dir', stateDir, '--config', defaults);
+      await rm(stateDir, { recursive: true, force: true });
+    },
     start: (...options) => started(...common, ...options),
     follow: ({ origin }, ...options) => started('agent', '--controller', origin, ...always, ...options),
     async load(names, ...options) {
       const path = join(folder, 'names.yaml');
       await writeFile(path, JSON.stringify(names)); // JSON is YAML
       const inputs = ['--manifests', manifests, '--node', NODE_NAME, '--names', path];
-      const compiled = await topology.node.run([NODEWALL, 'compile', ...inputs, '-o', 'nft', ...options]);
+      const compiled = await warm.run('compile', ...inputs, '-o', 'nft', ...options);
       const stdin = `table inet nodewall\ndelete table inet nodewall\n${compiled.stdout}`;
       await topology.node.run(['nft', '-f', '-'], { stdin });
       return compiled;
@@ -144,12 +159,16 @@ export async function createEnforcedNode(
         if (agent?.isRunning() === false) throw new Error(`the agent ended:\n${detail()}`);
         return (await inForce(topology.node, dataplane)).says(word);
       };
-      const news = () => Promise.race((agent ? [agent] : [...agents]).map((one) => one.news()));
+      const some = agent ? [agent] : [...agents];
+      const said = () => some.map((one) => `${one.isRunning()} ${one.log().split(ENFORCED).length}`).join();
+      const news = async () => {
+        for (const before = said(); said() === before; ) await Promise.race(some.map((one) => one.news()));
+      };
       await until(`what is in force says ${text}`, isThere, { limit: PATIENCE, detail, news });
     },
     nft: async (stdin) => void (await topology.node.run(['nft', '-f', '-'], { stdin })),
     async close() {
-      await Promise.all([...agents].map((agent) => agent.end('SIGKILL')));
+      await Promise.all([warm.close(), ...[...agents].map((agent) => agent.end('SIGKILL'))]);
       await topology.close();
       await rm(folder, { recursive: true, force: true });
     },

@@ -11,7 +11,7 @@ import assert from 'node:assert/strict';
 import { rulesetText } from '../../agent/render/nft-text.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import { NODE_NAME } from '../../perf/generate/cluster.ts';
-import { KIND_TITLES, KINDS, ruleSet } from '../../perf/generate/kinds.ts';
+import { KIND_TITLES, KINDS, type Kind, ruleSet } from '../../perf/generate/kinds.ts';
 import { clusterObjects } from '../../perf/generate/ruleset.ts';
 import { CROWD_KINDS } from '../generate/crowd.ts';
 import { ALL_FEATURES, type Scenario, sample } from '../generate/scenario.ts';
@@ -32,26 +32,34 @@ const SEED = Number(process.env.NODEWALL_SEED ?? 1);
 forEachDataplane(
   'each kind of rule set: the kernel, indexed and linear, agrees with the oracle',
   (dataplane) => {
-    let enforced: EnforcedNode | undefined;
-    afterEach(async () => {
-      await enforced?.close();
-      enforced = undefined;
+    const sets = new Map<Kind, { drawn: Drawn; aimed: readonly PartialFlow[] }>();
+    const plan = addressPlan({ clients: 3, groups: [0, 8, 9], addressesPerClient: 20 });
+    let node: EnforcedNode | undefined;
+    let crowded: EnforcedNode | undefined;
+    // One node for all of them: each replaces the rules of the one before.
+    before(async () => {
+      for (const kind of KINDS) {
+        const objects = clusterObjects(ruleSet(kind, RULES));
+        const aimed = flowsAtRules(toState(objects, NODE_NAME), FLOWS, SEED, isOrdinary);
+        const drawn = { objects, node: NODE_NAME, config: {}, names: {} };
+        sets.set(kind, { drawn, aimed: aimed as PartialFlow[] });
+      }
+      const sources = [...sets.values()].map(({ aimed }) => aimed.map(({ src = '' }) => src));
+      node = await createEnforcedNode(planFor(sources), dataplane);
+      crowded = await createEnforcedNode(plan, dataplane);
     });
+    after(() => Promise.all([node?.close(), crowded?.close()]));
 
     for (const kind of KINDS) {
       it(KIND_TITLES[kind], async () => {
-        const objects = clusterObjects(ruleSet(kind, RULES));
-        const drawn = { objects, node: NODE_NAME, config: {}, names: {} };
-        const aimed = flowsAtRules(toState(objects, NODE_NAME), FLOWS, SEED, isOrdinary);
-        enforced = await createEnforcedNode(planFor(aimed.map(({ src = '' }) => src)), dataplane);
-        const seen = await assertAgreement(enforced, drawn, aimed as PartialFlow[]);
+        const { drawn, aimed } = sets.get(kind) ?? assert.fail();
+        const seen = await assertAgreement(node ?? assert.fail(), drawn, aimed);
         for (const verdict of ['Allow', 'Drop', 'Reject']) assert.ok(seen.has(verdict as Verdict), verdict);
       });
     }
 
     for (const kind of CROWD_KINDS) {
       it(`a crowd: ${kind}`, async () => {
-        const plan = addressPlan({ clients: 3, groups: [0, 8, 9], addressesPerClient: 20 });
         // The generator's plan is mutable, ours isn't.
         const writable = {
           nodeAddresses: [...plan.nodeAddresses],
@@ -64,8 +72,7 @@ forEachDataplane(
         const clients = new Set(plan.clientAddresses.flatMap(({ v4, v6 }) => [v4, v6]));
         const state = toState(drawn.objects, drawn.node, drawn.names);
         const aimed = flowsAtRules(state, FLOWS, SEED, (address) => clients.has(address));
-        enforced = await createEnforcedNode(plan, dataplane);
-        await assertAgreement(enforced, drawn, [...drawn.flows, ...aimed] as PartialFlow[]);
+        await assertAgreement(crowded ?? assert.fail(), drawn, [...drawn.flows, ...aimed] as PartialFlow[]);
       });
     }
   },
@@ -116,7 +123,7 @@ function enforcer(
   }
   return async (dispatch) => {
     await enforced.write('node.json', objects);
-    await enforced.once('--strict', ...(await enforced.configure({ ...config, dispatch })));
+    await enforced.again('--strict', ...(await enforced.configure({ ...config, dispatch })));
   };
 }
 
@@ -144,11 +151,12 @@ function isOwn(text: string): boolean {
   return OWN.nodeAddresses.some(({ v4, v6 }) => v4 === text || v6 === text);
 }
 
-/** One client with these addresses, the first hundred of each family. */
-function planFor(addresses: readonly string[]): AddressPlan {
-  const all = [...new Set(addresses)];
-  const v4 = all.filter((text) => !text.includes(':')).slice(0, 100);
-  const v6 = all.filter((text) => text.includes(':')).slice(0, 100);
+/** One client with these lists' addresses, the first hundred of each family of each. */
+function planFor(lists: readonly (readonly string[])[]): AddressPlan {
+  const firstOf = (isV6: boolean) => (list: readonly string[]) =>
+    [...new Set(list)].filter((text) => text.includes(':') === isV6).slice(0, 100);
+  const v4 = [...new Set(lists.flatMap(firstOf(false)))];
+  const v6 = [...new Set(lists.flatMap(firstOf(true)))];
   const clientAddresses = Array.from({ length: Math.max(v4.length, v6.length) }, (_, i) => ({
     v4: v4[i] ?? `198.18.${i >> 8}.${i & 255}`,
     v6: v6[i] ?? `2001:2::${(i + 1).toString(16)}`,

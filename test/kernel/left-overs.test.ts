@@ -8,10 +8,14 @@ import { cidr, policy, tcp } from './manifests.ts';
 
 forEachDataplane('leftovers', (dataplane) => {
   let node: EnforcedNode;
-  beforeEach(async () => {
+  before(async () => {
     node = await createEnforcedNode(undefined, dataplane);
   });
-  afterEach(() => node?.close());
+  afterEach(async () => {
+    await node?.remove('policy.json');
+    await node?.clear();
+  });
+  after(() => node?.close());
 
   const variants = dataplane.iptables === null ? [] : [dataplane.iptables];
   const listAll = async () => (await everything(node.topology.node, variants)).join('\n');
@@ -23,7 +27,46 @@ forEachDataplane('leftovers', (dataplane) => {
     } else await addStaleChains(node.topology.node, dataplane.iptables);
   }
 
+  it("the first apply removes members, chains and rules of an earlier run, and foreign ones in nodewall's table", async () => {
+    await node.write('policy.json', [sample(2, 5)]);
+    await node.again();
+    const fresh = await node.rules();
+    await node.clear();
+    await node.write('policy.json', [sample(1, 30), sample(3, 7)]);
+    await node.again();
+    await addStale();
+    await node.write('policy.json', [sample(2, 5)]);
+    await node.again();
+    assert.equal(await node.rules(), fresh);
+  });
+
+  it('agent --once twice gives the same text', async () => {
+    await node.write('policy.json', [sample(1, 10), sample(2, 5)]);
+    await node.again();
+    const first = await node.rules();
+    await node.again();
+    assert.equal(await node.rules(), first);
+    assert.notEqual(first, '');
+  });
+
+  it('without policies nothing is closed, and closed ports are open again', async () => {
+    await node.write('policy.json', [sample(1, 10)]);
+    await node.again();
+    assert((await node.rules()).includes('192.0.2.'));
+    await node.write('policy.json', []);
+    await node.again();
+    assert(!(await node.rules()).includes('192.0.2.'));
+  });
+
+  it('the feature gate off removes all rules', async () => {
+    await node.write('policy.json', [sample(1, 10)]);
+    await node.again();
+    await node.again('--feature-gates', 'NodeNetworkPolicy=false');
+    assert.equal(await listAll(), '');
+  });
+
   it('cleanup removes everything of nodewall and nothing else', async () => {
+    // Last, as these rules stay.
     await installForeignRules(node.topology.node, [dataplane]);
     const before = await listAll();
     await node.write('policy.json', [sample(1, 10)]);
@@ -33,44 +76,6 @@ forEachDataplane('leftovers', (dataplane) => {
     assert.equal(await listAll(), before);
     await node.cleanup();
     assert.equal(await listAll(), before);
-  });
-
-  it("the first apply removes members, chains and rules of an earlier run, and foreign ones in nodewall's table", async () => {
-    await node.write('policy.json', [sample(2, 5)]);
-    await node.once();
-    const fresh = await node.rules();
-    await node.cleanup();
-    await node.write('policy.json', [sample(1, 30), sample(3, 7)]);
-    await node.once();
-    await addStale();
-    await node.write('policy.json', [sample(2, 5)]);
-    await node.once();
-    assert.equal(await node.rules(), fresh);
-  });
-
-  it('agent --once twice gives the same text', async () => {
-    await node.write('policy.json', [sample(1, 10), sample(2, 5)]);
-    await node.once();
-    const first = await node.rules();
-    await node.once();
-    assert.equal(await node.rules(), first);
-    assert.notEqual(first, '');
-  });
-
-  it('without policies nothing is closed, and closed ports are open again', async () => {
-    await node.write('policy.json', [sample(1, 10)]);
-    await node.once();
-    assert((await node.rules()).includes('192.0.2.'));
-    await node.remove('policy.json');
-    await node.once();
-    assert(!(await node.rules()).includes('192.0.2.'));
-  });
-
-  it('the feature gate off removes all rules', async () => {
-    await node.write('policy.json', [sample(1, 10)]);
-    await node.once();
-    await node.once('--feature-gates', 'NodeNetworkPolicy=false');
-    assert.equal(await listAll(), '');
   });
 });
 

@@ -17,6 +17,9 @@ const [NODE = { v4: '', v6: '' }] = PLAN.nodeAddresses;
 const [CLIENT = { v4: '', v6: '' }] = PLAN.clientAddresses;
 const CLOSED = 4001;
 const OPEN = 4002;
+/** The client's. */
+const REMOTE = 50_000;
+const SYN = 0x02;
 
 type Family = 4 | 6;
 interface Ends {
@@ -58,15 +61,15 @@ function ipv6({ src, dst }: Ends, next: number, payload: Buffer): Buffer {
 /** Without a checksum, which conntrack does not ask for. */
 function udpTo(port: number, length = 32): Buffer {
   const datagram = Buffer.alloc(length);
-  datagram.writeUInt16BE(50_000, 0);
+  datagram.writeUInt16BE(REMOTE, 0);
   datagram.writeUInt16BE(port, 2);
   datagram.writeUInt16BE(length, 4);
   return datagram;
 }
 
-function tcpTo(port: number, flags: number): Buffer {
+function tcpTo(port: number, flags: number, from = REMOTE): Buffer {
   const segment = Buffer.alloc(20);
-  segment.writeUInt16BE(50_000, 0);
+  segment.writeUInt16BE(from, 0);
   segment.writeUInt16BE(port, 2);
   segment[12] = 0x50;
   segment[13] = flags;
@@ -213,6 +216,23 @@ forEachDataplane(
 }
 `);
       for (const kind of Object.entries(KINDS)) await assertJudged(kind, 'ingress');
+    });
+
+    // What a drop before connection tracking could not know: ADR 18.
+    it('of a simultaneous open pass the rules that deny a new connection to the same port', async () => {
+      const { node: host } = node.topology;
+      await node.nft(COUNTERS.replaceAll('HOOK', 'input'));
+      // The segments have no checksum, and the client must not answer with a reset.
+      await host.run(['sysctl', '-q', '-w', 'net.netfilter.nf_conntrack_checksum=0']);
+      await client.run(['nft', '-f', '-'], {
+        stdin: 'table inet silent {\n chain in { type filter hook input priority 0; policy drop; }\n}\n',
+      });
+      const fromClient = [ipv4(endsOf('IPv4', 'ingress'), TCP, tcpTo(CLOSED, SYN))];
+      await send(client, fromClient);
+      assert.deepEqual([await counted('arrived'), await counted('passed')], [1, 0]);
+      await send(host, [ipv4(endsOf('IPv4', 'egress'), TCP, tcpTo(REMOTE, SYN, CLOSED))]);
+      await send(client, fromClient);
+      assert.deepEqual([await counted('arrived'), await counted('passed')], [1, 1]);
     });
 
     it('of a VRF are judged by the same rules', async function () {

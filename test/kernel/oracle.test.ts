@@ -1,5 +1,5 @@
 /**
- * The kernel decides what SEMANTICS.md says: random scenarios, enforced by `nodewall agent --once`,
+ * The kernel decides what SEMANTICS.md says: random scenarios, enforced by `nodewall agent --once` (warm.ts),
  * real packets, and the oracle's verdicts beside them; with the index and without it.
  *
  * NODEWALL_SEED=N runs that one seed; NODEWALL_SEEDS=N runs so many (default 24), of iptables a
@@ -20,10 +20,11 @@ const DISPATCHES = ['indexed', 'linear'] as const;
 
 forEachDataplane('random scenarios: the kernel agrees with the oracle', (dataplane) => {
   let node: EnforcedNode;
-  beforeEach(async () => {
+  before(async () => {
     node = await createEnforcedNode(PLAN, dataplane);
   });
-  afterEach(() => node?.close());
+  afterEach(() => node?.clear());
+  after(() => node?.close());
 
   const tried = new Map<string, number>();
   after(() => {
@@ -75,7 +76,7 @@ async function assertAgreement(
 ): Promise<string[]> {
   const options = ['--strict', ...(await node.configure({ ...config, dispatch }))];
   const isNamed = Object.keys(names).length > 0;
-  const { stderr } = await (isNamed ? node.load(names, ...options) : node.once(...options));
+  const { stderr } = await (isNamed ? node.load(names, ...options) : node.again(...options));
   const observed = await observe(node.topology, flows);
   const differences = flows.flatMap((flow, i) => {
     const answer = expected[i];

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { addressPlan } from '../netns/address-plan.ts';
+import { probeProgram } from '../probe/probe.ts';
 import { EITHER_IPTABLES, forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { passedDuring } from './flood.ts';
@@ -409,15 +410,11 @@ forEachDataplane(
     async function connect(port: number): Promise<void> {
       const [client] = node.topology.clients;
       const address = plan.nodeAddresses[0]?.v4 ?? '';
-      const server = node.topology.node.spawn([
-        process.execPath,
-        '-e',
-        `require('net').createServer((s) => s.on('error', () => {}).pipe(s)).listen(${port}, '${address}', () => console.log('ready'))`,
-      ]);
+      const server = node.topology.node.spawn([await probeProgram(), 'listen', `tcp:${port}`]);
       try {
         await new Promise((resolve) => server.stdout.once('data', resolve));
-        const code = `const s = require('net').connect(${port}, '${address}', () => { let n = 0; s.on('data', () => { if (++n === 3) s.destroy(); else s.write('y'); }); s.write('x'); });`;
-        await client?.run([process.execPath, '-e', code]);
+        const words = `for i in 1 2 3; do echo $i >&3; read -r -t 30 <&3; done`;
+        await client?.run(['bash', '-ec', `exec 3<>/dev/tcp/${address}/${port}; ${words}`]);
       } finally {
         server.kill('SIGKILL');
       }

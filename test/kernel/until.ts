@@ -3,6 +3,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 /** Milliseconds between the first looks, and between later ones: a look may start programs. */
 const FIRST_PAUSE = 10;
 const LONGEST_PAUSE = 250;
+/** Where news tell when to look: for what they do not tell. */
+const PAUSE_WITH_NEWS = 500;
 /** Where more than that has been waited, of the wait so far. */
 const SHARE = 1 / 20;
 
@@ -21,11 +23,12 @@ export async function until(
 ): Promise<number> {
   const limit = options.limit ?? 60_000;
   const start = performance.now();
-  for (let wait = FIRST_PAUSE; ; ) {
+  const longest = options.news ? PAUSE_WITH_NEWS : LONGEST_PAUSE;
+  for (let wait = options.news ? longest : FIRST_PAUSE; ; ) {
     const news = options.news?.() ?? NEVER;
     if (await condition()) return performance.now() - start;
     const waited = performance.now() - start;
-    wait = Math.min(wait * 1.5, Math.max(LONGEST_PAUSE, waited * SHARE));
+    wait = Math.min(wait * 1.5, Math.max(longest, waited * SHARE));
     if (waited > limit) {
       throw new Error(`not within ${limit} ms: ${what}${options.detail ? `\n${options.detail()}` : ''}`);
     }

@@ -60,11 +60,18 @@ export function toState(
   node: string,
   names: Readonly<Record<string, readonly string[]>> = {},
 ): NodeState {
-  const state = nodeView(compile(toClusterObjects(objects)), node);
+  return resolver(names)(nodeView(compile(toClusterObjects(objects)), node));
+}
+
+/** Adds what fqdn peers resolve to, to states of one cluster. */
+export function resolver(
+  names: Readonly<Record<string, readonly string[]>>,
+): (state: NodeState) => NodeState {
   const lower = Object.entries(names).map(([name, addresses]) => {
     return [name.toLowerCase().replace(/\.$/, ''), addresses] as const;
   });
-  return nameResolver()(state, fixedNames(new Map(lower)));
+  const [resolve, table] = [nameResolver(), fixedNames(new Map(lower))];
+  return (state) => resolve(state, table);
 }
 
 export function renderBoth(state: NodeState, config: Config): Record<Dispatch, Ruleset> {

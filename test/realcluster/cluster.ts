@@ -5,7 +5,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { apiClient } from '../cluster/api-client.ts';
+import { type ApiClient, apiClient } from '../cluster/api-client.ts';
 import { cacheFolder } from '../cluster/cache.ts';
 import { etcdFlags } from '../cluster/cluster.ts';
 import { type Finished, run } from '../cluster/command.ts';
@@ -73,7 +73,9 @@ export interface RealCluster {
   /** kubectl get -o json, parsed. */
   get<T>(...args: readonly string[]): Promise<T>;
   /** kubectl apply --server-side of one or more documents. */
-  apply(manifest: string): Promise<void>;
+  apply: ApiClient['apply'];
+  /** kubectl delete --grace-period=0 --wait=false. */
+  remove: ApiClient['remove'];
   /** Whether the API server answers a path with success. */
   isWell(path: string): Promise<boolean>;
   /** Programs of the control plane. */
@@ -187,6 +189,7 @@ export async function startRealCluster(options: RealClusterOptions): Promise<Rea
       kubectlOutput,
       get: api.get,
       apply: api.apply,
+      remove: api.remove,
       isWell: api.isWell,
       controlPlane,
       startControlPlane: () => startControlPlane(cluster),

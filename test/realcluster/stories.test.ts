@@ -92,7 +92,9 @@ describe('a real cluster', function () {
       `--namespace=${NAMESPACE}`,
       '--field-selector=type=Warning',
     );
-    const mounts = items.filter(({ reason }) => reason === 'FailedMount');
+    // A kubelet on a busy machine may read late what is there.
+    const isLate = /failed to sync \w+ cache: timed out/;
+    const mounts = items.filter(({ reason, message }) => reason === 'FailedMount' && !isLate.test(message));
     assert.deepEqual(
       mounts.map(({ message }) => message),
       [],

@@ -38,7 +38,8 @@ export function titleOf({ policies, event, meanwhile }: Trial): string {
  */
 export async function reset(cluster: RealCluster): Promise<void> {
   await Promise.all(cluster.nodes.map((node) => node.run(['rm', '-f', '/var/lib/nodewall/off'])));
-  await cluster.kubectlOutput(['delete', 'ncnp', '--all']);
+  const { items } = await cluster.get<{ items: { metadata: { name: string } }[] }>('ncnp');
+  await cluster.remove('ncnp', ...items.map(({ metadata }) => metadata.name));
   await setGate(cluster, true);
   await untilFollowed(cluster);
 }

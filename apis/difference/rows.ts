@@ -1,0 +1,303 @@
+import { FAMILIES, type Family, formatAddress, lastAddress } from '../../lib/net/address.ts';
+import type { Interval } from '../../lib/net/interval.ts';
+import type { Direction, PolicyTraffic } from '../objects.ts';
+import { PROTOCOL_NUMBERS } from '../protocols.ts';
+import { byPeer, byService } from './by-service.ts';
+import { Combinations } from './combinations.ts';
+import type { Leaves } from './leaves.ts';
+import type { Part } from './partition.ts';
+import { append, joined, type Ranges } from './ranges.ts';
+import type { Range, Row } from './row.ts';
+import { NUMBERED, OTHER } from './service-space.ts';
+import type { SetTable } from './set-table.ts';
+import type { Unit } from './units.ts';
+
+/** The flows of a row, with the addresses of its peers as numbers. */
+export interface NumberedRow {
+  readonly row: Row;
+  readonly peers: Readonly<Record<Family, readonly Interval[]>>;
+}
+
+const { icmp, igmp, icmpv6 } = PROTOCOL_NUMBERS;
+/** The protocols that one of the families does not have. */
+const OF_ONE_FAMILY: readonly number[] = [icmp, igmp, icmpv6];
+
+/** Rows of one family: some classes of addresses, by some link groups. */
+interface Draft {
+  readonly family: Family;
+  readonly unit: Unit;
+  readonly groups: readonly Range[] | null;
+  readonly peers: readonly Interval[];
+}
+
+/** A list of units, and the peers that have it: classes of addresses, each with link groups. */
+interface Profile {
+  readonly units: readonly Unit[];
+  /** The values are combinations of indices into the link groups. */
+  readonly peers: Map<Part, number>;
+}
+
+/** Collects units of one direction and kind of traffic, and joins equal ones into rows. */
+export class RowCollector {
+  readonly #of: { readonly direction: Direction; readonly traffic: PolicyTraffic };
+  readonly #groups: readonly Ranges[];
+  readonly #combinations = new Combinations();
+  readonly #profiles: Readonly<Record<Family, Map<string, Profile>>> = { 4: new Map(), 6: new Map() };
+  readonly #known = new Map<readonly Unit[], string>();
+
+  /** @param groups the link groups that are not told apart, in disjoint lists */
+  constructor(direction: Direction, traffic: PolicyTraffic, groups: readonly Ranges[]) {
+    this.#of = { direction, traffic };
+    this.#groups = groups;
+  }
+
+  /** @param units all of these peers by the link groups with index `group` */
+  add(family: Family, units: readonly Unit[], peers: readonly Part[], group: number): void {
+    if (units.length === 0) return;
+    const key = this.#known.get(units) ?? JSON.stringify(units);
+    this.#known.set(units, key);
+    const profile = this.#profiles[family].get(key) ?? { units, peers: new Map() };
+    this.#profiles[family].set(key, profile);
+    const single = this.#combinations.single(group);
+    for (const one of peers) {
+      profile.peers.set(one, this.#combinations.union(profile.peers.get(one) ?? 0, single));
+    }
+  }
+
+  /** @param families those of the Node */
+  rows(families: readonly Family[], table: SetTable, leaves: Leaves): NumberedRow[] {
+    const productsOf = (family: Family): Products =>
+      new Products([...this.#profiles[family].values()], this.#combinations, this.#groups);
+    const products = { 4: productsOf(4), 6: productsOf(6) };
+    const ways = [byPeer, byService].map((divide) =>
+      FAMILIES.map((family) => {
+        const profiles = [...this.#profiles[family].values()].map(({ units }) => units);
+        return { family, units: divide(profiles, this.#of.direction) };
+      }),
+    );
+    const size = (way: (typeof ways)[number]): number =>
+      way.reduce((sum, { family, units }) => {
+        return sum + units.reduce((rows, { profiles }) => rows + products[family].of(profiles).length, 0);
+      }, 0);
+    const [first = [], second = []] = ways;
+    const fewest = size(second) < size(first) ? second : first;
+    const drafts = fewest.flatMap(({ family, units }) =>
+      units.flatMap(({ unit, profiles }) =>
+        products[family].of(profiles).map((product) => ({
+          family,
+          unit,
+          groups: product.groups,
+          peers: product.ranges((classes) => table.space(family).ranges(classes)),
+        })),
+      ),
+    );
+    const rows: NumberedRow[] = [];
+    for (const { 4: v4 = [], 6: v6 = [] } of similar(drafts)) {
+      for (let i = 0; i < Math.max(v4.length, v6.length); i++) {
+        rows.push(this.#row(families, leaves, { 4: v4[i], 6: v6[i] }));
+      }
+    }
+    return sorted(rows);
+  }
+
+  #row(
+    families: readonly Family[],
+    leaves: Leaves,
+    drafts: Readonly<Record<Family, Draft | undefined>>,
+  ): NumberedRow {
+    const { unit, groups } = drafts[4] ?? drafts[6] ?? NOTHING;
+    const peers = { 4: drafts[4]?.peers ?? [], 6: drafts[6]?.peers ?? [] };
+    const { kind, xs, ys } = unit;
+    const before = leaves.leaf(unit.before);
+    const after = leaves.leaf(unit.after);
+    const row: Row = {
+      ...this.#of,
+      peers: null,
+      interfaceGroups: groups,
+      protocols: protocolRanges(drafts),
+      ports: kind === 'ports' ? xs : null,
+      sourcePorts: kind === 'ports' ? ys : null,
+      icmp: kind === 'icmp' ? { types: xs ?? [[0, 255]], codes: ys } : null,
+      igmp: kind === 'igmp' ? { types: xs, groups: ys?.map(ipv4Text) ?? null } : null,
+      before: before.verdict,
+      after: after.verdict,
+      ruleBefore: before.rule,
+      ruleAfter: after.rule,
+    };
+    return withPeers({ row, peers }, peers, families);
+  }
+}
+
+/** The row with other peers. */
+export function withPeers(
+  { row }: NumberedRow,
+  peers: NumberedRow['peers'],
+  families: readonly Family[],
+): NumberedRow {
+  const isEvery = families.every((family) => isEveryAddress(family, peers[family]));
+  return { row: { ...row, peers: isEvery ? null : textOf(peers) }, peers };
+}
+
+const NOTHING: Draft = {
+  family: 4,
+  unit: { before: 0, after: 0, kind: 'none', protocols: [], xs: null, ys: null },
+  groups: null,
+  peers: [],
+};
+
+/** Classes of addresses, each reached by the same link groups; null: all. */
+interface Product {
+  readonly groups: readonly Range[] | null;
+  ranges(of: (classes: readonly Part[]) => readonly Interval[]): readonly Interval[];
+}
+
+/** The peers of several profiles, as products. */
+class Products {
+  readonly #profiles: readonly Profile[];
+  readonly #combinations: Combinations;
+  readonly #groups: readonly Ranges[];
+  readonly #known = new Map<string, readonly Product[]>();
+  readonly #divided = new Map<number, DividedProfile>();
+  /** The combination of all link groups. */
+  readonly #every: number;
+
+  constructor(profiles: readonly Profile[], combinations: Combinations, groups: readonly Ranges[]) {
+    this.#profiles = profiles;
+    this.#combinations = combinations;
+    this.#groups = groups;
+    this.#every = groups.reduce((all, _, i) => combinations.union(all, combinations.single(i)), 0);
+  }
+
+  of(profiles: readonly number[]): readonly Product[] {
+    const key = profiles.join();
+    const known = this.#known.get(key) ?? this.#make(profiles);
+    this.#known.set(key, known);
+    return known;
+  }
+
+  /** Joins the link groups of each class, then the classes with the same groups. */
+  #make(profiles: readonly number[]): Product[] {
+    return [...this.#byGroups(profiles)].map(([combination, classes]): Product => {
+      const groups = joined(
+        this.#combinations.values(combination).flatMap((group) => this.#groups[group] ?? []),
+      );
+      let ranges: readonly Interval[] | null = null;
+      return {
+        groups: isEveryGroup(groups) ? null : groups,
+        ranges(of) {
+          ranges ??= of(classes);
+          return ranges;
+        },
+      };
+    });
+  }
+
+  #byGroups(profiles: readonly number[]): Map<number, Part[]> {
+    const divided = profiles.map((i) => this.#dividedProfile(i));
+    const byClass = new Map<Part, number>();
+    for (const [one, groups] of divided.flatMap(({ some }) => some)) {
+      byClass.set(one, this.#combinations.union(byClass.get(one) ?? 0, groups));
+    }
+    const byGroups = new Map<number, Part[]>();
+    const whole = divided.flatMap(({ whole: classes }) => classes);
+    if (whole.length > 0) byGroups.set(this.#every, whole);
+    for (const [one, groups] of byClass) {
+      const same = byGroups.get(groups);
+      if (same === undefined) byGroups.set(groups, [one]);
+      else same.push(one);
+    }
+    return byGroups;
+  }
+
+  #dividedProfile(profile: number): DividedProfile {
+    const known = this.#divided.get(profile);
+    if (known !== undefined) return known;
+    const peers = [...(this.#profiles[profile]?.peers ?? [])];
+    const divided = {
+      whole: peers.filter(([, groups]) => groups === this.#every).map(([one]) => one),
+      some: peers.filter(([, groups]) => groups !== this.#every),
+    };
+    this.#divided.set(profile, divided);
+    return divided;
+  }
+}
+
+/** The peers of a profile. */
+interface DividedProfile {
+  /** Reached by all link groups: in no other profile. */
+  readonly whole: readonly Part[];
+  readonly some: readonly (readonly [peers: Part, groups: number])[];
+}
+
+/** Drafts that differ in peers and in the protocols of one family only, by family. */
+function similar(drafts: readonly Draft[]): Iterable<Partial<Record<Family, Draft[]>>> {
+  const found = new Map<string, Partial<Record<Family, Draft[]>>>();
+  for (const draft of drafts.toSorted((a, b) => compare(a.peers[0]?.first ?? 0n, b.peers[0]?.first ?? 0n))) {
+    const { family, unit, groups } = draft;
+    const shared = unit.protocols.filter((protocol) => !OF_ONE_FAMILY.includes(protocol));
+    const key = JSON.stringify([{ ...unit, protocols: shared }, groups]);
+    const same = found.get(key) ?? {};
+    found.set(key, same);
+    const list = same[family];
+    if (list === undefined) same[family] = [draft];
+    else list.push(draft);
+  }
+  return found.values();
+}
+
+export const LAST_GROUP = 2 ** 32 - 1;
+
+function isEveryGroup([only, ...others]: readonly Range[]): boolean {
+  return others.length === 0 && only?.[0] === 0 && only[1] === LAST_GROUP;
+}
+
+function isEveryAddress(family: Family, [only, ...others]: readonly Interval[]): boolean {
+  const last = lastAddress({ family, value: 0n, length: 0 });
+  return others.length === 0 && only?.first === 0n && only.last === last;
+}
+
+/**
+ * Null: all. A protocol that the families of the row do not have counts as its neighbours do, which
+ * makes fewer ranges.
+ */
+function protocolRanges(drafts: Readonly<Record<Family, Draft | undefined>>): Range[] | null {
+  const named = new Set([...(drafts[4]?.unit.protocols ?? []), ...(drafts[6]?.unit.protocols ?? [])]);
+  const free: readonly number[] = [
+    ...(drafts[4] === undefined ? [icmp, igmp] : []),
+    ...(drafts[6] === undefined ? [icmpv6] : []),
+  ];
+  const isIn = (protocol: number): boolean =>
+    NUMBERED.includes(protocol) && !(named.has(OTHER) && free.includes(protocol))
+      ? named.has(protocol)
+      : named.has(OTHER);
+  const ranges: Range[] = [];
+  for (let protocol = 0; protocol < 256; protocol++) if (isIn(protocol)) append(ranges, [protocol, protocol]);
+  return ranges[0]?.[0] === 0 && ranges[0][1] === 255 ? null : ranges;
+}
+
+function textOf(peers: NumberedRow['peers']): string[] {
+  return FAMILIES.flatMap((family) =>
+    peers[family].map(({ first, last }) => {
+      return `${formatAddress({ family, value: first })}-${formatAddress({ family, value: last })}`;
+    }),
+  );
+}
+
+function ipv4Text([first, last]: Range): string {
+  const text = (value: number): string => formatAddress({ family: 4, value: BigInt(value) });
+  return `${text(first)}-${text(last)}`;
+}
+
+/** By the first peer, then by everything else. */
+function sorted(rows: readonly NumberedRow[]): NumberedRow[] {
+  const first = ({ peers }: NumberedRow): bigint =>
+    peers[4][0]?.first ?? (1n << 32n) + (peers[6][0]?.first ?? 0n);
+  return rows
+    .map((one) => ({ one, first: first(one), rest: JSON.stringify({ ...one.row, peers: null }) }))
+    .sort((a, b) => compare(a.first, b.first) || compare(a.rest, b.rest))
+    .map(({ one }) => one);
+}
+
+function compare<T extends bigint | string>(a: T, b: T): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,72 @@
+import { ipv4Number } from '../../lib/net/address.ts';
+import type { Service } from '../compiled.ts';
+import type { Direction } from '../objects.ts';
+import { PROTOCOL_NUMBERS } from '../protocols.ts';
+import type { Range } from './row.ts';
+
+/**
+ * What a packet has beside its addresses: a protocol, and for some protocols two numbers. TCP, UDP
+ * and SCTP: destination port and source port. ICMP and ICMPv6: type and code. IGMP: type, and of
+ * incoming packets the group.
+ */
+
+/** Stands for all protocols without numbers of their own. */
+export const OTHER = -1;
+
+/** A rectangle in the two numbers of a protocol. */
+export interface Box {
+  readonly x: Range;
+  readonly y: Range;
+}
+
+const { icmp, igmp, tcp, udp, icmpv6, sctp } = PROTOCOL_NUMBERS;
+export const NUMBERED: readonly number[] = [icmp, igmp, tcp, udp, icmpv6, sctp];
+const PORTS: Range = [1, 65_535];
+const BYTE: Range = [0, 255];
+const ONE: Range = [0, 0];
+const EVERY_IPV4: Range = [0, 2 ** 32 - 1];
+
+/** All flows of a protocol. The group of outgoing IGMP is the peer. */
+export function wholeBox(protocol: number, direction: Direction): Box {
+  switch (protocol) {
+    case tcp:
+    case udp:
+    case sctp:
+      return { x: PORTS, y: PORTS };
+    case icmp:
+    case icmpv6:
+      return { x: BYTE, y: BYTE };
+    case igmp:
+      return { x: BYTE, y: direction === 'ingress' ? EVERY_IPV4 : ONE };
+    default:
+      return { x: ONE, y: ONE };
+  }
+}
+
+/** The protocols that packets of a family have. */
+export function protocolsOf(family: 4 | 6): readonly number[] {
+  return [OTHER, ...(family === 4 ? [icmp, igmp] : [icmpv6]), tcp, udp, sctp];
+}
+
+/** The flows that a port match stands for, but for the group of outgoing IGMP. */
+export function boxOf(service: Service, direction: Direction): Box {
+  const whole = wholeBox(PROTOCOL_NUMBERS[service.protocol], direction);
+  switch (service.protocol) {
+    case 'tcp':
+    case 'udp':
+    case 'sctp':
+      return { x: service.ports ?? whole.x, y: service.sourcePorts ?? whole.y };
+    case 'icmp':
+    case 'icmpv6':
+      return { x: single(service.type) ?? whole.x, y: single(service.code) ?? whole.y };
+    case 'igmp': {
+      const group =
+        direction === 'ingress' && service.group !== undefined ? ipv4Number(service.group) : undefined;
+      return { x: single(service.type) ?? whole.x, y: single(group) ?? whole.y };
+    }
+  }
+}
+
+function single(value: number | undefined): Range | undefined {
+  return value === undefined ? undefined : [value, value];
+}

@@ -1,0 +1,16 @@
+import type { NodeState } from './compiled.ts';
+import type { Config } from './config.ts';
+
+/** What comes before all rules, as docs/semantics.md section 2 has it. */
+
+/** Router and neighbour solicitations and advertisements (RFC 4861). */
+export const NEIGHBOR_DISCOVERY: readonly number[] = [133, 134, 135, 136];
+/** Queries, reports and dones (RFC 2710), reports of version 2 (RFC 3810). */
+export const MULTICAST_LISTENER: readonly number[] = [130, 131, 132, 143];
+/** The ports of DHCP (RFC 2131) and DHCPv6 (RFC 8415). */
+export const DHCP = { 4: { client: 68, server: 67 }, 6: { client: 546, server: 547 } } as const;
+
+/** Whether spoofed packets are dropped on a node in this state. */
+export function dropsSpoofed({ rules }: Pick<NodeState, 'rules'>, config: Pick<Config, 'antiSpoofing'>) {
+  return config.antiSpoofing && rules.length > 0;
+}

@@ -1,0 +1,136 @@
+import type { Compiled, NodeState } from '../apis/compiled.ts';
+import type { Config } from '../apis/config.ts';
+import type { Row } from '../apis/difference/row.ts';
+import { nameResolver } from '../apis/names.ts';
+import { formatProblem } from '../apis/validate/problem.ts';
+import { compile } from '../controller/compile/compile.ts';
+import { type ClusterDifference, clusterDifference } from '../controller/difference/cluster-difference.ts';
+import { loadManifests } from '../controller/watch/manifests.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { type DiffSide, diffMarkdown, diffText } from './diff-text.ts';
+import { loadConfig } from './load.ts';
+import { loadNames } from './names.ts';
+import { json, print } from './output.ts';
+
+export interface DiffOptions {
+  readonly againstCluster: boolean;
+  readonly node?: string;
+  readonly names?: string;
+  readonly config?: string;
+  readonly failOn: 'any' | 'denied' | 'allowed';
+  readonly output: 'text' | 'json' | 'markdown';
+}
+
+/**
+ * Prints the flows whose verdict differs between two sets of manifests. Throws a CommandError if one
+ * cannot be read: what it holds is not known, so nothing can be said.
+ */
+export async function diffCommand(paths: readonly string[], options: DiffOptions): Promise<ExitStatus> {
+  if (options.againstCluster) {
+    throw new CommandError(
+      EXIT.usage,
+      '--against-cluster is not built yet; save the objects of the cluster with kubectl get -A -o yaml and give that file as OLD',
+    );
+  }
+  const [oldPath, newPath, ...others] = paths;
+  if (oldPath === undefined || newPath === undefined || others.length > 0) {
+    throw new CommandError(EXIT.usage, 'give two directories or files of manifests: OLD NEW');
+  }
+  const config = await readable(loadConfig(options.config));
+  const before = await loadSide('OLD', oldPath, config);
+  const after = await loadSide('NEW', newPath, config);
+  const { node } = options;
+  if (node !== undefined) checkNode(node, before.compiled, after.compiled);
+  const resolve = await readable(resolvers(options.names));
+  const difference = clusterDifference(before.compiled, after.compiled, {
+    config,
+    resolve,
+    ...(node === undefined ? {} : { node }),
+  });
+  await print(textOf(difference, { before, after, config, options }));
+  const differs = difference.groups.some(({ changes }) => changes.some((row) => counts(row, options.failOn)));
+  return differs ? EXIT.invalid : EXIT.done;
+}
+
+/** Status 1 says that a verdict differs: what cannot be read has another. */
+async function readable<T>(reading: Promise<T>): Promise<T> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (error instanceof CommandError && error.status === EXIT.invalid) {
+      throw new CommandError(EXIT.refused, error.message, { cause: error });
+    }
+    throw error;
+  }
+}
+
+async function loadSide(which: 'OLD' | 'NEW', path: string, config: Config): Promise<DiffSide> {
+  const { objects, problems } = await loadManifests([path], {
+    failsafe: null,
+    interfaceGroups: Object.keys(config.interfaceGroups),
+    nodeCIDRs: config.nodeCIDRs,
+  });
+  for (const problem of problems) process.stderr.write(`${which}: ${formatProblem(problem)}\n`);
+  // A file that is not YAML may hold anything.
+  if (
+    problems.some(({ unreadable, severity, kind }) => unreadable || (severity === 'error' && kind === ''))
+  ) {
+    throw new CommandError(EXIT.refused, `${which} (${path}) cannot be read; see above`);
+  }
+  return { objects, compiled: compile(objects) };
+}
+
+function checkNode(node: string, before: Compiled, after: Compiled): void {
+  for (const [which, { nodeAddresses }] of [
+    ['OLD', before],
+    ['NEW', after],
+  ] as const) {
+    if (nodeAddresses.has(node)) continue;
+    const known = [...nodeAddresses.keys()].sort().slice(0, 10).join(', ');
+    throw new CommandError(
+      EXIT.usage,
+      `--node: ${which} has no Node ${node}; ${known === '' ? 'it has none' : `it has ${known}`}`,
+    );
+  }
+}
+
+async function resolvers(path: string | undefined) {
+  const table = path === undefined ? null : await loadNames(path);
+  const unknown = new Set<string>();
+  const resolver = (): ((state: NodeState) => NodeState) => {
+    const resolve = nameResolver();
+    return (state) => {
+      for (const name of [...state.addressSets.values()].flatMap(({ names }) => names)) {
+        if ((table?.addresses(name).length ?? 0) > 0 || unknown.has(name)) continue;
+        unknown.add(name);
+        const where = path === undefined ? 'with --names FILE' : `in ${path}`;
+        process.stderr.write(
+          `no address is known for ${name}: it matches nothing here; give its addresses ${where}\n`,
+        );
+      }
+      return table === null ? state : resolve(state, table);
+    };
+  };
+  return { before: resolver(), after: resolver() };
+}
+
+function counts({ before, after }: Row, failOn: DiffOptions['failOn']): boolean {
+  if (failOn === 'denied') return before === 'Allow';
+  return failOn === 'any' || after === 'Allow';
+}
+
+interface Sides {
+  readonly config: Config;
+  readonly before: DiffSide;
+  readonly after: DiffSide;
+  readonly options: DiffOptions;
+}
+
+function textOf(difference: ClusterDifference, { before, after, config, options }: Sides): string {
+  if (options.output !== 'json') {
+    const format = options.output === 'markdown' ? diffMarkdown : diffText;
+    return format(difference, { before, after, config, node: options.node ?? null });
+  }
+  const { groups, nodesAdded, nodesRemoved } = difference;
+  return json(options.node === undefined ? { groups, nodesAdded, nodesRemoved } : { groups });
+}
