@@ -143,7 +143,8 @@ export interface BookmarkUpdate {
  * A line of the stream. `sequence` counts 1, 2, 3 … within one response: after a gap or a
  * repetition, messages are lost, and the receiver resumes from the revision of its last bookmark on
  * a new connection. `revision` (`EPOCH.NUMBER`, opaque to receivers) is the controller's position
- * after this message.
+ * after this message; that of a bookmark also says how far each watch of the API had come
+ * (controller/publish/revision.ts).
  */
 export type StreamMessage = Update & { readonly sequence: number; readonly revision: string };
 

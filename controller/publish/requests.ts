@@ -191,7 +191,7 @@ const LOOK = 50;
 async function staysBehind({ hub, catchUp }: RouterOptions, revision: string): Promise<boolean> {
   for (let waited = 0, wait = LOOK; hub.isBehind(revision); waited += wait, wait *= 2) {
     if (waited >= catchUp) return true;
-    await sleep(wait);
+    await sleep(Math.min(wait, catchUp - waited));
   }
   return false;
 }

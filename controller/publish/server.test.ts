@@ -855,6 +855,22 @@ describe('controlPlaneServer', () => {
     await assert.rejects(ask(running, '/apis', 'user.a'));
   });
 
+  it('on close ends watches one after the other, and serves those still open', async () => {
+    const running = await start();
+    const watches = await Promise.all(
+      Array.from({ length: 60 }, (_, index) => watch(running, `user.u${index}`)),
+    );
+    await Promise.all(watches.map(({ batch }) => batch()));
+    const closed = running.server.close();
+    running.hub.setGate(false);
+    await closed;
+    const rest = await Promise.all(watches.map(({ batch }) => batch()));
+    const served = rest.filter((messages) => types(messages).join() === 'gate,bookmark').length;
+    assert.ok(served > 30 && served < 60, String(served));
+    assert.deepEqual(new Set(rest.map((messages) => types(messages).join())), new Set(['', 'gate,bookmark']));
+    assert.equal(running.hub.watchers, 0);
+  });
+
   it('reads no more requests than it answers', async () => {
     let asked = 0;
     const running = await start({

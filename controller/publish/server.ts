@@ -134,7 +134,10 @@ export interface ControlPlaneServer {
   stats(): ServerStats;
   /** Ends all watches within two minutes, so that agents spread over all controllers again. */
   spreadStreams(): void;
-  /** Also stops listening; resolves when all connections are closed. */
+  /**
+   * Stops listening, then ends the watches, so many a second; resolves when all connections are
+   * closed.
+   */
   close(): Promise<void>;
 }
 
@@ -207,15 +210,12 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     setTls: (wanted) => server.setSecureContext(secureContext(wanted)),
     stats: () => ({ watchers: hub.watchers, ...streams.stats(), answers }),
     spreadStreams: () => streams.spread(),
-    close() {
-      return new Promise((resolve) => {
-        const last = setTimeout(() => server.closeAllConnections(), limits.grace);
-        server.close(() => {
-          clearTimeout(last);
-          resolve();
-        });
-        streams.close();
-      });
+    async close() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      await streams.close();
+      const last = setTimeout(() => server.closeAllConnections(), limits.grace);
+      await closed;
+      clearTimeout(last);
     },
   };
 }

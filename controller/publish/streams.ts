@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { HeldView } from '../../apis/held-view.ts';
 import type { Authenticate, Identity } from './auth.ts';
 import type { Hub, Watch } from './hub.ts';
@@ -77,6 +78,11 @@ export interface WatchStreamsOptions {
 const TICK = 1000;
 /** Milliseconds; 15,000 agents then reconnect at 125 a second. */
 const SPREAD = 120_000;
+/**
+ * Watches that end a second when the server closes: thousands of agents that connect elsewhere all at
+ * once would wait for each other's TLS handshakes. After `longest` milliseconds all have ended.
+ */
+const DRAIN = { perSecond: 300, longest: 6000, tick: 20 } as const;
 
 /**
  * Without its Node object, no rule selects a node any more. This must not open the node: it is sent
@@ -113,10 +119,6 @@ export class Streams {
       const time = this.#now();
       for (const one of this.#open) this.#look(one, time);
     });
-  }
-
-  endAll(reason: string): void {
-    for (const one of this.#open) this.#end(one, reason);
   }
 
   /**
@@ -180,9 +182,15 @@ export class Streams {
     return { sentBytes, unsentBytes, cutOff: this.#cutOff };
   }
 
-  close(): void {
+  /** Ends all watches, one after the other; those still open are served. Resolves after the last. */
+  async close(): Promise<void> {
+    const { perSecond, longest, tick } = DRAIN;
+    const each = Math.ceil(tick * Math.max(perSecond / 1000, this.#open.size / longest));
+    while (this.#open.size > 0) {
+      for (const one of Iterator.from(this.#open).take(each)) this.#end(one, 'the controller stops');
+      if (this.#open.size > 0) await sleep(tick);
+    }
     this.#stop();
-    this.endAll('the controller stops');
   }
 
   #end(one: OpenStream, reason: string): void {

@@ -98,7 +98,7 @@ export class Controller {
           await this.#parts.source.synced;
           if (!this.#life.isOver) this.#parts.election.start();
         },
-        // Releases the Lease only after the server for agents is closed.
+        // Another replica leads while this one ends its streams.
         stop: () => this.#parts.election.release(),
       },
       {

@@ -5,13 +5,15 @@ import { createNamespace, type Namespace } from '../../test/netns/namespace.ts';
 import { atMost, type Benchmark, type Figure, figure, trials } from '../measure/figure.ts';
 import { memoryOf, processorTimeOf, type TrialName, trialCommand } from '../measure/process.ts';
 import {
+  type Changes,
   type ClientsAnswer,
   type ClientsOrder,
   POOLS,
   type PublishClientsInput,
   type PublishServerInput,
+  UNCHANGED,
 } from '../measure/publish.ts';
-import { type Changed, heard, ordered, type Ready, type Stats } from '../measure/publish-processes.ts';
+import { type Changed, heard, ordered, type Ready } from '../measure/publish-processes.ts';
 
 const CLIENT_PROCESSES = 4;
 /** 10,000 rules in all. */
@@ -51,7 +53,7 @@ async function measure(namespace: Namespace, nodes: number, changes: number): Pr
     processes.push(child);
     return child;
   };
-  const serverInput: PublishServerInput = { nodes, ...RULES, port: 0, key, cert };
+  const serverInput: PublishServerInput = { nodes, ...RULES, port: 0, changes: UNCHANGED, key, cert };
   try {
     let server = start('publish-server', serverInput);
     const { port } = await heard<Ready>(server);
@@ -67,11 +69,11 @@ async function measure(namespace: Namespace, nodes: number, changes: number): Pr
       return start('publish-clients', input);
     });
     await Promise.all(clients.map((client) => heard(client)));
-    const all = async (order: ClientsOrder | null, revision: string) => {
+    const all = async (order: ClientsOrder | null, changes: Changes) => {
       const there = clients.map((client) => heard<ClientsAnswer>(client));
       for (const client of clients) {
         if (order !== null) client.send(order);
-        client.send({ to: 'await', revisions: [revision] } satisfies ClientsOrder);
+        client.send({ to: 'await', changes } satisfies ClientsOrder);
       }
       const answers = await Promise.all(there);
       return {
@@ -82,16 +84,15 @@ async function measure(namespace: Namespace, nodes: number, changes: number): Pr
     };
     const microseconds = () => Number(process.hrtime.bigint() / 1000n);
 
-    let { revision } = await ordered<Stats>(server, 'stats');
     let began = microseconds();
     const before = await processorTimeOf(server.pid ?? 0);
-    const first = await all({ to: 'connect', resume: false }, revision);
+    const first = await all({ to: 'connect', resume: false }, UNCHANGED);
     const connected = (first.at - began) / 1e6;
     const cpu = (await processorTimeOf(server.pid ?? 0)) - before;
     const rows: Record<'all' | 'compiled' | 'published' | 'cpu' | 'bytes', number>[] = [];
     for (let i = 0; i < changes; i++) {
-      const changed = await ordered<Changed>(server, 'change');
-      const { at, bytes } = await all(null, changed.revision);
+      const changed = await ordered<Changed>(server, { to: 'change', kind: 'members' });
+      const { at, bytes } = await all(null, { members: 1 + i, rules: 0 });
       rows.push({
         all: (at - changed.at) / 1e6,
         compiled: changed.compiled / 1000,
@@ -99,18 +100,17 @@ async function measure(namespace: Namespace, nodes: number, changes: number): Pr
         cpu: changed.cpu / 1000,
         bytes: bytes / nodes,
       });
-      ({ revision } = changed);
     }
+    const done = { members: changes, rules: 0 };
     began = microseconds();
-    const resumed = await all({ to: 'connect', resume: true }, revision);
+    const resumed = await all({ to: 'connect', resume: true }, done);
     const { peak } = await memoryOf(server.pid ?? 0);
 
     server.kill('SIGKILL');
     await once(server, 'exit');
-    server = start('publish-server', { ...serverInput, port });
+    server = start('publish-server', { ...serverInput, port, changes: done });
     const { at: ready } = await heard<Ready>(server);
-    ({ revision } = await ordered<Stats>(server, 'stats'));
-    const restarted = await all(null, revision);
+    const restarted = await all(null, done);
     const again = await memoryOf(server.pid ?? 0);
     const view = `a view is ${Math.round(first.bytes / nodes / 1000)} kB`;
     const values = (name: keyof (typeof rows)[number]) => rows.map((row) => row[name]);

@@ -78,6 +78,7 @@ function betterOf({ target, unit }: FigureResult): 'more' | 'less' | null {
     case 'MB':
     case 'rules':
     case 'processes':
+    case 'views':
     case 'B':
       return 'less';
     // A share or a ratio without a target may be of anything.

@@ -13,7 +13,19 @@ export interface Figure {
   readonly point: Point | null;
 }
 
-export type Unit = 'ms' | 's' | 'MB' | '%' | '1/s' | 'µs' | '×' | 'Mbit/s' | 'rules' | 'processes' | 'B';
+export type Unit =
+  | 'ms'
+  | 's'
+  | 'MB'
+  | '%'
+  | '1/s'
+  | 'µs'
+  | '×'
+  | 'Mbit/s'
+  | 'rules'
+  | 'views'
+  | 'processes'
+  | 'B';
 
 export interface Target {
   readonly at: 'most' | 'least';

@@ -4,7 +4,7 @@ import type { ServerAnswer, ServerOrder } from './publish.ts';
 
 export type Ready = Extract<ServerAnswer, { is: 'ready' }>;
 export type Changed = Extract<ServerAnswer, { is: 'changed' }>;
-export type Stats = Extract<ServerAnswer, { is: 'stats' }>;
+export type Views = Extract<ServerAnswer, { is: 'views' }>;
 
 export async function ordered<T extends ServerAnswer>(server: ChildProcess, order: ServerOrder): Promise<T> {
   const answer = heard<T>(server);

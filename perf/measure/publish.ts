@@ -2,6 +2,10 @@
  * What the processes of the benchmark of publish say to each other. Times are microseconds of
  * CLOCK_MONOTONIC.
  */
+import { hash } from 'node:crypto';
+import type { NodeState } from '../../apis/compiled.ts';
+import { snapshot } from '../../apis/snapshot.ts';
+
 export interface PublishServerInput {
   readonly nodes: number;
   /** Multiples of ten. Every node has those of all and of its pool. */
@@ -9,6 +13,8 @@ export interface PublishServerInput {
   readonly rulesOfPool: number;
   /** 0 is any. */
   readonly port: number;
+  /** Those that the cluster has had before, from other servers. */
+  readonly changes: Changes;
   /** PEM. */
   readonly key: string;
   readonly cert: string;
@@ -16,7 +22,43 @@ export interface PublishServerInput {
 
 export const POOLS = 100;
 
-export type ServerOrder = 'change' | 'stats';
+/** How many changes of each kind the cluster has had. */
+export interface Changes {
+  /** The crowd's first pod got another address. */
+  readonly members: number;
+  /** A rule of all nodes got another name and port. */
+  readonly rules: number;
+}
+
+export const UNCHANGED: Changes = { members: 0, rules: 0 };
+
+/** The IPv4 address of the crowd's first pod after so many changes. */
+export function addressAfter({ members }: Changes): Uint8Array {
+  return Uint8Array.of(10, 250, members >> 8, members);
+}
+
+/** The name of the rule that changes. */
+export function ruleAfter({ rules }: Changes): string {
+  return `changed-${rules}`;
+}
+
+/** The same in all servers, so that revisions are comparable: see controller/publish/revision.ts. */
+export function toPosition({ members, rules }: Changes): readonly number[] {
+  return [1 + members, 1 + rules];
+}
+
+export function ofPosition([members = 1, rules = 1]: readonly number[]): Changes {
+  return { members: members - 1, rules: rules - 1 };
+}
+
+/**
+ * A change is told with the kind that gets one more; `views` asks for the digests of what nodes must
+ * enforce. A server that gets SIGTERM closes as the controller does.
+ */
+export type ServerOrder =
+  | { readonly to: 'change'; readonly kind: keyof Changes }
+  | { readonly to: 'stats' }
+  | { readonly to: 'views'; readonly nodes: readonly string[] };
 
 export type ServerAnswer =
   | { readonly is: 'ready'; readonly at: number; readonly port: number }
@@ -27,15 +69,14 @@ export type ServerAnswer =
       readonly published: number;
       /** Processor time of the main thread for both, microseconds. */
       readonly cpu: number;
-      readonly revision: string;
     }
   | {
       readonly is: 'stats';
       readonly watchers: number;
       readonly sentBytes: number;
       readonly unsentBytes: number;
-      readonly revision: string;
-    };
+    }
+  | { readonly is: 'views'; readonly digests: readonly string[] };
 
 export interface PublishClientsInput {
   /** Of the servers; each connection goes to any of them, as a Service does it. */
@@ -54,8 +95,10 @@ export type ClientsOrder =
   | { readonly to: 'connect'; readonly resume: boolean }
   /** Only these servers get connections from now on. */
   | { readonly to: 'use'; readonly ports: readonly number[] }
-  /** Say when all have had a bookmark of one of these revisions. */
-  | { readonly to: 'await'; readonly revisions: readonly string[] };
+  /** Say when all have had a bookmark after so many changes, in a connection that is open. */
+  | { readonly to: 'await'; readonly changes: Changes }
+  /** Say the digests of what is folded. */
+  | { readonly to: 'views' };
 
 export interface ClientsAnswer {
   readonly is: 'there';
@@ -74,4 +117,20 @@ export interface ClientsAnswer {
    * another one.
    */
   readonly gaps: readonly number[];
+  /**
+   * Bookmarks since then that do not follow the one before: of a change too late or too early, or
+   * with other contents than after so many changes.
+   */
+  readonly missed: number;
+}
+
+export interface ViewsAnswer {
+  readonly is: 'views';
+  readonly nodes: readonly string[];
+  readonly digests: readonly string[];
+}
+
+/** Of what a node must enforce. */
+export function digestOfState(state: NodeState): string {
+  return hash('sha256', [...snapshot(state)].map((message) => JSON.stringify(message)).join('\n'));
 }

@@ -7,14 +7,25 @@
 import type { ClientRequest } from 'node:http';
 import { request } from 'node:https';
 import { connect as connectTls, createSecureContext } from 'node:tls';
-import { type Fold, fold } from '../../agent/receive/fold.ts';
+import { type Fold, type Folded, fold } from '../../agent/receive/fold.ts';
+import type { NodeState } from '../../apis/compiled.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
+import { parseRevision } from '../../controller/publish/revision.ts';
+import { hasSingle } from '../../lib/net/changed-singles.ts';
 import { LineSplitter } from '../../lib/process/lines.ts';
 import {
+  addressAfter,
+  type Changes,
   type ClientsAnswer,
   type ClientsOrder,
+  digestOfState,
+  ofPosition,
   POOLS,
   type PublishClientsInput,
+  ruleAfter,
+  UNCHANGED,
+  type ViewsAnswer,
 } from '../measure/publish.ts';
 import { median } from '../measure/statistics.ts';
 import { trialInput } from './trial.ts';
@@ -27,8 +38,9 @@ interface Client {
   readonly token: string;
   /** Of the last bookmark, in whichever connection: where to go on. */
   position: string | null;
-  /** Of the last bookmark in this one. */
-  revision: string | null;
+  /** Of the last bookmark in whichever connection; and whether that is the present one. */
+  changes: Changes;
+  isThere: boolean;
   /** When it had its last bookmark. */
   at: number;
   /** When it lost its connection; null: it has one. */
@@ -37,7 +49,7 @@ interface Client {
   request: ClientRequest | null;
   wait: number;
   /** In the client that folds for its pool. */
-  readonly folding: { readonly fold: Fold; lines: LineSplitter } | null;
+  readonly folding: { readonly fold: Fold; lines: LineSplitter; state: NodeState | null } | null;
 }
 
 const FIRST_WAIT = 500;
@@ -56,13 +68,14 @@ const clients = Array.from({ length: count }, (_, i): Client => {
     pool: i % POOLS,
     token: tokenOf(node),
     position: null,
-    revision: null,
+    changes: UNCHANGED,
+    isThere: false,
     at: 0,
     lostAt: null,
     tail: '',
     request: null,
     wait: FIRST_WAIT,
-    folding: i < POOLS ? { fold: fold(node), lines: new LineSplitter(LONGEST_LINE) } : null,
+    folding: i < POOLS ? { fold: fold(node), lines: new LineSplitter(LONGEST_LINE), state: null } : null,
   };
 });
 let bytes = 0;
@@ -71,7 +84,8 @@ let { ports } = input;
 const heldOf = new Map<number, { readonly position: string; readonly json: string | null }>();
 let resets = 0;
 let gaps: number[] = [];
-let awaited: ReadonlySet<string> | null = null;
+let missed = 0;
+let awaited: Changes | null = null;
 
 process.on('message', (order: ClientsOrder) => {
   switch (order.to) {
@@ -85,8 +99,11 @@ process.on('message', (order: ClientsOrder) => {
       ({ ports } = order);
       break;
     case 'await':
-      awaited = new Set(order.revisions);
+      awaited = order.changes;
       tellWhenThere();
+      break;
+    case 'views':
+      tellViews();
       break;
   }
 });
@@ -131,13 +148,14 @@ function connect(client: Client, resume: boolean): void {
   }
   client.request = asked;
   client.tail = '';
-  client.revision = null;
+  client.isThere = false;
   let isOver = false;
   const again = (): void => {
     if (isOver || client.request !== asked) return;
     isOver = true;
     failed++;
-    if (client.revision !== null) client.lostAt = now();
+    if (client.isThere) client.lostAt = now();
+    client.isThere = false;
     const wait = client.wait * (0.5 + Math.random() / 2);
     client.wait = Math.min(2 * client.wait, LONGEST_WAIT);
     setTimeout(() => {
@@ -175,25 +193,61 @@ function heldBy({ pool }: Client): string | null {
 
 function take(client: Client, chunk: Buffer): void {
   bytes += chunk.length;
-  for (const line of client.folding?.lines.push(chunk) ?? []) client.folding?.fold.take(JSON.parse(line));
+  let folded: Folded | null = null;
+  for (const line of client.folding?.lines.push(chunk) ?? [])
+    folded = client.folding?.fold.take(JSON.parse(line)) ?? folded;
   const end = chunk.toString('latin1', Math.max(0, chunk.length - TAIL));
   client.tail = end.length === TAIL ? end : (client.tail + end).slice(-TAIL);
   if (!client.tail.endsWith('\n')) return;
   const line = client.tail.slice(client.tail.lastIndexOf('\n', client.tail.length - 2) + 1);
   const [, revision] = /^\{"sequence":\d+,"revision":"([^"]+)","type":"bookmark"/.exec(line) ?? [];
   if (revision === undefined) return;
-  client.revision = revision;
+  reached(client, revision, folded);
+  tellWhenThere();
+}
+
+function reached(client: Client, revision: string, folded: Folded | null): void {
+  const changes = ofPosition(parseRevision(revision)?.position ?? []);
+  const steps = changes.members + changes.rules - client.changes.members - client.changes.rules;
+  const isBack = !isAfter(changes, client.changes);
+  // Each change is for all nodes: in one connection there is a bookmark for each of them.
+  if (isBack || (client.isThere && steps > 1) || !isOf(folded, changes)) missed++;
+  client.changes = changes;
   client.position = revision;
+  client.isThere = true;
+  if (folded !== null && client.folding !== null) client.folding.state = folded.state;
   client.at = now();
   if (client.lostAt !== null) gaps.push(client.at - client.lostAt);
   client.lostAt = null;
   client.wait = FIRST_WAIT;
-  tellWhenThere();
+}
+
+function isAfter(a: Changes, b: Changes): boolean {
+  return a.members >= b.members && a.rules >= b.rules;
+}
+
+/** Whether the folded rules are those after so many changes; for clients that do not fold, true. */
+function isOf(folded: Folded | null, changes: Changes): boolean {
+  if (folded === null) return true;
+  const { rules, addressSets } = folded.state;
+  const rule = rules.find(({ source }) => source.rule === ruleAfter(changes));
+  const sets = namedBy(rule === undefined ? [] : [rule]).addressSets;
+  return sets.some((id) => {
+    const members = addressSets.get(id)?.members;
+    return members !== undefined && hasSingle(members.v4, addressAfter(changes));
+  });
+}
+
+function tellViews(): void {
+  const states = clients.flatMap(({ folding }) => folding?.state ?? []);
+  const digests = states.map(digestOfState);
+  process.send?.({ is: 'views', nodes: states.map(({ node }) => node), digests } satisfies ViewsAnswer);
 }
 
 function tellWhenThere(): void {
-  const revisions = awaited;
-  if (revisions === null || clients.some(({ revision }) => !revisions.has(revision ?? ''))) return;
+  const wanted = awaited;
+  if (wanted === null || !clients.every(({ changes, isThere }) => isThere && isAfter(changes, wanted)))
+    return;
   awaited = null;
   const times = clients.map(({ at }) => at);
   const answer: ClientsAnswer = {
@@ -204,8 +258,9 @@ function tellWhenThere(): void {
     failed,
     resets,
     gaps,
+    missed,
   };
-  [bytes, failed, resets, gaps] = [0, 0, 0, []];
+  [bytes, failed, resets, gaps, missed] = [0, 0, 0, [], 0];
   process.send?.(answer);
 }
 

@@ -9,17 +9,30 @@ import { Hub } from '../../controller/publish/hub.ts';
 import { NodeReports } from '../../controller/publish/node-reports.ts';
 import { AGENTS, controlPlaneServer } from '../../controller/publish/server.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
-import { POOLS, type PublishServerInput, type ServerAnswer, type ServerOrder } from '../measure/publish.ts';
+import {
+  addressAfter,
+  digestOfState,
+  POOLS,
+  type PublishServerInput,
+  ruleAfter,
+  type ServerAnswer,
+  type ServerOrder,
+  toPosition,
+} from '../measure/publish.ts';
 import { trialInput } from './trial.ts';
 
 const MEMBERS = 10;
 const CROWD = 1000;
 const RULES_A_POLICY = 10;
 
-const { nodes, rulesOfAll, rulesOfPool, port, key, cert } = trialInput<PublishServerInput>();
+const { nodes, rulesOfAll, rulesOfPool, port, key, cert, ...input } = trialInput<PublishServerInput>();
+let { changes } = input;
 const next = compiler();
-const hub = new Hub({ gate: true });
-let objects = cluster();
+const hub = new Hub({
+  gate: true,
+  watches: () => toPosition(changes).map((newest) => ({ newest, reached: newest })),
+});
+let objects = changed(cluster());
 hub.publish(next(objects));
 const queue = new FairQueue(REVIEW_QUEUE);
 const server = controlPlaneServer({
@@ -41,36 +54,32 @@ const server = controlPlaneServer({
 const address = await server.listen(port, '127.0.0.1');
 say({ is: 'ready', at: now(), port: address.port });
 process.on('message', (order: ServerOrder) => {
-  switch (order) {
+  switch (order.to) {
     case 'change': {
       const at = now();
       const before = process.threadCpuUsage();
-      objects = { ...objects, pods: objects.pods.with(0, pod('crowd', changes, 250)) };
-      changes++;
+      changes = { ...changes, [order.kind]: 1 + changes[order.kind] };
+      objects = changed(objects);
       const compiled = next(objects);
       const compiledAt = now();
       hub.publish(compiled);
       const published = now() - compiledAt;
       const { user, system } = process.threadCpuUsage(before);
-      say({
-        is: 'changed',
-        at,
-        compiled: compiledAt - at,
-        published,
-        cpu: user + system,
-        revision: hub.revision,
-      });
+      say({ is: 'changed', at, compiled: compiledAt - at, published, cpu: user + system });
       break;
     }
     case 'stats': {
       const { watchers, sentBytes, unsentBytes } = server.stats();
-      say({ is: 'stats', watchers, sentBytes, unsentBytes, revision: hub.revision });
+      say({ is: 'stats', watchers, sentBytes, unsentBytes });
       break;
     }
+    case 'views':
+      say({ is: 'views', digests: order.nodes.map((node) => digestOfState(hub.view(node))) });
+      break;
   }
 });
+process.once('SIGTERM', () => server.close().then(() => process.exit()));
 process.on('disconnect', () => process.exit());
-let changes = 0;
 
 function say(answer: ServerAnswer): void {
   process.send?.(answer);
@@ -118,6 +127,22 @@ function cluster(): ClusterObjects {
     groups: [],
     tiers: [],
     policies: [...everywhere, ...pools.flat()],
+  };
+}
+
+/** With the pod and the rule as they are after `changes`. */
+function changed(before: ClusterObjects): ClusterObjects {
+  const { pods, policies } = before;
+  const [first] = policies;
+  const [rule, ...rules] = first?.spec.ingress ?? [];
+  if (first === undefined || rule === undefined) throw new Error('there is no rule');
+  const ports = [{ protocol: 'TCP', port: 20_000 + (changes.rules % 20_000) }] as const;
+  const spec = { ...first.spec, ingress: [{ ...rule, name: ruleAfter(changes), ports }, ...rules] };
+  const isSame = rule.name === ruleAfter(changes);
+  return {
+    ...before,
+    pods: pods.with(0, { ...pod('crowd', 0, 200), addresses: [addressAfter(changes).join('.')] }),
+    policies: isSame ? policies : policies.with(0, { ...first, generation: 1 + changes.rules, spec }),
   };
 }
 

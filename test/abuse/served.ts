@@ -4,26 +4,23 @@
  * heartbeats would have them.
  */
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { NO_OBJECTS } from '../../apis/objects.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { compile } from '../../controller/compile/compile.ts';
-import {
-  firstOf,
-  frontProxyAuthenticator,
-  type Identity,
-  isFrontProxy,
-} from '../../controller/publish/auth.ts';
+import { firstOf, frontProxyAuthenticator, isFrontProxy } from '../../controller/publish/auth.ts';
 import { Hub } from '../../controller/publish/hub.ts';
 import { NodeReports } from '../../controller/publish/node-reports.ts';
-import { AGENTS, controlPlaneServer, type ServerLimits } from '../../controller/publish/server.ts';
+import { controlPlaneServer, type ServerLimits } from '../../controller/publish/server.ts';
 import type { AdmissionObjects } from '../../controller/webhook/admission.ts';
 import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
 import { serveMetrics } from '../../lib/process/metrics-server.ts';
+import type { Ports } from './clients.ts';
+import { identityOf } from './identity.ts';
+import { rssOfTree } from './memory.ts';
 
 export interface ServedInput {
   readonly key: string;
@@ -31,12 +28,6 @@ export interface ServedInput {
   /** Of the front proxy. */
   readonly clientCa: string;
   readonly limits?: Partial<ServerLimits>;
-}
-
-export interface ServedPorts {
-  readonly agents: number;
-  readonly webhook: number;
-  readonly health: number;
 }
 
 /** Since the last call. */
@@ -123,7 +114,7 @@ process.on('message', (order) => {
     return;
   }
   const stats: ServedStats = {
-    rss: [process.pid, ...children()].reduce((sum, pid) => sum + rssOf(pid), 0),
+    rss: rssOfTree(process.pid),
     delay,
     watchers: hub.watchers,
     failures: failures.splice(0),
@@ -132,32 +123,8 @@ process.on('message', (order) => {
   process.send?.(stats);
 });
 process.on('disconnect', () => process.exit());
-const ports: ServedPorts = { agents, webhook: (webhook.address() as AddressInfo).port, health: health.port };
+const ports: Ports = { agents, webhook: (webhook.address() as AddressInfo).port, health: health.port };
 process.send?.(ports);
-
-function children(): number[] {
-  return readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8')
-    .split(' ')
-    .filter(Boolean)
-    .map(Number);
-}
-
-/** 0 if it has ended. */
-function rssOf(pid: number): number {
-  try {
-    return 4096 * Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]);
-  } catch {
-    return 0;
-  }
-}
-
-/** `agent NODE` and `user NAME` are tokens. */
-function identityOf(authorization = ''): Identity | null {
-  const [, kind, name = ''] = /^Bearer (agent|user)\.(\S+)$/.exec(authorization) ?? [];
-  if (kind === undefined) return null;
-  const extra = kind === 'agent' ? { 'authentication.kubernetes.io/node-name': [name] } : {};
-  return { username: kind === 'agent' ? AGENTS : name, uid: '', groups: [], extra, expires: null };
-}
 
 function objects(): AdmissionObjects {
   const rules = Array.from({ length: 200 }, (_, index) => {

@@ -11,6 +11,8 @@ export interface FakeApi {
   readonly server: string;
   /** Tells `request` of each one, before it is answered. */
   readonly events: EventEmitter<{ request: [FakeRequest] }>;
+  /** Called with each request first: true if it answers that, which no list or watch is. */
+  answers: (request: IncomingMessage, response: ServerResponse) => boolean;
   /** Asked of each request what to do wrong. */
   fault: (request: FakeRequest) => Fault | null;
   /** Creates or changes an object of a collection (`/api/v1/pods`); returns its version. */
@@ -120,6 +122,7 @@ export async function fakeApi(): Promise<FakeApi> {
   }
 
   function answer(request: IncomingMessage, response: ServerResponse): void {
+    if (api.answers(request, response)) return;
     const url = new URL(request.url ?? '/', api.server);
     const isDiscovery = /^\/apis(\/[^/]+\/[^/]+)?$/.test(url.pathname);
     const watches = url.searchParams.get('watch') === 'true';
@@ -269,6 +272,7 @@ export async function fakeApi(): Promise<FakeApi> {
   const api: FakeApi = {
     server: `http://127.0.0.1:${port}`,
     events: new EventEmitter<{ request: [FakeRequest] }>().setMaxListeners(0),
+    answers: () => false,
     fault: () => null,
     put(collection, object) {
       const type = collectionOf(collection).has(keyOf(object)) ? 'MODIFIED' : 'ADDED';

@@ -73,7 +73,8 @@ class Listener {
 
  private:
   void listen(const OnBatch& on_batch) {
-    for (bool usable = true; usable;) {
+    // Looked at after each read of wake_ too: one read may take the wakes of taken() and of stop().
+    for (bool usable = true; usable && !is_stopped_;) {
       pollfd watched[] = {{.fd = wake_, .events = POLLIN, .revents = 0},
                           {.fd = is_waiting_ ? -1 : socket_->fd(), .events = POLLIN, .revents = 0}};
       Batch batch;
@@ -82,7 +83,6 @@ class Listener {
         decoder_.fail(errno, batch);
         usable = false;
       } else {
-        if (is_stopped_) return;
         eventfd_t ignored;
         if (watched[0].revents) eventfd_read(wake_, &ignored);
         if (watched[1].revents) usable = read(batch);
