@@ -91,7 +91,9 @@ describe('the difference of two clusters', () => {
       { name: 'r', action: 'Drop', from: around, ports: [tcp(80)] },
     ] as const;
     const found = difference([A], [A, policy('p', { ingress: rules })]);
-    assert.deepEqual(peers(found), { a: '10.0.0.0-10.0.0.2 192.0.2.1-192.0.2.1' });
+    assert.deepEqual(peers(found), {
+      a: '10.0.0.0-10.0.0.0,10.0.0.2-10.0.0.2 10.0.0.1-10.0.0.1,192.0.2.1-192.0.2.1',
+    });
   });
 
   it('takes memory for each link group once', () => {

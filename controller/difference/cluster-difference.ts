@@ -115,13 +115,14 @@ class GroupCollector {
     this.#groups.set(key, { ...(known ?? group), nodes });
   }
 
-  /** Of a Node without equals, the rows are written without regard to its own addresses. */
+  /** Of a Node without equals, gaps at its own addresses are closed. */
   all(states: readonly Compiled[]): NodeGroup[] {
     const readable = new GroupCollector();
     for (const group of this.#groups.values()) {
       const [only = '', ...others] = group.nodes;
       const own = others.length > 0 ? [] : ownAddresses(only, states);
-      readable.add({ ...group, rows: group.rows.map((row) => withoutOwn(row, own, group.families)) });
+      const free = own.filter((one) => group.rows.every((row) => countWithin(row, [one]) === 0));
+      readable.add({ ...group, rows: group.rows.map((row) => closed(row, free, group.families)) });
     }
     return [...readable.#groups.values()]
       .map((group) => ({ nodes: group.nodes, changes: changesOf(group) }))
@@ -180,20 +181,16 @@ function countWithin({ peers }: NumberedRow, own: readonly Address[]): number {
   ).length;
 }
 
-/**
- * A Node's own addresses do not count: ranges of nothing else are left out, and gaps of nothing else
- * are closed, which is easier to read. In this order, so that no two rows have the same flow.
- */
-function withoutOwn(row: NumberedRow, own: readonly Address[], families: readonly Family[]): NumberedRow {
+/** Closes gaps of nothing but these addresses, which do not count, and which no row has. */
+function closed(row: NumberedRow, own: readonly Address[], families: readonly Family[]): NumberedRow {
   if (own.length === 0) return row;
   const isOwn = (family: Family, from: bigint, to: bigint): boolean => {
     const inside = own.filter((one) => one.family === family && from <= one.value && one.value <= to);
     return BigInt(inside.length) === to - from + 1n;
   };
-  const closed = (family: Family): readonly Interval[] => {
+  const rangesOf = (family: Family): readonly Interval[] => {
     const ranges: Interval[] = [];
     for (const next of row.peers[family]) {
-      if (isOwn(family, next.first, next.last)) continue;
       const last = ranges.at(-1);
       if (last !== undefined && isOwn(family, last.last + 1n, next.first - 1n)) {
         ranges[ranges.length - 1] = { first: last.first, last: next.last };
@@ -201,5 +198,5 @@ function withoutOwn(row: NumberedRow, own: readonly Address[], families: readonl
     }
     return ranges;
   };
-  return withPeers(row, { 4: closed(4), 6: closed(6) }, families);
+  return withPeers(row, { 4: rangesOf(4), 6: rangesOf(6) }, families);
 }
