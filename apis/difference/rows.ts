@@ -223,9 +223,7 @@ class Products {
     const whole = divided.flatMap(({ whole: classes }) => classes);
     if (whole.length > 0) byGroups.set(this.#every, whole);
     for (const [one, parts] of byClass) {
-      const groups = this.#combinations.numberOf(
-        parts.flatMap(([, combination]) => this.#combinations.values(combination)),
-      );
+      const groups = this.#combinations.union(parts.map(([, combination]) => combination));
       const same = byGroups.get(groups);
       if (same === undefined) byGroups.set(groups, [one]);
       else same.push(one);

@@ -109,7 +109,10 @@ class GroupCollector {
   readonly #groups = new Map<string, NumberedGroup>();
 
   add(group: NumberedGroup): void {
-    const key = JSON.stringify(changesOf(group));
+    this.#add(JSON.stringify(changesOf(group)), group);
+  }
+
+  #add(key: string, group: NumberedGroup): void {
     const known = this.#groups.get(key);
     const nodes = [...(known?.nodes ?? []), ...group.nodes].sort();
     this.#groups.set(key, { ...(known ?? group), nodes });
@@ -118,11 +121,13 @@ class GroupCollector {
   /** Of a Node without equals, gaps at its own addresses are closed. */
   all(states: readonly Compiled[]): NodeGroup[] {
     const readable = new GroupCollector();
-    for (const group of this.#groups.values()) {
-      const [only = '', ...others] = group.nodes;
+    for (const [key, group] of this.#groups) {
+      const { nodes, rows, families } = group;
+      const [only = '', ...others] = nodes;
       const own = others.length > 0 ? [] : ownAddresses(only, states);
-      const free = own.filter((one) => group.rows.every((row) => countWithin(row, [one]) === 0));
-      readable.add({ ...group, rows: group.rows.map((row) => closed(row, free, group.families)) });
+      const free = own.filter((one) => rows.every((row) => countWithin(row, [one]) === 0));
+      if (free.length === 0) readable.#add(key, group);
+      else readable.add({ ...group, rows: rows.map((row) => closed(row, free, families)) });
     }
     return [...readable.#groups.values()]
       .map((group) => ({ nodes: group.nodes, changes: changesOf(group) }))
@@ -183,7 +188,6 @@ function countWithin({ peers }: NumberedRow, own: readonly Address[]): number {
 
 /** Closes gaps of nothing but these addresses, which do not count, and which no row has. */
 function closed(row: NumberedRow, own: readonly Address[], families: readonly Family[]): NumberedRow {
-  if (own.length === 0) return row;
   const isOwn = (family: Family, from: bigint, to: bigint): boolean => {
     const inside = own.filter((one) => one.family === family && from <= one.value && one.value <= to);
     return BigInt(inside.length) === to - from + 1n;
