@@ -181,12 +181,13 @@ async function runAll(
   return measured.every(({ failure }) => failure === null);
 }
 
-/** The committed results, some of them measured anew. */
+/** The committed results, some of them measured anew; a benchmark that failed keeps its last ones. */
 async function updated(anew: readonly Measured[]): Promise<Results> {
   const last = await readResults(join(import.meta.dirname, 'results'));
   const known = fromFile(last, BENCHMARKS);
+  const succeeded = anew.filter(({ failure }) => failure === null);
   const measured = BENCHMARKS.flatMap(
-    ({ name }) => [...anew, ...known].find(({ benchmark }) => benchmark.name === name) ?? [],
+    ({ name }) => [...succeeded, ...known].find(({ benchmark }) => benchmark.name === name) ?? [],
   );
   return { machine: last.machine, measured, quick: false };
 }

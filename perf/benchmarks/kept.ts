@@ -91,7 +91,7 @@ async function rateUnderFlood(
   const measured = await bench.measure(SECONDS).catch((error: Error) => error);
   const received = await stop();
   if (measured instanceof Error) throw measured;
-  if (received < 0.9 * perSecond) throw new Error(`${received} packets a second, not ${perSecond}`);
+  if (received < 0.8 * perSecond) throw new Error(`${received} packets a second, not ${perSecond}`);
   return measured.perSecond;
 }
 
