@@ -37,6 +37,9 @@ export function namedBy(rules: readonly WithPeers[]) {
   return { addressSets, interfaceGroups, serviceSets };
 }
 
+/** Link groups are 32 bits wide (rtnetlink(7), IFLA_GROUP). */
+export const LAST_LINK_GROUP = 2 ** 32 - 1;
+
 /** The number of a link group; undefined if the configuration has no group of that name. */
 export function groupNumber(
   group: string | number,

@@ -1,12 +1,14 @@
 import type { Compiled } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
-import type { DecidingRule, Range, Row } from '../apis/difference/row.ts';
+import type { DecidingRule, Row } from '../apis/difference/row.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { PROTOCOL_NUMBERS } from '../apis/protocols.ts';
+import { LAST_LINK_GROUP } from '../apis/rule-peer.ts';
 import type { ClusterDifference, NodeGroup } from '../controller/difference/cluster-difference.ts';
 import { formatCidr, parseAddress } from '../lib/net/address.ts';
 import { toCidrs } from '../lib/net/interval.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
+import { complement, type Range } from '../lib/net/ranges.ts';
 import { table } from './output.ts';
 
 /** Manifests as they would be enforced. */
@@ -150,7 +152,7 @@ class Names {
   /** Of almost all groups, the few that are not among them. */
   groups({ interfaceGroups }: Row): string[] {
     if (interfaceGroups === null) return [];
-    const others = complement(interfaceGroups);
+    const others = complement(interfaceGroups, LAST_LINK_GROUP);
     const few = others.length < interfaceGroups.length ? others : interfaceGroups;
     const names = few.map(([first, last]) =>
       first === last ? (this.#groups.get(first) ?? `${first}`) : `${first}-${last}`,
@@ -171,18 +173,6 @@ class Names {
       MOST_PEERS,
     );
   }
-}
-
-const LAST_GROUP = 2 ** 32 - 1;
-
-function complement(ranges: readonly Range[]): Range[] {
-  const others: Range[] = [];
-  let next = 0;
-  for (const [first, last] of ranges) {
-    if (first > next) others.push([next, first - 1]);
-    next = last + 1;
-  }
-  return next > LAST_GROUP ? others : [...others, [next, LAST_GROUP]];
 }
 
 function* ownersOf({ nodes, pods }: ClusterObjects): Iterable<readonly [string, string]> {

@@ -181,7 +181,9 @@ async function runAll(
   return measured.every(({ failure }) => failure === null);
 }
 
-/** The committed results, some of them measured anew; a benchmark that failed keeps its last ones. */
+/**
+ * The committed results, some of them measured anew; a benchmark that failed keeps its last ones.
+ */
 async function updated(anew: readonly Measured[]): Promise<Results> {
   const last = await readResults(join(import.meta.dirname, 'results'));
   const known = fromFile(last, BENCHMARKS);

@@ -2,12 +2,12 @@ import type { ConntrackEntry } from 'nftables-napi';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { RuleAction } from '../../apis/objects.ts';
+import { resolvedPeers } from '../../apis/resolved-peers.ts';
 import { spoofedTest } from '../observe/exemption.ts';
 import { decidingRule, evaluator } from '../observe/explain.ts';
 import type { KnownFlow } from '../observe/known-flow.ts';
 import { indexedRules } from '../observe/rule-lookup.ts';
 import { ruleMatches } from '../observe/rule-match.ts';
-import { resolvedPeers } from '../render/rule-peers.ts';
 import { connectionFlows } from './connection-flows.ts';
 import { type NodeFacts, OwnAddresses } from './node-facts.ts';
 

@@ -2,9 +2,9 @@ import type { AddressSet, CompiledRule, NodeState, Service, ServiceSet } from '.
 import type { Config } from '../../apis/config.ts';
 import type { Considered } from '../../apis/flow.ts';
 import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
+import { type ResolvedPeer, resolvedPeers } from '../../apis/resolved-peers.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
-import { type ResolvedPeer, resolvedPeers } from '../render/rule-peers.ts';
 import { addressKey, type KnownFlow } from './known-flow.ts';
 
 type Mismatch = Considered['mismatch'];

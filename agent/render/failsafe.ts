@@ -2,9 +2,10 @@ import type { NodeState, PortRange } from '../../apis/compiled.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import { failsafePeers } from '../../apis/failsafe.ts';
 import type { Direction } from '../../apis/objects.ts';
+import { unionRanges } from '../../lib/net/ranges.ts';
 import type { Scope } from './index/match-entry.ts';
 import { comment } from './name.ts';
-import { ALL_PORTS, portCount, unionPorts } from './ports.ts';
+import { ALL_PORTS, portCount } from './ports.ts';
 import { familiesOf } from './rule-chain.ts';
 import type { Match, NamedSet, NftRule, PortProtocol } from './ruleset.ts';
 import type { SetMatches } from './set-matches.ts';
@@ -77,7 +78,7 @@ function portMatch(protocol: PortProtocol, ranges: readonly PortRange[], isOrigi
 }
 
 function portLists(ports: readonly PortRange[]): PortRange[][] {
-  const ranges = unionPorts(ports);
+  const ranges = unionRanges(ports);
   const short = ranges.filter((range) => portCount([range]) <= MAX_LISTED);
   const single = short.flatMap(([first, last]) =>
     Array.from({ length: last - first + 1 }, (_, i): PortRange => [first + i, first + i]),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { PortRange } from '../../apis/compiled.ts';
-import { boundaries, intersectPorts, portCount, unionPorts } from './ports.ts';
+import { boundaries, intersectPorts } from './ports.ts';
 
 const PORT = fc.integer({ min: 0, max: 40 });
 const LIST = fc.array(
@@ -14,17 +14,6 @@ const has = (ranges: readonly PortRange[], port: number) =>
 const listed = (ranges: readonly PortRange[]) => PORTS.filter((port) => has(ranges, port));
 
 describe('ports', () => {
-  it('union has the same ports, sorted and disjoint', () => {
-    fc.assert(
-      fc.property(LIST, (list) => {
-        const merged = unionPorts(list);
-        assert.deepEqual(listed(merged), listed(list));
-        assert.equal(portCount(merged), listed(list).length);
-        for (const [i, [first]] of merged.entries()) assert.ok(first > (merged[i - 1]?.[1] ?? -2) + 1);
-      }),
-    );
-  });
-
   it('intersection has the ports of both', () => {
     fc.assert(
       fc.property(LIST, LIST, (a, b) => {

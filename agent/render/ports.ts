@@ -4,19 +4,7 @@ import type { PortRange } from '../../apis/compiled.ts';
 
 export const ALL_PORTS: PortRange = [0, 65535];
 
-/** The union of the ranges: sorted, disjoint, not adjacent. */
-export function unionPorts(ranges: readonly PortRange[]): readonly PortRange[] {
-  if (ranges.length < 2) return ranges;
-  const merged: PortRange[] = [];
-  for (const [first, last] of [...ranges].sort((a, b) => a[0] - b[0])) {
-    const previous = merged.at(-1);
-    if (previous === undefined || first > previous[1] + 1) merged.push([first, last]);
-    else if (last > previous[1]) merged[merged.length - 1] = [previous[0], last];
-  }
-  return merged;
-}
-
-/** The intersection of two unions (see unionPorts), which is one again. */
+/** The intersection of two unions (lib/net/ranges.ts), which is one again. */
 export function intersectPorts(a: readonly PortRange[], b: readonly PortRange[]): readonly PortRange[] {
   const common: PortRange[] = [];
   for (const [first, last] of a) {

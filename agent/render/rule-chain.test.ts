@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import type { AddressSet, CompiledRule, ServiceSet } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import type { ResolvedPeer } from '../../apis/resolved-peers.ts';
 import { parseCidr } from '../../lib/net/address.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import { addressSet, compiledRule } from '../../test/fake/compiled-rule.ts';
 import { ruleText, setLines } from './nft-text.ts';
 import { type RuleParts, ruleChain } from './rule-chain.ts';
-import type { ResolvedPeer } from './rule-peers.ts';
 import { SetMatches } from './set-matches.ts';
 
 const block = (text: string) => ({ cidr: parseCidr(text)?.cidr ?? assert.fail(text), except: [] });

@@ -1,13 +1,13 @@
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Direction } from '../../apis/objects.ts';
+import type { ResolvedPeer } from '../../apis/resolved-peers.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import { memberCount } from '../../lib/net/member-set.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 import { chainName, comment } from './name.ts';
 import { ruleText } from './nft-text.ts';
 import { fixedChain, plainRule } from './plain.ts';
-import type { ResolvedPeer } from './rule-peers.ts';
 import type { Chain, Match, NamedSet, NftRule, Statement } from './ruleset.ts';
 import { originalServiceMatches, serviceMatches } from './service-match.ts';
 import { type AddressAlternative, ANY_ADDRESS, isEmpty, type SetMatches } from './set-matches.ts';

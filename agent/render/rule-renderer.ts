@@ -1,5 +1,6 @@
 import type { AddressSet, CompiledRule, NodeState, RuleSource, ServiceSet } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import { resolvedPeers } from '../../apis/resolved-peers.ts';
 import type { Family } from '../../lib/net/address.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
 import { memo } from '../../lib/sharing/memo.ts';
@@ -8,7 +9,6 @@ import { type IncrementalMap, mapIncrementally } from './incremental-list.ts';
 import type { IndexRule } from './index/match-entry.ts';
 import { peersOf, servicePeers } from './index/peers.ts';
 import { familiesOf, type RenderedRule, ruleChain } from './rule-chain.ts';
-import { resolvedPeers } from './rule-peers.ts';
 import type { SetMatches } from './set-matches.ts';
 import { type AllRules, traitsOf } from './traits.ts';
 import type { UsedSets } from './used-sets.ts';

@@ -1,6 +1,7 @@
 import type { PortRange, Service } from '../../apis/compiled.ts';
 import { BITS, parseAddress } from '../../lib/net/address.ts';
-import { ALL_PORTS, boundaries, portCount, unionPorts } from './ports.ts';
+import { unionRanges } from '../../lib/net/ranges.ts';
+import { ALL_PORTS, boundaries, portCount } from './ports.ts';
 import type { L4Protocol, Match, PortProtocol, PortTuple } from './ruleset.ts';
 
 type PortService = Extract<Service, { readonly protocol: PortProtocol }>;
@@ -65,7 +66,7 @@ export function originalServiceMatches(services: readonly Service[]): Match[][] 
   const some = ports.filter(({ protocol }) => !whole.has(protocol));
   const groups = Map.groupBy(some, ({ protocol, sourcePorts }) => JSON.stringify([protocol, sourcePorts]));
   const found = [...groups.values()].flatMap((group): Match[][] => {
-    const ranges = unionPorts(group.map((service) => service.ports ?? ALL_PORTS));
+    const ranges = unionRanges(group.map((service) => service.ports ?? ALL_PORTS));
     const [first] = group;
     if (first === undefined) return [];
     const { protocol, sourcePorts } = first;
@@ -114,10 +115,10 @@ function portMatches(services: readonly PortService[]): Match[] {
       return [port(only, 'sport', [one.sourcePorts]), port(only, 'dport', [one.ports])];
     }
     if (services.every((service) => service.sourcePorts === undefined)) {
-      return [port(only, 'dport', unionPorts(services.map((service) => service.ports ?? ALL_PORTS)))];
+      return [port(only, 'dport', unionRanges(services.map((service) => service.ports ?? ALL_PORTS)))];
     }
     if (services.every((service) => service.ports === undefined)) {
-      return [port(only, 'sport', unionPorts(services.map((service) => service.sourcePorts ?? ALL_PORTS)))];
+      return [port(only, 'sport', unionRanges(services.map((service) => service.sourcePorts ?? ALL_PORTS)))];
     }
   }
   const withSourcePort = services.some((service) => service.sourcePorts !== undefined);
@@ -154,7 +155,7 @@ function disjointTuples(protocol: PortProtocol, services: readonly PortService[]
       ({ sourcePorts = ALL_PORTS }) => sourcePorts[0] <= first && last <= sourcePorts[1],
     );
     if (last < first || inside.length === 0) continue;
-    for (const ports of unionPorts(inside.map((service) => service.ports ?? ALL_PORTS))) {
+    for (const ports of unionRanges(inside.map((service) => service.ports ?? ALL_PORTS))) {
       tuples.push({ protocol, sourcePorts: [first, last], ports });
     }
   }

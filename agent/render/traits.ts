@@ -1,8 +1,8 @@
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import { isSkippable } from '../../apis/failsafe.ts';
+import type { ResolvedPeer } from '../../apis/resolved-peers.ts';
 import type { IndexRule } from './index/match-entry.ts';
 import type { RenderedRule } from './rule-chain.ts';
-import type { ResolvedPeer } from './rule-peers.ts';
 import type { Chain } from './ruleset.ts';
 import { type Traffic, trafficOf } from './topology.ts';
 

@@ -1,7 +1,6 @@
-import type { Family } from '../../lib/net/address.ts';
 import { BITS } from '../../lib/net/address.ts';
 import { union } from '../../lib/net/interval.ts';
-import { type Part, partition } from './partition.ts';
+import { type Part, partition, toggledAt } from './partition.ts';
 
 /** An inclusive range of addresses. IPv4 addresses are numbers, IPv6 addresses bigints. */
 export interface AddressRange<N> {
@@ -11,7 +10,6 @@ export interface AddressRange<N> {
 
 /** How the numbers of one family are compared and counted. */
 interface Arithmetic<N> {
-  readonly family: Family;
   readonly zero: N;
   /** The first number after the last address. */
   readonly end: N;
@@ -23,7 +21,6 @@ interface Arithmetic<N> {
 }
 
 const IPV4: Arithmetic<number> = {
-  family: 4,
   zero: 0,
   end: 2 ** BITS[4],
   next: (value) => value + 1,
@@ -34,7 +31,6 @@ const IPV4: Arithmetic<number> = {
 };
 
 const IPV6: Arithmetic<bigint> = {
-  family: 6,
   zero: 0n,
   end: 1n << BigInt(BITS[6]),
   next: (value) => value + 1n,
@@ -62,10 +58,6 @@ export class AddressSpace<N extends number | bigint> {
     this.#numbers = numbers;
   }
 
-  get family(): Family {
-    return this.#numbers.family;
-  }
-
   /** Adds a set, before `classes`. The ranges are disjoint. */
   add(id: number, ranges: readonly AddressRange<N>[]): void {
     this.#sets.push({ id, ranges });
@@ -73,22 +65,16 @@ export class AddressSpace<N extends number | bigint> {
 
   classes(): readonly Part[] {
     const { zero, end, next, sort, loopback } = this.#numbers;
-    const ends = [...this.#sets.flatMap(({ ranges }) => ranges), loopback].flatMap(({ first, last }) => [
-      first,
-      next(last),
-    ]);
-    this.#cuts = [...new Set(sort([zero, ...ends]))].filter((cut) => cut < end);
-    const index = new Map(this.#cuts.map((cut, i) => [cut, i]));
-    const toggled: number[][] = this.#cuts.map(() => []);
-    for (const { id, ranges } of this.#sets) {
-      for (const { first, last } of ranges) {
-        for (const cut of [first, next(last)]) toggled[index.get(cut) ?? -1]?.push(id);
-      }
-    }
-    return partition(toggled, (piece) => {
+    const endsOf = (ranges: readonly AddressRange<N>[]): N[] =>
+      ranges.flatMap(({ first, last }) => [first, next(last)]);
+    const sets = this.#sets.map(({ id, ranges }) => [id, endsOf(ranges)] as const);
+    const all = [zero, ...sets.flatMap(([, ends]) => ends), ...endsOf([loopback])];
+    this.#cuts = [...new Set(sort(all))].filter((cut) => cut < end);
+    const isLeftOut = (piece: number): boolean => {
       const first = this.#cuts[piece] ?? end;
       return loopback.first <= first && first <= loopback.last;
-    });
+    };
+    return partition(toggledAt(this.#cuts, sets), { isLeftOut });
   }
 
   /**

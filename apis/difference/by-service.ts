@@ -1,7 +1,7 @@
+import type { Range } from '../../lib/net/ranges.ts';
+import { type Ranges, unionRanges } from '../../lib/net/ranges.ts';
 import type { Direction } from '../objects.ts';
-import { partition } from './partition.ts';
-import { type Ranges, union } from './ranges.ts';
-import type { Range } from './row.ts';
+import { type Budget, partition, toggledAt } from './partition.ts';
 import { wholeBox } from './service-space.ts';
 import { type Unit, UnitCollector } from './units.ts';
 
@@ -72,11 +72,6 @@ export function byService(
   return units.all().map(({ unit, tag }) => ({ unit, profiles: tag.split(',').map(Number) }));
 }
 
-/** How much more may be in parts; below 0: the parts are not whole. */
-interface Budget {
-  left: number;
-}
-
 /** Divides the first number by the areas there, then the second. */
 function divided(
   areas: readonly Area[],
@@ -94,27 +89,14 @@ function divided(
   });
 }
 
-/** The numbers that are within the same lists of ranges; none if there is no budget left. */
+/** The numbers that are within the same lists of ranges. */
 function parts(lists: readonly Ranges[], budget: Budget): { ranges: Ranges; within: readonly number[] }[] {
-  const ends = lists.flatMap((ranges) => ranges.flatMap(([first, last]) => [first, last + 1]));
-  const cuts = [...new Set(ends)].sort((a, b) => a - b);
-  const index = new Map(cuts.map((cut, i) => [cut, i]));
-  for (const ranges of lists) {
-    for (const [first, last] of ranges) {
-      budget.left -= (index.get(last + 1) ?? 0) - (index.get(first) ?? 0);
-    }
-  }
-  if (budget.left < 0) return [];
-  const toggled: number[][] = cuts.map(() => []);
-  for (const [list, ranges] of lists.entries()) {
-    for (const [first, last] of ranges) {
-      for (const cut of [first, last + 1]) toggled[index.get(cut) ?? -1]?.push(list);
-    }
-  }
-  return partition(toggled)
+  const ends = lists.map((ranges) => ranges.flatMap(([first, last]) => [first, last + 1]));
+  const cuts = [...new Set(ends.flat())].sort((a, b) => a - b);
+  return partition(toggledAt(cuts, ends.entries()), { budget })
     .filter(({ sets }) => sets.length > 0)
     .map(({ sets, pieces }) => ({
       within: sets,
-      ranges: union(pieces.map((i): Range => [cuts[i] ?? 0, (cuts[i + 1] ?? 0) - 1])),
+      ranges: unionRanges(pieces.map((i): Range => [cuts[i] ?? 0, (cuts[i + 1] ?? 0) - 1])),
     }));
 }

@@ -1,6 +1,8 @@
+import type { Range } from '../../lib/net/ranges.ts';
+import { appendRange, type Ranges, unionRanges } from '../../lib/net/ranges.ts';
+import { firstAt } from '../../lib/sharing/first-at.ts';
 import type { Direction } from '../objects.ts';
-import { append, type Ranges, take, union } from './ranges.ts';
-import type { Range } from './row.ts';
+import { take } from './ranges.ts';
 import { type Box, OTHER, wholeBox } from './service-space.ts';
 
 /** A rule, or a part of one, in a list that is evaluated in order. */
@@ -61,7 +63,7 @@ export function changesOf(
       const key = JSON.stringify([change.before, change.after, change.ys]);
       const known = found.get(key);
       if (known === undefined) found.set(key, { ...change, xs: [x] });
-      else append(known.xs, x);
+      else appendRange(known.xs, x);
     }
   }
   return [...found.values()];
@@ -83,8 +85,9 @@ class Sweep {
   /** In the order of evaluation. */
   readonly #items: readonly Item[];
   readonly #failsafe: readonly Range[];
-  readonly #begins = new Map<number, number[]>();
-  readonly #ends = new Map<number, number[]>();
+  /** Indices of items, by where they begin, and by the number after their end. */
+  readonly #begins: ReadonlyMap<number, readonly number[]>;
+  readonly #ends: ReadonlyMap<number, readonly number[]>;
   /** Indices of the items at the current position, ascending. */
   readonly #active: number[] = [];
 
@@ -95,10 +98,9 @@ class Sweep {
       return boxes.map((box) => ({ entry, ...box }));
     });
     this.#failsafe = failsafe.flatMap((one) => (one.protocol === protocol ? [one.ports] : []));
-    for (const [i, { x }] of this.#items.entries()) {
-      push(this.#begins, x[0], i);
-      push(this.#ends, x[1] + 1, i);
-    }
+    const rangeOf = (i: number): Range => this.#items[i]?.x ?? whole.x;
+    this.#begins = Map.groupBy(this.#items.keys(), (i) => rangeOf(i)[0]);
+    this.#ends = Map.groupBy(this.#items.keys(), (i) => rangeOf(i)[1] + 1);
   }
 
   /** Where the evaluation may change. */
@@ -116,14 +118,7 @@ class Sweep {
   }
 
   #place(item: number): number {
-    let low = 0;
-    let high = this.#active.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#active[middle] ?? 0) < item) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return firstAt(0, this.#active.length, (i) => (this.#active[i] ?? item) >= item);
   }
 
   #evaluate(isProtected: boolean): Piece[] {
@@ -139,7 +134,7 @@ class Sweep {
       if (item === undefined || (isProtected && item.entry.isSkippable)) continue;
       const { leaf, isPass, isBaseline } = item.entry;
       // The rules of the baseline tier are the last.
-      if (isBaseline && passed.length > 0) open = union([...open, ...passed.splice(0)]);
+      if (isBaseline && passed.length > 0) open = [...unionRanges([...open, ...passed.splice(0)])];
       if (isPass) passed.push(...take(open, item.y));
       else decided(take(open, item.y), leaf);
       if (open.length === 0 && passed.length === 0) break;
@@ -147,12 +142,6 @@ class Sweep {
     decided([...open, ...passed], DEFAULT_LEAF);
     return pieces.sort((a, b) => a.range[0] - b.range[0]);
   }
-}
-
-function push(map: Map<number, number[]>, key: number, value: number): void {
-  const list = map.get(key);
-  if (list === undefined) map.set(key, [value]);
-  else list.push(value);
 }
 
 /** The changes at one first number. Both lists cover the same range. */
@@ -172,7 +161,7 @@ function compared(
         const key = `${leaf} ${other.leaf}`;
         const known = found.get(key);
         if (known === undefined) found.set(key, { before: leaf, after: other.leaf, ys: [common] });
-        else append(known.ys, common);
+        else appendRange(known.ys, common);
       }
       if (other.range[1] > range[1]) break;
     }

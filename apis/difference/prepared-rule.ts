@@ -3,7 +3,7 @@ import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
 import { isSkippable } from '../failsafe.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
-import { groupNumber } from '../rule-peer.ts';
+import { resolvedPeers } from '../resolved-peers.ts';
 import type { Entry } from './first-match.ts';
 import { type Leaves, leafOf } from './leaves.ts';
 import { type Box, boxOf } from './service-space.ts';
@@ -33,16 +33,15 @@ export interface PreparedRule {
   readonly igmpGroups: readonly SetPart[];
 }
 
-type Sets = Pick<NodeState, 'addressSets' | 'serviceSets'>;
-
-/** Throws if the state lacks a set, or the configuration a group, that the rule names. */
+/** Throws as `resolvedPeers` does. */
 export function preparedRule(
   rule: CompiledRule,
-  { addressSets, serviceSets }: Sets,
+  state: Pick<NodeState, 'addressSets' | 'serviceSets'>,
   config: Pick<Config, 'interfaceGroups'>,
   { table, leaves }: { readonly table: SetTable; readonly leaves: Leaves },
 ): PreparedRule {
-  const { services, source, action, tierPriority, peers } = rule;
+  const { services, source, action, tierPriority } = rule;
+  const peers = resolvedPeers(rule, state, config);
   const { direction } = source;
   const isOwnGroup = (service: (typeof services)[number]): boolean =>
     direction === 'egress' && service.protocol === 'igmp' && service.group !== undefined;
@@ -57,9 +56,7 @@ export function preparedRule(
     if (service.protocol !== 'igmp' || service.group === undefined) return [];
     return [{ set: table.numberOfAddress(service.group), boxes: boxesOf([service], direction) }];
   });
-  const named = peers.flatMap((peer) =>
-    peer.kind === 'services' ? table.addressesOf(held(serviceSets, peer.set)) : [],
-  );
+  const named = peers.flatMap((peer) => (peer.kind === 'services' ? table.addressesOf(peer.set) : []));
   const outcome = {
     leaf: leaves.numberOf(leafOf(rule)),
     isPass: action === 'Pass',
@@ -70,12 +67,8 @@ export function preparedRule(
     outcome,
     boxes,
     matchesAny: peers.some(({ kind }) => kind === 'any'),
-    groups: peers.flatMap((peer) =>
-      peer.kind === 'interfaces' ? peer.groups.map((group) => numberOfGroup(group, config)) : [],
-    ),
-    sets: peers.flatMap((peer) =>
-      peer.kind === 'addresses' ? [table.numberOf(held(addressSets, peer.set))] : [],
-    ),
+    groups: peers.flatMap((peer) => (peer.kind === 'interfaces' ? peer.groups : [])),
+    sets: peers.flatMap((peer) => (peer.kind === 'addresses' ? [table.numberOf(peer.set)] : [])),
     parts: named,
     igmpGroups,
   };
@@ -98,17 +91,4 @@ function boxesOf(
   return new Map(
     [...grouped].map(([protocol, own]) => [protocol, own.map((service) => boxOf(service, direction))]),
   );
-}
-
-function held<T>(sets: ReadonlyMap<string, T>, id: string): T {
-  const set = sets.get(id);
-  if (set === undefined) throw new Error(`the node's state does not contain its set ${id}`);
-  return set;
-}
-
-function numberOfGroup(group: string | number, config: Pick<Config, 'interfaceGroups'>): number {
-  const number = groupNumber(group, config);
-  if (number === undefined)
-    throw new Error(`no interface group ${JSON.stringify(group)} in the configuration`);
-  return number;
 }

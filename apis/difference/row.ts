@@ -1,8 +1,6 @@
+import type { Range } from '../../lib/net/ranges.ts';
 import type { Verdict } from '../flow.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
-
-/** An inclusive range of numbers. */
-export type Range = readonly [first: number, last: number];
 
 /** The rule that decides. */
 export interface DecidingRule {

@@ -1,13 +1,16 @@
 import { FAMILIES, type Family, formatAddress, lastAddress } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
+import type { Range } from '../../lib/net/ranges.ts';
+import { appendRange, type Ranges, unionRanges } from '../../lib/net/ranges.ts';
+import { addToList } from '../../lib/sharing/list-map.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
+import { LAST_LINK_GROUP } from '../rule-peer.ts';
 import { byPeer, byService, type UnitOfProfiles } from './by-service.ts';
 import { Combinations } from './combinations.ts';
 import type { Leaves } from './leaves.ts';
 import type { Part } from './partition.ts';
-import { append, type Ranges, union } from './ranges.ts';
-import type { Range, Row } from './row.ts';
+import type { Row } from './row.ts';
 import { NUMBERED, OTHER } from './service-space.ts';
 import type { SetTable } from './set-table.ts';
 import type { Unit } from './units.ts';
@@ -71,9 +74,7 @@ export class RowCollector {
       this.#known.set(own, key);
       const profile = profiles.get(key) ?? { units: own, peers: new Map() };
       profiles.set(key, profile);
-      const same = groups.get(profile);
-      if (same === undefined) groups.set(profile, [group]);
-      else same.push(group);
+      addToList(groups, profile, group);
     }
     for (const [profile, own] of groups) {
       const combination = this.#combinations.numberOf(own);
@@ -199,7 +200,7 @@ class Products {
   /** Joins the link groups of each class, then the classes with the same groups. */
   #make(profiles: readonly number[]): Product[] {
     return [...this.#byGroups(profiles)].map(([combination, classes]): Product => {
-      const groups = union(
+      const groups = unionRanges(
         this.#combinations.values(combination).flatMap((group) => this.#groups[group] ?? []),
       );
       let ranges: readonly Interval[] | null = null;
@@ -224,9 +225,7 @@ class Products {
     if (whole.length > 0) byGroups.set(this.#every, whole);
     for (const [one, parts] of byClass) {
       const groups = this.#combinations.union(parts.map(([, combination]) => combination));
-      const same = byGroups.get(groups);
-      if (same === undefined) byGroups.set(groups, [one]);
-      else same.push(one);
+      addToList(byGroups, groups, one);
     }
     return byGroups;
   }
@@ -267,10 +266,8 @@ function similar(drafts: readonly Draft[]): Iterable<Partial<Record<Family, Draf
   return found.values();
 }
 
-export const LAST_GROUP = 2 ** 32 - 1;
-
 function isEveryGroup([only, ...others]: readonly Range[]): boolean {
-  return others.length === 0 && only?.[0] === 0 && only[1] === LAST_GROUP;
+  return others.length === 0 && only?.[0] === 0 && only[1] === LAST_LINK_GROUP;
 }
 
 function isEveryAddress(family: Family, [only, ...others]: readonly Interval[]): boolean {
@@ -293,7 +290,8 @@ function protocolRanges(drafts: Readonly<Record<Family, Draft | undefined>>): Ra
       ? named.has(protocol)
       : named.has(OTHER);
   const ranges: Range[] = [];
-  for (let protocol = 0; protocol < 256; protocol++) if (isIn(protocol)) append(ranges, [protocol, protocol]);
+  for (let protocol = 0; protocol < 256; protocol++)
+    if (isIn(protocol)) appendRange(ranges, [protocol, protocol]);
   return ranges[0]?.[0] === 0 && ranges[0][1] === 255 ? null : ranges;
 }
 

@@ -1,8 +1,11 @@
+import type { Range } from '../../lib/net/ranges.ts';
+import { unionRanges } from '../../lib/net/ranges.ts';
+import { firstAt } from '../../lib/sharing/first-at.ts';
+import { addToList } from '../../lib/sharing/list-map.ts';
 import type { Entry } from './first-match.ts';
 import type { Part } from './partition.ts';
 import type { PreparedRule } from './prepared-rule.ts';
-import { overlaps, union } from './ranges.ts';
-import type { Range } from './row.ts';
+import { overlaps } from './ranges.ts';
 
 /** An entry, and whether the other state lacks it, or has it elsewhere. */
 export interface ListEntry extends Entry {
@@ -32,9 +35,9 @@ export class RuleList {
       });
       const main = entry(rule.boxes);
       if (rule.matchesAny) this.#any.push(main);
-      for (const group of rule.groups) push(this.#byGroup, group, main);
-      for (const set of rule.sets) push(this.#bySet, set, main);
-      for (const { set, boxes } of rule.parts) push(this.#bySet, set, entry(boxes));
+      for (const group of rule.groups) addToList(this.#byGroup, group, main);
+      for (const set of rule.sets) addToList(this.#bySet, set, main);
+      for (const { set, boxes } of rule.parts) addToList(this.#bySet, set, entry(boxes));
       if (rule.igmpGroups.length > 0) {
         this.#further.set(
           main,
@@ -60,12 +63,6 @@ export class RuleList {
     }
     return found.size === this.#any.length ? [...found] : [...found].sort((a, b) => a.order - b.order);
   }
-}
-
-function push<K>(map: Map<K, ListEntry[]>, key: K, entry: ListEntry): void {
-  const list = map.get(key);
-  if (list === undefined) map.set(key, [entry]);
-  else list.push(entry);
 }
 
 /**
@@ -108,7 +105,7 @@ export function relevantRules(
         all.filter((one) => one !== null),
         ({ protocol }) => protocol,
       ),
-    ].map(([protocol, boxes]) => [protocol, union(boxes.map(({ x }) => x))]),
+    ].map(([protocol, boxes]) => [protocol, unionRanges(boxes.map(({ x }) => x))]),
   );
   const isKept = (rule: PreparedRule, i: number): boolean =>
     isOwn[i] === true ||
@@ -131,14 +128,8 @@ function longestAscending<T extends { readonly place: number }>(list: readonly T
   /** By length - 1: the sequence of that length that ends lowest. */
   const best: { readonly one: T; readonly before: Chain<T> }[] = [];
   for (const one of list) {
-    let low = 0;
-    let high = best.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((best[middle]?.one.place ?? 0) < one.place) low = middle + 1;
-      else high = middle;
-    }
-    best[low] = { one, before: best[low - 1] ?? null };
+    const at = firstAt(0, best.length, (i) => (best[i]?.one.place ?? 0) >= one.place);
+    best[at] = { one, before: best[at - 1] ?? null };
   }
   const found: T[] = [];
   for (let at: Chain<T> = best.at(-1) ?? null; at !== null; at = at.before) found.push(at.one);

@@ -1,8 +1,8 @@
 import { ipv4Number } from '../../lib/net/address.ts';
+import type { Range } from '../../lib/net/ranges.ts';
 import type { Service } from '../compiled.ts';
 import type { Direction } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
-import type { Range } from './row.ts';
 
 /**
  * What a packet has beside its addresses: a protocol, and for some protocols two numbers. TCP, UDP

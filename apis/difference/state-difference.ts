@@ -1,17 +1,18 @@
 import { FAMILIES, type Family, parseAddress } from '../../lib/net/address.ts';
+import type { Range, Ranges } from '../../lib/net/ranges.ts';
+import { complement } from '../../lib/net/ranges.ts';
 import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
 import { DHCP, dropsSpoofed, MULTICAST_LISTENER, NEIGHBOR_DISCOVERY } from '../exemptions.ts';
 import { failsafeList, failsafePeers } from '../failsafe.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
+import { LAST_LINK_GROUP } from '../rule-peer.ts';
 import { DEFAULT_LEAF, type Entry, type Evaluated, type Protected } from './first-match.ts';
 import { Leaves } from './leaves.ts';
 import type { Part } from './partition.ts';
 import { type PreparedRule, preparedRule } from './prepared-rule.ts';
-import type { Ranges } from './ranges.ts';
-import type { Range } from './row.ts';
-import { LAST_GROUP, type NumberedRow, RowCollector } from './rows.ts';
+import { type NumberedRow, RowCollector } from './rows.ts';
 import { ownRules, RuleList, relevantRules } from './rule-list.ts';
 import { type Box, wholeBox } from './service-space.ts';
 import { SetTable } from './set-table.ts';
@@ -280,13 +281,10 @@ class Comparison {
     const named = [...new Set([pods, ...this.#rules.flatMap((rules) => [...rules.groups()])])].sort(
       (a, b) => a - b,
     );
-    const others: Range[] = [];
-    let next = 0;
-    for (const group of named) {
-      if (group > next) others.push([next, group - 1]);
-      next = group + 1;
-    }
-    if (next <= LAST_GROUP) others.push([next, LAST_GROUP]);
+    const others = complement(
+      named.map((group): Range => [group, group]),
+      LAST_LINK_GROUP,
+    );
     const single = named.map((number): GroupClass => ({ number, ranges: [[number, number]] }));
     const [first] = others;
     return first === undefined ? single : [...single, { number: first[0], ranges: others }];

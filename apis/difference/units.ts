@@ -1,7 +1,7 @@
+import type { Ranges } from '../../lib/net/ranges.ts';
 import type { Direction } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
 import { type Changed, changesOf, type Evaluated, isDistinct } from './first-match.ts';
-import type { Ranges } from './ranges.ts';
 import { OTHER, protocolsOf, wholeBox } from './service-space.ts';
 
 /** What the two numbers of a row's protocols are; `none`: all flows of the protocols. */

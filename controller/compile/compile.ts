@@ -2,6 +2,7 @@ import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
 import { apiServerSlices, CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import { type ClusterNetworkPolicy, type ClusterObjects, NO_OBJECTS, type Node } from '../../apis/objects.ts';
 import { comparePlace, type Place } from '../../apis/order.ts';
+import { firstAt } from '../../lib/sharing/first-at.ts';
 import { type ListChange, listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { type UseCount, useCount } from '../../lib/sharing/use-count.ts';
@@ -201,15 +202,10 @@ function reordered(
 
 /** The position of the first policy, from `from` on, that comes after this one. */
 function firstAfter(ordered: readonly Placed[], one: Placed, from: number): number {
-  let low = from;
-  let high = ordered.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    const other = ordered[middle];
-    if (other !== undefined && comparePlace(other, one) < 0) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return firstAt(from, ordered.length, (i) => {
+    const other = ordered[i];
+    return other === undefined || comparePlace(other, one) >= 0;
+  });
 }
 
 function compiledPolicy({ apiGroup, name, rules }: Placed, spans: Spans<Placed>): CompiledPolicy {

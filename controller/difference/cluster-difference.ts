@@ -5,6 +5,7 @@ import { type NumberedRow, withPeers } from '../../apis/difference/rows.ts';
 import { commonFamilies, StateDifference } from '../../apis/difference/state-difference.ts';
 import { type Address, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
+import { addToList } from '../../lib/sharing/list-map.ts';
 import { nodeView } from '../publish/node-view.ts';
 
 /** Nodes with the same rows. */
@@ -157,9 +158,7 @@ function* withOwnRows(
       Number(sizes[i]) <= own.length && Number(sizes[i]) === countWithin(row, own);
     const leftOut = rows.flatMap((row, i) => (isOwn(row, i) ? [i] : []));
     const key = leftOut.join();
-    const same = byLeftOut.get(key);
-    if (same === undefined) byLeftOut.set(key, [node]);
-    else same.push(node);
+    addToList(byLeftOut, key, node);
   }
   for (const [key, members] of byLeftOut) {
     const leftOut = new Set(key === '' ? [] : key.split(',').map(Number));

@@ -1,6 +1,7 @@
 import { API_SERVER, apiServerSlices, CLUSTER_DNS } from '../../apis/control-plane.ts';
 import type { ClusterObjects, EndpointSlice } from '../../apis/objects.ts';
 import type { Endpoints } from '../../apis/stream.ts';
+import { firstAt } from '../../lib/sharing/first-at.ts';
 
 /**
  * The addresses of the API server as packets of a node have them: the cluster IPs of its Service,
@@ -87,21 +88,8 @@ function byPlace(a: EndpointSlice, b: EndpointSlice): number {
 }
 
 function inNamespace<T extends { readonly namespace: string }>(list: readonly T[], namespace: string): T[] {
-  const first = firstAt(list, (one) => one.namespace >= namespace);
+  const first = firstAt(0, list.length, (i) => (list[i]?.namespace ?? namespace) >= namespace);
   const found: T[] = [];
   for (let at = first; list[at]?.namespace === namespace; at++) found.push(list[at] as T);
   return found;
-}
-
-/**
- * The index of the first element that meets the condition; all elements after it must meet it too.
- */
-function firstAt<T>(list: readonly T[], isSo: (one: T) => boolean): number {
-  let [low, high] = [0, list.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (isSo(list[middle] as T)) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }

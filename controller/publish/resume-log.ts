@@ -1,3 +1,4 @@
+import { firstAt } from '../../lib/sharing/first-at.ts';
 import type { Line } from './line.ts';
 import { type Audience, isFor, type Span } from './spans.ts';
 
@@ -72,16 +73,11 @@ export class ResumeLog {
   /** The messages sent to a node after `position`; null if they are not all in the log. */
   since(position: number, node: string): readonly Line[] | null {
     if (!this.reaches(position, node)) return null;
-    let low = this.#first;
-    let high = this.#entries.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#entries[middle]?.position ?? 0) <= position) low = middle + 1;
-      else high = middle;
-    }
+    const entries = this.#entries;
+    const first = firstAt(this.#first, entries.length, (i) => (entries[i]?.position ?? 0) > position);
     const lines: Line[] = [];
-    for (let i = low; i < this.#entries.length; i++) {
-      const entry = this.#entries[i];
+    for (let i = first; i < entries.length; i++) {
+      const entry = entries[i];
       if (entry !== undefined && isFor(entry.audience, node)) lines.push(entry.line);
     }
     return lines;

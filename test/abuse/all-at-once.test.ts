@@ -1,7 +1,7 @@
 /**
  * Everything that strangers and stolen tokens can send, at the same time, to all ports of a
- * controller, while agents follow and policies change. No change is missed or late, the leader stays,
- * reviews and health checks go on, and memory stays within the bound that docs/cluster.md states.
+ * controller, while agents follow and policies change. No change is missed or late, the leader
+ * stays, reviews and health checks go on, and memory stays within the bound of docs/cluster.md.
  */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';

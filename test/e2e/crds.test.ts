@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
+import { parseAllDocuments } from 'yaml';
 import { validateObject } from '../../apis/validate/object.ts';
 import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
 import { isKubeError } from '../../controller/kubeapi/kube-error.ts';
+import { nodewall } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { type Written, writtenObjects } from '../deploy/manifests.ts';
 import { ROOT } from '../structure/source-file.ts';
@@ -36,6 +42,19 @@ const LEFT_TO_THE_WEBHOOK = [
   'selector.md: a label key with two slashes',
   'spec.md: egress without a value',
 ];
+
+/** As docs/command-line.md has it. */
+const LISTED =
+  'nodes,pods,namespaces,services,endpointslices,clusternetworkpolicies,tiers.nodewall.io,clustergroups.nodewall.io';
+
+/** The API server leaves out the status of an object that is created. */
+function nodesOf(folder: string): { readonly name: string; readonly status: object }[] {
+  const documents = parseAllDocuments(readFileSync(join(folder, 'nodes.yaml'), 'utf8'));
+  return documents.map((document) => {
+    const { metadata, status } = document.toJS() as { metadata: { name: string }; status: object };
+    return { name: metadata.name, status };
+  });
+}
 
 describe('deploy/crds on a real API server', function () {
   this.timeout(120_000);
@@ -90,6 +109,24 @@ describe('deploy/crds on a real API server', function () {
       if ((await refusal(object)) === null) taken.push(object.from.replace('test/invalid/', ''));
     }
     assert.deepEqual([...new Set(taken)].sort(), LEFT_TO_THE_WEBHOOK);
+  });
+
+  it('are printed by kubectl so that diff compares them with the files they came from', async () => {
+    const example = join(ROOT, 'deploy/examples/flagship');
+    const applied = await cluster.kubectl(['apply', '-f', example]);
+    assert.equal(applied.code, 0, applied.stderr);
+    for (const node of nodesOf(example)) await cluster.patchStatus([`node/${node.name}`], node.status);
+    const { stdout } = await cluster.kubectl(['get', LISTED, '-A', '-o', 'yaml']);
+    const folder = await mkdtemp(join(tmpdir(), 'nodewall-diff-'));
+    try {
+      await writeFile(join(folder, 'old.yaml'), stdout);
+      const compared = await nodewall('diff', join(folder, 'old.yaml'), example);
+      assert.deepEqual(compared, { status: 0, stdout: 'No verdict differs.\n', stderr: '' });
+      const changed = await nodewall('diff', join(folder, 'old.yaml'), join(ROOT, 'docs/examples/diff'));
+      assert.equal(changed.status, 1);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 
   it('never silently drops a field whose absence widens a rule', async () => {

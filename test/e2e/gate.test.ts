@@ -50,7 +50,7 @@ describe('the feature gate and kubectl apply, on a real API server', function ()
   const apply = (way: readonly string[], ...what: readonly string[]): Promise<void> =>
     kubectl(['apply', ...way, ...what]);
   const base = ['-k', join(DEPLOY, 'kustomize/base')];
-  /** Of the base, once it is applied, its ConfigMap: the rest takes time, and says nothing of the gate. */
+  /** Once the base is applied, its ConfigMap alone: the rest takes time, and has no gate. */
   let again: readonly string[];
   const gate = async (): Promise<boolean | null> => {
     const { data } = await cluster.get<ConfigMap>('configmap', 'nodewall-config', SYSTEM);

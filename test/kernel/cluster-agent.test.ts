@@ -7,9 +7,9 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { NodeReport } from '../../apis/stream.ts';
-import { type FakeControlPlane, fakeControlPlane } from '../fake/control-plane.ts';
-import { relay } from '../netns/relay.ts';
+import type { FakeControlPlane } from '../fake/control-plane.ts';
 import { toState } from '../properties/pipeline.ts';
+import { clientControlPlane } from './client-control-plane.ts';
 import { EITHER_IPTABLES, forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { leakedDuring } from './flood.ts';
@@ -29,11 +29,7 @@ forEachDataplane(
 
     before(async () => {
       node = await createEnforcedNode(undefined, dataplane);
-      const [client] = node.topology.clients;
-      const [address] = node.topology.plan.clientAddresses;
-      assert.ok(client !== undefined && address !== undefined);
-      plane = await fakeControlPlane(NODE_NAME, { host: address.v4, port: PORT });
-      await relay(client, { host: address.v4, port: PORT }, { path: plane.socket });
+      plane = await clientControlPlane(node, PORT);
     });
     after(async () => {
       await node?.close();

@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { NODEWALL } from '../cli/command.ts';
-import { type FakeControlPlane, fakeControlPlane } from '../fake/control-plane.ts';
-import { relay } from '../netns/relay.ts';
+import type { FakeControlPlane } from '../fake/control-plane.ts';
 import { toState } from '../properties/pipeline.ts';
+import { clientControlPlane } from './client-control-plane.ts';
 import { IPTABLES_LEGACY, skipWithout } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent, toRunningAgent } from './enforced-node.ts';
 import { type ForeignRules, installForeignRules } from './foreign-rules.ts';
@@ -83,11 +83,7 @@ kernelSuite('CAP_NET_ADMIN alone, beside foreign rules in iptables-legacy', () =
     let agent: RunningAgent;
 
     before(async () => {
-      const [client] = node.topology.clients;
-      const [address] = node.topology.plan.clientAddresses;
-      assert.ok(client !== undefined && address !== undefined);
-      plane = await fakeControlPlane(NODE_NAME, { host: address.v4, port: PORT });
-      await relay(client, { host: address.v4, port: PORT }, { path: plane.socket });
+      plane = await clientControlPlane(node, PORT);
     });
     after(() => plane?.close());
     afterEach(() => agent?.end('SIGKILL'));

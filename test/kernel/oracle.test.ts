@@ -1,6 +1,6 @@
 /**
- * The kernel decides what SEMANTICS.md says: random scenarios, enforced by `nodewall agent --once` (warm.ts),
- * real packets, and the oracle's verdicts beside them; with the index and without it.
+ * The kernel decides what SEMANTICS.md says: random scenarios, enforced by `nodewall agent --once`
+ * (warm.ts), real packets, and the oracle's verdicts beside them; with the index and without it.
  *
  * NODEWALL_SEED=N runs that one seed; NODEWALL_SEEDS=N runs so many (default 24), of iptables a
  * share of them.

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import type { Row } from '../../apis/difference/row.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { clusterDifference } from '../../controller/difference/cluster-difference.ts';
+import { type Address, formatAddress } from '../../lib/net/address.ts';
 import { seededRandom } from '../../perf/generate/random.ts';
 import { editSteps } from '../generate/edit.ts';
 import { ALL_FEATURES, type Scenario, scenario } from '../generate/scenario.ts';
@@ -137,13 +138,7 @@ function assertRow(
   }
 }
 
-function text(address: { readonly family: 4 | 6; readonly value: bigint } | undefined): string {
+function text(address: Address | undefined): string {
   if (address === undefined) throw new Error('no address of the family');
-  const { family, value } = address;
-  const [width, count, base, sep] = family === 4 ? [8n, 4, 10, '.'] : [16n, 8, 16, ':'];
-  const parts = Array.from(
-    { length: Number(count) },
-    (_, i) => (value >> (BigInt(Number(count) - 1 - i) * BigInt(width))) & ((1n << BigInt(width)) - 1n),
-  );
-  return parts.map((part) => part.toString(Number(base))).join(String(sep));
+  return formatAddress(address);
 }

@@ -2,10 +2,11 @@ import type { Row } from '../../apis/difference/row.ts';
 import type { Random } from '../../perf/generate/random.ts';
 import { parseAddress } from '../oracle/address.ts';
 import type { OracleConfig } from '../oracle/config.ts';
+import { protocolNumbers } from '../oracle/flow.ts';
 import { groupNumber } from '../oracle/interface-group.ts';
 import type { Flow } from '../oracle/oracle.ts';
 
-/** A flow of which everything is known but the address of the Node, which each state has its own of. */
+/** A flow of which everything is known but the Node's own address, which may differ by state. */
 export interface WholeFlow {
   readonly direction: 'ingress' | 'egress';
   readonly traffic: 'Host' | 'NodePort';
@@ -21,16 +22,7 @@ export interface WholeFlow {
   readonly igmpGroup: string;
 }
 
-const NUMBERS: Readonly<Record<string, number>> = {
-  icmp: 1,
-  igmp: 2,
-  tcp: 6,
-  udp: 17,
-  icmpv6: 58,
-  sctp: 132,
-};
-
-/** Fills in what a flow leaves open. Null: no packet can be it, or it is of a family that is not wanted. */
+/** Fills in what a flow leaves open. Null: no packet can be it, or its family is not wanted. */
 export function wholeFlow(
   flow: Flow,
   random: Random,
@@ -44,7 +36,7 @@ export function wholeFlow(
   if (one === undefined) return null;
   const family = known ?? random.pick([one, ...others]);
   if (!families.includes(family)) return null;
-  const named = typeof flow.protocol === 'string' ? NUMBERS[flow.protocol] : flow.protocol;
+  const named = typeof flow.protocol === 'string' ? protocolNumbers[flow.protocol] : flow.protocol;
   const protocol =
     named ?? random.pick([6, 17, 132, 47, 0, 255, family === 4 ? 1 : 58, family === 4 ? 2 : 58]);
   if (family === 4 ? protocol === 58 : protocol === 1 || protocol === 2) return null;

@@ -6,12 +6,12 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { NODEWALL } from '../cli/command.ts';
-import { type FakeControlPlane, fakeControlPlane } from '../fake/control-plane.ts';
+import type { FakeControlPlane } from '../fake/control-plane.ts';
+import { clientControlPlane } from '../kernel/client-control-plane.ts';
 import { EITHER_IPTABLES, forEachDataplane, NFTABLES } from '../kernel/dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from '../kernel/enforced-node.ts';
 import { NODE_NAME, node as nodeManifest, policy, tcp, udp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
-import { relay } from '../netns/relay.ts';
 import { toState } from '../properties/pipeline.ts';
 import { floodedDuring } from './flooded.ts';
 import { missingPreviousRelease, previousRelease } from './previous-release.ts';
@@ -46,11 +46,7 @@ forEachDataplane(
       }
       programs.previous = join(await previousRelease(), 'bin/nodewall');
       node = await createEnforcedNode(undefined, dataplane, () => program);
-      const [client] = node.topology.clients;
-      const [address] = node.topology.plan.clientAddresses;
-      assert.ok(client !== undefined && address !== undefined);
-      plane = await fakeControlPlane(NODE_NAME, { host: address.v4, port: PORT });
-      await relay(client, { host: address.v4, port: PORT }, { path: plane.socket });
+      plane = await clientControlPlane(node, PORT);
     });
     after(async () => {
       await node?.close();

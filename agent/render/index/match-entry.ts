@@ -1,7 +1,8 @@
 import type { CompiledRule, PortRange, Service } from '../../../apis/compiled.ts';
 import { namesPorts } from '../../../apis/rule-peer.ts';
 import type { MemberSet } from '../../../lib/net/member-set.ts';
-import { ALL_PORTS, intersectPorts, portCount, unionPorts } from '../ports.ts';
+import { unionRanges } from '../../../lib/net/ranges.ts';
+import { ALL_PORTS, intersectPorts, portCount } from '../ports.ts';
 import type { L4Protocol, PortProtocol } from '../ruleset.ts';
 
 /** A policy rule, as input of the index. */
@@ -57,12 +58,12 @@ export function portItem(
     from.push(service.sourcePorts ?? ALL_PORTS);
   }
   if (named.length === 0) return null;
-  const ranges = intersectPorts(unionPorts(named), ports);
+  const ranges = intersectPorts(unionRanges(named), ports);
   if (ranges.length === 0) return null;
   return {
     ...item,
     ranges: portCount(ranges) === portCount(ports) ? null : ranges,
-    sources: limited(unionPorts(from)),
+    sources: limited(unionRanges(from)),
     // With several pairs of source and destination ports, not every source port goes with every
     // destination port.
     final: endsAtPeers(rule) && from.every((range) => isEqual(range, from[0])),

@@ -1,6 +1,6 @@
 import type { ServiceSet } from '../../../apis/compiled.ts';
+import type { ResolvedPeer } from '../../../apis/resolved-peers.ts';
 import { toMemberSet } from '../../../lib/net/member-set.ts';
-import type { ResolvedPeer } from '../rule-peers.ts';
 import type { Peers } from './match-entry.ts';
 
 /** The addresses a rule applies to; null if other addresses may match too. */

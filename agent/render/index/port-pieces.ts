@@ -1,4 +1,5 @@
 import type { PortRange } from '../../../apis/compiled.ts';
+import { addToList } from '../../../lib/sharing/list-map.ts';
 import type { MatchEntry } from './match-entry.ts';
 
 /** The ports, cut where the list of rules for them changes. */
@@ -42,8 +43,8 @@ export function portPieces(
       for (const [first, last] of ranges) {
         if (first === last) alone.set(first, withOne(alone.get(first), i));
         else {
-          push(starts, first, i);
-          push(ends, last + 1, i);
+          addToList(starts, first, i);
+          addToList(ends, last + 1, i);
         }
       }
     }
@@ -165,12 +166,6 @@ function withOne(list: number | number[] | undefined, value: number): number | n
   if (typeof list === 'number') return [list, value];
   list.push(value);
   return list;
-}
-
-function push(lists: Map<number, number[]>, key: number, value: number): void {
-  const list = lists.get(key);
-  if (list === undefined) lists.set(key, [value]);
-  else list.push(value);
 }
 
 /** Sorted; `b` need not be. */

@@ -1,4 +1,5 @@
 import type { ClusterObject } from '../../../apis/objects.ts';
+import { firstAt } from '../../../lib/sharing/first-at.ts';
 import { compareObjects } from '../merge.ts';
 
 /**
@@ -86,12 +87,8 @@ function merged<T extends ClusterObject>(list: readonly T[], changes: readonly P
 
 /** The index of the first object that doesn't sort before this one. */
 function lowerBound<T extends ClusterObject>(list: readonly T[], place: T): number {
-  let [from, to] = [0, list.length];
-  while (from < to) {
-    const middle = (from + to) >>> 1;
-    const object = list[middle];
-    if (object !== undefined && compareObjects(object, place) < 0) from = middle + 1;
-    else to = middle;
-  }
-  return from;
+  return firstAt(0, list.length, (i) => {
+    const object = list[i];
+    return object === undefined || compareObjects(object, place) >= 0;
+  });
 }

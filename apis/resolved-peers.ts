@@ -1,6 +1,6 @@
-import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
-import type { Config } from '../../apis/config.ts';
-import { groupNumber, type RulePeer } from '../../apis/rule-peer.ts';
+import type { AddressSet, CompiledRule, NodeState, ServiceSet } from './compiled.ts';
+import type { Config } from './config.ts';
+import { groupNumber, type RulePeer } from './rule-peer.ts';
 
 /** A rule's peer with the sets, and the numbers of link groups, that it names. */
 export type ResolvedPeer = RulePeer<AddressSet, ServiceSet, number>;

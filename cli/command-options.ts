@@ -1,0 +1,29 @@
+import { Option } from 'commander';
+import type { ExitStatus } from '../lib/process/exit.ts';
+
+/** Takes the status of the command that ran. */
+export type Done = (status: ExitStatus) => void;
+
+export const example = (...lines: readonly string[]): string =>
+  `\nExample:\n${lines.map((line) => `  ${line}`).join('\n')}\n`;
+export const collect = (value: string, previous: readonly string[] = []): string[] => [...previous, value];
+export const manifests = (required: boolean): Option =>
+  new Option('--manifests <dir>', 'directory (recursive) or file of manifests; may be repeated')
+    .argParser(collect)
+    .makeOptionMandatory(required);
+export const node = (): Option => new Option('--node <name>', 'name of the Node').makeOptionMandatory();
+export const config = (): Option => new Option('--config <file>', "the agent's configuration (YAML)");
+export const output = (...formats: readonly string[]): Option =>
+  new Option('-o, --output <format>', 'format of the result').choices(formats).default(formats[0]);
+export const strict = (): Option =>
+  new Option('--strict', 'exit with 1 if a policy is invalid and left out').default(false);
+export const names = (): Option =>
+  new Option('--names <file>', 'addresses of fqdn peers (YAML, name: [addresses])');
+export const stateDir = (): Option =>
+  new Option('--state-dir <dir>', 'keeps the state across restarts').default('/var/lib/nodewall');
+export const logFormat = (): Option =>
+  new Option('--log-format <format>', 'default: text on a terminal, else json').choices(['json', 'text']);
+export const logLevel = (shown: string): Option =>
+  new Option('--log-level <level>', `debug shows every ${shown}`)
+    .choices(['error', 'warn', 'info', 'debug'])
+    .default('info');

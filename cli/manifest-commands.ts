@@ -1,0 +1,146 @@
+import { type Command, Option } from 'commander';
+import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
+import {
+  config,
+  type Done,
+  example,
+  manifests,
+  names,
+  node,
+  output,
+  stateDir,
+  strict,
+} from './command-options.ts';
+
+/** Commands that read manifests. */
+export function addManifestCommands(program: Command, done: Done): void {
+  addValidate(program, done);
+  addCompile(program, done);
+  addExplain(program, done);
+  addDiff(program, done);
+  addDump(program, done);
+}
+
+function addValidate(program: Command, done: Done): void {
+  program
+    .command('validate')
+    .description('Print every problem in every manifest; exits with 1 if there is any.')
+    .addOption(manifests(true))
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText('after', example('nodewall validate --manifests /etc/nodewall/manifests'))
+    .action(async (options) => done(await (await import('./validate.ts')).validate(options)));
+}
+
+function addCompile(program: Command, done: Done): void {
+  program
+    .command('compile')
+    .description(
+      "Print a Node's rules in evaluation order; -o nft and -o iptables print the text that the agent would load.",
+    )
+    .addOption(manifests(true))
+    .addOption(node())
+    .addOption(config())
+    .addOption(names())
+    .addOption(strict())
+    .option(
+      '--stats',
+      'print the cost of the rule index in nftables: rules tried per packet, maps, elements, memory',
+      false,
+    )
+    .addOption(output('table', 'json', ...Object.values(DATAPLANES).map((kind) => kind.output)))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 -o nft',
+        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml    # www.example.com: [192.0.2.7]',
+        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 -o iptables    # ipset restore, then iptables-restore of each family',
+        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 --stats',
+      ),
+    )
+    .action(async (options) => done(await (await import('./compile.ts')).compileCommand(options)));
+}
+
+function addExplain(program: Command, done: Done): void {
+  program
+    .command('explain')
+    .description('Print the verdict for connections, and the rules that were evaluated.')
+    .addOption(manifests(true))
+    .addOption(node())
+    .addOption(new Option('--flow <json>', 'one connection').conflicts('flows'))
+    .option('--flows <file>', 'connections, one JSON object a line; the answers have the same order')
+    .addOption(config())
+    .addOption(names())
+    .addOption(strict())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
+        '    --flow \'{"direction":"ingress","src":"10.0.0.7","dst":"192.168.0.11","protocol":"tcp","dstPort":6443}\'',
+        'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
+        '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":30080,"traffic":"NodePort"}\'',
+        'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml \\',
+        '    --flow \'{"direction":"egress","dst":"192.0.2.7","protocol":"tcp","dstPort":443}\'    # names.yaml: www.example.com: [192.0.2.7]',
+      ),
+    )
+    .action(async (options) => done(await (await import('./explain.ts')).explainCommand(options)));
+}
+
+function addDiff(program: Command, done: Done): void {
+  program
+    .command('diff')
+    .description(
+      'Print the connections whose verdict differs between two sets of manifests, exactly. Exits with 1 if any does.',
+    )
+    .argument('[paths...]', 'OLD and NEW: directories (recursive) or files of manifests')
+    .option('--against-cluster', 'compare NEW with the state in force (not built yet)', false)
+    .option('--node <name>', 'compare this Node alone')
+    .addOption(config())
+    .addOption(names())
+    .addOption(
+      new Option('--fail-on <change>', 'exit with 1 only if connections are newly denied, or newly allowed')
+        .choices(['any', 'denied', 'allowed'])
+        .default('any'),
+    )
+    .addOption(output('text', 'json', 'markdown'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall diff /etc/nodewall/manifests ./changed',
+        'nodewall diff old new --fail-on denied -o markdown    # in a pipeline: fails if anything is closed',
+      ),
+    )
+    .action(async (paths, options) => done(await (await import('./diff.ts')).diffCommand(paths, options)));
+}
+
+function addDump(program: Command, done: Done): void {
+  const dump = program
+    .command('dump')
+    .description('Print the value of one stage: objects, wire, state or transaction.')
+    .addHelpText('after', example('nodewall dump wire --manifests /etc/nodewall/manifests --node cp-1'));
+  const stages = [
+    ['objects', 'stage 1: the objects, validated and narrowed (JSON)'],
+    ['wire', 'stage 3: the messages sent to the node (JSON lines)'],
+    ['state', 'stage 4: everything the node must enforce (JSON)'],
+    ['transaction', 'stage 6: the transaction from the current state of this kernel, part by part'],
+  ] as const;
+  for (const [stage, description] of stages) {
+    const command = dump
+      .command(stage)
+      .description(description)
+      .addOption(manifests(true))
+      .addOption(config());
+    if (stage !== 'objects') command.addOption(node());
+    // These always print JSON; scripts may ask for it explicitly.
+    if (stage !== 'transaction') command.addOption(output('json'));
+    else {
+      command.addOption(stateDir());
+      command.option('--from-empty', 'assume an empty kernel; needs no permissions', false);
+    }
+    const which = stage === 'objects' ? '' : ' --node cp-1';
+    command
+      .addHelpText('after', example(`nodewall dump ${stage} --manifests /etc/nodewall/manifests${which}`))
+      .action(async (options) => done(await (await import('./dump.ts')).dump(stage, options)));
+  }
+}

@@ -1,0 +1,154 @@
+import { type Command, Option } from 'commander';
+import { config, type Done, example, output, stateDir } from './command-options.ts';
+
+/** Commands for the node on which they run. */
+export function addNodeCommands(program: Command, done: Done): void {
+  addOff(program, done);
+  addOn(program, done);
+  addFlush(program, done);
+  addCleanup(program, done);
+  addInterfaces(program, done);
+  addRules(program, done);
+  addLog(program, done);
+  addNames(program, done);
+}
+
+function addOff(program: Command, done: Done): void {
+  program
+    .command('off')
+    .description(
+      'Remove all rules of nodewall from this node until `nodewall on`, through restarts. Returns when they are removed.',
+    )
+    .option('--reason <text>', 'the reason, for the log, the status of policies and an Event')
+    .addOption(config())
+    .addOption(stateDir())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        "nodewall off --reason 'locked out by policy deny-all'",
+        'kubectl -n nodewall-system exec POD -- nodewall off',
+      ),
+    )
+    .action(async (options) => done(await (await import('./off.ts')).off(options)));
+}
+
+function addOn(program: Command, done: Done): void {
+  program
+    .command('on')
+    .description('End `nodewall off`: the agent of this node enforces its policies again.')
+    .addOption(config())
+    .addOption(stateDir())
+    .addOption(output('text', 'json'))
+    .addHelpText('after', example('nodewall on'))
+    .action(async (options) => done(await (await import('./off.ts')).on(options)));
+}
+
+function addFlush(program: Command, done: Done): void {
+  program
+    .command('flush')
+    .description(
+      'End the established connections on this node that the rules in force deny, of any policy. The agent does it, and records each.',
+    )
+    .option('--dry-run', 'only list them', false)
+    .option('--node <name>', 'refuse unless the agent here is that of this Node')
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall flush --dry-run',
+        'nodewall flush',
+        'kubectl -n nodewall-system exec POD -- nodewall flush --dry-run -o json',
+      ),
+    )
+    .action(async (options) => done(await (await import('./flush.ts')).flush(options)));
+}
+
+function addCleanup(program: Command, done: Done): void {
+  program
+    .command('cleanup')
+    .description('Remove everything of nodewall from the kernel, in nftables and iptables.')
+    .addOption(config())
+    .addOption(stateDir())
+    .addOption(output('text', 'json'))
+    .addHelpText('after', example('nodewall cleanup'))
+    .action(async (options) => done(await (await import('./cleanup.ts')).cleanup(options)));
+}
+
+function addInterfaces(program: Command, done: Done): void {
+  program
+    .command('interfaces')
+    .description('Print the interfaces of this network namespace, their link groups, and why.')
+    .addOption(config())
+    .addOption(stateDir())
+    .addOption(output('table', 'json'))
+    .addHelpText('after', example('nodewall interfaces'))
+    .action(async (options) => done(await (await import('./interfaces.ts')).interfaces(options)));
+}
+
+function addRules(program: Command, done: Done): void {
+  program
+    .command('rules')
+    .description('Print the rules in force on this Node in evaluation order, with their counters.')
+    .addOption(stateDir())
+    .addOption(config())
+    .option('--policy <name>', 'only rules of this policy')
+    .addOption(output('table', 'json'))
+    .addHelpText('after', example('nodewall rules', 'nodewall rules --policy protect-api -o json'))
+    .action(async (options) => done(await (await import('./rules.ts')).rulesCommand(options)));
+}
+
+function addLog(program: Command, done: Done): void {
+  program
+    .command('log')
+    .description(
+      'Print the flow log: new connections that rules with enableLogging or Audit policies recorded, with their verdicts.',
+    )
+    .argument(
+      '[file...]',
+      "files of records, oldest first; - is standard input; default: the file of the agent's configuration",
+    )
+    .option('-f, --follow', 'go on with new records, across rotations', false)
+    .addOption(stateDir())
+    .addOption(config())
+    .option('--policy <name>', 'only records of this policy')
+    .option('--rule <name>', 'only records of rules with this name')
+    .option('--tier <name>', 'only records of policies in this tier')
+    .option('--verdict <verdict>', 'only records with this verdict: Allow, Drop, Reject or Pass')
+    .option('--audit', 'only records of Audit policies, which enforce nothing')
+    .option('--deciding', 'leave out matches after the Audit rule that would have decided')
+    .addOption(new Option('--direction <direction>', 'only this direction').choices(['ingress', 'egress']))
+    .option('--src <cidr>', 'only records with this source address or CIDR')
+    .option('--dst <cidr>', 'only records with this destination address or CIDR')
+    .option('--port <number>', 'only records with this destination port')
+    .option('--protocol <protocol>', 'only this protocol: tcp, udp, sctp, icmp, icmpv6, igmp or a number')
+    .option('--interface <name>', 'only records of this interface, or of an interface in this link group')
+    .option('--label <label>', 'only records with this logLabel')
+    .option('--since <time>', 'only records since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)')
+    .option('-n, --lines <number>', 'only the last records (default with --follow: 10)')
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall log --follow --verdict Drop',
+        'nodewall log --audit --policy protect-api --since 24h -o json',
+        'journalctl -u nodewall -o cat | nodewall log - --port 22     # where log.file is stdout',
+      ),
+    )
+    .action(async (files, options) =>
+      done(await (await import('./records.ts')).recordsCommand(files, options)),
+    );
+}
+
+function addNames(program: Command, done: Done): void {
+  program
+    .command('names')
+    .description('Print the names and addresses of fqdn peers, as the agent last saved them.')
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('table', 'json'))
+    .addHelpText('after', example('nodewall names'))
+    .action(async (options) => done(await (await import('./names-command.ts')).namesCommand(options)));
+}
