@@ -2,13 +2,11 @@ import type { Compiled, NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { Row } from '../apis/difference/row.ts';
 import { nameResolver } from '../apis/names.ts';
-import { formatProblem } from '../apis/validate/problem.ts';
 import { compile } from '../controller/compile/compile.ts';
 import { type ClusterDifference, clusterDifference } from '../controller/difference/cluster-difference.ts';
-import { loadManifests } from '../controller/watch/manifests.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { type DiffSide, diffMarkdown, diffText } from './diff-text.ts';
-import { loadConfig } from './load.ts';
+import { load, loadConfig, warnUnknownNames } from './load.ts';
 import { loadNames } from './names.ts';
 import { json, print } from './output.ts';
 
@@ -41,7 +39,7 @@ export async function diffCommand(paths: readonly string[], options: DiffOptions
   const after = await loadSide('NEW', newPath, config);
   const { node } = options;
   if (node !== undefined) checkNode(node, before.compiled, after.compiled);
-  const resolve = await readable(resolvers(options.names));
+  const resolve = await readable(resolvers(options.names, [before, after]));
   const difference = clusterDifference(before.compiled, after.compiled, {
     config,
     resolve,
@@ -65,12 +63,7 @@ async function readable<T>(reading: Promise<T>): Promise<T> {
 }
 
 async function loadSide(which: 'OLD' | 'NEW', path: string, config: Config): Promise<DiffSide> {
-  const { objects, problems } = await loadManifests([path], {
-    failsafe: null,
-    interfaceGroups: Object.keys(config.interfaceGroups),
-    nodeCIDRs: config.nodeCIDRs,
-  });
-  for (const problem of problems) process.stderr.write(`${which}: ${formatProblem(problem)}\n`);
+  const { objects, problems } = await load({ manifests: [path] }, config, `${which}: `);
   // A file that is not YAML may hold anything.
   if (
     problems.some(({ unreadable, severity, kind }) => unreadable || (severity === 'error' && kind === ''))
@@ -94,22 +87,17 @@ function checkNode(node: string, before: Compiled, after: Compiled): void {
   }
 }
 
-async function resolvers(path: string | undefined) {
+/** Warns of names without addresses, of both sides at once. */
+async function resolvers(path: string | undefined, sides: readonly DiffSide[]) {
   const table = path === undefined ? null : await loadNames(path);
-  const unknown = new Set<string>();
+  warnUnknownNames(
+    sides.flatMap(({ compiled }) => [...compiled.addressSets.values()]),
+    table,
+    path,
+  );
   const resolver = (): ((state: NodeState) => NodeState) => {
     const resolve = nameResolver();
-    return (state) => {
-      for (const name of [...state.addressSets.values()].flatMap(({ names }) => names)) {
-        if ((table?.addresses(name).length ?? 0) > 0 || unknown.has(name)) continue;
-        unknown.add(name);
-        const where = path === undefined ? 'with --names FILE' : `in ${path}`;
-        process.stderr.write(
-          `no address is known for ${name}: it matches nothing here; give its addresses ${where}\n`,
-        );
-      }
-      return table === null ? state : resolve(state, table);
-    };
+    return (state) => (table === null ? state : resolve(state, table));
   };
   return { before: resolver(), after: resolver() };
 }

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
-import type { Compiled, NodeState } from '../apis/compiled.ts';
+import type { AddressSet, Compiled, NodeState } from '../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../apis/config.ts';
+import type { NameTable } from '../apis/names.ts';
 import type { Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import type { Loaded } from '../controller/watch/source.ts';
@@ -40,23 +41,38 @@ export async function loadConfig(path: string | undefined): Promise<Config> {
 
 /**
  * Loads manifests and writes their problems to standard error; invalid objects are left out.
- * Without the warning that a policy closes SSH, which only `validate` gives.
+ * Without the warning that a policy closes SSH, which only `validate` gives. `label` begins each
+ * line.
  */
-export async function load({ manifests }: InputOptions, config: Config): Promise<Loaded> {
-  const interfaceGroups = Object.keys(config.interfaceGroups);
-  const { nodeCIDRs } = config;
+export async function load({ manifests }: InputOptions, config: Config, label = ''): Promise<Loaded> {
   const { loadManifests } = await import('../controller/watch/manifests.ts');
-  const loaded = await loadManifests(manifests, { failsafe: null, interfaceGroups, nodeCIDRs });
-  printProblems(loaded.problems);
+  const { validateOptions } = await import('../apis/validate/object.ts');
+  const loaded = await loadManifests(manifests, { ...validateOptions(config), failsafe: null });
+  printProblems(loaded.problems, label);
   return loaded;
 }
 
-function printProblems(problems: readonly Problem[]): void {
-  for (const problem of problems) process.stderr.write(`${formatProblem(problem)}\n`);
+function printProblems(problems: readonly Problem[], label: string): void {
+  for (const problem of problems) process.stderr.write(`${label}${formatProblem(problem)}\n`);
 }
 
 export function hasErrors(problems: readonly Problem[]): boolean {
   return problems.some((problem) => problem.severity === 'error');
+}
+
+/** Names the fqdn peers without addresses. `path`: the file of `--names`; undefined: none. */
+export function warnUnknownNames(
+  sets: Iterable<AddressSet>,
+  table: NameTable | null,
+  path: string | undefined,
+): void {
+  const peers = new Set([...sets].flatMap((set) => set.names));
+  const unknown = [...peers].filter((peer) => table === null || table.addresses(peer).length === 0).sort();
+  if (unknown.length === 0) return;
+  const where = path === undefined ? 'with --names FILE' : `in ${path}`;
+  process.stderr.write(
+    `no address is known for ${unknown.join(', ')}: these fqdn peers match nothing here; give their addresses ${where}\n`,
+  );
 }
 
 /** The rules and sets of one node. Throws a CommandError if no manifest declares the node. */
@@ -100,17 +116,7 @@ export async function loadResolvedNode(options: NodeOptions): Promise<LoadedNode
   const { loadNames } = await import('./names.ts');
   const names = options.names === undefined ? null : await loadNames(options.names);
   const { state, ...rest } = await loadNode(options);
-  const peers = new Set([...state.addressSets.values()].flatMap((set) => set.names));
-  const unknown = [...peers].filter((peer) => names === null || names.addresses(peer).length === 0).sort();
-  if (unknown.length > 0) {
-    const [what, where] =
-      names === null
-        ? ['these fqdn peers match nothing here', 'with --names FILE']
-        : ['these fqdn peers match nothing here', `in ${options.names}`];
-    process.stderr.write(
-      `no address is known for ${unknown.join(', ')}: ${what}; give their addresses ${where}\n`,
-    );
-  }
+  warnUnknownNames(state.addressSets.values(), names, options.names);
   if (names === null) return { ...rest, state };
   const { nameResolver } = await import('../apis/names.ts');
   return { ...rest, state: nameResolver()(state, names) };

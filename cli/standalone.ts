@@ -7,8 +7,9 @@ import type { AgentOptions } from '../agent/run/agent-options.ts';
 import { startEnforcement } from '../agent/run/enforcement.ts';
 import type { InterfaceGroups } from '../agent/run/interface-groups.ts';
 import { stateStore } from '../agent/run/state-store.ts';
-import { believesAnyServer, type Config } from '../apis/config.ts';
+import type { Config } from '../apis/config.ts';
 import { NO_OBJECTS } from '../apis/objects.ts';
+import { validateOptions } from '../apis/validate/object.ts';
 import { compiler } from '../controller/compile/compile.ts';
 import { apiServerEndpoints } from '../controller/publish/endpoints.ts';
 import { nodeViewer } from '../controller/publish/node-view.ts';
@@ -71,7 +72,7 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
   });
   const { config } = enforcement;
   const remembered = await savedVersions.read();
-  const source = fileSource(manifests, { remembered, ...settingsOf(config) });
+  const source = fileSource(manifests, { remembered, ...validateOptions(config) });
   const compile = compiler();
   const view = nodeViewer(node);
 
@@ -127,16 +128,6 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     await remembering;
     await Promise.all([saved.flush(), savedVersions.flush()]);
   }
-}
-
-/** What validation needs of the configuration. */
-function settingsOf({ failsafe, names, interfaceGroups, nodeCIDRs }: Config) {
-  return {
-    failsafe: failsafe.ingress,
-    believesAnyServer: believesAnyServer(names),
-    interfaceGroups: Object.keys(interfaceGroups),
-    nodeCIDRs,
-  };
 }
 
 function onceStatus(

@@ -1,5 +1,6 @@
-import { believesAnyServer, type Config } from '../apis/config.ts';
+import type { Config } from '../apis/config.ts';
 import type { ClusterObjects, Problem } from '../apis/objects.ts';
+import { validateOptions } from '../apis/validate/object.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import { loadManifests, type Places } from '../controller/watch/manifests.ts';
 import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
@@ -15,12 +16,7 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
     problems: found,
     files,
     places,
-  } = await loadManifests(options.manifests, {
-    failsafe: config.failsafe.ingress,
-    believesAnyServer: believesAnyServer(config.names),
-    interfaceGroups: Object.keys(config.interfaceGroups),
-    nodeCIDRs: config.nodeCIDRs,
-  });
+  } = await loadManifests(options.manifests, validateOptions(config));
   const problems: Problem[] = [...found, ...closedProblems(objects, config, places)];
   const invalid = hasErrors(problems);
   if (options.output === 'json') {

@@ -1,4 +1,4 @@
-import { DEFAULT_CONFIG, type FailsafeEntry } from '../config.ts';
+import { believesAnyServer, type Config, DEFAULT_CONFIG, type FailsafeEntry } from '../config.ts';
 import type { ApiGroup, ClusterObject } from '../objects.ts';
 import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { podGroupsOf } from './applied-to.ts';
@@ -35,6 +35,16 @@ export interface ValidateOptions {
   readonly interfaceGroups?: readonly string[];
   /** Networks outside of which no address of a Node counts; absent or empty: all count. */
   readonly nodeCIDRs?: readonly string[];
+}
+
+/** What the agent's configuration says of manifests. */
+export function validateOptions({ failsafe, names, interfaceGroups, nodeCIDRs }: Config): ValidateOptions {
+  return {
+    failsafe: failsafe.ingress,
+    believesAnyServer: believesAnyServer(names),
+    interfaceGroups: Object.keys(interfaceGroups),
+    nodeCIDRs,
+  };
 }
 
 /** The versions in which the kinds of docs/semantics.md section 1 are read. */

@@ -1,6 +1,7 @@
 import { believesAnyServer } from '../../apis/config.ts';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { NodeReport } from '../../apis/stream.ts';
+import { validateOptions } from '../../apis/validate/object.ts';
 import { Registration } from '../kubeapi/apiservice/registration.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
@@ -145,10 +146,7 @@ export class ControllerParts {
     const { kubeConfig, config } = this.#context;
     return clusterSource({
       kubeConfig,
-      failsafe: config.failsafe.ingress,
-      believesAnyServer: believesAnyServer(config.names),
-      interfaceGroups: Object.keys(config.interfaceGroups),
-      nodeCIDRs: config.nodeCIDRs,
+      ...validateOptions(config),
       times: { relist: this.#relist() },
       random: this.#process.random,
       onNotice: this.#says.watch,
