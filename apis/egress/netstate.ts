@@ -1,0 +1,68 @@
+/**
+ * Value of stage 5 beside Ruleset: what a node needs in the kernel's network configuration for
+ * egress gateways. Printed by `nodewall compile -o netstate`, made real by agent/egress/apply/.
+ * Field names are those of ip(8).
+ */
+import type { Family } from '../../lib/net/address.ts';
+
+export interface Netstate {
+  /** By name. */
+  readonly links: readonly NetLink[];
+  readonly addresses: readonly NetAddress[];
+  readonly neighbours: readonly NetNeighbour[];
+  readonly nexthops: readonly NetNexthop[];
+  readonly routes: readonly NetRoute[];
+  readonly rules: readonly NetRule[];
+  /** Paths below /proc/sys and values, of our own devices only. */
+  readonly sysctls: readonly { readonly path: string; readonly value: string }[];
+}
+
+export type NetLink =
+  | {
+      readonly kind: 'vxlan';
+      readonly name: string;
+      readonly mac: string;
+      readonly group: number;
+      readonly mtu: number;
+      readonly id: number;
+      readonly port: number;
+      /** The node's end of the tunnel. */
+      readonly local: string;
+    }
+  | { readonly kind: 'dummy'; readonly name: string; readonly group: number };
+
+export interface NetAddress {
+  readonly link: string;
+  readonly address: string;
+  readonly prefixLength: number;
+}
+
+export type NetNeighbour =
+  /** Of the tunnel device's forwarding database: packets to this MAC go to this node. */
+  | { readonly kind: 'fdb'; readonly link: string; readonly mac: string; readonly remote: string }
+  | { readonly kind: 'neighbour'; readonly link: string; readonly address: string; readonly mac: string };
+
+export type NetNexthop =
+  | { readonly id: number; readonly via: string; readonly link: string }
+  | { readonly id: number; readonly group: readonly number[] };
+
+export interface NetRoute {
+  readonly family: Family;
+  readonly table: number;
+  /** CIDR; `0.0.0.0/0` and `::/0` are the default. */
+  readonly destination: string;
+  readonly nexthop: number;
+}
+
+/** A routing rule; all are of protocol kernel, which systemd-networkd leaves alone. */
+export type NetRule = { readonly family: Family; readonly priority: number } & (
+  | {
+      readonly action: 'goto';
+      readonly target: number;
+      readonly mark: number;
+      readonly mask: number;
+      readonly invert?: true;
+    }
+  | { readonly action: 'nop' }
+  | { readonly action: 'table'; readonly table: number; readonly mark: number; readonly mask: number }
+);

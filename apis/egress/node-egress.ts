@@ -1,0 +1,132 @@
+/**
+ * What one node does for egress gateways: a part of NodeState. A pure function of the objects and
+ * of the allocation in their statuses (controller/egress/); rendered by agent/egress/render/.
+ */
+import type { Family } from '../../lib/net/address.ts';
+import type { Interval } from '../../lib/net/interval.ts';
+import type { MemberSet } from '../../lib/net/member-set.ts';
+import type { EgressApiGroup, EgressPolicy } from './objects.ts';
+
+/** Why the packet of a selected pod cannot go through its gateway (docs/egress.md). */
+export const EGRESS_DROP_REASONS = [
+  'no-gateway',
+  'not-ready',
+  'no-family',
+  'no-address',
+  'unknown-pod',
+  'no-route',
+] as const;
+export type EgressDropReason = (typeof EGRESS_DROP_REASONS)[number];
+
+/** Slot numbers are local to a node: 1 to this. */
+export const MOST_SLOTS = 63;
+
+export interface NodeEgress {
+  /** This node's end of the tunnel; null: the Node has no InternalIP. */
+  readonly tunnel: TunnelEnd | null;
+  /** Destinations that are never steered. */
+  readonly inside: MemberSet;
+  /** Hold: sources behind pod interfaces that are in no list are dropped towards the outside. */
+  readonly unknownPods: 'Hold' | 'Pass';
+  /** Addresses of all Nodes: only these may send to the tunnel's port. */
+  readonly nodes: MemberSet;
+  /**
+   * Address of each pod of this node: the id of its class, or null if no policy selects the pod.
+   */
+  readonly sources: ReadonlyMap<string, string | null>;
+  /** Sources that are no known pod (podSubnets); disjoint, sorted by family and first address. */
+  readonly subnets: readonly {
+    readonly family: Family;
+    readonly range: Interval;
+    readonly class: string;
+  }[];
+  /** By id. */
+  readonly classes: ReadonlyMap<string, EgressClass>;
+  /** By id: those that the classes name. */
+  readonly outcomes: ReadonlyMap<string, EgressOutcome>;
+  /** Where this node sends packets, by slot number. */
+  readonly slots: ReadonlyMap<number, EgressSlot>;
+  /** The nodes at the other ends of the tunnel that this node sends to or receives from. */
+  readonly peers: ReadonlyMap<string, TunnelEnd>;
+  /** This node as a gateway: the pods that it serves, by address. */
+  readonly arrivals: ReadonlyMap<string, EgressArrival>;
+  /** This node as a gateway: by take number, 1 to 63. */
+  readonly takes: ReadonlyMap<number, EgressTake>;
+  /** This node as a gateway: every address of the pools (never answered but by its owner). */
+  readonly floating: MemberSet;
+  /** The floating addresses that this node owns. */
+  readonly owned: readonly OwnedAddress[];
+}
+
+/** One end of the tunnel. */
+export interface TunnelEnd {
+  readonly node: string;
+  /** The Node's address that carries the tunnel. All ends are of one family. */
+  readonly address: string;
+  /** MAC of the device: `0e:…`, by a hash of the Node's uid or name. */
+  readonly mac: string;
+}
+
+/**
+ * What pods with the same ordered policies do, as disjoint destinations, sorted. Destinations in no
+ * range are not steered. `inside` is tested before.
+ */
+export interface EgressClass {
+  readonly id: string;
+  readonly ipv4: readonly DestinationRange[];
+  readonly ipv6: readonly DestinationRange[];
+}
+
+export interface DestinationRange {
+  readonly range: Interval;
+  /** Id of an EgressOutcome. */
+  readonly outcome: string;
+}
+
+export interface EgressPolicyName extends Pick<EgressPolicy, 'kind' | 'namespace' | 'name'> {
+  readonly apiGroup: EgressApiGroup;
+}
+
+export interface EgressOutcome {
+  readonly id: string;
+  /** The policy that decides; null: none does, and only `audited` has any. */
+  readonly policy: EgressPolicyName | null;
+  /** Policies in mode Audit that would have decided before, in order. */
+  readonly audited: readonly EgressPolicyName[];
+  readonly action:
+    | { readonly kind: 'pass' }
+    | { readonly kind: 'direct' }
+    /** Taken by one of these slots, by a hash of source and destination. */
+    | { readonly kind: 'slots'; readonly slots: readonly number[] }
+    /** This node is the gateway: source NAT here, without the tunnel. */
+    | { readonly kind: 'take'; readonly take: number }
+    | { readonly kind: 'drop'; readonly reason: EgressDropReason | 'policy' };
+}
+
+/** A way to one gateway node. */
+export interface EgressSlot {
+  readonly number: number;
+  /** Name of a peer, or this node's own name if it is the gateway itself. */
+  readonly node: string;
+  /** The take of this node, if `node` is this node; else 0. */
+  readonly take: number;
+}
+
+/** A pod that a gateway serves. */
+export interface EgressArrival {
+  /** The peer that the pod's packets come from. */
+  readonly node: string;
+  /** Disjoint destinations, sorted, of the pod's family. */
+  readonly takes: readonly { readonly range: Interval; readonly take: number }[];
+}
+
+/** How a gateway translates what it takes: to one of the addresses of the family, by the source. */
+export type EgressTake =
+  | { readonly kind: 'floating'; readonly ipv4: readonly string[]; readonly ipv6: readonly string[] }
+  /** The node's own address: that of the route, or of the interface. */
+  | { readonly kind: 'node'; readonly interface: string | null };
+
+export interface OwnedAddress {
+  readonly address: string;
+  readonly announce: 'L2' | 'None';
+}
