@@ -31,10 +31,17 @@ export interface Node {
    */
   readonly ignoredAddresses?: readonly string[];
   /**
-   * The pod networks of the Node (spec.podCIDRs), used for warnings only; absent if the Node has
-   * none.
+   * The pod networks of the Node (spec.podCIDRs), used for warnings and for egress gateways; absent
+   * if the Node has none.
    */
   readonly podCIDRs?: readonly string[];
+  /**
+   * The InternalIP addresses that count, in their order: the tunnel of egress gateways ends at the
+   * first, and source Node uses them. Read only where egress objects are; absent if there are none.
+   */
+  readonly internalAddresses?: readonly string[];
+  /** Read only where egress objects are; absent if the object has none (manifests). */
+  readonly uid?: string;
 }
 
 export interface Namespace {
@@ -44,8 +51,8 @@ export interface Namespace {
 }
 
 /**
- * A Pod that can be a peer: narrowing leaves out finished pods, and those with hostNetwork unless
- * egress gateways are read.
+ * A Pod that can be a peer: narrowing leaves out finished pods, and hostNetwork pods too, except
+ * where egress objects are read.
  */
 export interface Pod {
   readonly kind: 'Pod';
@@ -53,12 +60,11 @@ export interface Pod {
   readonly name: string;
   readonly labels: Labels;
   readonly serviceAccount: string;
-  /** Empty with hostNetwork. */
+  /** Empty for a hostNetwork pod. */
   readonly addresses: readonly string[];
-  /**
-   * The Node that it is scheduled to; absent if there is none, or egress gateways are not read.
-   */
+  /** The pod's Node; read only where egress objects are; absent: not scheduled. */
   readonly node?: string;
+  /** Only where egress objects are read; such a pod has no addresses of its own. */
   readonly hostNetwork?: true;
 }
 

@@ -8,6 +8,17 @@ import type { LabelSelector } from '../label-selector.ts';
 export const EGRESS_API_GROUPS = ['nodewall.io', 'egressgateway.spidernet.io'] as const;
 export type EgressApiGroup = (typeof EGRESS_API_GROUPS)[number];
 
+/**
+ * Labels of a Namespace whose value names the gateway of its EgressPolicies that name none; of
+ * several labels the first here counts. They hold for policies of every API group; the last two are
+ * those of egressgateway.spidernet.io, as its program has it and as proposed in 2023.
+ */
+export const NAMESPACE_GATEWAY_LABELS = [
+  'nodewall.io/egress-gateway',
+  'spidernet.io/egressgateway-default',
+  'egressgateway.spidernet.io/default',
+] as const;
+
 export interface EgressGateway {
   readonly kind: 'EgressGateway';
   readonly apiGroup: EgressApiGroup;
@@ -82,6 +93,8 @@ export type EgressStage = (typeof EGRESS_STAGES)[number];
 /** An EgressPolicy, or a ClusterEgressPolicy (`namespace` is '' then). */
 export interface EgressPolicy {
   readonly kind: 'EgressPolicy' | 'ClusterEgressPolicy';
+  /** The kind in the manifest, for messages; absent: `kind`. */
+  readonly writtenAs?: 'EgressClusterPolicy' | 'EgressGatewayPolicy';
   readonly apiGroup: EgressApiGroup;
   readonly namespace: string;
   readonly name: string;
