@@ -2,7 +2,7 @@
  * Values of stage 1 for egress gateways (docs/egress.md): objects of nodewall.io/v1alpha1 and of
  * egressgateway.spidernet.io, validated and narrowed to one form, in which defaults are filled in.
  */
-import type { LabelSelector } from '../objects.ts';
+import type { LabelSelector } from '../label-selector.ts';
 
 /** The API groups whose egress objects are read. */
 export const EGRESS_API_GROUPS = ['nodewall.io', 'egressgateway.spidernet.io'] as const;
