@@ -95,7 +95,7 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
   }
   const [group = '', version = ''] = apiVersion.includes('/') ? apiVersion.split('/', 2) : ['', apiVersion];
   if (group === '' && version === 'v1') {
-    if (kind === 'Node') return validateNode(raw, options.nodeCIDRs ?? [], found);
+    if (kind === 'Node') return validateNode(raw, options, found);
     if (kind === 'Pod') return validatePod(raw, options.egress ?? false, found);
     if (kind === 'Namespace') return validateNamespace(raw, found);
     if (kind === 'Service') return validateService(raw, found);
