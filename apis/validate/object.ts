@@ -43,12 +43,14 @@ export interface ValidateOptions {
 }
 
 /** What the agent's configuration says of manifests. */
-export function validateOptions({ failsafe, names, interfaceGroups, nodeCIDRs }: Config): ValidateOptions {
+export function validateOptions(config: Config): ValidateOptions {
+  const { failsafe, names, interfaceGroups, nodeCIDRs, featureGates } = config;
   return {
     failsafe: failsafe.ingress,
     believesAnyServer: believesAnyServer(names),
     interfaceGroups: Object.keys(interfaceGroups),
     nodeCIDRs,
+    egress: featureGates.EgressGateway === true,
   };
 }
 
