@@ -1,0 +1,34 @@
+import { EGRESS_DROP_REASONS, type EgressDropReason } from '../../../apis/egress/node-egress.ts';
+import { plainChain, plainRule } from '../../render/plain.ts';
+import type { Chain, NftRule } from '../../render/ruleset.ts';
+
+const PREFIX = 'egress-drop-';
+
+/** The chain that drops packets for a reason, and counts them. */
+export function dropChain(reason: EgressDropReason): string {
+  return `${PREFIX}${reason}`;
+}
+
+/** The reason that a chain of this name counts; null: it is none of these. */
+export function dropReason(chain: string): EgressDropReason | null {
+  return EGRESS_DROP_REASONS.find((reason) => chain === dropChain(reason)) ?? null;
+}
+
+export const NOT_SERVED = 'not a pod that this gateway serves';
+
+/**
+ * One for each reason. `no-family` stays until somebody changes the objects, so TCP gets a reset:
+ * its clients need not wait. It is only used before routing, where the kernel can send one.
+ */
+export function dropChains(): Chain[] {
+  return EGRESS_DROP_REASONS.map((reason) => {
+    const drop: NftRule = { ...plainRule({ kind: 'drop' }), counter: true, comment: reason };
+    const isTcp = { match: 'l4proto', protocols: ['tcp'] } as const;
+    const reset: NftRule = {
+      ...plainRule({ kind: 'reject', with: 'tcp reset' }, isTcp),
+      counter: true,
+      comment: reason,
+    };
+    return plainChain(dropChain(reason), reason === 'no-family' ? [reset, drop] : [drop]);
+  });
+}
