@@ -1,7 +1,13 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, Exemption } from '../../apis/config.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
-import { DHCP, dropsSpoofed, EGRESS_TUNNEL_PORT, MULTICAST_LISTENER, NEIGHBOR_DISCOVERY } from '../../apis/exemptions.ts';
+import {
+  DHCP,
+  dropsSpoofed,
+  EGRESS_TUNNEL_PORT,
+  MULTICAST_LISTENER,
+  NEIGHBOR_DISCOVERY,
+} from '../../apis/exemptions.ts';
 import { failsafePeers } from '../../apis/failsafe.ts';
 import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
@@ -49,9 +55,10 @@ const EXEMPT: Readonly<Record<Exemption, IsExempt>> = {
     return client === ports.client && server === ports.server;
   },
   localPods: (flow, config) => flow.direction === 'egress' && isOfPods(flow, config),
-  egressTunnel: ({ protocol, dstPort, peer }, _, egress) =>
+  egressTunnel: ({ traffic, protocol, dstPort, peer }, _, egress) =>
     egress !== null &&
     peer !== undefined &&
+    traffic === 'Host' &&
     protocol === PROTOCOL_NUMBERS.udp &&
     dstPort === EGRESS_TUNNEL_PORT &&
     hasMember(egress.nodes, peer),

@@ -1,21 +1,11 @@
 import type { Config } from '../../../apis/config.ts';
-import { FAMILIES, type Family } from '../../../lib/net/address.ts';
+import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/config.ts';
+import { FAMILIES } from '../../../lib/net/address.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { BaseChain, Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
 import { dropChain, NOT_SERVED } from './drops.ts';
 import { GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
-import { TUNNEL } from './tunnel.ts';
-
-/** Names of the chains, sets and maps that the frame refers to. */
-export const NAME = {
-  choose: 'egress-choose',
-  arrive: 'egress-arrive',
-  restore: 'egress-restore',
-  translate: 'egress-translate',
-  gone: 'egress-gone',
-  nodes: (family: Family) => `egress-nodes-v${family}`,
-  floating: (family: Family) => `egress-floating-v${family}`,
-} as const;
+import { inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
 
 export const MARK_CT = (mask: number, value: number, negated = false): Match => ({
   ...{ match: 'mark', of: 'ct', mask, value, negated },
@@ -48,9 +38,14 @@ interface FrameParts {
 export function frameChains({ config, judges, hasTunnel }: FrameParts): Chain[] {
   const group = config.interfaceGroups;
   const tunnel = (field: 'iifgroup' | 'oifgroup', negated = false): Match => ({
-    ...{ match: 'interfaceGroup', field, groups: [group.egress], negated },
+    ...{ match: 'interfaceGroup', field, groups: [group.egress ?? DEFAULT_EGRESS_GROUP], negated },
   });
-  const fromPods: Match = { match: 'interfaceGroup', field: 'iifgroup', groups: [group.pods], negated: false };
+  const fromPods: Match = {
+    match: 'interfaceGroup',
+    field: 'iifgroup',
+    groups: [group.pods],
+    negated: false,
+  };
   const isTcp: Match = { match: 'l4proto', protocols: ['tcp'] };
   return [
     ...(hasTunnel ? tunnelChains(tunnel) : []),
@@ -87,11 +82,9 @@ export function frameChains({ config, judges, hasTunnel }: FrameParts): Chain[] 
       plainRule({ kind: 'markMap', of: 'meta', mask: MARK_MASK, map: NAME.translate }),
     ]),
     base('egress-seal', { hook: 'postrouting', priority: 110 }, [
-      plainRule(
-        goto(dropChain('no-address')),
-        ...[tunnel('oifgroup', true), IS_TAKEN(MARK_META), ORIGINAL],
-        { match: 'ctNoSnat' },
-      ),
+      plainRule(goto(dropChain('no-address')), ...[tunnel('oifgroup', true), IS_TAKEN(MARK_META), ORIGINAL], {
+        match: 'ctNoSnat',
+      }),
     ]),
   ];
 }
@@ -108,11 +101,20 @@ function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[
     FAMILIES.map((family) => plainRule({ kind: 'notrack' }, nodes(family, field), TUNNEL_PORT, ...more));
   return [
     // Else conntrack has a second entry for each connection, by the hash in the source port.
-    base('egress-untrack', { hook: 'prerouting', priority: -300 }, notTracked('saddr', { match: 'local', field: 'daddr' })),
+    base(
+      'egress-untrack',
+      { hook: 'prerouting', priority: -300 },
+      notTracked('saddr', { match: 'local', field: 'daddr' }),
+    ),
     base('egress-untrack-output', { hook: 'output', priority: -300 }, notTracked('daddr')),
     base('egress-input', { hook: 'input', priority: -5 }, [
       ...FAMILIES.map((family) => ({
-        ...plainRule({ kind: 'drop' }, TUNNEL_PORT, { match: 'notInSet', family, field: 'saddr', set: NAME.nodes(family) }),
+        ...plainRule({ kind: 'drop' }, TUNNEL_PORT, {
+          match: 'notInSet',
+          family,
+          field: 'saddr',
+          set: NAME.nodes(family),
+        }),
         counter: true,
         comment: 'the tunnel is for Nodes only',
       })),
@@ -126,18 +128,6 @@ function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[
       })),
     ]),
   ];
-}
-
-export const TUNNEL_PORT: Match = {
-  ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[TUNNEL.port, TUNNEL.port]] },
-};
-
-export function nodes(family: Family, field: 'saddr' | 'daddr'): Match {
-  return inSet(family, field, NAME.nodes(family));
-}
-
-export function inSet(family: Family, field: 'saddr' | 'daddr', set: string): Match {
-  return { match: 'address', family, field, in: { set } };
 }
 
 function clearMark(): Statement {

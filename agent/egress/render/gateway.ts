@@ -3,11 +3,17 @@ import { BITS, FAMILIES, type Family, parseAddress } from '../../../lib/net/addr
 import { shortHash } from '../../../lib/sharing/hash.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { Chain, NftRule, Statement } from '../../render/ruleset.ts';
-import { type ChainVerdict, type MapEntry, packAddressMac, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
+import {
+  type ChainVerdict,
+  type MapEntry,
+  packAddressMac,
+  toVerdictMap,
+  type VerdictMap,
+} from '../../render/verdict-map.ts';
 import { destinationChain, type RenderedClass, type Target } from './classes.ts';
 import { NOT_SERVED } from './drops.ts';
-import { NAME } from './frame.ts';
 import { takeChain } from './outcomes.ts';
+import { NAME } from './tunnel-rules.ts';
 
 /** The addresses of this node's interfaces that takes name. */
 export type InterfaceAddresses = ReadonlyMap<string, { readonly ipv4?: string; readonly ipv6?: string }>;
@@ -56,11 +62,7 @@ export function arrivals({ arrivals: served, peers }: NodeEgress): RenderedGatew
   };
 }
 
-function takesChain(
-  family: Family,
-  { takes }: EgressArrival,
-  known: Map<string, RenderedClass>,
-): string {
+function takesChain(family: Family, { takes }: EgressArrival, known: Map<string, RenderedClass>): string {
   const [first] = takes;
   const everything = (1n << BigInt(BITS[family])) - 1n;
   const isAll = first?.range.first === 0n && first.range.last === everything;
@@ -69,8 +71,7 @@ function takesChain(
   const content = targets.map(({ range, chain }) => [String(range.first), String(range.last), chain]);
   const name = `egress-arrival-${shortHash(10, family, content)}`;
   const none: Record<Family, Target[]> = { 4: [], 6: [] };
-  if (!known.has(name))
-    known.set(name, destinationChain(name, { ...none, [family]: targets }, [refuse]));
+  if (!known.has(name)) known.set(name, destinationChain(name, { ...none, [family]: targets }, [refuse]));
   return name;
 }
 
@@ -89,7 +90,11 @@ export function translation(take: number): ChainVerdict {
  */
 export function takeChains(number: number, take: EgressTake, interfaces: InterfaceAddresses): Chain[] {
   const chain = translateChain(number);
-  const drop: NftRule = { ...plainRule({ kind: 'drop' }), counter: true, comment: 'no address of this family' };
+  const drop: NftRule = {
+    ...plainRule({ kind: 'drop' }),
+    counter: true,
+    comment: 'no address of this family',
+  };
   if (take.kind === 'node' && take.interface === null) {
     return [plainChain(chain, [plainRule({ kind: 'masquerade', random: false })])];
   }
@@ -120,7 +125,9 @@ function toOneOf(
   const [only, ...more] = statements;
   if (only === undefined) return { rules: [], chains: [] };
   if (more.length === 0) return { rules: [plainRule(only)], chains: [] };
-  const chains = statements.map((statement, i) => plainChain(`${chain}-v${family}-${i}`, [plainRule(statement)]));
+  const chains = statements.map((statement, i) =>
+    plainChain(`${chain}-v${family}-${i}`, [plainRule(statement)]),
+  );
   const verdicts = chains.map(({ name }): ChainVerdict => ({ kind: 'goto', chain: name }));
   return { rules: [plainRule({ kind: 'hashMap', family, fields: ['saddr'], verdicts })], chains };
 }

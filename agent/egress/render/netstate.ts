@@ -1,4 +1,12 @@
-import type { NetAddress, NetLink, NetNeighbour, NetNexthop, NetRoute, NetRule, Netstate } from '../../../apis/egress/netstate.ts';
+import type {
+  NetAddress,
+  NetLink,
+  NetNeighbour,
+  NetNexthop,
+  NetRoute,
+  NetRule,
+  Netstate,
+} from '../../../apis/egress/netstate.ts';
 import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
 import { BITS, FAMILIES, parseAddress } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
@@ -92,7 +100,12 @@ function defaultRoutes(slot: number): NetRoute[] {
 /** At the gateway: answers to the pods that it serves, by their nodes. */
 function answerRoutes({ arrivals, peers }: NodeEgress): Pick<Netstate, 'nexthops' | 'routes'> {
   const used = new Set([...arrivals.values()].map(({ node }) => node));
-  const ids = nexthopIds(sorted([...peers.values()].filter(({ node }) => used.has(node)), ({ mac }) => mac));
+  const ids = nexthopIds(
+    sorted(
+      [...peers.values()].filter(({ node }) => used.has(node)),
+      ({ mac }) => mac,
+    ),
+  );
   const routes = [...arrivals].flatMap(([text, { node }]): NetRoute[] => {
     const address = parseAddress(text);
     const nexthop = ids.get(node);

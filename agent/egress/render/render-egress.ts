@@ -7,10 +7,11 @@ import type { Chain, NamedSet, NftRule } from '../../render/ruleset.ts';
 import { type ChainVerdict, type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
 import { ClassRenderer, classChain, rangeMap } from './classes.ts';
 import { dropChain, dropChains } from './drops.ts';
-import { frameChains, inSet, NAME } from './frame.ts';
+import { frameChains } from './frame.ts';
 import { arrivals, type InterfaceAddresses, takeChains, translation } from './gateway.ts';
 import { MARK_MASK, OTHER_BITS, slotMark, takeMark } from './marks.ts';
 import { slotChain, takeChain } from './outcomes.ts';
+import { inSet, NAME } from './tunnel-rules.ts';
 
 /** What egress gateways add to the table. */
 export interface EgressRules {
@@ -55,12 +56,7 @@ export function egressRenderer(
       ...takes,
       ...dropChains(),
     ];
-    const maps = [
-      ...source.maps,
-      ...classes.flatMap((one) => one.maps),
-      ...marks.maps,
-      ...served.maps,
-    ];
+    const maps = [...source.maps, ...classes.flatMap((one) => one.maps), ...marks.maps, ...served.maps];
     const sets = [...source.sets, ...memberSets(egress)];
     return { chains, sets: byName(sets), maps: byName(unique(maps)) };
   };
@@ -133,9 +129,7 @@ function chooseRules({ classes }: NodeEgress): NftRule[] {
     },
     plainRule(to(SOURCES), { match: 'ctNew' }),
     // Neither new nor established: nothing would translate it.
-    ...(classes.size === 0
-      ? []
-      : [...isKnown(), plainRule(to(dropChain('no-route')))]),
+    ...(classes.size === 0 ? [] : [...isKnown(), plainRule(to(dropChain('no-route')))]),
   ];
 }
 
@@ -188,7 +182,12 @@ function packMark(mark: number): Uint8Array {
 
 function memberSets({ nodes, floating }: NodeEgress): NamedSet[] {
   return [
-    ...setsOf(NAME.nodes, nodes, 'addresses of Nodes', nodes.v4.prefixes.length + nodes.v6.prefixes.length > 0),
+    ...setsOf(
+      NAME.nodes,
+      nodes,
+      'addresses of Nodes',
+      nodes.v4.prefixes.length + nodes.v6.prefixes.length > 0,
+    ),
     ...setsOf(NAME.floating, floating, 'addresses of the pools', true),
   ];
 }
