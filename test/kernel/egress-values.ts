@@ -108,7 +108,8 @@ export function nodeEgress(
         arrivals.set(address, { node: pod.node, takes: [{ range, take: OWN_ADDRESS }] });
     }
   }
-  for (const { node } of slots.values()) if (node !== name) peers.set(node, tunnelEnd(places, node, underlay));
+  for (const { node } of slots.values())
+    if (node !== name) peers.set(node, tunnelEnd(places, node, underlay));
   const isGateway = steerings.some(({ gateways }) => gateways.includes(name));
   const take: EgressTake = { kind: 'node', interface: null };
   return {

@@ -1,6 +1,7 @@
 import { EGRESS_DROP_REASONS, type EgressDropReason } from '../../../apis/egress/node-egress.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
-import type { Chain, NftRule } from '../../render/ruleset.ts';
+import type { Chain, Match, NftRule } from '../../render/ruleset.ts';
+import { dropId } from './counted.ts';
 
 const PREFIX = 'egress-drop-';
 
@@ -9,9 +10,13 @@ export function dropChain(reason: EgressDropReason): string {
   return `${PREFIX}${reason}`;
 }
 
-/** The reason that a chain of this name counts; null: it is none of these. */
-export function dropReason(chain: string): EgressDropReason | null {
-  return EGRESS_DROP_REASONS.find((reason) => chain === dropChain(reason)) ?? null;
+/** Leads to the chain of a reason. `why`: more than the reason says. */
+export function dropRule(
+  reason: EgressDropReason,
+  why: string | null,
+  ...matches: readonly Match[]
+): NftRule {
+  return { ...plainRule({ kind: 'goto', chain: dropChain(reason) }, ...matches), comment: why };
 }
 
 export const NOT_SERVED = 'not a pod that this gateway serves';
@@ -29,6 +34,7 @@ export function dropChains(): Chain[] {
       counter: true,
       comment: reason,
     };
-    return plainChain(dropChain(reason), reason === 'no-family' ? [reset, drop] : [drop]);
+    const rules = reason === 'no-family' ? [reset, drop] : [drop];
+    return { ...plainChain(dropChain(reason), rules), ruleId: dropId(reason) };
   });
 }

@@ -3,7 +3,7 @@ import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/config.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { BaseChain, Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
-import { dropChain, NOT_SERVED } from './drops.ts';
+import { dropRule, NOT_SERVED } from './drops.ts';
 import { GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
 import { inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
 
@@ -64,15 +64,15 @@ export function frameChains({ config, judges, hasTunnel }: FrameParts): Chain[] 
     // The way of these connections is not there any more. They cannot leave with another address.
     plainChain(NAME.gone, [
       { ...plainRule({ kind: 'reject', with: 'tcp reset' }, fromPods, isTcp), counter: true, comment: GONE },
-      plainRule(goto(dropChain('no-route'))),
+      dropRule('no-route', GONE),
     ]),
     base('egress-guard', { hook: 'forward', priority: -150 }, [
       // Both ends of a connection learn the largest segment that the tunnel takes: its SYN goes
       // through the tunnel at the pod's node, the answer to it at the gateway.
       plainRule({ kind: 'maxSegment', size: 'rt mtu' }, tunnel('oifgroup'), { match: 'tcpSyn' }),
       // A rule, route or device is missing, or somebody else has changed a mark.
-      plainRule(goto(dropChain('no-route')), ORIGINAL, ...HAS_SLOT(MARK_CT), tunnel('oifgroup', true)),
-      plainRule(goto(dropChain('no-route')), ...HAS_SLOT(MARK_META), tunnel('oifgroup', true)),
+      dropRule('no-route', null, ORIGINAL, ...HAS_SLOT(MARK_CT), tunnel('oifgroup', true)),
+      dropRule('no-route', null, ...HAS_SLOT(MARK_META), tunnel('oifgroup', true)),
       // The outer packet inherits the mark, and would be routed into its own tunnel.
       plainRule(clearMark(), tunnel('oifgroup')),
     ]),
@@ -82,7 +82,7 @@ export function frameChains({ config, judges, hasTunnel }: FrameParts): Chain[] 
       plainRule({ kind: 'markMap', of: 'meta', mask: MARK_MASK, map: NAME.translate }),
     ]),
     base('egress-seal', { hook: 'postrouting', priority: 110 }, [
-      plainRule(goto(dropChain('no-address')), ...[tunnel('oifgroup', true), IS_TAKEN(MARK_META), ORIGINAL], {
+      dropRule('no-address', null, tunnel('oifgroup', true), IS_TAKEN(MARK_META), ORIGINAL, {
         match: 'ctNoSnat',
       }),
     ]),

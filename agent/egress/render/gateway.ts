@@ -11,14 +11,14 @@ import {
   type VerdictMap,
 } from '../../render/verdict-map.ts';
 import { destinationChain, type RenderedClass, type Target } from './classes.ts';
-import { NOT_SERVED } from './drops.ts';
+import { dropRule, NOT_SERVED } from './drops.ts';
 import { takeChain } from './outcomes.ts';
 import { NAME } from './tunnel-rules.ts';
 
 /** The addresses of this node's interfaces that takes name. */
 export type InterfaceAddresses = ReadonlyMap<string, { readonly ipv4?: string; readonly ipv6?: string }>;
 
-const refuse: NftRule = { ...plainRule({ kind: 'drop' }), counter: true, comment: NOT_SERVED };
+const refuse = dropRule('unknown-pod', NOT_SERVED);
 const arrivalsMap = (family: Family): string => `egress-arrivals-v${family}`;
 
 export interface RenderedGateway {
@@ -49,7 +49,7 @@ export function arrivals({ arrivals: served, peers }: NodeEgress): RenderedGatew
   );
   const rules = [
     // Known connections have a mark and do not come here.
-    { ...refuse, matches: [{ match: 'ctConfirmed' }] } satisfies NftRule,
+    dropRule('unknown-pod', NOT_SERVED, { match: 'ctConfirmed' }),
     ...FAMILIES.map((family) =>
       plainRule({ kind: 'addressMacMap', family, map: arrivalsMap(family) }, { match: 'ctNew' }),
     ),
@@ -90,11 +90,6 @@ export function translation(take: number): ChainVerdict {
  */
 export function takeChains(number: number, take: EgressTake, interfaces: InterfaceAddresses): Chain[] {
   const chain = translateChain(number);
-  const drop: NftRule = {
-    ...plainRule({ kind: 'drop' }),
-    counter: true,
-    comment: 'no address of this family',
-  };
   if (take.kind === 'node' && take.interface === null) {
     return [plainChain(chain, [plainRule({ kind: 'masquerade', random: false })])];
   }
@@ -102,6 +97,7 @@ export function takeChains(number: number, take: EgressTake, interfaces: Interfa
   const translated = FAMILIES.map((family) =>
     toOneOf(chain, family, family === 4 ? addresses.ipv4 : addresses.ipv6),
   );
+  const drop = dropRule('no-address', 'no address of this family');
   const rules = [...translated.flatMap(({ rules: own }) => own), drop];
   return [plainChain(chain, rules), ...translated.flatMap(({ chains }) => chains)];
 }

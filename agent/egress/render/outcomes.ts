@@ -5,6 +5,7 @@ import { chainName, comment } from '../../render/name.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { Chain, NftRule, Statement } from '../../render/ruleset.ts';
 import type { ChainVerdict } from '../../render/verdict-map.ts';
+import { policyId, policyText } from './counted.ts';
 import { dropChain } from './drops.ts';
 
 /** The chain in which a slot's number is written into the marks. */
@@ -40,13 +41,8 @@ export function outcomeChain(outcome: EgressOutcome): RenderedOutcome {
     ),
   ];
   const hash = shortHash(10, policy, audited, action);
-  return { chain: plainChain(chainName(POLICY_CHAIN, hash, words(policy)), rules), audits };
-}
-
-/** `EgressPolicy NAMESPACE/NAME`, with the API group if it is not ours. */
-export function policyText({ kind, namespace, name, apiGroup }: EgressPolicyName): string {
-  const path = namespace === '' ? name : `${namespace}/${name}`;
-  return apiGroup === 'nodewall.io' ? `${kind} ${path}` : `${kind}.${apiGroup} ${path}`;
+  const chain = plainChain(chainName(POLICY_CHAIN, hash, words(policy)), rules);
+  return { chain: { ...chain, ruleId: policy === null ? null : policyId(policy) }, audits };
 }
 
 function auditChain(policy: EgressPolicyName): Chain {

@@ -6,7 +6,7 @@ import { plainChain, plainRule } from '../../render/plain.ts';
 import type { Chain, NamedSet, NftRule } from '../../render/ruleset.ts';
 import { type ChainVerdict, type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
 import { ClassRenderer, classChain, rangeMap } from './classes.ts';
-import { dropChain, dropChains } from './drops.ts';
+import { dropChains, dropRule } from './drops.ts';
 import { frameChains } from './frame.ts';
 import { arrivals, type InterfaceAddresses, takeChains, translation } from './gateway.ts';
 import { MARK_MASK, OTHER_BITS, slotMark, takeMark } from './marks.ts';
@@ -104,7 +104,7 @@ function sourceRules(egress: NodeEgress): EgressRules {
         ...subnets.map((map) =>
           plainRule({ kind: 'addressMap', family: map.family ?? 4, field: 'saddr', map: map.name }),
         ),
-        ...(egress.unknownPods === 'Hold' ? [plainRule(to(dropChain('unknown-pod')))] : []),
+        ...(egress.unknownPods === 'Hold' ? [dropRule('unknown-pod', null)] : []),
       ]),
     ],
     sets: [
@@ -122,14 +122,10 @@ function chooseRules({ classes }: NodeEgress): NftRule[] {
     plainRule({ kind: 'return' }, { match: 'ctConfirmed' }),
     plainRule({ kind: 'return' }, { match: 'local', field: 'daddr' }),
     ...FAMILIES.map((family) => plainRule({ kind: 'return' }, inSet(family, 'daddr', insideSet(family)))),
-    {
-      ...plainRule({ kind: 'drop' }, { match: 'noRouteBack' }),
-      counter: true,
-      comment: 'the source is no address behind this interface',
-    },
+    dropRule('unknown-pod', 'no address behind this interface', { match: 'noRouteBack' }),
     plainRule(to(SOURCES), { match: 'ctNew' }),
     // Neither new nor established: nothing would translate it.
-    ...(classes.size === 0 ? [] : [...isKnown(), plainRule(to(dropChain('no-route')))]),
+    ...(classes.size === 0 ? [] : [...isKnown(), dropRule('no-route', 'no connection tracking')]),
   ];
 }
 
