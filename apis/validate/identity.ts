@@ -1,3 +1,4 @@
+import { EGRESS_API_GROUPS, type EgressApiGroup } from '../egress/objects.ts';
 import { API_GROUPS, type ApiGroup, type ClusterObject } from '../objects.ts';
 import { asFields } from '../schema/json-schema.ts';
 
@@ -11,13 +12,14 @@ export function identityOf(object: ClusterObject): string {
   return `${object.kind}|${group}|${namespace}|${object.name}`;
 }
 
-const NAMESPACED = ['Pod', 'Service', 'EndpointSlice'];
+const NAMESPACED = ['Pod', 'Service', 'EndpointSlice', 'EgressPolicy'];
+const GROUPS: readonly (ApiGroup | EgressApiGroup)[] = [...API_GROUPS, ...EGRESS_API_GROUPS];
 
 export interface ClaimedIdentity {
   readonly identity: string;
   readonly kind: string;
   /** Null if it is none of those with policies. */
-  readonly apiGroup: ApiGroup | null;
+  readonly apiGroup: ApiGroup | EgressApiGroup | null;
   /** With the namespace, where the kind has one. */
   readonly name: string;
 }
@@ -30,7 +32,7 @@ export function claimedIdentity(raw: unknown): ClaimedIdentity {
   const { apiVersion, kind, metadata } = asFields(raw) ?? {};
   const { name, namespace } = asFields(metadata) ?? {};
   const text = (value: unknown): string => (typeof value === 'string' ? value : '');
-  const apiGroup = API_GROUPS.find((group) => text(apiVersion).split('/', 1)[0] === group) ?? null;
+  const apiGroup = GROUPS.find((group) => text(apiVersion).split('/', 1)[0] === group) ?? null;
   const inNamespace = NAMESPACED.includes(text(kind)) ? text(namespace) || 'default' : '';
   return {
     identity: `${text(kind)}|${apiGroup ?? ''}|${inNamespace}|${text(name)}`,

@@ -76,6 +76,8 @@ export const LISTS = {
   EgressClusterInfo: 'insideNetworks',
 } as const satisfies Record<ClusterObject['kind'], keyof ClusterObjects>;
 
+export const LIST_NAMES: readonly (keyof ClusterObjects)[] = [...new Set(Object.values(LISTS))];
+
 /**
  * Equal labels as one object, and equal strings as one string: pods of one deployment differ in
  * little else.
@@ -197,7 +199,7 @@ function addValidated({ content, interned }: Reading, validated: Placeable): voi
 
 function rejectedReferences({ raw, problems, lineOf }: Placeable): RejectedReference[] {
   const { kind, apiGroup, name } = claimedIdentity(raw);
-  if (apiGroup === null) return [];
+  if (apiGroup === null || apiGroup === 'egressgateway.spidernet.io') return [];
   const reported = new Set(problems.map(({ path }) => formatPath(path)));
   return readableReferences(kind, asFields(raw)?.spec).flatMap((reference) => {
     if (!('name' in reference) || reported.has(formatPath(reference.path))) return [];

@@ -73,11 +73,27 @@ function duplicateProblem<T extends ClusterObject>(
 ): LoadProblem {
   const other = places.find((place) => place.file !== file || place.line !== line) ?? places[0];
   const message = `is defined twice, also in ${other?.file}:${other?.line}; remove one of them`;
-  return { severity: 'error', file, line, kind: object.kind, name: displayName(object), path: '', message };
+  return {
+    severity: 'error',
+    file,
+    line,
+    kind: displayKind(object),
+    name: displayName(object),
+    path: '',
+    message,
+  };
 }
 
-function displayName(object: ClusterObject): string {
-  return 'namespace' in object ? `${object.namespace}/${object.name}` : object.name;
+/** The kind in the manifest. */
+export function displayKind(object: ClusterObject): string {
+  return ('writtenAs' in object ? object.writtenAs : undefined) ?? object.kind;
+}
+
+/** With the namespace, where the object has one. */
+export function displayName(object: ClusterObject): string {
+  return 'namespace' in object && object.namespace !== ''
+    ? `${object.namespace}/${object.name}`
+    : object.name;
 }
 
 /** By namespace, name, API group, kind: the order of every list that leaves stage 1. */

@@ -7,7 +7,7 @@ import {
   addObject,
   emptyContent,
   type FileContent,
-  LISTS,
+  LIST_NAMES,
   type Listed,
   type Reading,
 } from './content.ts';
@@ -47,7 +47,7 @@ function readDocument(text: string, reading: Reading): FileContent {
 }
 
 function append(content: FileContent, part: FileContent, lines: number): void {
-  for (const kind of Object.values(LISTS)) {
+  for (const kind of LIST_NAMES) {
     const from: Listed<ClusterObject> = part[kind];
     const to: Listed<ClusterObject> = content[kind];
     for (const object of from.objects) to.objects.push(object);
