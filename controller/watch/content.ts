@@ -76,6 +76,7 @@ export const LISTS = {
   EgressClusterInfo: 'insideNetworks',
 } as const satisfies Record<ClusterObject['kind'], keyof ClusterObjects>;
 
+/** Each list once. */
 export const LIST_NAMES: readonly (keyof ClusterObjects)[] = [...new Set(Object.values(LISTS))];
 
 /**
@@ -199,7 +200,7 @@ function addValidated({ content, interned }: Reading, validated: Placeable): voi
 
 function rejectedReferences({ raw, problems, lineOf }: Placeable): RejectedReference[] {
   const { kind, apiGroup, name } = claimedIdentity(raw);
-  if (apiGroup === null || apiGroup === 'egressgateway.spidernet.io') return [];
+  if (apiGroup === null) return [];
   const reported = new Set(problems.map(({ path }) => formatPath(path)));
   return readableReferences(kind, asFields(raw)?.spec).flatMap((reference) => {
     if (!('name' in reference) || reported.has(formatPath(reference.path))) return [];
