@@ -11,7 +11,10 @@ export interface EgressConfig {
    * goes outside. Pass: it leaves as without nodewall.
    */
   readonly unknownPods: 'Hold' | 'Pass';
-  /** API groups of other projects whose objects are read besides. */
+  /**
+   * API groups of other projects whose objects are read besides. Their own programs must not act on
+   * these objects at the same time.
+   */
   readonly read: readonly string[];
 }
 
@@ -19,7 +22,7 @@ export const DEFAULT_EGRESS_CONFIG: EgressConfig = {
   inside: [],
   serviceCIDRs: [],
   unknownPods: 'Hold',
-  read: [],
+  read: ['egressgateway.spidernet.io'],
 };
 
 /** Link group of the tunnel's device, unless the configuration names another number. */
