@@ -1,5 +1,5 @@
 import { type Config, DEFAULT_CONFIG, type Exemption } from './config.ts';
-import { withEgressGroup } from './egress/config.ts';
+import { withEgressGroup } from './egress/link-group.ts';
 import type { Problem } from './objects.ts';
 import { CONFIG_SCHEMA } from './schema/config.ts';
 import { asFields, asList, type FieldMap } from './schema/json-schema.ts';

@@ -1,5 +1,5 @@
 import type { Config } from '../apis/config.ts';
-import { DEFAULT_EGRESS_GROUP, withEgressGroup } from '../apis/egress/config.ts';
+import { DEFAULT_EGRESS_GROUP, withEgressGroup } from '../apis/egress/link-group.ts';
 import { EGRESS_NEEDS_NFTABLES } from '../apis/validate/egress-settings.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 

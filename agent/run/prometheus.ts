@@ -35,12 +35,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules, hasEgress }: 
   const registers = [registry];
   // Event loop monitoring wakes the process for each sample: by default 100 times a second.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 1000 });
-  new Gauge({
-    name: 'nodewall_build_info',
-    help: 'Running version.',
-    labelNames: ['version'],
-    registers,
-  }).set({ version }, 1);
+  buildInfo(registers, version);
   const { gauge, counter } = agentSeries(registers);
   const isEnabled = gauge(
     'enabled',
@@ -288,4 +283,13 @@ function egressPackets(registers: Registry[], totals: () => ReadonlyMap<string, 
       },
     });
   }
+}
+
+function buildInfo(registers: Registry[], version: string): void {
+  new Gauge({
+    name: 'nodewall_build_info',
+    help: 'Running version.',
+    labelNames: ['version'],
+    registers,
+  }).set({ version }, 1);
 }

@@ -1,5 +1,5 @@
 import type { Config } from '../../../apis/config.ts';
-import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/config.ts';
+import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { BaseChain, Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
