@@ -2,12 +2,14 @@
  * Values of stage 1: Kubernetes objects, validated and narrowed to the fields that nodewall uses.
  * Names and meanings of fields are those of Kubernetes and Antrea.
  */
+import type { EgressGateway, EgressObjects, EgressPolicy, InsideNetworks } from './egress/objects.ts';
+import type { LabelSelector, Labels } from './label-selector.ts';
+
+export type { LabelSelector, LabelSelectorRequirement, Labels } from './label-selector.ts';
 
 /** The API groups whose ClusterNetworkPolicy and Tier objects are read. */
 export const API_GROUPS = ['crd.antrea.io', 'nodewall.io'] as const;
 export type ApiGroup = (typeof API_GROUPS)[number];
-
-export type Labels = Readonly<Record<string, string>>;
 
 /**
  * A Node: `addresses` are its InternalIP and ExternalIP addresses and those of the annotation
@@ -72,18 +74,6 @@ export interface Tier {
   readonly name: string;
   /** 1 to 253; lower is evaluated first. */
   readonly priority: number;
-}
-
-/** meta/v1 LabelSelector; every requirement must hold, an empty selector selects everything. */
-export interface LabelSelector {
-  readonly matchLabels?: Labels;
-  readonly matchExpressions?: readonly LabelSelectorRequirement[];
-}
-
-export interface LabelSelectorRequirement {
-  readonly key: string;
-  readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
-  readonly values?: readonly string[];
 }
 
 /** Exactly one of the two. */
@@ -236,7 +226,7 @@ export interface EndpointSlice {
  * The output of stage 1 and input of stage 2. Order does not matter; identities (kind, API group,
  * namespace, name) are unique.
  */
-export interface ClusterObjects {
+export interface ClusterObjects extends EgressObjects {
   readonly nodes: readonly Node[];
   readonly namespaces: readonly Namespace[];
   readonly pods: readonly Pod[];
@@ -256,6 +246,9 @@ export const NO_OBJECTS: ClusterObjects = {
   groups: [],
   tiers: [],
   policies: [],
+  egressGateways: [],
+  egressPolicies: [],
+  insideNetworks: [],
 };
 
 export type ClusterObject =
@@ -266,7 +259,10 @@ export type ClusterObject =
   | EndpointSlice
   | ClusterGroup
   | Tier
-  | ClusterNetworkPolicy;
+  | ClusterNetworkPolicy
+  | EgressGateway
+  | EgressPolicy
+  | InsideNetworks;
 
 /** A problem of one object, or a note about it. */
 export interface Problem {

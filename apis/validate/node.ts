@@ -91,9 +91,10 @@ function podNetworks(raw: FieldMap, found: Findings): string[] {
 }
 
 /**
- * Null without an error for a pod that cannot be a peer: one with hostNetwork, or a finished one.
+ * Null without an error for a pod that cannot be a peer: a finished one, or one with hostNetwork
+ * where egress gateways are not read.
  */
-export function validatePod(raw: FieldMap, found: Findings): Pod | null {
+export function validatePod(raw: FieldMap, readsEgress: boolean, found: Findings): Pod | null {
   const { name, labels } = readMetadata(raw, isSubdomain, found);
   const spec = fieldsAt(raw, ['spec'], found);
   const status = fieldsAt(raw, ['status'], found);
@@ -102,14 +103,26 @@ export function validatePod(raw: FieldMap, found: Findings): Pod | null {
   if (hostNetwork !== null && typeof hostNetwork !== 'boolean') {
     found.error(['spec', 'hostNetwork'], `must be true or false, not ${show(hostNetwork)}`);
   }
-  if (hostNetwork === true || status.phase === 'Succeeded' || status.phase === 'Failed') return null;
-  const addresses = podAddresses(raw, status, found);
+  const isHost = hostNetwork === true;
+  if ((isHost && !readsEgress) || status.phase === 'Succeeded' || status.phase === 'Failed') return null;
+  const addresses = isHost ? [] : podAddresses(raw, status, found);
   const account = spec.serviceAccountName ?? '';
   if (typeof account !== 'string')
     found.error(['spec', 'serviceAccountName'], `must be text, not ${show(account)}`);
+  const node = readsEgress ? (spec.nodeName ?? '') : '';
+  if (typeof node !== 'string') found.error(['spec', 'nodeName'], `must be text, not ${show(node)}`);
   if (hasError(found.problems)) return null;
   const serviceAccount = account === '' ? 'default' : String(account);
-  return { kind: 'Pod', namespace, name, labels, serviceAccount, addresses };
+  return {
+    kind: 'Pod',
+    namespace,
+    name,
+    labels,
+    serviceAccount,
+    addresses,
+    ...(node === '' ? {} : { node: String(node) }),
+    ...(isHost ? { hostNetwork: true } : {}),
+  };
 }
 
 export function validateNamespace(raw: FieldMap, found: Findings): Namespace | null {

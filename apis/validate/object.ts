@@ -35,6 +35,11 @@ export interface ValidateOptions {
   readonly interfaceGroups?: readonly string[];
   /** Networks outside of which no address of a Node counts; absent or empty: all count. */
   readonly nodeCIDRs?: readonly string[];
+  /**
+   * Whether egress gateways are read, with the Nodes of pods and pods with hostNetwork; absent:
+   * they are not.
+   */
+  readonly egress?: boolean;
 }
 
 /** What the agent's configuration says of manifests. */
@@ -91,7 +96,7 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
   const [group = '', version = ''] = apiVersion.includes('/') ? apiVersion.split('/', 2) : ['', apiVersion];
   if (group === '' && version === 'v1') {
     if (kind === 'Node') return validateNode(raw, options.nodeCIDRs ?? [], found);
-    if (kind === 'Pod') return validatePod(raw, found);
+    if (kind === 'Pod') return validatePod(raw, options.egress ?? false, found);
     if (kind === 'Namespace') return validateNamespace(raw, found);
     if (kind === 'Service') return validateService(raw, found);
   }

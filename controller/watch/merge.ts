@@ -80,7 +80,7 @@ function displayName(object: ClusterObject): string {
   return 'namespace' in object ? `${object.namespace}/${object.name}` : object.name;
 }
 
-/** By namespace, name, API group: the order of every list that leaves stage 1. */
+/** By namespace, name, API group, kind: the order of every list that leaves stage 1. */
 export function compareObjects(a: ClusterObject, b: ClusterObject): number {
   const namespaceA = 'namespace' in a ? a.namespace : '';
   const namespaceB = 'namespace' in b ? b.namespace : '';
@@ -88,5 +88,6 @@ export function compareObjects(a: ClusterObject, b: ClusterObject): number {
   if (a.name !== b.name) return a.name < b.name ? -1 : 1;
   const groupA = 'apiGroup' in a ? a.apiGroup : '';
   const groupB = 'apiGroup' in b ? b.apiGroup : '';
-  return groupA < groupB ? -1 : groupA > groupB ? 1 : 0;
+  if (groupA !== groupB) return groupA < groupB ? -1 : 1;
+  return a.kind < b.kind ? -1 : a.kind > b.kind ? 1 : 0;
 }

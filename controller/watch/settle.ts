@@ -32,15 +32,17 @@ export interface Settled {
 }
 
 /**
- * The objects of a kind that are in force: valid ones, and the last valid version of the others.
+ * The objects of some kinds that are in force: valid ones, and the last valid version of the others.
  */
 export function settle<T extends LastValidVersion['object']>(
   { contents, lastValidVersions, unreadable, problems }: Settling,
-  kind: T['kind'],
+  kinds: readonly T['kind'][],
   listOf: (content: FileContent) => Listed<T>,
   check: (objects: readonly T[]) => readonly CrossProblem<T>[] = () => [],
 ): Settled {
-  const versions = [...lastValidVersions].filter(([, { object }]) => object.kind === kind);
+  const versions = [...lastValidVersions].filter(([, { object }]) =>
+    (kinds as readonly string[]).includes(object.kind),
+  );
   const lost = [...unreadable, ...contents.filter(({ broken }) => broken).map(({ file }) => file)];
   // A broken file keeps its last valid content. If none of it is remembered, its readable part is
   // used.
