@@ -1,13 +1,6 @@
-import {
-  BITS,
-  type Cidr,
-  FAMILIES,
-  type Family,
-  formatAddress,
-  parseAddress,
-  parseCidr,
-} from '../../lib/net/address.ts';
-import { type Interval, toCidrs, toInterval, union } from '../../lib/net/interval.ts';
+import { parsePoolRange } from '../../apis/egress/pool-range.ts';
+import { type Cidr, FAMILIES, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
+import { type Interval, toCidrs, union } from '../../lib/net/interval.ts';
 import { hasInterval } from './segments.ts';
 
 /** The addresses of a gateway: its ranges in their order, by family. */
@@ -21,26 +14,10 @@ export interface Pool {
 export function toPool(ranges: readonly string[]): Pool {
   const found: Record<Family, Interval[]> = { 4: [], 6: [] };
   for (const text of ranges) {
-    const range = poolRange(text);
-    if (range !== null) found[range.family].push(range.interval);
+    const range = parsePoolRange(text);
+    if (range !== null) found[range.family].push(range.addresses);
   }
   return { ranges: found, merged: { 4: union(found[4]), 6: union(found[6]) } };
-}
-
-/** Null for a text that has none of the forms. */
-export function poolRange(text: string): { readonly family: Family; readonly interval: Interval } | null {
-  const cidr = parseCidr(text)?.cidr;
-  if (cidr !== undefined) return { family: cidr.family, interval: usable(cidr) };
-  const [first, last] = text.split('-').map((end) => parseAddress(end.trim()));
-  if (first === undefined || first === null || last === null) return null;
-  return { family: first.family, interval: { first: first.value, last: (last ?? first).value } };
-}
-
-/** An IPv4 network's own address and its broadcast address are no host's; a /31 and /32 has none. */
-function usable(cidr: Cidr): Interval {
-  const { first, last } = toInterval(cidr);
-  const hasEnds = cidr.family === 4 && cidr.length <= BITS[4] - 2;
-  return hasEnds ? { first: first + 1n, last: last - 1n } : { first, last };
 }
 
 export function hasFamily({ merged }: Pool, family: Family): boolean {

@@ -1,5 +1,5 @@
-import { parseCidr } from '../../lib/net/address.ts';
 import type { Family } from '../../lib/net/address.ts';
+import { parseCidr } from '../../lib/net/address.ts';
 import { type Interval, toInterval, union } from '../../lib/net/interval.ts';
 import { firstAt } from '../../lib/sharing/first-at.ts';
 
