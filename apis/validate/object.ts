@@ -43,12 +43,14 @@ export interface ValidateOptions {
 }
 
 /** What the agent's configuration says of manifests. */
-export function validateOptions({ failsafe, names, interfaceGroups, nodeCIDRs }: Config): ValidateOptions {
+export function validateOptions(config: Config): ValidateOptions {
+  const { failsafe, names, interfaceGroups, nodeCIDRs, featureGates } = config;
   return {
     failsafe: failsafe.ingress,
     believesAnyServer: believesAnyServer(names),
     interfaceGroups: Object.keys(interfaceGroups),
     nodeCIDRs,
+    egress: featureGates.EgressGateway === true,
   };
 }
 
@@ -95,7 +97,7 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
   }
   const [group = '', version = ''] = apiVersion.includes('/') ? apiVersion.split('/', 2) : ['', apiVersion];
   if (group === '' && version === 'v1') {
-    if (kind === 'Node') return validateNode(raw, options.nodeCIDRs ?? [], found);
+    if (kind === 'Node') return validateNode(raw, options, found);
     if (kind === 'Pod') return validatePod(raw, options.egress ?? false, found);
     if (kind === 'Namespace') return validateNamespace(raw, found);
     if (kind === 'Service') return validateService(raw, found);
