@@ -1,4 +1,6 @@
 import { believesAnyServer, type Config, DEFAULT_CONFIG, type FailsafeEntry } from '../config.ts';
+import { isSpidernet, SPIDERNET_GROUP } from '../egress/spidernet/kinds.ts';
+import { validateSpidernet } from '../egress/spidernet/object.ts';
 import type { ApiGroup, ClusterObject } from '../objects.ts';
 import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { podGroupsOf } from './applied-to.ts';
@@ -40,17 +42,20 @@ export interface ValidateOptions {
    * they are not.
    */
   readonly egress?: boolean;
+  /** Other projects' API groups that are read where egress gateways are; absent: the default. */
+  readonly egressGroups?: readonly string[];
 }
 
 /** What the agent's configuration says of manifests. */
 export function validateOptions(config: Config): ValidateOptions {
-  const { failsafe, names, interfaceGroups, nodeCIDRs, featureGates } = config;
+  const { failsafe, names, interfaceGroups, nodeCIDRs, featureGates, egress } = config;
   return {
     failsafe: failsafe.ingress,
     believesAnyServer: believesAnyServer(names),
     interfaceGroups: Object.keys(interfaceGroups),
     nodeCIDRs,
     egress: featureGates.EgressGateway === true,
+    egressGroups: egress.read,
   };
 }
 
@@ -105,9 +110,24 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
   if (apiVersion === 'discovery.k8s.io/v1' && kind === 'EndpointSlice') {
     return validateEndpointSlice(raw, found);
   }
+  if (isSpidernet(apiVersion)) return validateSpidernetIfRead(raw, options, found);
   const own = Object.keys(VERSIONS).find((name) => name === group || name === apiVersion);
   if (own !== undefined) return validateOwn(raw, own as ApiGroup, found, options);
   warnOfForeignPolicy(apiVersion, kind, found);
+  return null;
+}
+
+function validateSpidernetIfRead(
+  raw: FieldMap,
+  { egress = false, egressGroups = DEFAULT_CONFIG.egress.read }: ValidateOptions,
+  found: Findings,
+): ClusterObject | null {
+  if (!egress) return null;
+  if (egressGroups.includes(SPIDERNET_GROUP)) return validateSpidernet(raw, found);
+  found.notice(
+    ['apiVersion'],
+    `is not read: egress.read in the configuration does not list ${SPIDERNET_GROUP}`,
+  );
   return null;
 }
 
