@@ -24,12 +24,19 @@ export interface Slot {
   readonly addresses: readonly string[];
 }
 
+/** A slot and its owner, and those of a policy's addresses that are in it. */
+export interface SlotPart {
+  readonly slot: string;
+  readonly node: string;
+  readonly addresses: readonly string[];
+}
+
 /** How packets of one family that a policy steers leave the cluster. */
 export type EgressPath =
   /** With one of these addresses, by the owners of the slots, which are ready. */
   | {
       readonly kind: 'floating';
-      readonly parts: readonly { readonly slot: Slot; readonly addresses: readonly string[] }[];
+      readonly parts: readonly SlotPart[];
     }
   /** With the own address of one of these nodes. */
   | { readonly kind: 'node'; readonly nodes: readonly Candidate[]; readonly interface: string | null }
@@ -126,7 +133,8 @@ function floatingPath(slotOf: ReadonlyMap<string, Slot>, addresses: readonly str
   return {
     kind: 'floating',
     parts: [...slots].map((slot) => ({
-      slot,
+      slot: slot.name,
+      node: slot.node,
       addresses: ready.filter((address) => slotOf.get(address) === slot),
     })),
   };

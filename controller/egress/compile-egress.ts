@@ -14,9 +14,9 @@ import { canonicalRequirements } from '../index/selector.ts';
 import { type Allocation, allocate, type EgressPaths, NO_GATEWAY } from './allocation.ts';
 import { type Decision, type FlatClass, flatten, policyKey } from './class.ts';
 import { destinationsOf } from './destinations.ts';
-import { gatewayLookup } from './gateways.ts';
+import { gatewayChooser } from './gateways.ts';
 import { type Inside, InsideIndex } from './inside.ts';
-import { compareEgressPolicies, compareText } from './order.ts';
+import { compareEgressPolicies, comparePods, compareText } from './order.ts';
 import { EgressSelection } from './selection.ts';
 
 /** What is read of the objects. */
@@ -24,7 +24,7 @@ export type EgressInput = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods'> 
 
 /** The way out that a policy of action Gateway has. */
 export interface PolicyWay {
-  /** Null: none that exists and that the policy may use. */
+  /** The one that the policy means, even if it may not use it; null: there is none. */
   readonly gateway: EgressGateway | null;
   readonly paths: EgressPaths;
 }
@@ -275,14 +275,14 @@ class EgressState {
       nodes === last.nodes &&
       namespaces === last.namespaces;
     if (isSame) return this.#compiled;
-    const lookup = gatewayLookup(egressGateways);
+    const choose = gatewayChooser(egressGateways);
     const current = new Map(egressPolicies.map((policy) => [policyKey(policy), policy]));
     const users = new Map<EgressGateway, EgressPolicy[]>();
     const ways = new Map<string, PolicyWay>();
     for (const policy of policies.flatMap((one) => current.get(policyKey(one)) ?? [])) {
       if (policy.spec.action !== 'Gateway' || policy.spec.mode === 'Audit') continue;
-      const gateway = lookup.of(policy, this.#index.namespaceLabels(policy.namespace));
-      if (gateway === null) ways.set(policyKey(policy), { gateway, paths: NO_GATEWAY });
+      const { gateway, isAllowed } = choose(policy, this.#index.namespaceLabels(policy.namespace));
+      if (gateway === null || !isAllowed) ways.set(policyKey(policy), { gateway, paths: NO_GATEWAY });
       else addToList(users, gateway, policy);
     }
     const known = new Map(this.#compiled.allocations.map((one) => [one.gateway, one]));
@@ -315,8 +315,4 @@ class EgressState {
     }
     return isSame ? this.#compiled : { classes, decisions };
   }
-}
-
-function comparePods(a: Pod, b: Pod): number {
-  return compareText(a.namespace, b.namespace) || compareText(a.name, b.name);
 }

@@ -6,40 +6,38 @@ import {
 import type { Labels } from '../../apis/objects.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { allHold, canonicalRequirements } from '../index/selector.ts';
-import { compareText } from './order.ts';
 
-/** Finds the gateways of policies. */
-export interface GatewayLookup {
-  /**
-   * The gateway that the policy names, else that of its namespace's label, else the default one.
-   * Null: there is none of that name, or the policy's namespace may not use it.
-   *
-   * @param labels of the policy's namespace
-   */
-  of(policy: EgressPolicy, labels: Labels): EgressGateway | null;
+export interface GatewayChoice {
+  /** The one that the policy means; null: there is none. */
+  readonly gateway: EgressGateway | null;
+  /** Whether policies of the policy's namespace may use it. */
+  readonly isAllowed: boolean;
 }
 
-/** A name means the gateway of the policy's own API group, if there is one, else of the other. */
-export function gatewayLookup(gateways: readonly EgressGateway[]): GatewayLookup {
-  const ordered = gateways.toSorted(
-    (a, b) => compareText(a.name, b.name) || compareText(a.apiGroup, b.apiGroup),
-  );
+/**
+ * Finds the gateway of a policy: the one that it names, else that of its namespace's label, else
+ * the default one. A name means the gateway of the policy's own API group, if there is one, else of
+ * the other. Two defaults are none: validation refuses them.
+ *
+ * @returns a function of the policy and of the labels of its namespace
+ */
+export function gatewayChooser(
+  gateways: readonly EgressGateway[],
+): (policy: EgressPolicy, labels: Labels) => GatewayChoice {
   const requirementsOf = memo(canonicalRequirements);
-  const mayUse = ({ namespace }: EgressPolicy, { spec }: EgressGateway, labels: Labels): boolean => {
+  const byName = Map.groupBy(gateways, ({ name }) => name);
+  const defaults = gateways.filter(({ spec }) => spec.default);
+  const isAllowed = ({ namespace }: EgressPolicy, { spec }: EgressGateway, labels: Labels): boolean => {
     if (namespace === '') return true;
     return spec.allowedNamespaces !== null && allHold(requirementsOf(spec.allowedNamespaces), labels);
   };
-  const ownFirst = (
-    { apiGroup }: EgressPolicy,
-    fits: (gateway: EgressGateway) => boolean,
-  ): EgressGateway | undefined =>
-    ordered.find((gateway) => gateway.apiGroup === apiGroup && fits(gateway)) ?? ordered.find(fits);
-  return {
-    of(policy, labels) {
-      const name = policy.spec.gateway ?? (policy.namespace === '' ? undefined : labelledGateway(labels));
-      const gateway = ownFirst(policy, (one) => (name === undefined ? one.spec.default : one.name === name));
-      return gateway !== undefined && mayUse(policy, gateway, labels) ? gateway : null;
-    },
+  return (policy, labels) => {
+    const name = policy.spec.gateway ?? (policy.namespace === '' ? undefined : labelledGateway(labels));
+    const meant = name === undefined ? defaults : (byName.get(name) ?? []);
+    const own = meant.filter(({ apiGroup }) => apiGroup === policy.apiGroup);
+    const [gateway, second] = own.length > 0 ? own : meant;
+    if (gateway === undefined || second !== undefined) return { gateway: null, isAllowed: false };
+    return { gateway, isAllowed: isAllowed(policy, gateway, labels) };
   };
 }
 

@@ -1,4 +1,5 @@
 import { EGRESS_STAGES, type EgressPolicy } from '../../apis/egress/objects.ts';
+import type { Pod } from '../../apis/objects.ts';
 
 /**
  * The total order of policies (docs/egress.md): stage, priority, name, API group. Policies that are
@@ -23,4 +24,9 @@ export function compareText(a: string, b: string): number {
 /** `namespace/name` of an EgressPolicy, the name of a ClusterEgressPolicy. */
 export function policyText({ namespace, name }: Pick<EgressPolicy, 'namespace' | 'name'>): string {
   return namespace === '' ? name : `${namespace}/${name}`;
+}
+
+/** Of pods with one address the first counts: finished pods are no pods, so this is a short while. */
+export function comparePods(a: Pod, b: Pod): number {
+  return compareText(a.namespace, b.namespace) || compareText(a.name, b.name);
 }

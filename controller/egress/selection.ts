@@ -122,7 +122,8 @@ export function isInSubnets(subnets: AppliedItem['subnets'], text: string | null
   return address !== null && hasInterval(subnets[address.family], address.value);
 }
 
-function toItems(policy: EgressPolicy): readonly AppliedItem[] {
+/** The items of `appliedTo`, ready to be tested. */
+export function toItems(policy: EgressPolicy): readonly AppliedItem[] {
   return policy.spec.appliedTo.map((item) => ({
     policy,
     pods: podsOf(item, policy.namespace),
