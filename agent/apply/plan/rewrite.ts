@@ -4,7 +4,14 @@ import { type Chain, type NftRule, targets, withTargets } from '../../render/rul
 import type { VerdictMap } from '../../render/verdict-map.ts';
 import { encodeRule } from '../netlink/encode-rule.ts';
 import type { Command } from './command.ts';
-import { type CurrentChain, type CurrentMap, isKnownMap, sameHook, sameKeys, samePolicy } from './current-state.ts';
+import {
+  type CurrentChain,
+  type CurrentMap,
+  isKnownMap,
+  sameHook,
+  sameKeys,
+  samePolicy,
+} from './current-state.ts';
 import type { Difference } from './difference.ts';
 
 interface Differences {
