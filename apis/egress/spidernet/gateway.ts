@@ -1,4 +1,4 @@
-import { FAMILIES, type Family, parseAddress } from '../../../lib/net/address.ts';
+import { FAMILIES, type Family, formatAddress, parseAddress } from '../../../lib/net/address.ts';
 import type { LabelSelector } from '../../objects.ts';
 import { asFields, asList, type FieldMap } from '../../schema/json-schema.ts';
 import { type FieldPath, type Findings, show } from '../../validate/problem.ts';
@@ -113,26 +113,50 @@ function count(ranges: readonly PoolRange[]): bigint {
   return ranges.reduce((sum, { addresses }) => sum + addresses.last - addresses.first + 1n, 0n);
 }
 
+/** Of the addresses of allocation Shared, the one that is not given is the partner of the other. */
 function toDefaultAddress(spec: FieldMap, pools: Pools, found: Findings): AddressPair {
   const field = poolsField(spec);
   const fields = asFields(spec[field]) ?? {};
-  const pairs = FAMILIES.flatMap((family) => {
+  const given = FAMILIES.flatMap((family) => {
     const text = fields[DEFAULTS[family]];
     if (typeof text !== 'string') return [];
     const path = ['spec', field, DEFAULTS[family]];
     const address = toAddress(text, family, path, found);
     if (address === null) return [];
-    const value = parseAddress(address)?.value ?? 0n;
-    const isInPool = pools[family].some(
-      ({ addresses }) => addresses.first <= value && value <= addresses.last,
-    );
-    if (!isInPool) {
-      found.error(
-        path,
-        `${address} is in no range of ${field}.${LISTS[family]}; add it there, or choose one of them`,
-      );
+    const position = positionOf(pools[family], parseAddress(address)?.value ?? 0n);
+    if (position === null) {
+      const message = `${address} is in no range of ${field}.${LISTS[family]}; add it there, or choose one of them`;
+      found.error(path, message);
+      return [];
     }
-    return [[LISTS[family], address] as const];
+    return [{ family, address, position }];
   });
-  return Object.fromEntries(pairs);
+  const [first] = given;
+  const pairs = given.map(({ family, address }) => [LISTS[family], address] as const);
+  if (given.length !== 1 || first === undefined) return Object.fromEntries(pairs);
+  const other = first.family === 4 ? 6 : 4;
+  const partner = addressAt(pools[other], first.position);
+  if (partner === null) return Object.fromEntries(pairs);
+  const address = formatAddress({ family: other, value: partner });
+  return Object.fromEntries([...pairs, [LISTS[other], address]]);
+}
+
+/** The place of an address among all of the ranges; null: it is in none. */
+function positionOf(ranges: readonly PoolRange[], value: bigint): bigint | null {
+  let before = 0n;
+  for (const { addresses } of ranges) {
+    if (addresses.first <= value && value <= addresses.last) return before + value - addresses.first;
+    before += addresses.last - addresses.first + 1n;
+  }
+  return null;
+}
+
+function addressAt(ranges: readonly PoolRange[], position: bigint): bigint | null {
+  let rest = position;
+  for (const { addresses } of ranges) {
+    const size = addresses.last - addresses.first + 1n;
+    if (rest < size) return addresses.first + rest;
+    rest -= size;
+  }
+  return null;
 }
