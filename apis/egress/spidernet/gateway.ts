@@ -1,11 +1,12 @@
-import { FAMILIES, type Family, formatAddress, parseAddress } from '../../../lib/net/address.ts';
+import { FAMILIES, type Family, parseAddress } from '../../../lib/net/address.ts';
 import type { LabelSelector } from '../../objects.ts';
 import { asFields, asList, type FieldMap } from '../../schema/json-schema.ts';
+import { canonicalAddress, checkAddress, checkRange } from '../../validate/egress/addresses.ts';
+import { DEFAULT_FAILOVER, selectsAll } from '../../validate/egress/gateway.ts';
 import { type FieldPath, type Findings, show } from '../../validate/problem.ts';
 import { checkSelector, toSelector } from '../../validate/selector.ts';
 import type { AddressPair, EgressGatewaySpec } from '../objects.ts';
 import { type PoolRange, parsePoolRange } from '../pool-range.ts';
-import { toAddress } from './address.ts';
 import type { SpidernetVersion } from './kinds.ts';
 import { presentItems } from './present.ts';
 
@@ -28,7 +29,7 @@ export function toGatewaySpec(spec: FieldMap, version: SpidernetVersion, found: 
     choice: 'Failover',
     announce: 'L2',
     probes: [],
-    failover: { heartbeatMilliseconds: 500, leaseSeconds: 2, failback: false },
+    failover: DEFAULT_FAILOVER,
     allowedNamespaces: {},
     // Policies of v1 have no field for the gateway: they use the one that there is.
     default: version === 'v1' || spec.clusterDefault === true,
@@ -49,8 +50,7 @@ function toNodeSelector(spec: FieldMap, found: Findings): LabelSelector {
   const at = isDirect ? path : [...path, 'selector'];
   const chosen = toSelector((isDirect ? direct : (asFields(selector) ?? {})) as LabelSelector);
   checkSelector(chosen, at, found);
-  const isEmpty = Object.keys(chosen.matchLabels ?? {}).length === 0 && chosen.matchExpressions === undefined;
-  if (isEmpty) {
+  if (selectsAll(chosen)) {
     const message =
       'selects every node; name the labels of the gateway nodes, as in matchLabels: {egress: "true"}';
     found.error(at, message);
@@ -96,16 +96,12 @@ function toRanges(
 ): readonly PoolRange[] {
   return presentItems(list).flatMap(([index, text]) => {
     const at = [...path, index];
+    checkRange(text, at, found);
     const range = parsePoolRange(text);
-    if (range === null) {
-      const message = `${show(text)} is not an address, a range ADDRESS-ADDRESS from low to high, or a CIDR`;
-      found.error(at, message);
-    } else if (range.family !== family) {
+    if (range !== null && range.family !== family) {
       found.error(at, `${show(text)} is IPv${range.family}; move it to ${LISTS[range.family]}`);
-    } else if (range.hostBits) {
-      found.warning(at, `${text} has bits set after the prefix; it is read as ${range.text}`);
     }
-    return range === null ? [] : [range];
+    return range ?? [];
   });
 }
 
@@ -113,50 +109,24 @@ function count(ranges: readonly PoolRange[]): bigint {
   return ranges.reduce((sum, { addresses }) => sum + addresses.last - addresses.first + 1n, 0n);
 }
 
-/** Of the addresses of allocation Shared, the one that is not given is the partner of the other. */
 function toDefaultAddress(spec: FieldMap, pools: Pools, found: Findings): AddressPair {
   const field = poolsField(spec);
   const fields = asFields(spec[field]) ?? {};
-  const given = FAMILIES.flatMap((family) => {
+  const pairs = FAMILIES.flatMap((family) => {
     const text = fields[DEFAULTS[family]];
     if (typeof text !== 'string') return [];
     const path = ['spec', field, DEFAULTS[family]];
-    const address = toAddress(text, family, path, found);
-    if (address === null) return [];
-    const position = positionOf(pools[family], parseAddress(address)?.value ?? 0n);
-    if (position === null) {
-      const message = `${address} is in no range of ${field}.${LISTS[family]}; add it there, or choose one of them`;
+    checkAddress(text, [family], path, found);
+    const address = parseAddress(text);
+    if (address?.family === family && !pools[family].some((range) => isInRange(range, address.value))) {
+      const message = `${text} is in no range of ${field}.${LISTS[family]}; add it there, or choose one of them`;
       found.error(path, message);
-      return [];
     }
-    return [{ family, address, position }];
+    return [[LISTS[family], canonicalAddress(text)] as const];
   });
-  const [first] = given;
-  const pairs = given.map(({ family, address }) => [LISTS[family], address] as const);
-  if (given.length !== 1 || first === undefined) return Object.fromEntries(pairs);
-  const other = first.family === 4 ? 6 : 4;
-  const partner = addressAt(pools[other], first.position);
-  if (partner === null) return Object.fromEntries(pairs);
-  const address = formatAddress({ family: other, value: partner });
-  return Object.fromEntries([...pairs, [LISTS[other], address]]);
+  return Object.fromEntries(pairs);
 }
 
-/** The place of an address among all of the ranges; null: it is in none. */
-function positionOf(ranges: readonly PoolRange[], value: bigint): bigint | null {
-  let before = 0n;
-  for (const { addresses } of ranges) {
-    if (addresses.first <= value && value <= addresses.last) return before + value - addresses.first;
-    before += addresses.last - addresses.first + 1n;
-  }
-  return null;
-}
-
-function addressAt(ranges: readonly PoolRange[], position: bigint): bigint | null {
-  let rest = position;
-  for (const { addresses } of ranges) {
-    const size = addresses.last - addresses.first + 1n;
-    if (rest < size) return addresses.first + rest;
-    rest -= size;
-  }
-  return null;
+function isInRange({ addresses }: PoolRange, value: bigint): boolean {
+  return addresses.first <= value && value <= addresses.last;
 }
