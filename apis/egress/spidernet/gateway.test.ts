@@ -168,6 +168,7 @@ status:
           { name: 'n1', node: 'n1', epoch: 0, addresses: ['198.51.100.8', '2001:db8::8'] },
           { name: 'n2', node: 'n2', epoch: 0, addresses: ['198.51.100.9'] },
         ],
+        policies: [{ namespace: 'web', name: 'app', addresses: ['198.51.100.8', '2001:db8::8'] }],
       });
     }
   });
