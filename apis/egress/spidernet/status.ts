@@ -1,0 +1,62 @@
+import { formatAddress, parseAddress } from '../../../lib/net/address.ts';
+import { asFields, asList } from '../../schema/json-schema.ts';
+import type { EgressGatewayStatus, EgressPolicyStatus } from '../objects.ts';
+
+/**
+ * Converts what the controller of egressgateway.spidernet.io wrote into an EgressGateway, so that
+ * addresses keep their owners: one slot for each node that has addresses, named after it. Values
+ * that cannot be read are left out, because a status is no one's to correct. Null: nothing is known.
+ */
+export function toGatewayStatus(raw: unknown): EgressGatewayStatus | null {
+  const given = new Set<string>();
+  const nodes = asList(asFields(raw)?.nodeList).flatMap((item) => {
+    const { name, status, ready, eips, epis } = asFields(item) ?? {};
+    if (typeof name !== 'string' || name === '') return [];
+    // Versions before 0.5 call the list `epis`.
+    const pairs = asList(eips ?? epis);
+    const own = pairs.flatMap(addressesOf).filter((address) => !given.has(address));
+    for (const address of own) given.add(address);
+    return [{ name, pairs, addresses: [...new Set(own)], ...readiness(status ?? ready) }];
+  });
+  if (nodes.length === 0) return null;
+  const policies = nodes.flatMap(({ pairs }) => pairs.flatMap(usersOf));
+  return {
+    nodes: nodes.map(({ pairs: _, addresses: __, ...node }) => node),
+    slots: nodes.flatMap(({ name, addresses }) =>
+      addresses.length === 0 ? [] : [{ name, node: name, epoch: 0, addresses }],
+    ),
+    ...(policies.length === 0 ? {} : { policies }),
+  };
+}
+
+/** The policies that use an entry's addresses. Those of 2023 have no namespace, and are left out. */
+function usersOf(entry: unknown): NonNullable<EgressGatewayStatus['policies']>[number][] {
+  const addresses = addressesOf(entry);
+  if (addresses.length === 0) return [];
+  return asList(asFields(entry)?.policies).flatMap((item) => {
+    const { name, namespace = '' } = asFields(item) ?? {};
+    return typeof name === 'string' && typeof namespace === 'string' ? [{ namespace, name, addresses }] : [];
+  });
+}
+
+/** A node of which the status says nothing is ready. */
+function readiness(state: unknown): { readonly ready: boolean; readonly reason?: string } {
+  if (typeof state !== 'string' || state === '') return { ready: state !== false };
+  const ready = state.toLowerCase() === 'ready';
+  return ready ? { ready } : { ready, reason: state };
+}
+
+/** Null: it has no address, or uses its node's. */
+export function toPolicyStatus(raw: unknown): EgressPolicyStatus | null {
+  const addresses = addressesOf(asFields(raw)?.eip);
+  return addresses.length === 0 ? null : { addresses };
+}
+
+/** Of `{ipv4, ipv6}`. */
+function addressesOf(pair: unknown): string[] {
+  const { ipv4, ipv6 } = asFields(pair) ?? {};
+  return [ipv4, ipv6].flatMap((text) => {
+    const address = typeof text === 'string' ? parseAddress(text) : null;
+    return address === null ? [] : [formatAddress(address)];
+  });
+}
