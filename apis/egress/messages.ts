@@ -1,6 +1,13 @@
 import { formatMembers, memberCount } from '../../lib/net/member-set.ts';
 import { BucketMap } from '../../lib/sharing/bucket-map.ts';
-import { EGRESS_PARTS, EGRESS_SETS, type EgressPart, type EgressSet, toEntries } from './entries.ts';
+import {
+  EGRESS_PARTS,
+  EGRESS_SETS,
+  type EgressEntries,
+  type EgressPart,
+  type EgressSet,
+  toEntries,
+} from './entries.ts';
 import { toWrittenEntry } from './entry-json.ts';
 import type { NodeEgress, TunnelEnd } from './node-egress.ts';
 
@@ -76,7 +83,19 @@ export function* egressObjects(egress: NodeEgress): Iterable<EgressObject> {
   }
 }
 
-export function toWrittenEntries(part: EgressPart, entries: ReadonlyMap<string, never>): WrittenEntries {
+/** All of a NodeEgress, as it is printed. */
+export function toWrittenEgress(egress: NodeEgress): object {
+  const entries = toEntries(egress);
+  const written = <P extends EgressPart>(part: P) => [part, toWrittenEntries(part, entries[part])] as const;
+  return {
+    unknownPods: egress.unknownPods,
+    tunnel: egress.tunnel,
+    ...Object.fromEntries(EGRESS_SETS.map((set) => [set, formatMembers(egress[set])])),
+    ...Object.fromEntries(EGRESS_PARTS.map(written)),
+  };
+}
+
+export function toWrittenEntries<P extends EgressPart>(part: P, entries: EgressEntries[P]): WrittenEntries {
   return Object.fromEntries([...entries].map(([key, value]) => [key, toWrittenEntry(part, key, value)]));
 }
 
