@@ -9,7 +9,10 @@ export interface EgressConfig {
    * goes outside. Pass: it leaves as without nodewall.
    */
   readonly unknownPods: 'Hold' | 'Pass';
-  /** API groups of other projects whose objects are read besides. */
+  /**
+   * API groups of other projects whose objects are read besides. Their own programs must not act on
+   * these objects at the same time.
+   */
   readonly read: readonly string[];
 }
 
@@ -17,5 +20,5 @@ export const DEFAULT_EGRESS_CONFIG: EgressConfig = {
   inside: [],
   serviceCIDRs: [],
   unknownPods: 'Hold',
-  read: [],
+  read: ['egressgateway.spidernet.io'],
 };

@@ -76,6 +76,9 @@ export const LISTS = {
   EgressClusterInfo: 'insideNetworks',
 } as const satisfies Record<ClusterObject['kind'], keyof ClusterObjects>;
 
+/** Each list once. */
+export const LIST_NAMES: readonly (keyof ClusterObjects)[] = [...new Set(Object.values(LISTS))];
+
 /**
  * Equal labels as one object, and equal strings as one string: pods of one deployment differ in
  * little else.

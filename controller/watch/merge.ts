@@ -1,5 +1,5 @@
 import type { ClusterObject } from '../../apis/objects.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
 import type { FileContent, Listed } from './content.ts';
 import type { LoadProblem } from './source.ts';
 
@@ -73,11 +73,8 @@ function duplicateProblem<T extends ClusterObject>(
 ): LoadProblem {
   const other = places.find((place) => place.file !== file || place.line !== line) ?? places[0];
   const message = `is defined twice, also in ${other?.file}:${other?.line}; remove one of them`;
-  return { severity: 'error', file, line, kind: object.kind, name: displayName(object), path: '', message };
-}
-
-function displayName(object: ClusterObject): string {
-  return 'namespace' in object ? `${object.namespace}/${object.name}` : object.name;
+  const [kind, name] = [writtenKind(object), displayName(object)];
+  return { severity: 'error', file, line, kind, name, path: '', message };
 }
 
 /** By namespace, name, API group, kind: the order of every list that leaves stage 1. */

@@ -1,5 +1,5 @@
 import type { ClusterObject } from '../../apis/objects.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { referencesOf } from '../../apis/validate/references.ts';
@@ -95,7 +95,7 @@ export function toLoadProblems<T extends ClusterObject>(
   found: readonly Pick<CrossProblem<T>, 'problem'>[],
   place: Placed<ClusterObject> | null | undefined,
 ): LoadProblem[] {
-  const { kind, name } = object;
+  const [kind, name] = [writtenKind(object), displayName(object)];
   const { file = '', line: first = 0, referenceLines = [] } = place ?? {};
   const lines = new Map(referencesOf(object).map(({ path }, i) => [formatPath(path), referenceLines[i]]));
   return found.map(({ problem: { severity, path, message } }) => {

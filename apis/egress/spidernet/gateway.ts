@@ -6,8 +6,8 @@ import { checkSelector, toSelector } from '../../validate/selector.ts';
 import type { AddressPair, EgressGatewaySpec } from '../objects.ts';
 import { type PoolRange, parsePoolRange } from '../pool-range.ts';
 import { toAddress } from './address.ts';
+import type { SpidernetVersion } from './kinds.ts';
 import { presentItems } from './present.ts';
-import type { SpidernetVersion } from './schema.ts';
 
 const LISTS = { 4: 'ipv4', 6: 'ipv6' } as const;
 const DEFAULTS = { 4: 'ipv4DefaultEIP', 6: 'ipv6DefaultEIP' } as const;

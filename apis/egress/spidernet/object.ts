@@ -8,30 +8,21 @@ import { reportSchema } from '../../validate/schema-problem.ts';
 import type { EgressGateway, EgressPolicy, InsideNetworks } from '../objects.ts';
 import { toInsideCidrs } from './cluster-info.ts';
 import { toGatewaySpec } from './gateway.ts';
-import { toPolicySpec } from './policy.ts';
-import { presentFields } from './present.ts';
 import {
-  CLUSTER_INFO_SCHEMA,
-  gatewaySchema,
-  policySchema,
+  DERIVED_KINDS,
+  isClusterScoped,
+  isFirstProposal,
+  POLICY_KINDS,
+  type PolicyKind,
+  READ_KINDS,
+  SPIDERNET_GROUP,
   SPIDERNET_VERSIONS,
   type SpidernetVersion,
-} from './schema.ts';
+} from './kinds.ts';
+import { toPolicySpec } from './policy.ts';
+import { presentFields } from './present.ts';
+import { CLUSTER_INFO_SCHEMA, gatewaySchema, policySchema } from './schema.ts';
 import { toGatewayStatus, toPolicyStatus } from './status.ts';
-
-export const SPIDERNET_GROUP = 'egressgateway.spidernet.io';
-
-const POLICY_KINDS = ['EgressPolicy', 'EgressClusterPolicy', 'EgressGatewayPolicy'] as const;
-type PolicyKind = (typeof POLICY_KINDS)[number];
-const KINDS: readonly string[] = ['EgressGateway', ...POLICY_KINDS, 'EgressClusterInfo'];
-
-/** Written by the controller of egressgateway.spidernet.io, from the objects of KINDS. */
-const DERIVED: readonly string[] = [
-  'EgressNode',
-  'EgressTunnel',
-  'EgressEndpointSlice',
-  'EgressClusterEndpointSlice',
-];
 
 /**
  * Validates an object of egressgateway.spidernet.io and narrows it to the values of
@@ -42,14 +33,15 @@ export function validateSpidernet(
   found: Findings,
 ): EgressGateway | EgressPolicy | InsideNetworks | null {
   const kind = String(object.kind);
-  if (DERIVED.includes(kind)) {
+  if (DERIVED_KINDS.includes(kind)) {
     const message = 'is skipped: the controller of egressgateway writes it, and nodewall needs none';
     found.notice([], message);
     return null;
   }
-  if (!KINDS.includes(kind)) {
-    const near = nearest(kind, KINDS);
-    const hint = near === null ? `known in ${SPIDERNET_GROUP}: ${KINDS.join(', ')}` : `did you mean ${near}?`;
+  if (!READ_KINDS.includes(kind)) {
+    const near = nearest(kind, READ_KINDS);
+    const hint =
+      near === null ? `known in ${SPIDERNET_GROUP}: ${READ_KINDS.join(', ')}` : `did you mean ${near}?`;
     found.error(['kind'], `unknown kind ${show(kind)}; ${hint}`);
   }
   const version = SPIDERNET_VERSIONS.find((name) => object.apiVersion === `${SPIDERNET_GROUP}/${name}`);
@@ -82,16 +74,14 @@ function validatePolicy(
   version: SpidernetVersion,
   found: Findings,
 ): EgressPolicy | null {
-  const isFirstProposal = kind === 'EgressGatewayPolicy' && version === 'v1';
-  const hasNamespace = !['', undefined, null].includes(asFields(raw.metadata)?.namespace as string);
-  // As first proposed, EgressGatewayPolicies are cluster-scoped.
-  const isCluster = kind === 'EgressClusterPolicy' || (isFirstProposal && !hasNamespace);
+  const isCluster = isClusterScoped(raw);
   if (isCluster) checkMetadata(raw, found);
   else readMetadata(raw, isSubdomain, found);
   const namespace = isCluster ? '' : readNamespace(raw, found);
   reportSchema(policySchema(version), raw, found);
   if (hasError(found.problems)) return null;
-  const spec = toPolicySpec(asFields(raw.spec) ?? {}, { isCluster, isFirstProposal }, found);
+  const form = { isCluster, isFirstProposal: isFirstProposal(raw) };
+  const spec = toPolicySpec(asFields(raw.spec) ?? {}, form, found);
   if (hasError(found.problems)) return null;
   return {
     kind: isCluster ? 'ClusterEgressPolicy' : 'EgressPolicy',

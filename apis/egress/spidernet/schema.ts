@@ -1,9 +1,6 @@
 import type { JsonSchema } from '../../schema/json-schema.ts';
 import { labelSelector } from '../../schema/selector.ts';
-
-/** v1beta1 as released and as of 2023; v1 as first proposed. */
-export const SPIDERNET_VERSIONS = ['v1beta1', 'v1'] as const;
-export type SpidernetVersion = (typeof SPIDERNET_VERSIONS)[number];
+import type { SpidernetVersion } from './kinds.ts';
 
 const ANY: JsonSchema = {};
 const TEXT: JsonSchema = { type: 'string' };
