@@ -21,7 +21,8 @@ export interface SteeredPacket {
 export function walkPacket(nodes: ReadonlyMap<string, NodeEgress>, packet: SteeredPacket): EgressAnswer[] {
   const egress = nodes.get(packet.node);
   const [src, dst] = [parseAddress(packet.src), parseAddress(packet.dst)];
-  if (egress === undefined || src === null || dst === null) throw new Error(`no way: ${JSON.stringify(packet)}`);
+  if (egress === undefined || src === null || dst === null)
+    throw new Error(`no way: ${JSON.stringify(packet)}`);
   if (hasMember(egress.inside, dst)) return [untouched('inside')];
   const id = classOf(egress, packet.src, src);
   if (id === undefined)
@@ -91,7 +92,8 @@ function arrived(
   if (own === undefined || own === 'null' || own !== back || there === undefined || there !== itsOwn)
     return [drop(policy, `no tunnel between ${packet.node} and ${name}`)];
   const arrival = gateway?.arrivals.get(packet.src);
-  if (gateway === undefined || arrival?.node !== packet.node) return [drop(policy, `${name} does not serve it`)];
+  if (gateway === undefined || arrival?.node !== packet.node)
+    return [drop(policy, `${name} does not serve it`)];
   const take = arrival.takes.find((one) => holds(one.range, dst))?.take;
   if (take === undefined) return [drop(policy, `${name} does not serve it to there`)];
   return taken(gateway, name, take, policy, dst);
