@@ -1,4 +1,5 @@
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
+import { completeSpidernet } from '../../apis/egress/spidernet/complete.ts';
 import type {
   ClusterGroup,
   ClusterNetworkPolicy,
@@ -98,8 +99,10 @@ export function assemble(input: AssembleInput): Assembled {
     groups: objectsOf<ClusterGroup>(groups),
     tiers: objectsOf<Tier>(tiers),
     policies: objectsOf<ClusterNetworkPolicy>(policies),
-    egressGateways: objectsOf<EgressGateway>(gateways),
-    egressPolicies: objectsOf<EgressPolicy>(egressPolicies),
+    ...completeSpidernet({
+      egressGateways: objectsOf<EgressGateway>(gateways),
+      egressPolicies: objectsOf<EgressPolicy>(egressPolicies),
+    }),
     insideNetworks: mergeOthers(settling, 'insideNetworks', (content) => content.insideNetworks),
   };
   warnOfServices(objects, [groups, policies], problems);
