@@ -1,5 +1,6 @@
 import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from '../../apis/egress/config.ts';
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
+import { completeSpidernet } from '../../apis/egress/spidernet/complete.ts';
 import type {
   ClusterGroup,
   ClusterNetworkPolicy,
@@ -102,8 +103,10 @@ export function assemble(input: AssembleInput): Assembled {
     groups: objectsOf<ClusterGroup>(groups),
     tiers: objectsOf<Tier>(tiers),
     policies: objectsOf<ClusterNetworkPolicy>(policies),
-    egressGateways: objectsOf<EgressGateway>(gateways),
-    egressPolicies: objectsOf<EgressPolicy>(egressPolicies),
+    ...completeSpidernet({
+      egressGateways: objectsOf<EgressGateway>(gateways),
+      egressPolicies: objectsOf<EgressPolicy>(egressPolicies),
+    }),
     insideNetworks: mergeOthers(settling, 'insideNetworks', (content) => content.insideNetworks),
   };
   warnOfServices(objects, [groups, policies], problems);

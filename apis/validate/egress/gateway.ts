@@ -34,7 +34,7 @@ interface RawProbe {
 }
 
 const DEFAULT_PROBE = { seconds: 5, failures: 3 } as const;
-const DEFAULT_FAILOVER = { heartbeatMilliseconds: 500, leaseSeconds: 2, failback: false } as const;
+export const DEFAULT_FAILOVER = { heartbeatMilliseconds: 500, leaseSeconds: 2, failback: false } as const;
 
 /** Null if the gateway has an error. */
 export function validateEgressGateway(raw: FieldMap, found: Findings): EgressGateway | null {
@@ -73,7 +73,8 @@ function checkSpec(spec: FieldMap, found: Findings): void {
   checkFailover(asFields(spec.failover) ?? {}, found);
 }
 
-function selectsAll(selector: unknown): boolean {
+/** Whether a selector has no condition. */
+export function selectsAll(selector: unknown): boolean {
   const fields = asFields(selector);
   if (fields === null) return false;
   const { matchLabels, matchExpressions, ...others } = fields;

@@ -39,7 +39,8 @@ interface RawAddress {
   readonly count?: number;
 }
 
-const DEFAULT_PRIORITY = 1000;
+/** The priority of policies that have none. */
+export const DEFAULT_PRIORITY = 1000;
 
 /** Null if the policy has an error. */
 export function validateEgressPolicy(
