@@ -11,7 +11,7 @@ import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { cidr, tcp } from '../kernel/manifests.ts';
 import { toConfig, toState } from '../properties/pipeline.ts';
 import { checkAsync } from '../properties/runs.ts';
-import { type EgressParts, egressTable } from '../tracer/egress-table.ts';
+import { EGRESS_TABLES, egressTable } from '../tracer/egress-table.ts';
 import { interrupted } from './interrupt.ts';
 import { listing } from './listing.ts';
 import { closing, fromPods, ingress, pod, rulesetOf } from './node-state.ts';
@@ -84,20 +84,10 @@ kernelSuite('the reconciler on the real kernel', function () {
   });
 
   describe('with the tables of egress gateways', () => {
-    const variants: readonly Partial<EgressParts>[] = [
-      {},
-      { sources: { '10.1.0.6': 'egress-class', '10.1.0.7': 'egress-take-2' } },
-      { spread: [7, 9] },
-      { served: ['10.2.0.4', '10.2.0.6'] },
-      { translated: ['192.0.2.11', '192.0.2.12', '192.0.2.13'] },
-      { unsupported: '203.0.116.9' },
-      { sources: {}, spread: [7], served: [], translated: ['192.0.2.1'], unsupported: '203.0.116.9' },
-    ];
-
     it('goes from any to any', async () => {
       let reconciler = new NodeRuleReconciler(kernel);
-      for (const from of variants) {
-        for (const to of variants) {
+      for (const from of EGRESS_TABLES) {
+        for (const to of EGRESS_TABLES) {
           for (const parts of [from, to]) {
             await reconciler.apply(egressTable(parts));
             await assertHolds(egressTable(parts));
@@ -106,14 +96,14 @@ kernelSuite('the reconciler on the real kernel', function () {
         }
         // After a restart the rules are recognized by their digests.
         reconciler = new NodeRuleReconciler(kernel);
-        assert.ok(isEmpty((await reconciler.apply(egressTable(variants.at(-1)))).transaction));
+        assert.ok(isEmpty((await reconciler.apply(egressTable(EGRESS_TABLES.at(-1)))).transaction));
       }
     });
 
     it('changes elements of maps by marks, addresses and MACs alone', async () => {
       const reconciler = new NodeRuleReconciler(kernel);
       await reconciler.apply(egressTable());
-      for (const parts of [variants[1], variants[3], {}]) {
+      for (const parts of [EGRESS_TABLES[1], EGRESS_TABLES[3], {}]) {
         const { transaction } = await reconciler.apply(egressTable(parts));
         assert.ok(!isEmpty(transaction) && !changesStructure(transaction));
       }

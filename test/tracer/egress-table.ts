@@ -82,6 +82,17 @@ const PARTS: EgressParts = {
   unsupported: '203.0.114.0',
 };
 
+/** Changes of which each makes another table. */
+export const EGRESS_TABLES: readonly Partial<EgressParts>[] = [
+  {},
+  { sources: { '10.1.0.6': 'egress-class', '10.1.0.7': 'egress-take-2' } },
+  { spread: [7, 9] },
+  { served: ['10.2.0.4', '10.2.0.6'] },
+  { translated: ['192.0.2.11', '192.0.2.12', '192.0.2.13'] },
+  { unsupported: '203.0.116.9' },
+  { sources: {}, spread: [7], served: [], translated: ['192.0.2.1'], unsupported: '203.0.116.9' },
+];
+
 /**
  * A table by hand with every kind of match and statement that egress gateways need: a source node
  * and a gateway in one. 10.1.0.7 goes through slot 7, or where its destination is in 203.0.113.0/24
