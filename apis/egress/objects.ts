@@ -58,6 +58,11 @@ export interface EgressGatewaySpec {
   /** Whose EgressPolicies may use the gateway; null: none. */
   readonly allowedNamespaces: LabelSelector | null;
   readonly default: boolean;
+  /**
+   * It becomes the default if it is the only such gateway (egressgateway.spidernet.io/v1, whose
+   * policies name none): completeSpidernet decides.
+   */
+  readonly defaultIfOnly?: true;
 }
 
 export interface AddressPair {
@@ -82,6 +87,15 @@ export interface EgressGatewayStatus {
     readonly name: string;
     readonly node: string;
     readonly epoch: number;
+    readonly addresses: readonly string[];
+  }[];
+  /**
+   * Addresses of policies, until completeSpidernet has put them into the policies' own statuses
+   * (egressgateway.spidernet.io); absent: none.
+   */
+  readonly policies?: readonly {
+    readonly namespace: string;
+    readonly name: string;
     readonly addresses: readonly string[];
   }[];
 }

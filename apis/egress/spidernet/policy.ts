@@ -1,13 +1,12 @@
 import { parseCidr } from '../../../lib/net/address.ts';
 import type { LabelSelector } from '../../objects.ts';
 import { asFields, asList, type FieldMap } from '../../schema/json-schema.ts';
+import { canonicalAddress, checkAddress } from '../../validate/egress/addresses.ts';
+import { DEFAULT_PRIORITY } from '../../validate/egress/policy.ts';
 import { type FieldPath, type Findings, show } from '../../validate/problem.ts';
 import { checkSelector, toSelector } from '../../validate/selector.ts';
 import type { AddressPair, EgressAddress, EgressAppliedTo, EgressPolicySpec } from '../objects.ts';
-import { toAddress, toCidrList } from './address.ts';
-
-/** The priority of policies that have none. */
-const DEFAULT_PRIORITY = 1000;
+import { toCidrList } from './cidr-list.ts';
 
 export interface PolicyForm {
   readonly isCluster: boolean;
@@ -48,11 +47,9 @@ function toAppliedTo(raw: FieldMap, { isCluster }: PolicyForm, found: Findings):
       'is a field of EgressClusterPolicy; an EgressPolicy selects pods of its own namespace, so leave it out';
     found.error([...path, 'namespaceSelector'], message);
   }
-  // Without conditions it adds nothing to podSubnet.
-  const isNeeded = podSelector !== null && (podSubnets.length === 0 || !isEmpty(podSelector));
   if (podSubnets.length > 0) {
     const whose = isCluster ? '' : ' of its namespace';
-    const both = isNeeded ? ' that podSelector selects' : '';
+    const both = podSelector === null ? '' : ' that podSelector selects';
     const message = `the subnets count here: pods${whose}${both} with these addresses; egressgateway ignored them`;
     found.notice([...path, raw.podSubnet === undefined ? 'podSelector' : 'podSubnet'], message);
   } else if (podSelector === null && namespaceSelector === null) {
@@ -60,7 +57,7 @@ function toAppliedTo(raw: FieldMap, { isCluster }: PolicyForm, found: Findings):
     found.error(path, `selects nothing; give ${ways}`);
   }
   return {
-    ...(isNeeded ? { podSelector } : {}),
+    ...(podSelector === null ? {} : { podSelector }),
     ...(namespaceSelector === null ? {} : { namespaceSelector }),
     ...(podSubnets.length === 0 ? {} : { podSubnets }),
   };
@@ -153,11 +150,15 @@ function toFirstAddress(spec: FieldMap, found: Findings): EgressAddress {
 }
 
 function toFixed(
-  { ipv4, ipv6 }: { readonly ipv4: unknown; readonly ipv6: unknown },
+  texts: { readonly ipv4: unknown; readonly ipv6: unknown },
   pathOf: (family: 'ipv4' | 'ipv6') => FieldPath,
   found: Findings,
 ): AddressPair {
-  const first = typeof ipv4 === 'string' ? toAddress(ipv4, 4, pathOf('ipv4'), found) : null;
-  const second = typeof ipv6 === 'string' ? toAddress(ipv6, 6, pathOf('ipv6'), found) : null;
-  return { ...(first === null ? {} : { ipv4: first }), ...(second === null ? {} : { ipv6: second }) };
+  const pairs = (['ipv4', 'ipv6'] as const).flatMap((field) => {
+    const text = texts[field];
+    if (typeof text !== 'string') return [];
+    checkAddress(text, [field === 'ipv4' ? 4 : 6], pathOf(field), found);
+    return [[field, canonicalAddress(text)] as const];
+  });
+  return Object.fromEntries(pairs);
 }
