@@ -39,7 +39,8 @@ interface RawAddress {
   readonly count?: number;
 }
 
-const DEFAULT_PRIORITY = 1000;
+/** The priority of policies that have none. */
+export const DEFAULT_PRIORITY = 1000;
 
 /** Null if the policy has an error. */
 export function validateEgressPolicy(
@@ -51,10 +52,11 @@ export function validateEgressPolicy(
   checkMetadata(raw, found, isCluster ? 'Cluster' : 'Namespaced');
   const namespace = isCluster ? '' : readNamespace(raw, found);
   const schema = isCluster ? CLUSTER_EGRESS_POLICY_SCHEMA : EGRESS_POLICY_SCHEMA;
-  reportSchema(schema, raw, found, egressFieldHint);
+  const { status: written, ...object } = raw;
+  reportSchema(schema, object, found, egressFieldHint);
   const spec = asFields(raw.spec);
   if (spec !== null) checkSpec(spec, isCluster, found);
-  const status = readPolicyStatus(raw.status, found);
+  const status = readPolicyStatus(written, found);
   if (hasError(found.problems)) return null;
   return {
     kind,
