@@ -99,11 +99,10 @@ class NodeViews {
     const classChange = this.#advanceClasses(compiled, last);
     const moved = this.#members.advance(compiled.sources);
     const gateways = this.#advanceGateways(classChange, moved);
-    const nodes = new Set(moved.map(({ node }) => node));
     const isStale = (node: string): boolean =>
       changesEnds ||
       compiled.subnets !== last?.subnets ||
-      nodes.has(node) ||
+      compiled.sources.get(node) !== last?.sources.get(node) ||
       gateways.has(node) ||
       (classChange.changed.size > 0 && classesOf(compiled, node).some((id) => classChange.changed.has(id)));
     const views = new Map<string, NodeEgress>();
