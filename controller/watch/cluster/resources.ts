@@ -29,7 +29,8 @@ export const BUILT_IN = [
 export const NODEWALL = custom('nodewall.io/v1alpha1');
 export const ANTREA = custom('crd.antrea.io/v1beta1');
 
-const EGRESS = [
+/** Gateways and policies of nodewall. */
+export const EGRESS = [
   one('nodewall.io/v1alpha1', 'EgressGateway', 'egressgateways'),
   one('nodewall.io/v1alpha1', 'EgressPolicy', 'egresspolicies'),
   one('nodewall.io/v1alpha1', 'ClusterEgressPolicy', 'clusteregresspolicies'),
