@@ -19,9 +19,10 @@ export function ownersOf(gateway: Gateway, address: Address, nodes: readonly Clu
   const ready = readyCandidates(gateway, nodes);
   const has = (slot: Gateway['slots'][number]) =>
     slot.addresses.some((one) => addressKey(one) === addressKey(address));
-  const owner = gateway.slots.find(has)?.node ?? '';
-  if (ready.length === 0) return { nodes: [], reasons: ['not-ready'], mayBeUnavailable: false };
-  if (owner === '') return { nodes: ready, reasons: [], mayBeUnavailable: false };
+  const owner = gateway.slots.find(has)?.node;
+  // A slot without an owner: nobody may send with its addresses now.
+  if (ready.length === 0 || owner === '') return { nodes: [], reasons: ['not-ready'], mayBeUnavailable: false };
+  if (owner === undefined) return { nodes: ready, reasons: [], mayBeUnavailable: false };
   const node = ready.find(({ name }) => name === owner);
   if (node !== undefined) return { nodes: [node], reasons: [], mayBeUnavailable: false };
   const isCandidate = candidates(gateway, nodes).some(({ name }) => name === owner);

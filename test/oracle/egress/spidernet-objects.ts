@@ -97,14 +97,15 @@ function toPolicy({ apiVersion, kind, metadata, spec, status }: PolicyManifest):
   };
 }
 
-/** podSelector and podSubnet together are AND-ed. */
+/** podSelector and podSubnet together are AND-ed; an empty podSelector then adds nothing. */
 function toSelection({
   podSelector,
   namespaceSelector,
   podSubnet = [],
 }: PolicyManifest['spec']['appliedTo']): Selection {
+  const isRedundant = podSubnet.length > 0 && Object.keys(podSelector ?? {}).length === 0;
   return {
-    ...(podSelector === undefined ? {} : { podSelector }),
+    ...(podSelector === undefined || isRedundant ? {} : { podSelector }),
     ...(namespaceSelector === undefined ? {} : { namespaceSelector }),
     ...(podSubnet.length === 0 ? {} : { podSubnets: podSubnet.map(parseCidr) }),
   };
