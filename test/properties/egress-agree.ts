@@ -61,7 +61,8 @@ export function agreeOnEgress(scenario: EgressScenario, seen: Seen): EgressAgree
  * of the nodes.
  */
 function isRight(permissions: readonly Permission[], answer: EgressAnswer): boolean {
-  const { nodes, addresses } = { nodes: [answer.node], addresses: [answer.address], ...answer };
+  const nodes: readonly (string | null)[] = answer.nodes ?? [answer.node];
+  const addresses: readonly (string | null)[] = answer.addresses ?? [answer.address];
   const isOne = (node: string | null, address: string | null): boolean =>
     isPermitted(permissions, { ...answer, node, address });
   return (

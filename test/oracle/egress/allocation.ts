@@ -94,9 +94,7 @@ function ofShared({ policy, pool, family, others, defaults }: Scene): Addresses 
 function ofDedicated({ policy, pool, family, others, defaults }: Scene): Addresses {
   const all = others.map((other) => other.policy);
   const mine = unique(keptBy(policy, pool, family));
-  const isContested = mine.some((address) =>
-    all.some((other) => includes(other.has, address) || includes(namedBy(other), address)),
-  );
+  const isContested = mine.some((address) => all.some((other) => includes(other.has, address)));
   if (mine.length >= policy.count && !isContested) return among(mine, false);
   const dealt = free(pool, family, all, BigInt(demand(all, pool, family) + policy.count - 1), defaults);
   if (mine.length === 0 || isContested || dealt.kind === 'none')

@@ -21,8 +21,13 @@ export function ownersOf(gateway: Gateway, address: Address, nodes: readonly Clu
     slot.addresses.some((one) => addressKey(one) === addressKey(address));
   const owner = gateway.slots.find(has)?.node;
   // A slot without an owner: nobody may send with its addresses now.
-  if (ready.length === 0 || owner === '') return { nodes: [], reasons: ['not-ready'], mayBeUnavailable: false };
-  if (owner === undefined) return { nodes: ready, reasons: [], mayBeUnavailable: false };
+  if (ready.length === 0 || owner === '')
+    return { nodes: [], reasons: ['not-ready'], mayBeUnavailable: false };
+  if (owner === undefined) {
+    // It goes to a slot that is there, or to a new one.
+    const isReady = gateway.slots.every((slot) => ready.some(({ name }) => name === slot.node));
+    return { nodes: ready, reasons: isReady ? [] : ['not-ready'], mayBeUnavailable: !isReady };
+  }
   const node = ready.find(({ name }) => name === owner);
   if (node !== undefined) return { nodes: [node], reasons: [], mayBeUnavailable: false };
   const isCandidate = candidates(gateway, nodes).some(({ name }) => name === owner);
