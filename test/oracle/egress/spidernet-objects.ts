@@ -98,15 +98,14 @@ function toPolicy({ apiVersion, kind, metadata, spec, status }: PolicyManifest):
   };
 }
 
-/** podSelector and podSubnet together are AND-ed; an empty podSelector then adds nothing. */
+/** podSelector and podSubnet together are AND-ed. */
 function toSelection({
   podSelector,
   namespaceSelector,
   podSubnet = [],
 }: PolicyManifest['spec']['appliedTo']): Selection {
-  const isRedundant = podSubnet.length > 0 && Object.keys(podSelector ?? {}).length === 0;
   return {
-    ...(podSelector === undefined || isRedundant ? {} : { podSelector }),
+    ...(podSelector === undefined ? {} : { podSelector }),
     ...(namespaceSelector === undefined ? {} : { namespaceSelector }),
     ...(podSubnet.length === 0 ? {} : { podSubnets: podSubnet.map(parseCidr) }),
   };
