@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
-import { egressScenario } from '../generate/egress/egress-scenario.ts';
+import fc from 'fast-check';
+import { compileEgress } from '../../controller/egress/compile-egress.ts';
+import { egressExplainer } from '../../controller/egress/decide.ts';
+import { type EgressScenario, egressScenario } from '../generate/egress/egress-scenario.ts';
 import type { Seen } from './agree.ts';
-import { agreeOnEgress } from './egress-agree.ts';
+import { agreeOnEgress, toEgressInput } from './egress-agree.ts';
+import { toConfig } from './pipeline.ts';
 import { check, flowCount } from './runs.ts';
 
 describe('egress gateways', function () {
@@ -9,11 +13,34 @@ describe('egress gateways', function () {
 
   it('have the answers of explain that the manifests permit', function () {
     const seen: Seen = new Map();
-    check(this, 60, egressScenario(8, flowCount(400)), (drawn) => void agreeOnEgress(drawn, seen));
+    check(this, 200, egressScenario(8, flowCount(400)), (drawn) => void agreeOnEgress(drawn, seen));
     if (process.env.NODEWALL_PATH !== undefined) return;
     for (const key of EXPECTED) assert.ok((seen.get(key) ?? 0) >= 3, `${key}: ${seen.get(key) ?? 0}`);
   });
+
+  it('have the same answers whatever the order of objects and their files', function () {
+    const scenarios = egressScenario(8, flowCount(60));
+    const cases = scenarios.chain((scenario) =>
+      fc.record({
+        scenario: fc.constant(scenario),
+        objects: fc.shuffledSubarray([...scenario.objects], { minLength: scenario.objects.length }),
+        files: fc.integer({ min: 1, max: 5 }),
+      }),
+    );
+    check(this, 100, cases, ({ scenario, objects, files }) => {
+      const one = answersOf(scenario, scenario.objects, 1);
+      const other = answersOf(scenario, objects, files);
+      for (const [i, flow] of scenario.flows.entries())
+        assert.deepEqual(other[i], one[i], JSON.stringify(flow));
+    });
+  });
 });
+
+function answersOf({ config, flows }: EgressScenario, objects: readonly object[], files: number): object[] {
+  const input = toEgressInput(objects, files);
+  const explain = egressExplainer(input, compileEgress(input, toConfig(config).egress));
+  return flows.map((flow) => explain(flow));
+}
 
 const EXPECTED = [
   ...['inside', 'host', 'no-policy', 'policy'].map((reason) => `Direct ${reason}`),
