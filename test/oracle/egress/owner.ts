@@ -20,9 +20,9 @@ export function ownersOf(gateway: Gateway, address: Address, nodes: readonly Clu
   const has = (slot: Gateway['slots'][number]) =>
     slot.addresses.some((one) => addressKey(one) === addressKey(address));
   const owner = gateway.slots.find(has)?.node;
-  // A slot without an owner: nobody may send with its addresses now.
-  if (ready.length === 0 || owner === '')
-    return { nodes: [], reasons: ['not-ready'], mayBeUnavailable: false };
+  if (ready.length === 0) return { nodes: [], reasons: ['not-ready'], mayBeUnavailable: false };
+  // A slot without an owner: the next step of the controller gives it one.
+  if (owner === '') return { nodes: ready, reasons: ['not-ready'], mayBeUnavailable: true };
   if (owner === undefined) {
     // It goes to a slot that is there, or to a new one.
     const isReady = gateway.slots.every((slot) => ready.some(({ name }) => name === slot.node));
