@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { compileEgress, type EgressInput } from '../../controller/egress/compile-egress.ts';
 import { egressExplainer } from '../../controller/egress/decide.ts';
+import { nodeEgressCompiler } from '../../controller/egress/node-egress.ts';
 import { type EgressScenario, egressScenario } from '../generate/egress/egress-scenario.ts';
 import type { Seen } from './agree.ts';
 import { agreeOnEgress, toEgressInput } from './egress-agree.ts';
+import { agreeOnNodes } from './egress-nodes.ts';
 import { toConfig } from './pipeline.ts';
 import { check, flowCount } from './runs.ts';
 
@@ -16,6 +18,17 @@ describe('egress gateways', function () {
     check(this, 200, egressScenario(8, flowCount(400)), (drawn) => void agreeOnEgress(drawn, seen));
     if (process.env.NODEWALL_PATH !== undefined) return;
     for (const key of EXPECTED) assert.ok((seen.get(key) ?? 0) >= 3, `${key}: ${seen.get(key) ?? 0}`);
+  });
+
+  it('have nodes on which packets come to the ends that explain says', function () {
+    const seen: Seen = new Map();
+    check(this, 60, egressScenario(8, flowCount(300)), (drawn) => {
+      const agreed = agreeOnEgress(drawn, new Map());
+      agreeOnNodes(drawn, agreed, nodeEgressCompiler()(agreed.compiled), seen);
+    });
+    if (process.env.NODEWALL_PATH !== undefined) return;
+    for (const key of EXPECTED.filter((one) => !/Direct (host|no-)|Gateway/.test(one)))
+      assert.ok((seen.get(key) ?? 0) >= 3, `${key}: ${seen.get(key) ?? 0}`);
   });
 
   it('have the same answers whatever the order of objects and their files', function () {
