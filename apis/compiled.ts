@@ -1,5 +1,6 @@
 import type { MemberSet } from '../lib/net/member-set.ts';
 import type { FailsafeEntry } from './config.ts';
+import type { NodeEgress } from './egress/node-egress.ts';
 import type { ApiGroup, Direction, PolicyMode, PolicyTraffic, RuleAction } from './objects.ts';
 import type { RulePeer } from './rule-peer.ts';
 
@@ -143,6 +144,12 @@ export interface Compiled {
   readonly apiServerPorts: readonly number[];
   /** Node name to its own addresses. */
   readonly nodeAddresses: ReadonlyMap<string, readonly string[]>;
+  /**
+   * For egress gateways, by node name; absent: the feature gate EgressGateway is off. From one
+   * state to the next, unchanged parts are the same objects. All nodes have the same `inside` and
+   * `nodes`.
+   */
+  readonly egress?: ReadonlyMap<string, NodeEgress>;
 }
 
 /** Value of stage 4: everything one node must enforce. */
@@ -178,6 +185,8 @@ export interface NodeState {
   readonly nameServers?: readonly string[];
   /** The node's own addresses, by which explain recognizes loopback traffic. */
   readonly nodeAddresses: readonly string[];
+  /** Egress gateways; absent: the feature gate EgressGateway is off. */
+  readonly egress?: NodeEgress;
 }
 
 /** A node that nothing is known of. */

@@ -34,7 +34,8 @@ failsafe:
   loadBalancers: [10.9.0.0/24]
   kubeletKubeconfig: /etc/k.conf
 nodeCIDRs: [10.0.0.0/16, 2001:DB8::/32]
-featureGates: {NodeNetworkPolicy: false}
+featureGates: {NodeNetworkPolicy: false, EgressGateway: false}
+egress: {inside: [10.9.0.0/16], serviceCIDRs: [2001:DB8:1::/112], unknownPods: Pass, read: [egressgateway.spidernet.io]}
 dataplane: iptables
 iptables: {variant: legacy}
 dispatch: linear
@@ -73,7 +74,13 @@ dispatch: linear
       },
       kubeletKubeconfig: '/etc/k.conf',
       nodeCIDRs: ['10.0.0.0/16', '2001:db8::/32'],
-      featureGates: { NodeNetworkPolicy: false },
+      featureGates: { NodeNetworkPolicy: false, EgressGateway: false },
+      egress: {
+        inside: ['10.9.0.0/16'],
+        serviceCIDRs: ['2001:db8:1::/112'],
+        unknownPods: 'Pass',
+        read: ['egressgateway.spidernet.io'],
+      },
       dataplane: 'iptables',
       iptables: { variant: 'legacy' },
       dispatch: 'linear',
@@ -125,11 +132,34 @@ dispatch: fast
         'c.yaml:12: failsafe.egress[3].peers: is missing; it must be nodes, controllers, any, or a list of CIDRs',
         'c.yaml:13: failsafe.egress[4].peers: is empty; it must be nodes, controllers, any or a list of CIDRs',
         'c.yaml:14: featureGate: unknown field; did you mean featureGates?',
-        'c.yaml:15: featureGates.AllAlpha: unknown field; known here: NodeNetworkPolicy',
+        'c.yaml:15: featureGates.AllAlpha: unknown field; known here: NodeNetworkPolicy, EgressGateway',
         'c.yaml:16: dataplane: must be nftables, iptables or auto, not "ebpf"',
         'c.yaml:17: iptables.variant: must be auto, nft or legacy, not "fast"',
         'c.yaml:17: iptables.path: unknown field; known here: variant',
         'c.yaml:18: dispatch: must be indexed or linear, not "fast"',
+      ],
+    );
+  });
+
+  it('rejects invalid settings of egress gateways', () => {
+    assert.deepEqual(
+      lines(`egress:
+  inside: [10.0.0.1]
+  serviceCIDRs: 10.96.0.0/12
+  unknownPods: Drop
+  read: [nodewall.io, crd.antrea.io, egressgateway.spidernet.iO, cilium.io]
+featureGates: {EgressGateway: true}
+dataplane: iptables
+`),
+      [
+        'c.yaml:2: egress.inside[0]: "10.0.0.1" is not a valid CIDR; for this address alone write 10.0.0.1/32',
+        'c.yaml:3: egress.serviceCIDRs: must be a list, not "10.96.0.0/12"; put "- " before each item',
+        'c.yaml:4: egress.unknownPods: must be Hold or Pass, not "Drop"',
+        `c.yaml:5: egress.read[0]: "nodewall.io" is nodewall's own group, which is always read; leave it out`,
+        'c.yaml:5: egress.read[1]: "crd.antrea.io" is not read yet: neither Egress nor ExternalIPPool is built; write an EgressGateway and EgressPolicies of nodewall.io/v1alpha1 instead',
+        'c.yaml:5: egress.read[2]: "egressgateway.spidernet.iO" is not read by nodewall; did you mean egressgateway.spidernet.io?',
+        'c.yaml:5: egress.read[3]: "cilium.io" is not read by nodewall; known: egressgateway.spidernet.io',
+        'c.yaml:7: dataplane: iptables has no egress gateways; set dataplane: nftables, or turn feature gate EgressGateway off',
       ],
     );
   });

@@ -37,6 +37,7 @@ interface RawConfig {
   };
   readonly nodeCIDRs?: readonly string[];
   readonly featureGates?: Config['featureGates'];
+  readonly egress?: Partial<Config['egress']>;
   readonly dataplane?: Config['dataplane'];
   readonly iptables?: Partial<Config['iptables']>;
   readonly dispatch?: Config['dispatch'];
@@ -97,6 +98,12 @@ function toConfig(raw: RawConfig): Config {
     kubeletKubeconfig: failsafe.kubeletKubeconfig ?? DEFAULT_CONFIG.kubeletKubeconfig,
     nodeCIDRs: raw.nodeCIDRs?.map(canonicalCidr) ?? DEFAULT_CONFIG.nodeCIDRs,
     featureGates: raw.featureGates ?? DEFAULT_CONFIG.featureGates,
+    egress: {
+      ...DEFAULT_CONFIG.egress,
+      ...raw.egress,
+      inside: raw.egress?.inside?.map(canonicalCidr) ?? DEFAULT_CONFIG.egress.inside,
+      serviceCIDRs: raw.egress?.serviceCIDRs?.map(canonicalCidr) ?? DEFAULT_CONFIG.egress.serviceCIDRs,
+    },
     dataplane: raw.dataplane ?? DEFAULT_CONFIG.dataplane,
     iptables: { ...DEFAULT_CONFIG.iptables, ...raw.iptables },
     dispatch: raw.dispatch ?? DEFAULT_CONFIG.dispatch,

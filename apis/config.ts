@@ -3,6 +3,7 @@
  * in one place.
  */
 import type { DataplaneName } from './dataplanes.ts';
+import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from './egress/config.ts';
 
 /** The exemptions of docs/semantics.md section 2.1. */
 export const EXEMPTIONS = [
@@ -131,9 +132,10 @@ export interface Config {
   readonly nodeCIDRs: readonly string[];
   /**
    * NodeNetworkPolicy; undefined: the default of the agent's mode (on with manifests, off in a
-   * cluster).
+   * cluster). EgressGateway; undefined: off.
    */
-  readonly featureGates: { readonly NodeNetworkPolicy?: boolean };
+  readonly featureGates: { readonly NodeNetworkPolicy?: boolean; readonly EgressGateway?: boolean };
+  readonly egress: EgressConfig;
   /** auto: nftables if it works, else iptables. */
   readonly dataplane: DataplaneName | 'auto';
   readonly iptables: { readonly variant: IptablesVariant };
@@ -186,6 +188,7 @@ export const DEFAULT_CONFIG: Config = {
   kubeletKubeconfig: '',
   nodeCIDRs: [],
   featureGates: {},
+  egress: DEFAULT_EGRESS_CONFIG,
   dataplane: 'nftables',
   iptables: { variant: 'auto' },
   dispatch: 'indexed',

@@ -2,12 +2,14 @@
  * Values of stage 1: Kubernetes objects, validated and narrowed to the fields that nodewall uses.
  * Names and meanings of fields are those of Kubernetes and Antrea.
  */
+import type { EgressGateway, EgressObjects, EgressPolicy, InsideNetworks } from './egress/objects.ts';
+import type { LabelSelector, Labels } from './label-selector.ts';
+
+export type { LabelSelector, LabelSelectorRequirement, Labels } from './label-selector.ts';
 
 /** The API groups whose ClusterNetworkPolicy and Tier objects are read. */
 export const API_GROUPS = ['crd.antrea.io', 'nodewall.io'] as const;
 export type ApiGroup = (typeof API_GROUPS)[number];
-
-export type Labels = Readonly<Record<string, string>>;
 
 /**
  * A Node: `addresses` are its InternalIP and ExternalIP addresses and those of the annotation
@@ -29,10 +31,17 @@ export interface Node {
    */
   readonly ignoredAddresses?: readonly string[];
   /**
-   * The pod networks of the Node (spec.podCIDRs), used for warnings only; absent if the Node has
-   * none.
+   * The pod networks of the Node (spec.podCIDRs), used for warnings and for egress gateways; absent
+   * if the Node has none.
    */
   readonly podCIDRs?: readonly string[];
+  /**
+   * The InternalIP addresses that count, in their order: the tunnel of egress gateways ends at the
+   * first, and source Node uses them. Read only where egress objects are; absent if there are none.
+   */
+  readonly internalAddresses?: readonly string[];
+  /** Read only where egress objects are; absent if the object has none (manifests). */
+  readonly uid?: string;
 }
 
 export interface Namespace {
@@ -41,14 +50,22 @@ export interface Namespace {
   readonly labels: Labels;
 }
 
-/** A Pod that can be a peer: narrowing leaves out hostNetwork pods and finished pods. */
+/**
+ * A Pod that can be a peer: narrowing leaves out finished pods, and hostNetwork pods too, except
+ * where egress objects are read.
+ */
 export interface Pod {
   readonly kind: 'Pod';
   readonly namespace: string;
   readonly name: string;
   readonly labels: Labels;
   readonly serviceAccount: string;
+  /** Empty for a hostNetwork pod. */
   readonly addresses: readonly string[];
+  /** The pod's Node; read only where egress objects are; absent: not scheduled. */
+  readonly node?: string;
+  /** Only where egress objects are read; such a pod has no addresses of its own. */
+  readonly hostNetwork?: true;
 }
 
 export interface Tier {
@@ -57,18 +74,6 @@ export interface Tier {
   readonly name: string;
   /** 1 to 253; lower is evaluated first. */
   readonly priority: number;
-}
-
-/** meta/v1 LabelSelector; every requirement must hold, an empty selector selects everything. */
-export interface LabelSelector {
-  readonly matchLabels?: Labels;
-  readonly matchExpressions?: readonly LabelSelectorRequirement[];
-}
-
-export interface LabelSelectorRequirement {
-  readonly key: string;
-  readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
-  readonly values?: readonly string[];
 }
 
 /** Exactly one of the two. */
@@ -221,7 +226,7 @@ export interface EndpointSlice {
  * The output of stage 1 and input of stage 2. Order does not matter; identities (kind, API group,
  * namespace, name) are unique.
  */
-export interface ClusterObjects {
+export interface ClusterObjects extends EgressObjects {
   readonly nodes: readonly Node[];
   readonly namespaces: readonly Namespace[];
   readonly pods: readonly Pod[];
@@ -241,6 +246,9 @@ export const NO_OBJECTS: ClusterObjects = {
   groups: [],
   tiers: [],
   policies: [],
+  egressGateways: [],
+  egressPolicies: [],
+  insideNetworks: [],
 };
 
 export type ClusterObject =
@@ -251,7 +259,10 @@ export type ClusterObject =
   | EndpointSlice
   | ClusterGroup
   | Tier
-  | ClusterNetworkPolicy;
+  | ClusterNetworkPolicy
+  | EgressGateway
+  | EgressPolicy
+  | InsideNetworks;
 
 /** A problem of one object, or a note about it. */
 export interface Problem {

@@ -17,7 +17,7 @@ import { createLog, type Log } from '../lib/process/log.ts';
 import type { MetricsServer } from '../lib/process/metrics-server.ts';
 import { untilStopped } from '../lib/process/stopped.ts';
 import { VERSION } from '../lib/process/version.ts';
-import { parseFeatureGates } from './feature-gates.ts';
+import { checkEgressGate, withFeatureGates } from './feature-gates.ts';
 import { loadConfig } from './load.ts';
 
 /**
@@ -27,8 +27,11 @@ import { loadConfig } from './load.ts';
 export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
   const source = sourceOf(options);
   if (options.metricsListen !== undefined) toListenAddress(options.metricsListen, '--metrics-listen');
-  const config = await loadConfig(options.config);
-  const gate = localGate(options.featureGates, config);
+  const config = withFeatureGates(await loadConfig(options.config), options.featureGates);
+  // From the command line, else from the configuration. Undefined means on with --manifests; in a
+  // cluster, the cluster's gate decides, and this machine can only switch it off.
+  const gate = config.featureGates.NodeNetworkPolicy;
+  checkEgressGate(config, source.kind === 'controller');
   const log = createLog(options);
   await loadAddon();
   const release = await agentLock(options.stateDir).take(log);
@@ -203,15 +206,6 @@ async function agentTelemetry(options: AgentOptions, log: Log): Promise<Telemetr
       await server?.close();
     },
   };
-}
-
-/**
- * The feature gate of this machine: from the command line, else from the configuration, else
- * undefined. Undefined means on with --manifests; in a cluster, the cluster's gate decides, and
- * this machine can only switch it off.
- */
-function localGate(gates: string | undefined, config: Config): boolean | undefined {
-  return gates === undefined ? config.featureGates.NodeNetworkPolicy : parseFeatureGates(gates);
 }
 
 /**

@@ -5,7 +5,7 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { type ListenAddress, toListenAddress } from '../lib/process/listen-address.ts';
 import { createLog } from '../lib/process/log.ts';
 import { VERSION } from '../lib/process/version.ts';
-import { parseFeatureGates } from './feature-gates.ts';
+import { checkEgressGate, parseFeatureGates } from './feature-gates.ts';
 import { loadConfig } from './load.ts';
 
 /**
@@ -28,8 +28,10 @@ export async function controllerCommand(options: ControllerOptions): Promise<Exi
     if (toListenAddress(peer, '--peer').host === undefined)
       throw new CommandError(EXIT.usage, `--peer: ${JSON.stringify(peer)} needs a host`);
   }
-  const gate = featureGates === undefined ? null : parseFeatureGates(featureGates);
+  const given = featureGates === undefined ? {} : parseFeatureGates(featureGates);
+  const gate = given.NodeNetworkPolicy ?? null;
   const config = await loadConfig(options.config);
+  checkEgressGate({ ...config, featureGates: { ...config.featureGates, ...given } }, true);
   const kubeConfig = await clusterOf(options.kubeconfig);
   // The controller listens only after it has listed the cluster; whether it can is checked now.
   await checkListen(listen, '--listen');

@@ -1,20 +1,44 @@
+import type { Config } from '../apis/config.ts';
+import { EGRESS_NEEDS_NFTABLES } from '../apis/validate/egress-settings.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 
+const GATE = /^(NodeNetworkPolicy|EgressGateway)=(true|false)$/;
+
 /**
- * The value of NodeNetworkPolicy in `--feature-gates`; the last one counts. Throws a CommandError
- * for any other text.
+ * The feature gates in `--feature-gates`; of each the last one counts. Throws a CommandError for
+ * any other text.
  */
-export function parseFeatureGates(gates: string): boolean {
-  let enabled = true;
+export function parseFeatureGates(gates: string): Config['featureGates'] {
+  const parsed: { NodeNetworkPolicy?: boolean; EgressGateway?: boolean } = {};
   for (const gate of gates.split(',')) {
-    const match = /^NodeNetworkPolicy=(true|false)$/.exec(gate.trim());
-    if (match === null) {
+    const [, name, value] = GATE.exec(gate.trim()) ?? [];
+    if (name === undefined) {
       throw new CommandError(
         EXIT.usage,
-        `--feature-gates: ${JSON.stringify(gate)}: must be NodeNetworkPolicy=true or NodeNetworkPolicy=false`,
+        `--feature-gates: ${JSON.stringify(gate)}: must be NodeNetworkPolicy=true or NodeNetworkPolicy=false; the other gate is EgressGateway`,
       );
     }
-    enabled = match[1] === 'true';
+    parsed[name as keyof typeof parsed] = value === 'true';
   }
-  return enabled;
+  return parsed;
+}
+
+/** The configuration, with the gates of `--feature-gates` before its own. */
+export function withFeatureGates(config: Config, gates: string | undefined): Config {
+  if (gates === undefined) return config;
+  return { ...config, featureGates: { ...config.featureGates, ...parseFeatureGates(gates) } };
+}
+
+/** Throws a CommandError if egress gateways are on where they can't be enforced. */
+export function checkEgressGate({ featureGates, dataplane }: Config, isInCluster: boolean): void {
+  if (featureGates.EgressGateway !== true) return;
+  if (isInCluster) {
+    throw new CommandError(
+      EXIT.usage,
+      'feature gate EgressGateway: is not built for clusters yet; turn it off, or run the agent with --manifests',
+    );
+  }
+  if (dataplane === 'iptables') {
+    throw new CommandError(EXIT.usage, `feature gate EgressGateway: dataplane ${EGRESS_NEEDS_NFTABLES}`);
+  }
 }

@@ -47,7 +47,11 @@ export async function loadConfig(path: string | undefined): Promise<Config> {
 export async function load({ manifests }: InputOptions, config: Config, label = ''): Promise<Loaded> {
   const { loadManifests } = await import('../controller/watch/manifests.ts');
   const { validateOptions } = await import('../apis/validate/object.ts');
-  const loaded = await loadManifests(manifests, { ...validateOptions(config), failsafe: null });
+  const loaded = await loadManifests(manifests, {
+    ...validateOptions(config),
+    failsafe: null,
+    egress: true,
+  });
   printProblems(loaded.problems, label);
   return loaded;
 }

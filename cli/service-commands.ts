@@ -27,7 +27,10 @@ function addAgent(program: Command, done: Done): void {
     .addOption(stateDir())
     .option('--once', 'apply and exit; the rules stay', false)
     .addOption(strict())
-    .option('--feature-gates <gates>', 'NodeNetworkPolicy=true|false')
+    .option(
+      '--feature-gates <gates>',
+      'NodeNetworkPolicy=true|false, and EgressGateway=true|false (default: false)',
+    )
     .addOption(logFormat())
     .addOption(logLevel('transaction'))
     .option('--controller <url>', 'https://HOST:PORT of the controller to follow, instead of --manifests')

@@ -16,7 +16,7 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
     problems: found,
     files,
     places,
-  } = await loadManifests(options.manifests, validateOptions(config));
+  } = await loadManifests(options.manifests, { ...validateOptions(config), egress: true });
   const problems: Problem[] = [...found, ...closedProblems(objects, config, places)];
   const invalid = hasErrors(problems);
   if (options.output === 'json') {

@@ -14,7 +14,8 @@ import { toConfig, toState } from '../../test/properties/pipeline.ts';
 import { checkAsync } from '../../test/properties/runs.ts';
 import { toPacket } from '../../test/tracer/packet.ts';
 import { render } from '../render/render.ts';
-import type { Chain, NftRule, Ruleset, Statement, VerdictMap } from '../render/ruleset.ts';
+import type { Chain, NftRule, Ruleset, Statement } from '../render/ruleset.ts';
+import type { VerdictMap } from '../render/verdict-map.ts';
 import { ApplyError } from './apply-error.ts';
 import { toBatches } from './netlink/batches.ts';
 import type { ElementsCommand } from './plan/command.ts';
@@ -220,6 +221,7 @@ describe('keys that are removed while the rules around their map change', () => 
     ];
     const map: VerdictMap = {
       name: 'm',
+      key: 'port',
       family: null,
       interval: false,
       fixed: false,

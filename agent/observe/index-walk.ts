@@ -2,7 +2,8 @@ import { type Address, type Family, parseAddress } from '../../lib/net/address.t
 import { hasMember, packAddress, unpackAddress } from '../../lib/net/member-set.ts';
 import type { Dispatched } from '../render/index/build.ts';
 import type { MatchEntry } from '../render/index/match-entry.ts';
-import { type Chain, type ChainVerdict, mapKeyLength, type VerdictMap } from '../render/ruleset.ts';
+import type { Chain } from '../render/ruleset.ts';
+import { type ChainVerdict, mapKeyLength, type VerdictMap } from '../render/verdict-map.ts';
 
 /** The fields of a packet that an index looks at. */
 export interface AimedPacket {
@@ -75,7 +76,7 @@ export class IndexWalk {
     const walk = (chain: Chain): boolean => {
       for (const { statement } of chain.rules) {
         const verdict =
-          'map' in statement
+          statement.kind === 'portMap' || statement.kind === 'addressMap'
             ? found(this.#maps.get(statement.map), statement.field === 'sport')
             : toVerdict(statement);
         if (verdict === null) continue;

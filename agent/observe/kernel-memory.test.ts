@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import type { NamedSet, NftRule, VerdictMap } from '../render/ruleset.ts';
+import type { NamedSet, NftRule } from '../render/ruleset.ts';
+import type { VerdictMap } from '../render/verdict-map.ts';
 import { chainBytes, mapBytes, OBJECT_BYTES, setBytes } from './kernel-memory.ts';
 
 const {
@@ -28,6 +29,7 @@ const rules = (...given: readonly Partial<NftRule>[]): { rules: NftRule[] } => (
 });
 const verdictMap = (family: VerdictMap['family'], isInterval: boolean, count: number): VerdictMap => ({
   name: 'm',
+  key: family === null ? 'port' : 'address',
   family,
   interval: isInterval,
   fixed: isInterval,

@@ -4,12 +4,11 @@ import {
   type Chain,
   KEY_LENGTH,
   type Match,
-  mapKeyLength,
   type NamedSet,
   type NftRule,
   type Statement,
-  type VerdictMap,
 } from '../render/ruleset.ts';
+import { mapKeyLength, type VerdictMap } from '../render/verdict-map.ts';
 
 /**
  * Estimates of the kernel memory, in bytes, of the table's objects, to compare the cost of an index
@@ -95,8 +94,8 @@ function ruleBytes({ matches, counter, statement }: NftRule): number {
   return matches.reduce((sum, match) => sum + anonymousBytes(match), own as number);
 }
 
-function isLookup({ kind }: Statement): boolean {
-  return kind === 'portMap' || kind === 'addressMap';
+function isLookup(statement: Statement): boolean {
+  return 'map' in statement;
 }
 
 /** Memory of the anonymous sets of a match. */
@@ -136,6 +135,13 @@ function anonymousBytes(match: Match): number {
     case 'dnsAnswer':
     case 'limit':
     case 'nfproto':
+    case 'ctNew':
+    case 'ctDirection':
+    case 'ctNoSnat':
+    case 'mark':
+    case 'notInSet':
+    case 'noRouteBack':
+    case 'tcpSyn':
     case 'local':
     case 'vrf':
       return 0;

@@ -46,7 +46,7 @@ describe('nfttext', () => {
       [{ kind: 'accept' }, 'accept'],
       [{ kind: 'drop' }, 'drop'],
       [{ kind: 'return' }, 'return'],
-      [{ kind: 'masquerade' }, 'masquerade fully-random'],
+      [{ kind: 'masquerade', random: true }, 'masquerade fully-random'],
       [
         { kind: 'log', prefix: 'a"b', group: 7, copyRange: 128, queueThreshold: 9 },
         'log prefix "a_b" group 7 snaplen 128 queue-threshold 9',
@@ -86,6 +86,7 @@ describe('nfttext', () => {
   it('declares a verdict map with or without its elements', () => {
     const map = (family: 4 | 6 | null, keys: number[], interval = false) => ({
       name: 'm',
+      key: family === null ? ('port' as const) : ('address' as const),
       family,
       interval,
       fixed: false,

@@ -1,11 +1,10 @@
 import type { PortRange } from '../../apis/compiled.ts';
 import { type Family, formatAddress, formatCidr } from '../../lib/net/address.ts';
 import { toCidrs } from '../../lib/net/interval.ts';
+import { unpackMachine32 } from '../../lib/net/machine-order.ts';
 import { formatFamily, unpackAddress } from '../../lib/net/member-set.ts';
 import {
   type Chain,
-  type ChainVerdict,
-  eachEntry,
   KEY_LENGTH,
   type Match,
   type NamedSet,
@@ -14,8 +13,8 @@ import {
   type Ruleset,
   type Statement,
   TABLE,
-  type VerdictMap,
 } from './ruleset.ts';
+import { type ChainVerdict, eachEntry, type VerdictMap } from './verdict-map.ts';
 
 /**
  * The nft language (nft(8)). All text for nft is made here: this file checks names and quotes
@@ -67,24 +66,51 @@ function memberTexts({ key, family, members }: NamedSet): string[] {
 const PROTOCOL_NAMES: Readonly<Record<number, string>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
 
 export function mapLines(map: VerdictMap, withElements: boolean): string[] {
-  const lines = [`type ${map.family === null ? 'inet_service' : `ipv${map.family}_addr`} : verdict`];
+  const lines = [`type ${keyType(map)} : verdict`];
   if (map.interval) lines.push('flags interval');
   const elements = withElements ? entryTexts(map) : [];
   if (elements.length > 0) lines.push(`elements = { ${elements.join(', ')} }`);
   return lines;
 }
 
+function keyType({ key, family }: VerdictMap): string {
+  switch (key) {
+    case 'port':
+      return 'inet_service';
+    case 'mark':
+      return 'mark';
+    case 'address':
+      return `ipv${family}_addr`;
+    case 'addressMac':
+      return `ipv${family}_addr . ether_addr`;
+  }
+}
+
 function entryTexts(map: VerdictMap): string[] {
-  const { family } = map;
   const texts: string[] = [];
   eachEntry(map, (first, last, verdict) => {
-    const key =
-      family === null
-        ? rangeText([(first[0] ?? 0) * 256 + (first[1] ?? 0), (last[0] ?? 0) * 256 + (last[1] ?? 0)])
-        : addressRangeText(family, first, last);
-    texts.push(`${key} : ${chainVerdict(verdict)}`);
+    texts.push(`${keyText(map, first, last)} : ${chainVerdict(verdict)}`);
   });
   return texts;
+}
+
+function keyText({ key, family }: VerdictMap, first: Uint8Array, last: Uint8Array): string {
+  if (key === 'mark') return markText(unpackMachine32(first));
+  if (family === null) {
+    return rangeText([(first[0] ?? 0) * 256 + (first[1] ?? 0), (last[0] ?? 0) * 256 + (last[1] ?? 0)]);
+  }
+  if (key === 'address') return addressRangeText(family, first, last);
+  const mac = first.subarray(KEY_LENGTH.address[family]).subarray(0, 6);
+  return `${formatAddress(unpackAddress(family, first, 0))} . ${macText(mac)}`;
+}
+
+function macText(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(':');
+}
+
+/** As nft prints marks. */
+function markText(mark: number): string {
+  return `0x${mark.toString(16).padStart(8, '0')}`;
 }
 
 function addressRangeText(family: Family, first: Uint8Array, last: Uint8Array): string {
@@ -113,10 +139,20 @@ export function ruleText({ matches, counter, statement, comment }: NftRule): str
   return parts.join(' ');
 }
 
+const ALL_BITS = 0xffff_ffff;
+
 function matchText(match: Match): string {
   switch (match.match) {
     case 'ctEstablished':
       return 'ct state established,related';
+    case 'ctNew':
+      return 'ct state new';
+    case 'ctDirection':
+      return `ct direction ${match.direction}`;
+    case 'ctNoSnat':
+      return 'ct status ! snat';
+    case 'mark':
+      return markMatchText(match);
     case 'loopback':
       return `${match.field} "lo"`;
     case 'interfaceGroup':
@@ -143,6 +179,12 @@ function matchText(match: Match): string {
       return `${match.family === 4 ? 'ip' : 'ip6'} daddr . meta l4proto . th dport @${identifier(match.set)}`;
     case 'notIn':
       return `${match.family === 4 ? 'ip' : 'ip6'} ${match.field} != ${anonymous(match.cidrs.map(formatCidr))}`;
+    case 'notInSet':
+      return `${match.family === 4 ? 'ip' : 'ip6'} ${match.field} != @${identifier(match.set)}`;
+    case 'noRouteBack':
+      return 'fib saddr . iif oif missing';
+    case 'tcpSyn':
+      return 'tcp flags syn';
     case 'local':
       return `fib ${match.field} type local`;
     case 'vrf':
@@ -159,6 +201,12 @@ function matchText(match: Match): string {
 function addressField({ family, field }: Extract<Match, { match: 'address' }>): string {
   const ip = family === 4 ? 'ip' : 'ip6';
   return field === 'originalDaddr' ? `ct original ${ip} daddr` : `${ip} ${field}`;
+}
+
+function markMatchText({ of, mask, value, negated }: Extract<Match, { match: 'mark' }>): string {
+  const isMasked = mask !== ALL_BITS;
+  const operator = negated ? '!= ' : isMasked ? '== ' : '';
+  return `${of} mark ${isMasked ? `& ${markText(mask)} ` : ''}${operator}${markText(value)}`;
 }
 
 function icmpText({ protocol, types }: Extract<Match, { match: 'icmp' }>): string {
@@ -199,7 +247,15 @@ function statementText(statement: Statement): string {
     case 'log':
       return `log prefix ${quote(statement.prefix)} group ${statement.group} snaplen ${statement.copyRange} queue-threshold ${statement.queueThreshold}`;
     case 'masquerade':
-      return 'masquerade fully-random';
+      return statement.random ? 'masquerade fully-random' : 'masquerade';
+    case 'snat':
+      return snatText(statement);
+    case 'notrack':
+      return 'notrack';
+    case 'setMark':
+      return setMarkText(statement);
+    case 'maxSegment':
+      return `tcp option maxseg size set ${statement.size}`;
     case 'reject':
       return statement.with === 'tcp reset' ? 'reject with tcp reset' : 'reject with icmpx admin-prohibited';
     case 'jump':
@@ -209,7 +265,32 @@ function statementText(statement: Statement): string {
       return `${portKey(statement)} vmap @${identifier(statement.map)}`;
     case 'addressMap':
       return `${statement.family === 4 ? 'ip' : 'ip6'} ${statement.field} vmap @${identifier(statement.map)}`;
+    case 'markMap':
+      return `${statement.of} mark ${statement.mask === ALL_BITS ? '' : `& ${markText(statement.mask)} `}vmap @${identifier(statement.map)}`;
+    case 'addressMacMap':
+      return `${statement.family === 4 ? 'ip' : 'ip6'} saddr . ether saddr vmap @${identifier(statement.map)}`;
+    case 'hashMap':
+      return hashMapText(statement);
   }
+}
+
+function snatText({ family, to }: Extract<Statement, { kind: 'snat' }>): string {
+  const ip = family === 4 ? 'ip' : 'ip6';
+  return `snat ${ip} to ${to === 'saddr' ? `${ip} saddr` : formatAddress({ family, value: to })}`;
+}
+
+/** nft prints the bits that are set in the mask too. */
+function setMarkText({ to, from, mask, value }: Extract<Statement, { kind: 'setMark' }>): string {
+  if (mask === 0) return `${to} mark set ${markText(value)}`;
+  const shown = (mask | value) >>> 0;
+  const kept = shown === ALL_BITS ? '' : ` & ${markText(shown)}`;
+  return `${to} mark set ${from} mark${kept}${value === 0 ? '' : ` | ${markText(value)}`}`;
+}
+
+function hashMapText({ family, fields, verdicts }: Extract<Statement, { kind: 'hashMap' }>): string {
+  const key = fields.map((field) => `${family === 4 ? 'ip' : 'ip6'} ${field}`).join(' . ');
+  const elements = verdicts.map((verdict, i) => `${i} : ${chainVerdict(verdict)}`);
+  return `jhash ${key} mod ${verdicts.length} seed 0x0 vmap ${set(elements)}`;
 }
 
 function portKey({ protocol, field, original }: Extract<Statement, { original: boolean }>): string {

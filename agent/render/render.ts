@@ -13,11 +13,12 @@ import { chainLines } from './nft-text.ts';
 import { plainChain, plainRule } from './plain.ts';
 import { passChainName, REJECT_CHAIN } from './rule-chain.ts';
 import { ruleRenderer } from './rule-renderer.ts';
-import type { Chain, NamedSet, Ruleset, VerdictMap } from './ruleset.ts';
+import type { Chain, NamedSet, Ruleset } from './ruleset.ts';
 import { type AddressAlternative, SetMatches } from './set-matches.ts';
 import { BASE_CHAINS, baseChains, masqueradeChains, TRAFFICS, type Traffic } from './topology.ts';
 import { byTraffic, type Rules, type Share, select, TRAIT } from './traits.ts';
 import { UsedSets } from './used-sets.ts';
+import type { VerdictMap } from './verdict-map.ts';
 
 /**
  * Stage 5: renders the table for the state that a node must enforce. Pure; equal states give equal

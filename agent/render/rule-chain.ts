@@ -8,7 +8,7 @@ import { shortHash } from '../../lib/sharing/hash.ts';
 import { chainName, comment } from './name.ts';
 import { ruleText } from './nft-text.ts';
 import { fixedChain, plainRule } from './plain.ts';
-import type { Chain, Match, NamedSet, NftRule, Statement } from './ruleset.ts';
+import { type Chain, type Match, type NamedSet, type NftRule, type Statement, setOf } from './ruleset.ts';
 import { originalServiceMatches, serviceMatches } from './service-match.ts';
 import { type AddressAlternative, ANY_ADDRESS, isEmpty, type SetMatches } from './set-matches.ts';
 import { BASE_CHAINS, type Traffic, trafficOf } from './topology.ts';
@@ -103,7 +103,7 @@ export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
     }
   }
   // With ICMP of one family, the addresses of the other family are not used.
-  const named = new Set(rules.flatMap(({ matches }) => matches.flatMap(setOf)));
+  const named = new Set(rules.flatMap(({ matches }) => matches.flatMap((match) => setOf(match) ?? [])));
   const name = chainName(
     trafficOf(rule),
     shortHash(10, rule.id, rules.map(ruleText)),
@@ -187,11 +187,6 @@ export function recordRule(prefix: string, { rate, burst, group }: Config['log']
     },
     comment: null,
   };
-}
-
-function setOf(match: Match): string[] {
-  if (match.match === 'serviceTuple') return [match.set];
-  return match.match === 'address' && 'set' in match.in ? [match.in.set] : [];
 }
 
 function requiredFamily(matches: readonly Match[]): Family | null {

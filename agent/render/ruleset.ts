@@ -1,6 +1,7 @@
 import type { PortRange, RuleSource } from '../../apis/compiled.ts';
 import type { Cidr, Family } from '../../lib/net/address.ts';
 import type { FamilyMembers } from '../../lib/net/member-set.ts';
+import type { ChainVerdict, VerdictMap } from './verdict-map.ts';
 
 /**
  * The value of stage 5: the table `inet nodewall` as objects, in nft's terms. nft-text.ts prints
@@ -72,6 +73,20 @@ export type AddressField = 'saddr' | 'daddr' | 'originalDaddr';
 export type Match =
   /** ct state established,related */
   | { readonly match: 'ctEstablished' }
+  /** ct state new */
+  | { readonly match: 'ctNew' }
+  /** ct direction original (or reply) */
+  | { readonly match: 'ctDirection'; readonly direction: 'original' | 'reply' }
+  /** ct status ! snat: source NAT has not changed the source of the connection. */
+  | { readonly match: 'ctNoSnat' }
+  /** meta mark & MASK == VALUE (ct mark, !=): the mark of the packet or of its connection. */
+  | {
+      readonly match: 'mark';
+      readonly of: MarkField;
+      readonly mask: number;
+      readonly value: number;
+      readonly negated: boolean;
+    }
   /** iif "lo" or oif "lo" */
   | { readonly match: 'loopback'; readonly field: 'iif' | 'oif' }
   /** The interface's group is one of these, or none of these if negated. */
@@ -124,6 +139,20 @@ export type Match =
       readonly field: 'saddr' | 'daddr';
       readonly cidrs: readonly Cidr[];
     }
+  /** ip saddr != @SET: packets of the family whose address is not in the set. */
+  | {
+      readonly match: 'notInSet';
+      readonly family: Family;
+      readonly field: 'saddr' | 'daddr';
+      readonly set: string;
+    }
+  /**
+   * fib saddr . iif oif missing: no route leads back to the source by the interface that the packet
+   * came by.
+   */
+  | { readonly match: 'noRouteBack' }
+  /** tcp flags syn: the first packet of each side of a TCP connection. */
+  | { readonly match: 'tcpSyn' }
   /**
    * fib saddr (or daddr) type local: the kernel has this address itself, or it is a loopback
    * address.
@@ -141,6 +170,9 @@ export type Match =
     }
   /** Implies IPv4. */
   | { readonly match: 'igmp'; readonly types: readonly number[] };
+
+/** The mark of the packet (meta) or of its connection (ct): 32 bits. */
+export type MarkField = 'meta' | 'ct';
 
 export interface PortTuple {
   readonly protocol: PortProtocol;
@@ -165,8 +197,35 @@ export type Statement =
       readonly copyRange: number;
       readonly queueThreshold: number;
     }
-  /** The source becomes an address of the outgoing interface, with a random port. */
-  | { readonly kind: 'masquerade' }
+  /**
+   * The source becomes an address of the outgoing interface. `random`: with a random port
+   * (fully-random); else the port stays where it is free.
+   */
+  | { readonly kind: 'masquerade'; readonly random: boolean }
+  /**
+   * snat ip to ADDRESS: the source becomes this address, the port stays where it is free. `saddr`:
+   * its own one (snat ip to ip saddr), which later NAT chains then don't change. Packets of the
+   * other family don't match.
+   */
+  | { readonly kind: 'snat'; readonly family: Family; readonly to: bigint | 'saddr' }
+  /** The packet gets no conntrack entry; evaluation continues. Only before conntrack (-200). */
+  | { readonly kind: 'notrack' }
+  /**
+   * meta mark set ct mark & MASK | VALUE (ct mark set …): `to` gets the bits of `from` that are in
+   * `mask`, with those of `value` set; evaluation continues. `mask` 0: the value alone.
+   */
+  | {
+      readonly kind: 'setMark';
+      readonly to: MarkField;
+      readonly from: MarkField;
+      readonly mask: number;
+      readonly value: number;
+    }
+  /**
+   * tcp option maxseg size set SIZE, or the one for the route's MTU (rt mtu); it is never raised.
+   * Only TCP packets match; evaluation continues.
+   */
+  | { readonly kind: 'maxSegment'; readonly size: number | 'rt mtu' }
   /**
    * Verdict map by port. The destination port is the one that the client used (`original`) or the
    * packet's.
@@ -184,11 +243,36 @@ export type Statement =
       readonly family: Family;
       readonly field: 'saddr' | 'daddr';
       readonly map: string;
+    }
+  /** ct mark & MASK vmap @MAP: verdict map by the masked mark. */
+  | { readonly kind: 'markMap'; readonly of: MarkField; readonly mask: number; readonly map: string }
+  /**
+   * ip saddr . ether saddr vmap @MAP: verdict map by source address and source MAC; packets of the
+   * other family, or without an Ethernet header, don't match.
+   */
+  | { readonly kind: 'addressMacMap'; readonly family: Family; readonly map: string }
+  /**
+   * jhash ip saddr . ip daddr mod N seed 0x0 vmap { 0 : …, 1 : … }: one of N verdicts, by a hash of
+   * these addresses. The map is anonymous: it changes with its rule.
+   */
+  | {
+      readonly kind: 'hashMap';
+      readonly family: Family;
+      readonly fields: readonly ('saddr' | 'daddr')[];
+      readonly verdicts: readonly ChainVerdict[];
     };
 
-export interface ChainVerdict {
-  readonly kind: 'jump' | 'goto';
-  readonly chain: string;
+/** The named set that a match looks up; null if there is none. */
+export function setOf(match: Match): string | null {
+  switch (match.match) {
+    case 'serviceTuple':
+    case 'notInSet':
+      return match.set;
+    case 'address':
+      return 'set' in match.in ? match.in.set : null;
+    default:
+      return null;
+  }
 }
 
 /** The jump targets of a statement. Those of a named map are in the map. */
@@ -197,14 +281,22 @@ export function targets(statement: Statement): readonly string[] {
     case 'jump':
     case 'goto':
       return [statement.chain];
+    case 'hashMap':
+      return [...new Set(statement.verdicts.map(({ chain }) => chain))];
     case 'accept':
     case 'drop':
     case 'reject':
     case 'return':
     case 'log':
     case 'masquerade':
+    case 'snat':
+    case 'notrack':
+    case 'setMark':
+    case 'maxSegment':
     case 'portMap':
     case 'addressMap':
+    case 'markMap':
+    case 'addressMacMap':
       return [];
   }
 }
@@ -239,53 +331,5 @@ export const KEY_LENGTH: Readonly<Record<SetKey, Readonly<Record<Family, number>
   address: { 4: 4, 6: 16 },
   service: { 4: 12, 6: 24 },
 };
-
-/**
- * A named map from ports or addresses to verdicts. It is filled through netlink before it is used.
- *
- * A fixed map is named for its content, like a fixed chain, and never changed in place. All
- * interval maps are fixed, because lookups would miss for a moment a range that is replaced in
- * place. The elements of other maps change while in use, each from one verdict to the next at once.
- */
-export interface VerdictMap {
-  readonly name: string;
-  /** Null: keys are ports. */
-  readonly family: Family | null;
-  readonly interval: boolean;
-  readonly fixed: boolean;
-  /**
-   * Packed as the kernel takes them, mapKeyLength bytes each, in network byte order; sorted,
-   * unique. For an interval map: pairs of first and last key, sorted and disjoint.
-   */
-  readonly keys: Uint8Array;
-  /** For each key or pair an index into `verdicts`. */
-  readonly targets: Uint32Array;
-  /** May contain duplicates. */
-  readonly verdicts: readonly ChainVerdict[];
-}
-
-/** The length of one key in bytes. */
-export function mapKeyLength({ family }: Pick<VerdictMap, 'family'>): number {
-  return family === null ? 2 : KEY_LENGTH.address[family];
-}
-
-/**
- * Calls `entry` for each element, in order, with its key or first key, its last key (the same in a
- * hash map), and its verdict. Throws RangeError if an element has no verdict.
- */
-export function eachEntry(
-  map: VerdictMap,
-  entry: (first: Uint8Array, last: Uint8Array, verdict: ChainVerdict) => void,
-): void {
-  const width = mapKeyLength(map);
-  const step = map.interval ? 2 * width : width;
-  for (const [i, target] of map.targets.entries()) {
-    const first = map.keys.subarray(i * step, i * step + width);
-    const last = map.interval ? map.keys.subarray(i * step + width, (i + 1) * step) : first;
-    const verdict = map.verdicts[target];
-    if (verdict === undefined) throw new RangeError(`map ${map.name}: no verdict ${target}`);
-    entry(first, last, verdict);
-  }
-}
 
 export const TABLE = { family: 'inet', name: 'nodewall' } as const;

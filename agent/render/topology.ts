@@ -284,7 +284,7 @@ export function masqueradeChains({ masquerade, interfaceGroups }: Config): Chain
     return {
       matches: [{ match: 'nfproto', family }, from, outside, ...to],
       counter: true,
-      statement: { kind: 'masquerade' },
+      statement: { kind: 'masquerade', random: true },
       comment: comment('pods leave the node'),
     };
   });

@@ -48,7 +48,10 @@ export interface NodeEgress {
   readonly slots: ReadonlyMap<number, EgressSlot>;
   /** The nodes at the other ends of the tunnel that this node sends to or receives from. */
   readonly peers: ReadonlyMap<string, TunnelEnd>;
-  /** This node as a gateway: the pods that it serves, by address. */
+  /**
+   * This node as a gateway: the pods that it serves, by address. Where there are thousands, a
+   * BucketMap (lib/sharing), of which changedIds finds the changes without a pass over the rest.
+   */
   readonly arrivals: ReadonlyMap<string, EgressArrival>;
   /** This node as a gateway: by take number, 1 to 63. */
   readonly takes: ReadonlyMap<number, EgressTake>;

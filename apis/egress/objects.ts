@@ -2,11 +2,22 @@
  * Values of stage 1 for egress gateways (docs/egress.md): objects of nodewall.io/v1alpha1 and of
  * egressgateway.spidernet.io, validated and narrowed to one form, in which defaults are filled in.
  */
-import type { LabelSelector } from '../objects.ts';
+import type { LabelSelector } from '../label-selector.ts';
 
 /** The API groups whose egress objects are read. */
 export const EGRESS_API_GROUPS = ['nodewall.io', 'egressgateway.spidernet.io'] as const;
 export type EgressApiGroup = (typeof EGRESS_API_GROUPS)[number];
+
+/**
+ * Labels of a Namespace whose value names the gateway of its EgressPolicies that name none; of
+ * several labels the first here counts. They hold for policies of every API group; the last two are
+ * those of egressgateway.spidernet.io, as its program has it and as proposed in 2023.
+ */
+export const NAMESPACE_GATEWAY_LABELS = [
+  'nodewall.io/egress-gateway',
+  'spidernet.io/egressgateway-default',
+  'egressgateway.spidernet.io/default',
+] as const;
 
 export interface EgressGateway {
   readonly kind: 'EgressGateway';
@@ -82,6 +93,8 @@ export type EgressStage = (typeof EGRESS_STAGES)[number];
 /** An EgressPolicy, or a ClusterEgressPolicy (`namespace` is '' then). */
 export interface EgressPolicy {
   readonly kind: 'EgressPolicy' | 'ClusterEgressPolicy';
+  /** The kind in the manifest, for messages; absent: `kind`. */
+  readonly writtenAs?: 'EgressClusterPolicy' | 'EgressGatewayPolicy';
   readonly apiGroup: EgressApiGroup;
   readonly namespace: string;
   readonly name: string;

@@ -114,7 +114,37 @@ export const CONFIG_SCHEMA: JsonSchema = {
       description: 'CIDRs; addresses of Nodes outside of them do not count. An empty list: all count.',
       items: { type: 'string' },
     },
-    featureGates: { type: 'object', properties: { NodeNetworkPolicy: { type: 'boolean' } } },
+    featureGates: {
+      type: 'object',
+      properties: { NodeNetworkPolicy: { type: 'boolean' }, EgressGateway: { type: 'boolean' } },
+    },
+    egress: {
+      type: 'object',
+      description: 'Settings of egress gateways.',
+      properties: {
+        inside: {
+          type: 'array',
+          description: 'Further destinations (CIDRs) that are never steered.',
+          items: { type: 'string' },
+        },
+        serviceCIDRs: {
+          type: 'array',
+          description: 'The networks of Services (CIDRs), where there are no ServiceCIDR objects.',
+          items: { type: 'string' },
+        },
+        unknownPods: {
+          type: 'string',
+          enum: ['Hold', 'Pass'],
+          default: 'Hold',
+          description: 'What happens to packets of a pod that the node does not know yet.',
+        },
+        read: {
+          type: 'array',
+          description: 'API groups of other projects whose objects are read besides.',
+          items: { type: 'string' },
+        },
+      },
+    },
     dataplane: { type: 'string', enum: [...DATAPLANE_NAMES, 'auto'], default: 'nftables' },
     iptables: {
       type: 'object',

@@ -1,3 +1,4 @@
+import { isSpidernet, narrowedKind, SPIDERNET_GROUP } from '../egress/spidernet/kinds.ts';
 import { API_GROUPS, type ApiGroup, type ClusterObject } from '../objects.ts';
 import { asFields } from '../schema/json-schema.ts';
 
@@ -11,7 +12,18 @@ export function identityOf(object: ClusterObject): string {
   return `${object.kind}|${group}|${namespace}|${object.name}`;
 }
 
-const NAMESPACED = ['Pod', 'Service', 'EndpointSlice'];
+/** The kind in the object's manifest, for messages. */
+export function writtenKind(object: ClusterObject): string {
+  return ('writtenAs' in object ? object.writtenAs : undefined) ?? object.kind;
+}
+
+/** The name, with the namespace where the kind has one. */
+export function displayName(object: ClusterObject): string {
+  const namespace = 'namespace' in object ? object.namespace : '';
+  return namespace === '' ? object.name : `${namespace}/${object.name}`;
+}
+
+const NAMESPACED = ['Pod', 'Service', 'EndpointSlice', 'EgressPolicy'];
 
 export interface ClaimedIdentity {
   readonly identity: string;
@@ -27,13 +39,16 @@ export interface ClaimedIdentity {
  * rejected.
  */
 export function claimedIdentity(raw: unknown): ClaimedIdentity {
-  const { apiVersion, kind, metadata } = asFields(raw) ?? {};
+  const fields = asFields(raw) ?? {};
+  const { apiVersion, kind, metadata } = fields;
   const { name, namespace } = asFields(metadata) ?? {};
   const text = (value: unknown): string => (typeof value === 'string' ? value : '');
   const apiGroup = API_GROUPS.find((group) => text(apiVersion).split('/', 1)[0] === group) ?? null;
-  const inNamespace = NAMESPACED.includes(text(kind)) ? text(namespace) || 'default' : '';
+  const narrowed = isSpidernet(apiVersion) ? narrowedKind(fields) : text(kind);
+  const inNamespace = NAMESPACED.includes(narrowed) ? text(namespace) || 'default' : '';
+  const group = isSpidernet(apiVersion) && narrowed !== 'EgressClusterInfo' ? SPIDERNET_GROUP : apiGroup;
   return {
-    identity: `${text(kind)}|${apiGroup ?? ''}|${inNamespace}|${text(name)}`,
+    identity: `${narrowed}|${group ?? ''}|${inNamespace}|${text(name)}`,
     kind: text(kind),
     apiGroup,
     name: inNamespace === '' || text(name) === '' ? text(name) : `${inNamespace}/${text(name)}`,

@@ -26,6 +26,12 @@ export function checkCidr(text: string, path: FieldPath, found: Findings): Cidr 
   return parsed.cidr;
 }
 
+/** Checks the CIDRs of a list; values of the wrong type are reported by the schema. */
+export function checkCidrs(list: unknown, path: FieldPath, found: Findings): void {
+  for (const [index, cidr] of asList(list).entries())
+    if (typeof cidr === 'string') checkCidr(cidr, [...path, index], found);
+}
+
 /** Formats as `address/length`, also for a single address. */
 function cidrText(cidr: Cidr): string {
   return `${formatAddress(cidr)}/${cidr.length}`;

@@ -1,6 +1,8 @@
 import { type Cidr, isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import type { Namespace, Node, Pod } from '../objects.ts';
 import { asFields, type FieldMap } from '../schema/json-schema.ts';
+import { canonicalCidr } from './ipblock.ts';
+import { toIdentity } from './metadata.ts';
 import { isDnsLabel, isSubdomain } from './names.ts';
 import { addAddress, fieldsAt, listAt, readMetadata, readNamespace, unique } from './parts.ts';
 import { type Findings, hasError, show } from './problem.ts';
@@ -23,10 +25,22 @@ const ADDRESS_TYPES: readonly unknown[] = [
   'ExternalDNS',
 ];
 
-/** @param nodeCIDRs of the configuration; empty: every address counts */
-export function validateNode(raw: FieldMap, nodeCIDRs: readonly string[], found: Findings): Node | null {
+/** The configuration on which the narrowing of a Node depends. */
+export interface NodeOptions {
+  /** Absent or empty: every address counts. */
+  readonly nodeCIDRs?: readonly string[];
+  /** Whether egress gateways are read. */
+  readonly egress?: boolean;
+}
+
+export function validateNode(
+  raw: FieldMap,
+  { nodeCIDRs = [], egress = false }: NodeOptions,
+  found: Findings,
+): Node | null {
   const { name, labels } = readMetadata(raw, isSubdomain, found);
   const addresses: string[] = [];
+  const internal: string[] = [];
   fieldsAt(raw, ['status'], found);
   for (const [index, item] of listAt(raw, ['status', 'addresses'], found).entries()) {
     const fields = asFields(item);
@@ -41,7 +55,9 @@ export function validateNode(raw: FieldMap, nodeCIDRs: readonly string[], found:
       found.warning(['status', 'addresses', index, 'type'], message);
     }
     if (type !== 'InternalIP' && type !== 'ExternalIP') continue;
+    const before = addresses.length;
     addAddress(address, ['status', 'addresses', index, 'address'], addresses, found);
+    if (type === 'InternalIP') internal.push(...addresses.slice(before));
   }
   const annotations = fieldsAt(raw, ['metadata', 'annotations'], found);
   const listed = annotations[ADDRESSES_ANNOTATION];
@@ -51,12 +67,21 @@ export function validateNode(raw: FieldMap, nodeCIDRs: readonly string[], found:
       if (part.trim() !== '') addAddress(part.trim(), path, addresses, found);
     }
   } else if (listed !== undefined) found.error(path, `must be text, not ${show(listed)}`);
-  const podCIDRs = podNetworks(raw, found);
+  const podCIDRs = egress ? allPodNetworks(raw, found) : podNetworks(raw, found);
   if (hasError(found.problems)) return null;
   const networks = podCIDRs.length === 0 ? {} : { podCIDRs };
   const { inside, outside } = split(unique(addresses), nodeCIDRs, found);
   const ignored = outside.length === 0 ? {} : { ignoredAddresses: outside };
-  return { kind: 'Node', name, labels, addresses: limited(inside, found), ...ignored, ...networks };
+  const counted = limited(inside, found);
+  const node: Node = { kind: 'Node', name, labels, addresses: counted, ...ignored, ...networks };
+  if (!egress) return node;
+  const { uid } = toIdentity(raw);
+  const internalAddresses = unique(internal).filter((address) => counted.includes(address));
+  return {
+    ...node,
+    ...(internalAddresses.length === 0 ? {} : { internalAddresses }),
+    ...(uid === '' ? {} : { uid }),
+  };
 }
 
 /** One warning names all addresses outside: a Node with too many problems would be invalid. */
@@ -91,9 +116,32 @@ function podNetworks(raw: FieldMap, found: Findings): string[] {
 }
 
 /**
- * Null without an error for a pod that cannot be a peer: one with hostNetwork, or a finished one.
+ * The networks of the Node's pods in canonical form, for egress gateways: traffic to them is never
+ * steered, so one that is unreadable is a warning. Not an error: the Node is a peer of policies.
  */
-export function validatePod(raw: FieldMap, found: Findings): Pod | null {
+function allPodNetworks(raw: FieldMap, found: Findings): string[] {
+  const { podCIDR } = fieldsAt(raw, ['spec'], found);
+  const listed = listAt(raw, ['spec', 'podCIDRs'], found).map((text, index) => {
+    return { text, path: ['spec', 'podCIDRs', index] };
+  });
+  const single = podCIDR === undefined || podCIDR === null || podCIDR === '' ? [] : [podCIDR];
+  const all = [...listed, ...single.map((text) => ({ text, path: ['spec', 'podCIDR'] }))];
+  const networks = all.flatMap(({ text, path }) => {
+    if (typeof text === 'string' && parseCidr(text) !== null) return [canonicalCidr(text)];
+    found.warning(
+      path,
+      `${show(text)} is not a valid CIDR; it is left out, so traffic to these pods may be steered`,
+    );
+    return [];
+  });
+  return unique(networks);
+}
+
+/**
+ * Null without an error for a pod that cannot be a peer: a finished one, or one with hostNetwork
+ * where egress gateways are not read.
+ */
+export function validatePod(raw: FieldMap, readsEgress: boolean, found: Findings): Pod | null {
   const { name, labels } = readMetadata(raw, isSubdomain, found);
   const spec = fieldsAt(raw, ['spec'], found);
   const status = fieldsAt(raw, ['status'], found);
@@ -102,14 +150,26 @@ export function validatePod(raw: FieldMap, found: Findings): Pod | null {
   if (hostNetwork !== null && typeof hostNetwork !== 'boolean') {
     found.error(['spec', 'hostNetwork'], `must be true or false, not ${show(hostNetwork)}`);
   }
-  if (hostNetwork === true || status.phase === 'Succeeded' || status.phase === 'Failed') return null;
-  const addresses = podAddresses(raw, status, found);
+  const isHost = hostNetwork === true;
+  if ((isHost && !readsEgress) || status.phase === 'Succeeded' || status.phase === 'Failed') return null;
+  const addresses = isHost ? [] : podAddresses(raw, status, found);
   const account = spec.serviceAccountName ?? '';
   if (typeof account !== 'string')
     found.error(['spec', 'serviceAccountName'], `must be text, not ${show(account)}`);
+  const node = readsEgress ? (spec.nodeName ?? '') : '';
+  if (typeof node !== 'string') found.error(['spec', 'nodeName'], `must be text, not ${show(node)}`);
   if (hasError(found.problems)) return null;
   const serviceAccount = account === '' ? 'default' : String(account);
-  return { kind: 'Pod', namespace, name, labels, serviceAccount, addresses };
+  return {
+    kind: 'Pod',
+    namespace,
+    name,
+    labels,
+    serviceAccount,
+    addresses,
+    ...(node === '' ? {} : { node: String(node) }),
+    ...(isHost ? { hostNetwork: true } : {}),
+  };
 }
 
 export function validateNamespace(raw: FieldMap, found: Findings): Namespace | null {

@@ -1,4 +1,6 @@
 import { believesAnyServer, type Config, DEFAULT_CONFIG, type FailsafeEntry } from '../config.ts';
+import { isSpidernet, SPIDERNET_GROUP } from '../egress/spidernet/kinds.ts';
+import { validateSpidernet } from '../egress/spidernet/object.ts';
 import type { ApiGroup, ClusterObject } from '../objects.ts';
 import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { podGroupsOf } from './applied-to.ts';
@@ -35,15 +37,25 @@ export interface ValidateOptions {
   readonly interfaceGroups?: readonly string[];
   /** Networks outside of which no address of a Node counts; absent or empty: all count. */
   readonly nodeCIDRs?: readonly string[];
+  /**
+   * Whether egress gateways are read, with the Nodes of pods and pods with hostNetwork; absent:
+   * they are not.
+   */
+  readonly egress?: boolean;
+  /** Other projects' API groups that are read where egress gateways are; absent: the default. */
+  readonly egressGroups?: readonly string[];
 }
 
 /** What the agent's configuration says of manifests. */
-export function validateOptions({ failsafe, names, interfaceGroups, nodeCIDRs }: Config): ValidateOptions {
+export function validateOptions(config: Config): ValidateOptions {
+  const { failsafe, names, interfaceGroups, nodeCIDRs, featureGates, egress } = config;
   return {
     failsafe: failsafe.ingress,
     believesAnyServer: believesAnyServer(names),
     interfaceGroups: Object.keys(interfaceGroups),
     nodeCIDRs,
+    egress: featureGates.EgressGateway === true,
+    egressGroups: egress.read,
   };
 }
 
@@ -90,17 +102,32 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
   }
   const [group = '', version = ''] = apiVersion.includes('/') ? apiVersion.split('/', 2) : ['', apiVersion];
   if (group === '' && version === 'v1') {
-    if (kind === 'Node') return validateNode(raw, options.nodeCIDRs ?? [], found);
-    if (kind === 'Pod') return validatePod(raw, found);
+    if (kind === 'Node') return validateNode(raw, options, found);
+    if (kind === 'Pod') return validatePod(raw, options.egress ?? false, found);
     if (kind === 'Namespace') return validateNamespace(raw, found);
     if (kind === 'Service') return validateService(raw, found);
   }
   if (apiVersion === 'discovery.k8s.io/v1' && kind === 'EndpointSlice') {
     return validateEndpointSlice(raw, found);
   }
+  if (isSpidernet(apiVersion)) return validateSpidernetIfRead(raw, options, found);
   const own = Object.keys(VERSIONS).find((name) => name === group || name === apiVersion);
   if (own !== undefined) return validateOwn(raw, own as ApiGroup, found, options);
   warnOfForeignPolicy(apiVersion, kind, found);
+  return null;
+}
+
+function validateSpidernetIfRead(
+  raw: FieldMap,
+  { egress = false, egressGroups = DEFAULT_CONFIG.egress.read }: ValidateOptions,
+  found: Findings,
+): ClusterObject | null {
+  if (!egress) return null;
+  if (egressGroups.includes(SPIDERNET_GROUP)) return validateSpidernet(raw, found);
+  found.notice(
+    ['apiVersion'],
+    `is not read: egress.read in the configuration does not list ${SPIDERNET_GROUP}`,
+  );
   return null;
 }
 

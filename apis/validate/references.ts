@@ -46,6 +46,12 @@ export function referencesOf(object: ClusterObject): readonly Reference[] {
     case 'Pod':
     case 'Service':
     case 'EndpointSlice':
+    case 'EgressGateway':
+    case 'EgressPolicy':
+    case 'ClusterEgressPolicy':
+    case 'ServiceCIDR':
+    case 'IPPool':
+    case 'EgressClusterInfo':
       return NONE;
     default:
       return object satisfies never;

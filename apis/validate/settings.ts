@@ -2,7 +2,8 @@ import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { DEFAULT_CONFIG } from '../config.ts';
 import { DATAPLANE_LIMITS } from '../dataplanes.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
-import { checkCidr } from './ipblock.ts';
+import { checkEgressSettings } from './egress-settings.ts';
+import { checkCidrs } from './ipblock.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 
 /**
@@ -27,17 +28,13 @@ export function checkSettings(raw: FieldMap, found: Findings): void {
   }
   checkCidrs(names.learnFrom, ['names', 'learnFrom'], found);
   checkTimes(names, found);
+  checkEgressSettings(raw, found);
   checkRecordLimits(raw, log, found);
   const { group = DEFAULT_CONFIG.names.group } = names;
   if (group === (log.group ?? DEFAULT_CONFIG.log.group)) {
     const [mine, other] = 'group' in names ? ['names', 'log'] : ['log', 'names'];
     found.error([mine, 'group'], `${show(group)} is also ${other}.group; they need different groups`);
   }
-}
-
-function checkCidrs(list: unknown, path: FieldPath, found: Findings): void {
-  for (const [index, cidr] of asList(list).entries())
-    if (typeof cidr === 'string') checkCidr(cidr, [...path, index], found);
 }
 
 function checkPath(value: unknown, path: FieldPath, others: string, found: Findings): void {

@@ -85,6 +85,9 @@ function cluster(fields: Partial<ClusterObjects>): ClusterObjects {
     groups: [],
     tiers: [],
     policies: [],
+    egressGateways: [],
+    egressPolicies: [],
+    insideNetworks: [],
     ...fields,
   };
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { ClusterObjects, Node, Pod, Rule } from '../../apis/objects.ts';
+import { type ClusterObjects, NO_OBJECTS, type Node, type Pod, type Rule } from '../../apis/objects.ts';
 import type { StreamMessage } from '../../apis/stream.ts';
 import { compile, compiler } from '../compile/compile.ts';
 import { Hub } from './hub.ts';
@@ -35,13 +35,10 @@ const fromWeb: Rule = {
 };
 
 const objects: ClusterObjects = {
+  ...NO_OBJECTS,
   nodes: [node('a', 'worker'), node('bb', 'worker'), node('ccc', 'other')],
   namespaces: [{ kind: 'Namespace', name: 'shop', labels: {} }],
   pods: Array.from({ length: 20 }, (_, i) => pod(`${i}`, `10.200.100.${i}`)),
-  services: [],
-  endpointSlices: [],
-  groups: [],
-  tiers: [],
   policies: [policy('p', fromWeb)],
 };
 

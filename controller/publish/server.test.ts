@@ -5,7 +5,7 @@ import { Agent, request as httpsRequest, type RequestOptions } from 'node:https'
 import { text } from 'node:stream/consumers';
 import { connect, type TLSSocket } from 'node:tls';
 import { MOST_HELD } from '../../apis/held-view.ts';
-import type { ClusterObjects } from '../../apis/objects.ts';
+import { type ClusterObjects, NO_OBJECTS } from '../../apis/objects.ts';
 import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
 import { type Authority, type Certificate, createAuthority } from '../../test/cluster/certificates.ts';
 import { compile, compiler } from '../compile/compile.ts';
@@ -23,6 +23,7 @@ const TABLE = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json';
 function objects(pods: number, second = 0): ClusterObjects {
   const labels = { app: 'web' };
   return {
+    ...NO_OBJECTS,
     nodes: ['cp-1', 'cp-2'].map((name, i) => {
       return { kind: 'Node', name, labels: { name }, addresses: [`192.0.2.${i}`] };
     }),
@@ -35,10 +36,6 @@ function objects(pods: number, second = 0): ClusterObjects {
       serviceAccount: 'default',
       addresses: [`10.${second}.${i >> 8}.${i & 255}`],
     })),
-    services: [],
-    endpointSlices: [],
-    groups: [],
-    tiers: [],
     policies: [
       {
         kind: 'ClusterNetworkPolicy',

@@ -1,3 +1,4 @@
+import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import type {
   ClusterGroup,
   ClusterNetworkPolicy,
@@ -9,7 +10,7 @@ import { identityOf } from '../../apis/validate/identity.ts';
 import { checkTiers } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { checkServiceReferences, referenceCheck } from '../../apis/validate/references.ts';
-import type { FileContent, Listed } from './content.ts';
+import { type FileContent, LISTS, type Listed } from './content.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
 import { compareObjects, mergeFiles, mergeUnique } from './merge.ts';
 import { type InForce, objectsOf, type Settling, settle, toLastValid, toLoadProblems } from './settle.ts';
@@ -35,7 +36,7 @@ export interface AssembleInput {
 }
 
 export type MergeCache = Map<
-  ClusterObject['kind'],
+  keyof ClusterObjects,
   { readonly lists: readonly (readonly ClusterObject[])[]; readonly objects: readonly ClusterObject[] }
 >;
 
@@ -57,13 +58,13 @@ export function assemble(input: AssembleInput): Assembled {
   const settling: Assembling = { ...input, contents, problems };
   const { inForce: tiers, ...settled } = settle<Tier>(
     settling,
-    'Tier',
+    ['Tier'],
     (content) => content.tiers,
     checkTiers,
   );
   const { inForce: groups, ...others } = settle<ClusterGroup>(
     settling,
-    'ClusterGroup',
+    ['ClusterGroup'],
     ({ groups }) => groups,
   );
   const invalid = new Set([...settled.invalid, ...others.invalid]);
@@ -72,27 +73,40 @@ export function assemble(input: AssembleInput): Assembled {
   const decided = decide(contents, objectsOf<ClusterGroup>(groups), invalid);
   const { inForce: policies } = settle<ClusterNetworkPolicy>(
     { ...settling, contents: decided },
-    'ClusterNetworkPolicy',
+    ['ClusterNetworkPolicy'],
     (content) => content.policies,
   );
+  const gateways = settle<EgressGateway>(
+    settling,
+    ['EgressGateway'],
+    ({ egressGateways }) => egressGateways,
+  ).inForce;
+  const egressPolicies = settle<EgressPolicy>(
+    settling,
+    ['EgressPolicy', 'ClusterEgressPolicy'],
+    (content) => content.egressPolicies,
+  ).inForce;
   settleReferences({ ...world, policies });
   problems.push(...decided.flatMap((content) => content.problems));
   checkRejected(decided, world);
   const objects: ClusterObjects = {
-    nodes: mergeOthers(settling, 'Node', (content) => content.nodes),
-    namespaces: mergeOthers(settling, 'Namespace', (content) => content.namespaces),
-    pods: mergeOthers(settling, 'Pod', (content) => content.pods),
-    services: mergeOthers(settling, 'Service', (content) => content.services),
-    endpointSlices: mergeOthers(settling, 'EndpointSlice', (content) => content.endpointSlices),
+    nodes: mergeOthers(settling, 'nodes', (content) => content.nodes),
+    namespaces: mergeOthers(settling, 'namespaces', (content) => content.namespaces),
+    pods: mergeOthers(settling, 'pods', (content) => content.pods),
+    services: mergeOthers(settling, 'services', (content) => content.services),
+    endpointSlices: mergeOthers(settling, 'endpointSlices', (content) => content.endpointSlices),
     groups: objectsOf<ClusterGroup>(groups),
     tiers: objectsOf<Tier>(tiers),
     policies: objectsOf<ClusterNetworkPolicy>(policies),
+    egressGateways: objectsOf<EgressGateway>(gateways),
+    egressPolicies: objectsOf<EgressPolicy>(egressPolicies),
+    insideNetworks: mergeOthers(settling, 'insideNetworks', (content) => content.insideNetworks),
   };
   warnOfServices(objects, [groups, policies], problems);
   return {
     objects,
     problems: problems.sort(compareProblems),
-    lastValidVersions: toLastValid([...tiers, ...groups, ...policies]),
+    lastValidVersions: toLastValid([...tiers, ...groups, ...policies, ...gateways, ...egressPolicies]),
   };
 }
 
@@ -134,7 +148,8 @@ function warnOfServices(
     return names.has(wanted);
   };
   for (const { object, placed } of inForce.flatMap((held) => [...held.values()])) {
-    if (placed === null || object.kind === 'Tier') continue;
+    if (placed === null || (object.kind !== 'ClusterGroup' && object.kind !== 'ClusterNetworkPolicy'))
+      continue;
     const missing = checkServiceReferences([object], hasService);
     if (missing.length > 0) problems.push(...toLoadProblems(object, missing, placed));
   }
@@ -142,26 +157,31 @@ function warnOfServices(
 
 function mergeOthers<T extends ClusterObject>(
   { contents, problems, lastValid, merged: cache }: Assembling,
-  kind: T['kind'],
+  list: keyof ClusterObjects,
   listOf: (content: FileContent) => Listed<T>,
 ): readonly T[] {
   const lists = contents.map((content) => listOf(content).objects).filter((list) => list.length > 0);
-  const known = cache?.get(kind);
+  const known = cache?.get(list);
   const same = known?.lists.length === lists.length && lists.every((list, i) => list === known.lists[i]);
   const unique = same ? (known.objects as readonly T[]) : mergeUnique(lists);
-  if (unique === null) cache?.delete(kind);
-  else cache?.set(kind, { lists, objects: unique });
+  if (unique === null) cache?.delete(list);
+  else cache?.set(list, { lists, objects: unique });
   const merged = unique === null ? mergeFiles(contents, listOf) : null;
   problems.push(...(merged?.problems ?? []));
   const objects = unique ?? merged?.placed.map(({ object }) => object) ?? [];
   const doubtful = new Set(merged?.duplicates);
   for (const { rejected } of contents) {
-    for (const identity of rejected) if (identity.startsWith(`${kind}|`)) doubtful.add(identity);
+    for (const identity of rejected) if (listOfIdentity(identity) === list) doubtful.add(identity);
   }
   if (doubtful.size === 0) return objects;
   const valid = new Set(objects.map(identityOf));
   const kept = [...doubtful].flatMap((identity) => (valid.has(identity) ? [] : (lastValid(identity) ?? [])));
   return [...objects, ...(kept as T[])].sort(compareObjects);
+}
+
+function listOfIdentity(identity: string): keyof ClusterObjects | undefined {
+  const [kind = ''] = identity.split('|', 1);
+  return Object.hasOwn(LISTS, kind) ? LISTS[kind as ClusterObject['kind']] : undefined;
 }
 
 /** By position, then by text: the same content gives the same list. */

@@ -150,7 +150,18 @@ function isEditOfPolicies({ before, now }: ChangedFile): boolean {
   return onlyPolicies && (now === null || isSound(now));
 }
 
-const OTHERS = ['nodes', 'namespaces', 'pods', 'services', 'endpointSlices', 'groups', 'tiers'] as const;
+const OTHERS = [
+  'nodes',
+  'namespaces',
+  'pods',
+  'services',
+  'endpointSlices',
+  'groups',
+  'tiers',
+  'egressGateways',
+  'egressPolicies',
+  'insideNetworks',
+] as const;
 
 function isSound({ broken, rejected, undecided }: FileContent): boolean {
   return !broken && rejected.size === 0 && undecided.length === 0;
@@ -165,7 +176,7 @@ function isPlain({ assembled: { lastValidVersions }, input, files }: Last): bool
   let count = 0;
   for (const [file, content] of files) {
     if (!isSound(content)) return false;
-    for (const object of [...content.tiers.objects, ...content.groups.objects, ...content.policies.objects]) {
+    for (const object of VERSIONED.flatMap((list): readonly ClusterObject[] => content[list].objects)) {
       const held = lastValidVersions.get(identityOf(object));
       if (held?.object !== object || held.file !== file) return false;
       count++;
@@ -173,6 +184,8 @@ function isPlain({ assembled: { lastValidVersions }, input, files }: Last): bool
   }
   return count === lastValidVersions.size;
 }
+
+const VERSIONED = ['tiers', 'groups', 'policies', 'egressGateways', 'egressPolicies'] as const;
 
 function placedPolicies(file: string, { policies }: FileContent): Placed<ClusterNetworkPolicy>[] {
   return policies.objects.map((object, i) => ({
@@ -225,6 +238,9 @@ function withLists(assembled: Assembled, before: ClusterObjects | undefined): As
       groups: keep(objects.groups, before.groups),
       tiers: keep(objects.tiers, before.tiers),
       policies: keep(objects.policies, before.policies),
+      egressGateways: keep(objects.egressGateways, before.egressGateways),
+      egressPolicies: keep(objects.egressPolicies, before.egressPolicies),
+      insideNetworks: keep(objects.insideNetworks, before.insideNetworks),
     },
   };
 }

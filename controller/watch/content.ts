@@ -1,17 +1,10 @@
 import type {
   ApiGroup,
-  ClusterGroup,
-  ClusterNetworkPolicy,
   ClusterObject,
   ClusterObjects,
-  EndpointSlice,
   Labels,
-  Namespace,
-  Node,
   Pod,
-  Service,
   ServicePort,
-  Tier,
 } from '../../apis/objects.ts';
 import { asFields, type FieldPath } from '../../apis/schema/json-schema.ts';
 import { claimedIdentity } from '../../apis/validate/identity.ts';
@@ -31,17 +24,11 @@ export interface Listed<T extends ClusterObject> {
   readonly referenceLines: (readonly number[])[];
 }
 
+type Lists = { readonly [L in keyof ClusterObjects]: Listed<ClusterObjects[L][number]> };
+
 /** The content of one file. */
-export interface FileContent {
+export interface FileContent extends Lists {
   readonly file: string;
-  readonly nodes: Listed<Node>;
-  readonly namespaces: Listed<Namespace>;
-  readonly pods: Listed<Pod>;
-  readonly services: Listed<Service>;
-  readonly endpointSlices: Listed<EndpointSlice>;
-  readonly groups: Listed<ClusterGroup>;
-  readonly tiers: Listed<Tier>;
-  readonly policies: Listed<ClusterNetworkPolicy>;
   /** Policies for which the kind of their groups decides whether they apply to Nodes. */
   readonly undecided: Undecided[];
   /** Identities of the rejected objects. */
@@ -81,7 +68,16 @@ export const LISTS = {
   ClusterGroup: 'groups',
   Tier: 'tiers',
   ClusterNetworkPolicy: 'policies',
+  EgressGateway: 'egressGateways',
+  EgressPolicy: 'egressPolicies',
+  ClusterEgressPolicy: 'egressPolicies',
+  ServiceCIDR: 'insideNetworks',
+  IPPool: 'insideNetworks',
+  EgressClusterInfo: 'insideNetworks',
 } as const satisfies Record<ClusterObject['kind'], keyof ClusterObjects>;
+
+/** Each list once. */
+export const LIST_NAMES: readonly (keyof ClusterObjects)[] = [...new Set(Object.values(LISTS))];
 
 /**
  * Equal labels as one object, and equal strings as one string: pods of one deployment differ in
@@ -102,7 +98,8 @@ function internPod(pod: Pod, interned: Interned): Pod {
   const labels = intern(interned, `l${JSON.stringify(pod.labels)}`, pod.labels);
   const namespace = intern(interned, `n${pod.namespace}`, pod.namespace);
   const serviceAccount = intern(interned, `n${pod.serviceAccount}`, pod.serviceAccount);
-  return { ...pod, namespace, labels, serviceAccount };
+  const same = { ...pod, namespace, labels, serviceAccount };
+  return pod.node === undefined ? same : { ...same, node: intern(interned, `n${pod.node}`, pod.node) };
 }
 
 function intern<T extends Labels | string | readonly ServicePort[]>(
@@ -132,6 +129,9 @@ export function emptyContent(file: string): FileContent {
     groups: list(),
     tiers: list(),
     policies: list(),
+    egressGateways: list(),
+    egressPolicies: list(),
+    insideNetworks: list(),
     undecided: [],
     rejected: new Set(),
     rejectedReferences: [],

@@ -1,17 +1,18 @@
+import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import type { ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
 import { checkSchema } from '../../apis/schema/json-schema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../../apis/schema/policy.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 
 /**
- * The last valid versions of policies, groups and tiers that were in force, by identity, with the
+ * The last valid versions of policies, groups, tiers and egress gateways that were in force, by identity, with the
  * file that each came from.
  */
 export type LastValidVersions = ReadonlyMap<string, LastValidVersion>;
 
 export interface LastValidVersion {
   readonly file: string;
-  readonly object: Tier | ClusterGroup | ClusterNetworkPolicy;
+  readonly object: Tier | ClusterGroup | ClusterNetworkPolicy | EgressGateway | EgressPolicy;
 }
 
 export const NO_LAST_VALID: LastValidVersions = new Map();

@@ -1,5 +1,5 @@
 import type { ClusterObject } from '../../apis/objects.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
 import type { FileContent, Listed } from './content.ts';
 import type { LoadProblem } from './source.ts';
 
@@ -73,14 +73,11 @@ function duplicateProblem<T extends ClusterObject>(
 ): LoadProblem {
   const other = places.find((place) => place.file !== file || place.line !== line) ?? places[0];
   const message = `is defined twice, also in ${other?.file}:${other?.line}; remove one of them`;
-  return { severity: 'error', file, line, kind: object.kind, name: displayName(object), path: '', message };
+  const [kind, name] = [writtenKind(object), displayName(object)];
+  return { severity: 'error', file, line, kind, name, path: '', message };
 }
 
-function displayName(object: ClusterObject): string {
-  return 'namespace' in object ? `${object.namespace}/${object.name}` : object.name;
-}
-
-/** By namespace, name, API group: the order of every list that leaves stage 1. */
+/** By namespace, name, API group, kind: the order of every list that leaves stage 1. */
 export function compareObjects(a: ClusterObject, b: ClusterObject): number {
   const namespaceA = 'namespace' in a ? a.namespace : '';
   const namespaceB = 'namespace' in b ? b.namespace : '';
@@ -88,5 +85,6 @@ export function compareObjects(a: ClusterObject, b: ClusterObject): number {
   if (a.name !== b.name) return a.name < b.name ? -1 : 1;
   const groupA = 'apiGroup' in a ? a.apiGroup : '';
   const groupB = 'apiGroup' in b ? b.apiGroup : '';
-  return groupA < groupB ? -1 : groupA > groupB ? 1 : 0;
+  if (groupA !== groupB) return groupA < groupB ? -1 : 1;
+  return a.kind < b.kind ? -1 : a.kind > b.kind ? 1 : 0;
 }

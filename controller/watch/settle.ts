@@ -1,5 +1,5 @@
 import type { ClusterObject } from '../../apis/objects.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { referencesOf } from '../../apis/validate/references.ts';
@@ -32,15 +32,17 @@ export interface Settled {
 }
 
 /**
- * The objects of a kind that are in force: valid ones, and the last valid version of the others.
+ * The objects of some kinds that are in force: valid ones, and the last valid version of the others.
  */
 export function settle<T extends LastValidVersion['object']>(
   { contents, lastValidVersions, unreadable, problems }: Settling,
-  kind: T['kind'],
+  kinds: readonly T['kind'][],
   listOf: (content: FileContent) => Listed<T>,
   check: (objects: readonly T[]) => readonly CrossProblem<T>[] = () => [],
 ): Settled {
-  const versions = [...lastValidVersions].filter(([, { object }]) => object.kind === kind);
+  const versions = [...lastValidVersions].filter(([, { object }]) =>
+    (kinds as readonly string[]).includes(object.kind),
+  );
   const lost = [...unreadable, ...contents.filter(({ broken }) => broken).map(({ file }) => file)];
   // A broken file keeps its last valid content. If none of it is remembered, its readable part is
   // used.
@@ -93,7 +95,7 @@ export function toLoadProblems<T extends ClusterObject>(
   found: readonly Pick<CrossProblem<T>, 'problem'>[],
   place: Placed<ClusterObject> | null | undefined,
 ): LoadProblem[] {
-  const { kind, name } = object;
+  const [kind, name] = [writtenKind(object), displayName(object)];
   const { file = '', line: first = 0, referenceLines = [] } = place ?? {};
   const lines = new Map(referencesOf(object).map(({ path }, i) => [formatPath(path), referenceLines[i]]));
   return found.map(({ problem: { severity, path, message } }) => {

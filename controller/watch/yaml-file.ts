@@ -7,7 +7,7 @@ import {
   addObject,
   emptyContent,
   type FileContent,
-  LISTS,
+  LIST_NAMES,
   type Listed,
   type Reading,
 } from './content.ts';
@@ -47,9 +47,9 @@ function readDocument(text: string, reading: Reading): FileContent {
 }
 
 function append(content: FileContent, part: FileContent, lines: number): void {
-  for (const kind of Object.values(LISTS)) {
-    const from: Listed<ClusterObject> = part[kind];
-    const to: Listed<ClusterObject> = content[kind];
+  for (const name of LIST_NAMES) {
+    const from: Listed<ClusterObject> = part[name];
+    const to: Listed<ClusterObject> = content[name];
     for (const object of from.objects) to.objects.push(object);
     for (const line of from.lines) to.lines.push(line + lines);
     for (const each of from.referenceLines) to.referenceLines.push(each.map((line) => line + lines));

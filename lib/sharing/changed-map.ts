@@ -1,3 +1,5 @@
+import { BucketMap } from './bucket-map.ts';
+
 /**
  * A map sorted by id, without the ids in `removed` and with the values in `changed`, which may be
  * new. Returns the same map if nothing changes. If only values change, and few of them, the new map
@@ -20,13 +22,18 @@ export function changedMap<T extends { readonly id: string }>(
 
 /**
  * The ids that only one of two versions of a map has, or whose values differ. If both versions
- * share a base, the cost is that of the changes.
+ * share a base, or are BucketMaps, the cost is that of the changes.
  */
 export function* changedIds<T>(
   before: ReadonlyMap<string, T>,
   now: ReadonlyMap<string, T>,
 ): Iterable<string> {
   if (before === now) return;
+  if (before instanceof BucketMap && now instanceof BucketMap && haveSameBuckets(before, now)) {
+    for (const [at, bucket] of now.buckets.entries())
+      yield* changedIds(before.buckets[at] ?? new Map(), bucket);
+    return;
+  }
   const [was, is] = [groupsOf(before), groupsOf(now)];
   if (was.base === is.base) {
     for (const id of new Set([...was.over.keys(), ...is.over.keys()]))
@@ -35,6 +42,10 @@ export function* changedIds<T>(
   }
   for (const [id, one] of now) if (one !== before.get(id)) yield id;
   for (const id of before.keys()) if (!now.has(id)) yield id;
+}
+
+function haveSameBuckets(a: BucketMap<unknown>, b: BucketMap<unknown>): boolean {
+  return a.buckets.length === b.buckets.length;
 }
 
 /**

@@ -5,7 +5,14 @@
 import { createReadStream } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { ClusterNetworkPolicy, ClusterObjects, Namespace, Node, Pod } from '../../apis/objects.ts';
+import {
+  type ClusterNetworkPolicy,
+  type ClusterObjects,
+  type Namespace,
+  NO_OBJECTS,
+  type Node,
+  type Pod,
+} from '../../apis/objects.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { compiler } from '../../controller/compile/compile.ts';
 import { Hub } from '../../controller/publish/hub.ts';
@@ -109,13 +116,10 @@ async function readObjects(): Promise<ClusterObjects> {
     spent('narrow');
   }
   return {
+    ...NO_OBJECTS,
     nodes: found.Node,
     namespaces: found.Namespace,
     pods: found.Pod,
-    services: [],
-    endpointSlices: [],
-    groups: [],
-    tiers: [],
     policies: found.ClusterNetworkPolicy,
   };
 }

@@ -2,7 +2,13 @@
  * A controller's publish stage with a cluster that is made up: answers to what it is told over IPC
  * until that ends.
  */
-import type { ClusterNetworkPolicy, ClusterObjects, Node, Pod } from '../../apis/objects.ts';
+import {
+  type ClusterNetworkPolicy,
+  type ClusterObjects,
+  NO_OBJECTS,
+  type Node,
+  type Pod,
+} from '../../apis/objects.ts';
 import { compiler } from '../../controller/compile/compile.ts';
 import { REVIEW_QUEUE, type TokenReviewStatus, tokenAuthenticator } from '../../controller/publish/auth.ts';
 import { Hub } from '../../controller/publish/hub.ts';
@@ -116,16 +122,13 @@ function cluster(): ClusterObjects {
     Array.from({ length: MEMBERS }, (_, i) => pod(app, list * MEMBERS + i, 10)),
   );
   return {
+    ...NO_OBJECTS,
     nodes: Array.from({ length: nodes }, (_, i): Node => {
       const addresses = [`192.168.${i >> 8}.${i & 255}`, `fd00:168::${i.toString(16)}`];
       return { kind: 'Node', name: `node-${i}`, labels: { pool: `pool-${i % POOLS}` }, addresses };
     }),
     namespaces: [{ kind: 'Namespace', name: 'shop', labels: {} }],
     pods: [...crowd, ...others],
-    services: [],
-    endpointSlices: [],
-    groups: [],
-    tiers: [],
     policies: [...everywhere, ...pools.flat()],
   };
 }

@@ -68,7 +68,11 @@ describe('docs/configuration.md', () => {
     const written = (entries: readonly FailsafeEntry[]) => entries.map(({ apiServer: _, ...entry }) => entry);
     const { ingress, egress } = DEFAULT_CONFIG.failsafe;
     const failsafe = { ingress: written(ingress), egress: written(egress) };
-    assert.deepEqual(config, { ...DEFAULT_CONFIG, failsafe, featureGates: { NodeNetworkPolicy: true } });
+    assert.deepEqual(config, {
+      ...DEFAULT_CONFIG,
+      failsafe,
+      featureGates: { NodeNetworkPolicy: true, EgressGateway: false },
+    });
   });
 });
 

@@ -1,11 +1,5 @@
-import type {
-  BaseChain,
-  Chain,
-  ChainVerdict,
-  NamedSet,
-  Ruleset,
-  VerdictMap,
-} from '../../agent/render/ruleset.ts';
+import type { BaseChain, Chain, NamedSet, Ruleset } from '../../agent/render/ruleset.ts';
+import type { ChainVerdict, VerdictMap } from '../../agent/render/verdict-map.ts';
 import { BITS, type Cidr } from '../../lib/net/address.ts';
 import { chainNames, currentRule, type FakeChain, type FakeSet, type FakeTable } from './table.ts';
 
@@ -78,6 +72,7 @@ function toVerdictMap(
   );
   return {
     name,
+    key: keyLength === 2 ? 'port' : 'address',
     family: keyLength === 2 ? null : keyLength === 4 ? 4 : 6,
     interval,
     fixed: false,

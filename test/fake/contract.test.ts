@@ -2,14 +2,8 @@ import assert from 'node:assert/strict';
 import { NftError } from 'nftables-napi';
 import type { Kernel } from '../../agent/apply/netlink/kernel.ts';
 import type { Command, ElementsCommand } from '../../agent/apply/plan/command.ts';
-import type {
-  BaseChain,
-  Chain,
-  NamedSet,
-  NftRule,
-  Statement,
-  VerdictMap,
-} from '../../agent/render/ruleset.ts';
+import type { BaseChain, Chain, NamedSet, NftRule, Statement } from '../../agent/render/ruleset.ts';
+import type { VerdictMap } from '../../agent/render/verdict-map.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { fakeKernel } from './fake-kernel.ts';
 import { listing } from './listing.ts';
@@ -69,6 +63,7 @@ const map = (name: string, changes: Partial<VerdictMap> = {}): Command => ({
   kind: 'addMap',
   map: {
     name,
+    key: changes.family == null ? 'port' : 'address',
     family: null,
     interval: false,
     fixed: false,

@@ -4,7 +4,8 @@ import type { Kernel } from '../../agent/apply/netlink/kernel.ts';
 import type { Command, ElementsCommand } from '../../agent/apply/plan/command.ts';
 import { commandText } from '../../agent/apply/plan/command-text.ts';
 import { ruleText } from '../../agent/render/nft-text.ts';
-import { KEY_LENGTH, mapKeyLength } from '../../agent/render/ruleset.ts';
+import { KEY_LENGTH } from '../../agent/render/ruleset.ts';
+import { mapKeyLength } from '../../agent/render/verdict-map.ts';
 import { FakeRefusal, toNftError } from './refusal.ts';
 import {
   addChain,

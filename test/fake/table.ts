@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BaseChain } from 'nftables-napi';
 import { ruleText } from '../../agent/render/nft-text.ts';
-import { type ChainVerdict, type NftRule, targets } from '../../agent/render/ruleset.ts';
+import { type NftRule, targets } from '../../agent/render/ruleset.ts';
+import type { ChainVerdict } from '../../agent/render/verdict-map.ts';
 import { FakeRefusal } from './refusal.ts';
 
 /**

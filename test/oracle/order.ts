@@ -62,7 +62,8 @@ export function compareOrder(a: OrderKey, b: OrderKey): number {
   );
 }
 
-function compareCodePoints(a: string, b: string): number {
+/** Compares by code point, as names and API groups are compared. */
+export function compareCodePoints(a: string, b: string): number {
   const left = [...a].map((char) => char.codePointAt(0) ?? 0);
   const right = [...b].map((char) => char.codePointAt(0) ?? 0);
   for (const [index, point] of left.entries()) {

@@ -37,6 +37,9 @@ export function toClusterObjects(
     groups: ofKind('ClusterGroup'),
     tiers: ofKind('Tier'),
     policies: ofKind('ClusterNetworkPolicy'),
+    egressGateways: ofKind('EgressGateway'),
+    egressPolicies: [],
+    insideNetworks: [],
   };
 }
 

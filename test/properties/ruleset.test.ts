@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { rulesetText } from '../../agent/render/nft-text.ts';
-import type { Chain, NftRule, Ruleset, VerdictMap } from '../../agent/render/ruleset.ts';
+import type { Chain, NftRule, Ruleset } from '../../agent/render/ruleset.ts';
+import type { VerdictMap } from '../../agent/render/verdict-map.ts';
 import { scenario } from '../generate/scenario.ts';
 import { indexChain, inputChain, rule, ruleChain, ruleset, verdictMap } from '../tracer/ruleset.ts';
 import { indexSize, largestIndex } from './index-size.ts';

@@ -1,13 +1,13 @@
 import {
   type Chain,
   type Match,
-  mapKeyLength,
   type NftRule,
   type Ruleset,
   type Statement,
+  setOf,
   targets,
-  type VerdictMap,
 } from '../../agent/render/ruleset.ts';
+import { mapKeyLength, type VerdictMap } from '../../agent/render/verdict-map.ts';
 import type { CompiledRule } from '../../apis/compiled.ts';
 import { elementsOf } from '../tracer/element.ts';
 import { MAX_DEPTH } from '../tracer/tracer.ts';
@@ -42,8 +42,8 @@ function references({ chains, sets, maps }: Ruleset): string[] {
       for (const target of targets(statement)) used.chain.add(target);
       if (isLookUp(statement)) used.map.add(statement.map);
       for (const match of matches) {
-        if (match.match === 'address' && 'set' in match.in) used.set.add(match.in.set);
-        if (match.match === 'serviceTuple') used.set.add(match.set);
+        const set = setOf(match);
+        if (set !== null) used.set.add(set);
       }
     }
   }

@@ -1,4 +1,4 @@
-import { type ChainVerdict, eachEntry, type VerdictMap } from '../../agent/render/ruleset.ts';
+import { type ChainVerdict, eachEntry, type VerdictMap } from '../../agent/render/verdict-map.ts';
 
 /**
  * One element of a verdict map, decoded: a port or the value of an address, the first and the last

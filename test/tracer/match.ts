@@ -63,7 +63,7 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
     case 'igmp':
       return packet.family === 4 && packet.protocol === 2 && match.types.includes(packet.type ?? -1);
     default:
-      throw new Error(`unknown match ${JSON.stringify(match satisfies never)}`);
+      throw new Error(`unknown match ${JSON.stringify(match)}`);
   }
 }
 

@@ -1,13 +1,5 @@
-import {
-  type Chain,
-  type ChainVerdict,
-  mapKeyLength,
-  type NamedSet,
-  type NftRule,
-  type Ruleset,
-  type Statement,
-  type VerdictMap,
-} from '../../agent/render/ruleset.ts';
+import type { Chain, NamedSet, NftRule, Ruleset, Statement } from '../../agent/render/ruleset.ts';
+import { type ChainVerdict, mapKeyLength, type VerdictMap } from '../../agent/render/verdict-map.ts';
 import type { RuleSource } from '../../apis/compiled.ts';
 import type { Family } from '../../lib/net/address.ts';
 
@@ -60,9 +52,11 @@ export function verdictMap(name: string, family: Family | null, entries: readonl
     const [first, last] = typeof key === 'object' ? key : [BigInt(key), BigInt(key)];
     return interval ? [first, last] : [first];
   });
-  const digits = 2 * mapKeyLength({ family });
+  const key = family === null ? 'port' : 'address';
+  const digits = 2 * mapKeyLength({ key, family });
   return {
     name,
+    key,
     family,
     interval,
     fixed: interval,

@@ -1,13 +1,6 @@
 import assert from 'node:assert/strict';
-import type {
-  ChainVerdict,
-  Match,
-  NamedSet,
-  NftRule,
-  Ruleset,
-  Statement,
-  VerdictMap,
-} from '../../agent/render/ruleset.ts';
+import type { Match, NamedSet, NftRule, Ruleset, Statement } from '../../agent/render/ruleset.ts';
+import type { ChainVerdict, VerdictMap } from '../../agent/render/verdict-map.ts';
 import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import type { Packet } from './packet.ts';
@@ -563,12 +556,19 @@ describe('tracer: matches', () => {
       local: true,
       vrf: true,
     };
-    // These two are of another hook.
+    // The first two are of another hook, the others of egress gateways.
     const others: Record<Exclude<Match['match'], keyof typeof all>, true> = {
       ctDnat: true,
       originalPort: true,
+      ctNew: true,
+      ctDirection: true,
+      ctNoSnat: true,
+      mark: true,
+      notInSet: true,
+      noRouteBack: true,
+      tcpSyn: true,
     };
-    assert.equal(Object.keys(others).length, 2);
+    assert.equal(Object.keys(others).length, 9);
     assert.deepEqual([...kinds].sort(), Object.keys(all).sort());
   });
 });

@@ -1,4 +1,5 @@
-import type { Chain, ChainVerdict, Ruleset, Statement, VerdictMap } from '../../agent/render/ruleset.ts';
+import type { Chain, Ruleset, Statement } from '../../agent/render/ruleset.ts';
+import type { ChainVerdict, VerdictMap } from '../../agent/render/verdict-map.ts';
 import type { RuleSource } from '../../apis/compiled.ts';
 import type { Verdict } from '../../apis/flow.ts';
 import { type LookUp, lookUpIn } from './element.ts';
@@ -153,7 +154,7 @@ function execute(statement: Statement, key: bigint | null, packet: Packet, table
       return key === null ? null : lookUp(key);
     }
     default:
-      throw new Error(`unknown statement ${JSON.stringify(statement satisfies never)}`);
+      throw new Error(`unknown statement ${JSON.stringify(statement)}`);
   }
 }
 

@@ -1,12 +1,12 @@
 import type { Expression } from 'nftables-napi';
 import { BITS, type Cidr, type Family, WIDTH } from '../../../lib/net/address.ts';
+import { packMachine32 } from '../../../lib/net/machine-order.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import type { L4Protocol, Match } from '../../render/ruleset.ts';
 import {
   type AnonymousElements,
   concatenated,
   DATA_TYPE,
-  packMachine32,
   packPort,
   portElements,
   prefixElements,
@@ -20,6 +20,7 @@ import {
   addFamily,
   addField,
   addFlags,
+  addMaskedMark,
   addNamedLookup,
   addProtocol,
   address,
@@ -47,6 +48,13 @@ export function addMatch(encoding: RuleEncoding, match: Match): void {
 
 const MATCHES: { readonly [Kind in Match['match']]: (encoding: RuleEncoding, match: Of<Kind>) => void } = {
   ctEstablished: (encoding) => addFlags(encoding, 'state', CT_ESTABLISHED | CT_RELATED),
+  ctNew: (encoding) => addFlags(encoding, 'state', CT_NEW),
+  ctDirection: (encoding, { direction }) => addDirection(encoding, direction),
+  ctNoSnat: (encoding) => addFlags(encoding, 'status', CT_SNAT, true),
+  mark: addMark,
+  notInSet: addNotInSet,
+  noRouteBack: (encoding) => addEqual(encoding, FIB_BACK, packMachine32(0)),
+  tcpSyn: addSyn,
   loopback: (encoding, { field }) => addEqual(encoding, meta(field), packMachine32(LOOPBACK)),
   interfaceGroup: addGroups,
   ctDnat: (encoding) => addFlags(encoding, 'status', CT_DNAT),
@@ -71,15 +79,26 @@ const MATCHES: { readonly [Kind in Match['match']]: (encoding: RuleEncoding, mat
 const CT_ESTABLISHED = 2;
 const CT_RELATED = 4;
 const CT_CONFIRMED = 8;
+const CT_NEW = 8;
+const CT_SNAT = 16;
 const CT_DNAT = 32;
-/** IP_CT_DIR_REPLY of linux/netfilter/nf_conntrack_tuple_common.h. */
-const CT_REPLY = 1;
+/** enum ip_conntrack_dir of linux/netfilter/nf_conntrack_tuple_common.h. */
+const CT_DIRECTION = { original: 0, reply: 1 } as const;
 /** RTN_LOCAL of linux/rtnetlink.h. */
 const RTN_LOCAL = 2;
 const FIB_TYPE = {
   saddr: { kind: 'fib', result: 'type', flags: ['saddr'], register: REGISTER },
   daddr: { kind: 'fib', result: 'type', flags: ['daddr'], register: REGISTER },
 } as const;
+const FIB_BACK = {
+  kind: 'fib',
+  result: 'oif',
+  flags: ['saddr', 'iif', 'present'],
+  register: REGISTER,
+} as const;
+/** The byte of the TCP header with the flags, and SYN in it. */
+const TCP_FLAGS = payload('transport', 13, 1);
+const SYN = Uint8Array.of(2);
 /** Padded to IFNAMSIZ, as the kernel compares it. */
 const VRF = Buffer.from('vrf'.padEnd(16, '\0'));
 /** LOOPBACK_IFINDEX in the kernel's include/net/flow.h, the same in every network namespace. */
@@ -99,7 +118,34 @@ function addDnsAnswer(encoding: RuleEncoding): void {
   requireProtocol(encoding, 'udp');
   addField(encoding, PORT_OFFSET.sport, packPort(53));
   addFlags(encoding, 'state', CT_ESTABLISHED);
-  addEqual(encoding, { kind: 'ct', key: 'direction', register: REGISTER }, Uint8Array.of(CT_REPLY));
+  addDirection(encoding, 'reply');
+}
+
+function addDirection(encoding: RuleEncoding, direction: Of<'ctDirection'>['direction']): void {
+  const load = { kind: 'ct', key: 'direction', register: REGISTER } as const;
+  addEqual(encoding, load, Uint8Array.of(CT_DIRECTION[direction]));
+}
+
+function addMark(encoding: RuleEncoding, { of, mask, value, negated }: Of<'mark'>): void {
+  addMaskedMark(encoding, of, mask);
+  addCompare(encoding, packMachine32(value), negated);
+}
+
+function addSyn(encoding: RuleEncoding): void {
+  requireProtocol(encoding, 'tcp');
+  encoding.expressions.push(TCP_FLAGS, {
+    kind: 'bitwise',
+    register: REGISTER,
+    mask: SYN,
+    xor: Uint8Array.of(0),
+  });
+  addCompare(encoding, Uint8Array.of(0), true);
+}
+
+function addNotInSet(encoding: RuleEncoding, { family, field, set }: Of<'notInSet'>): void {
+  requireFamily(encoding, family);
+  encoding.expressions.push(address(family, field));
+  addNamedLookup(encoding, set, { inverted: true });
 }
 
 function addLimit({ expressions }: RuleEncoding, { perSecond, burst }: Of<'limit'>): void {

@@ -1,9 +1,14 @@
 import type { Expression } from 'nftables-napi';
+import { type Family, WIDTH } from '../../../lib/net/address.ts';
+import { packMachine16, packMachine32 } from '../../../lib/net/machine-order.ts';
+import { packAddress } from '../../../lib/net/member-set.ts';
 import { quote } from '../../render/nft-text.ts';
 import type { NftRule, Statement } from '../../render/ruleset.ts';
 import { addMatch } from './encode-match.ts';
-import type { AnonymousSet } from './encode-set.ts';
+import { type AnonymousSet, packPort } from './encode-set.ts';
 import {
+  addAnonymousMap,
+  addMaskedMark,
   addNamedLookup,
   addProtocol,
   address,
@@ -13,6 +18,7 @@ import {
   ORIGINAL_PORT,
   PROTOCOL,
   port,
+  REGISTER,
   type RuleEncoding,
   requireFamily,
   requireProtocol,
@@ -39,6 +45,17 @@ export function encodeRule({ matches, counter, statement }: NftRule, ids: SetIds
   return { sets: encoding.sets, expressions: encoding.expressions };
 }
 
+type Of<Kind extends Statement['kind']> = Extract<Statement, { kind: Kind }>;
+
+/** ARPHRD_ETHER of linux/if_arp.h. */
+const ARPHRD_ETHER = 1;
+/** TCPOPT_MAXSEG of netinet/tcp.h. */
+const TCPOPT_MAXSEG = 2;
+/** The source MAC, in the register behind the address. */
+const SOURCE_MAC: Readonly<Record<Family, Expression>> = {
+  4: { kind: 'payload', base: 'link', offset: 6, length: 6, register: 9 },
+  6: { kind: 'payload', base: 'link', offset: 6, length: 6, register: 2 },
+};
 const COUNTER: Expression = { kind: 'counter' };
 /** NF_NAT_RANGE_PROTO_RANDOM_FULLY of linux/netfilter/nf_nat.h. */
 const FULLY_RANDOM = 16;
@@ -72,7 +89,19 @@ function addStatement(encoding: RuleEncoding, statement: Statement): void {
       });
       return;
     case 'masquerade':
-      encoding.expressions.push({ kind: 'masq', flags: FULLY_RANDOM });
+      encoding.expressions.push({ kind: 'masq', flags: statement.random ? FULLY_RANDOM : 0 });
+      return;
+    case 'snat':
+      addSnat(encoding, statement);
+      return;
+    case 'notrack':
+      encoding.expressions.push({ kind: 'notrack' });
+      return;
+    case 'setMark':
+      addSetMark(encoding, statement);
+      return;
+    case 'maxSegment':
+      addMaxSegment(encoding, statement.size);
       return;
     case 'portMap':
       if (statement.original) {
@@ -82,14 +111,87 @@ function addStatement(encoding: RuleEncoding, statement: Statement): void {
         requireProtocol(encoding, statement.protocol);
         encoding.expressions.push(port(statement.field));
       }
-      addNamedLookup(encoding, statement.map, true);
+      addNamedLookup(encoding, statement.map, { verdict: true });
       return;
     case 'addressMap':
       requireFamily(encoding, statement.family);
       encoding.expressions.push(address(statement.family, statement.field));
-      addNamedLookup(encoding, statement.map, true);
+      addNamedLookup(encoding, statement.map, { verdict: true });
+      return;
+    case 'markMap':
+      addMaskedMark(encoding, statement.of, statement.mask);
+      addNamedLookup(encoding, statement.map, { verdict: true });
+      return;
+    case 'addressMacMap':
+      requireFamily(encoding, statement.family);
+      encoding.expressions.push(meta('iiftype'), equal(packMachine16(ARPHRD_ETHER)));
+      encoding.expressions.push(address(statement.family, 'saddr'), SOURCE_MAC[statement.family]);
+      addNamedLookup(encoding, statement.map, { verdict: true });
+      return;
+    case 'hashMap':
+      addHashMap(encoding, statement);
       return;
   }
+}
+
+/** The kernel itself passes over packets of the other family. */
+function addSnat(encoding: RuleEncoding, { family, to }: Of<'snat'>): void {
+  if (to === 'saddr') {
+    requireFamily(encoding, family);
+    encoding.expressions.push(address(family, 'saddr'));
+  } else {
+    const value = packAddress({ family, value: to });
+    encoding.expressions.push({ kind: 'immediate', register: REGISTER, value });
+  }
+  encoding.expressions.push({
+    kind: 'nat',
+    type: 'snat',
+    family: family === 4 ? 'ip' : 'ip6',
+    register: REGISTER,
+  });
+}
+
+function addSetMark(encoding: RuleEncoding, { to, from, mask, value }: Of<'setMark'>): void {
+  if (mask === 0) {
+    encoding.expressions.push({ kind: 'immediate', register: REGISTER, value: packMachine32(value) });
+  } else addMaskedMark(encoding, from, (mask & ~value) >>> 0, value);
+  encoding.expressions.push({ kind: to, key: 'mark', register: REGISTER, set: true });
+}
+
+function addMaxSegment(encoding: RuleEncoding, size: Of<'maxSegment'>['size']): void {
+  if (size === 'rt mtu') {
+    encoding.expressions.push(
+      { kind: 'rt', key: 'tcpmss', register: REGISTER },
+      { kind: 'byteorder', register: REGISTER, operation: 'hton', length: 2, size: 2 },
+    );
+  } else encoding.expressions.push({ kind: 'immediate', register: REGISTER, value: packPort(size) });
+  encoding.expressions.push({
+    kind: 'exthdr',
+    option: TCPOPT_MAXSEG,
+    offset: 2,
+    length: 2,
+    register: REGISTER,
+  });
+}
+
+/** The registers of the fields, beside each other: 12 is where register 2 begins. */
+const HASHED: Readonly<Record<Family, readonly number[]>> = { 4: [2, 13], 6: [2, 3] };
+
+function addHashMap(encoding: RuleEncoding, { family, fields, verdicts }: Of<'hashMap'>): void {
+  requireFamily(encoding, family);
+  const width = WIDTH[family];
+  for (const [i, field] of fields.entries()) {
+    encoding.expressions.push(address(family, field, HASHED[family][i]));
+  }
+  encoding.expressions.push({
+    kind: 'hash',
+    source: 2,
+    length: fields.length * width,
+    register: REGISTER,
+    modulus: verdicts.length,
+    seed: 0,
+  });
+  addAnonymousMap(encoding, verdicts);
 }
 
 /**

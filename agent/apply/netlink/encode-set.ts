@@ -1,9 +1,10 @@
-import { endianness } from 'node:os';
 import type { Operation, SetKey } from 'nftables-napi';
 import type { PortRange } from '../../../apis/compiled.ts';
-import { BITS, type Cidr, type Family, lastAddress } from '../../../lib/net/address.ts';
+import { BITS, type Cidr, type Family, lastAddress, WIDTH } from '../../../lib/net/address.ts';
+import { packMachine32 } from '../../../lib/net/machine-order.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
-import { KEY_LENGTH, mapKeyLength, type NamedSet, TABLE, type VerdictMap } from '../../render/ruleset.ts';
+import { KEY_LENGTH, type NamedSet, TABLE } from '../../render/ruleset.ts';
+import { type ChainVerdict, mapKeyLength, type VerdictMap } from '../../render/verdict-map.ts';
 
 /** Sets and maps as libnftables 1.0.6 makes them of the text in nft-text.ts. */
 
@@ -11,6 +12,9 @@ export const TABLE_OF = { family: TABLE.family, table: TABLE.name } as const;
 
 /** `enum datatypes` in nft's datatype.h; a concatenation has 6 bits for each field. */
 export const DATA_TYPE = {
+  integer: 4,
+  mac: 9,
+  mark: 19,
   address: { 4: 7, 6: 8 },
   protocol: 12,
   port: 13,
@@ -32,6 +36,8 @@ export interface AnonymousSet {
   readonly id: number;
   readonly key: SetKey;
   readonly elements: AnonymousElements;
+  /** For each key its verdict: it is a verdict map. */
+  readonly verdicts?: readonly ChainVerdict[];
 }
 
 export type AnonymousElements =
@@ -41,14 +47,15 @@ export type AnonymousElements =
 
 /** The name that libnftables uses; the kernel replaces %d by a number. */
 export const ANONYMOUS = '__set%d';
+export const ANONYMOUS_MAP = '__map%d';
 
-export function anonymousSet({ id, key, elements }: AnonymousSet): Operation[] {
-  const name = { ...TABLE_OF, set: ANONYMOUS };
+export function anonymousSet({ id, key, elements, verdicts }: AnonymousSet): Operation[] {
+  const name = { ...TABLE_OF, set: verdicts === undefined ? ANONYMOUS : ANONYMOUS_MAP };
   const isKeys = elements.shape === 'keys';
   return [
     {
       ...name,
-      op: 'addSet',
+      op: verdicts === undefined ? 'addSet' : 'addMap',
       id,
       key,
       anonymous: true,
@@ -56,7 +63,14 @@ export function anonymousSet({ id, key, elements }: AnonymousSet): Operation[] {
       size: sizeOf(key.length, elements),
     },
     isKeys
-      ? { ...name, op: 'add', setId: id, keyLength: key.length, keys: elements.keys }
+      ? {
+          ...name,
+          op: 'add',
+          setId: id,
+          keyLength: key.length,
+          keys: elements.keys,
+          ...(verdicts === undefined ? {} : { verdicts }),
+        }
       : {
           ...name,
           op: 'add',
@@ -100,9 +114,23 @@ export function namedSet(set: NamedSet, id: number): Operation {
 }
 
 export function verdictMap(map: VerdictMap, id: number): Operation {
-  const { name, family, interval } = map;
-  const type = family === null ? DATA_TYPE.port : DATA_TYPE.address[family];
-  return { ...TABLE_OF, op: 'addMap', set: name, id, key: { type, length: mapKeyLength(map) }, interval };
+  const { name, interval } = map;
+  return {
+    ...TABLE_OF,
+    op: 'addMap',
+    set: name,
+    id,
+    key: { ...keyOf(map), length: mapKeyLength(map) },
+    interval,
+  };
+}
+
+function keyOf({ key, family }: VerdictMap): Omit<SetKey, 'length'> {
+  if (key === 'mark') return { type: DATA_TYPE.mark, byteOrder: 'machine' };
+  if (family === null) return { type: DATA_TYPE.port };
+  const address = DATA_TYPE.address[family];
+  if (key === 'address') return { type: address };
+  return { type: concatenated(address, DATA_TYPE.mac), fields: [WIDTH[family], 6] };
 }
 
 /**
@@ -143,14 +171,6 @@ export function prefixElements(cidrs: readonly Cidr[]): AnonymousElements {
 
 export function packPort(port: number): Uint8Array {
   return Uint8Array.of(port >>> 8, port & 0xff);
-}
-
-const isLittle = endianness() === 'LE';
-
-/** In the machine's byte order. */
-export function packMachine32(value: number): Uint8Array {
-  const bytes = [value & 0xff, (value >>> 8) & 0xff, (value >>> 16) & 0xff, value >>> 24];
-  return Uint8Array.from(isLittle ? bytes : bytes.reverse());
 }
 
 /**

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import fc from 'fast-check';
 import { Netlink, Nftables } from 'nftables-napi';
-import { parseCidr } from '../../../lib/net/address.ts';
+import { parseAddress, parseCidr } from '../../../lib/net/address.ts';
+import { packMachine32 } from '../../../lib/net/machine-order.ts';
 import { scenario } from '../../../test/generate/scenario.ts';
 import { renderBoth, toConfig, toState } from '../../../test/properties/pipeline.ts';
 import { checkAsync } from '../../../test/properties/runs.ts';
@@ -14,13 +15,13 @@ import {
   KEY_LENGTH,
   type L4Protocol,
   type Match,
-  mapKeyLength,
   type NamedSet,
   type NftRule,
   type Ruleset,
   type Statement,
   TABLE,
 } from '../../render/ruleset.ts';
+import { mapKeyLength, packAddressMac, toVerdictMap } from '../../render/verdict-map.ts';
 import type { Command } from '../plan/command.ts';
 import { encode } from './encode.ts';
 
@@ -78,11 +79,40 @@ const MAPS = [
     [[0x0b000000n, 0x0b000004n], goto],
   ]),
   verdictMap('hosts', 6, [[1n, goto]]),
+  toVerdictMap({ name: 'marks', key: 'mark', family: null, interval: false, fixed: false }, [
+    { first: packMachine32(0x07000000), verdict: goto },
+    { first: packMachine32(1), verdict: jump },
+  ]),
+  ...(['192.0.2.1', '2001:db8::1'] as const).map((text) => {
+    const address = parseAddress(text) ?? assert.fail();
+    const { family } = address;
+    return toVerdictMap(
+      { name: `pairs${family}`, key: 'addressMac', family, interval: false, fixed: false },
+      [{ first: packAddressMac(address, '0e:01:02:03:04:ff'), verdict: goto }],
+    );
+  }),
 ];
 
 /** For each kind, the variants for which libnftables writes different expressions. */
 const MATCHES: readonly Match[] = [
   { match: 'ctEstablished' },
+  { match: 'ctNew' },
+  { match: 'ctDirection', direction: 'original' },
+  { match: 'ctDirection', direction: 'reply' },
+  { match: 'ctNoSnat' },
+  ...(['meta', 'ct'] as const).flatMap((of) =>
+    [true, false].flatMap((negated): Match[] => [
+      { match: 'mark', of, mask: 0xffffffff, value: 7, negated },
+      { match: 'mark', of, mask: 0x7f000000, value: 0, negated },
+      { match: 'mark', of, mask: 0xff000000, value: 0x87000000, negated },
+    ]),
+  ),
+  ...(['saddr', 'daddr'] as const).flatMap((field): Match[] => [
+    { match: 'notInSet', family: 4, field, set: 'hash4' },
+    { match: 'notInSet', family: 6, field, set: 'interval6' },
+  ]),
+  { match: 'noRouteBack' },
+  { match: 'tcpSyn' },
   { match: 'loopback', field: 'iif' },
   { match: 'loopback', field: 'oif' },
   ...(['iifgroup', 'oifgroup'] as const).flatMap((field): Match[] => [
@@ -224,7 +254,37 @@ const STATEMENTS: readonly Statement[] = [
   { kind: 'reject', with: 'tcp reset' },
   { kind: 'reject', with: 'icmpx admin-prohibited' },
   { kind: 'log', prefix: 'nodewall "x" Drop', group: 5, copyRange: 128, queueThreshold: 64 },
-  { kind: 'masquerade' },
+  { kind: 'masquerade', random: true },
+  { kind: 'masquerade', random: false },
+  { kind: 'snat', family: 4, to: 'saddr' },
+  { kind: 'snat', family: 6, to: 'saddr' },
+  { kind: 'snat', family: 4, to: 0xc0000201n },
+  { kind: 'snat', family: 6, to: 0x20010db8000000000000000000000001n },
+  { kind: 'notrack' },
+  ...(['meta', 'ct'] as const).flatMap((to) =>
+    (['meta', 'ct'] as const).flatMap((from) =>
+      (
+        [
+          [0, 0x40000000],
+          [0xffffffff, 0x40000000],
+          [0x80ffffff, 0x07000000],
+          [0x8fffffff, 0x07000000],
+          [0x80ffffff, 0],
+          ...(from === to ? [] : [[0xffffffff, 0] as const]),
+        ] as const
+      ).map(([mask, value]): Statement => ({ kind: 'setMark', to, from, mask, value })),
+    ),
+  ),
+  { kind: 'maxSegment', size: 'rt mtu' },
+  { kind: 'maxSegment', size: 1360 },
+  { kind: 'markMap', of: 'ct', mask: 0x7f000000, map: 'marks' },
+  { kind: 'markMap', of: 'meta', mask: 0xffffffff, map: 'marks' },
+  ...([4, 6] as const).flatMap((family): Statement[] => [
+    { kind: 'addressMacMap', family, map: `pairs${family}` },
+    { kind: 'hashMap', family, fields: ['saddr', 'daddr'], verdicts: [jump, goto, jump] },
+    { kind: 'hashMap', family, fields: ['saddr'], verdicts: [goto] },
+    { kind: 'hashMap', family, fields: ['daddr'], verdicts: Array.from({ length: 128 }, () => goto) },
+  ]),
   ...(['tcp', 'udp', 'sctp'] as const).flatMap((protocol) =>
     [true, false].flatMap((original): Statement[] =>
       ['ports', 'ranges', 'empty'].map((map) => ({
@@ -323,12 +383,15 @@ function matchNeeds(match: Match): Partial<Context> {
     case 'address':
     case 'serviceTuple':
     case 'notIn':
+    case 'notInSet':
       return { family: match.family };
     case 'port':
     case 'originalPort':
       return { protocol: match.protocol };
     case 'dnsAnswer':
       return { protocol: 'udp' };
+    case 'tcpSyn':
+      return { protocol: 'tcp' };
     case 'l4proto': {
       const [only] = match.protocols;
       return { protocol: match.protocols.length === 1 && only ? only : 'several' };
@@ -358,7 +421,12 @@ function statementNeeds(statement: Statement): Partial<Context> {
     case 'portMap':
       return { protocol: statement.protocol };
     case 'addressMap':
+    case 'snat':
+    case 'addressMacMap':
+    case 'hashMap':
       return { family: statement.family };
+    case 'maxSegment':
+      return { protocol: 'tcp' };
     default:
       return {};
   }
@@ -474,13 +542,13 @@ inNamespace(import.meta.filename, () => {
 
     it('are the same for each kind of match', async () => {
       const tried = new Set(MATCHES.map(({ match }) => match));
-      assert.equal(tried.size, 19, 'a new kind of match: add it to MATCHES, and count it here');
+      assert.equal(tried.size, 26, 'a new kind of match: add it to MATCHES, and count it here');
       await assertSameBytes(whole(MATCHES.map((match) => rule({ kind: 'return' }, match))));
     });
 
     it('are the same for each kind of statement', async () => {
       const tried = new Set(STATEMENTS.map(({ kind }) => kind));
-      assert.equal(tried.size, 10, 'a new kind of statement: add it to STATEMENTS, and count it here');
+      assert.equal(tried.size, 17, 'a new kind of statement: add it to STATEMENTS, and count it here');
       await assertSameBytes(whole(STATEMENTS.map((statement) => rule(statement))));
     });
 

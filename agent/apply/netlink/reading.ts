@@ -2,7 +2,8 @@ import type { Elements, TableSnapshot } from 'nftables-napi';
 import { BITS, type Cidr, type Family, WIDTH } from '../../../lib/net/address.ts';
 import { toCidrs } from '../../../lib/net/interval.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
-import { type Chain, type ChainVerdict, KEY_LENGTH, type NamedSet } from '../../render/ruleset.ts';
+import { type Chain, KEY_LENGTH, type NamedSet } from '../../render/ruleset.ts';
+import { type ChainVerdict, mapKeyLength, type VerdictMap } from '../../render/verdict-map.ts';
 import type { CurrentChain, CurrentMap, CurrentSet, CurrentState } from '../plan/current-state.ts';
 import { EMPTY_STATE } from '../plan/current-state.ts';
 import type { Kernel } from './kernel.ts';
@@ -100,27 +101,33 @@ function kindOf(keyLength: number | undefined): Pick<NamedSet, 'key' | 'family'>
   return null;
 }
 
-/** Our maps have ports or addresses as keys, by length in bytes. */
-const MAP_FAMILIES: Readonly<Record<number, Family | null>> = {
-  2: null,
-  [KEY_LENGTH.address[4]]: 4,
-  [KEY_LENGTH.address[6]]: 6,
-};
+/** The keys of our maps, by length in bytes. */
+const MAP_KEYS: ReadonlyMap<number, Pick<VerdictMap, 'key' | 'family'>> = new Map(
+  (
+    [
+      { key: 'port', family: null },
+      { key: 'address', family: 4 },
+      { key: 'address', family: 6 },
+      { key: 'addressMac', family: 4 },
+      { key: 'addressMac', family: 6 },
+    ] as const
+  ).map((keys) => [mapKeyLength(keys), keys]),
+);
 
 function toCurrentMap(found: Elements | null, interval: boolean): CurrentMap {
-  const family = MAP_FAMILIES[found?.keyLength ?? 0];
+  const kind = MAP_KEYS.get(found?.keyLength ?? 0);
   const unknown = { interval, keys: null, targets: new Uint32Array(), verdicts: [] };
-  if (found?.verdicts === undefined || family === undefined) return { ...unknown, family: 'other' };
+  if (found?.verdicts === undefined || kind === undefined) return { ...unknown, key: 'other', family: null };
   const numbers = new Map<object, number>();
   const verdicts: ChainVerdict[] = [];
   const targets = new Uint32Array(found.verdicts.length);
   for (const [i, verdict] of found.verdicts.entries()) {
-    if (!('chain' in verdict)) return { ...unknown, family };
+    if (!('chain' in verdict)) return { ...unknown, ...kind };
     // Equal verdicts are the same object.
     const number = numbers.get(verdict) ?? verdicts.push(verdict) - 1;
     numbers.set(verdict, number);
     targets[i] = number;
   }
-  if (found.hasCatchAll) return { ...unknown, family };
-  return { family, interval, keys: interval ? found.ranges : found.keys, targets, verdicts };
+  if (found.hasCatchAll) return { ...unknown, ...kind };
+  return { ...kind, interval, keys: interval ? found.ranges : found.keys, targets, verdicts };
 }

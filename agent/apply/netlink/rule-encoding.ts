@@ -1,7 +1,15 @@
 import type { Expression } from 'nftables-napi';
 import { type Family, WIDTH } from '../../../lib/net/address.ts';
-import type { L4Protocol } from '../../render/ruleset.ts';
-import { ANONYMOUS, type AnonymousElements, type AnonymousSet, packMachine32 } from './encode-set.ts';
+import { packMachine32 } from '../../../lib/net/machine-order.ts';
+import type { L4Protocol, MarkField } from '../../render/ruleset.ts';
+import type { ChainVerdict } from '../../render/verdict-map.ts';
+import {
+  ANONYMOUS,
+  ANONYMOUS_MAP,
+  type AnonymousElements,
+  type AnonymousSet,
+  DATA_TYPE,
+} from './encode-set.ts';
 
 /**
  * Ids of the sets in this batch: `next` returns a new id, `of` the id of a named set that the batch
@@ -100,13 +108,27 @@ export function addCompare(encoding: RuleEncoding, value: Uint8Array, negated: b
   );
 }
 
-/** Matches if at least one of the bits is set. */
-export function addFlags(encoding: RuleEncoding, key: 'state' | 'status', bits: number): void {
+/** Loads the mark, and leaves only the bits of the mask. */
+export function addMaskedMark({ expressions }: RuleEncoding, of: MarkField, mask: number, xor = 0): void {
+  expressions.push({ kind: of, key: 'mark', register: REGISTER });
+  if (mask === ALL_BITS && xor === 0) return;
+  expressions.push({
+    kind: 'bitwise',
+    register: REGISTER,
+    mask: packMachine32(mask),
+    xor: packMachine32(xor),
+  });
+}
+
+const ALL_BITS = 0xffff_ffff;
+
+/** Matches if at least one of the bits is set; `none`: if none is. */
+export function addFlags(encoding: RuleEncoding, key: 'state' | 'status', bits: number, none = false): void {
   encoding.expressions.push(
     { kind: 'ct', key, register: REGISTER },
     { kind: 'bitwise', register: REGISTER, mask: packMachine32(bits), xor: packMachine32(0) },
   );
-  addCompare(encoding, packMachine32(0), true);
+  addCompare(encoding, packMachine32(0), !none);
 }
 
 /**
@@ -139,7 +161,12 @@ export function addField(encoding: RuleEncoding, offset: number, value: Uint8Arr
   addEqual(encoding, payload('transport', offset, both.length), both);
 }
 
-export function addNamedLookup({ ids, expressions }: RuleEncoding, set: string, verdict = false): void {
+/** `verdict`: the set is a verdict map; `inverted`: matches what is not in it. */
+export function addNamedLookup(
+  { ids, expressions }: RuleEncoding,
+  set: string,
+  { verdict = false, inverted = false } = {},
+): void {
   const setId = ids.of(set);
   expressions.push({
     kind: 'lookup',
@@ -147,6 +174,7 @@ export function addNamedLookup({ ids, expressions }: RuleEncoding, set: string, 
     set,
     ...(setId === undefined ? {} : { setId }),
     ...(verdict ? { verdict } : {}),
+    ...(inverted ? { inverted } : {}),
   });
 }
 
@@ -159,6 +187,24 @@ export function addAnonymous(
   const id = ids.next();
   sets.push({ id, key, elements });
   expressions.push({ kind: 'lookup', register: REGISTER, set: ANONYMOUS, setId: id, inverted });
+}
+
+/** An anonymous map from 0, 1, … to these verdicts. */
+export function addAnonymousMap(
+  { ids, sets, expressions }: RuleEncoding,
+  verdicts: readonly ChainVerdict[],
+): void {
+  const id = ids.next();
+  const key = { type: DATA_TYPE.integer, length: 4, byteOrder: 'machine' } as const;
+  const keys = Buffer.concat(verdicts.map((_, i) => packMachine32(i)));
+  sets.push({ id, key, elements: { shape: 'keys', keys }, verdicts });
+  expressions.push({
+    kind: 'lookup',
+    register: REGISTER,
+    set: ANONYMOUS_MAP,
+    setId: id,
+    verdict: true,
+  });
 }
 
 export function equal(value: Uint8Array): Expression {
@@ -178,8 +224,8 @@ export function payload(
   return { kind: 'payload', base, offset, length, register };
 }
 
-export function address(family: Family, field: 'saddr' | 'daddr'): Expression {
-  return payload('network', ADDRESS_OFFSET[family][field], WIDTH[family]);
+export function address(family: Family, field: 'saddr' | 'daddr', register = REGISTER): Expression {
+  return payload('network', ADDRESS_OFFSET[family][field], WIDTH[family], register);
 }
 
 export function port(field: 'sport' | 'dport', register = REGISTER): Expression {

@@ -1,4 +1,4 @@
-import { type Chain, type NftRule, type Ruleset, targets } from '../../render/ruleset.ts';
+import { type Chain, type NftRule, type Ruleset, setOf, targets } from '../../render/ruleset.ts';
 import type { Command } from '../plan/command.ts';
 import type { CurrentState } from '../plan/current-state.ts';
 import { digestOf, type TableReading } from './reading.ts';
@@ -34,8 +34,8 @@ function isComplete({ matches, statement }: NftRule, { chains, sets, maps }: Cur
     targets(statement).every((name) => chains.has(name)) &&
     (!('map' in statement) || maps.has(statement.map)) &&
     matches.every((match) => {
-      if (match.match === 'serviceTuple') return sets.has(match.set);
-      return match.match !== 'address' || !('set' in match.in) || sets.has(match.in.set);
+      const set = setOf(match);
+      return set === null || sets.has(set);
     })
   );
 }

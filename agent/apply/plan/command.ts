@@ -1,5 +1,6 @@
 import type { RuleSource } from '../../../apis/compiled.ts';
-import type { Chain, ChainVerdict, NamedSet, NftRule, VerdictMap } from '../../render/ruleset.ts';
+import type { Chain, NamedSet, NftRule } from '../../render/ruleset.ts';
+import type { ChainVerdict, VerdictMap } from '../../render/verdict-map.ts';
 
 /**
  * One step of a kernel transaction, in terms of the ruleset. agent/apply/netlink/encode.ts turns it

@@ -1,6 +1,6 @@
 import { sameMembers } from '../../../lib/net/member-set.ts';
 import { type Ruleset, TABLE } from '../../render/ruleset.ts';
-import { type CurrentState, sameHook, samePolicy } from './current-state.ts';
+import { type CurrentState, sameHook, sameKeys, samePolicy } from './current-state.ts';
 import { sameElements } from './map-change.ts';
 
 /**
@@ -42,7 +42,7 @@ function compareMaps(wanted: Ruleset['maps'], now: CurrentState['maps']): string
     const there = now.get(name);
     if (there === undefined) differences.push(`map ${name} is missing`);
     else if (
-      there.family !== map.family ||
+      !sameKeys(there, map) ||
       there.interval !== map.interval ||
       !sameElements({ ...there, fixed: false }, map)
     ) {

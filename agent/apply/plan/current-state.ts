@@ -1,14 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Family } from '../../../lib/net/address.ts';
-import type {
-  BaseChain,
-  Chain,
-  ChainVerdict,
-  Ruleset,
-  SetKey,
-  SetMembers,
-  VerdictMap,
-} from '../../render/ruleset.ts';
+import type { BaseChain, Chain, Ruleset, SetKey, SetMembers } from '../../render/ruleset.ts';
+import { type ChainVerdict, type MapKey, mapKeyLength, type VerdictMap } from '../../render/verdict-map.ts';
 
 /**
  * The current state of our table in the kernel, as far as it is known. After an apply it consists
@@ -47,8 +40,12 @@ export interface CurrentSet {
 
 /** A VerdictMap as we filled it, or one that was read from the kernel. */
 export interface CurrentMap {
-  /** As in VerdictMap; 'other': not a verdict map, or keys of another kind. */
-  readonly family: Family | null | 'other';
+  /**
+   * As in VerdictMap; 'other': not a verdict map, or keys of a length that no map of ours has. The
+   * kernel's answer has only the length: marks are read as IPv4 addresses.
+   */
+  readonly key: MapKey | 'other';
+  readonly family: Family | null;
   readonly interval: boolean;
   /** Known only for maps that we filled. */
   readonly fixed?: boolean;
@@ -94,6 +91,11 @@ export function holdsChain(current: CurrentChain, chain: Chain): boolean {
  */
 export function isKnownMap(current: CurrentMap, map: VerdictMap): boolean {
   return current === map || (map.fixed && current.fixed === true);
+}
+
+/** Whether both maps can have the same keys. */
+export function sameKeys({ key, family }: CurrentMap, map: VerdictMap): boolean {
+  return key !== 'other' && mapKeyLength({ key, family }) === mapKeyLength(map);
 }
 
 /** Compares the properties of a base chain that can't be changed in place. */

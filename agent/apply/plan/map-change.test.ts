@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { ChainVerdict, VerdictMap } from '../../render/ruleset.ts';
+import type { ChainVerdict, VerdictMap } from '../../render/verdict-map.ts';
 import type { ElementsCommand } from './command.ts';
 import { mapChange, sameElements } from './map-change.ts';
 
@@ -14,6 +14,7 @@ function toMap(entries: Entries, order: readonly string[] = [...new Set(entries.
   const sorted = [...entries].sort(([a], [b]) => a - b);
   return {
     name: 'm',
+    key: 'port',
     family: null,
     interval: false,
     fixed: false,

@@ -1,4 +1,4 @@
-import { type ChainVerdict, mapKeyLength, type VerdictMap } from '../../render/ruleset.ts';
+import { type ChainVerdict, mapKeyLength, type VerdictMap } from '../../render/verdict-map.ts';
 import type { ElementsCommand } from './command.ts';
 import { type CurrentMap, isKnownMap } from './current-state.ts';
 

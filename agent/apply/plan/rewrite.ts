@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { unequalElements } from '../../render/incremental-list.ts';
-import type { Chain, NftRule, VerdictMap } from '../../render/ruleset.ts';
+import type { Chain, NftRule } from '../../render/ruleset.ts';
+import type { VerdictMap } from '../../render/verdict-map.ts';
 import { encodeRule } from '../netlink/encode-rule.ts';
 import type { Command } from './command.ts';
 import { type CurrentChain, type CurrentMap, isKnownMap, sameHook, samePolicy } from './current-state.ts';

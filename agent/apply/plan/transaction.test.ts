@@ -292,7 +292,7 @@ describe('a transaction removes foreign objects', () => {
     ],
     [
       'map',
-      { maps: new Map([['x', { family: 'other', interval: false, keys: null, ...nothing }]]) },
+      { maps: new Map([['x', { key: 'other', family: null, interval: false, keys: null, ...nothing }]]) },
       /^delete set inet nodewall x$/m,
     ],
   ];
@@ -350,7 +350,7 @@ describe('a transaction replaces the table', () => {
     ],
     [
       'where a map is by other keys',
-      { ...current, maps: new Map([...current.maps, [map.name, { ...map, family: 'other', keys: null }]]) },
+      { ...current, maps: new Map([...current.maps, [map.name, { ...map, key: 'other', keys: null }]]) },
     ],
     [
       'where a map has intervals, or has none',

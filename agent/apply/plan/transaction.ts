@@ -1,17 +1,10 @@
-import {
-  type Chain,
-  type ChainVerdict,
-  type NamedSet,
-  type NftRule,
-  type Ruleset,
-  targets,
-  type VerdictMap,
-} from '../../render/ruleset.ts';
+import { type Chain, type NamedSet, type NftRule, type Ruleset, targets } from '../../render/ruleset.ts';
+import type { ChainVerdict, VerdictMap } from '../../render/verdict-map.ts';
 import { BATCH_ELEMENTS } from '../netlink/batches.ts';
 import type { Command, ElementsCommand } from './command.ts';
 import { elementCount } from './command-text.ts';
 import type { CurrentChain, CurrentMap, CurrentSet, CurrentState } from './current-state.ts';
-import { EMPTY_STATE, holdsChain, sameHook, samePolicy } from './current-state.ts';
+import { EMPTY_STATE, holdsChain, sameHook, sameKeys, samePolicy } from './current-state.ts';
 import { type Change, type Difference, difference } from './difference.ts';
 import { mapChange, mapElements, sameElements } from './map-change.ts';
 import { memberChange } from './member-change.ts';
@@ -109,7 +102,7 @@ function sameType(a: CurrentSet, b: NamedSet): boolean {
 }
 
 function isChangeable(current: CurrentMap, map: VerdictMap): boolean {
-  if (current.family !== map.family || current.interval !== map.interval) return false;
+  if (!sameKeys(current, map) || current.interval !== map.interval) return false;
   return !map.interval || sameElements(current, map);
 }
 

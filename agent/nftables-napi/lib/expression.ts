@@ -1,6 +1,3 @@
-import { requireInteger } from './integer.ts';
-import { requireName } from './name.ts';
-import type { RecordWriter } from './record.ts';
 import type { Verdict } from './verdict.ts';
 
 /**
@@ -14,9 +11,17 @@ import type { Verdict } from './verdict.ts';
  * ports of ct, the machine's order for meta and most of ct.
  */
 export type Expression =
-  | { kind: 'meta'; key: MetaKey; register: number }
+  /** Loads the value; with `set`, writes it from the register. */
+  | { kind: 'meta'; key: MetaKey; register: number; set?: boolean }
   | { kind: 'payload'; base: PayloadBase; offset: number; length: number; register: number }
-  | { kind: 'ct'; key: CtKey; register: number; direction?: 'original' | 'reply' }
+  /** Loads the value; with `set`, writes it from the register. */
+  | { kind: 'ct'; key: CtKey; register: number; direction?: 'original' | 'reply'; set?: boolean }
+  /** Loads a constant. */
+  | { kind: 'immediate'; register: number; value: Uint8Array }
+  /** Loads jhash of `length` bytes from register `source`, scaled to 0 to `modulus` - 1. */
+  | { kind: 'hash'; source: number; length: number; register: number; modulus: number; seed: number }
+  /** Loads what the packet's route says; tcpmss: the segment size for its MTU, 2 bytes. */
+  | { kind: 'rt'; key: RtKey; register: number }
   | { kind: 'cmp'; register: number; operator: CmpOperator; value: Uint8Array }
   /** Matches inside (eq) or outside (neq) of a range, both ends included. */
   | { kind: 'range'; register: number; operator: 'eq' | 'neq'; from: Uint8Array; to: Uint8Array }
@@ -49,7 +54,16 @@ export type Expression =
   | { kind: 'reject'; type: 'icmp' | 'tcp reset' | 'icmpx'; code: number }
   /** `flags`: NF_NAT_RANGE_* of linux/netfilter/nf_nat.h; 16 is fully random. */
   | { kind: 'masq'; flags: number }
-  /** Looks up the packet's address in the routing tables; `type` loads its RTN_*, 4 bytes. */
+  /** Translates the source to the address in the register. */
+  | { kind: 'nat'; type: 'snat'; family: 'ip' | 'ip6'; register: number }
+  /** The packet gets no conntrack entry. */
+  | { kind: 'notrack' }
+  /** Writes `length` bytes of a TCP option from the register. */
+  | { kind: 'exthdr'; option: number; offset: number; length: number; register: number }
+  /**
+   * Looks up the packet's address in the routing tables; `type` loads its RTN_*, 4 bytes. With the
+   * flag `present`: 1 if something was found, else 0, 4 bytes.
+   */
   | { kind: 'fib'; result: FibResult; flags: readonly FibFlag[]; register: number };
 
 /** Keys of a meta expression, by the kernel's NFT_META_*. */
@@ -62,11 +76,13 @@ export type CtKey = keyof typeof ctKeys;
 export type FibResult = keyof typeof fibResults;
 /** What a fib expression looks up, by the kernel's NFTA_FIB_F_*. */
 export type FibFlag = keyof typeof fibFlags;
+/** Keys of an rt expression, by the kernel's NFT_RT_*. */
+export type RtKey = keyof typeof rtKeys;
 /** Operators of cmp and range, by the kernel's NFT_CMP_*. */
 export type CmpOperator = keyof typeof cmpOperators;
 
 // All numbers are from linux/netfilter/nf_tables.h and never change: they are the kernel's ABI.
-const metaKeys = {
+export const metaKeys = {
   length: 0,
   protocol: 1,
   priority: 2,
@@ -88,8 +104,8 @@ const metaKeys = {
   iifkind: 26,
   oifkind: 27,
 } as const;
-const payloadBases = { link: 0, network: 1, transport: 2, inner: 3 } as const;
-const ctKeys = {
+export const payloadBases = { link: 0, network: 1, transport: 2, inner: 3 } as const;
+export const ctKeys = {
   state: 0,
   direction: 1,
   status: 2,
@@ -105,192 +121,12 @@ const ctKeys = {
   destinationIp6: 22,
   id: 23,
 } as const;
-const cmpOperators = { eq: 0, neq: 1, lt: 2, lte: 3, gt: 4, gte: 5 } as const;
-const directions = { original: 0, reply: 1 } as const;
-const byteorders = { ntoh: 0, hton: 1 } as const;
-const fibResults = { oif: 1, oifname: 2, type: 3 } as const;
-const fibFlags = { saddr: 1, daddr: 2, mark: 4, iif: 8, oif: 16 } as const;
-const rejects = { icmp: 0, 'tcp reset': 1, icmpx: 2 } as const;
-
-const NFTA_LIST_ELEM = 1;
-const NFTA_EXPR_NAME = 1;
-const NFTA_EXPR_DATA = 2;
-const NFTA_DATA_VALUE = 1;
-const NFTA_DATA_VERDICT = 2;
-const NFT_REG_VERDICT = 0;
-const NFT_LOOKUP_F_INV = 1;
-const NFT_LIMIT_F_INV = 1;
-
-/**
- * Writes a verdict as an attribute of the given type. `codes` are the kernel's numbers. Throws a
- * TypeError for an unknown verdict, or a chain that is missing or out of place; a RangeError for an
- * invalid chain name.
- */
-export function putVerdict(
-  to: RecordWriter,
-  type: number,
-  verdict: Verdict,
-  codes: Readonly<Record<string, number>>,
-): void {
-  const data = to.beginNest(type);
-  const nest = to.beginNest(NFTA_DATA_VERDICT);
-  if (!Object.hasOwn(codes, verdict.kind)) throw new TypeError(`unknown verdict ${String(verdict.kind)}`);
-  to.u32(1, codes[verdict.kind] as number);
-  const jumps = verdict.kind === 'jump' || verdict.kind === 'goto';
-  const chain = 'chain' in verdict ? verdict.chain : undefined;
-  if (jumps !== (chain !== undefined && chain !== '')) {
-    throw new TypeError(`verdict ${verdict.kind} ${jumps ? 'needs a chain' : 'has no chain'}`);
-  }
-  if (chain) {
-    requireName(chain, 'chain');
-    to.text(2, chain);
-  }
-  to.endNest(nest);
-  to.endNest(data);
-}
-
-/**
- * Writes one expression of a rule. Throws a TypeError or RangeError for values that no kernel could
- * take.
- */
-export function putExpression(
-  to: RecordWriter,
-  expression: Expression,
-  verdicts: Readonly<Record<string, number>>,
-): void {
-  const element = to.beginNest(NFTA_LIST_ELEM);
-  to.text(NFTA_EXPR_NAME, expression.kind === 'verdict' ? 'immediate' : expression.kind);
-  const data = to.beginNest(NFTA_EXPR_DATA);
-  putData(to, expression, verdicts);
-  to.endNest(data);
-  to.endNest(element);
-}
-
-/** Writes attributes in libnftnl's order (src/expr), so that the bytes are those that nft sends. */
-function putData(to: RecordWriter, it: Expression, verdicts: Readonly<Record<string, number>>): void {
-  switch (it.kind) {
-    case 'meta':
-      putMeta(to, it);
-      break;
-    case 'payload':
-      to.u32(1, register(it.register));
-      to.u32(2, number(payloadBases, it.base, 'payload base'));
-      to.u32(3, it.offset);
-      to.u32(4, it.length);
-      break;
-    case 'ct':
-      to.u32(2, number(ctKeys, it.key, 'ct key'));
-      to.u32(1, register(it.register));
-      if (it.direction !== undefined) to.u8(3, number(directions, it.direction, 'direction'));
-      break;
-    case 'cmp':
-      to.u32(1, register(it.register));
-      to.u32(2, number(cmpOperators, it.operator, 'operator'));
-      putValue(to, 3, it.value);
-      break;
-    case 'range':
-      to.u32(1, register(it.register));
-      to.u32(2, number(cmpOperators, it.operator, 'operator'));
-      putValue(to, 3, it.from);
-      putValue(to, 4, it.to);
-      break;
-    case 'bitwise':
-      to.u32(1, register(it.register));
-      to.u32(2, register(it.register));
-      to.u32(3, it.mask.length);
-      putValue(to, 4, it.mask);
-      putValue(to, 5, it.xor);
-      break;
-    case 'byteorder':
-      to.u32(1, register(it.register));
-      to.u32(2, register(it.register));
-      to.u32(3, number(byteorders, it.operation, 'byte order'));
-      to.u32(4, it.length);
-      to.u32(5, it.size);
-      break;
-    case 'lookup':
-      requireName(it.set, 'set');
-      to.u32(2, register(it.register));
-      if (it.verdict === true) to.u32(3, NFT_REG_VERDICT);
-      to.text(1, it.set);
-      if (it.setId !== undefined) to.u32(4, it.setId);
-      if (it.inverted === true) to.u32(5, NFT_LOOKUP_F_INV);
-      break;
-    case 'counter':
-      if (it.bytes !== undefined) to.u64(1, it.bytes);
-      if (it.packets !== undefined) to.u64(2, it.packets);
-      break;
-    case 'verdict':
-      to.u32(1, NFT_REG_VERDICT);
-      putVerdict(to, 2, it.verdict, verdicts);
-      break;
-    case 'limit':
-      putLimit(to, it);
-      break;
-    case 'log':
-      to.text(2, it.prefix);
-      to.u16(1, it.group);
-      to.u32(3, it.snapLength);
-      to.u16(4, it.queueThreshold);
-      break;
-    case 'reject':
-      to.u32(1, number(rejects, it.type, 'reject type'));
-      to.u8(2, it.code);
-      break;
-    case 'masq':
-      to.u32(1, it.flags);
-      break;
-    case 'fib':
-      putFib(to, it);
-      break;
-    default:
-      throw new TypeError(`unknown expression ${String((it as { kind: unknown }).kind)}`);
-  }
-}
-
-function putLimit(to: RecordWriter, it: Extract<Expression, { kind: 'limit' }>): void {
-  requireInteger(it.rate, 'rate', 1, Number.MAX_SAFE_INTEGER);
-  requireInteger(it.seconds, 'seconds', 1, Number.MAX_SAFE_INTEGER);
-  to.u64(1, it.rate);
-  to.u64(2, it.seconds);
-  to.u32(3, it.burst);
-  to.u32(4, 0); // NFT_LIMIT_PKTS
-  to.u32(5, it.over === true ? NFT_LIMIT_F_INV : 0);
-}
-
-function putFib(to: RecordWriter, it: Extract<Expression, { kind: 'fib' }>): void {
-  to.u32(
-    3,
-    it.flags.reduce((all, flag) => all | number(fibFlags, flag, 'fib flag'), 0),
-  );
-  to.u32(2, number(fibResults, it.result, 'fib result'));
-  to.u32(1, register(it.register));
-}
-
-function putMeta(to: RecordWriter, it: Extract<Expression, { kind: 'meta' }>): void {
-  to.u32(2, number(metaKeys, it.key, 'meta key'));
-  to.u32(1, register(it.register));
-}
-
-function putValue(to: RecordWriter, type: number, value: Uint8Array): void {
-  if (!(value instanceof Uint8Array)) throw new TypeError('a value must be a Uint8Array');
-  const nest = to.beginNest(type);
-  to.bytes(NFTA_DATA_VALUE, value);
-  to.endNest(nest);
-}
-
-function number<Table extends Readonly<Record<string, number>>>(
-  table: Table,
-  key: keyof Table & string,
-  what: string,
-): number {
-  const found = Object.hasOwn(table, key) ? table[key] : undefined;
-  if (found === undefined) throw new TypeError(`unknown ${what} ${String(key)}`);
-  return found;
-}
-
-function register(value: number): number {
-  const known = Number.isInteger(value) && ((value >= 1 && value <= 4) || (value >= 8 && value <= 23));
-  if (!known) throw new RangeError(`register must be 1 to 4 or 8 to 23, not ${value}`);
-  return value;
-}
+export const cmpOperators = { eq: 0, neq: 1, lt: 2, lte: 3, gt: 4, gte: 5 } as const;
+export const directions = { original: 0, reply: 1 } as const;
+export const byteorders = { ntoh: 0, hton: 1 } as const;
+export const fibResults = { oif: 1, oifname: 2, type: 3 } as const;
+export const fibFlags = { saddr: 1, daddr: 2, mark: 4, iif: 8, oif: 16, present: 32 } as const;
+export const rtKeys = { classid: 0, nexthop4: 1, nexthop6: 2, tcpmss: 3 } as const;
+export const natTypes = { snat: 0 } as const;
+export const natFamilies = { ip: 2, ip6: 10 } as const;
+export const rejects = { icmp: 0, 'tcp reset': 1, icmpx: 2 } as const;

@@ -1,7 +1,7 @@
 import type { Binding } from './binding.ts';
-import { putVerdict } from './expression.ts';
 import type { Family } from './family.ts';
 import { requireName, toFamilyNumber } from './name.ts';
+import { putVerdict } from './put-expression.ts';
 import type { RecordWriter } from './record.ts';
 import { putStructure, type StructureOperation } from './structure.ts';
 import { toVerdictTable, type Verdict } from './verdict.ts';

@@ -1,8 +1,9 @@
 import type { Binding } from './binding.ts';
-import { type Expression, putExpression } from './expression.ts';
+import type { Expression } from './expression.ts';
 import type { Family } from './family.ts';
 import { requireInteger } from './integer.ts';
 import { requireName, toFamilyNumber } from './name.ts';
+import { putExpression } from './put-expression.ts';
 import type { RecordWriter } from './record.ts';
 import { type Hook, hookNumber } from './snapshot.ts';
 
@@ -305,7 +306,10 @@ function putDescription(to: RecordWriter, { size, key }: SetDefinition, withFiel
 }
 
 // Numbers are in the machine's byte order, as in all userdata.
-const CONCATENATION = Uint8Array.of(0, 4, ...new Uint8Array(Uint32Array.of(13).buffer), 1, 0); // NFTNL_UDATA_SET_TYPEOF_EXPR: EXPR_CONCAT; _DATA: none
+const typeOf = (expression: number) =>
+  Uint8Array.of(0, 4, ...new Uint8Array(Uint32Array.of(expression).buffer), 1, 0); // NFTNL_UDATA_SET_TYPEOF_EXPR; _DATA: none
+const VERDICT = typeOf(1); // EXPR_VERDICT
+const CONCATENATION = typeOf(13); // EXPR_CONCAT
 const BYTE_ORDER = { machine: 1, network: 2 } as const; // enum byteorder of nft's datatype.h
 
 /**
@@ -315,12 +319,13 @@ const BYTE_ORDER = { machine: 1, network: 2 } as const; // enum byteorder of nft
 function putSetUserdata(to: RecordWriter, set: SetDefinition, isMap: boolean, concatenated: boolean): void {
   const { key, interval, anonymous, comment } = set;
   const byteOrder = key.byteOrder === undefined ? (concatenated ? null : 'network') : key.byteOrder;
-  const typeOf = key.typeOf ?? (concatenated ? CONCATENATION : undefined);
+  const keyTypeOf = key.typeOf ?? (concatenated ? CONCATENATION : undefined);
   const userdata = to.beginUserdata(13);
   to.userdata32(0, byteOrder === null ? 0 : BYTE_ORDER[byteOrder]);
   if (isMap) to.userdata32(1, 0);
   if (interval && anonymous) to.userdata32(2, 1); // ranges that touch were merged
-  if (typeOf) to.userdata(3, typeOf);
+  if (keyTypeOf) to.userdata(3, keyTypeOf);
+  if (isMap && anonymous) to.userdata(4, VERDICT);
   if (isMap) to.userdata32(6, 0);
   if (comment !== undefined) putComment(to, 7, comment);
   to.endUserdata(userdata);

@@ -3,7 +3,8 @@ import { shortHash } from '../../../lib/sharing/hash.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
 import { type IncrementalMap, mapIncrementally } from '../incremental-list.ts';
 import { fixedChain, plainChain, plainRule } from '../plain.ts';
-import type { Chain, ChainVerdict, NftRule, PortProtocol, Statement, VerdictMap } from '../ruleset.ts';
+import type { Chain, NftRule, PortProtocol, Statement } from '../ruleset.ts';
+import type { ChainVerdict, VerdictMap } from '../verdict-map.ts';
 import type { MatchEntry } from './match-entry.ts';
 import type { AddressesPlan, Plan, PortsPlan, SequencePlan } from './plan.ts';
 
@@ -337,7 +338,8 @@ function fill(
     }
     targets[i] = known[number] ?? 0;
   }
-  return { map: { name, family, interval: false, fixed: false, keys, targets, verdicts: found }, plans };
+  const key = family === null ? 'port' : 'address';
+  return { map: { name, key, family, interval: false, fixed: false, keys, targets, verdicts: found }, plans };
 }
 
 /** The same keys with other verdicts. */

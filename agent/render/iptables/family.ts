@@ -1,7 +1,7 @@
 import type { RuleSource } from '../../../apis/compiled.ts';
 import type { Family } from '../../../lib/net/address.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
-import type { Chain, NftRule } from '../ruleset.ts';
+import { type Chain, type NftRule, setOf } from '../ruleset.ts';
 import { BASE_CHAINS, FORWARD as FORWARDED, NODEPORT_ENTRY } from '../topology.ts';
 import type { SetNames } from './fragment.ts';
 import { masquerade, POSTROUTING_CHAIN } from './masquerade.ts';
@@ -321,10 +321,7 @@ class Translation {
 }
 
 function setsOf({ matches }: NftRule): string[] {
-  return matches.flatMap((match) => {
-    if (match.match === 'serviceTuple') return match.set;
-    return match.match === 'address' && 'set' in match.in ? match.in.set : [];
-  });
+  return matches.flatMap((match) => setOf(match) ?? []);
 }
 
 function isSameRule(a: IptablesRule, b: IptablesRule | undefined): boolean {

@@ -67,6 +67,14 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
       return notIn(match, family);
     case 'local':
       return [{ extension: `-m addrtype --${match.field === 'saddr' ? 'src' : 'dst'}-type LOCAL` }];
+    case 'ctNew':
+    case 'ctDirection':
+    case 'ctNoSnat':
+    case 'mark':
+    case 'notInSet':
+    case 'noRouteBack':
+    case 'tcpSyn':
+      throw new Error(`iptables: the match ${match.match} is for egress gateways, which need nftables`);
     case 'vrf':
       // addrtype doesn't look at the addresses of a VRF, so no rule has to leave it out.
       return [];

@@ -52,7 +52,7 @@ export function masquerade(
       plainRule(`-j MARK --set-xmark 0x0/${hex(MARK)}`),
       ...withTarget(
         { matches: [], comment },
-        targetText({ kind: 'masquerade' }, context.family),
+        targetText({ kind: 'masquerade', random: true }, context.family),
         NO_ORIGIN,
         context,
       ),

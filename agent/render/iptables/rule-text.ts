@@ -132,11 +132,24 @@ export function targetText(statement: Exclude<Statement, { kind: 'jump' | 'goto'
         ` --nflog-size ${statement.copyRange} --nflog-threshold ${statement.queueThreshold}`
       );
     case 'masquerade':
+      if (!statement.random) throw needsNftables(statement);
       return '-j MASQUERADE --random-fully';
+    case 'snat':
+    case 'notrack':
+    case 'setMark':
+    case 'maxSegment':
+    case 'markMap':
+    case 'addressMacMap':
+    case 'hashMap':
+      throw needsNftables(statement);
     case 'portMap':
     case 'addressMap':
       throw new Error('iptables has no verdict maps');
   }
+}
+
+function needsNftables({ kind }: Statement): Error {
+  return new Error(`iptables: the statement ${kind} is for egress gateways, which need nftables`);
 }
 
 export const RETURN = '-j RETURN';

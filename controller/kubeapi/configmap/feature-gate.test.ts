@@ -17,6 +17,14 @@ describe('gateSetting', () => {
     });
   }
 
+  it('refuses egress gateways, which are not built for clusters', () => {
+    const { enabled, problems } = gateSetting({
+      'config.yaml': 'featureGates: {NodeNetworkPolicy: true, EgressGateway: true}',
+    });
+    assert.equal(enabled, true);
+    assert.match(problems.join(), /^config\.yaml: featureGates\.EgressGateway: is not built for clusters/);
+  });
+
   it('names the problems of an invalid configuration', () => {
     const { enabled, problems } = gateSetting({
       'config.yaml': 'featureGates: {NodeNetworkPolicy: perhaps}',

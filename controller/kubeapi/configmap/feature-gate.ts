@@ -15,11 +15,15 @@ export function gateSetting(data: ConfigMapData | null): GateSetting {
   const text = data?.['config.yaml'];
   if (text === undefined) return { enabled: null, problems: [] };
   const { config, problems } = parseConfig(text, 'config.yaml');
+  const errors = problems.filter(({ severity }) => severity === 'error').map(formatProblem);
+  const gates = config?.featureGates ?? {};
   return {
-    enabled: config?.featureGates.NodeNetworkPolicy ?? null,
-    problems: problems.filter(({ severity }) => severity === 'error').map(formatProblem),
+    enabled: gates.NodeNetworkPolicy ?? null,
+    problems: gates.EgressGateway === true ? [...errors, NO_EGRESS] : errors,
   };
 }
+
+const NO_EGRESS = 'config.yaml: featureGates.EgressGateway: is not built for clusters yet; remove it';
 
 /** Annotation of the Lease: the last value set by a ConfigMap. */
 export const GATE_ANNOTATION = 'nodewall.io/feature-gate';

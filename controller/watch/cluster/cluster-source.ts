@@ -215,6 +215,7 @@ function clusterState({ interfaceGroups }: ValidateOptions): ClusterState {
       const services = lists.services.array();
       const { problems: own, ...settled } = state.settle(services);
       const objects: ClusterObjects = {
+        ...NO_OBJECTS,
         nodes: lists.nodes.array(),
         namespaces: lists.namespaces.array(),
         pods: lists.pods.array(),

@@ -2,7 +2,7 @@ import type { ClusterNetworkPolicy, NamespacedName } from '../../../apis/objects
 import { asFields, type FieldMap } from '../../../apis/schema/json-schema.ts';
 import { type ValidateOptions, validateObject } from '../../../apis/validate/object.ts';
 import { referencesOf } from '../../../apis/validate/references.ts';
-import { addObject, emptyContent, type FileContent, LISTS } from '../content.ts';
+import { addObject, emptyContent, type FileContent, LIST_NAMES } from '../content.ts';
 import { keepObjects } from '../keep-objects.ts';
 import { sameValue } from '../same-value.ts';
 import type { Narrow } from './object-store.ts';
@@ -67,7 +67,7 @@ function isSame(now: Document, before: Document): boolean {
 
 /** Shares one object for all empty lists: there may be 75,000 documents, with eight lists each. */
 function withoutEmpty(content: FileContent): FileContent {
-  const lists = Object.values(LISTS).filter((list) => content[list].objects.length === 0);
+  const lists = LIST_NAMES.filter((list) => content[list].objects.length === 0);
   return { ...content, ...Object.fromEntries(lists.map((list) => [list, EMPTY[list]])) };
 }
 

@@ -1,0 +1,24 @@
+/** The part `egress` of the configuration (docs/egress.md). */
+export interface EgressConfig {
+  /** Further destinations (CIDRs) that are never steered. */
+  readonly inside: readonly string[];
+  /** The networks of Services (CIDRs), where there are no ServiceCIDR objects. */
+  readonly serviceCIDRs: readonly string[];
+  /**
+   * Hold: a packet from a source in a Node's pod networks that no known pod has is dropped, if it
+   * goes outside. Pass: it leaves as without nodewall.
+   */
+  readonly unknownPods: 'Hold' | 'Pass';
+  /**
+   * API groups of other projects whose objects are read besides. Their own programs must not act on
+   * these objects at the same time.
+   */
+  readonly read: readonly string[];
+}
+
+export const DEFAULT_EGRESS_CONFIG: EgressConfig = {
+  inside: [],
+  serviceCIDRs: [],
+  unknownPods: 'Hold',
+  read: ['egressgateway.spidernet.io'],
+};

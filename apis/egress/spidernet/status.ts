@@ -1,0 +1,50 @@
+import { formatAddress, parseAddress } from '../../../lib/net/address.ts';
+import { asFields, asList } from '../../schema/json-schema.ts';
+import type { EgressGatewayStatus, EgressPolicyStatus } from '../objects.ts';
+
+/**
+ * Converts what the controller of egressgateway.spidernet.io wrote into an EgressGateway, so that
+ * addresses keep their owners: one slot for each node that has addresses, named after it. Values
+ * that cannot be read are left out, because a status is no one's to correct. Null: nothing is known.
+ */
+export function toGatewayStatus(raw: unknown): EgressGatewayStatus | null {
+  const given = new Set<string>();
+  const nodes = asList(asFields(raw)?.nodeList).flatMap((item) => {
+    const { name, status, ready, eips, epis } = asFields(item) ?? {};
+    if (typeof name !== 'string' || name === '') return [];
+    // Versions before 0.5 call the list `epis`.
+    const addresses = asList(eips ?? epis).flatMap((entry) => addressesOf(entry));
+    const own = addresses.filter((address) => !given.has(address));
+    for (const address of own) given.add(address);
+    return [{ name, addresses: [...new Set(own)], ...readiness(status ?? ready) }];
+  });
+  if (nodes.length === 0) return null;
+  return {
+    nodes: nodes.map(({ addresses: _, ...node }) => node),
+    slots: nodes.flatMap(({ name, addresses }) =>
+      addresses.length === 0 ? [] : [{ name, node: name, epoch: 0, addresses }],
+    ),
+  };
+}
+
+/** A node of which the status says nothing is ready. */
+function readiness(state: unknown): { readonly ready: boolean; readonly reason?: string } {
+  if (typeof state !== 'string' || state === '') return { ready: state !== false };
+  const ready = state.toLowerCase() === 'ready';
+  return ready ? { ready } : { ready, reason: state };
+}
+
+/** Null: it has no address, or uses its node's. */
+export function toPolicyStatus(raw: unknown): EgressPolicyStatus | null {
+  const addresses = addressesOf(asFields(raw)?.eip);
+  return addresses.length === 0 ? null : { addresses };
+}
+
+/** Of `{ipv4, ipv6}`. */
+function addressesOf(pair: unknown): string[] {
+  const { ipv4, ipv6 } = asFields(pair) ?? {};
+  return [ipv4, ipv6].flatMap((text) => {
+    const address = typeof text === 'string' ? parseAddress(text) : null;
+    return address === null ? [] : [formatAddress(address)];
+  });
+}

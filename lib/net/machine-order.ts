@@ -1,0 +1,15 @@
+/** A number of 32 bits in the machine's byte order. */
+export function packMachine32(value: number): Uint8Array {
+  return new Uint8Array(Uint32Array.of(value).buffer);
+}
+
+/** A number of 16 bits in the machine's byte order. */
+export function packMachine16(value: number): Uint8Array {
+  return new Uint8Array(Uint16Array.of(value).buffer);
+}
+
+/** The number that the first four bytes hold in the machine's byte order. */
+export function unpackMachine32(packed: Uint8Array): number {
+  const [value = 0] = new Uint32Array(Uint8Array.from(packed.subarray(0, 4)).buffer);
+  return value;
+}

@@ -1,0 +1,160 @@
+import type { Address, AddressRange, Family } from '../address.ts';
+import { addressKey } from '../address.ts';
+import type { Gateway, Policy } from './egress-objects.ts';
+import { countOf, isInAny, ofFamily } from './pool.ts';
+
+/** A policy with the gateway that it may use. */
+export interface Claim {
+  readonly policy: Policy;
+  readonly gateway: Gateway;
+}
+
+/** Which addresses of a family a policy may leave with. */
+export type Addresses =
+  | { readonly kind: 'none'; readonly reasons: readonly string[] }
+  | {
+      readonly kind: 'some';
+      readonly admits: (address: Address) => boolean;
+      /** The address, where there is but one. */
+      readonly only: Address | undefined;
+      /** The manifests leave open whether anything is left for the policy. */
+      readonly mayLack: boolean;
+    };
+
+const NO_ADDRESS: Addresses = { kind: 'none', reasons: ['no-address'] };
+
+/**
+ * What EGRESS.md sections 1 and 2 say of the addresses of a policy of a Floating gateway. An
+ * address in a status stays; one that must be dealt out may be any that no other policy has or
+ * names.
+ */
+export function addressesOf(claim: Claim, family: Family, claims: readonly Claim[]): Addresses {
+  const { policy, gateway } = claim;
+  const pool = ofFamily(gateway.pool, family);
+  const fixed = policy.fixed.find((address) => address.family === family);
+  const lacks = [
+    ...(pool.length === 0 ? ['no-family'] : []),
+    ...(policy.allocation === 'Fixed' && fixed === undefined ? ['no-family'] : []),
+  ];
+  if (lacks.length > 0) {
+    const isFixedElsewhere = policy.allocation === 'Fixed' && fixed !== undefined;
+    return { kind: 'none', reasons: isFixedElsewhere ? [...lacks, 'no-address'] : lacks };
+  }
+  const others = claims.filter((one) => one.policy !== policy && one.gateway === gateway);
+  const scene = { policy, pool, family, others };
+  if (fixed !== undefined && policy.allocation === 'Fixed') return ofFixed(scene, fixed);
+  return policy.allocation === 'Shared' ? ofShared(scene) : ofDedicated(scene);
+}
+
+interface Scene {
+  readonly policy: Policy;
+  readonly pool: readonly AddressRange[];
+  readonly family: Family;
+  readonly others: readonly Claim[];
+}
+
+/** A Fixed address goes to its policy, unless another has it or names it too. */
+function ofFixed({ policy, pool, family, others }: Scene, fixed: Address): Addresses {
+  if (!isInAny(pool, fixed)) return NO_ADDRESS;
+  const rivals = others.filter(
+    ({ policy: other }) => includes(namedBy(other), fixed) || includes(keptBy(other, pool, family), fixed),
+  );
+  if (
+    rivals.length === 0 ||
+    rivals.every((rival) => rival.policy.isAudit && !includes(rival.policy.has, fixed))
+  )
+    return exactly(fixed, rivals.length > 0);
+  const has = includes(policy.has, fixed);
+  const rivalHas = rivals.some((rival) => includes(keptBy(rival.policy, pool, family), fixed));
+  if (rivalHas && !has) return NO_ADDRESS;
+  return exactly(fixed, !has || rivalHas);
+}
+
+/** All Shared policies of a gateway have its default address. */
+function ofShared({ policy, pool, family, others }: Scene): Addresses {
+  const sharing = [policy, ...others.map((other) => other.policy)].filter(isShared);
+  const rest = others.map((other) => other.policy).filter((other) => !isShared(other));
+  const kept = unique(sharing.flatMap((one) => keptBy(one, pool, family)));
+  const isContested = kept.some((address) => rest.some((other) => includes(other.has, address)));
+  if (kept.length > 0 && !isContested) return among(kept, false);
+  return free(pool, family, rest, BigInt(demand(rest, pool, family)));
+}
+
+/** Addresses that are nobody else's. */
+function ofDedicated({ policy, pool, family, others }: Scene): Addresses {
+  const all = others.map((other) => other.policy);
+  const mine = unique(keptBy(policy, pool, family));
+  const isContested = mine.some((address) =>
+    all.some((other) => includes(other.has, address) || includes(namedBy(other), address)),
+  );
+  if (mine.length >= policy.count && !isContested) return among(mine, false);
+  const dealt = free(pool, family, all, BigInt(demand(all, pool, family) + policy.count - 1));
+  if (mine.length === 0 || isContested || dealt.kind === 'none')
+    return dealt.kind === 'none' && mine.length > 0 ? among(mine, isContested) : dealt;
+  // Fewer than it asks for: it keeps those, and may get more.
+  const admits = (address: Address) => includes(mine, address) || dealt.admits(address);
+  return { kind: 'some', admits, only: undefined, mayLack: false };
+}
+
+/** What the pool has left beside what others have or name; `wanted` more may go to others. */
+function free(
+  pool: readonly AddressRange[],
+  family: Family,
+  others: readonly Policy[],
+  wanted: bigint,
+): Addresses {
+  // An Audit policy is as if absent: whether it is given anything is left open.
+  const ofOthers = (list: readonly Policy[]) =>
+    unique(list.flatMap((other) => [...keptBy(other, pool, family), ...namedBy(other)])).filter((address) =>
+      isInAny(pool, address),
+    );
+  const taken = ofOthers(others.filter((other) => !other.isAudit));
+  const left = countOf(pool) - BigInt(taken.length);
+  if (left <= 0n) return NO_ADDRESS;
+  const surely = countOf(pool) - BigInt(ofOthers(others).length) - wanted;
+  return {
+    kind: 'some',
+    admits: (address) => isInAny(pool, address) && !includes(taken, address),
+    only: undefined,
+    mayLack: surely <= 0n,
+  };
+}
+
+/** How many addresses others may get that have none: of Dedicated policies, and the default. */
+function demand(others: readonly Policy[], pool: readonly AddressRange[], family: Family): number {
+  const dedicated = others.filter(({ allocation }) => allocation === 'Dedicated');
+  const missing = dedicated.map((other) => Math.max(0, other.count - keptBy(other, pool, family).length));
+  return missing.reduce((sum, count) => sum + count, 1);
+}
+
+function isShared({ allocation }: Policy): boolean {
+  return allocation === 'Shared';
+}
+
+/** The addresses of its status that the policy can keep. */
+function keptBy(policy: Policy, pool: readonly AddressRange[], family: Family): Address[] {
+  const kept = policy.has.filter((address) => address.family === family && isInAny(pool, address));
+  if (policy.allocation !== 'Fixed') return kept;
+  return kept.filter((address) => includes(policy.fixed, address));
+}
+
+function namedBy({ allocation, fixed }: Policy): readonly Address[] {
+  return allocation === 'Fixed' ? fixed : [];
+}
+
+function includes(list: readonly Address[], { family, value }: Address): boolean {
+  return list.some((one) => one.family === family && one.value === value);
+}
+
+function unique(list: readonly Address[]): Address[] {
+  return [...new Map(list.map((address) => [addressKey(address), address])).values()];
+}
+
+function exactly(address: Address, mayLack: boolean): Addresses {
+  return among([address], mayLack);
+}
+
+function among(list: readonly Address[], mayLack: boolean): Addresses {
+  const only = list.length === 1 ? list[0] : undefined;
+  return { kind: 'some', admits: (address) => includes(list, address), only, mayLack };
+}
