@@ -30,7 +30,7 @@ const GROUPS = [1, 3, 5, 7, 8, 9, 11, 19, 32];
  * namespace in which it is created, whoever made it, on a thread of its own. All events that are
  * readable at one time, at most 256 KiB, go to one call of the listener; while it is busy, the
  * socket's buffer keeps further events. Runs until close(), and keeps the process alive unless
- * unref() was called. Bytes in events share memory with their batch.
+ * unref() was called.
  *
  * The kernel reports no removal of what goes with something else: the IPv4 routes and next hops of
  * a link that is removed, the routes of a next hop that is removed, the neighbours of a link.

@@ -41,7 +41,7 @@ export function routeMessage(
   return toMessage(type, NLM_F_REQUEST | FLAGS[operation], parts);
 }
 
-/** The header after nlmsghdr, and the attributes by type. Values share memory with the message. */
+/** The header after nlmsghdr, and the attributes by type. */
 export class RouteMessage {
   readonly #view: DataView;
   readonly #start: number;
@@ -90,10 +90,11 @@ export class RouteMessage {
     return at === null ? 0 : this.#view.getUint16(at);
   }
 
-  /** Empty if it is missing. */
+  /** A copy; empty if it is missing. */
   bytes(type: number): Uint8Array {
     const [from, to] = this.#at.get(type) ?? [0, 0];
-    return new Uint8Array(this.#view.buffer, this.#view.byteOffset + from, to - from);
+    const { buffer, byteOffset } = this.#view;
+    return new Uint8Array(buffer, byteOffset + from, to - from).slice();
   }
 
   text(type: number): string | null {

@@ -39,7 +39,8 @@ export function routeRequest(operation: RouteOperation, it: Route): Uint8Array {
     ...(prefixLength > 0 ? [attribute(RTA.destination, destination)] : []),
     attribute(RTA.table, u32(table)),
     attribute(RTA.metric, u32(metric)),
-    ...(nexthop > 0 ? [attribute(RTA.nexthop, u32(nexthop))] : []),
+    // A removal that names a next hop is refused once that one is gone.
+    ...(nexthop > 0 && operation !== 'delete' ? [attribute(RTA.nexthop, u32(nexthop))] : []),
   ]);
 }
 
