@@ -114,7 +114,7 @@ iptables: {variant: fast, path: /sbin}
 dispatch: fast
 `),
       [
-        'c.yaml:1: exemptions.dhcp: unknown field; known here: loopback, neighborDiscovery, multicastListener, dhcpClient, localPods',
+        'c.yaml:1: exemptions.dhcp: unknown field; known here: loopback, neighborDiscovery, multicastListener, dhcpClient, localPods, egressTunnel',
         'c.yaml:1: exemptions.loopback: must be true or false, not "yes"',
         'c.yaml:3: interfaceGroups.lan: must be the number of a link group, 0 to 4294967295, not "five"',
         'c.yaml:4: interfaceGroups.wan.group: is missing; it must be the number of the link group',

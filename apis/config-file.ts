@@ -1,4 +1,5 @@
 import { type Config, DEFAULT_CONFIG, type Exemption } from './config.ts';
+import { withEgressGroup } from './egress/link-group.ts';
 import type { Problem } from './objects.ts';
 import { CONFIG_SCHEMA } from './schema/config.ts';
 import { asFields, asList, type FieldMap } from './schema/json-schema.ts';
@@ -76,7 +77,7 @@ function checkConfig(raw: FieldMap, found: Findings): void {
 
 function toConfig(raw: RawConfig): Config {
   const { masquerade = {}, failsafe = {} } = raw;
-  return {
+  return withEgressGroup({
     exemptions: { ...DEFAULT_CONFIG.exemptions, ...raw.exemptions },
     antiSpoofing: raw.antiSpoofing ?? DEFAULT_CONFIG.antiSpoofing,
     ...toInterfaceGroups(raw.interfaceGroups ?? {}),
@@ -107,5 +108,5 @@ function toConfig(raw: RawConfig): Config {
     dataplane: raw.dataplane ?? DEFAULT_CONFIG.dataplane,
     iptables: { ...DEFAULT_CONFIG.iptables, ...raw.iptables },
     dispatch: raw.dispatch ?? DEFAULT_CONFIG.dispatch,
-  };
+  });
 }

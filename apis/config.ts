@@ -12,6 +12,7 @@ export const EXEMPTIONS = [
   'multicastListener',
   'dhcpClient',
   'localPods',
+  'egressTunnel',
 ] as const;
 export type Exemption = (typeof EXEMPTIONS)[number];
 
@@ -100,10 +101,14 @@ export interface Config {
   readonly exemptions: Readonly<Record<Exemption, boolean>>;
   /** Whether packets that pretend to come from a Node are dropped before the exemptions. */
   readonly antiSpoofing: boolean;
-  /** Group name to link group number; `pods` and `clusternet` always exist. */
+  /**
+   * Group name to link group number; `pods` and `clusternet` always exist, `egress` (the tunnel of
+   * egress gateways) where the feature gate is on.
+   */
   readonly interfaceGroups: Readonly<Record<string, number>> & {
     readonly pods: number;
     readonly clusternet: number;
+    readonly egress?: number;
   };
   /**
    * Group name to the patterns that put an interface into the group, tried in order: a name glob
@@ -155,6 +160,7 @@ export const DEFAULT_CONFIG: Config = {
     multicastListener: true,
     dhcpClient: true,
     localPods: true,
+    egressTunnel: true,
   },
   antiSpoofing: true,
   interfaceGroups: { pods: 8, clusternet: 9 },

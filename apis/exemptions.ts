@@ -10,6 +10,9 @@ export const MULTICAST_LISTENER: readonly number[] = [130, 131, 132, 143];
 /** The ports of DHCP (RFC 2131) and DHCPv6 (RFC 8415). */
 export const DHCP = { 4: { client: 68, server: 67 }, 6: { client: 546, server: 547 } } as const;
 
+/** The tunnel between a pod's node and an egress gateway: UDP, between addresses of Nodes. */
+export const EGRESS_TUNNEL_PORT = 7790;
+
 /** Whether spoofed packets are dropped on a node in this state. */
 export function dropsSpoofed({ rules }: Pick<NodeState, 'rules'>, config: Pick<Config, 'antiSpoofing'>) {
   return config.antiSpoofing && rules.length > 0;

@@ -1,4 +1,5 @@
 import { parseAddress } from '../lib/net/address.ts';
+import type { EgressFlow } from './egress/flow.ts';
 import type { Flow } from './flow.ts';
 
 type FlowField = keyof Flow;
@@ -28,6 +29,45 @@ const FIELDS: readonly FlowField[] = [
   'traffic',
 ];
 
+const EGRESS_FIELDS = ['traffic', 'pod', 'src', 'dst', 'protocol', 'srcPort', 'dstPort'];
+const POD = /^[^/]+\/[^/]+$/;
+
+/** Whether parsed JSON is meant as a flow through egress gateways: parseEgressFlow reads it. */
+export function isEgressFlow(raw: unknown): raw is { readonly traffic: 'Egress' } {
+  return typeof raw === 'object' && raw !== null && 'traffic' in raw && raw.traffic === 'Egress';
+}
+
+/**
+ * Checks parsed JSON whose `traffic` is Egress. Throws a TypeError that lists every problem and the
+ * valid values. `"direction": "egress"` is accepted and says nothing.
+ */
+export function parseEgressFlow(raw: object): EgressFlow {
+  const problems: string[] = [];
+  for (const [field, value] of Object.entries(raw)) {
+    const problem = egressFieldProblem(field, value);
+    if (problem !== null) problems.push(problem);
+  }
+  if (!('dst' in raw)) problems.push('dst: is required, an IP address');
+  if ('pod' in raw === 'src' in raw)
+    problems.push(
+      'pod, src: exactly one of the two is required: "namespace/name" of a pod, or an IP address',
+    );
+  const flow = raw as EgressFlow;
+  if (problems.length === 0) problems.push(...familyProblems(flow, ['src', 'dst']));
+  if (problems.length > 0) throw new TypeError(problems.join('; '));
+  return flow;
+}
+
+function egressFieldProblem(field: string, value: unknown): string | null {
+  if (field === 'pod') {
+    const isPod = typeof value === 'string' && POD.test(value);
+    return isPod ? null : bad(field, value, '"namespace/name" of a pod');
+  }
+  if (field === 'traffic' || (field === 'direction' && value === 'egress')) return null;
+  if (EGRESS_FIELDS.includes(field)) return fieldProblem(field, value);
+  return `${field}: unknown field; a flow of traffic Egress has ${EGRESS_FIELDS.join(', ')}`;
+}
+
 /**
  * Checks parsed JSON and returns it as a flow. Throws a TypeError that lists every problem and the
  * valid values.
@@ -45,18 +85,19 @@ export function parseFlow(raw: unknown): Flow {
   }
   if (!('direction' in raw)) problems.push('direction: is required, "ingress" or "egress"');
   const flow = raw as Flow;
-  if (problems.length === 0) {
-    const ends = (['src', 'dst', 'originalDst'] as const).filter((field) => flow[field] !== undefined);
-    const families = new Set(ends.map((field) => parseAddress(flow[field] ?? '')?.family));
-    if (families.size > 1) {
-      const texts = ends.map((field) => flow[field]);
-      problems.push(
-        `${ends.join(', ')}: ${texts.slice(0, -1).join(', ')} and ${texts.at(-1)} are not of one IP family`,
-      );
-    }
-  }
+  if (problems.length === 0) problems.push(...familyProblems(flow, ['src', 'dst', 'originalDst']));
   if (problems.length > 0) throw new TypeError(problems.join('; '));
   return flow;
+}
+
+function familyProblems<K extends string>(flow: Partial<Record<K, string>>, fields: readonly K[]): string[] {
+  const ends = fields.filter((field) => flow[field] !== undefined);
+  const families = new Set(ends.map((field) => parseAddress(flow[field] ?? '')?.family));
+  if (families.size < 2) return [];
+  const texts = ends.map((field) => flow[field]);
+  return [
+    `${ends.join(', ')}: ${texts.slice(0, -1).join(', ')} and ${texts.at(-1)} are not of one IP family`,
+  ];
 }
 
 function fieldProblem(field: string, value: unknown): string | null {
@@ -83,7 +124,9 @@ function fieldProblem(field: string, value: unknown): string | null {
         ? null
         : bad(field, value, "a group's name or number");
     case 'traffic':
-      return value === 'Host' || value === 'NodePort' ? null : bad(field, value, '"Host" or "NodePort"');
+      return value === 'Host' || value === 'NodePort'
+        ? null
+        : bad(field, value, '"Host", "NodePort" or "Egress"');
     default:
       return `${field}: unknown field; a flow has ${FIELDS.join(', ')}`;
   }

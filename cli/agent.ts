@@ -35,7 +35,7 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
   const log = createLog(options);
   await loadAddon();
   const release = await agentLock(options.stateDir).take(log);
-  const { metrics, close } = await agentTelemetry(options, log);
+  const { metrics, close } = await agentTelemetry(options, config, log);
   const { node, stateDir } = options;
   const off = new OffSwitch({ node, stateDir, log });
   try {
@@ -177,14 +177,19 @@ interface Telemetry {
 }
 
 /** Retries if the address is not available: that is no reason to enforce nothing. */
-async function agentTelemetry(options: AgentOptions, log: Log): Promise<Telemetry> {
+async function agentTelemetry(options: AgentOptions, { featureGates }: Config, log: Log): Promise<Telemetry> {
   const { metricsListen: listen, metricsRules: ofRules = false, controller, node } = options;
   if (listen === undefined) return { metrics: NO_METRICS, close: async () => {} };
   const [{ prometheusMetrics }, { serveMetrics }] = await Promise.all([
     import('../agent/run/prometheus.ts'),
     import('../lib/process/metrics-server.ts'),
   ]);
-  const metrics = prometheusMetrics({ version: VERSION, isInCluster: controller !== undefined, ofRules });
+  const metrics = prometheusMetrics({
+    version: VERSION,
+    isInCluster: controller !== undefined,
+    ofRules,
+    hasEgress: featureGates.EgressGateway === true,
+  });
   const { registry, ready } = metrics;
   let server: MetricsServer | null = null;
   let timer: NodeJS.Timeout | undefined;

@@ -1,49 +1,110 @@
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
-import { explain } from '../agent/observe/explain.ts';
+import { type Explainer, explain } from '../agent/observe/explain.ts';
 import type { Config } from '../apis/config.ts';
+import type { EgressExplanation, EgressFlow } from '../apis/egress/flow.ts';
 import type { Considered, Explanation, Flow } from '../apis/flow.ts';
-import { parseFlow } from '../apis/parse-flow.ts';
+import { isEgressFlow, parseEgressFlow, parseFlow } from '../apis/parse-flow.ts';
+import type { EgressExplainer } from '../controller/egress/decide.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { styled } from '../lib/process/styled.ts';
-import { loadResolvedNode, type NodeOptions } from './load.ts';
+import { egressExplainer, egressText, egressVerdictText } from './explain-egress.ts';
+import { loadObjects, type NodeOptions, resolvedState } from './load.ts';
 import { json, print, table } from './output.ts';
 
-type ExplainOptions = NodeOptions & {
+type ExplainOptions = Omit<NodeOptions, 'node'> & {
+  readonly node?: string;
   readonly flow?: string;
   readonly flows?: string;
   readonly output: 'text' | 'json';
 };
 
+/** The answer to one flow, in both forms. */
+interface Answered {
+  readonly value: object;
+  /** With what was considered. */
+  readonly text: () => string;
+  /** The verdict as one line. */
+  readonly line: () => string;
+}
+
 export async function explainCommand(options: ExplainOptions): Promise<ExitStatus> {
   if (options.flow === undefined && options.flows === undefined) {
     throw new CommandError(EXIT.usage, `give --flow '{"direction":"ingress",…}' or --flows FILE`);
   }
-  const { state, config, invalid } = await loadResolvedNode(options);
-  const flow = options.flow === undefined ? null : readFlow(options.flow, '--flow', config);
-  const explainer = explain(state, config);
-  let wrongLines = 0;
-  if (flow !== null) {
-    const answer = explainer(flow, { considered: true });
-    await print(options.output === 'json' ? json(answer) : explanationText(flow, answer, options.node));
-  } else {
-    const path = options.flows ?? '';
-    const lines = (await readFlows(path)).split('\n');
-    const answers: string[] = [];
-    for (const [i, line] of lines.entries()) {
-      if (line.trim() === '') continue;
-      try {
-        const answer = explainer(readFlow(line, `${path}:${i + 1}`, config));
-        answers.push(options.output === 'json' ? JSON.stringify(answer) : `${verdictText(answer)}`);
-      } catch (error) {
-        wrongLines++;
-        answers.push(JSON.stringify({ error: (error as Error).message }));
-        process.stderr.write(`${(error as Error).message}\n`);
-      }
-    }
-    if (answers.length > 0) await print(`${answers.join('\n')}\n`);
+  const loaded = await loadObjects(options);
+  const answer = answerer(loaded, options);
+  const isWrong = options.flow === undefined ? await explainFile(options, answer) : false;
+  if (options.flow !== undefined) {
+    const { value, text } = await answer(options.flow, '--flow', true);
+    await print(options.output === 'json' ? json(value) : text());
   }
-  return wrongLines > 0 || (invalid && options.strict) ? EXIT.invalid : EXIT.done;
+  return isWrong || (loaded.invalid && options.strict) ? EXIT.invalid : EXIT.done;
+}
+
+/** Returns whether a line was wrong. */
+async function explainFile({ flows = '', output }: ExplainOptions, answer: Answerer): Promise<boolean> {
+  let isWrong = false;
+  const answers: string[] = [];
+  for (const [i, line] of (await readFlows(flows)).split('\n').entries()) {
+    if (line.trim() === '') continue;
+    try {
+      const { value, line: text } = await answer(line, `${flows}:${i + 1}`, false);
+      answers.push(output === 'json' ? JSON.stringify(value) : text());
+    } catch (error) {
+      if (error instanceof CommandError && error.status === EXIT.usage) throw error;
+      isWrong = true;
+      answers.push(JSON.stringify({ error: (error as Error).message }));
+      process.stderr.write(`${(error as Error).message}\n`);
+    }
+  }
+  if (answers.length > 0) await print(`${answers.join('\n')}\n`);
+  return isWrong;
+}
+
+type Answerer = (text: string, where: string, considered: boolean) => Promise<Answered>;
+
+/** Compiles what the first flow of a kind needs: nothing of a Node for flows of traffic Egress. */
+function answerer(
+  loaded: Awaited<ReturnType<typeof loadObjects>>,
+  { node, names }: ExplainOptions,
+): Answerer {
+  const { config } = loaded;
+  let host: Promise<Explainer> | null = null;
+  let egress: Promise<EgressExplainer> | null = null;
+  return async (text, where, considered) => {
+    const flow = readFlow(text, where, config);
+    if (flow.traffic === 'Egress') {
+      egress ??= egressExplainer(loaded);
+      const answer = atPlace(where, await egress, flow, considered);
+      const line = () => egressVerdictText(answer);
+      return { value: answer, line, text: () => egressText(flow, answer) };
+    }
+    if (node === undefined) {
+      const message = `${where}: --node NAME is required for a flow that is not of traffic Egress`;
+      throw new CommandError(EXIT.usage, message);
+    }
+    host ??= resolvedState(loaded, { node, names }).then((state) => explain(state, config));
+    const answer = (await host)(flow, { considered });
+    return {
+      value: answer,
+      line: () => verdictText(answer),
+      text: () => explanationText(flow, answer, node),
+    };
+  };
+}
+
+function atPlace(
+  where: string,
+  explainer: EgressExplainer,
+  flow: EgressFlow,
+  considered: boolean,
+): EgressExplanation {
+  try {
+    return explainer(flow, { considered });
+  } catch (error) {
+    throw new CommandError(EXIT.invalid, `${where}: ${(error as Error).message}`, { cause: error });
+  }
 }
 
 async function readFlows(path: string): Promise<string> {
@@ -54,9 +115,11 @@ async function readFlows(path: string): Promise<string> {
   }
 }
 
-function readFlow(text: string, where: string, { interfaceGroups }: Config): Flow {
+function readFlow(text: string, where: string, { interfaceGroups }: Config): Flow | EgressFlow {
   try {
-    const flow = parseFlow(JSON.parse(text));
+    const raw: unknown = JSON.parse(text);
+    if (isEgressFlow(raw)) return parseEgressFlow(raw);
+    const flow = parseFlow(raw);
     const { interfaceGroup: group } = flow;
     if (typeof group === 'string' && !Object.hasOwn(interfaceGroups, group)) {
       const known = Object.keys(interfaceGroups).join(', ');

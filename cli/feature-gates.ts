@@ -1,4 +1,5 @@
 import type { Config } from '../apis/config.ts';
+import { DEFAULT_EGRESS_GROUP, withEgressGroup } from '../apis/egress/link-group.ts';
 import { EGRESS_NEEDS_NFTABLES } from '../apis/validate/egress-settings.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 
@@ -26,16 +27,28 @@ export function parseFeatureGates(gates: string): Config['featureGates'] {
 /** The configuration, with the gates of `--feature-gates` before its own. */
 export function withFeatureGates(config: Config, gates: string | undefined): Config {
   if (gates === undefined) return config;
-  return { ...config, featureGates: { ...config.featureGates, ...parseFeatureGates(gates) } };
+  return withEgressGroup({
+    ...config,
+    featureGates: { ...config.featureGates, ...parseFeatureGates(gates) },
+  });
 }
 
 /** Throws a CommandError if egress gateways are on where they can't be enforced. */
-export function checkEgressGate({ featureGates, dataplane }: Config, isInCluster: boolean): void {
+export function checkEgressGate(
+  { featureGates, dataplane, interfaceGroups }: Config,
+  isInCluster: boolean,
+): void {
   if (featureGates.EgressGateway !== true) return;
   if (isInCluster) {
     throw new CommandError(
       EXIT.usage,
       'feature gate EgressGateway: is not built for clusters yet; turn it off, or run the agent with --manifests',
+    );
+  }
+  if (interfaceGroups.egress === undefined) {
+    throw new CommandError(
+      EXIT.usage,
+      `feature gate EgressGateway: interfaceGroups has another name for the link group ${DEFAULT_EGRESS_GROUP}; add egress: NUMBER, with a free number`,
     );
   }
   if (dataplane === 'iptables') {

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { AddressSet, Compiled, NodeState } from '../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../apis/config.ts';
 import type { NameTable } from '../apis/names.ts';
-import type { Problem } from '../apis/objects.ts';
+import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import type { Loaded } from '../controller/watch/source.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
@@ -90,11 +90,25 @@ async function viewOf(compiled: Compiled, node: string): Promise<NodeState> {
   );
 }
 
-interface LoadedNode {
-  readonly state: NodeState;
+interface LoadedObjects {
+  readonly objects: ClusterObjects;
   readonly config: Config;
   /** Whether an object was invalid and left out. */
   readonly invalid: boolean;
+}
+
+/** Stage 1. Throws a CommandError if the manifests cannot be read. */
+export async function loadObjects(options: InputOptions): Promise<LoadedObjects> {
+  const config = await loadConfig(options.config);
+  const { objects, problems } = await load(options, config);
+  if (problems.some(({ unreadable, file }) => unreadable && options.manifests.includes(file))) {
+    throw new CommandError(EXIT.invalid, 'the manifests cannot be read; see above');
+  }
+  return { objects, config, invalid: hasErrors(problems) };
+}
+
+interface LoadedNode extends LoadedObjects {
+  readonly state: NodeState;
 }
 
 /**
@@ -102,14 +116,13 @@ interface LoadedNode {
  * if the manifests cannot be read or do not declare the node.
  */
 export async function loadNode(options: NodeOptions): Promise<LoadedNode> {
-  const config = await loadConfig(options.config);
-  const { objects, problems } = await load(options, config);
-  if (problems.some(({ unreadable, file }) => unreadable && options.manifests.includes(file))) {
-    throw new CommandError(EXIT.invalid, 'the manifests cannot be read; see above');
-  }
+  const loaded = await loadObjects(options);
+  return { ...loaded, state: await nodeState(loaded, options.node) };
+}
+
+async function nodeState({ objects }: LoadedObjects, node: string): Promise<NodeState> {
   const { compile } = await import('../controller/compile/compile.ts');
-  const state = await viewOf(compile(objects), options.node);
-  return { state, config, invalid: hasErrors(problems) };
+  return viewOf(compile(objects), node);
 }
 
 /**
@@ -117,11 +130,20 @@ export async function loadNode(options: NodeOptions): Promise<LoadedNode> {
  * nothing and are named on standard error.
  */
 export async function loadResolvedNode(options: NodeOptions): Promise<LoadedNode> {
+  const loaded = await loadObjects(options);
+  return { ...loaded, state: await resolvedState(loaded, { names: undefined, ...options }) };
+}
+
+/** The resolved state of loadResolvedNode, of objects that are loaded already. */
+export async function resolvedState(
+  loaded: LoadedObjects,
+  { node, names: path }: { readonly node: string; readonly names: string | undefined },
+): Promise<NodeState> {
   const { loadNames } = await import('./names.ts');
-  const names = options.names === undefined ? null : await loadNames(options.names);
-  const { state, ...rest } = await loadNode(options);
-  warnUnknownNames(state.addressSets.values(), names, options.names);
-  if (names === null) return { ...rest, state };
+  const names = path === undefined ? null : await loadNames(path);
+  const state = await nodeState(loaded, node);
+  warnUnknownNames(state.addressSets.values(), names, path);
+  if (names === null) return state;
   const { nameResolver } = await import('../apis/names.ts');
-  return { ...rest, state: nameResolver()(state, names) };
+  return nameResolver()(state, names);
 }

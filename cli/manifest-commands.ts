@@ -66,7 +66,7 @@ function addExplain(program: Command, done: Done): void {
     .command('explain')
     .description('Print the verdict for connections, and the rules that were evaluated.')
     .addOption(manifests(true))
-    .addOption(node())
+    .option('--node <name>', 'name of the Node; not needed for flows of traffic Egress')
     .addOption(new Option('--flow <json>', 'one connection').conflicts('flows'))
     .option('--flows <file>', 'connections, one JSON object a line; the answers have the same order')
     .addOption(config())
@@ -82,6 +82,8 @@ function addExplain(program: Command, done: Done): void {
         '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":30080,"traffic":"NodePort"}\'',
         'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml \\',
         '    --flow \'{"direction":"egress","dst":"192.0.2.7","protocol":"tcp","dstPort":443}\'    # names.yaml: www.example.com: [192.0.2.7]',
+        'nodewall explain --manifests /etc/nodewall/manifests \\',
+        '    --flow \'{"traffic":"Egress","pod":"shop/web-0","dst":"203.0.113.9","protocol":"tcp","dstPort":443}\'',
       ),
     )
     .action(async (options) => done(await (await import('./explain.ts')).explainCommand(options)));

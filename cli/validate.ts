@@ -20,7 +20,9 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
   const problems: Problem[] = [...found, ...closedProblems(objects, config, places)];
   const invalid = hasErrors(problems);
   if (options.output === 'json') {
-    await print(json({ valid: !invalid, files, policies: objects.policies.length, problems }));
+    const policies = objects.policies.length;
+    const egress = egressCounts(objects);
+    await print(json({ valid: !invalid, files, policies, ...egress, problems }));
   } else {
     await print(problems.map((problem) => `${formatProblem(problem)}\n`).join(''));
     const of = (severity: Problem['severity']) =>
@@ -28,11 +30,17 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
     const counts = [
       count(files, 'file'),
       count(objects.policies.length, 'valid policy', 'valid policies'),
+      ...egressTexts(objects),
       count(of('error'), 'error'),
       count(of('warning'), 'warning'),
       ...(of('notice') === 0 ? [] : [count(of('notice'), 'notice')]),
     ];
     process.stderr.write(`${counts.join(', ')}\n`);
+  }
+  if (egressTexts(objects).length > 0 && config.featureGates.EgressGateway !== true) {
+    process.stderr.write(
+      'the feature gate EgressGateway is off, so agents steer nothing by egress gateways\n',
+    );
   }
   return invalid ? EXIT.invalid : EXIT.done;
 }
@@ -52,6 +60,20 @@ function closedProblems(objects: ClusterObjects, { failsafe }: Config, places: P
       },
     ),
   );
+}
+
+/** Empty without egress gateways and policies of them. */
+function egressCounts({ egressGateways, egressPolicies }: ClusterObjects): object {
+  if (egressGateways.length + egressPolicies.length === 0) return {};
+  return { egressGateways: egressGateways.length, egressPolicies: egressPolicies.length };
+}
+
+function egressTexts({ egressGateways, egressPolicies }: ClusterObjects): string[] {
+  if (egressGateways.length + egressPolicies.length === 0) return [];
+  return [
+    count(egressGateways.length, 'valid egress gateway'),
+    count(egressPolicies.length, 'valid egress policy', 'valid egress policies'),
+  ];
 }
 
 function count(number: number, one: string, many = `${one}s`): string {

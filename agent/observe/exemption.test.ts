@@ -1,15 +1,21 @@
 import assert from 'node:assert/strict';
 import { type Config, EXEMPTIONS } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
+import { toMemberSet } from '../../lib/net/member-set.ts';
 import { FLOW, OPEN } from '../../test/fake/flow.ts';
+import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
 import { nodeState } from '../../test/fake/node-state.ts';
 import { policy } from '../../test/kernel/manifests.ts';
 import { explain } from './explain.ts';
 
 describe('exemptions', () => {
-  const deny = nodeState(
-    policy('deny', { ingress: [{ name: 'in', action: 'Drop' }], egress: [{ name: 'out', action: 'Drop' }] }),
-  );
+  const denied = policy('deny', {
+    ingress: [{ name: 'in', action: 'Drop' }],
+    egress: [{ name: 'out', action: 'Drop' }],
+  });
+  const nodes = toMemberSet([], ['192.0.2.9']);
+  const deny = { ...nodeState(denied), egress: fakeNodeEgress({ nodes }) };
+  const tunnel = { protocol: 'udp', srcPort: 40_000, dstPort: 7790 } as const;
   const nd = { protocol: 'icmpv6', src: 'fe80::1', dst: 'fe80::2' } as const;
   const cases: readonly (readonly [
     (typeof EXEMPTIONS)[number],
@@ -66,6 +72,18 @@ describe('exemptions', () => {
         { direction: 'egress', interfaceGroup: 8 },
       ],
       [{ interfaceGroup: 'pods' }, { direction: 'egress', interfaceGroup: 9 }, { direction: 'egress' }],
+    ],
+    [
+      'egressTunnel',
+      [
+        { ...tunnel, src: '192.0.2.9' },
+        { ...tunnel, direction: 'egress', dst: '192.0.2.9' },
+      ],
+      [
+        { ...tunnel, src: '192.0.2.8' },
+        { ...tunnel, src: '192.0.2.9', protocol: 'tcp' },
+        { ...tunnel, src: '192.0.2.9', dstPort: 7791 },
+      ],
     ],
   ];
   for (const [name, exempt, not] of cases) {

@@ -1,6 +1,13 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, Exemption } from '../../apis/config.ts';
-import { DHCP, dropsSpoofed, MULTICAST_LISTENER, NEIGHBOR_DISCOVERY } from '../../apis/exemptions.ts';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import {
+  DHCP,
+  dropsSpoofed,
+  EGRESS_TUNNEL_PORT,
+  MULTICAST_LISTENER,
+  NEIGHBOR_DISCOVERY,
+} from '../../apis/exemptions.ts';
 import { failsafePeers } from '../../apis/failsafe.ts';
 import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
@@ -11,13 +18,14 @@ import type { KnownFlow } from './known-flow.ts';
  * pod or from the Node itself to a NodePort are always exempt, whatever the configuration says:
  * NodePort policies are for connections from outside.
  */
-export function exemptionOf(flow: KnownFlow, config: Config): Exemption | null {
+export function exemptionOf(flow: KnownFlow, config: Config, { egress }: NodeState): Exemption | null {
   if (flow.traffic === 'NodePort') {
     if (isOfPods(flow, config)) return 'localPods';
     if (flow.srcIsOwn) return 'loopback';
   }
   const names = Object.keys(EXEMPT) as Exemption[];
-  return names.find((name) => config.exemptions[name] && EXEMPT[name](flow, config)) ?? null;
+  const isExempt = (name: Exemption): boolean => EXEMPT[name](flow, config, egress ?? null);
+  return names.find((name) => config.exemptions[name] && isExempt(name)) ?? null;
 }
 
 /**
@@ -33,7 +41,9 @@ export function spoofedTest(state: NodeState, config: Config): (flow: KnownFlow)
     (flow.srcIsOwn || (flow.peer !== undefined && nodes !== null && hasMember(nodes.members, flow.peer)));
 }
 
-const EXEMPT: Readonly<Record<Exemption, (flow: KnownFlow, config: Config) => boolean>> = {
+type IsExempt = (flow: KnownFlow, config: Config, egress: NodeEgress | null) => boolean;
+
+const EXEMPT: Readonly<Record<Exemption, IsExempt>> = {
   loopback: (flow) => flow.srcIsOwn && flow.dstIsOwn,
   neighborDiscovery: (flow) => isIcmpv6(flow, NEIGHBOR_DISCOVERY),
   multicastListener: (flow) => isIcmpv6(flow, MULTICAST_LISTENER),
@@ -45,6 +55,13 @@ const EXEMPT: Readonly<Record<Exemption, (flow: KnownFlow, config: Config) => bo
     return client === ports.client && server === ports.server;
   },
   localPods: (flow, config) => flow.direction === 'egress' && isOfPods(flow, config),
+  egressTunnel: ({ traffic, protocol, dstPort, peer }, _, egress) =>
+    egress !== null &&
+    peer !== undefined &&
+    traffic === 'Host' &&
+    protocol === PROTOCOL_NUMBERS.udp &&
+    dstPort === EGRESS_TUNNEL_PORT &&
+    hasMember(egress.nodes, peer),
 };
 
 function isOfPods({ group }: KnownFlow, { interfaceGroups }: Config): boolean {

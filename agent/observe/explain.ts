@@ -43,7 +43,7 @@ export function evaluator(
   };
   return (flow, considered) => {
     if (isSpoofed(flow)) return 'spoofed';
-    const exemption = exemptionOf(flow, config);
+    const exemption = exemptionOf(flow, config, state);
     if (exemption !== null) return { exemption };
     const isProtected = flow.traffic === 'Host' && failsafe[flow.direction].some((matches) => matches(flow));
     return evaluate(lookUp(flow, isProtected), flow, { isProtected, considered });

@@ -3,6 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import { failsafeList } from '../../apis/failsafe.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
+import { type EgressRules, egressRenderer } from '../egress/render/render-egress.ts';
 import { type AntiSpoofing, antiSpoofing, NO_ANTI_SPOOFING } from './anti-spoofing.ts';
 import { failsafeRules, failsafeScope } from './failsafe.ts';
 import type { Dispatched } from './index/build.ts';
@@ -44,6 +45,7 @@ export function renderer(
   const sets = new UsedSets();
   const setMatches = new SetMatches();
   const rulesOf = ruleRenderer(config, canLog, { sets, setMatches });
+  const egressOf = egressRenderer(config);
   let failsafe: readonly NamedSet[] = [];
   let last: Last = { chains: new NamedList([]), sets: new Map(), maps: new NamedList([]) };
   return (state) => {
@@ -58,10 +60,11 @@ export function renderer(
         spoofing: traffic === 'ingress' ? spoofing : NO_ANTI_SPOOFING,
       }),
     );
-    const ofIndexes = rendered.flatMap((one) => one.sets);
+    const egress = egressOf(state.egress ?? null);
+    const ofIndexes = [...rendered.flatMap((one) => one.sets), ...egress.sets];
     sets.change(ofIndexes, failsafe);
     failsafe = ofIndexes;
-    last = { ...join(rendered, config, last), sets: sets.sets() };
+    last = { ...join(rendered, egress, config, last), sets: sets.sets() };
     return last;
   };
 }
@@ -85,6 +88,7 @@ interface RenderContext {
 /** Reuses the previous lists of chains and maps if their content is the same. */
 function join(
   rendered: readonly RenderedTraffic[],
+  egress: EgressRules,
   config: Config,
   last: Last,
 ): Pick<Last, 'chains' | 'maps'> {
@@ -99,12 +103,16 @@ function join(
   const chains = [
     ...rendered.flatMap(({ base }) => base.map(before)),
     ...masqueradeChains(config).map(before),
+    ...egress.chains.map(before),
     ...rendered.flatMap(({ index }) => index.map(before)),
     REJECT_CHAIN,
   ].concat(...rendered.map(({ rules }) => rules));
   return {
     chains: listAfter(last.chains, chains),
-    maps: listAfter(last.maps, sortedLike(new Set(rendered.flatMap(({ maps }) => maps)), last.maps)),
+    maps: listAfter(
+      last.maps,
+      sortedLike(new Set([...rendered.flatMap(({ maps }) => maps), ...egress.maps]), last.maps),
+    ),
   };
 }
 
@@ -134,6 +142,7 @@ function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): 
         indexes: parts.map(({ name }) => name),
         nameServers,
         localPods: localPods.map(({ matches }) => matches),
+        hasEgress: context.state.egress !== undefined,
       }),
       ...spoofing.chains,
     ],

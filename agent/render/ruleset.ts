@@ -301,6 +301,22 @@ export function targets(statement: Statement): readonly string[] {
   }
 }
 
+/** The statement with its jump targets renamed. */
+export function withTargets(statement: Statement, rename: (chain: string) => string): Statement {
+  switch (statement.kind) {
+    case 'jump':
+    case 'goto':
+      return { ...statement, chain: rename(statement.chain) };
+    case 'hashMap':
+      return {
+        ...statement,
+        verdicts: statement.verdicts.map(({ kind, chain }) => ({ kind, chain: rename(chain) })),
+      };
+    default:
+      return statement;
+  }
+}
+
 /**
  * One family of an AddressSet or of a ServiceSet: an interval set if it has prefixes, else a hash
  * set.

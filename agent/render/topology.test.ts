@@ -4,7 +4,13 @@ import { chainLines } from './nft-text.ts';
 import { baseChains, masqueradeChains, type Traffic } from './topology.ts';
 
 const skeleton = (traffic: Traffic, config: Config) =>
-  baseChains(traffic, config, { first: [], indexes: [traffic], nameServers: [], localPods: [] });
+  baseChains(traffic, config, {
+    first: [],
+    indexes: [traffic],
+    nameServers: [],
+    localPods: [],
+    hasEgress: true,
+  });
 
 describe('topology', () => {
   it('has rules for each exemption that is on', () => {
@@ -56,6 +62,7 @@ describe('topology', () => {
         indexes: [],
         nameServers: ['192.0.2.53/32'],
         localPods: [],
+        hasEgress: false,
       }),
       [],
     );
@@ -77,9 +84,13 @@ describe('topology', () => {
 
   it('copies DNS answers, and questions to the believed servers, before it accepts established connections', () => {
     const lines = (direction: 'ingress' | 'egress', ...nameServers: readonly string[]) =>
-      baseChains(direction, DEFAULT_CONFIG, { first: [], indexes: [], nameServers, localPods: [] }).map(
-        chainLines,
-      );
+      baseChains(direction, DEFAULT_CONFIG, {
+        first: [],
+        indexes: [],
+        nameServers,
+        localPods: [],
+        hasEgress: false,
+      }).map(chainLines);
     const [[, answer, second] = []] = lines('ingress', '192.0.2.53/32');
     assert.match(
       answer ?? '',

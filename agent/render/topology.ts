@@ -4,6 +4,7 @@ import type { Direction } from '../../apis/objects.ts';
 import { type Cidr, type Family, parseCidr } from '../../lib/net/address.ts';
 import { toCidrs, toInterval, union } from '../../lib/net/interval.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
+import { tunnelMatches } from '../egress/render/tunnel-rules.ts';
 import { comment } from './name.ts';
 import { ruleText } from './nft-text.ts';
 import { fixedChain, plainChain, plainRule } from './plain.ts';
@@ -105,6 +106,8 @@ interface Known {
    * unknown.
    */
   readonly localPods: readonly (readonly Match[])[];
+  /** Whether the node has the sets of egress gateways. */
+  readonly hasEgress: boolean;
 }
 
 /** The matches of each exemption, by direction. */
@@ -128,9 +131,10 @@ const EXEMPTION_MATCHES: Readonly<
           [{ match: 'interfaceGroup', field: 'oifgroup', groups: [interfaceGroups.pods], negated: false }],
           ...localPods.map((matches): Match[] => [{ match: 'ctDnat' }, ...matches]),
         ],
+  egressTunnel: (direction, { hasEgress }) => (hasEgress ? tunnelMatches(direction) : []),
 };
 
-interface BaseParts extends Pick<Known, 'localPods'> {
+interface BaseParts extends Pick<Known, 'localPods' | 'hasEgress'> {
   /** Rules before the exemptions. */
   readonly first: readonly NftRule[];
   readonly indexes: readonly string[];
@@ -148,9 +152,9 @@ interface BaseParts extends Pick<Known, 'localPods'> {
 export function baseChains(
   traffic: Traffic,
   config: Config,
-  { first, indexes, nameServers, localPods }: BaseParts,
+  { first, indexes, nameServers, localPods, hasEgress }: BaseParts,
 ): Chain[] {
-  const known = { config, localPods };
+  const known = { config, localPods, hasEgress };
   const { chain: name, base, direction } = BASE_CHAINS[traffic];
   const jumps = indexes.map((index) => plainRule({ kind: 'jump', chain: index }));
   const accepted = accept([{ match: 'ctEstablished' }], null);
@@ -164,13 +168,15 @@ export function baseChains(
   if (jumps.length === 0) return [];
   const entry = plainRule({ kind: 'jump', chain: NODEPORT_ENTRY }, { match: 'ctDnat' });
   const alone = notFromOutside(config);
-  // `notFromOutside` includes the loopback exemption.
-  const others = exemptions(direction, known, (name) => name !== 'loopback').map(beforeNat);
+  const others = exemptions(direction, known, (name) => !NOT_OF_NODEPORTS.includes(name)).map(beforeNat);
   return [
     { ...plainChain(name, [accepted, entry]), base },
     plainChain(NODEPORT_ENTRY, [...alone, ...others, ...jumps]),
   ];
 }
+
+/** `notFromOutside` includes loopback; the tunnel ends at the Node itself. */
+const NOT_OF_NODEPORTS: readonly Exemption[] = ['loopback', 'egressTunnel'];
 
 export const NODEPORT_ENTRY = 'nodeport-entry';
 
@@ -270,12 +276,12 @@ export const POSTROUTING = 'postrouting';
  */
 export function masqueradeChains({ masquerade, interfaceGroups }: Config): Chain[] {
   if (!masquerade.enabled) return [];
-  const { pods, clusternet } = interfaceGroups;
+  const { pods, clusternet, egress } = interfaceGroups;
   const from: Match = { match: 'interfaceGroup', field: 'iifgroup', groups: [pods], negated: false };
   const outside: Match = {
     match: 'interfaceGroup',
     field: 'oifgroup',
-    groups: [pods, clusternet].sort((a, b) => a - b),
+    groups: [pods, clusternet, ...(egress === undefined ? [] : [egress])].sort((a, b) => a - b),
     negated: true,
   };
   const rules = ([4, 6] as const).map((family): NftRule => {

@@ -2,6 +2,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import type { CompiledRule } from '../../apis/compiled.ts';
 import { memberCount } from '../../lib/net/member-set.ts';
 import type { Enforced } from '../apply/enforcer.ts';
+import { egressCount } from '../egress/render/counted.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -21,23 +22,20 @@ interface Options {
   readonly isInCluster: boolean;
   /** Whether to export a counter for each rule: many series. */
   readonly ofRules: boolean;
+  /** Whether the feature gate EgressGateway is on. */
+  readonly hasEgress: boolean;
 }
 
 /** Seconds. */
 const APPLY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /** The metrics of an agent, for Prometheus. Names and labels are stable. */
-export function prometheusMetrics({ version, isInCluster, ofRules }: Options): PrometheusMetrics {
+export function prometheusMetrics({ version, isInCluster, ofRules, hasEgress }: Options): PrometheusMetrics {
   const registry = new Registry();
   const registers = [registry];
   // Event loop monitoring wakes the process for each sample: by default 100 times a second.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 1000 });
-  new Gauge({
-    name: 'nodewall_build_info',
-    help: 'Running version.',
-    labelNames: ['version'],
-    registers,
-  }).set({ version }, 1);
+  buildInfo(registers, version);
   const { gauge, counter } = agentSeries(registers);
   const isEnabled = gauge(
     'enabled',
@@ -60,6 +58,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
       this.inc(totals?.().get(SPOOFED)?.packets ?? 0);
     },
   });
+  if (hasEgress) egressPackets(registers, () => totals?.() ?? new Map());
   if (ofRules) rulePackets(registers, inForce.rules, () => totals?.() ?? new Map());
 
   /** Nothing in force is the wanted state: the agent is ready. */
@@ -256,4 +255,41 @@ function rulePackets(
       }
     },
   });
+}
+
+/** Counters of egress gateways. */
+function egressPackets(registers: Registry[], totals: () => ReadonlyMap<string, RuleTotals>): void {
+  const series = [
+    {
+      label: 'policy',
+      name: 'nodewall_egress_packets_total',
+      help: 'First packets of connections that an egress policy decided on, on the node of the pod.',
+    },
+    {
+      label: 'reason',
+      name: 'nodewall_egress_dropped_packets_total',
+      help: 'Packets of pods that egress gateways dropped, by reason (docs/egress.md).',
+    },
+  ] as const;
+  for (const { label, name, help } of series) {
+    new Counter({
+      ...{ name, help, registers, labelNames: [label] },
+      collect() {
+        this.reset();
+        for (const [id, { packets }] of totals()) {
+          const value = Object.entries(egressCount(id) ?? {}).find(([key]) => key === label)?.[1];
+          if (value !== undefined) this.inc({ [label]: value }, packets);
+        }
+      },
+    });
+  }
+}
+
+function buildInfo(registers: Registry[], version: string): void {
+  new Gauge({
+    name: 'nodewall_build_info',
+    help: 'Running version.',
+    labelNames: ['version'],
+    registers,
+  }).set({ version }, 1);
 }

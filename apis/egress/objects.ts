@@ -84,6 +84,15 @@ export interface EgressGatewayStatus {
     readonly epoch: number;
     readonly addresses: readonly string[];
   }[];
+  /**
+   * Addresses of policies, until completeSpidernet has put them into the policies' own statuses
+   * (egressgateway.spidernet.io); absent: none.
+   */
+  readonly policies?: readonly {
+    readonly namespace: string;
+    readonly name: string;
+    readonly addresses: readonly string[];
+  }[];
 }
 
 /** The stages of docs/egress.md: evaluated in this order. */

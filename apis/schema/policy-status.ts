@@ -1,8 +1,7 @@
 import { POLICY_PHASES } from '../policy-status.ts';
+import { conditions, count } from './conditions.ts';
 import type { JsonSchema } from './json-schema.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT, listByKey } from './merge-type.ts';
-
-const count = (description: string): JsonSchema => ({ type: 'integer', minimum: 0, description });
+import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
 
 /** Schema of the `status` of a ClusterNetworkPolicy (`PolicyStatus`). */
 export const POLICY_STATUS_SCHEMA: JsonSchema = {
@@ -42,25 +41,9 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
       description: 'The reasons why the policy is invalid, one line each; the first 20.',
       items: { type: 'string' },
     },
-    conditions: {
-      ...listByKey('type'),
-      description: 'Accepted: the policy is valid. Realized: all nodes that are selected enforce it.',
-      items: {
-        ...GRANULAR_OBJECT,
-        required: ['type', 'status', 'lastTransitionTime', 'reason', 'message'],
-        properties: {
-          type: { type: 'string', description: 'Accepted or Realized.' },
-          status: {
-            type: 'string',
-            enum: ['True', 'False', 'Unknown'],
-            description: 'Whether the condition holds.',
-          },
-          observedGeneration: count('The metadata.generation that this condition is about.'),
-          lastTransitionTime: { type: 'string', description: 'When status last changed (RFC 3339).' },
-          reason: { type: 'string', description: 'The reason, machine-readable.' },
-          message: { type: 'string', description: 'The reason, human-readable.' },
-        },
-      },
-    },
+    conditions: conditions({
+      Accepted: 'the policy is valid',
+      Realized: 'all nodes that are selected enforce it',
+    }),
   },
 };

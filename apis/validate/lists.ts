@@ -25,6 +25,11 @@ const LISTS = [
   'TierList',
   'ClusterNetworkPolicyList',
   'ClusterGroupList',
+  'EgressGatewayList',
+  'EgressPolicyList',
+  'ClusterEgressPolicyList',
+  'ServiceCIDRList',
+  'IPPoolList',
 ];
 
 /**

@@ -24,10 +24,14 @@ const FIELDS: readonly string[] = [
 ];
 
 /**
- * Checks the metadata of a policy, Tier or ClusterGroup. If metadata is not an object, only the
+ * Checks the metadata of an object of one of our kinds. If metadata is not an object, only the
  * missing name is reported here.
  */
-export function checkMetadata(raw: FieldMap, found: Findings): void {
+export function checkMetadata(
+  raw: FieldMap,
+  found: Findings,
+  scope: 'Cluster' | 'Namespaced' = 'Cluster',
+): void {
   const metadata = asFields(raw.metadata) ?? {};
   const { name } = metadata;
   if (name === undefined || name === null || name === '')
@@ -40,6 +44,7 @@ export function checkMetadata(raw: FieldMap, found: Findings): void {
     if (FIELDS.includes(field)) continue;
     found.error(['metadata', field], `unknown field${suggestion(field, FIELDS)}`);
   }
+  if (scope === 'Namespaced') return;
   if (metadata.namespace !== undefined && metadata.namespace !== null && metadata.namespace !== '') {
     found.warning(['metadata', 'namespace'], 'is ignored: the object is cluster-scoped');
   }

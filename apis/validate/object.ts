@@ -1,16 +1,18 @@
 import { believesAnyServer, type Config, DEFAULT_CONFIG, type FailsafeEntry } from '../config.ts';
+import type { EgressConfig } from '../egress/config.ts';
 import { isSpidernet, SPIDERNET_GROUP } from '../egress/spidernet/kinds.ts';
 import { validateSpidernet } from '../egress/spidernet/object.ts';
 import type { ApiGroup, ClusterObject } from '../objects.ts';
 import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { podGroupsOf } from './applied-to.ts';
+import { EGRESS_KINDS, validateEgressKind, validateInsideNetworks } from './egress/kinds.ts';
 import { validateEndpointSlice, validateService } from './endpoints.ts';
 import { validateGroup } from './group.ts';
 import { isListWithoutItems } from './lists.ts';
 import { nearest } from './nearest.ts';
 import { validateNamespace, validateNode, validatePod } from './node.ts';
 import { validatePolicy } from './policy.ts';
-import { type Findings, findings, type ObjectProblem, show } from './problem.ts';
+import { type Findings, findings, hasError, type ObjectProblem, show } from './problem.ts';
 import { validateTier } from './tier.ts';
 
 export interface ValidatedObject {
@@ -42,8 +44,8 @@ export interface ValidateOptions {
    * they are not.
    */
   readonly egress?: boolean;
-  /** Other projects' API groups that are read where egress gateways are; absent: the default. */
-  readonly egressGroups?: readonly string[];
+  /** Where egress gateways are read: their configuration; absent: the default. */
+  readonly egressConfig?: EgressConfig;
 }
 
 /** What the agent's configuration says of manifests. */
@@ -55,7 +57,7 @@ export function validateOptions(config: Config): ValidateOptions {
     interfaceGroups: Object.keys(interfaceGroups),
     nodeCIDRs,
     egress: featureGates.EgressGateway === true,
-    egressGroups: egress.read,
+    egressConfig: egress,
   };
 }
 
@@ -110,6 +112,10 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
   if (apiVersion === 'discovery.k8s.io/v1' && kind === 'EndpointSlice') {
     return validateEndpointSlice(raw, found);
   }
+  if (options.egress === true) {
+    const networks = validateInsideNetworks(raw, found);
+    if (networks !== null || hasError(found.problems)) return networks;
+  }
   if (isSpidernet(apiVersion)) return validateSpidernetIfRead(raw, options, found);
   const own = Object.keys(VERSIONS).find((name) => name === group || name === apiVersion);
   if (own !== undefined) return validateOwn(raw, own as ApiGroup, found, options);
@@ -119,11 +125,11 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
 
 function validateSpidernetIfRead(
   raw: FieldMap,
-  { egress = false, egressGroups = DEFAULT_CONFIG.egress.read }: ValidateOptions,
+  { egress = false, egressConfig = DEFAULT_CONFIG.egress }: ValidateOptions,
   found: Findings,
 ): ClusterObject | null {
   if (!egress) return null;
-  if (egressGroups.includes(SPIDERNET_GROUP)) return validateSpidernet(raw, found);
+  if (egressConfig.read.includes(SPIDERNET_GROUP)) return validateSpidernet(raw, found);
   found.notice(
     ['apiVersion'],
     `is not read: egress.read in the configuration does not list ${SPIDERNET_GROUP}`,
@@ -135,18 +141,24 @@ function validateOwn(
   raw: FieldMap,
   apiGroup: ApiGroup,
   found: Findings,
-  { failsafe = DEFAULT_CONFIG.failsafe.ingress, believesAnyServer = false }: ValidateOptions,
+  { failsafe = DEFAULT_CONFIG.failsafe.ingress, believesAnyServer = false, egress = false }: ValidateOptions,
 ): ClusterObject | null {
   const kind = String(raw.kind);
-  const known = KINDS.includes(kind);
-  if (!known && apiGroup === 'crd.antrea.io') return null;
+  const isOurs = apiGroup === 'nodewall.io';
+  if (isOurs && !egress && EGRESS_KINDS.includes(kind)) {
+    found.notice([], 'is not read: the feature gate EgressGateway is off');
+    return null;
+  }
+  const kinds = isOurs && egress ? [...KINDS, ...EGRESS_KINDS] : KINDS;
+  const known = kinds.includes(kind);
+  if (!known && !isOurs) return null;
   const version = `${apiGroup}/${VERSIONS[apiGroup]}`;
   if (raw.apiVersion !== version) {
     found.error(['apiVersion'], `must be ${version}, not ${show(raw.apiVersion)}`);
   }
   if (!known) {
-    const near = nearest(kind, KINDS);
-    const hint = near === null ? `known in ${apiGroup}: ${KINDS.join(', ')}` : `did you mean ${near}?`;
+    const near = nearest(kind, kinds);
+    const hint = near === null ? `known in ${apiGroup}: ${kinds.join(', ')}` : `did you mean ${near}?`;
     found.error(['kind'], `unknown kind ${show(kind)}; ${hint}`);
   }
   if (kind === 'ClusterGroup') return validateGroup(raw, apiGroup, found);
@@ -155,7 +167,7 @@ function validateOwn(
     return validatePolicy(raw, apiGroup, risks, found);
   }
   if (kind === 'Tier') return validateTier(raw, apiGroup, found);
-  return null;
+  return isOurs ? validateEgressKind(raw, found) : null;
 }
 
 function checkText(value: unknown, field: string, found: Findings): void {

@@ -4,10 +4,18 @@ import { suggestion } from './nearest.ts';
 import type { Findings } from './problem.ts';
 import { show } from './problem.ts';
 
+/** The message for an unknown field that users plausibly write; null: no special message. */
+export type FieldHint = (path: FieldPath) => string | null;
+
 /** Reports every violation of the schema as a human-readable message. */
-export function reportSchema(schema: JsonSchema, value: unknown, found: Findings): void {
+export function reportSchema(
+  schema: JsonSchema,
+  value: unknown,
+  found: Findings,
+  hint: FieldHint = fieldHint,
+): void {
   for (const problem of checkSchema(schema, value, (problem) => !isAsIfAbsent(problem))) {
-    found.error(problem.path, describe(problem));
+    found.error(problem.path, describe(problem, hint));
   }
 }
 
@@ -17,12 +25,12 @@ function isAsIfAbsent({ keyword, path, value }: SchemaProblem): boolean {
   return keyword === 'unknown' && isEmpty && path[1] === 'ingress' && path.at(-1) === 'toServices';
 }
 
-function describe({ keyword, path, schema, value }: SchemaProblem): string {
+function describe({ keyword, path, schema, value }: SchemaProblem, hint: FieldHint): string {
   switch (keyword) {
     case 'required':
       return `is missing; it must be ${describeType(schema)}`;
     case 'unknown':
-      return describeUnknown(path, schema);
+      return describeUnknown(path, schema, hint);
     case 'type':
       return `must be ${describeType(schema)}, not ${show(value)}${typeHint(path, schema, value)}`;
     case 'range':
@@ -38,9 +46,9 @@ function describe({ keyword, path, schema, value }: SchemaProblem): string {
   }
 }
 
-function describeUnknown(path: FieldPath, schema: JsonSchema): string {
-  const hint = fieldHint(path);
-  if (hint !== null) return hint;
+function describeUnknown(path: FieldPath, schema: JsonSchema, hint: FieldHint): string {
+  const special = hint(path);
+  if (special !== null) return special;
   const fields = Object.keys(schema.properties ?? {});
   const near = suggestion(String(path.at(-1)), fields);
   return `unknown field${near === '' ? `; known here: ${fields.join(', ')}` : near}`;

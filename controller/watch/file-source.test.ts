@@ -68,6 +68,10 @@ describe('fileSource', () => {
     for (let tries = 0; tries < 300 && now() !== expected; tries++) await sleep(10);
     assert.equal(now(), expected);
   };
+  const untilProblems = async (expected: number): Promise<void> => {
+    for (let tries = 0; tries < 300 && latest?.problems.length !== expected; tries++) await sleep(10);
+    assert.equal(latest?.problems.length, expected);
+  };
   const messages = (): string[] =>
     (latest?.problems ?? []).map((problem) =>
       formatProblem({ ...problem, file: problem.file.slice(dir.length + 1) }),
@@ -105,6 +109,35 @@ describe('fileSource', () => {
     ]);
     await writeFile(file('a.yaml'), policy('b', 7));
     await until('b=7');
+  });
+
+  it('keeps the last valid version of a policy of egressgateway, and names its kind', async () => {
+    const policy = (spec: string, kind = 'EgressGatewayPolicy'): string =>
+      `{apiVersion: egressgateway.spidernet.io/v1beta1, kind: ${kind}, metadata: {name: a}, spec: ${spec}}\n---\n`;
+    const subnet = (cidr: string): string => `{appliedTo: {podSelector: {}}, destSubnet: [${cidr}]}`;
+    const now = (): string =>
+      JSON.stringify(latest?.objects.egressPolicies.map(({ kind, spec }) => [kind, spec.to?.[0]]));
+    const both = policy(subnet('203.0.113.0/24')) + policy(subnet('198.51.100.0/24'), 'EgressClusterPolicy');
+    await writeFile(file('a.yaml'), both);
+    await start({ egress: true });
+    const inForce = '[["ClusterEgressPolicy","198.51.100.0/24"],["EgressPolicy","203.0.113.0/24"]]';
+    assert.equal(now(), inForce);
+    const broken = policy(subnet('x')) + policy('{}', 'EgressClusterPolicy') + policy('{}', 'EgressPolicy');
+    await writeFile(file('a.yaml'), broken);
+    await untilProblems(3);
+    assert.equal(now(), inForce);
+    await writeFile(file('a.yaml'), both + both);
+    await untilProblems(4);
+    assert.equal(now(), inForce);
+    assert.deepEqual(
+      messages().map((message) => message.replace(/, also.*/, '')),
+      [
+        'm/a.yaml:1: EgressGatewayPolicy/default/a: is defined twice',
+        'm/a.yaml:3: EgressClusterPolicy/a: is defined twice',
+        'm/a.yaml:5: EgressGatewayPolicy/default/a: is defined twice',
+        'm/a.yaml:7: EgressClusterPolicy/a: is defined twice',
+      ],
+    );
   });
 
   it('keeps the objects of a file while it is not valid YAML', async () => {

@@ -46,7 +46,7 @@ export function fileSource(paths: readonly string[], options: FileSourceOptions 
     paths: paths.map((path) => resolve(path)),
     options,
     files: new Map(),
-    lastValidVersions: fromLastValidJson(options.remembered),
+    lastValidVersions: fromLastValidJson(options.remembered, options.egress ?? false),
     merged: new Map(),
     assemble: assembler(),
     readable: new Set(),
@@ -201,6 +201,7 @@ function takeUp(state: State, list: Pick<FileList, 'unreadable'>): void {
     lastValid: lastValidOf(state.snapshot),
     merged: state.merged,
     interfaceGroups: state.options.interfaceGroups,
+    egress: state.options.egressConfig,
   });
   state.lastValidVersions = lastValidVersions;
   state.snapshot = {
@@ -215,8 +216,9 @@ function takeUp(state: State, list: Pick<FileList, 'unreadable'>): void {
 function lastValidOf(snapshot: Snapshot | null): AssembleInput['lastValid'] {
   let index: Map<string, ClusterObject> | null = null;
   return (identity) => {
-    const { nodes, namespaces, pods, services, endpointSlices } = snapshot?.objects ?? NO_OBJECTS;
-    const objects = [nodes, namespaces, pods, services, endpointSlices];
+    const { nodes, namespaces, pods, services, endpointSlices, insideNetworks } =
+      snapshot?.objects ?? NO_OBJECTS;
+    const objects = [nodes, namespaces, pods, services, endpointSlices, insideNetworks];
     index ??= new Map(objects.flat().map((object) => [identityOf(object), object]));
     return index.get(identity);
   };

@@ -2,6 +2,7 @@ import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import type { ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
 import { checkSchema } from '../../apis/schema/json-schema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../../apis/schema/policy.ts';
+import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 
 /**
@@ -37,12 +38,15 @@ export function toLastValidJson(lastValidVersions: LastValidVersions): LastValid
 
 /**
  * Empty if the value was not made by toLastValidJson. Without policies that a later version wrote:
- * without the fields that this one does not know, their rules might match more.
+ * without the fields that this one does not know, their rules might match more. Without egress
+ * gateways where they are not read any more.
  */
-export function fromLastValidJson(value: unknown): LastValidVersions {
+export function fromLastValidJson(value: unknown, readsEgress: boolean): LastValidVersions {
   const { version, remembered } = (value ?? {}) as Partial<LastValidJson>;
   if (version !== 1 || !Array.isArray(remembered)) return NO_LAST_VALID;
-  const known = (remembered as LastValidVersion[]).filter(({ object }) => isKnown(object));
+  const known = (remembered as LastValidVersion[]).filter(
+    ({ object }) => isKnown(object) && (readsEgress || !EGRESS_KINDS.includes(object.kind)),
+  );
   return new Map(known.map((item) => [identityOf(item.object), item]));
 }
 

@@ -48,7 +48,8 @@ export async function readInputs(
     if (parsed?.config === null) throw new Error(JSON.stringify(parsed.problems));
     const effective = parsed?.config ?? DEFAULT_CONFIG;
     const interfaceGroups = Object.keys(effective.interfaceGroups);
-    const { objects, problems } = await loadManifests([directory], { interfaceGroups });
+    const options = { interfaceGroups, egress: true, egressGroups: effective.egress.read };
+    const { objects, problems } = await loadManifests([directory], options);
     const raw = documents.map((document) => document.raw as Raw);
     return {
       objects,

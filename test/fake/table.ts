@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BaseChain } from 'nftables-napi';
 import { ruleText } from '../../agent/render/nft-text.ts';
-import { type NftRule, targets } from '../../agent/render/ruleset.ts';
+import { type NftRule, targets, withTargets } from '../../agent/render/ruleset.ts';
 import type { ChainVerdict } from '../../agent/render/verdict-map.ts';
 import { FakeRefusal } from './refusal.ts';
 
@@ -206,7 +206,8 @@ export function chainNames({ chains }: FakeTable): Map<number, string> {
 
 /** The rule with the names that its chains have now. */
 export function currentRule({ rule, chains }: FakeRule, names: ReadonlyMap<number, string>): NftRule {
-  const [target] = chains;
-  if (target === undefined || !('chain' in rule.statement)) return rule;
-  return { ...rule, statement: { ...rule.statement, chain: names.get(target) ?? '?' } };
+  const before = targets(rule.statement);
+  if (before.length === 0) return rule;
+  const now = (name: string): string => names.get(chains[before.indexOf(name)] ?? 0) ?? '?';
+  return { ...rule, statement: withTargets(rule.statement, now) };
 }

@@ -10,7 +10,7 @@ import {
 import { mapKeyLength, type VerdictMap } from '../../agent/render/verdict-map.ts';
 import type { CompiledRule } from '../../apis/compiled.ts';
 import { elementsOf } from '../tracer/element.ts';
-import { MAX_DEPTH } from '../tracer/tracer.ts';
+import { MAX_DEPTH } from '../tracer/walk.ts';
 
 /**
  * What must hold of every ruleset, whatever the policies. Each finding is a line; none is right.

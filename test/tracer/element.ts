@@ -1,8 +1,9 @@
 import { type ChainVerdict, eachEntry, type VerdictMap } from '../../agent/render/verdict-map.ts';
+import { unpackMachine32 } from '../../lib/net/machine-order.ts';
 
 /**
- * One element of a verdict map, decoded: a port or the value of an address, the first and the last
- * of a range.
+ * One element of a verdict map, decoded: a port, a mark or the value of an address, the first and
+ * the last of a range; of an address with a MAC the bytes as they stand.
  */
 export interface Element {
   readonly first: bigint;
@@ -14,7 +15,8 @@ export interface Element {
 export function elementsOf(map: VerdictMap): Element[] {
   const elements: Element[] = [];
   eachEntry(map, (first, last, verdict) => {
-    elements.push({ first: toValue(first), last: toValue(last), verdict });
+    const value = map.key === 'mark' ? (key: Uint8Array) => BigInt(unpackMachine32(key)) : toValue;
+    elements.push({ first: value(first), last: value(last), verdict });
   });
   return elements;
 }

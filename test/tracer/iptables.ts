@@ -4,7 +4,7 @@ import type { Verdict } from '../../apis/flow.ts';
 import { type Cidr, covers, type Family, parseAddress, parseCidr, WIDTH } from '../../lib/net/address.ts';
 import { type FamilyMembers, hasMember, NO_MEMBERS, packAddress } from '../../lib/net/member-set.ts';
 import type { Packet } from './packet.ts';
-import { MAX_DEPTH } from './tracer.ts';
+import { MAX_DEPTH } from './walk.ts';
 
 /**
  * Walks the first packet of a connection through rendered iptables rules as the kernel would

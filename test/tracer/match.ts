@@ -1,5 +1,5 @@
-import type { L4Protocol, Match, NamedSet, Ruleset } from '../../agent/render/ruleset.ts';
-import { type Cidr, lastAddress } from '../../lib/net/address.ts';
+import type { L4Protocol, MarkField, Match, NamedSet, Ruleset } from '../../agent/render/ruleset.ts';
+import { type Cidr, type Family, lastAddress } from '../../lib/net/address.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
 import type { Packet } from './packet.ts';
 
@@ -13,11 +13,30 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
     case 'ctEstablished':
       return packet.established;
     case 'loopback':
-      return hasInterface(match.field, packet) && packet.interface.name === 'lo';
-    case 'interfaceGroup':
-      return (
-        hasInterface(match.field, packet) && match.groups.includes(packet.interface.group) !== match.negated
-      );
+      return interfaceOf(match.field, packet)?.name === 'lo';
+    case 'interfaceGroup': {
+      const group = interfaceOf(match.field, packet)?.group;
+      return group !== undefined && match.groups.includes(group) !== match.negated;
+    }
+    case 'ctNew':
+      return packet.isUntracked !== true && !packet.established;
+    case 'ctDirection':
+      return packet.isUntracked !== true && (packet.ctDirection ?? 'original') === match.direction;
+    case 'ctNoSnat': {
+      // The kernel sets the flag where NAT changed something: a binding to itself changes nothing.
+      const { binding } = packet;
+      return packet.isUntracked !== true && (binding == null || binding.from === binding.to);
+    }
+    case 'mark': {
+      const mark = markOf(match.of, packet);
+      return mark !== null && ((mark & match.mask) >>> 0 === match.value) !== match.negated;
+    }
+    case 'notInSet':
+      return packet.family === match.family && !isInSet(match, packet, ruleset);
+    case 'noRouteBack':
+      return packet.lacksRouteBack === true;
+    case 'tcpSyn':
+      return packet.protocol === 6 && packet.isSyn === true;
     case 'ctDnat':
       return packet.original !== null;
     case 'ctConfirmed':
@@ -63,7 +82,7 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
     case 'igmp':
       return packet.family === 4 && packet.protocol === 2 && match.types.includes(packet.type ?? -1);
     default:
-      throw new Error(`unknown match ${JSON.stringify(match)}`);
+      throw new Error(`unknown match ${JSON.stringify(match satisfies never)}`);
   }
 }
 
@@ -86,9 +105,19 @@ export function protocolNumber(protocol: L4Protocol): number {
   return number;
 }
 
-/** The input hook has no output interface, and the other way round. */
-function hasInterface(field: 'iif' | 'iifgroup' | 'oif' | 'oifgroup', { direction }: Packet): boolean {
-  return field.startsWith(direction === 'ingress' ? 'iif' : 'oif');
+/** The mark; null where the rule ends because the packet has no connection. */
+export function markOf(of: MarkField, { mark, ctMark, isUntracked }: Packet): number | null {
+  if (of === 'meta') return mark ?? 0;
+  return isUntracked === true ? null : (ctMark ?? 0);
+}
+
+/** Undefined: at this hook there is none, so the rule ends. */
+function interfaceOf(
+  field: 'iif' | 'iifgroup' | 'oif' | 'oifgroup',
+  { direction, interface: own, output }: Packet,
+): Packet['interface'] | undefined {
+  if (field.startsWith('iif')) return direction === 'ingress' ? own : undefined;
+  return direction === 'egress' ? own : output;
 }
 
 function matchesAddress(
@@ -101,9 +130,21 @@ function matchesAddress(
     if (match.in.cidr.family !== match.family) throw new Error('an address of the other family');
     return match.in.cidr.value <= value && value <= lastAddress(match.in.cidr);
   }
-  const set = ruleset.sets.get(match.in.set);
-  if (set === undefined) throw new Error(`no set ${match.in.set}`);
-  if (set.family !== match.family) throw new Error(`set ${set.name} is of the other family`);
+  return hasAddress(ruleset, match.in.set, match.family, value);
+}
+
+function isInSet(
+  { set, family, field }: Extract<Match, { match: 'notInSet' }>,
+  { src, dst }: Packet,
+  ruleset: Ruleset,
+): boolean {
+  return hasAddress(ruleset, set, family, field === 'saddr' ? src : dst);
+}
+
+function hasAddress({ sets }: Ruleset, name: string, family: Family, value: bigint): boolean {
+  const set = sets.get(name);
+  if (set === undefined) throw new Error(`no set ${name}`);
+  if (set.family !== family) throw new Error(`set ${set.name} is of the other family`);
   return setHas(set, value);
 }
 

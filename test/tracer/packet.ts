@@ -35,6 +35,32 @@ export interface Packet {
   readonly original: { readonly dst: bigint; readonly dstPort: number | undefined } | null;
   /** NAT hands it to a pod: it is looked at in the hooks prerouting and forward. */
   readonly isForwarded: boolean;
+  // The rest is for the way from prerouting to postrouting (path.ts).
+  /** The marks of the packet and of its connection; absent: 0. */
+  readonly mark?: number;
+  readonly ctMark?: number;
+  /** Which way of its connection it goes; absent: original. */
+  readonly ctDirection?: 'original' | 'reply';
+  /** It has no conntrack entry. */
+  readonly isUntracked?: boolean;
+  /** The source NAT of its connection; null, at NAT: none is bound yet; absent: none was. */
+  readonly binding?: Binding | null;
+  /** No route leads back to its source by the interface that it came by. */
+  readonly lacksRouteBack?: boolean;
+  /** Of the Ethernet header that it came with, `aa:bb:…`; absent: there is none. */
+  readonly sourceMac?: string;
+  /** The interface that it goes out by, once it is routed; its address, for masquerade. */
+  readonly output?: Packet['interface'] & { readonly address?: bigint };
+  /** TCP flag SYN. */
+  readonly isSyn?: boolean;
+  /** What a rule said of its segment size. */
+  readonly maxSegment?: number | 'rt mtu';
+}
+
+/** What source NAT bound a connection to: its first packet had one source and got the other. */
+export interface Binding {
+  readonly from: bigint;
+  readonly to: bigint;
 }
 
 /**

@@ -5,7 +5,8 @@ import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import type { Packet } from './packet.ts';
 import { indexChain, inputChain, rule, ruleChain, ruleset, verdictMap } from './ruleset.ts';
-import { MAX_DEPTH, tracer } from './tracer.ts';
+import { tracer } from './tracer.ts';
+import { MAX_DEPTH } from './walk.ts';
 
 const ACCEPT = { kind: 'accept' } as const;
 const DROP = { kind: 'drop' } as const;
@@ -185,7 +186,7 @@ describe('tracer: throws on what the kernel rejects', () => {
   const input = (...rules: NftRule[]) => ruleset([inputChain(...rules)]);
 
   it('a match it does not know', () => {
-    throws(input(rule(DROP, { match: 'mark', mark: 7 } as unknown as Match)), /unknown match .*mark/);
+    throws(input(rule(DROP, { match: 'cpu', cpu: 7 } as unknown as Match)), /unknown match .*cpu/);
   });
   it('a statement it does not know', () => {
     throws(input(rule({ kind: 'queue' } as unknown as Statement)), /unknown statement .*queue/);
@@ -429,6 +430,34 @@ const MATCHES: readonly {
   { match: { match: 'local', field: 'saddr' }, yes: [{ isFromOwn: true }], no: [{}, { isToOwn: true }] },
   { match: { match: 'local', field: 'daddr' }, yes: [{ isToOwn: true }], no: [{}, { isFromOwn: true }] },
   { match: { match: 'vrf' }, yes: [], no: [{}] },
+  { match: { match: 'ctNew' }, yes: [{}], no: [{ established: true }, { isUntracked: true }] },
+  {
+    match: { match: 'ctDirection', direction: 'reply' },
+    yes: [{ ctDirection: 'reply' }],
+    no: [{}, { ctDirection: 'reply', isUntracked: true }],
+  },
+  {
+    match: { match: 'ctNoSnat' },
+    yes: [{}, { binding: { from: 1n, to: 1n } }],
+    no: [{ binding: { from: 1n, to: 2n } }, { isUntracked: true }],
+  },
+  {
+    match: { match: 'mark', of: 'meta', mask: 0xff000000, value: 0x87000000, negated: false },
+    yes: [{ mark: 0x87000001 }],
+    no: [{}, { mark: 0x07000000 }, { ctMark: 0x87000000 }],
+  },
+  {
+    match: { match: 'mark', of: 'ct', mask: 0x7f000000, value: 0, negated: true },
+    yes: [{ ctMark: 0x40000000 }],
+    no: [{}, { ctMark: 0x80ffffff }, { ctMark: 0x40000000, isUntracked: true }],
+  },
+  {
+    match: { match: 'notInSet', family: 4, field: 'saddr', set: 'some' },
+    yes: [{}],
+    no: [{ src: value('10.0.0.1') }, { src: value('172.16.9.9') }, { family: 6 }],
+  },
+  { match: { match: 'noRouteBack' }, yes: [{ lacksRouteBack: true }], no: [{}] },
+  { match: { match: 'tcpSyn' }, yes: [{ isSyn: true }], no: [{}, { isSyn: true, protocol: PROTOCOLS.udp }] },
   {
     match: { match: 'igmp', types: [17, 22] },
     yes: [{ protocol: PROTOCOLS.igmp, type: 22 }],
@@ -555,11 +584,6 @@ describe('tracer: matches', () => {
       notIn: true,
       local: true,
       vrf: true,
-    };
-    // The first two are of another hook, the others of egress gateways.
-    const others: Record<Exclude<Match['match'], keyof typeof all>, true> = {
-      ctDnat: true,
-      originalPort: true,
       ctNew: true,
       ctDirection: true,
       ctNoSnat: true,
@@ -568,7 +592,12 @@ describe('tracer: matches', () => {
       noRouteBack: true,
       tcpSyn: true,
     };
-    assert.equal(Object.keys(others).length, 9);
+    // These two are of another hook.
+    const others: Record<Exclude<Match['match'], keyof typeof all>, true> = {
+      ctDnat: true,
+      originalPort: true,
+    };
+    assert.equal(Object.keys(others).length, 2);
     assert.deepEqual([...kinds].sort(), Object.keys(all).sort());
   });
 });

@@ -1,10 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
 import { unequalElements } from '../../render/incremental-list.ts';
-import type { Chain, NftRule } from '../../render/ruleset.ts';
+import { type Chain, type NftRule, targets, withTargets } from '../../render/ruleset.ts';
 import type { VerdictMap } from '../../render/verdict-map.ts';
 import { encodeRule } from '../netlink/encode-rule.ts';
 import type { Command } from './command.ts';
-import { type CurrentChain, type CurrentMap, isKnownMap, sameHook, samePolicy } from './current-state.ts';
+import {
+  type CurrentChain,
+  type CurrentMap,
+  isKnownMap,
+  sameHook,
+  sameKeys,
+  samePolicy,
+} from './current-state.ts';
 import type { Difference } from './difference.ts';
 
 interface Differences {
@@ -113,10 +120,9 @@ class Pairs {
 
   /** The kernel renames at the commit: until then a chain has its old name. */
   withOldTarget(rule: NftRule): NftRule {
-    const target = targetOf(rule.statement);
-    const old = target === null ? undefined : this.#before.get(target);
-    if (old === undefined) return rule;
-    return { ...rule, statement: { ...rule.statement, chain: old } as NftRule['statement'] };
+    if (!targets(rule.statement).some((name) => this.#before.has(name))) return rule;
+    const old = (name: string): string => this.#before.get(name) ?? name;
+    return { ...rule, statement: withTargets(rule.statement, old) };
   }
 }
 
@@ -127,10 +133,11 @@ function targetOf(statement: NftRule['statement']): string | null {
 /** Whether equal keys lead to the same chains, or to the chains that replace them. */
 function mapLeadsAlike(current: CurrentMap, map: VerdictMap, pairs: Pairs): boolean {
   if (isKnownMap(current, map)) return true;
-  const { keys, targets, verdicts } = current;
-  if (current.family !== map.family || map.interval || current.interval || keys === null) return false;
+  const { keys, verdicts } = current;
+  if (!sameKeys(current, map) || map.interval || current.interval || keys === null) return false;
   if (keys !== map.keys && Buffer.compare(keys, map.keys) !== 0) return false;
-  if (targets !== map.targets && !targets.every((target, i) => target === map.targets[i])) return false;
+  if (current.targets !== map.targets && !current.targets.every((target, i) => target === map.targets[i]))
+    return false;
   if (verdicts.length !== map.verdicts.length) return false;
   const { gone, added } = unequalElements(verdicts, map.verdicts);
   return gone.every((verdict, i) => {

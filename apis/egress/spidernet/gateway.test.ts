@@ -168,12 +168,13 @@ status:
           { name: 'n1', node: 'n1', epoch: 0, addresses: ['198.51.100.8', '2001:db8::8'] },
           { name: 'n2', node: 'n2', epoch: 0, addresses: ['198.51.100.9'] },
         ],
+        policies: [{ namespace: 'web', name: 'app', addresses: ['198.51.100.8', '2001:db8::8'] }],
       });
     }
   });
 
   const REFUSED: readonly (readonly [what: string, spec: string, problem: RegExp])[] = [
-    ['a pool that is none', '  ippools: {ipv4: ["198.51.100.9-198.51.100.8"]}', /ipv4\[0\]: .*low to high/],
+    ['a pool that is none', '  ippools: {ipv4: ["198.51.100.9-198.51.100.8"]}', /ipv4\[0\]: .*lower first/],
     [
       'a range of the other family',
       '  ippools: {ipv4: ["2001:db8::1"]}',

@@ -1,11 +1,12 @@
 import { FAMILIES, type Family, parseAddress } from '../../../lib/net/address.ts';
 import type { LabelSelector } from '../../objects.ts';
 import { asFields, asList, type FieldMap } from '../../schema/json-schema.ts';
+import { canonicalAddress, checkAddress, checkRange } from '../../validate/egress/addresses.ts';
+import { DEFAULT_FAILOVER, selectsAll } from '../../validate/egress/gateway.ts';
 import { type FieldPath, type Findings, show } from '../../validate/problem.ts';
 import { checkSelector, toSelector } from '../../validate/selector.ts';
 import type { AddressPair, EgressGatewaySpec } from '../objects.ts';
 import { type PoolRange, parsePoolRange } from '../pool-range.ts';
-import { toAddress } from './address.ts';
 import type { SpidernetVersion } from './kinds.ts';
 import { presentItems } from './present.ts';
 
@@ -28,7 +29,7 @@ export function toGatewaySpec(spec: FieldMap, version: SpidernetVersion, found: 
     choice: 'Failover',
     announce: 'L2',
     probes: [],
-    failover: { heartbeatMilliseconds: 500, leaseSeconds: 2, failback: false },
+    failover: DEFAULT_FAILOVER,
     allowedNamespaces: {},
     // Policies of v1 have no field for the gateway: they use the one that there is.
     default: version === 'v1' || spec.clusterDefault === true,
@@ -49,8 +50,7 @@ function toNodeSelector(spec: FieldMap, found: Findings): LabelSelector {
   const at = isDirect ? path : [...path, 'selector'];
   const chosen = toSelector((isDirect ? direct : (asFields(selector) ?? {})) as LabelSelector);
   checkSelector(chosen, at, found);
-  const isEmpty = Object.keys(chosen.matchLabels ?? {}).length === 0 && chosen.matchExpressions === undefined;
-  if (isEmpty) {
+  if (selectsAll(chosen)) {
     const message =
       'selects every node; name the labels of the gateway nodes, as in matchLabels: {egress: "true"}';
     found.error(at, message);
@@ -96,16 +96,12 @@ function toRanges(
 ): readonly PoolRange[] {
   return presentItems(list).flatMap(([index, text]) => {
     const at = [...path, index];
+    checkRange(text, at, found);
     const range = parsePoolRange(text);
-    if (range === null) {
-      const message = `${show(text)} is not an address, a range ADDRESS-ADDRESS from low to high, or a CIDR`;
-      found.error(at, message);
-    } else if (range.family !== family) {
+    if (range !== null && range.family !== family) {
       found.error(at, `${show(text)} is IPv${range.family}; move it to ${LISTS[range.family]}`);
-    } else if (range.hostBits) {
-      found.warning(at, `${text} has bits set after the prefix; it is read as ${range.text}`);
     }
-    return range === null ? [] : [range];
+    return range ?? [];
   });
 }
 
@@ -120,19 +116,17 @@ function toDefaultAddress(spec: FieldMap, pools: Pools, found: Findings): Addres
     const text = fields[DEFAULTS[family]];
     if (typeof text !== 'string') return [];
     const path = ['spec', field, DEFAULTS[family]];
-    const address = toAddress(text, family, path, found);
-    if (address === null) return [];
-    const value = parseAddress(address)?.value ?? 0n;
-    const isInPool = pools[family].some(
-      ({ addresses }) => addresses.first <= value && value <= addresses.last,
-    );
-    if (!isInPool) {
-      found.error(
-        path,
-        `${address} is in no range of ${field}.${LISTS[family]}; add it there, or choose one of them`,
-      );
+    checkAddress(text, [family], path, found);
+    const address = parseAddress(text);
+    if (address?.family === family && !pools[family].some((range) => isInRange(range, address.value))) {
+      const message = `${text} is in no range of ${field}.${LISTS[family]}; add it there, or choose one of them`;
+      found.error(path, message);
     }
-    return [[LISTS[family], address] as const];
+    return [[LISTS[family], canonicalAddress(text)] as const];
   });
   return Object.fromEntries(pairs);
+}
+
+function isInRange({ addresses }: PoolRange, value: bigint): boolean {
+  return addresses.first <= value && value <= addresses.last;
 }

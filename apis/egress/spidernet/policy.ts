@@ -1,13 +1,12 @@
 import { parseCidr } from '../../../lib/net/address.ts';
 import type { LabelSelector } from '../../objects.ts';
 import { asFields, asList, type FieldMap } from '../../schema/json-schema.ts';
+import { canonicalAddress, checkAddress } from '../../validate/egress/addresses.ts';
+import { DEFAULT_PRIORITY } from '../../validate/egress/policy.ts';
 import { type FieldPath, type Findings, show } from '../../validate/problem.ts';
 import { checkSelector, toSelector } from '../../validate/selector.ts';
 import type { AddressPair, EgressAddress, EgressAppliedTo, EgressPolicySpec } from '../objects.ts';
-import { toAddress, toCidrList } from './address.ts';
-
-/** The priority of policies that have none. */
-const DEFAULT_PRIORITY = 1000;
+import { toCidrList } from './cidr-list.ts';
 
 export interface PolicyForm {
   readonly isCluster: boolean;
@@ -153,11 +152,15 @@ function toFirstAddress(spec: FieldMap, found: Findings): EgressAddress {
 }
 
 function toFixed(
-  { ipv4, ipv6 }: { readonly ipv4: unknown; readonly ipv6: unknown },
+  texts: { readonly ipv4: unknown; readonly ipv6: unknown },
   pathOf: (family: 'ipv4' | 'ipv6') => FieldPath,
   found: Findings,
 ): AddressPair {
-  const first = typeof ipv4 === 'string' ? toAddress(ipv4, 4, pathOf('ipv4'), found) : null;
-  const second = typeof ipv6 === 'string' ? toAddress(ipv6, 6, pathOf('ipv6'), found) : null;
-  return { ...(first === null ? {} : { ipv4: first }), ...(second === null ? {} : { ipv6: second }) };
+  const pairs = (['ipv4', 'ipv6'] as const).flatMap((field) => {
+    const text = texts[field];
+    if (typeof text !== 'string') return [];
+    checkAddress(text, [field === 'ipv4' ? 4 : 6], pathOf(field), found);
+    return [[field, canonicalAddress(text)] as const];
+  });
+  return Object.fromEntries(pairs);
 }

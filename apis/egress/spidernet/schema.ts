@@ -71,7 +71,7 @@ function policySpec(version: SpidernetVersion): JsonSchema {
       },
       appliedTo: appliedTo(version),
       destSubnet: TEXTS,
-      priority: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
+      priority: { type: 'integer', minimum: 0, maximum: 2_147_483_647 },
       ...(version === 'v1' ? OF_V1 : {}),
     },
   };

@@ -13,18 +13,30 @@ export function toGatewayStatus(raw: unknown): EgressGatewayStatus | null {
     const { name, status, ready, eips, epis } = asFields(item) ?? {};
     if (typeof name !== 'string' || name === '') return [];
     // Versions before 0.5 call the list `epis`.
-    const addresses = asList(eips ?? epis).flatMap((entry) => addressesOf(entry));
-    const own = addresses.filter((address) => !given.has(address));
+    const pairs = asList(eips ?? epis);
+    const own = pairs.flatMap(addressesOf).filter((address) => !given.has(address));
     for (const address of own) given.add(address);
-    return [{ name, addresses: [...new Set(own)], ...readiness(status ?? ready) }];
+    return [{ name, pairs, addresses: [...new Set(own)], ...readiness(status ?? ready) }];
   });
   if (nodes.length === 0) return null;
+  const policies = nodes.flatMap(({ pairs }) => pairs.flatMap(usersOf));
   return {
-    nodes: nodes.map(({ addresses: _, ...node }) => node),
+    nodes: nodes.map(({ pairs: _, addresses: __, ...node }) => node),
     slots: nodes.flatMap(({ name, addresses }) =>
       addresses.length === 0 ? [] : [{ name, node: name, epoch: 0, addresses }],
     ),
+    ...(policies.length === 0 ? {} : { policies }),
   };
+}
+
+/** The policies that use an entry's addresses. Those of 2023 have no namespace, and are left out. */
+function usersOf(entry: unknown): NonNullable<EgressGatewayStatus['policies']>[number][] {
+  const addresses = addressesOf(entry);
+  if (addresses.length === 0) return [];
+  return asList(asFields(entry)?.policies).flatMap((item) => {
+    const { name, namespace = '' } = asFields(item) ?? {};
+    return typeof name === 'string' && typeof namespace === 'string' ? [{ namespace, name, addresses }] : [];
+  });
 }
 
 /** A node of which the status says nothing is ready. */

@@ -65,7 +65,7 @@ function isSame(now: Document, before: Document): boolean {
   return sameValue(said, was);
 }
 
-/** Shares one object for all empty lists: there may be 75,000 documents, with eight lists each. */
+/** Shares one object for all empty lists: there may be 75,000 documents, with eleven lists each. */
 function withoutEmpty(content: FileContent): FileContent {
   const lists = LIST_NAMES.filter((list) => content[list].objects.length === 0);
   return { ...content, ...Object.fromEntries(lists.map((list) => [list, EMPTY[list]])) };

@@ -6,6 +6,7 @@ import { edgeFlows, policyFlows, someOf } from './flows.ts';
 import { gateways } from './gateway.ts';
 import { members } from './members.ts';
 import { policies } from './policy.ts';
+import { spidernetObjects } from './spidernet.ts';
 import { withStatuses } from './statuses.ts';
 
 /** A cluster with egress gateways: manifests in any order, the configuration, flows to judge. */
@@ -27,13 +28,29 @@ export function egressScenario(size: number, flows: number): fc.Arbitrary<Egress
         members: fc.constant(drawn.members),
         steering: withStatuses(drawn.gateways, drawn.policies, drawn.members.nodes),
         networks: networks(),
+        foreign: weighted<Manifest[]>([2, fc.constant([])], [1, spidernetObjects(drawn.members.nodes)]),
         config: config(),
         offset: fc.nat({ max: 100_000 }),
       }),
     )
     .chain(
-      ({ members: { nodes, namespaces, pods }, steering, networks: inside, config: written, offset }) => {
-        const all = [...nodes, ...namespaces, ...pods, ...steering.gateways, ...steering.policies, ...inside];
+      ({
+        members: { nodes, namespaces, pods },
+        steering,
+        networks: inside,
+        foreign,
+        config: written,
+        offset,
+      }) => {
+        const all = [
+          ...nodes,
+          ...namespaces,
+          ...pods,
+          ...steering.gateways,
+          ...steering.policies,
+          ...inside,
+          ...foreign,
+        ];
         return fc.record({
           objects: fc.shuffledSubarray(all as object[], { minLength: all.length, maxLength: all.length }),
           config: fc.constant(written),

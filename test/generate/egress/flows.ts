@@ -30,7 +30,9 @@ export function edgeFlows(objects: readonly object[], config: EgressConfig): Egr
 
 /** Those of the pods towards the edges of what policies name: most of them are steered. */
 export function policyFlows(objects: readonly object[]): EgressFlow[] {
-  const policies = (objects as PodLike[]).filter(({ kind }) => kind.endsWith('EgressPolicy'));
+  const policies = (objects as PodLike[]).filter(({ kind }) =>
+    /^Egress(Cluster)?Policy$|^ClusterEgressPolicy$/.test(kind),
+  );
   const sources = podsIn(objects).flatMap(({ addresses }) => addresses);
   return crossed(objects, sources, ['1.1.1.1', '2606:4700::1', ...textsIn(policies).flatMap(edgesOf)]);
 }

@@ -77,7 +77,7 @@ function withAddresses(
   const oddPlace = dice();
   const addresses = ([4, 6] as const).flatMap((family) => {
     const places = placesOf(gateway, family);
-    if (isOdd) return [places[oddPlace % 9] ?? '198.51.100.200'];
+    if (isOdd) return [places[oddPlace % 9] ?? (family === 4 ? '198.51.100.200' : '2001:db8:a::200')];
     if (allocation === 'Fixed') {
       const fixed = family === 4 ? address?.ipv4 : address?.ipv6;
       return fixed !== undefined && places.includes(fixed) ? [fixed] : [];

@@ -41,7 +41,7 @@ export function addressesOf(claim: Claim, family: Family, claims: readonly Claim
     return { kind: 'none', reasons: isFixedElsewhere ? [...lacks, 'no-address'] : lacks };
   }
   const others = claims.filter((one) => one.policy !== policy && one.gateway === gateway);
-  const scene = { policy, pool, family, others };
+  const scene = { policy, pool, family, others, defaults: gateway.defaults };
   if (fixed !== undefined && policy.allocation === 'Fixed') return ofFixed(scene, fixed);
   return policy.allocation === 'Shared' ? ofShared(scene) : ofDedicated(scene);
 }
@@ -51,11 +51,13 @@ interface Scene {
   readonly pool: readonly AddressRange[];
   readonly family: Family;
   readonly others: readonly Claim[];
+  readonly defaults: readonly Address[];
 }
 
 /** A Fixed address goes to its policy, unless another has it or names it too. */
-function ofFixed({ policy, pool, family, others }: Scene, fixed: Address): Addresses {
+function ofFixed({ policy, pool, family, others, defaults }: Scene, fixed: Address): Addresses {
   if (!isInAny(pool, fixed)) return NO_ADDRESS;
+  if (includes(defaults, fixed)) return exactly(fixed, true);
   const rivals = others.filter(
     ({ policy: other }) => includes(namedBy(other), fixed) || includes(keptBy(other, pool, family), fixed),
   );
@@ -64,6 +66,12 @@ function ofFixed({ policy, pool, family, others }: Scene, fixed: Address): Addre
     rivals.every((rival) => rival.policy.isAudit && !includes(rival.policy.has, fixed))
   )
     return exactly(fixed, rivals.length > 0);
+  if (mayShareFixed(policy)) {
+    const isNamedOnly = rivals.every(
+      (rival) => mayShareFixed(rival.policy) && includes(namedBy(rival.policy), fixed),
+    );
+    return exactly(fixed, !isNamedOnly);
+  }
   const has = includes(policy.has, fixed);
   const rivalHas = rivals.some((rival) => includes(keptBy(rival.policy, pool, family), fixed));
   if (rivalHas && !has) return NO_ADDRESS;
@@ -71,7 +79,9 @@ function ofFixed({ policy, pool, family, others }: Scene, fixed: Address): Addre
 }
 
 /** All Shared policies of a gateway have its default address. */
-function ofShared({ policy, pool, family, others }: Scene): Addresses {
+function ofShared({ policy, pool, family, others, defaults }: Scene): Addresses {
+  const said = defaults.find((address) => address.family === family && isInAny(pool, address));
+  if (said !== undefined) return exactly(said, false);
   const sharing = [policy, ...others.map((other) => other.policy)].filter(isShared);
   const rest = others.map((other) => other.policy).filter((other) => !isShared(other));
   const kept = unique(sharing.flatMap((one) => keptBy(one, pool, family)));
@@ -81,14 +91,14 @@ function ofShared({ policy, pool, family, others }: Scene): Addresses {
 }
 
 /** Addresses that are nobody else's. */
-function ofDedicated({ policy, pool, family, others }: Scene): Addresses {
+function ofDedicated({ policy, pool, family, others, defaults }: Scene): Addresses {
   const all = others.map((other) => other.policy);
   const mine = unique(keptBy(policy, pool, family));
   const isContested = mine.some((address) =>
     all.some((other) => includes(other.has, address) || includes(namedBy(other), address)),
   );
   if (mine.length >= policy.count && !isContested) return among(mine, false);
-  const dealt = free(pool, family, all, BigInt(demand(all, pool, family) + policy.count - 1));
+  const dealt = free(pool, family, all, BigInt(demand(all, pool, family) + policy.count - 1), defaults);
   if (mine.length === 0 || isContested || dealt.kind === 'none')
     return dealt.kind === 'none' && mine.length > 0 ? among(mine, isContested) : dealt;
   // Fewer than it asks for: it keeps those, and may get more.
@@ -102,12 +112,14 @@ function free(
   family: Family,
   others: readonly Policy[],
   wanted: bigint,
+  defaults: readonly Address[] = [],
 ): Addresses {
   // An Audit policy is as if absent: whether it is given anything is left open.
   const ofOthers = (list: readonly Policy[]) =>
-    unique(list.flatMap((other) => [...keptBy(other, pool, family), ...namedBy(other)])).filter((address) =>
-      isInAny(pool, address),
-    );
+    unique([
+      ...defaults,
+      ...list.flatMap((other) => [...keptBy(other, pool, family), ...namedBy(other)]),
+    ]).filter((address) => isInAny(pool, address));
   const taken = ofOthers(others.filter((other) => !other.isAudit));
   const left = countOf(pool) - BigInt(taken.length);
   if (left <= 0n) return NO_ADDRESS;
@@ -125,6 +137,11 @@ function demand(others: readonly Policy[], pool: readonly AddressRange[], family
   const dedicated = others.filter(({ allocation }) => allocation === 'Dedicated');
   const missing = dedicated.map((other) => Math.max(0, other.count - keptBy(other, pool, family).length));
   return missing.reduce((sum, count) => sum + count, 1);
+}
+
+/** Two policies of egressgateway.spidernet.io may name one address. */
+export function mayShareFixed({ apiGroup, allocation }: Policy): boolean {
+  return apiGroup === 'egressgateway.spidernet.io' && allocation === 'Fixed';
 }
 
 function isShared({ allocation }: Policy): boolean {

@@ -29,7 +29,8 @@ export class Consistency {
     const held = this.#addressesOf.get(family) ?? new Set();
     this.#addressesOf.set(family, held.add(key));
     if (held.size > exit.count) return `${family} has ${[...held].join(', ')}, not ${exit.count}`;
-    return this.#same(this.#holderOf, key, exit.holder) ?? this.#same(this.#ownerOf, key, node);
+    const holder = exit.mayBeShared ? null : this.#same(this.#holderOf, key, exit.holder);
+    return holder ?? this.#same(this.#ownerOf, key, node);
   }
 
   #same(known: Map<string, string>, key: string, value: string): string | null {

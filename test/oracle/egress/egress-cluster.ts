@@ -6,6 +6,7 @@ import type { Labels, Manifest, NodeManifest, PodManifest } from '../manifest.ts
 import { objectsOfKind } from '../manifest.ts';
 import { namespaceLabels } from './egress-objects.ts';
 import { isInAny } from './pool.ts';
+import { spidernetNetworks } from './spidernet-objects.ts';
 
 /** A pod that is not finished. */
 export interface EgressPod {
@@ -91,7 +92,9 @@ export function insideTest(
   const ranges = [
     ...ALWAYS_INSIDE,
     ...cluster.podCIDRs,
-    ...[...serviceCIDRs, ...poolCIDRs, ...(egress.inside ?? [])].map(parseCidr),
+    ...[...serviceCIDRs, ...poolCIDRs, ...(egress.inside ?? []), ...spidernetNetworks(objects)].map(
+      parseCidr,
+    ),
     ...pools,
   ];
   const addresses = [...cluster.nodes, ...cluster.pods].flatMap((one) => one.addresses);

@@ -10,6 +10,8 @@ export interface Gateway {
   readonly name: string;
   readonly nodeSelector: LabelSelector;
   readonly pool: readonly AddressRange[];
+  /** The addresses of allocation Shared, where the object says them. */
+  readonly defaults: readonly Address[];
   readonly source: 'Floating' | 'Node';
   readonly choice: 'Failover' | 'Spread';
   /** Undefined: no namespace's EgressPolicies. */
@@ -39,7 +41,8 @@ export interface Policy {
   readonly to: readonly AddressRange[] | undefined;
   readonly except: readonly AddressRange[];
   readonly action: 'Gateway' | 'Direct' | 'Drop';
-  readonly allocation: 'Shared' | 'Dedicated' | 'Fixed';
+  /** Node: the node's own address, whatever the gateway's source. */
+  readonly allocation: 'Shared' | 'Dedicated' | 'Fixed' | 'Node';
   readonly fixed: readonly Address[];
   readonly count: number;
   readonly directIfUnavailable: boolean;
@@ -99,6 +102,7 @@ function toGateway({ apiVersion, metadata, spec, status }: GatewayManifest): Gat
     name: metadata.name,
     nodeSelector: selector,
     pool: ranges.map((text) => wrongIf(() => parseRange(text))),
+    defaults: [],
     source,
     choice,
     allowedNamespaces: spec.allowedNamespaces,

@@ -1,6 +1,6 @@
 import type { Address, Family } from '../address.ts';
 import { formatAddress, parseAddress } from '../address.ts';
-import { addressesOf, type Claim } from './allocation.ts';
+import { addressesOf, type Claim, mayShareFixed } from './allocation.ts';
 import type { EgressCluster, EgressConfig, EgressFlow } from './egress-cluster.ts';
 import { insideTest, sourceOf, toEgressCluster } from './egress-cluster.ts';
 import type { Gateway, Policy } from './egress-objects.ts';
@@ -9,6 +9,7 @@ import { gatewayOf } from './gateway-choice.ts';
 import { ownersOf, translatorsOf } from './owner.ts';
 import type { Exit, Permission } from './permission.ts';
 import { comparePolicies, matches } from './policy-order.ts';
+import { toSpidernetGateways, toSpidernetPolicies } from './spidernet-objects.ts';
 
 export type { EgressConfig, EgressFlow } from './egress-cluster.ts';
 export type { EgressAnswer, Permission } from './permission.ts';
@@ -30,8 +31,8 @@ export function egressOracle(
   config: EgressConfig = {},
 ): (flow: EgressFlow) => Permission[] {
   const cluster = toEgressCluster(objects);
-  const gateways = toGateways(objects);
-  const policies = toPolicies(objects).sort(comparePolicies);
+  const gateways = [...toGateways(objects), ...toSpidernetGateways(objects)];
+  const policies = [...toPolicies(objects), ...toSpidernetPolicies(objects)].sort(comparePolicies);
   const pools = gateways.flatMap(({ pool }) => pool);
   const isInside = insideTest(objects, cluster, pools, config);
   const scene = { cluster, gateways, claims: toClaims(policies, gateways, cluster) };
@@ -65,7 +66,11 @@ function toClaims(
 ): Claim[] {
   return policies.flatMap((policy) => {
     const { gateway, isAllowed } = gatewayOf(policy, gateways, cluster.labelsOfNamespace);
-    const isClaim = policy.action === 'Gateway' && gateway?.source === 'Floating' && isAllowed;
+    const isClaim =
+      policy.action === 'Gateway' &&
+      gateway?.source === 'Floating' &&
+      isAllowed &&
+      policy.allocation !== 'Node';
     return isClaim ? [{ policy, gateway }] : [];
   });
 }
@@ -76,7 +81,7 @@ function steered(policy: Policy, family: Family, scene: Scene): Permission[] {
   if (gateway === undefined || !isAllowed) {
     return [unavailable(policy, gateway === undefined ? null : gateway.name, ['no-gateway'])];
   }
-  return gateway.source === 'Node'
+  return gateway.source === 'Node' || policy.allocation === 'Node'
     ? byNode(policy, gateway, family, scene)
     : byFloating(policy, gateway, family, scene);
 }
@@ -89,12 +94,14 @@ function unavailable(policy: Policy, gateway: string | null, reasons: readonly s
 function byNode(policy: Policy, gateway: Gateway, family: Family, { cluster }: Scene): Permission[] {
   const { nodes, reasons } = translatorsOf(gateway, family, cluster.nodes);
   // There is no pool: an address of its own is not to be had.
-  const lacking = policy.allocation === 'Shared' ? [] : ['no-family', 'no-address'];
+  const isOwn = policy.allocation === 'Shared' || policy.allocation === 'Node';
+  const lacking = isOwn ? [] : ['no-family', 'no-address'];
   if (nodes.length === 0 || lacking.length > 0)
     return [unavailable(policy, gateway.name, [...lacking, ...reasons])];
   return [
     toWay(policy, gateway, {
       holder: null,
+      mayBeShared: true,
       count: 1,
       isSpread: gateway.choice === 'Spread',
       // Which of several addresses of its own, the node's routes say.
@@ -123,9 +130,9 @@ function byFloating(policy: Policy, gateway: Gateway, family: Family, scene: Sce
   ];
   const without = unavailable(policy, gateway.name, lacking);
   if (owners.every((one) => one.nodes.length === 0)) return [without];
-  const name = nameOf(policy);
   const way = toWay(policy, gateway, {
-    holder: policy.allocation === 'Shared' ? `gateway ${gateway.name}` : `policy ${name}`,
+    holder: holderOf({ policy, gateway }),
+    mayBeShared: mayShareFixed(policy),
     count: policy.allocation === 'Dedicated' ? policy.count : 1,
     isSpread: false,
     admits: (node, text) => {
@@ -136,6 +143,12 @@ function byFloating(policy: Policy, gateway: Gateway, family: Family, scene: Sce
     text: addresses.only === undefined ? 'an address of the pool' : formatAddress(addresses.only),
   });
   return lacking.length === 0 ? [way] : [way, without];
+}
+
+/** Who has an address: the gateway for all Shared policies, else the policy. */
+function holderOf({ policy, gateway }: Claim): string {
+  if (policy.allocation === 'Shared') return `gateway ${gateway.name} of ${gateway.apiGroup}`;
+  return `policy ${nameOf(policy)} of ${policy.apiGroup}`;
 }
 
 function toWay(policy: Policy, gateway: Gateway, exit: Exit): Permission {

@@ -2,8 +2,12 @@ import type { Labels } from '../manifest.ts';
 import { selects } from '../selector.ts';
 import type { Gateway, Policy } from './egress-objects.ts';
 
-/** The label of a Namespace that names the gateway of its EgressPolicies. */
-const LABEL = 'nodewall.io/egress-gateway';
+/** The labels of a Namespace that name the gateway of its EgressPolicies; the first counts. */
+const LABELS = [
+  'nodewall.io/egress-gateway',
+  'spidernet.io/egressgateway-default',
+  'egressgateway.spidernet.io/default',
+];
 
 /** The gateway that a policy means, and whether the policy may use it. */
 export interface Choice {
@@ -22,7 +26,8 @@ export function gatewayOf(
 ): Choice {
   const { namespace, apiGroup } = policy;
   const labels = namespace === undefined ? {} : labelsOfNamespace(namespace);
-  const named = policy.gateway ?? labels[LABEL];
+  const label = LABELS.find((key) => labels[key] !== undefined);
+  const named = policy.gateway ?? (label === undefined ? undefined : labels[label]);
   const meant = gateways.filter(({ name, isDefault }) => (named === undefined ? isDefault : name === named));
   // As tiers and groups are found: in the policy's own API group first.
   const own = meant.filter((gateway) => gateway.apiGroup === apiGroup);

@@ -22,6 +22,8 @@ export interface Permission extends Pick<EgressAnswer, 'verdict' | 'policy'> {
 export interface Exit {
   /** Who has the address: the gateway (Shared), the policy; null: each node its own. */
   readonly holder: string | null;
+  /** Others may have the address too. */
+  readonly mayBeShared: boolean;
   /** How many addresses of a family the holder may have. */
   readonly count: number;
   /** Spread: flows of one policy may leave by several nodes. */

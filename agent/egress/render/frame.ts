@@ -1,0 +1,143 @@
+import type { Config } from '../../../apis/config.ts';
+import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
+import { FAMILIES } from '../../../lib/net/address.ts';
+import { plainChain, plainRule } from '../../render/plain.ts';
+import type { BaseChain, Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
+import { dropRule, NOT_SERVED } from './drops.ts';
+import { GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
+import { inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
+
+export const MARK_CT = (mask: number, value: number, negated = false): Match => ({
+  ...{ match: 'mark', of: 'ct', mask, value, negated },
+});
+export const MARK_META = (mask: number, value: number, negated = false): Match => ({
+  ...{ match: 'mark', of: 'meta', mask, value, negated },
+});
+const ORIGINAL: Match = { match: 'ctDirection', direction: 'original' };
+const REPLY: Match = { match: 'ctDirection', direction: 'reply' };
+/** The connection, or the packet, is on its way through a slot of this node. */
+const HAS_SLOT = (of: typeof MARK_CT): Match[] => [of(NUMBER_MASK, 0, true), of(GATEWAY, 0)];
+const IS_TAKEN = (of: typeof MARK_CT): Match => of(GATEWAY, GATEWAY);
+
+const goto = (chain: string): Statement => ({ kind: 'goto', chain });
+const RESTORE: Statement = { kind: 'markMap', of: 'ct', mask: MARK_MASK, map: NAME.restore };
+const ACCEPT: Statement = { kind: 'accept' };
+
+interface FrameParts {
+  readonly config: Config;
+  /** Whether connections from local pods are judged. */
+  readonly judges: boolean;
+  /** Whether the tunnel is in use. */
+  readonly hasTunnel: boolean;
+}
+
+/**
+ * The base chains. Those that keep connections from leaving by another way than they have got are
+ * there even if nothing is steered any more: connections may be left that were.
+ */
+export function frameChains({ config, judges, hasTunnel }: FrameParts): Chain[] {
+  const group = config.interfaceGroups;
+  const tunnel = (field: 'iifgroup' | 'oifgroup', negated = false): Match => ({
+    ...{ match: 'interfaceGroup', field, groups: [group.egress ?? DEFAULT_EGRESS_GROUP], negated },
+  });
+  const fromPods: Match = {
+    match: 'interfaceGroup',
+    field: 'iifgroup',
+    groups: [group.pods],
+    negated: false,
+  };
+  const isTcp: Match = { match: 'l4proto', protocols: ['tcp'] };
+  return [
+    ...(hasTunnel ? tunnelChains(tunnel) : []),
+    // After the destination NAT of kube-proxy and of NodePorts (-100), before routing.
+    base('egress-steer', { hook: 'prerouting', priority: -80 }, [
+      // All packets of a connection go as its first one.
+      plainRule(RESTORE, ORIGINAL),
+      plainRule(goto(NAME.gone), ORIGINAL, MARK_CT(MARK_MASK, 0, true)),
+      // At the gateway: the answer goes back to the pod's node.
+      plainRule(RESTORE, REPLY, IS_TAKEN(MARK_CT)),
+      // At the pod's node: the answer comes from the gateway.
+      plainRule(ACCEPT, tunnel('iifgroup'), REPLY, ...HAS_SLOT(MARK_CT)),
+      plainRule(goto(NAME.arrive), tunnel('iifgroup')),
+      ...(judges ? [plainRule({ kind: 'jump', chain: NAME.choose }, fromPods)] : []),
+    ]),
+    // The way of these connections is not there any more. They cannot leave with another address.
+    plainChain(NAME.gone, [
+      { ...plainRule({ kind: 'reject', with: 'tcp reset' }, fromPods, isTcp), counter: true, comment: GONE },
+      dropRule('no-route', GONE),
+    ]),
+    base('egress-guard', { hook: 'forward', priority: -150 }, [
+      // Both ends of a connection learn the largest segment that the tunnel takes: its SYN goes
+      // through the tunnel at the pod's node, the answer to it at the gateway.
+      plainRule({ kind: 'maxSegment', size: 'rt mtu' }, tunnel('oifgroup'), { match: 'tcpSyn' }),
+      // A rule, route or device is missing, or somebody else has changed a mark.
+      dropRule('no-route', null, ORIGINAL, ...HAS_SLOT(MARK_CT), tunnel('oifgroup', true)),
+      dropRule('no-route', null, ...HAS_SLOT(MARK_META), tunnel('oifgroup', true)),
+      // The outer packet inherits the mark, and would be routed into its own tunnel.
+      plainRule(clearMark(), tunnel('oifgroup')),
+    ]),
+    // Before the masquerade of CNI and kube-proxy (100), which then find the connection translated.
+    base('egress-bind', { type: 'nat', hook: 'postrouting', priority: 90 }, [
+      ...FAMILIES.map((family) => plainRule({ kind: 'snat', family, to: 'saddr' }, tunnel('oifgroup'))),
+      plainRule({ kind: 'markMap', of: 'meta', mask: MARK_MASK, map: NAME.translate }),
+    ]),
+    base('egress-seal', { hook: 'postrouting', priority: 110 }, [
+      dropRule('no-address', null, tunnel('oifgroup', true), IS_TAKEN(MARK_META), ORIGINAL, {
+        match: 'ctNoSnat',
+      }),
+    ]),
+  ];
+}
+
+const GONE = 'the way of this connection is gone';
+
+/** The tunnel's own packets: not tracked, from Nodes only, and nothing but echoes inside for this node. */
+function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[] {
+  const echo: Match = {
+    ...{ match: 'icmp', protocol: 'icmpv6' },
+    types: [128, 129].map((type) => ({ type, code: null })),
+  };
+  const notTracked = (field: 'saddr' | 'daddr', ...more: readonly Match[]) =>
+    FAMILIES.map((family) => plainRule({ kind: 'notrack' }, nodes(family, field), TUNNEL_PORT, ...more));
+  return [
+    // Else conntrack has a second entry for each connection, by the hash in the source port.
+    base(
+      'egress-untrack',
+      { hook: 'prerouting', priority: -300 },
+      notTracked('saddr', { match: 'local', field: 'daddr' }),
+    ),
+    base('egress-untrack-output', { hook: 'output', priority: -300 }, notTracked('daddr')),
+    base('egress-input', { hook: 'input', priority: -5 }, [
+      ...FAMILIES.map((family) => ({
+        ...plainRule({ kind: 'drop' }, TUNNEL_PORT, {
+          match: 'notInSet',
+          family,
+          field: 'saddr',
+          set: NAME.nodes(family),
+        }),
+        counter: true,
+        comment: 'the tunnel is for Nodes only',
+      })),
+      plainRule(ACCEPT, tunnel('iifgroup'), echo),
+      { ...plainRule({ kind: 'drop' }, tunnel('iifgroup')), counter: true, comment: NOT_SERVED },
+      // No reset, no ICMP error: the connection may live on at another node.
+      ...FAMILIES.map((family) => ({
+        ...plainRule({ kind: 'drop' }, inSet(family, 'daddr', NAME.floating(family))),
+        counter: true,
+        comment: 'no connection has this address here',
+      })),
+    ]),
+  ];
+}
+
+function clearMark(): Statement {
+  return { kind: 'setMark', to: 'meta', from: 'meta', mask: OTHER_BITS, value: 0 };
+}
+
+function base(
+  name: string,
+  { type = 'filter', hook, priority }: Partial<BaseChain> & Pick<BaseChain, 'hook' | 'priority'>,
+  rules: readonly NftRule[],
+): Chain {
+  return { ...plainChain(name, rules), base: { type, hook, priority, policy: 'accept' } };
+}

@@ -1,0 +1,22 @@
+/**
+ * The bits of a packet's mark and of its connection's mark that egress gateways use. On a source
+ * node they hold a slot's number, on a gateway GATEWAY and a take's number. Chosen beside the marks
+ * of kube-proxy, Calico, Cilium and others (ADR 19).
+ */
+export const MARK_MASK = 0x7f000000;
+/** All other bits. */
+export const OTHER_BITS = 0x80ffffff;
+/** The connection is translated by this node. */
+export const GATEWAY = 0x40000000;
+/** A slot's or a take's number. */
+export const NUMBER_MASK = 0x3f000000;
+
+const SHIFT = 24;
+
+export function slotMark(slot: number): number {
+  return slot << SHIFT;
+}
+
+export function takeMark(take: number): number {
+  return GATEWAY | (take << SHIFT);
+}

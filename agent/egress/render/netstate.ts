@@ -1,0 +1,166 @@
+import type {
+  NetAddress,
+  NetLink,
+  NetNeighbour,
+  NetNexthop,
+  NetRoute,
+  NetRule,
+  Netstate,
+} from '../../../apis/egress/netstate.ts';
+import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
+import { BITS, FAMILIES, parseAddress } from '../../../lib/net/address.ts';
+import { shortHash } from '../../../lib/sharing/hash.ts';
+import { GATEWAY, MARK_MASK, slotMark } from './marks.ts';
+import { linkLocal, TUNNEL, TUNNEL_ADDRESS, tunnelMtu } from './tunnel.ts';
+
+/** What the network configuration depends on besides NodeEgress. */
+export interface EgressHost {
+  /** Link group of the tunnel's device. */
+  readonly group: number;
+  /** MTU of the interface that carries the tunnel. */
+  readonly underlayMtu: number;
+}
+
+export const NO_NETSTATE: Netstate = {
+  ...{ links: [], addresses: [], neighbours: [], nexthops: [], routes: [], rules: [], sysctls: [] },
+};
+
+/** Tables and next hops of ours: `nw` in ASCII, then a slot's number or a node's hash. */
+const TABLES = 0x6e770000;
+const TABLE_OF_ANSWERS = TABLES + 0x100;
+const SLOT_NEXTHOPS = TABLES;
+const PEER_NEXTHOPS = 0x6e000000 + 0x00800000;
+
+/** Routing rules: before those of CNIs and before main (32766). */
+const PRIORITY = { skip: 70, slots: 71, end: 79 } as const;
+
+/**
+ * Stage 5 for egress gateways: what the node needs in the kernel's network configuration. Pure;
+ * lists are sorted. Nothing where this node has no other end of the tunnel.
+ */
+export function toNetstate(egress: NodeEgress | null, host: EgressHost): Netstate {
+  if (egress === null || egress.tunnel === null || egress.peers.size === 0) return NO_NETSTATE;
+  const slots = [...egress.slots.values()]
+    .filter(({ take }) => take === 0)
+    .flatMap(({ number, node }) => {
+      const peer = egress.peers.get(node);
+      return peer === undefined ? [] : [{ number, peer }];
+    })
+    .sort((a, b) => a.number - b.number);
+  const answers = answerRoutes(egress);
+  return {
+    ...device(egress.tunnel, host),
+    neighbours: neighbours(egress.peers),
+    nexthops: [
+      ...slots.map(({ number, peer }) => toNexthop(SLOT_NEXTHOPS + number, peer)),
+      ...answers.nexthops,
+    ],
+    routes: [...slots.flatMap(({ number }) => defaultRoutes(number)), ...answers.routes],
+    rules: FAMILIES.flatMap((family) => rules(family, slots, answers.routes.length > 0)),
+  };
+}
+
+function device(
+  tunnel: TunnelEnd,
+  { group, underlayMtu }: EgressHost,
+): Pick<Netstate, 'links' | 'addresses' | 'sysctls'> {
+  const { id, port, link: name } = TUNNEL;
+  const mtu = tunnelMtu(tunnel, underlayMtu);
+  const link: NetLink = { kind: 'vxlan', name, mac: tunnel.mac, group, mtu, id, port, local: tunnel.address };
+  const address: NetAddress = { link: name, address: TUNNEL_ADDRESS, prefixLength: 32 };
+  const sysctl = (path: string, value: string) => ({ path: `net/ipv4/conf/${name}/${path}`, value });
+  return {
+    links: [link],
+    addresses: [address],
+    // Loose: at the pod's node the way back to the server is another interface. With the mark: at
+    // the gateway the way back to the pod is in a table of ours.
+    sysctls: [sysctl('rp_filter', '2'), sysctl('src_valid_mark', '1')],
+  };
+}
+
+function neighbours(peers: NodeEgress['peers']): NetNeighbour[] {
+  const link = TUNNEL.link;
+  return sorted([...peers.values()], ({ mac }) => mac).flatMap(({ mac, address }): NetNeighbour[] => [
+    { kind: 'fdb', link, mac, remote: address },
+    { kind: 'neighbour', link, address: linkLocal(mac), mac },
+  ]);
+}
+
+function toNexthop(id: number, { mac }: TunnelEnd): NetNexthop {
+  return { id, via: linkLocal(mac), link: TUNNEL.link };
+}
+
+function defaultRoutes(slot: number): NetRoute[] {
+  return FAMILIES.map((family) => ({
+    ...{ family, table: TABLES + slot, nexthop: SLOT_NEXTHOPS + slot },
+    destination: family === 4 ? '0.0.0.0/0' : '::/0',
+  }));
+}
+
+/** At the gateway: answers to the pods that it serves, by their nodes. */
+function answerRoutes({ arrivals, peers }: NodeEgress): Pick<Netstate, 'nexthops' | 'routes'> {
+  const used = new Set([...arrivals.values()].map(({ node }) => node));
+  const ids = nexthopIds(
+    sorted(
+      [...peers.values()].filter(({ node }) => used.has(node)),
+      ({ mac }) => mac,
+    ),
+  );
+  const routes = [...arrivals].flatMap(([text, { node }]): NetRoute[] => {
+    const address = parseAddress(text);
+    const nexthop = ids.get(node);
+    if (address === null || nexthop === undefined) return [];
+    const { family } = address;
+    return [{ family, table: TABLE_OF_ANSWERS, destination: `${text}/${BITS[family]}`, nexthop }];
+  });
+  return {
+    nexthops: [...ids]
+      .flatMap(([node, id]) => {
+        const peer = peers.get(node);
+        return peer === undefined ? [] : [toNexthop(id, peer)];
+      })
+      .sort((a, b) => (a.id < b.id ? -1 : 1)),
+    routes: sorted(routes, ({ destination }) => destination),
+  };
+}
+
+/**
+ * A number for each node by its MAC, so that it stays when other nodes come and go. Where two have
+ * the same, the second takes the next one.
+ */
+function nexthopIds(peers: readonly TunnelEnd[]): ReadonlyMap<string, number> {
+  const taken = new Set<number>();
+  return new Map(
+    peers.map(({ node, mac }) => {
+      let offset = Number.parseInt(shortHash(5, mac), 16);
+      while (taken.has(offset)) offset++;
+      taken.add(offset);
+      return [node, PEER_NEXTHOPS + offset];
+    }),
+  );
+}
+
+/** Packets without a mark of ours pay for one comparison. */
+function rules(family: 4 | 6, slots: readonly { readonly number: number }[], answers: boolean): NetRule[] {
+  if (slots.length === 0 && !answers) return [];
+  const bySlot = slots.map(
+    ({ number }): NetRule => ({
+      ...{ family, priority: PRIORITY.slots, action: 'table', table: TABLES + number },
+      ...{ mark: slotMark(number), mask: MARK_MASK },
+    }),
+  );
+  const toPods: NetRule = {
+    ...{ family, priority: PRIORITY.slots, action: 'table', table: TABLE_OF_ANSWERS },
+    ...{ mark: GATEWAY, mask: GATEWAY },
+  };
+  return [
+    { family, priority: PRIORITY.skip, action: 'goto', target: PRIORITY.end, mark: 0, mask: MARK_MASK },
+    ...bySlot,
+    ...(answers ? [toPods] : []),
+    { family, priority: PRIORITY.end, action: 'nop' },
+  ];
+}
+
+function sorted<T>(items: readonly T[], by: (item: T) => string): T[] {
+  return items.toSorted((a, b) => (by(a) < by(b) ? -1 : by(a) > by(b) ? 1 : 0));
+}

@@ -1,0 +1,217 @@
+import type { Config } from '../../../apis/config.ts';
+import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
+import { FAMILIES, type Family, parseAddress } from '../../../lib/net/address.ts';
+import { type MemberSet, packAddress, toMemberSet } from '../../../lib/net/member-set.ts';
+import { plainChain, plainRule } from '../../render/plain.ts';
+import type { Chain, NamedSet, NftRule } from '../../render/ruleset.ts';
+import { type ChainVerdict, type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
+import { ClassRenderer, classChain, rangeMap } from './classes.ts';
+import { dropChains, dropRule } from './drops.ts';
+import { frameChains } from './frame.ts';
+import { arrivals, type InterfaceAddresses, takeChains, translation } from './gateway.ts';
+import { MARK_MASK, OTHER_BITS, slotMark, takeMark } from './marks.ts';
+import { slotChain, takeChain } from './outcomes.ts';
+import { inSet, NAME } from './tunnel-rules.ts';
+
+/** What egress gateways add to the table. */
+export interface EgressRules {
+  readonly chains: readonly Chain[];
+  readonly sets: readonly NamedSet[];
+  readonly maps: readonly VerdictMap[];
+}
+
+export const NO_EGRESS: EgressRules = { chains: [], sets: [], maps: [] };
+
+const SOURCES = 'egress-sources';
+const insideSet = (family: Family): string => `egress-inside-v${family}`;
+const knownSet = (family: Family): string => `egress-known-v${family}`;
+const sourcesMap = (family: Family): string => `egress-sources-v${family}`;
+
+/**
+ * Stage 5 for egress gateways: renders what a node does into additions to the table. Equal values
+ * give equal bytes. For a sequence of values it makes only those classes and outcomes again that
+ * are other objects than before.
+ */
+export function egressRenderer(
+  config: Config,
+): (egress: NodeEgress | null, interfaces?: InterfaceAddresses) => EgressRules {
+  const renderer = new ClassRenderer();
+  return (egress, interfaces = new Map()) => {
+    if (egress === null) return NO_EGRESS;
+    const { classes, outcomes } = renderer.render(egress.classes.values(), egress.outcomes.values());
+    const judges = egress.classes.size > 0 || egress.unknownPods === 'Hold';
+    const source = judges ? sourceRules(egress) : NO_EGRESS;
+    const served = arrivals(egress);
+    const marks = markChains(egress);
+    const takes = [...egress.takes].flatMap(([number, take]) => takeChains(number, take, interfaces));
+    const audits = new Map(outcomes.flatMap((one) => one.audits.map((audit) => [audit.name, audit])));
+    const chains = [
+      ...frameChains({ config, judges, hasTunnel: egress.peers.size > 0 || hasFloating(egress) }),
+      ...source.chains,
+      ...byName(classes.map(({ chain }) => chain)),
+      ...byName([...audits.values()]),
+      ...byName(unique(outcomes.map(({ chain }) => chain))),
+      ...marks.chains,
+      ...served.chains,
+      ...takes,
+      ...dropChains(),
+    ];
+    const maps = [...source.maps, ...classes.flatMap((one) => one.maps), ...marks.maps, ...served.maps];
+    const sets = [...source.sets, ...memberSets(egress)];
+    return { chains, sets: byName(sets), maps: byName(unique(maps)) };
+  };
+}
+
+function hasFloating({ floating: { v4, v6 } }: NodeEgress): boolean {
+  return [v4, v6].some(({ singles, prefixes }) => singles.length > 0 || prefixes.length > 0);
+}
+
+/** Who decides about the first packet of a connection that a local pod begins. */
+function sourceRules(egress: NodeEgress): EgressRules {
+  const subnets = FAMILIES.flatMap(
+    (family) =>
+      rangeMap(
+        'egress-subnets',
+        family,
+        egress.subnets
+          .filter((subnet) => subnet.family === family)
+          .map((subnet) => ({ range: subnet.range, chain: classChain(subnet.class) })),
+      ) ?? [],
+  );
+  const entries: Record<Family, MapEntry[]> = { 4: [], 6: [] };
+  const known: string[] = [];
+  for (const [text, id] of egress.sources) {
+    const address = parseAddress(text);
+    if (address === null) continue;
+    if (id === null) known.push(text);
+    else entries[address.family].push({ first: packAddress(address), verdict: to(classChain(id)) });
+  }
+  const maps = FAMILIES.map((family) =>
+    toVerdictMap(
+      { name: sourcesMap(family), key: 'address', family, interval: false, fixed: false },
+      entries[family],
+    ),
+  );
+  const members = toMemberSet([], known);
+  return {
+    chains: [
+      plainChain(NAME.choose, chooseRules(egress)),
+      plainChain(SOURCES, [
+        ...FAMILIES.map((family) =>
+          plainRule({ kind: 'addressMap', family, field: 'saddr', map: sourcesMap(family) }),
+        ),
+        ...isKnown(),
+        ...subnets.map((map) =>
+          plainRule({ kind: 'addressMap', family: map.family ?? 4, field: 'saddr', map: map.name }),
+        ),
+        ...(egress.unknownPods === 'Hold' ? [dropRule('unknown-pod', null)] : []),
+      ]),
+    ],
+    sets: [
+      ...setsOf(insideSet, egress.inside, 'never steered', true),
+      ...setsOf(knownSet, members, 'pods that no egress policy selects', false),
+    ],
+    maps: [...maps, ...subnets],
+  };
+}
+
+function chooseRules({ classes }: NodeEgress): NftRule[] {
+  return [
+    plainRule({ kind: 'return' }, { match: 'ctEstablished' }),
+    // A connection that the kernel knows keeps what it has got, answered or not.
+    plainRule({ kind: 'return' }, { match: 'ctConfirmed' }),
+    plainRule({ kind: 'return' }, { match: 'local', field: 'daddr' }),
+    ...FAMILIES.map((family) => plainRule({ kind: 'return' }, inSet(family, 'daddr', insideSet(family)))),
+    dropRule('unknown-pod', 'no address behind this interface', { match: 'noRouteBack' }),
+    plainRule(to(SOURCES), { match: 'ctNew' }),
+    // Neither new nor established: nothing would translate it.
+    ...(classes.size === 0 ? [] : [...isKnown(), dropRule('no-route', 'no connection tracking')]),
+  ];
+}
+
+function isKnown(): NftRule[] {
+  return FAMILIES.map((family) => plainRule({ kind: 'return' }, inSet(family, 'saddr', knownSet(family))));
+}
+
+/**
+ * The chains that write the marks, of a connection once and of each of its packets, and the map by
+ * which later packets find theirs.
+ */
+function markChains({ slots, takes }: NodeEgress): EgressRules {
+  const all = [
+    ...[...slots.values()]
+      .filter(({ take }) => take === 0)
+      .map(({ number }) => ({ entry: slotChain(number), mark: slotMark(number) })),
+    ...[...takes.keys()].map((number) => ({ entry: takeChain(number), mark: takeMark(number) })),
+  ];
+  // A slot of which this node itself is the gateway.
+  const own = [...slots.values()]
+    .filter(({ take }) => take !== 0)
+    .map(({ number, take }) => plainChain(slotChain(number), [plainRule(to(takeChain(take)))]));
+  const restored = (entry: string): string => `${entry}-mark`;
+  const chains = all.flatMap(({ entry, mark }) => [
+    plainChain(entry, [setMark('ct', mark), plainRule(to(restored(entry)))]),
+    plainChain(restored(entry), [setMark('meta', mark), plainRule({ kind: 'accept' })]),
+  ]);
+  const map = (name: string, entries: readonly MapEntry[]): VerdictMap =>
+    toVerdictMap({ name, key: 'mark', family: null, interval: false, fixed: false }, entries);
+  const restore = all.map(({ entry, mark }) => ({ first: packMark(mark), verdict: to(restored(entry)) }));
+  const translate = [...takes.keys()].map((number) => ({
+    first: packMark(takeMark(number)),
+    verdict: translation(number),
+  }));
+  return {
+    chains: [...own, ...chains],
+    sets: [],
+    maps: [map(NAME.restore, restore), map(NAME.translate, translate)],
+  };
+}
+
+function setMark(of: 'ct' | 'meta', value: number): NftRule {
+  return plainRule({ kind: 'setMark', to: of, from: of, mask: OTHER_BITS, value });
+}
+
+/** In the machine's byte order, as the kernel keeps marks. */
+function packMark(mark: number): Uint8Array {
+  return new Uint8Array(Uint32Array.of(mark & MARK_MASK).buffer);
+}
+
+function memberSets({ nodes, floating }: NodeEgress): NamedSet[] {
+  return [
+    ...setsOf(
+      NAME.nodes,
+      nodes,
+      'addresses of Nodes',
+      nodes.v4.prefixes.length + nodes.v6.prefixes.length > 0,
+    ),
+    ...setsOf(NAME.floating, floating, 'addresses of the pools', true),
+  ];
+}
+
+function setsOf(
+  name: (family: Family) => string,
+  { v4, v6 }: MemberSet,
+  comment: string,
+  interval: boolean,
+): NamedSet[] {
+  return FAMILIES.map((family) => ({
+    ...{ name: name(family), family, key: 'address', interval, comment },
+    members: family === 4 ? v4 : v6,
+  }));
+}
+
+function to(chain: string): ChainVerdict {
+  return { kind: 'goto', chain };
+}
+
+interface Named {
+  readonly name: string;
+}
+
+function unique<T extends Named>(items: readonly T[]): T[] {
+  return [...new Map(items.map((item) => [item.name, item])).values()];
+}
+
+function byName<T extends Named>(items: readonly T[]): T[] {
+  return items.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+}

@@ -1,0 +1,110 @@
+import type { JsonSchema } from './json-schema.ts';
+import { kindSchema } from './kind.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
+import { labelSelector } from './selector.ts';
+
+/**
+ * Fields of the cluster kind are in the schema of the namespaced kind too, so that they are not
+ * reported as mistyped, nor dropped by the API server. apis/validate and the CRD refuse them there.
+ */
+const NOT_IN_NAMESPACES = 'Only in a ClusterEgressPolicy.';
+
+const cidrs = (description: string): JsonSchema => ({
+  ...ATOMIC_LIST,
+  description,
+  items: { type: 'string', maxLength: 49 },
+});
+
+const pods = (isCluster: boolean): JsonSchema => ({
+  ...ATOMIC_OBJECT,
+  description: isCluster
+    ? 'podSelector, namespaceSelector or both; or podSubnets.'
+    : 'A podSelector for pods of the namespace of this policy.',
+  properties: {
+    podSelector: labelSelector('The pods selected, hostNetwork and finished ones left out.'),
+    namespaceSelector: labelSelector(isCluster ? 'Pods in the namespaces selected.' : NOT_IN_NAMESPACES),
+    podSubnets: cidrs(isCluster ? 'CIDRs of source addresses.' : NOT_IN_NAMESPACES),
+  },
+});
+
+const address: JsonSchema = {
+  ...ATOMIC_OBJECT,
+  description: 'The addresses of this policy.',
+  properties: {
+    allocation: {
+      type: 'string',
+      description:
+        'Shared: the default address of the gateway. Dedicated: one of its own. Fixed: ipv4 and ipv6.',
+      enum: ['Shared', 'Dedicated', 'Fixed'],
+      default: 'Shared',
+    },
+    ipv4: { type: 'string', description: 'With allocation Fixed: the IPv4 address.', maxLength: 15 },
+    ipv6: { type: 'string', description: 'With allocation Fixed: the IPv6 address.', maxLength: 45 },
+    count: {
+      type: 'integer',
+      description: 'With allocation Dedicated: the number of addresses of each family.',
+      minimum: 1,
+      maximum: 64,
+      default: 1,
+    },
+  },
+};
+
+function policySchema(kind: 'EgressPolicy' | 'ClusterEgressPolicy'): JsonSchema {
+  const isCluster = kind === 'ClusterEgressPolicy';
+  return kindSchema('How pods that it selects leave the cluster.', {
+    ...GRANULAR_OBJECT,
+    description: 'The pods, the destinations, and the gateway.',
+    required: ['appliedTo'],
+    properties: {
+      stage: {
+        type: 'string',
+        description: isCluster
+          ? 'Override: before all EgressPolicies. Default, if absent: after them.'
+          : NOT_IN_NAMESPACES,
+        enum: ['Override', 'Default'],
+      },
+      appliedTo: {
+        ...ATOMIC_LIST,
+        description: 'The pods; items are OR-ed.',
+        items: pods(isCluster),
+      },
+      gateway: {
+        type: 'string',
+        description: 'Name of an EgressGateway; absent: the default one of the namespace or the cluster.',
+      },
+      to: cidrs('CIDRs of destinations; absent: everything outside of the cluster.'),
+      except: cidrs('CIDRs of destinations that this policy does not match.'),
+      action: {
+        type: 'string',
+        description:
+          'Gateway: leave by the gateway. Direct: leave by the node as without nodewall. Drop: do not leave.',
+        enum: ['Gateway', 'Direct', 'Drop'],
+        default: 'Gateway',
+      },
+      address,
+      whenUnavailable: {
+        type: 'string',
+        description: 'What happens without a gateway that is ready, or without an address.',
+        enum: ['Drop', 'Direct'],
+        default: 'Drop',
+      },
+      priority: {
+        type: 'integer',
+        description: 'Lower is evaluated first.',
+        minimum: -2_147_483_648,
+        maximum: 2_147_483_647,
+        default: 1000,
+      },
+      mode: {
+        type: 'string',
+        description: 'Audit: connections are counted and logged, and not steered.',
+        enum: ['Enforce', 'Audit'],
+        default: 'Enforce',
+      },
+    },
+  });
+}
+
+export const EGRESS_POLICY_SCHEMA: JsonSchema = policySchema('EgressPolicy');
+export const CLUSTER_EGRESS_POLICY_SCHEMA: JsonSchema = policySchema('ClusterEgressPolicy');

@@ -1,0 +1,86 @@
+import { conditions, count } from './conditions.ts';
+import type { JsonSchema } from './json-schema.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
+
+const text = (description: string): JsonSchema => ({ type: 'string', description });
+
+const addresses = (description: string): JsonSchema => ({
+  ...ATOMIC_LIST,
+  description,
+  items: { type: 'string' },
+});
+
+const used = (family: string): JsonSchema => ({
+  ...ATOMIC_OBJECT,
+  description: `Addresses of ${family}.`,
+  properties: {
+    // The pool of an IPv6 prefix has more addresses than an integer counts.
+    total: text('The number of addresses in the pools, in decimal.'),
+    used: count('The number of addresses that policies have.'),
+  },
+});
+
+/** Schema of the `status` of an EgressGateway (`EgressGatewayStatus`). */
+export const EGRESS_GATEWAY_STATUS_SCHEMA: JsonSchema = {
+  ...GRANULAR_OBJECT,
+  description: 'The gateway nodes and the owners of addresses, as the controller last decided.',
+  properties: {
+    observedGeneration: count('The metadata.generation that this status is about.'),
+    nodes: {
+      ...ATOMIC_LIST,
+      description: 'The nodes that can be gateways, by name.',
+      items: {
+        ...ATOMIC_OBJECT,
+        required: ['name', 'ready'],
+        properties: {
+          name: text('Name of the Node.'),
+          ready: { type: 'boolean', description: 'Whether it can take traffic.' },
+          reason: text('The reason why it is not ready.'),
+          tunnel: text("The address of the node's end of the tunnel."),
+        },
+      },
+    },
+    slots: {
+      ...ATOMIC_LIST,
+      description: 'The addresses by slot; a slot has one owner and moves as a whole.',
+      items: {
+        ...ATOMIC_OBJECT,
+        required: ['name', 'node', 'epoch', 'addresses'],
+        properties: {
+          name: text('Name of the slot.'),
+          node: text('The owner; empty: none.'),
+          epoch: count('The number of owners so far.'),
+          addresses: addresses('The addresses in this slot.'),
+        },
+      },
+    },
+    usage: {
+      ...ATOMIC_OBJECT,
+      description: 'How many addresses are in use.',
+      properties: { ipv4: used('IPv4'), ipv6: used('IPv6') },
+    },
+    conditions: conditions({
+      Accepted: 'the gateway is valid',
+      Ready: 'at least one node is ready',
+    }),
+  },
+};
+
+/** Schema of the `status` of an EgressPolicy and a ClusterEgressPolicy (`EgressPolicyStatus`). */
+export const EGRESS_POLICY_STATUS_SCHEMA: JsonSchema = {
+  ...GRANULAR_OBJECT,
+  description: 'The addresses of the policy, and where it is in force.',
+  properties: {
+    observedGeneration: count('The metadata.generation that this status is about.'),
+    addresses: addresses('The addresses of both families.'),
+    owners: addresses('The nodes that have these addresses now.'),
+    pods: count('The number of pods that it selects.'),
+    currentNodesRealized: count('The number of nodes that enforce the policy.'),
+    desiredNodesRealized: count('The number of nodes that must enforce the policy.'),
+    conditions: conditions({
+      Accepted: 'the policy is valid, and its gateway may be used',
+      AddressAllocated: 'it has an address of each family of the gateway',
+      Realized: 'all nodes enforce it; else the message names the first that does not, with the reason',
+    }),
+  },
+};

@@ -1,0 +1,75 @@
+import type { DestinationRange, EgressClass } from '../../apis/egress/node-egress.ts';
+import type { EgressPolicy } from '../../apis/egress/objects.ts';
+import { FAMILIES, type Family } from '../../lib/net/address.ts';
+import { shortHash } from '../../lib/sharing/hash.ts';
+import { type Destinations, destinationsOf } from './destinations.ts';
+import { segments } from './segments.ts';
+
+/** What the policies decide for destinations of one family. */
+export interface Decision {
+  readonly id: string;
+  readonly family: Family;
+  /** Null: none decides. */
+  readonly policy: EgressPolicy | null;
+  readonly audited: readonly EgressPolicy[];
+}
+
+export interface FlatClass {
+  readonly class: EgressClass;
+  readonly decisions: readonly Decision[];
+}
+
+/** Identifies a policy over its versions. */
+export function policyKey({ apiGroup, kind, namespace, name }: EgressPolicy): string {
+  return `${apiGroup}/${kind}/${namespace}/${name}`;
+}
+
+/** Flattens an ordered list of policies to disjoint destinations: in each the first one decides. */
+export function flatten(
+  policies: readonly EgressPolicy[],
+  destinations: (policy: EgressPolicy) => Destinations = destinationsOf,
+): FlatClass {
+  const decisions = new Map<string, Decision>();
+  const [ipv4 = [], ipv6 = []] = FAMILIES.map((family) => {
+    const ranges: DestinationRange[] = [];
+    for (const { range, active } of segments(policies.map((policy) => destinations(policy)[family]))) {
+      const outcome = decisionOf(policies, active, family, decisions);
+      const last = ranges.at(-1);
+      if (last?.outcome === outcome.id && last.range.last + 1n === range.first)
+        ranges[ranges.length - 1] = {
+          range: { first: last.range.first, last: range.last },
+          outcome: outcome.id,
+        };
+      else ranges.push({ range, outcome: outcome.id });
+    }
+    return ranges;
+  });
+  const id = shortHash(12, policies.map(policyKey));
+  return { class: { id, ipv4, ipv6 }, decisions: [...decisions.values()] };
+}
+
+function decisionOf(
+  policies: readonly EgressPolicy[],
+  active: readonly number[],
+  family: Family,
+  known: Map<string, Decision>,
+): Decision {
+  const audited: EgressPolicy[] = [];
+  let decided: EgressPolicy | null = null;
+  for (const i of active) {
+    const policy = policies[i];
+    if (policy === undefined) continue;
+    if (policy.spec.mode === 'Audit') audited.push(policy);
+    else {
+      decided = policy;
+      break;
+    }
+  }
+  const key = [...audited, ...(decided === null ? [] : [decided])].map(policyKey).join();
+  const place = `${family} ${decided === null} ${key}`;
+  const there = known.get(place);
+  if (there !== undefined) return there;
+  const decision = { id: shortHash(12, place), family, policy: decided, audited };
+  known.set(place, decision);
+  return decision;
+}

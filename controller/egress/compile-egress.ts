@@ -1,0 +1,318 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { EgressConfig } from '../../apis/egress/config.ts';
+import type { EgressClass } from '../../apis/egress/node-egress.ts';
+import type { EgressGateway, EgressObjects, EgressPolicy } from '../../apis/egress/objects.ts';
+import { type ClusterObjects, NO_OBJECTS, type Node, type Pod } from '../../apis/objects.ts';
+import { FAMILIES, type Family } from '../../lib/net/address.ts';
+import { type Interval, subtract } from '../../lib/net/interval.ts';
+import { listChange } from '../../lib/sharing/list-change.ts';
+import { addToList } from '../../lib/sharing/list-map.ts';
+import { memo } from '../../lib/sharing/memo.ts';
+import { sameItems } from '../../lib/sharing/same-items.ts';
+import { ObjectIndex } from '../index/object-index.ts';
+import { canonicalRequirements } from '../index/selector.ts';
+import { type Allocation, allocate, type EgressPaths, NO_GATEWAY } from './allocation.ts';
+import { type Decision, type FlatClass, flatten, policyKey } from './class.ts';
+import { destinationsOf } from './destinations.ts';
+import { gatewayChooser } from './gateways.ts';
+import { type Inside, InsideIndex } from './inside.ts';
+import { compareEgressPolicies, comparePods, compareText } from './order.ts';
+import { EgressSelection } from './selection.ts';
+
+/** What is read of the objects. */
+export type EgressInput = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods'> & EgressObjects;
+
+/** The way out that a policy of action Gateway has. */
+export interface PolicyWay {
+  /** The one that the policy means, even if it may not use it; null: there is none. */
+  readonly gateway: EgressGateway | null;
+  readonly paths: EgressPaths;
+}
+
+/** Egress gateways of the whole cluster: what all nodes' NodeEgress are made of. */
+export interface CompiledEgress {
+  readonly nodes: readonly Node[];
+  readonly inside: Inside;
+  /** Hold only while there is a policy that is enforced. */
+  readonly unknownPods: EgressConfig['unknownPods'];
+  /** In evaluation order. */
+  readonly policies: readonly EgressPolicy[];
+  /** By policyKey: policies of action Gateway. */
+  readonly ways: ReadonlyMap<string, PolicyWay>;
+  readonly allocations: readonly Allocation[];
+  /** Addresses of pods by node, with the id of the class; null: no policy selects the pod. */
+  readonly sources: ReadonlyMap<string, ReadonlyMap<string, string | null>>;
+  /** Sources that need be no pods. */
+  readonly subnets: readonly { readonly family: Family; readonly range: Interval; readonly class: string }[];
+  /** By id. */
+  readonly classes: ReadonlyMap<string, EgressClass>;
+  /** By id. */
+  readonly decisions: ReadonlyMap<string, Decision>;
+}
+
+/**
+ * Stage 2 for egress gateways: a pure function of the objects, their statuses included, and of the
+ * configuration. The objects must have passed validation.
+ */
+export function compileEgress(objects: EgressInput, config: EgressConfig): CompiledEgress {
+  return egressCompiler(config)(objects);
+}
+
+/**
+ * An incremental compileEgress: everything unchanged is the same JavaScript object. A pod costs its
+ * policies and the pods of its node, a policy the pods that it selects.
+ */
+export function egressCompiler(config: EgressConfig): (objects: EgressInput) => CompiledEgress {
+  let state: EgressState | null = null;
+  return (objects) => {
+    const before = state ?? new EgressState(config);
+    // An exception leaves the state inconsistent, so the next call starts from scratch.
+    state = null;
+    const compiled = before.advance(objects);
+    state = before;
+    return compiled;
+  };
+}
+
+/** A class with the number of sources that have it. */
+interface UsedClass extends FlatClass {
+  readonly key: string;
+  uses: number;
+}
+
+/** Where a source is, and what it has. */
+interface Source {
+  readonly node: string;
+  readonly class: UsedClass | null;
+}
+
+class EgressState {
+  readonly #config: EgressConfig;
+  readonly #insideIndex: InsideIndex;
+  readonly #index = new ObjectIndex(NO_OBJECTS);
+  readonly #selection = new EgressSelection();
+  readonly #destinations = memo(destinationsOf);
+  #objects: EgressInput = NO_OBJECTS;
+  /** By policyKey; versions with an equal spec are one object. */
+  readonly #policies = new Map<string, EgressPolicy>();
+  readonly #numbers = new Map<EgressPolicy, number>();
+  #lastNumber = 0;
+  readonly #sources = new Map<string, Source>();
+  /** By the numbers of its policies. */
+  readonly #classes = new Map<string, UsedClass>();
+  #subnetClasses: readonly UsedClass[] = [];
+  #compiled: CompiledEgress;
+
+  constructor(config: EgressConfig) {
+    this.#config = config;
+    this.#insideIndex = new InsideIndex(config);
+    this.#compiled = {
+      nodes: [],
+      inside: this.#insideIndex.advance(NO_OBJECTS, [], { removed: [], added: [] }),
+      unknownPods: 'Pass',
+      policies: [],
+      ways: new Map(),
+      allocations: [],
+      sources: new Map(),
+      subnets: [],
+      classes: new Map(),
+      decisions: new Map(),
+    };
+  }
+
+  advance(objects: EgressInput): CompiledEgress {
+    const last = this.#objects;
+    const change = this.#index.difference(objects);
+    const { removed, added } = this.#placePolicies(objects);
+    const changesSubnets = [...removed, ...added].some((policy) =>
+      this.#selection.itemsOf(policy).some(({ pods }) => pods === null),
+    );
+    const isNew = last.pods.length === 0 || changesSubnets;
+    const touched: Pod[] = [...change.pods.removed, ...change.moved];
+    if (!isNew) for (const policy of removed) touched.push(...this.#selected(policy));
+    for (const policy of removed) this.#selection.remove(policy);
+    this.#index.advance(objects, change);
+    this.#objects = objects;
+    for (const policy of added) this.#selection.add(policy);
+    touched.push(...change.pods.added);
+    if (isNew) touched.push(...objects.pods);
+    else for (const policy of added) touched.push(...this.#selected(policy));
+
+    const before = this.#compiled;
+    const isSameOrder = removed.length === 0 && added.length === 0;
+    const policies = isSameOrder ? before.policies : [...this.#policies.values()].sort(compareEgressPolicies);
+    const inside = this.#insideIndex.advance(objects, objects.pods, change.pods);
+    const isEnforced = policies.some(({ spec }) => spec.mode === 'Enforce');
+    const unknownPods = isEnforced ? this.#config.unknownPods : 'Pass';
+    const sources = this.#advanceSources(new Set(touched.flatMap(({ addresses }) => addresses)));
+    const subnets =
+      isSameOrder && inside.podNetworks === before.inside.podNetworks && unknownPods === before.unknownPods
+        ? before.subnets
+        : this.#advanceSubnets(inside, unknownPods);
+    const { ways, allocations } = this.#advanceWays(last, policies);
+    const { classes, decisions } = this.#usedClasses();
+    const { nodes } = objects;
+    const parts = { inside, unknownPods, policies, sources, subnets, classes, decisions };
+    this.#compiled = { nodes, ways, allocations, ...parts };
+    return this.#compiled;
+  }
+
+  /** The policies whose spec is new or gone. */
+  #placePolicies({ egressPolicies }: EgressInput): { removed: EgressPolicy[]; added: EgressPolicy[] } {
+    const change = listChange(this.#objects.egressPolicies, egressPolicies);
+    const gone = new Map(change.removed.map((policy) => [policyKey(policy), policy]));
+    const added = change.added.filter((policy) => {
+      const key = policyKey(policy);
+      const before = this.#policies.get(key);
+      if (!isDeepStrictEqual(before?.spec, policy.spec)) return true;
+      gone.delete(key);
+      return false;
+    });
+    const removed = [...gone.keys()].flatMap((key) => this.#policies.get(key) ?? []);
+    for (const policy of removed) {
+      this.#policies.delete(policyKey(policy));
+      this.#numbers.delete(policy);
+    }
+    for (const policy of added) {
+      this.#policies.set(policyKey(policy), policy);
+      this.#numbers.set(policy, ++this.#lastNumber);
+    }
+    return { removed, added };
+  }
+
+  /** Pods that the policy selects by labels, in the current state of the index. */
+  #selected(policy: EgressPolicy): readonly Pod[] {
+    return this.#selection
+      .itemsOf(policy)
+      .flatMap(({ pods }) => (pods === null ? [] : this.#index.selectPods(pods.labels, pods.namespace)));
+  }
+
+  #advanceSources(addresses: ReadonlySet<string>): CompiledEgress['sources'] {
+    const changed = new Map<string, Map<string, string | null>>();
+    const ofNode = (node: string): Map<string, string | null> => {
+      let sources = changed.get(node);
+      if (sources === undefined) {
+        sources = new Map(this.#compiled.sources.get(node));
+        changed.set(node, sources);
+      }
+      return sources;
+    };
+    for (const address of addresses) {
+      const before = this.#sources.get(address);
+      const now = this.#sourceOf(address);
+      if (before?.class) this.#release(before.class);
+      if (now === null) this.#sources.delete(address);
+      else this.#sources.set(address, now);
+      const id = now === null ? undefined : (now.class?.class.id ?? null);
+      const was = before === undefined ? undefined : (before.class?.class.id ?? null);
+      if (before?.node === now?.node && was === id) continue;
+      if (before !== undefined) ofNode(before.node).delete(address);
+      if (now !== null) ofNode(now.node).set(address, id ?? null);
+    }
+    if (changed.size === 0) return this.#compiled.sources;
+    const sources = new Map([...this.#compiled.sources, ...changed]);
+    for (const [node, own] of changed) if (own.size === 0) sources.delete(node);
+    return sources;
+  }
+
+  /** Null: no pod has the address. Of several pods, the first by namespace and name. */
+  #sourceOf(address: string): Source | null {
+    const pods: Pod[] = [];
+    for (const holder of this.#index.holders(address)) if (holder.kind === 'Pod') pods.push(holder);
+    const [pod] = pods.length > 1 ? pods.sort(comparePods) : pods;
+    if (pod === undefined) return null;
+    const labels = this.#index.namespaceLabels(pod.namespace);
+    const policies = this.#selection.policiesOf(pod, labels, address);
+    return { node: pod.node ?? '', class: policies.length === 0 ? null : this.#use(policies) };
+  }
+
+  #use(policies: readonly EgressPolicy[]): UsedClass {
+    const ordered = [...new Set(policies)].sort(compareEgressPolicies);
+    const key = ordered.map((policy) => this.#numbers.get(policy)).join();
+    let used = this.#classes.get(key);
+    if (used === undefined) {
+      used = { ...flatten(ordered, this.#destinations), key, uses: 0 };
+      this.#classes.set(key, used);
+    }
+    used.uses++;
+    return used;
+  }
+
+  #release(used: UsedClass): void {
+    used.uses--;
+    if (used.uses === 0) this.#classes.delete(used.key);
+  }
+
+  /** Without the Nodes' pod networks, where a source that no pod has is held. */
+  #advanceSubnets(
+    { podNetworks }: Inside,
+    unknownPods: EgressConfig['unknownPods'],
+  ): CompiledEgress['subnets'] {
+    const before = this.#subnetClasses;
+    const classes: UsedClass[] = [];
+    const subnets = FAMILIES.flatMap((family) =>
+      this.#selection.subnets(family).flatMap(({ range, policies }) => {
+        const rest = subtract([range], unknownPods === 'Hold' ? podNetworks[family] : []);
+        if (rest.length === 0) return [];
+        const used = this.#use(policies);
+        classes.push(used);
+        return rest.map((part) => ({ family, range: part, class: used.class.id }));
+      }),
+    );
+    this.#subnetClasses = classes;
+    for (const used of before) this.#release(used);
+    return subnets;
+  }
+
+  #advanceWays(
+    last: EgressInput,
+    policies: readonly EgressPolicy[],
+  ): Pick<CompiledEgress, 'ways' | 'allocations'> {
+    const { egressGateways, egressPolicies, nodes, namespaces } = this.#objects;
+    const isSame =
+      egressGateways === last.egressGateways &&
+      egressPolicies === last.egressPolicies &&
+      nodes === last.nodes &&
+      namespaces === last.namespaces;
+    if (isSame) return this.#compiled;
+    const choose = gatewayChooser(egressGateways);
+    const current = new Map(egressPolicies.map((policy) => [policyKey(policy), policy]));
+    const users = new Map<EgressGateway, EgressPolicy[]>();
+    const ways = new Map<string, PolicyWay>();
+    for (const policy of policies.flatMap((one) => current.get(policyKey(one)) ?? [])) {
+      if (policy.spec.action !== 'Gateway' || policy.spec.mode === 'Audit') continue;
+      const { gateway, isAllowed } = choose(policy, this.#index.namespaceLabels(policy.namespace));
+      if (gateway === null || !isAllowed) ways.set(policyKey(policy), { gateway, paths: NO_GATEWAY });
+      else addToList(users, gateway, policy);
+    }
+    const known = new Map(this.#compiled.allocations.map((one) => [one.gateway, one]));
+    const ordered = egressGateways.toSorted(
+      (a, b) => compareText(a.name, b.name) || compareText(a.apiGroup, b.apiGroup),
+    );
+    const allocations = ordered.map((gateway) => {
+      const selected = this.#index.selectNodes(canonicalRequirements(gateway.spec.nodeSelector));
+      const own = users.get(gateway) ?? [];
+      const before = known.get(gateway);
+      const isKept =
+        before !== undefined && sameItems(before.policies, own) && sameItems(before.nodes, selected);
+      return isKept ? before : allocate(gateway, selected, own);
+    });
+    for (const { gateway, paths } of allocations) {
+      for (const [policy, own] of paths) ways.set(policyKey(policy), { gateway, paths: own });
+    }
+    return { ways, allocations };
+  }
+
+  #usedClasses(): Pick<CompiledEgress, 'classes' | 'decisions'> {
+    const { classes: before } = this.#compiled;
+    let isSame = before.size === this.#classes.size;
+    const classes = new Map<string, EgressClass>();
+    const decisions = new Map<string, Decision>();
+    for (const used of this.#classes.values()) {
+      isSame &&= before.get(used.class.id) === used.class;
+      classes.set(used.class.id, used.class);
+      for (const decision of used.decisions) decisions.set(decision.id, decision);
+    }
+    return isSame ? this.#compiled : { classes, decisions };
+  }
+}

@@ -1,0 +1,190 @@
+import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
+import { FAMILIES, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
+import { addressAt, hasFamily, isInPool, type Pool, placeInPool, poolAddresses } from './pool.ts';
+
+export type FamilyAddresses = Readonly<Record<Family, readonly string[]>>;
+
+/**
+ * Deals the pool's addresses out to the policies of a floating gateway: first what statuses say,
+ * then Fixed ones, the one of all Shared policies, and Dedicated ones, each in the order of the
+ * policies. A policy keeps an address as long as the pool has it; a policy without an address in a
+ * family has none left, or must not have it.
+ *
+ * @param policies in evaluation order
+ */
+export function dealAddresses(
+  gateway: EgressGateway,
+  pool: Pool,
+  policies: readonly EgressPolicy[],
+): ReadonlyMap<EgressPolicy, FamilyAddresses> {
+  const deal = new Deal(gateway, pool);
+  const of = (allocation: string): readonly EgressPolicy[] =>
+    policies.filter(({ spec }) => spec.address.allocation === allocation);
+  const [fixed, shared, dedicated] = [of('Fixed'), of('Shared'), of('Dedicated')];
+  if (shared.length > 0) deal.shareNamed();
+  deal.shareKept(shared);
+  for (const policy of policies) if (policy.spec.address.allocation !== 'Shared') deal.keep(policy);
+  for (const policy of fixed) deal.fix(policy);
+  if (shared.length > 0) deal.shareFree();
+  for (const policy of dedicated) deal.dedicate(policy);
+  return new Map([
+    ...[...fixed, ...dedicated].map((policy) => [policy, deal.of(policy)] as const),
+    ...shared.map((policy) => [policy, deal.shared()] as const),
+  ]);
+}
+
+class Deal {
+  readonly #gateway: EgressGateway;
+  readonly #pool: Pool;
+  /** Who has an address: a policy, or the gateway for its Shared policies. */
+  readonly #holders = new Map<string, EgressPolicy | EgressGateway>();
+  readonly #own = new Map<EgressPolicy, Record<Family, string[]>>();
+  readonly #shared: Record<Family, string | null> = { 4: null, 6: null };
+  /** Of the addresses before, none gets free during one deal. */
+  readonly #next: Record<Family, Iterator<string>>;
+  #nextPlace = 0n;
+
+  constructor(gateway: EgressGateway, pool: Pool) {
+    this.#gateway = gateway;
+    this.#pool = pool;
+    this.#next = { 4: poolAddresses(pool, 4), 6: poolAddresses(pool, 6) };
+  }
+
+  of(policy: EgressPolicy): FamilyAddresses {
+    return this.#ownOf(policy);
+  }
+
+  shared(): FamilyAddresses {
+    const list = (address: string | null): readonly string[] => (address === null ? [] : [address]);
+    return { 4: list(this.#shared[4]), 6: list(this.#shared[6]) };
+  }
+
+  /** The Shared addresses that the gateway names. */
+  shareNamed(): void {
+    for (const family of FAMILIES)
+      this.#share(family, namedAddress(this.#gateway.spec.defaultAddress, family));
+  }
+
+  /** The address that most of the policies have. */
+  shareKept(policies: readonly EgressPolicy[]): void {
+    for (const family of FAMILIES) {
+      const counts = new Map<string, number>();
+      for (const address of policies.flatMap(({ status }) => ofFamily(status?.addresses ?? [], family)))
+        counts.set(address, (counts.get(address) ?? 0) + 1);
+      for (const [address] of [...counts].sort(([, a], [, b]) => b - a)) this.#share(family, address);
+    }
+  }
+
+  /** Shared addresses of the families that have none yet: of a paired pool the other one's mate. */
+  shareFree(): void {
+    for (const family of FAMILIES) {
+      const other = this.#shared[family === 4 ? 6 : 4];
+      if (this.#gateway.spec.paired && other !== null) {
+        this.#share(family, addressAt(this.#pool, family, placeInPool(this.#pool, other)));
+      }
+      if (this.#shared[family] === null) this.#share(family, this.#free(family));
+    }
+  }
+
+  #share(family: Family, address: string | null): void {
+    if (address === null || this.#shared[family] !== null) return;
+    if (this.#claim(address, this.#gateway)) this.#shared[family] = address;
+  }
+
+  /** Gives a Fixed or Dedicated policy the addresses of its status. */
+  keep(policy: EgressPolicy): void {
+    const { allocation, fixed, count } = policy.spec.address;
+    for (const family of FAMILIES) {
+      const wanted = allocation === 'Fixed' ? 1 : count;
+      const named = namedAddress(fixed, family);
+      for (const address of ofFamily(policy.status?.addresses ?? [], family)) {
+        if (allocation === 'Fixed' && address !== named) continue;
+        if (this.#ownOf(policy)[family].length < wanted) this.#take(policy, family, address);
+      }
+    }
+  }
+
+  fix(policy: EgressPolicy): void {
+    for (const family of FAMILIES) {
+      const address = namedAddress(policy.spec.address.fixed, family);
+      if (address !== null && this.#ownOf(policy)[family].length === 0) this.#take(policy, family, address);
+    }
+  }
+
+  dedicate(policy: EgressPolicy): void {
+    const { count } = policy.spec.address;
+    const own = this.#ownOf(policy);
+    if (this.#gateway.spec.paired && FAMILIES.every((family) => hasFamily(this.#pool, family))) {
+      while (own[4].length < count && own[6].length < count && this.#takePair(policy));
+      return;
+    }
+    for (const family of FAMILIES) {
+      for (let missing = count - own[family].length; missing > 0; missing--) {
+        const address = this.#free(family);
+        if (address === null) break;
+        this.#take(policy, family, address);
+      }
+    }
+  }
+
+  /** False if no place is left whose two addresses are free. */
+  #takePair(policy: EgressPolicy): boolean {
+    for (; ; this.#nextPlace++) {
+      const [v4, v6] = FAMILIES.map((family) => addressAt(this.#pool, family, this.#nextPlace));
+      if (v4 === undefined || v6 === undefined || v4 === null || v6 === null) return false;
+      if (this.#holders.has(v4) || this.#holders.has(v6)) continue;
+      this.#take(policy, 4, v4);
+      this.#take(policy, 6, v6);
+      return true;
+    }
+  }
+
+  #take(policy: EgressPolicy, family: Family, address: string): void {
+    if (this.#claim(address, policy)) this.#ownOf(policy)[family].push(address);
+  }
+
+  /** Policies of egressgateway.spidernet.io may name an address that another one has. */
+  #claim(address: string, by: EgressPolicy | EgressGateway): boolean {
+    if (!isInPool(this.#pool, address)) return false;
+    const holder = this.#holders.get(address);
+    if (holder === undefined) this.#holders.set(address, by);
+    const mayShare =
+      by.kind !== 'EgressGateway' && by.apiGroup !== 'nodewall.io' && by.spec.address.allocation === 'Fixed';
+    return holder === undefined || holder === by || mayShare;
+  }
+
+  #free(family: Family): string | null {
+    for (;;) {
+      const { value, done } = this.#next[family].next();
+      if (done === true) return null;
+      if (!this.#holders.has(value)) return value;
+    }
+  }
+
+  #ownOf(policy: EgressPolicy): Record<Family, string[]> {
+    let own = this.#own.get(policy);
+    if (own === undefined) {
+      own = { 4: [], 6: [] };
+      this.#own.set(policy, own);
+    }
+    return own;
+  }
+}
+
+/** In the form of formatAddress. */
+function ofFamily(addresses: readonly string[], family: Family): string[] {
+  return addresses.flatMap((text) => {
+    const address = parseAddress(text);
+    return address?.family === family ? formatAddress(address) : [];
+  });
+}
+
+/** The address of a pair in the form of formatAddress; null: the pair has none of the family. */
+export function namedAddress(
+  pair: { readonly ipv4?: string; readonly ipv6?: string } | undefined,
+  family: Family,
+): string | null {
+  const text = family === 4 ? pair?.ipv4 : pair?.ipv6;
+  const address = text === undefined ? null : parseAddress(text);
+  return address === null ? null : formatAddress(address);
+}

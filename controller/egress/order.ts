@@ -1,0 +1,32 @@
+import { EGRESS_STAGES, type EgressPolicy } from '../../apis/egress/objects.ts';
+import type { Pod } from '../../apis/objects.ts';
+
+/**
+ * The total order of policies (docs/egress.md): stage, priority, name, API group. Policies that are
+ * equal so far are of different namespaces and never select one pod; the namespace makes the order
+ * total.
+ */
+export function compareEgressPolicies(a: EgressPolicy, b: EgressPolicy): number {
+  return (
+    EGRESS_STAGES.indexOf(a.spec.stage) - EGRESS_STAGES.indexOf(b.spec.stage) ||
+    a.spec.priority - b.spec.priority ||
+    compareText(a.name, b.name) ||
+    compareText(a.apiGroup, b.apiGroup) ||
+    compareText(a.namespace, b.namespace)
+  );
+}
+
+/** By UTF-16 code unit: names that passed validation are ASCII. */
+export function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** `namespace/name` of an EgressPolicy, the name of a ClusterEgressPolicy. */
+export function policyText({ namespace, name }: Pick<EgressPolicy, 'namespace' | 'name'>): string {
+  return namespace === '' ? name : `${namespace}/${name}`;
+}
+
+/** Of pods with one address the first counts: finished pods are no pods, so this is a short while. */
+export function comparePods(a: Pod, b: Pod): number {
+  return compareText(a.namespace, b.namespace) || compareText(a.name, b.name);
+}

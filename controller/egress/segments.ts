@@ -1,0 +1,50 @@
+import type { Family } from '../../lib/net/address.ts';
+import { parseCidr } from '../../lib/net/address.ts';
+import { type Interval, toInterval, union } from '../../lib/net/interval.ts';
+import { firstAt } from '../../lib/sharing/first-at.ts';
+
+/** The intervals of one family among CIDRs, merged. */
+export function cidrIntervals(cidrs: readonly string[], family: Family): Interval[] {
+  return union(
+    cidrs.flatMap((text) => {
+      const cidr = parseCidr(text)?.cidr;
+      return cidr?.family === family ? toInterval(cidr) : [];
+    }),
+  );
+}
+
+/** Whether sorted, disjoint intervals contain the value. */
+export function hasInterval(intervals: readonly Interval[], value: bigint): boolean {
+  const at = firstAt(0, intervals.length, (i) => (intervals[i]?.last ?? value) >= value);
+  return (intervals[at]?.first ?? value + 1n) <= value;
+}
+
+/** A part of the address space in which the same lists hold. */
+export interface Segment {
+  readonly range: Interval;
+  /** Indexes of the lists that contain the range, in ascending order; valid until the next segment. */
+  readonly active: readonly number[];
+}
+
+/**
+ * The parts into which the bounds of several lists divide the address space, in order, without those
+ * that are in no list. Each list is sorted and disjoint. Cost: the bounds × their logarithm.
+ */
+export function* segments(lists: readonly (readonly Interval[])[]): Iterable<Segment> {
+  const bounds: { readonly at: bigint; readonly list: number; readonly begins: boolean }[] = [];
+  for (const [list, intervals] of lists.entries()) {
+    for (const { first, last } of intervals) {
+      bounds.push({ at: first, list, begins: true }, { at: last + 1n, list, begins: false });
+    }
+  }
+  bounds.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+  const active: number[] = [];
+  let first = 0n;
+  for (const { at, list, begins } of bounds) {
+    if (at > first && active.length > 0) yield { range: { first, last: at - 1n }, active };
+    first = at;
+    const place = firstAt(0, active.length, (i) => (active[i] ?? list) >= list);
+    if (begins) active.splice(place, 0, list);
+    else active.splice(place, 1);
+  }
+}

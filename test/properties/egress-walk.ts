@@ -1,0 +1,141 @@
+import type { EgressOutcome, EgressTake, NodeEgress } from '../../apis/egress/node-egress.ts';
+import { type Address, parseAddress } from '../../lib/net/address.ts';
+import type { Interval } from '../../lib/net/interval.ts';
+import { hasMember } from '../../lib/net/member-set.ts';
+import type { EgressAnswer } from '../oracle/egress/permission.ts';
+
+/** A packet that a pod's interface of a node meets. */
+export interface SteeredPacket {
+  /** The node that the source is on. */
+  readonly node: string;
+  readonly src: string;
+  readonly dst: string;
+}
+
+/**
+ * Walks through the compiled values of the nodes as the datapath does: inside, source, class,
+ * outcome; slot and tunnel; at the gateway arrival, take, address. Gives every end that the packet
+ * may come to by the hashes, as answers of `explain`; a packet that a gateway does not serve, or
+ * that leaves with an address that it does not own, is an end with that reason.
+ */
+export function walkPacket(nodes: ReadonlyMap<string, NodeEgress>, packet: SteeredPacket): EgressAnswer[] {
+  const egress = nodes.get(packet.node);
+  const [src, dst] = [parseAddress(packet.src), parseAddress(packet.dst)];
+  if (egress === undefined || src === null || dst === null)
+    throw new Error(`no way: ${JSON.stringify(packet)}`);
+  if (hasMember(egress.inside, dst)) return [untouched('inside')];
+  const id = classOf(egress, packet.src, src);
+  if (id === undefined)
+    return [egress.unknownPods === 'Hold' ? drop(null, 'unknown-pod') : untouched('no-policy')];
+  if (id === null) return [untouched('no-policy')];
+  const found = egress.classes.get(id);
+  if (found === undefined) return [drop(null, `no class ${id}`)];
+  const range = (dst.family === 4 ? found.ipv4 : found.ipv6).find((one) => holds(one.range, dst));
+  if (range === undefined) return [untouched('no-policy')];
+  const outcome = egress.outcomes.get(range.outcome);
+  if (outcome === undefined) return [drop(null, `no outcome ${range.outcome}`)];
+  return endsOf(nodes, egress, outcome, packet, dst);
+}
+
+/** Undefined: the node does not know the source. */
+function classOf(egress: NodeEgress, text: string, { family, value }: Address): string | null | undefined {
+  const known = egress.sources.get(text);
+  if (known !== undefined) return known;
+  const subnet = egress.subnets.find((one) => one.family === family && holds(one.range, { value }));
+  return subnet?.class;
+}
+
+function endsOf(
+  nodes: ReadonlyMap<string, NodeEgress>,
+  egress: NodeEgress,
+  outcome: EgressOutcome,
+  packet: SteeredPacket,
+  dst: Address,
+): EgressAnswer[] {
+  const { action } = outcome;
+  const policy = nameOf(outcome);
+  switch (action.kind) {
+    case 'pass':
+      return [untouched('no-policy')];
+    case 'direct':
+      return [{ ...untouched('policy'), policy }];
+    case 'drop':
+      return [drop(policy, action.reason)];
+    case 'take':
+      return taken(egress, packet.node, action.take, policy, dst);
+    case 'slots':
+      return action.slots.flatMap((number) => {
+        const slot = egress.slots.get(number);
+        if (slot === undefined || slot.number !== number) return [drop(policy, `no slot ${number}`)];
+        if (slot.node === packet.node) return taken(egress, packet.node, slot.take, policy, dst);
+        return arrived(nodes, egress, slot.node, { packet, policy, dst });
+      });
+  }
+}
+
+interface Sent {
+  readonly packet: SteeredPacket;
+  readonly policy: string | null;
+  readonly dst: Address;
+}
+
+/** Through the tunnel, to a gateway that must know the pod and the node it comes from. */
+function arrived(
+  nodes: ReadonlyMap<string, NodeEgress>,
+  from: NodeEgress,
+  name: string,
+  { packet, policy, dst }: Sent,
+): EgressAnswer[] {
+  const gateway = nodes.get(name);
+  const ends = [from.tunnel, from.peers.get(name), gateway?.tunnel, gateway?.peers.get(packet.node)];
+  const [own, there, itsOwn, back] = ends.map((end) => JSON.stringify(end));
+  if (own === undefined || own === 'null' || own !== back || there === undefined || there !== itsOwn)
+    return [drop(policy, `no tunnel between ${packet.node} and ${name}`)];
+  const arrival = gateway?.arrivals.get(packet.src);
+  if (gateway === undefined || arrival?.node !== packet.node)
+    return [drop(policy, `${name} does not serve it`)];
+  const take = arrival.takes.find((one) => holds(one.range, dst))?.take;
+  if (take === undefined) return [drop(policy, `${name} does not serve it to there`)];
+  return taken(gateway, name, take, policy, dst);
+}
+
+/** The source NAT of a gateway: one end for each address. */
+function taken(
+  gateway: NodeEgress,
+  name: string,
+  number: number,
+  policy: string | null,
+  dst: Address,
+): EgressAnswer[] {
+  const take = gateway.takes.get(number);
+  if (take === undefined) return [drop(policy, `no take ${number} on ${name}`)];
+  const addresses = addressesOf(take, dst);
+  if (addresses.length === 0) return [drop(policy, `no address in take ${number} on ${name}`)];
+  return addresses.map((address) => {
+    if (address !== null && !gateway.owned.some((one) => one.address === address))
+      return drop(policy, `${name} does not own ${address}`);
+    return { verdict: 'Gateway', policy, gateway: null, node: name, address, reason: 'policy' };
+  });
+}
+
+function addressesOf(take: EgressTake, { family }: Address): readonly (string | null)[] {
+  if (take.kind === 'node') return [null];
+  return family === 4 ? take.ipv4 : take.ipv6;
+}
+
+function holds({ first, last }: Interval, { value }: Pick<Address, 'value'>): boolean {
+  return first <= value && value <= last;
+}
+
+function untouched(reason: string): EgressAnswer {
+  return { verdict: 'Direct', policy: null, gateway: null, node: null, address: null, reason };
+}
+
+function drop(policy: string | null, reason: string): EgressAnswer {
+  return { verdict: 'Drop', policy, gateway: null, node: null, address: null, reason };
+}
+
+function nameOf({ policy }: EgressOutcome): string | null {
+  if (policy === null) return null;
+  return policy.kind === 'EgressPolicy' ? `${policy.namespace}/${policy.name}` : policy.name;
+}
