@@ -132,7 +132,7 @@ status:
     assert.deepEqual(problems, []);
     assert.deepEqual(gateway?.spec.nodeSelector, { matchLabels: { role: 'edge' } });
     assert.equal(gateway?.spec.source, 'Node');
-    assert.equal(gateway?.spec.default, true);
+    assert.equal(gateway?.spec.defaultIfOnly, true);
     assert.deepEqual(gateway?.status, {
       nodes: [
         { name: 'n1', ready: true },

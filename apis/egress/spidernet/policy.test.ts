@@ -121,13 +121,13 @@ ${WEB}
     assert.equal(policy?.spec.priority, 7);
   });
 
-  it('with podSubnet beside an empty podSelector has the subnet alone', () => {
+  it('with podSubnet beside an empty podSelector selects pods with these addresses', () => {
     const { policy } = read(
       'v1beta1',
       'EgressPolicy',
       '  appliedTo: {podSelector: {}, podSubnet: ["10.244.9.7/24"]}',
     );
-    assert.deepEqual(policy?.spec.appliedTo, [{ podSubnets: ['10.244.9.0/24'] }]);
+    assert.deepEqual(policy?.spec.appliedTo, [{ podSelector: {}, podSubnets: ['10.244.9.0/24'] }]);
   });
 
   it('keeps the addresses of its status', () => {
