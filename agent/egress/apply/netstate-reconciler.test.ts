@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict';
 import type { RouteObject } from 'nftables-napi';
-import { type Netstate, OWN_NETWORK } from '../../../apis/egress/netstate.ts';
+import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import { FakeRoutes } from '../../../test/fake/fake-routes.ts';
 import { EXAMPLE } from '../../../test/generate/netstate-example.ts';
+import { NO_NETSTATE } from '../render/netstate.ts';
 import { NetstateReconciler } from './netstate-reconciler.ts';
 import type { SysctlPort } from './sysctls.ts';
 
-const NOTHING: Netstate = {
-  ...{ links: [], addresses: [], neighbours: [], nexthops: [], routes: [], rules: [], sysctls: [] },
-};
 const SYSCTL = 'net/ipv4/conf/nodewall-egress/rp_filter';
 const [NEXTHOP] = OWN_NETWORK.nexthops;
 
@@ -60,7 +58,7 @@ describe('NetstateReconciler', () => {
     const { kernel, reconciler } = setUp();
     kernel.put(lo);
     await reconciler.apply(EXAMPLE);
-    const { problems } = await reconciler.apply(NOTHING);
+    const { problems } = await reconciler.apply(NO_NETSTATE);
     assert.deepEqual(problems, []);
     assert.deepEqual(
       kernel.exchanges.at(-1)?.map((change) => change.replace('delete ', '')),
@@ -76,9 +74,9 @@ describe('NetstateReconciler', () => {
     const { kernel, reconciler } = setUp();
     await reconciler.apply(EXAMPLE);
     const before = kernel.objects.length;
-    assert.deepEqual((await reconciler.apply(NOTHING, { removals: false })).operations, []);
+    assert.deepEqual((await reconciler.apply(NO_NETSTATE, { removals: false })).operations, []);
     assert.equal(kernel.objects.length, before);
-    await reconciler.apply(NOTHING);
+    await reconciler.apply(NO_NETSTATE);
     assert.deepEqual(kernel.objects, []);
   });
 

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { NftError, RouteEvent, RouteObject } from 'nftables-napi';
 import type { Netstate } from '../../../apis/egress/netstate.ts';
+import { NO_NETSTATE } from '../render/netstate.ts';
 import { difference, type KernelObjects, type NetOperation } from './difference.ts';
 import { type KernelObject, type LinkNames, toKernelObject } from './kernel-object.ts';
 import { netObjects } from './net-object.ts';
@@ -21,15 +22,6 @@ export interface ApplyOptions {
   readonly removals?: boolean;
 }
 
-const NOTHING: Netstate = {
-  links: [],
-  addresses: [],
-  neighbours: [],
-  nexthops: [],
-  routes: [],
-  rules: [],
-  sysctls: [],
-};
 /** Of a removal: it is gone already, or its link is. */
 const GONE: ReadonlySet<string> = new Set(['ENOENT', 'ESRCH', 'ENODEV', 'EADDRNOTAVAIL', 'ENXIO']);
 
@@ -40,7 +32,7 @@ const GONE: ReadonlySet<string> = new Set(['ENOENT', 'ESRCH', 'ENODEV', 'EADDRNO
 export class NetstateReconciler {
   readonly #port: RoutePort;
   readonly #sysctls: SysctlPort;
-  #wanted: Netstate = NOTHING;
+  #wanted: Netstate = NO_NETSTATE;
   /** Null: unknown. */
   #current: Map<string, KernelObject> | null = null;
   #names: LinkNames = new Map();

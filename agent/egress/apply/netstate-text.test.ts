@@ -9,6 +9,7 @@ describe('netstateText', () => {
       netstateText(EXAMPLE),
       `\
 ip link add nodewall-egress address 0e:00:00:00:00:01 mtu 1450 group 10 up type vxlan id 7412 dstport 7790 local 10.0.0.1 nolearning noudpcsum
+sysctl -w net/ipv4/conf/nodewall-egress/rp_filter=2
 ip addr add 169.254.74.12/32 dev nodewall-egress noprefixroute
 bridge fdb add 0e:00:00:00:00:02 dev nodewall-egress dst 10.0.0.2
 ip neigh add fe80::c00:ff:fe00:2 lladdr 0e:00:00:00:00:02 dev nodewall-egress nud permanent
@@ -20,7 +21,6 @@ ip rule add pref 79 nop protocol kernel
 ip rule add pref 71 fwmark 0x1000000/0x7f000000 lookup 1853292545 protocol kernel
 ip -6 rule add pref 71 fwmark 0x40000000/0x40000000 lookup 1853292800 protocol kernel
 ip rule add pref 70 fwmark 0x0/0x7f000000 goto 79 protocol kernel
-sysctl -w net/ipv4/conf/nodewall-egress/rp_filter=2
 `,
     );
   });

@@ -6,13 +6,11 @@ describe('hostSysctls', () => {
     const bad: Readonly<Record<string, string>> = {
       'net/ipv4/ip_forward': '0',
       'net/ipv6/conf/all/forwarding': '0',
-      'net/ipv4/conf/all/rp_filter': '1',
       'net/netfilter/nf_conntrack_tcp_loose': '0',
     };
     const good: Readonly<Record<string, string>> = {
       'net/ipv4/ip_forward': '1',
       'net/ipv6/conf/all/forwarding': '1',
-      'net/ipv4/conf/all/rp_filter': '2',
       'net/netfilter/nf_conntrack_tcp_loose': '1',
     };
     const findings = hostSysctls({ read: (path) => bad[path] ?? null });
