@@ -11,6 +11,7 @@ import type { Config } from '../apis/config.ts';
 import { NO_OBJECTS } from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
 import { compiler } from '../controller/compile/compile.ts';
+import { nodeEgressViewer } from '../controller/egress/node-egress.ts';
 import { apiServerEndpoints } from '../controller/publish/endpoints.ts';
 import { nodeViewer } from '../controller/publish/node-view.ts';
 import { fileSource } from '../controller/watch/file-source.ts';
@@ -75,6 +76,8 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
   const source = fileSource(manifests, { remembered, ...validateOptions(config) });
   const compile = compiler();
   const view = nodeViewer(node);
+  const egressView =
+    config.featureGates.EgressGateway === true ? nodeEgressViewer(config.egress, node) : () => null;
 
   let remembering: Promise<void> = Promise.resolve();
   function deliver(snapshot: Snapshot): void {
@@ -87,7 +90,8 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
       manifestReports.undeclared();
       return;
     }
-    enforcement.submit(view(compiled));
+    const egress = egressView(snapshot.objects);
+    enforcement.submit(egress === null ? view(compiled) : { ...view(compiled), egress });
     // To format the versions of 10,000 rules takes a while and must not delay the rules' commit.
     const committed = Promise.race([enforcement.idle(), sleep(LONGEST_WAIT, undefined, { ref: false })]);
     remembering = committed.then(() => savedVersions.save(source.remember()));

@@ -169,7 +169,11 @@ ${WEB}
       `${WEB}\n  destSubnet: [203.0.113.7]`,
       /destSubnet\[0\]: .*write 203\.0\.113\.7\/32/,
     ],
-    ['fields of v1', `${WEB}\n  destCIDR: [203.0.113.0/24]`, /spec\.destCIDR: unknown field/],
+    [
+      'fields of v1',
+      `${WEB}\n  destCIDR: [203.0.113.0/24]`,
+      /spec\.destCIDR: a field of v1; here it is destSubnet/,
+    ],
     ['a priority below 0', `${WEB}\n  priority: -1`, /spec\.priority: must be a whole number from 0/],
     [
       'a label that cannot be',
