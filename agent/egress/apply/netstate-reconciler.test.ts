@@ -75,6 +75,7 @@ describe('NetstateReconciler', () => {
     await reconciler.apply(EXAMPLE);
     const before = kernel.objects.length;
     assert.deepEqual((await reconciler.apply(NO_NETSTATE, { removals: false })).operations, []);
+    assert.deepEqual((await reconciler.verify()).operations, []);
     assert.equal(kernel.objects.length, before);
     await reconciler.apply(NO_NETSTATE);
     assert.deepEqual(kernel.objects, []);

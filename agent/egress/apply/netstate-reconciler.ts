@@ -33,6 +33,7 @@ export class NetstateReconciler {
   readonly #port: RoutePort;
   readonly #sysctls: SysctlPort;
   #wanted: Netstate = NO_NETSTATE;
+  #options: ApplyOptions = {};
   /** Null: unknown. */
   #current: Map<string, KernelObject> | null = null;
   #names: LinkNames = new Map();
@@ -42,8 +43,10 @@ export class NetstateReconciler {
     this.#sysctls = sysctls;
   }
 
-  async apply(wanted: Netstate, { removals = true }: ApplyOptions = {}): Promise<NetstateResult> {
+  async apply(wanted: Netstate, options: ApplyOptions = {}): Promise<NetstateResult> {
+    const { removals = true } = options;
     this.#wanted = wanted;
+    this.#options = options;
     if (this.#current === null) this.#take(await this.#read());
     const current: KernelObjects = this.#current ?? new Map();
     const { links, rest, foreign, blocked } = difference(current, netObjects(wanted));
@@ -61,10 +64,10 @@ export class NetstateReconciler {
     return { operations, problems };
   }
 
-  /** Reads everything, and makes what is wanted of what it finds. */
+  /** Reads everything, and makes what is wanted of what it finds, with the options of the last apply. */
   verify(): Promise<NetstateResult> {
     this.#current = null;
-    return this.apply(this.#wanted);
+    return this.apply(this.#wanted, this.#options);
   }
 
   /** Whether an event only says what is known, or is about nothing of nodewall's. */
