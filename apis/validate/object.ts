@@ -1,4 +1,5 @@
 import { believesAnyServer, type Config, DEFAULT_CONFIG, type FailsafeEntry } from '../config.ts';
+import type { EgressConfig } from '../egress/config.ts';
 import { isSpidernet, SPIDERNET_GROUP } from '../egress/spidernet/kinds.ts';
 import { validateSpidernet } from '../egress/spidernet/object.ts';
 import type { ApiGroup, ClusterObject } from '../objects.ts';
@@ -43,8 +44,8 @@ export interface ValidateOptions {
    * they are not.
    */
   readonly egress?: boolean;
-  /** Other projects' API groups that are read where egress gateways are; absent: the default. */
-  readonly egressGroups?: readonly string[];
+  /** Where egress gateways are read: their configuration; absent: the default. */
+  readonly egressConfig?: EgressConfig;
 }
 
 /** What the agent's configuration says of manifests. */
@@ -56,7 +57,7 @@ export function validateOptions(config: Config): ValidateOptions {
     interfaceGroups: Object.keys(interfaceGroups),
     nodeCIDRs,
     egress: featureGates.EgressGateway === true,
-    egressGroups: egress.read,
+    egressConfig: egress,
   };
 }
 
@@ -124,11 +125,11 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
 
 function validateSpidernetIfRead(
   raw: FieldMap,
-  { egress = false, egressGroups = DEFAULT_CONFIG.egress.read }: ValidateOptions,
+  { egress = false, egressConfig = DEFAULT_CONFIG.egress }: ValidateOptions,
   found: Findings,
 ): ClusterObject | null {
   if (!egress) return null;
-  if (egressGroups.includes(SPIDERNET_GROUP)) return validateSpidernet(raw, found);
+  if (egressConfig.read.includes(SPIDERNET_GROUP)) return validateSpidernet(raw, found);
   found.notice(
     ['apiVersion'],
     `is not read: egress.read in the configuration does not list ${SPIDERNET_GROUP}`,

@@ -10,6 +10,7 @@ import {
 } from '../objects.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { BUILT_IN_TIERS, isBuiltInTier } from './builtin-tiers.ts';
+import { egressPaths } from './egress/paths.ts';
 import { describeUnknownGroup, type GroupLookup, groupLookup, isInvalidGroup, membersOf } from './groups.ts';
 import { identityOf } from './identity.ts';
 import type { CrossProblem } from './objects.ts';
@@ -59,6 +60,18 @@ export function referencesOf(object: ClusterObject): readonly Reference[] {
 }
 
 const NONE: readonly Reference[] = [];
+
+/** The fields of an object at which problems that other objects cause are reported. */
+export function crossPaths(object: ClusterObject): readonly FieldPath[] {
+  switch (object.kind) {
+    case 'EgressGateway':
+    case 'EgressPolicy':
+    case 'ClusterEgressPolicy':
+      return egressPaths(object);
+    default:
+      return referencesOf(object).map(({ path }) => path);
+  }
+}
 
 /** As referencesOf, of a spec that may be invalid: fields of the wrong type are passed over. */
 export function readableReferences(kind: string, spec: unknown): readonly Reference[] {

@@ -1,3 +1,4 @@
+import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from '../../apis/egress/config.ts';
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import { completeSpidernet } from '../../apis/egress/spidernet/complete.ts';
 import type {
@@ -11,6 +12,7 @@ import { identityOf } from '../../apis/validate/identity.ts';
 import { checkTiers } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { checkServiceReferences, referenceCheck } from '../../apis/validate/references.ts';
+import { egressProblems } from '../egress/check/egress-problems.ts';
 import { type FileContent, LISTS, type Listed } from './content.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
 import { compareObjects, mergeFiles, mergeUnique } from './merge.ts';
@@ -34,6 +36,8 @@ export interface AssembleInput {
   readonly merged?: MergeCache;
   /** Names of the link groups in the agent's configuration; absent: the predefined ones. */
   readonly interfaceGroups?: readonly string[] | undefined;
+  /** The configuration of egress gateways; absent: the default. */
+  readonly egress?: EgressConfig | undefined;
 }
 
 export type MergeCache = Map<
@@ -53,7 +57,7 @@ export interface Assembled {
  * left out if there is none.
  */
 export function assemble(input: AssembleInput): Assembled {
-  const { lastValidVersions, interfaceGroups } = input;
+  const { lastValidVersions, interfaceGroups, egress = DEFAULT_EGRESS_CONFIG } = input;
   const contents = [...input.contents].sort((a, b) => (a.file < b.file ? -1 : 1));
   const problems: LoadProblem[] = [];
   const settling: Assembling = { ...input, contents, problems };
@@ -77,11 +81,11 @@ export function assemble(input: AssembleInput): Assembled {
     ['ClusterNetworkPolicy'],
     (content) => content.policies,
   );
-  const gateways = settle<EgressGateway>(
+  const { inForce: gateways, invalid: invalidGateways } = settle<EgressGateway>(
     settling,
     ['EgressGateway'],
     ({ egressGateways }) => egressGateways,
-  ).inForce;
+  );
   const egressPolicies = settle<EgressPolicy>(
     settling,
     ['EgressPolicy', 'ClusterEgressPolicy'],
@@ -106,6 +110,11 @@ export function assemble(input: AssembleInput): Assembled {
     insideNetworks: mergeOthers(settling, 'insideNetworks', (content) => content.insideNetworks),
   };
   warnOfServices(objects, [groups, policies], problems);
+  for (const { object, problem } of egressProblems(objects, egress, invalidGateways)) {
+    const { placed } =
+      (object.kind === 'EgressGateway' ? gateways : egressPolicies).get(identityOf(object)) ?? {};
+    if (placed) problems.push(...toLoadProblems(object, [{ problem }], placed));
+  }
   return {
     objects,
     problems: problems.sort(compareProblems),

@@ -10,7 +10,7 @@ import { asFields, type FieldPath } from '../../apis/schema/json-schema.ts';
 import { claimedIdentity } from '../../apis/validate/identity.ts';
 import { type ValidatedObject, type ValidateOptions, validateObject } from '../../apis/validate/object.ts';
 import { formatPath, hasError } from '../../apis/validate/problem.ts';
-import { type NameReference, readableReferences, referencesOf } from '../../apis/validate/references.ts';
+import { crossPaths, type NameReference, readableReferences } from '../../apis/validate/references.ts';
 import type { LoadProblem } from './source.ts';
 
 /** The valid objects of one kind in one file, with their lines. */
@@ -18,8 +18,7 @@ export interface Listed<T extends ClusterObject> {
   readonly objects: T[];
   readonly lines: number[];
   /**
-   * For each object, the lines of the fields that refer to other objects (in the order of
-   * referencesOf); only for kinds that have such fields.
+   * For each object, the lines of the fields of crossPaths; only for kinds that have such fields.
    */
   readonly referenceLines: (readonly number[])[];
 }
@@ -141,7 +140,14 @@ export function emptyContent(file: string): FileContent {
 }
 
 /** Kinds with fields that refer to other objects. */
-const REFERRING: readonly ClusterObject['kind'][] = ['Tier', 'ClusterGroup', 'ClusterNetworkPolicy'];
+const REFERRING: readonly ClusterObject['kind'][] = [
+  'Tier',
+  'ClusterGroup',
+  'ClusterNetworkPolicy',
+  'EgressGateway',
+  'EgressPolicy',
+  'ClusterEgressPolicy',
+];
 
 /** A file while it is read. */
 export interface Reading {
@@ -213,7 +219,7 @@ function addTo(content: FileContent, object: ClusterObject, lineOf: (path: Field
   list.objects.push(object);
   list.lines.push(lineOf([]));
   if (!REFERRING.includes(object.kind)) return;
-  list.referenceLines.push(referencesOf(object).map(({ path }) => lineOf(path)));
+  list.referenceLines.push(crossPaths(object).map((path) => lineOf(path)));
 }
 
 interface Broken {

@@ -201,6 +201,7 @@ function takeUp(state: State, list: Pick<FileList, 'unreadable'>): void {
     lastValid: lastValidOf(state.snapshot),
     merged: state.merged,
     interfaceGroups: state.options.interfaceGroups,
+    egress: state.options.egressConfig,
   });
   state.lastValidVersions = lastValidVersions;
   state.snapshot = {

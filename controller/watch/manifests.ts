@@ -27,6 +27,7 @@ export async function loadManifests(
     unreadable: [],
     lastValid: () => undefined,
     interfaceGroups: options.interfaceGroups,
+    egress: options.egressConfig,
   });
   const problems = [...unreadableProblems(list), ...assembled.problems].sort(compareProblems);
   const places: Places = new Map(

@@ -8,7 +8,7 @@ export interface Placed<T extends ClusterObject> {
   readonly object: T;
   readonly file: string;
   readonly line: number;
-  /** The lines of the fields that refer to other objects (in the order of referencesOf). */
+  /** The lines of the fields of crossPaths. */
   readonly referenceLines: readonly number[];
 }
 

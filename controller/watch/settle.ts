@@ -2,7 +2,7 @@ import type { ClusterObject } from '../../apis/objects.ts';
 import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
-import { referencesOf } from '../../apis/validate/references.ts';
+import { crossPaths } from '../../apis/validate/references.ts';
 import type { FileContent, Listed } from './content.ts';
 import { isUnder, type LastValidVersion, type LastValidVersions } from './last-valid-versions.ts';
 import { compareObjects, mergeFiles, type Placed } from './merge.ts';
@@ -97,7 +97,7 @@ export function toLoadProblems<T extends ClusterObject>(
 ): LoadProblem[] {
   const [kind, name] = [writtenKind(object), displayName(object)];
   const { file = '', line: first = 0, referenceLines = [] } = place ?? {};
-  const lines = new Map(referencesOf(object).map(({ path }, i) => [formatPath(path), referenceLines[i]]));
+  const lines = new Map(crossPaths(object).map((path, i) => [formatPath(path), referenceLines[i]]));
   return found.map(({ problem: { severity, path, message } }) => {
     const at = formatPath(path);
     return { severity, file, line: lines.get(at) ?? first, kind, name, path: at, message };

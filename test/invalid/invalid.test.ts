@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { displayName } from '../../apis/validate/identity.ts';
 import { formatProblem } from '../../apis/validate/problem.ts';
 import { assemble } from '../../controller/watch/assemble.ts';
 import { checkBytes } from '../../controller/watch/file-text.ts';
@@ -13,7 +14,7 @@ const pages = readdirSync(folder).filter((name) => name.endsWith('.md') && name 
 /** What validate says of the case, one line per problem, without the file. */
 function problemsOf({ language, input }: InvalidCase): string[] {
   const name = language === 'json' ? 'case.json' : 'case.yaml';
-  const { content } = parseManifest(name, checkBytes(Buffer.from(input)), NO_CACHE, {});
+  const { content } = parseManifest(name, checkBytes(Buffer.from(input)), NO_CACHE, { egress: true });
   const { problems, objects } = assemble({
     contents: [content],
     lastValidVersions: NO_LAST_VALID,
@@ -21,7 +22,9 @@ function problemsOf({ language, input }: InvalidCase): string[] {
     lastValid: () => undefined,
   });
   const rejected = problems.some(({ severity }) => severity === 'error');
-  const taken = [...objects.policies, ...objects.groups, ...objects.tiers].map(({ name }) => name);
+  const { policies, groups, tiers, egressGateways, egressPolicies, insideNetworks } = objects;
+  const all = [policies, groups, tiers, egressGateways, egressPolicies, insideNetworks];
+  const taken = all.flatMap((list) => list.map(displayName));
   // What was taken beside a problem is part of the claim; that nothing was goes without saying.
   const beside = taken.length === 0 || !rejected ? [] : [`taken: ${taken.join(', ')}`];
   return [...problems.map((problem) => formatProblem({ ...problem, file: '' })), ...beside];

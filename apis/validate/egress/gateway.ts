@@ -1,3 +1,4 @@
+import { FAMILIES } from '../../../lib/net/address.ts';
 import type { EgressGateway, EgressGatewaySpec, EgressProbe } from '../../egress/objects.ts';
 import { parsePoolRange } from '../../egress/pool-range.ts';
 import type { LabelSelector } from '../../label-selector.ts';
@@ -38,10 +39,11 @@ export const DEFAULT_FAILOVER = { heartbeatMilliseconds: 500, leaseSeconds: 2, f
 /** Null if the gateway has an error. */
 export function validateEgressGateway(raw: FieldMap, found: Findings): EgressGateway | null {
   checkMetadata(raw, found);
-  reportSchema(EGRESS_GATEWAY_SCHEMA, raw, found, egressFieldHint);
+  const { status: written, ...object } = raw;
+  reportSchema(EGRESS_GATEWAY_SCHEMA, object, found, egressFieldHint);
   const spec = asFields(raw.spec);
   if (spec !== null) checkSpec(spec, found);
-  const status = readGatewayStatus(raw.status, found);
+  const status = readGatewayStatus(written, found);
   if (hasError(found.problems)) return null;
   // The checks above guarantee the type.
   return {
@@ -89,6 +91,29 @@ function checkPools(pools: readonly unknown[], found: Findings): void {
     }
     for (const [index, range] of asList(ranges).entries()) {
       if (typeof range === 'string') checkRange(range, [...path, index], found);
+    }
+  }
+  warnOfOverlaps(pools, found);
+}
+
+/** An address that is in two ranges is one address. */
+function warnOfOverlaps(pools: readonly unknown[], found: Findings): void {
+  const ranges = pools.flatMap((pool, at) =>
+    asList(asFields(pool)?.ranges).flatMap((text, index) => {
+      const parsed = typeof text === 'string' ? parsePoolRange(text) : null;
+      return parsed === null
+        ? []
+        : [{ ...parsed, path: ['spec', 'addresses', 'pools', at, 'ranges', index] }];
+    }),
+  );
+  for (const family of FAMILIES) {
+    let furthest: (typeof ranges)[number] | undefined;
+    const own = ranges.filter((range) => range.family === family);
+    for (const range of own.sort((a, b) => (a.addresses.first < b.addresses.first ? -1 : 1))) {
+      if (furthest !== undefined && range.addresses.first <= furthest.addresses.last) {
+        found.warning(range.path, `${range.text} overlaps ${furthest.text}; addresses in both count once`);
+      }
+      if (furthest === undefined || range.addresses.last > furthest.addresses.last) furthest = range;
     }
   }
 }

@@ -52,10 +52,11 @@ export function validateEgressPolicy(
   checkMetadata(raw, found, isCluster ? 'Cluster' : 'Namespaced');
   const namespace = isCluster ? '' : readNamespace(raw, found);
   const schema = isCluster ? CLUSTER_EGRESS_POLICY_SCHEMA : EGRESS_POLICY_SCHEMA;
-  reportSchema(schema, raw, found, egressFieldHint);
+  const { status: written, ...object } = raw;
+  reportSchema(schema, object, found, egressFieldHint);
   const spec = asFields(raw.spec);
   if (spec !== null) checkSpec(spec, isCluster, found);
-  const status = readPolicyStatus(raw.status, found);
+  const status = readPolicyStatus(written, found);
   if (hasError(found.problems)) return null;
   return {
     kind,

@@ -52,24 +52,30 @@ function isBroken(
   found: Findings,
 ): boolean {
   const [violation] = checkSchema(schema, raw, ({ keyword }) => keyword !== 'unknown');
-  const path = violation?.path ?? wrongAddress(addresses)?.path;
-  if (path === undefined) return false;
-  let value = raw;
-  for (const step of path) value = (value as Record<string | number, unknown> | undefined)?.[step];
-  const what = value === undefined ? 'is missing' : `can't be ${show(value)}`;
-  const place = ['status', ...path];
-  found.notice(place, `${what}; the status is ignored, as if there were none`);
+  const broken =
+    violation === undefined
+      ? wrongAddress(addresses)
+      : {
+          ...violation,
+          what: violation.value === undefined ? 'is missing' : `can't be ${show(violation.value)}`,
+        };
+  if (broken === null) return false;
+  found.notice(['status', ...broken.path], `${broken.what}; the status is ignored, as if there were none`);
   return true;
 }
 
 /** The first text that is not an address, or that is there twice. */
-function wrongAddress(addresses: readonly AddressAt[]): AddressAt | undefined {
+function wrongAddress(
+  addresses: readonly AddressAt[],
+): { readonly path: FieldPath; readonly what: string } | null {
   const known = new Set<string>();
-  return addresses.find(({ text }) => {
-    if (typeof text !== 'string' || parseAddress(text) === null) return true;
+  for (const { text, path } of addresses) {
+    if (typeof text !== 'string' || parseAddress(text) === null) {
+      return { path, what: `${show(text)} is not an IP address` };
+    }
     const address = canonicalAddress(text);
-    if (known.has(address)) return true;
+    if (known.has(address)) return { path, what: `${address} is there twice` };
     known.add(address);
-    return false;
-  });
+  }
+  return null;
 }

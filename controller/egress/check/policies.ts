@@ -1,0 +1,227 @@
+import {
+  type AddressPair,
+  type EgressGateway,
+  type EgressPolicy,
+  NAMESPACE_GATEWAY_LABELS,
+} from '../../../apis/egress/objects.ts';
+import type { Labels, Namespace } from '../../../apis/objects.ts';
+import { toRange } from '../../../apis/validate/egress/addresses.ts';
+import { policyPaths } from '../../../apis/validate/egress/paths.ts';
+import { displayName, writtenKind } from '../../../apis/validate/identity.ts';
+import type { CrossProblem } from '../../../apis/validate/objects.ts';
+import { type FieldPath, show } from '../../../apis/validate/problem.ts';
+import { describeUnknown, sortedNames } from '../../../apis/validate/unknown.ts';
+import { parseCidr } from '../../../lib/net/address.ts';
+import { toInterval } from '../../../lib/net/interval.ts';
+import { memo } from '../../../lib/sharing/memo.ts';
+import { admission, nameOf, type PoolOf } from './gateways.ts';
+import { AddressUnion } from './ranges.ts';
+
+export interface PolicyWorld {
+  readonly policies: readonly EgressPolicy[];
+  readonly gateways: readonly EgressGateway[];
+  readonly namespaces: readonly Namespace[];
+  readonly pools: readonly PoolOf[];
+  /** Destinations that are never steered. */
+  readonly inside: AddressUnion;
+  /** Identities of gateways that exist and were rejected. */
+  readonly invalid: ReadonlySet<string>;
+}
+
+type Report = (path: FieldPath, message: string, severity?: 'error' | 'warning') => void;
+
+/** Finds what keeps policies from having their gateway, address or destinations. */
+export function policyProblems(world: PolicyWorld): CrossProblem<EgressPolicy>[] {
+  const find = gatewayFinder(world);
+  const takers = takersOf(world.policies);
+  const poolOf = memo(
+    (gateway: EgressGateway) => new AddressUnion(world.pools.filter((pool) => pool.gateway === gateway)),
+  );
+  return world.policies.flatMap((policy) => {
+    const found: CrossProblem<EgressPolicy>[] = [];
+    const report: Report = (path, message, severity = 'error') => {
+      found.push({ object: policy, problem: { severity, path, message } });
+    };
+    checkInside(policy, world.inside, report);
+    if (policy.spec.action !== 'Gateway') return found;
+    const gateway = find(policy, report);
+    if (gateway === null) return found;
+    const pool = gateway.spec.source === 'Node' ? null : poolOf(gateway);
+    checkAddress(policy, gateway, { pool, takers }, report);
+    checkFamilies(policy, gateway, pool, report);
+    return found;
+  });
+}
+
+/** The gateway of a policy; null, with a problem, if there is none that it may use. */
+function gatewayFinder({ gateways, namespaces, invalid }: PolicyWorld) {
+  const byName = Map.groupBy(gateways, ({ name }) => name);
+  const defaults = gateways.filter((gateway) => gateway.spec.default);
+  const namespaceOf = new Map(namespaces.map((namespace) => [namespace.name, namespace]));
+  const names = sortedNames(gateways);
+  const admits = admission();
+  /** As for Tiers and groups, those of the policy's own API group come first. */
+  const meant = (policy: EgressPolicy, name: string | undefined): readonly EgressGateway[] => {
+    const all = name === undefined ? defaults : (byName.get(name) ?? []);
+    const own = all.filter(({ apiGroup }) => apiGroup === policy.apiGroup);
+    return own.length > 0 ? own : all;
+  };
+  const unknown = (name: string): string => {
+    const isInvalid = [...invalid].some((identity) => isGateway(identity, name));
+    return isInvalid
+      ? `EgressGateway ${show(name)} is itself invalid; correct it first`
+      : describeUnknown('EgressGateway', name, { known: names });
+  };
+  return (policy: EgressPolicy, report: Report): EgressGateway | null => {
+    const { gateway: path } = policyPaths(policy);
+    const namespace = namespaceOf.get(policy.namespace);
+    const label = policy.spec.gateway === undefined ? gatewayLabel(namespace?.labels ?? {}) : undefined;
+    const name = policy.spec.gateway ?? label?.value;
+    const [gateway, second] = meant(policy, name);
+    // Two defaults: reported for the gateways.
+    if (second !== undefined) return null;
+    const consequence = unavailable(policy);
+    if (gateway === undefined) {
+      const reason =
+        name === undefined
+          ? 'names no gateway, and no EgressGateway is the default'
+          : `${label === undefined ? '' : `label ${label.key} of Namespace ${policy.namespace}: `}${unknown(name)}`;
+      report(name === undefined || label !== undefined ? [] : path, `${reason}; ${consequence}`);
+      return null;
+    }
+    if (policy.namespace === '' || admits(gateway, namespace?.labels ?? {})) return gateway;
+    const reason =
+      gateway.spec.allowedNamespaces === null
+        ? 'admits no namespace (it has no allowedNamespaces)'
+        : namespace === undefined
+          ? `admits namespaces by their labels, and there is no Namespace ${policy.namespace}`
+          : `does not admit namespace ${policy.namespace}: its allowedNamespaces do not select it`;
+    report(
+      name === undefined || label !== undefined ? [] : path,
+      `${nameOf(gateway)} ${reason}; ${consequence}`,
+    );
+    return null;
+  };
+}
+
+function isGateway(identity: string, wanted: string): boolean {
+  const [kind, , , name] = identity.split('|');
+  return kind === 'EgressGateway' && name === wanted;
+}
+
+function gatewayLabel(labels: Labels): { readonly key: string; readonly value: string } | undefined {
+  const [own] = NAMESPACE_GATEWAY_LABELS;
+  for (const key of NAMESPACE_GATEWAY_LABELS) {
+    const value = Object.hasOwn(labels, key) ? labels[key] : undefined;
+    // The peers' program takes an empty value for none.
+    if (value !== undefined && (value !== '' || key === own)) return { key, value };
+  }
+  return undefined;
+}
+
+/** What becomes of the connections meanwhile. */
+function unavailable({ spec }: EgressPolicy): string {
+  if (spec.mode === 'Audit') return 'nothing is steered by it';
+  const effect = spec.whenUnavailable === 'Drop' ? 'dropped' : 'not steered (whenUnavailable: Direct)';
+  return `until then what it matches is ${effect}`;
+}
+
+/** The policies that have an address: by their spec (Fixed), or by their status. */
+function takersOf(policies: readonly EgressPolicy[]): ReadonlyMap<string, readonly EgressPolicy[]> {
+  const takers = new Map<string, EgressPolicy[]>();
+  for (const policy of policies) {
+    if (policy.spec.action !== 'Gateway') continue;
+    const { allocation, fixed } = policy.spec.address;
+    const own = allocation === 'Fixed' ? Object.values(fixed) : (policy.status?.addresses ?? []);
+    for (const address of new Set(own)) {
+      const list = takers.get(address);
+      if (list === undefined) takers.set(address, [policy]);
+      else list.push(policy);
+    }
+  }
+  return takers;
+}
+
+interface Addresses {
+  /** The pools of the gateway; null: it has source Node. */
+  readonly pool: AddressUnion | null;
+  readonly takers: ReadonlyMap<string, readonly EgressPolicy[]>;
+}
+
+function checkAddress(
+  policy: EgressPolicy,
+  gateway: EgressGateway,
+  { pool, takers }: Addresses,
+  report: Report,
+): void {
+  const { allocation, fixed } = policy.spec.address;
+  const { address: path } = policyPaths(policy);
+  if (pool === null) {
+    if (allocation !== 'Fixed' && allocation !== 'Dedicated') return;
+    const message = `${nameOf(gateway)} has source Node: it has no addresses for allocation ${allocation}`;
+    report(path, `${message}; ${unavailable(policy)}`);
+    return;
+  }
+  if (allocation !== 'Fixed') return;
+  for (const family of ['ipv4', 'ipv6'] as const satisfies readonly (keyof AddressPair)[]) {
+    const text = fixed[family];
+    const address = text === undefined ? null : toRange(text);
+    if (text === undefined || address === null) continue;
+    const at = [...path, family];
+    if (!pool.covers(address.family, address.range)) {
+      report(at, `${text} is not in the pools of ${nameOf(gateway)}; ${unavailable(policy)}`);
+      continue;
+    }
+    const other = takers.get(text)?.find((taker) => taker !== policy && excludes(taker, policy));
+    if (other === undefined) continue;
+    const taker = `${writtenKind(other)} ${displayName(other)}`;
+    report(at, `${text} is taken by ${taker}; an address belongs to one policy`);
+  }
+}
+
+/** Several policies of egressgateway.spidernet.io may name one address; a status is no claim then. */
+function excludes(taker: EgressPolicy, policy: EgressPolicy): boolean {
+  const group = 'egressgateway.spidernet.io';
+  return taker.apiGroup !== group || policy.apiGroup !== group;
+}
+
+/** A destination of a family of which the policy can have no address is never reached. */
+function checkFamilies(
+  policy: EgressPolicy,
+  gateway: EgressGateway,
+  pool: AddressUnion | null,
+  report: Report,
+): void {
+  const { to = [], address, whenUnavailable } = policy.spec;
+  if (pool === null || address.allocation === 'Node' || whenUnavailable === 'Direct') return;
+  const isFixed = address.allocation === 'Fixed';
+  const fixed = { 4: address.fixed.ipv4, 6: address.fixed.ipv6 };
+  for (const [index, text] of to.entries()) {
+    const family = parseCidr(text)?.cidr.family;
+    if (family === undefined) continue;
+    const lacks = isFixed ? fixed[family] === undefined : !pool.has(family);
+    if (!lacks) continue;
+    const what = isFixed ? 'this policy' : nameOf(gateway);
+    const message = `${text} is IPv${family}, and ${what} has no IPv${family} address, so nothing gets there`;
+    report([...policyPaths(policy).to, index], message);
+  }
+}
+
+function checkInside(policy: EgressPolicy, inside: AddressUnion, report: Report): void {
+  const { to = [] } = policy.spec;
+  if (to.length === 0) return;
+  const { to: path } = policyPaths(policy);
+  const covered = to.map((text) => {
+    const cidr = parseCidr(text)?.cidr;
+    return cidr !== undefined && inside.covers(cidr.family, toInterval(cidr));
+  });
+  if (covered.every(Boolean)) {
+    report(path, 'is wholly inside the cluster, where nothing is steered; this policy matches nothing');
+    return;
+  }
+  for (const [index, text] of to.entries()) {
+    if (covered[index] === true) {
+      report([...path, index], `${text} is inside the cluster, where nothing is steered`, 'warning');
+    }
+  }
+}

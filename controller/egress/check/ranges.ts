@@ -1,0 +1,78 @@
+import { BITS, type Family, parseAddress, parseCidr } from '../../../lib/net/address.ts';
+import { type Interval, toInterval, union } from '../../../lib/net/interval.ts';
+import { firstAt } from '../../../lib/sharing/first-at.ts';
+
+/** A range of addresses, and what has it, for messages. */
+export interface OwnedRange {
+  readonly family: Family;
+  readonly range: Interval;
+  /** As in `the pod network 10.244.1.0/24 of Node cp-1`. */
+  readonly owner: string;
+}
+
+/** An address or a CIDR as a range; empty: it is neither. */
+export function ownedRange(text: string, owner: string): OwnedRange[] {
+  const address = parseAddress(text);
+  const cidr = address === null ? parseCidr(text)?.cidr : { ...address, length: BITS[address.family] };
+  return cidr === undefined ? [] : [{ family: cidr.family, range: toInterval(cidr), owner }];
+}
+
+/** Finds ranges that overlap others, in O(log n). */
+export class RangeIndex {
+  readonly #sorted: Readonly<Record<Family, readonly OwnedRange[]>>;
+  /** At each index: the one that reaches furthest of those up to there. */
+  readonly #furthest: Readonly<Record<Family, readonly OwnedRange[]>>;
+
+  constructor(ranges: readonly OwnedRange[]) {
+    this.#sorted = { 4: sorted(ranges, 4), 6: sorted(ranges, 6) };
+    this.#furthest = { 4: furthest(this.#sorted[4]), 6: furthest(this.#sorted[6]) };
+  }
+
+  /** One that overlaps the range; undefined: none does. */
+  overlapping(family: Family, { first, last }: Interval): OwnedRange | undefined {
+    const all = this.#sorted[family];
+    const after = firstAt(0, all.length, (i) => (all[i]?.range.first ?? 0n) > first);
+    const before = this.#furthest[family][after - 1];
+    if (before !== undefined && before.range.last >= first) return before;
+    const next = all[after];
+    return next !== undefined && next.range.first <= last ? next : undefined;
+  }
+}
+
+function sorted(ranges: readonly OwnedRange[], of: Family): OwnedRange[] {
+  return ranges.filter(({ family }) => family === of).sort((a, b) => compare(a.range.first, b.range.first));
+}
+
+function furthest(ranges: readonly OwnedRange[]): OwnedRange[] {
+  let most: OwnedRange | undefined;
+  return ranges.map((one) => {
+    if (most === undefined || one.range.last > most.range.last) most = one;
+    return most;
+  });
+}
+
+export function compare(a: bigint, b: bigint): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Addresses of both families, to ask whether a network is part of them. */
+export class AddressUnion {
+  readonly #intervals: Readonly<Record<Family, readonly Interval[]>>;
+
+  constructor(ranges: readonly Pick<OwnedRange, 'family' | 'range'>[]) {
+    const of = (family: Family): Interval[] =>
+      union(ranges.filter((one) => one.family === family).map(({ range }) => range));
+    this.#intervals = { 4: of(4), 6: of(6) };
+  }
+
+  covers(family: Family, { first, last }: Interval): boolean {
+    const all = this.#intervals[family];
+    const after = firstAt(0, all.length, (i) => (all[i]?.first ?? 0n) > first);
+    const before = all[after - 1];
+    return before !== undefined && before.last >= last;
+  }
+
+  has(family: Family): boolean {
+    return this.#intervals[family].length > 0;
+  }
+}
