@@ -1,14 +1,16 @@
 import type { Netstate } from '../../apis/egress/netstate.ts';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Applied, Reconciler } from '../apply/dataplane.ts';
 import type { Ruleset } from '../render/ruleset.ts';
 
-/** The value of stage 5 of a node with egress gateways. */
+/** The rules of a node with egress gateways, and what they were made of. */
 export interface EgressRuleset extends Ruleset {
-  readonly netstate: Netstate;
+  readonly egress: NodeEgress | null;
 }
 
-/** Keeps a network configuration in the kernel (NetstateKeeper). */
-export interface NetworkKeeper {
+/** The network configuration that a node needs, and how it gets into the kernel. */
+export interface EgressNetwork {
+  netstateOf(egress: NodeEgress | null): Promise<Netstate>;
   /** @returns what was changed, as commands */
   apply(
     wanted: Netstate,
@@ -26,28 +28,29 @@ export interface NetworkKeeper {
  */
 export class EgressReconciler implements Reconciler<EgressRuleset> {
   readonly #rules: Reconciler<Ruleset>;
-  readonly #network: NetworkKeeper;
-  #last: Netstate | null = null;
+  readonly #network: EgressNetwork;
+  #last: { readonly egress: NodeEgress | null; readonly netstate: Netstate } | null = null;
 
-  constructor(rules: Reconciler<Ruleset>, network: NetworkKeeper) {
+  constructor(rules: Reconciler<Ruleset>, network: EgressNetwork) {
     this.#rules = rules;
     this.#network = network;
   }
 
   async apply(desired: EgressRuleset): Promise<Applied> {
-    const { netstate } = desired;
-    const isChanged = netstate !== this.#last;
-    const added = isChanged ? await this.#try(netstate, false) : [];
+    const { egress } = desired;
+    if (egress === this.#last?.egress) return await this.#rules.apply(desired);
+    const netstate = await this.#network.netstateOf(egress);
+    const added = await this.#try(netstate, false);
     let applied: Applied;
     try {
       applied = await this.#rules.apply(desired);
     } catch (error) {
-      // Also what it has that the refused rules would not have needed: the next apply removes it.
-      if (isChanged && this.#last !== null) await this.#try(this.#last, false);
+      // What only the refused rules would have needed goes with the next apply.
+      if (this.#last !== null) await this.#try(this.#last.netstate, false);
       throw error;
     }
-    const removed = isChanged ? await this.#try(netstate, true) : [];
-    this.#last = netstate;
+    const removed = await this.#try(netstate, true);
+    this.#last = { egress, netstate };
     return withOperations(applied, [...added, ...removed]);
   }
 
