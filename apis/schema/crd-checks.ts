@@ -64,7 +64,7 @@ const { podSelector: _, namespaceSelector: __, ...SINGLE_PEERS } = PEER_KINDS;
 const GROUP_KINDS = ['nodeSelector', 'serviceReference'];
 const BUILT_IN =
   '{"emergency": 50, "securityops": 100, "networkops": 150, "platform": 200, "application": 250, "baseline": 253}';
-const CIDR: CelRule = {
+export const CIDR: CelRule = {
   rule: 'isCIDR(self)',
   message: 'is not a valid CIDR; for example 10.0.0.0/8 or 2001:db8::/32',
 };
@@ -74,10 +74,10 @@ const LABEL = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
 const SUBDOMAIN = `${LABEL}(\\.${LABEL})*`;
 const LABEL_NAME = '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]';
 const HOST_LABEL = '[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?';
-const NAME: Partial<CrdSchema> = { maxLength: 253, pattern: `^${SUBDOMAIN}$` };
+export const NAME: Partial<CrdSchema> = { maxLength: 253, pattern: `^${SUBDOMAIN}$` };
 
-/** Checks for all kinds. */
-const SHARED: readonly CrdCheck[] = [
+/** Checks of label selectors. */
+export const SELECTOR_CHECKS: readonly CrdCheck[] = [
   {
     at: /matchExpressions\[\]$/,
     add: {
@@ -98,6 +98,11 @@ const SHARED: readonly CrdCheck[] = [
   { at: /matchExpressions$/, add: { maxItems: MOST.labels } },
   { at: /matchExpressions\[\]\.values$/, add: { maxItems: MOST.values } },
   { at: /matchExpressions\[\]\.key$/, add: { maxLength: 317, pattern: `^(${SUBDOMAIN}/)?${LABEL_NAME}$` } },
+];
+
+/** Checks for all kinds of policies of Nodes. */
+const SHARED: readonly CrdCheck[] = [
+  ...SELECTOR_CHECKS,
   // 49 characters: an IPv6 address in its longest form (with an IPv4 part), and the prefix length.
   { at: /\.cidr$|\.except\[\]$/, add: { maxLength: 49 } },
   { at: /\.except$/, add: { maxItems: MOST.except } },

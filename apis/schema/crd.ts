@@ -1,4 +1,8 @@
 import { CRD_CHECKS, type CrdCheck, type CrdSchema } from './crd-checks.ts';
+import { EGRESS_CRD_CHECKS } from './egress-checks.ts';
+import { EGRESS_GATEWAY_SCHEMA } from './egress-gateway.ts';
+import { CLUSTER_EGRESS_POLICY_SCHEMA, EGRESS_POLICY_SCHEMA } from './egress-policy.ts';
+import { EGRESS_GATEWAY_STATUS_SCHEMA, EGRESS_POLICY_STATUS_SCHEMA } from './egress-status.ts';
 import { CLUSTER_GROUP_SCHEMA } from './group.ts';
 import type { JsonSchema } from './json-schema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from './policy.ts';
@@ -12,7 +16,7 @@ export interface CustomResourceDefinition {
   readonly metadata: { readonly name: string; readonly labels: Readonly<Record<string, string>> };
   readonly spec: {
     readonly group: string;
-    readonly scope: 'Cluster';
+    readonly scope: 'Cluster' | 'Namespaced';
     readonly names: {
       readonly kind: Kind;
       readonly listKind: string;
@@ -43,9 +47,16 @@ interface PrinterColumn {
   readonly priority?: number;
 }
 
-type Kind = keyof typeof CRD_CHECKS;
+/** The checks of every kind. */
+export const CHECKS = { ...CRD_CHECKS, ...EGRESS_CRD_CHECKS };
+
+type PolicyKind = keyof typeof CRD_CHECKS;
+type EgressKind = keyof typeof EGRESS_CRD_CHECKS;
+type Kind = PolicyKind | EgressKind;
 
 interface KindDefinition {
+  /** Absent: Cluster. */
+  readonly scope?: 'Namespaced';
   readonly plural: string;
   /** Do not use the short names of Antrea (acnp, cg, tr) and of policy.networking.k8s.io (cnp). */
   readonly shortNames: readonly string[];
@@ -70,7 +81,7 @@ const column = (
   priority = 0,
 ): PrinterColumn => ({ name, type, description, jsonPath, ...(priority === 0 ? {} : { priority }) });
 
-const KINDS: Readonly<Record<Kind, KindDefinition>> = {
+const POLICY_KINDS: Readonly<Record<PolicyKind, KindDefinition>> = {
   ClusterNetworkPolicy: {
     plural: 'clusternetworkpolicies',
     shortNames: ['ncnp'],
@@ -107,41 +118,98 @@ const KINDS: Readonly<Record<Kind, KindDefinition>> = {
   },
 };
 
+const EGRESS_POLICY_COLUMNS: readonly PrinterColumn[] = [
+  column('Gateway', 'string', '.spec.gateway', 'The gateway; empty: the default one.'),
+  column('Action', 'string', '.spec.action', 'Gateway, Direct or Drop.'),
+  column('Priority', 'integer', '.spec.priority', 'Lower is evaluated first.'),
+  column('Addresses', 'string', '.status.addresses', 'The addresses of the policy.'),
+  column('Desired', 'integer', '.status.desiredNodesRealized', 'Nodes that must enforce it.'),
+  column('Current', 'integer', '.status.currentNodesRealized', 'Nodes that enforce its current version.'),
+  column('Pods', 'integer', '.status.pods', 'Pods that it selects.', 1),
+  column('Mode', 'string', '.spec.mode', 'Enforce or Audit.', 1),
+  AGE,
+];
+
+const EGRESS_KINDS: Readonly<Record<EgressKind, KindDefinition>> = {
+  EgressGateway: {
+    plural: 'egressgateways',
+    shortNames: ['negw'],
+    schema: EGRESS_GATEWAY_SCHEMA,
+    status: EGRESS_GATEWAY_STATUS_SCHEMA,
+    columns: [
+      column('Source', 'string', '.spec.source', 'Floating or Node; empty: by whether there are pools.'),
+      column('Choice', 'string', '.spec.choice', 'Failover or Spread.'),
+      column('Default', 'string', '.spec.default', 'Whether it is the gateway of policies that name none.'),
+      column('IPv4', 'integer', '.status.usage.ipv4.used', 'IPv4 addresses that policies have.'),
+      column('IPv6', 'integer', '.status.usage.ipv6.used', 'IPv6 addresses that policies have.'),
+      column('Ready', 'string', '.status.conditions[?(@.type=="Ready")].status', 'Whether a node is ready.'),
+      AGE,
+    ],
+  },
+  EgressPolicy: {
+    scope: 'Namespaced',
+    plural: 'egresspolicies',
+    shortNames: ['negp'],
+    schema: EGRESS_POLICY_SCHEMA,
+    status: EGRESS_POLICY_STATUS_SCHEMA,
+    columns: EGRESS_POLICY_COLUMNS,
+  },
+  ClusterEgressPolicy: {
+    plural: 'clusteregresspolicies',
+    shortNames: ['ncegp'],
+    schema: CLUSTER_EGRESS_POLICY_SCHEMA,
+    status: EGRESS_POLICY_STATUS_SCHEMA,
+    columns: [column('Stage', 'string', '.spec.stage', 'Override or Default.'), ...EGRESS_POLICY_COLUMNS],
+  },
+};
+
+const KINDS: Readonly<Record<Kind, KindDefinition>> = { ...POLICY_KINDS, ...EGRESS_KINDS };
+
 const GROUP = 'nodewall.io';
 const VERSION = 'v1alpha1';
 
 /** The definitions of nodewall.io/v1alpha1, made from the schemas that `validate` uses. */
 export function customResourceDefinitions(): CustomResourceDefinition[] {
-  return (Object.keys(KINDS) as Kind[]).map((kind) => {
-    const { plural, shortNames, columns, status } = KINDS[kind];
-    return {
-      apiVersion: 'apiextensions.k8s.io/v1',
-      kind: 'CustomResourceDefinition',
-      metadata: { name: `${plural}.${GROUP}`, labels: { 'app.kubernetes.io/part-of': 'nodewall' } },
-      spec: {
-        group: GROUP,
-        scope: 'Cluster',
-        names: {
-          kind,
-          listKind: `${kind}List`,
-          plural,
-          singular: kind.toLowerCase(),
-          shortNames,
-          categories: ['nodewall'],
-        },
-        versions: [
-          {
-            name: VERSION,
-            served: true,
-            storage: true,
-            schema: { openAPIV3Schema: openApiSchema(kind) },
-            ...(status === null ? {} : { subresources: { status: {} } }),
-            additionalPrinterColumns: columns,
-          },
-        ],
+  return (Object.keys(POLICY_KINDS) as Kind[]).map(definition);
+}
+
+/**
+ * Those of egress gateways. Not in deploy/ until a controller reads them: an EgressGateway that
+ * nobody reads would mislead.
+ */
+export function egressDefinitions(): CustomResourceDefinition[] {
+  return (Object.keys(EGRESS_KINDS) as Kind[]).map(definition);
+}
+
+function definition(kind: Kind): CustomResourceDefinition {
+  const { scope = 'Cluster', plural, shortNames, columns, status } = KINDS[kind];
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${plural}.${GROUP}`, labels: { 'app.kubernetes.io/part-of': 'nodewall' } },
+    spec: {
+      group: GROUP,
+      scope,
+      names: {
+        kind,
+        listKind: `${kind}List`,
+        plural,
+        singular: kind.toLowerCase(),
+        shortNames,
+        categories: ['nodewall'],
       },
-    };
-  });
+      versions: [
+        {
+          name: VERSION,
+          served: true,
+          storage: true,
+          schema: { openAPIV3Schema: openApiSchema(kind) },
+          ...(status === null ? {} : { subresources: { status: {} } }),
+          additionalPrinterColumns: columns,
+        },
+      ],
+    },
+  };
 }
 
 const STANDARD: Readonly<Record<string, CrdSchema>> = {
@@ -160,13 +228,14 @@ export function openApiSchema(kind: Kind): CrdSchema {
   if (spec === undefined) throw new Error(`${kind} has no spec`);
   const properties = {
     ...STANDARD,
-    spec: withChecks(spec, 'spec', CRD_CHECKS[kind]),
+    spec: withChecks(spec, 'spec', CHECKS[kind]),
     ...(status === null ? {} : { status: withChecks(status, 'status', STATUS_CHECKS) }),
   };
-  return withCel({ ...schema, properties }, '', CRD_CHECKS[kind]);
+  return withCel({ ...schema, properties }, '', CHECKS[kind]);
 }
 
 const STATUS_CHECKS: readonly CrdCheck[] = [
+  { at: /^status\.slots$/, add: { maxItems: 64 } },
   { at: /^status\.conditions$/, add: { maxItems: 8 } },
   { at: /^status\.(failingNodes|problems)$/, add: { maxItems: 20 } },
 ];

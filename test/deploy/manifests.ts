@@ -2,6 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
+import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { parseMarkdown } from '../docs/markdown.ts';
 import { parseCases } from '../invalid/cases.ts';
@@ -40,13 +41,13 @@ function yamlFences(path: string): string[] {
   return fences.filter(({ info }) => /^yaml(?: \S+\/\S+)?$/.test(info)).map(({ text }) => text);
 }
 
-const KINDS: readonly unknown[] = ['ClusterNetworkPolicy', 'ClusterGroup', 'Tier'];
+const KINDS: readonly unknown[] = ['ClusterNetworkPolicy', 'ClusterGroup', 'Tier', ...EGRESS_KINDS];
 
 function objectsIn(from: string, text: string): Written[] {
   return documents(text).flatMap((raw) => {
     const fields = asFields(raw);
     if (fields?.apiVersion !== 'nodewall.io/v1alpha1' || !KINDS.includes(fields.kind)) return [];
-    return [{ from, raw: fields, isValid: validateObject(fields).object !== null }];
+    return [{ from, raw: fields, isValid: validateObject(fields, { egress: true }).object !== null }];
   });
 }
 

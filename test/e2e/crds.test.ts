@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import { parseAllDocuments } from 'yaml';
+import { egressDefinitions } from '../../apis/schema/crd.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
 import { isKubeError } from '../../controller/kubeapi/kube-error.ts';
@@ -17,6 +18,9 @@ const PLURALS: Readonly<Record<string, string>> = {
   ClusterNetworkPolicy: 'clusternetworkpolicies',
   ClusterGroup: 'clustergroups',
   Tier: 'tiers',
+  EgressGateway: 'egressgateways',
+  EgressPolicy: 'egresspolicies',
+  ClusterEgressPolicy: 'clusteregresspolicies',
 };
 
 /**
@@ -24,6 +28,7 @@ const PLURALS: Readonly<Record<string, string>> = {
  * the compiler refuse them.
  */
 const LEFT_TO_THE_WEBHOOK = [
+  'egress-policy.md: addresses that are no source outside',
   'egresspeer.md: an fqdn of 254 characters',
   'egresspeer.md: an fqdn that is an IPv4 address',
   'peer.md: except of the other family',
@@ -56,6 +61,11 @@ function nodesOf(folder: string): { readonly name: string; readonly status: obje
   });
 }
 
+function namespaceOf({ raw }: Pick<Written, 'raw'>): string {
+  const { namespace } = (raw.metadata ?? {}) as { namespace?: string };
+  return namespace ?? 'default';
+}
+
 describe('deploy/crds on a real API server', function () {
   this.timeout(120_000);
   let cluster: TestCluster;
@@ -65,6 +75,18 @@ describe('deploy/crds on a real API server', function () {
     cluster = await startCluster();
     const applied = await cluster.kubectl(['apply', '--server-side', '-f', `${ROOT}/deploy/crds`]);
     assert.equal(applied.code, 0, applied.stderr);
+    await cluster.apply(JSON.stringify({ apiVersion: 'v1', kind: 'List', items: egressDefinitions() }));
+    const namespaces = new Set(
+      writtenObjects()
+        .filter(({ isValid }) => isValid)
+        .map(namespaceOf),
+    );
+    const items = [...namespaces].map((name) => ({
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: { name },
+    }));
+    await cluster.apply(JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
     const waited = await cluster.kubectl([
       'wait',
       '--for=condition=Established',
@@ -84,7 +106,8 @@ describe('deploy/crds on a real API server', function () {
 
   /** What the API server says against it, as kubectl would ask; null where it would store it. */
   async function refusal({ raw }: Pick<Written, 'raw'>, isDry = true): Promise<string | null> {
-    const path = `/apis/nodewall.io/v1alpha1/${PLURALS[String(raw.kind)]}`;
+    const within = raw.kind === 'EgressPolicy' ? `namespaces/${namespaceOf({ raw })}/` : '';
+    const path = `/apis/nodewall.io/v1alpha1/${within}${PLURALS[String(raw.kind)]}`;
     const query = { fieldValidation: 'Strict', ...(isDry ? { dryRun: 'All' } : {}) };
     try {
       await api.request({ method: 'POST', path, query, body: raw });
@@ -257,12 +280,47 @@ describe('deploy/crds on a real API server', function () {
     assert.match(stdout, /clusternetworkpolicy\.nodewall\.io\/shown +application +5 +3 +2 +Realizing +\S+/);
   });
 
+  it('shows egress gateways and policies by their short names, with defaults and status', async () => {
+    await cluster.apply(
+      'apiVersion: nodewall.io/v1alpha1\nkind: EgressGateway\nmetadata: {name: out}\n' +
+        'spec: {nodeSelector: {matchLabels: {a: b}}, addresses: {pools: [{ranges: [203.0.113.0/28]}]}}\n' +
+        '---\napiVersion: nodewall.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: pay, namespace: default}\n' +
+        'spec: {gateway: out, appliedTo: [{podSelector: {}}], address: {allocation: Dedicated}}',
+    );
+    const { spec } = await cluster.get<{ spec: object }>('negp', 'pay');
+    assert.deepEqual(spec, {
+      gateway: 'out',
+      appliedTo: [{ podSelector: {} }],
+      address: { allocation: 'Dedicated', count: 1 },
+      action: 'Gateway',
+      whenUnavailable: 'Drop',
+      priority: 1000,
+      mode: 'Enforce',
+    });
+    const status = { addresses: ['203.0.113.1'], desiredNodesRealized: 3, currentNodesRealized: 2 };
+    await cluster.patchStatus(['negp/pay'], status);
+    const shown = await cluster.kubectl(['get', 'negp', 'pay']);
+    assert.match(shown.stdout, /^NAME +GATEWAY +ACTION +PRIORITY +ADDRESSES +DESIRED +CURRENT +AGE\n/);
+    assert.match(shown.stdout, /pay +out +Gateway +1000 +\["203.0.113.1"\] +3 +2 /);
+    const slots = [{ name: 'a', node: 'gw-1', epoch: 1, addresses: ['203.0.113.1'] }];
+    await cluster.patchStatus(['negw/out'], { slots, usage: { ipv4: { total: '14', used: 1 } } });
+    const { stdout } = await cluster.kubectl(['get', 'negw', 'out', '--no-headers']);
+    assert.match(stdout, /out +Failover +false +1 /);
+    const stored = await cluster.get<{ status: object }>('negw', 'out');
+    const { object, problems } = validateObject(stored, { egress: true });
+    assert.deepEqual(problems, []);
+    assert.deepEqual(object?.kind === 'EgressGateway' ? object.status : null, { nodes: [], slots });
+  });
+
   it('explains every field', async () => {
     for (const [field, text] of [
       ['ncnp.spec.ingress.from.ipBlock.except', /CIDRs inside cidr that are left out/],
       ['ncnp.status.failingNodes.reason', /The reason that the node reported/],
       ['ncg.spec.childGroups', /Names of ClusterGroups/],
       ['ntier.spec.priority', /1 to 252 and unique/],
+      ['negw.spec.addresses.pools.ranges', /IP, IP-IP or CIDR/],
+      ['negp.status.owners', /The nodes that have these addresses now/],
+      ['ncegp.spec.stage', /before all EgressPolicies/],
     ] as const) {
       const { code, stdout, stderr } = await cluster.kubectl(['explain', field]);
       assert.equal(code, 0, stderr);
