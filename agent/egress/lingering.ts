@@ -9,10 +9,12 @@ export function withLingering(before: NodeEgress | null, now: NodeEgress): NodeE
   const slots = added(before.slots, now.slots);
   const takes = added(before.takes, now.takes);
   if (slots === now.slots && takes === now.takes) return now;
-  const ends = new Map([...slots.values()].flatMap(({ node }) => {
-    const peer = now.peers.get(node) ?? before.peers.get(node);
-    return peer === undefined ? [] : [[node, peer] as const];
-  }));
+  const ends = new Map(
+    [...slots.values()].flatMap(({ node }) => {
+      const peer = now.peers.get(node) ?? before.peers.get(node);
+      return peer === undefined ? [] : [[node, peer] as const];
+    }),
+  );
   return { ...now, slots, takes, peers: added(ends, now.peers) };
 }
 

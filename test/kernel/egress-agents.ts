@@ -63,7 +63,9 @@ export async function egressAgents(lab: EgressLab): Promise<EgressAgents> {
       await until(
         `${node}: ${isThere ? '' : 'no '}${text} in force`,
         async () => {
-          const listed = await namespace.run(['nft', 'list', 'table', 'inet', 'nodewall'], { anyStatus: true });
+          const listed = await namespace.run(['nft', 'list', 'table', 'inet', 'nodewall'], {
+            anyStatus: true,
+          });
           return text.test(listed.stdout) === isThere;
         },
         { detail },
