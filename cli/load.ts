@@ -125,9 +125,8 @@ async function nodeState({ objects, config }: LoadedObjects, node: string): Prom
   const state = await viewOf(compile(objects), node);
   const isUsed = objects.egressGateways.length > 0 || objects.egressPolicies.length > 0;
   if (!isUsed && config.featureGates.EgressGateway !== true) return state;
-  const { compileEgress } = await import('../controller/egress/compile-egress.ts');
-  const { nodeEgress } = await import('../controller/egress/node-egress.ts');
-  const egress = nodeEgress(compileEgress(objects, config.egress), node);
+  const { nodeEgressViewer } = await import('../controller/egress/node-egress.ts');
+  const egress = nodeEgressViewer(config.egress, node)(objects);
   return egress === null ? state : { ...state, egress };
 }
 

@@ -1,8 +1,7 @@
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
-import { egressCompiler } from '../controller/egress/compile-egress.ts';
-import { nodeEgressCompiler } from '../controller/egress/node-egress.ts';
+import { nodeEgressViewer } from '../controller/egress/node-egress.ts';
 import type { Log } from '../lib/process/log.ts';
 
 /**
@@ -15,8 +14,7 @@ export function egressView(
   log: Log,
 ): (state: NodeState, objects: ClusterObjects) => NodeState {
   if (featureGates.EgressGateway !== true) return (state) => state;
-  const compile = egressCompiler(egress);
-  const toNodes = nodeEgressCompiler(node);
+  const view = nodeEgressViewer(egress, node);
   let told = '';
   return (state, objects) => {
     const floating = objects.egressGateways.filter(({ spec }) => spec.source === 'Floating');
@@ -33,7 +31,7 @@ export function egressView(
       floating.length === 0
         ? objects.egressGateways
         : objects.egressGateways.filter((gateway) => !floating.includes(gateway));
-    const own = toNodes(compile({ ...objects, egressGateways })).get(node);
-    return own === undefined ? state : { ...state, egress: own };
+    const own = view({ ...objects, egressGateways });
+    return own === null ? state : { ...state, egress: own };
   };
 }

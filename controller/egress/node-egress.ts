@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { EgressConfig } from '../../apis/egress/config.ts';
 import type { EgressClass, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import { NO_MEMBERS } from '../../lib/net/member-set.ts';
@@ -7,7 +8,7 @@ import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { EgressPaths } from './allocation.ts';
 import { type Decision, policyKey } from './class.ts';
 import { ClassMembers, type MovedSource } from './class-members.ts';
-import type { CompiledEgress } from './compile-egress.ts';
+import { type CompiledEgress, type EgressInput, egressCompiler } from './compile-egress.ts';
 import { GatewayArrivals, type ServedSource } from './gateway-arrivals.ts';
 import { type GatewayPools, gatewayPools, NO_POOLS } from './gateway-pools.ts';
 import { nodeOutcomes } from './node-outcomes.ts';
@@ -15,9 +16,17 @@ import { compareText } from './order.ts';
 import { type Route, routeOf, type Served, servedBy } from './route.ts';
 import { tunnelEnds } from './tunnel-ends.ts';
 
-/** What one node does; null: there is no Node of that name. */
-export function nodeEgress(compiled: CompiledEgress, node: string): NodeEgress | null {
-  return nodeEgressCompiler(node)(compiled).get(node) ?? null;
+/**
+ * What one node does, over one state of the objects after another; null: there is no Node of that
+ * name.
+ */
+export function nodeEgressViewer(
+  config: EgressConfig,
+  node: string,
+): (objects: EgressInput) => NodeEgress | null {
+  const compile = egressCompiler(config);
+  const view = nodeEgressCompiler(node);
+  return (objects) => view(compile(objects)).get(node) ?? null;
 }
 
 /**
@@ -90,11 +99,10 @@ class NodeViews {
     const classChange = this.#advanceClasses(compiled, last);
     const moved = this.#members.advance(compiled.sources);
     const gateways = this.#advanceGateways(classChange, moved);
-    const nodes = new Set(moved.map(({ node }) => node));
     const isStale = (node: string): boolean =>
       changesEnds ||
       compiled.subnets !== last?.subnets ||
-      nodes.has(node) ||
+      compiled.sources.get(node) !== last?.sources.get(node) ||
       gateways.has(node) ||
       (classChange.changed.size > 0 && classesOf(compiled, node).some((id) => classChange.changed.has(id)));
     const views = new Map<string, NodeEgress>();
