@@ -34,9 +34,8 @@ type Report = (path: FieldPath, message: string, severity?: 'error' | 'warning')
 export function policyProblems(world: PolicyWorld): CrossProblem<EgressPolicy>[] {
   const find = gatewayFinder(world);
   const takers = takersOf(world.policies);
-  const poolOf = memo(
-    (gateway: EgressGateway) => new AddressUnion(world.pools.filter((pool) => pool.gateway === gateway)),
-  );
+  const pools = Map.groupBy(world.pools, ({ gateway }) => gateway);
+  const poolOf = memo((gateway: EgressGateway) => new AddressUnion(pools.get(gateway) ?? []));
   return world.policies.flatMap((policy) => {
     const found: CrossProblem<EgressPolicy>[] = [];
     const report: Report = (path, message, severity = 'error') => {
@@ -66,12 +65,11 @@ function gatewayFinder({ gateways, namespaces, invalid }: PolicyWorld) {
     const own = all.filter(({ apiGroup }) => apiGroup === policy.apiGroup);
     return own.length > 0 ? own : all;
   };
-  const unknown = (name: string): string => {
-    const isInvalid = [...invalid].some((identity) => isGateway(identity, name));
-    return isInvalid
+  const invalidNames = new Set([...invalid].map((identity) => identity.split('|').at(-1)));
+  const unknown = (name: string): string =>
+    invalidNames.has(name)
       ? `EgressGateway ${show(name)} is itself invalid; correct it first`
       : describeUnknown('EgressGateway', name, { known: names });
-  };
   return (policy: EgressPolicy, report: Report): EgressGateway | null => {
     const { gateway: path } = policyPaths(policy);
     const namespace = namespaceOf.get(policy.namespace);
@@ -102,11 +100,6 @@ function gatewayFinder({ gateways, namespaces, invalid }: PolicyWorld) {
     );
     return null;
   };
-}
-
-function isGateway(identity: string, wanted: string): boolean {
-  const [kind, , , name] = identity.split('|');
-  return kind === 'EgressGateway' && name === wanted;
 }
 
 function gatewayLabel(labels: Labels): { readonly key: string; readonly value: string } | undefined {
