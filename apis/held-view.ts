@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto';
 import type { AddressSet, CompiledRule, ServiceSet } from './compiled.ts';
+import { egressObjects } from './egress/messages.ts';
+import type { NodeEgress } from './egress/node-egress.ts';
 import { asFields } from './schema/json-schema.ts';
 import type { Update } from './stream.ts';
 import { addressSetMessage, serviceSetMessage, toWrittenRule } from './wire.ts';
@@ -9,7 +11,10 @@ import { addressSetMessage, serviceSetMessage, toWrittenRule } from './wire.ts';
  * service sets by id, rule groups by name. With it, another controller than the one that sent the
  * view needs to send only the differences.
  */
-export type HeldView = { readonly [kind in HeldKind]: Readonly<Record<string, string>> };
+export type HeldView = { readonly [kind in HeldKind]: Readonly<Record<string, string>> } & {
+  /** Sets and buckets of egress gateways (egress/messages.ts); absent: the agent holds none. */
+  readonly egress?: Readonly<Record<string, string>>;
+};
 
 export const HELD_KINDS = ['addressSets', 'serviceSets', 'rules'] as const;
 export type HeldKind = (typeof HELD_KINDS)[number];
@@ -33,11 +38,12 @@ export function digestOf(body: Buffer): string {
 /** Checks a held view that was received; null if it is not one. */
 export function parseHeldView(value: unknown): HeldView | null {
   const fields = asFields(value);
-  const isHeld = HELD_KINDS.every((kind) => {
+  const isHeld = (kind: string): boolean => {
     const digests = asFields(fields?.[kind]);
     return digests !== null && Object.values(digests).every((digest) => typeof digest === 'string');
-  });
-  return isHeld ? (value as HeldView) : null;
+  };
+  const kinds = fields?.egress === undefined ? HELD_KINDS : [...HELD_KINDS, 'egress'];
+  return kinds.every(isHeld) ? (value as HeldView) : null;
 }
 
 /** Computes held views; the digest of an object that has not changed is not computed again. */
@@ -47,8 +53,10 @@ export class HeldViews {
   of(
     { addressSets, serviceSets }: { addressSets: Iterable<AddressSet>; serviceSets: Iterable<ServiceSet> },
     groups: ReadonlyMap<string, readonly CompiledRule[]>,
+    egress: NodeEgress | undefined,
   ): HeldView {
     return {
+      ...(egress === undefined ? {} : { egress: this.#ofEgress(egress) }),
       addressSets: Object.fromEntries(
         Iterator.from(addressSets).map((set) => [set.id, this.#digest(set, () => addressSetMessage(set))]),
       ),
@@ -64,6 +72,11 @@ export class HeldViews {
           ]),
       ),
     };
+  }
+
+  #ofEgress(egress: NodeEgress): Readonly<Record<string, string>> {
+    const objects = Iterator.from(egressObjects(egress));
+    return Object.fromEntries(objects.map(({ id, of, toMessage }) => [id, this.#digest(of, toMessage)]));
   }
 
   #digest(of: object, toUpdate: () => Update): string {

@@ -1,4 +1,5 @@
 import type { NodeState } from './compiled.ts';
+import { egressMessage, egressObjects, egressSize } from './egress/messages.ts';
 import { addressSetMessage, type Message, nodeMessage, serviceSetMessage, toWrittenRule } from './wire.ts';
 
 /**
@@ -40,13 +41,21 @@ interface Part {
 }
 
 function* parts(state: NodeState): Iterable<Part> {
-  const { addressSets, serviceSets, rules } = state;
+  const { addressSets, serviceSets, rules, egress } = state;
   yield { of: null, toMessage: () => nodeMessage(state) };
   for (const set of addressSets.values()) yield { of: set, toMessage: () => addressSetMessage(set) };
   for (const set of serviceSets.values()) yield { of: set, toMessage: () => serviceSetMessage(set) };
   for (const rule of rules)
     yield { of: rule, toMessage: () => ({ type: 'rule', rule: toWrittenRule(rule) }) };
-  const counts = { rules: rules.length, addressSets: addressSets.size };
+  if (egress !== undefined) {
+    yield { of: null, toMessage: () => egressMessage(egress) };
+    yield* egressObjects(egress);
+  }
+  const counts = {
+    rules: rules.length,
+    addressSets: addressSets.size,
+    ...(egress === undefined ? {} : { egress: egressSize(egress) }),
+  };
   const { size } = serviceSets;
   yield {
     of: null,

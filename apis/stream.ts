@@ -1,4 +1,6 @@
 import type { DataplaneName } from './dataplanes.ts';
+import type { EgressPart, EgressSet } from './egress/entries.ts';
+import type { EgressWholeMessage, WrittenEntries } from './egress/messages.ts';
 import type { ApiGroup } from './objects.ts';
 import type { AddressSetMessage, NodeMessage, ServiceSetMessage, WrittenRule } from './wire.ts';
 
@@ -16,6 +18,7 @@ import type { AddressSetMessage, NodeMessage, ServiceSetMessage, WrittenRule } f
  * come before the rules that name them, removals after. A node holds a set only while one of its
  * rules, or `allNodes` or `controllers`, names it. A receiver acts at bookmarks only. A bookmark
  * follows each batch of changes that belong together; about every 30 s one is sent as a keep-alive.
+ * `features=egress` asks for the messages of egress gateways, which earlier agents do not know.
  */
 export const CONTROL_PLANE = { group: 'controlplane.nodewall.io', version: 'v1alpha1' } as const;
 
@@ -37,6 +40,10 @@ export type Update =
   | ServiceSetRemovedUpdate
   | RulesUpdate
   | RulesRemovedUpdate
+  | EgressWholeMessage
+  | EgressMembersPatchUpdate
+  | EgressPatchUpdate
+  | EgressRemovedUpdate
   | BookmarkUpdate;
 
 /** Discard the state: a whole view follows. Every whole view starts with this message. */
@@ -125,6 +132,27 @@ export interface RulesRemovedUpdate {
   readonly part: string;
 }
 
+/** Changes of a set that the receiver holds, as of an AddressSet. */
+export interface EgressMembersPatchUpdate {
+  readonly type: 'egressMembersPatch';
+  readonly set: EgressSet;
+  readonly add?: readonly string[];
+  readonly remove?: readonly string[];
+}
+
+/** Other entries of a part: the receiver has all keys in `remove`. */
+export interface EgressPatchUpdate {
+  readonly type: 'egressPatch';
+  readonly part: EgressPart;
+  readonly set?: WrittenEntries;
+  readonly remove?: readonly string[];
+}
+
+/** The gate EgressGateway is off: the node steers nothing. */
+export interface EgressRemovedUpdate {
+  readonly type: 'egressRemoved';
+}
+
 /** The messages up to this one form a complete state. */
 export interface BookmarkUpdate {
   readonly type: 'bookmark';
@@ -137,6 +165,8 @@ export interface BookmarkUpdate {
   readonly rules: number;
   readonly addressSets: number;
   readonly serviceSets: number;
+  /** The members and entries of egress gateways; absent: not compared. */
+  readonly egress?: number;
 }
 
 /**

@@ -1,5 +1,6 @@
 import { formatMembers } from '../lib/net/member-set.ts';
 import type { AddressSet, CompiledRule, NodeState, Service, ServiceMember, ServiceSet } from './compiled.ts';
+import type { EgressWholeMessage } from './egress/messages.ts';
 import { namedBy, type RulePeer } from './rule-peer.ts';
 
 /**
@@ -7,7 +8,13 @@ import { namedBy, type RulePeer } from './rule-peer.ts';
  * message, every AddressSet and ServiceSet before the rules that name it, and a `bookmark`; a
  * receiver acts only at the bookmark. The agent's state store holds the same lines.
  */
-export type Message = NodeMessage | AddressSetMessage | ServiceSetMessage | RuleMessage | BookmarkMessage;
+export type Message =
+  | NodeMessage
+  | AddressSetMessage
+  | ServiceSetMessage
+  | RuleMessage
+  | EgressWholeMessage
+  | BookmarkMessage;
 
 export interface NodeMessage {
   readonly type: 'node';
@@ -157,4 +164,6 @@ export interface BookmarkMessage {
   readonly addressSets: number;
   /** Absent: none. */
   readonly serviceSets?: number;
+  /** The members and entries of egress gateways; absent: the node has none. */
+  readonly egress?: number;
 }

@@ -50,6 +50,7 @@ const NOT_QUICK: readonly string[] = [
   'lib/process/state-file.test.ts',
   'test/fake/real-apply.test.ts',
   'test/fake/contract.test.ts',
+  'test/tracer/path-kernel.test.ts',
 ];
 const CHECKS = { tsc: ['--pretty'], biome: ['check', '--error-on-warnings', '.'] } as const;
 /**

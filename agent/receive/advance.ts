@@ -21,6 +21,7 @@ import { sameMembers } from '../../lib/net/member-set.ts';
 import { sharesKeys } from '../../lib/sharing/changed-map.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { type DraftMap, draftMap } from './draft-map.ts';
+import { EgressDraft, isEgressUpdate, isEgressWhole } from './egress-draft.ts';
 import { patchedMembers } from './member-patch.ts';
 import { failsafeSets, toAddressSet, toServiceSet } from './receive.ts';
 
@@ -53,6 +54,7 @@ interface Draft {
   readonly addressSets: DraftMap<AddressSet>;
   readonly serviceSets: DraftMap<ServiceSet>;
   readonly parts: DraftMap<readonly CompiledRule[]>;
+  readonly egress: EgressDraft;
 }
 
 /** Applies the messages up to a bookmark. Throws an Error for a message that can't be applied. */
@@ -72,6 +74,7 @@ export function advance(
     addressSets: draftMap(base.state.addressSets),
     serviceSets: draftMap(base.state.serviceSets),
     parts: draftMap(base.parts),
+    egress: new EgressDraft(state.egress, isWhole),
   };
   for (const update of updates) change(draft, update, held);
   if (draft.node === null) throw new Error('the view does not name its node');
@@ -79,6 +82,7 @@ export function advance(
   if (draft.enabled === null) throw new Error('the view does not contain the feature gate');
   const parts = draft.parts.map();
   const rules = parts === base.parts ? base.state.rules : orderedRules(base.state.rules, base.parts, parts);
+  const egress = draft.egress.result();
   const { addresses, allNodes, controllers = '', apiServerPorts = [] } = draft.node;
   const next: NodeState = {
     node,
@@ -89,6 +93,7 @@ export function advance(
     controllers,
     apiServerPorts: sameItems(apiServerPorts, state.apiServerPorts) ? state.apiServerPorts : apiServerPorts,
     nodeAddresses: sameItems(addresses, state.nodeAddresses) ? state.nodeAddresses : addresses,
+    ...(egress === undefined ? {} : { egress }),
   };
   checkCounts(next, bookmark);
   checkHeld(next, state);
@@ -149,6 +154,10 @@ function change(draft: Draft, update: Update, held: Held): void {
     case 'bookmark':
       throw new Error('a bookmark inside a batch');
     default:
+      if (isEgressUpdate(update)) {
+        draft.egress.take(update);
+        return;
+      }
       // A newer controller may send types that this version's TypeScript types don't have.
       throw new Error(
         `message of type ${JSON.stringify((update as { type: unknown }).type)}; is the controller newer than this agent?`,
@@ -260,6 +269,8 @@ function checkCounts(state: NodeState, bookmark: BookmarkUpdate): void {
   for (const [what, here, there] of counts) {
     if (here !== there) throw new Error(`the agent has ${here} ${what}, the controller says ${there}`);
   }
+  if (!isEgressWhole(bookmark, state.egress))
+    throw new Error(`egress: the agent has not the ${bookmark.egress} entries that the controller says`);
 }
 
 /** Throws if a named set is missing. Does nothing if neither the names nor the set ids changed. */
@@ -282,7 +293,8 @@ function checkHeld(state: NodeState, before: NodeState): void {
 }
 
 function isDifferent(a: NodeState, b: NodeState): boolean {
-  return (Object.keys(a) as (keyof NodeState)[]).some((key) => a[key] !== b[key]);
+  const keys = Object.keys({ ...a, ...b }) as (keyof NodeState)[];
+  return keys.some((key) => a[key] !== b[key]);
 }
 
 export function byId(rules: readonly CompiledRule[]): Rules {

@@ -91,7 +91,7 @@ export function fold(node: string, before: NodeState | null = null): Fold {
       if (held === earlier) return null;
       const { state, parts } = held;
       const sets = { addressSets: state.addressSets.values(), serviceSets: state.serviceSets.values() };
-      return views.of(sets, parts);
+      return views.of(sets, parts, state.egress);
     },
   };
 }

@@ -18,8 +18,8 @@ const KNOWN: readonly string[] = ['type', 'id', 'sequence', 'revision'];
  * own size and a copy of the family's members; a patch with a prefix rebuilds all members.
  */
 export function patchedMembers(
-  { id, members }: AddressSet,
-  { add = [], remove = [], ...others }: AddressSetPatchUpdate,
+  { id, members }: Pick<AddressSet, 'id' | 'members'>,
+  { add = [], remove = [], ...others }: Pick<AddressSetPatchUpdate, 'add' | 'remove'>,
 ): MemberSet {
   const odd = Object.keys(others).filter((field) => !KNOWN.includes(field));
   if (odd.length > 0) throw new Error(`a patch of AddressSet ${id} has unknown fields: ${odd.join(', ')}`);

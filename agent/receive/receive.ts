@@ -16,8 +16,9 @@ import {
   type ServiceSetMessage,
   toCompiledRule,
 } from '../../apis/wire.ts';
-import { parseAddress, parseCidr } from '../../lib/net/address.ts';
-import { toMemberSet } from '../../lib/net/member-set.ts';
+import { parseAddress } from '../../lib/net/address.ts';
+import { EgressDraft, isEgressUpdate, isEgressWhole } from './egress-draft.ts';
+import { toMembers } from './members-text.ts';
 
 /**
  * Stage 4: folds messages to the state that the node must enforce. Throws if a snapshot is
@@ -30,10 +31,12 @@ export function receive(messages: Iterable<Message>): NodeState {
   const addressSets = new Map<string, AddressSet>();
   const serviceSets = new Map<string, ServiceSet>();
   const rules: CompiledRule[] = [];
+  const draft = new EgressDraft(undefined, true);
   const isWhole = (bookmark: BookmarkMessage): boolean =>
     bookmark.rules === rules.length &&
     bookmark.addressSets === addressSets.size &&
-    (bookmark.serviceSets ?? 0) === serviceSets.size;
+    (bookmark.serviceSets ?? 0) === serviceSets.size &&
+    isEgressWhole(bookmark, draft.result());
   for (const message of messages) {
     // Messages after a bookmark take effect at the next one.
     complete = false;
@@ -53,9 +56,13 @@ export function receive(messages: Iterable<Message>): NodeState {
       case 'bookmark':
         complete = isWhole(message);
         break;
+      default:
+        if (isEgressUpdate(message)) draft.take(message);
+        break;
     }
   }
   if (node === null || !complete) throw new Error('the snapshot is not complete');
+  const egress = draft.result();
   const { allNodes, controllers = '', apiServerPorts = [] } = node;
   const named = namedBy(rules);
   requireHeld('AddressSet', failsafeSets({ allNodes, controllers }).concat(named.addressSets), addressSets);
@@ -69,6 +76,7 @@ export function receive(messages: Iterable<Message>): NodeState {
     controllers,
     apiServerPorts,
     nodeAddresses: node.addresses,
+    ...(egress === undefined ? {} : { egress }),
   };
 }
 
@@ -102,14 +110,7 @@ export function toServiceSet(message: ServiceSetMessage): ServiceSet {
 /** Throws TypeError if a member is neither an address nor a CIDR. */
 export function toAddressSet(message: AddressSetMessage): AddressSet {
   const { id, description, dynamic, names = [], members } = message;
-  const blocks = members.flatMap((text) => {
-    if (!text.includes('/')) return [];
-    const parsed = parseCidr(text);
-    if (parsed === null) throw new TypeError(`AddressSet ${id}: ${text} is not a valid CIDR`);
-    return [{ cidr: parsed.cidr, except: [] }];
-  });
-  const addresses = members.filter((text) => !text.includes('/'));
-  const found = toMemberSet(blocks, addresses);
+  const found = toMembers(`AddressSet ${id}`, members);
   return { id, description, dynamic, names, members: found, ...unknownFields(message) };
 }
 

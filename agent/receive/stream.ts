@@ -38,6 +38,8 @@ export interface StreamParts {
   readonly clock: Clock;
   /** Returns numbers from 0 to 1. */
   readonly random: () => number;
+  /** Whether to ask for the messages of egress gateways; absent: no. */
+  readonly egress?: boolean;
 }
 
 /**
@@ -130,10 +132,10 @@ export class ControllerStream {
    * revision answers with the differences. One that is older than this agent refuses that.
    */
   async #watch(signal: AbortSignal): Promise<IncomingMessage> {
-    const { node, client, fold, clock } = this.#parts;
+    const { node, client, fold, clock, egress = false } = this.#parts;
     this.#unservedSince ??= clock.now();
     const isLong = clock.now() - this.#unservedSince > LONGEST_BEHIND;
-    const path = viewPath(node, this.#revision, isLong);
+    const path = viewPath(node, { revision: this.#revision, anyPosition: isLong, egress });
     const held = this.#revision === null ? null : fold.held();
     if (held !== null && Buffer.byteLength(JSON.stringify(held)) <= MOST_HELD) {
       try {
@@ -227,13 +229,21 @@ export class ControllerStream {
   }
 }
 
-function viewPath(node: string, revision: string | null, anyPosition: boolean): string {
+function viewPath(
+  node: string,
+  {
+    revision,
+    anyPosition,
+    egress,
+  }: { readonly revision: string | null; readonly anyPosition: boolean; readonly egress: boolean },
+): string {
   const query = new URLSearchParams({
     watch: 'true',
     fieldSelector: `metadata.name=${node}`,
     allowWatchBookmarks: 'true',
     ...(revision === null ? {} : { resourceVersion: revision }),
     ...(anyPosition ? { anyPosition: 'true' } : {}),
+    ...(egress ? { features: 'egress' } : {}),
   });
   return `${NODE_VIEWS_PATH}?${query}`;
 }

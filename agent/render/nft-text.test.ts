@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { parseCidr } from '../../lib/net/address.ts';
+import { packMachine32 } from '../../lib/net/machine-order.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import { identifier, mapLines, quote, rulesetText, ruleText, setLines } from './nft-text.ts';
-import type { NamedSet, Statement } from './ruleset.ts';
+import type { Match, NamedSet, Statement } from './ruleset.ts';
+import { packAddressMac, toVerdictMap } from './verdict-map.ts';
 
 const cidr = parseCidr('10.0.0.0/8')?.cidr ?? assert.fail();
 const set = (members = toMemberSet([{ cidr, except: [] }], ['192.0.2.1'])): NamedSet => ({
@@ -57,6 +59,29 @@ describe('nfttext', () => {
       [{ kind: 'reject', with: 'icmpx admin-prohibited' }, 'reject with icmpx admin-prohibited'],
       [{ kind: 'portMap', protocol: 'udp', field: 'dport', original: false, map: 'm' }, 'udp dport vmap @m'],
       [{ kind: 'addressMap', family: 6, field: 'daddr', map: 'm' }, 'ip6 daddr vmap @m'],
+      [{ kind: 'masquerade', random: false }, 'masquerade'],
+      [{ kind: 'snat', family: 4, to: 'saddr' }, 'snat ip to ip saddr'],
+      [{ kind: 'snat', family: 6, to: 1n }, 'snat ip6 to ::1'],
+      [{ kind: 'notrack' }, 'notrack'],
+      [{ kind: 'setMark', to: 'meta', from: 'ct', mask: 0xffffffff, value: 0 }, 'meta mark set ct mark'],
+      [{ kind: 'setMark', to: 'ct', from: 'meta', mask: 0, value: 7 }, 'ct mark set 0x00000007'],
+      [
+        { kind: 'setMark', to: 'ct', from: 'ct', mask: 0x80ffffff, value: 0x07000000 },
+        'ct mark set ct mark & 0x87ffffff | 0x07000000',
+      ],
+      [
+        { kind: 'setMark', to: 'meta', from: 'meta', mask: 0xbfffffff, value: 0x40000000 },
+        'meta mark set meta mark | 0x40000000',
+      ],
+      [{ kind: 'maxSegment', size: 'rt mtu' }, 'tcp option maxseg size set rt mtu'],
+      [{ kind: 'maxSegment', size: 1360 }, 'tcp option maxseg size set 1360'],
+      [{ kind: 'markMap', of: 'ct', mask: 0x7f000000, map: 'm' }, 'ct mark & 0x7f000000 vmap @m'],
+      [{ kind: 'markMap', of: 'meta', mask: 0xffffffff, map: 'm' }, 'meta mark vmap @m'],
+      [{ kind: 'addressMacMap', family: 4, map: 'm' }, 'ip saddr . ether saddr vmap @m'],
+      [
+        { kind: 'hashMap', family: 6, fields: ['saddr', 'daddr'], verdicts: [verdict, verdict] },
+        'jhash ip6 saddr . ip6 daddr mod 2 seed 0x0 vmap { 0 : goto c, 1 : goto c }',
+      ],
     ];
     for (const [statement, text] of statements) {
       assert.equal(ruleText({ matches: [], counter: false, statement, comment: null }), text);
@@ -72,8 +97,41 @@ describe('nfttext', () => {
       'reject',
       'portMap',
       'addressMap',
+      'snat',
+      'notrack',
+      'setMark',
+      'maxSegment',
+      'markMap',
+      'addressMacMap',
+      'hashMap',
     ];
     assert.deepEqual(new Set(statements.map(([{ kind }]) => kind)), new Set(kinds));
+  });
+
+  it('writes the matches of egress gateways', () => {
+    const matches: readonly (readonly [Match, string])[] = [
+      [{ match: 'ctNew' }, 'ct state new'],
+      [{ match: 'ctDirection', direction: 'original' }, 'ct direction original'],
+      [{ match: 'ctNoSnat' }, 'ct status ! snat'],
+      [
+        { match: 'mark', of: 'ct', mask: 0x40000000, value: 0, negated: true },
+        'ct mark & 0x40000000 != 0x00000000',
+      ],
+      [
+        { match: 'mark', of: 'meta', mask: 0x7f000000, value: 1, negated: false },
+        'meta mark & 0x7f000000 == 0x00000001',
+      ],
+      [{ match: 'mark', of: 'meta', mask: 0xffffffff, value: 1, negated: false }, 'meta mark 0x00000001'],
+      [{ match: 'notInSet', family: 6, field: 'saddr', set: 's' }, 'ip6 saddr != @s'],
+      [{ match: 'noRouteBack' }, 'fib saddr . iif oif missing'],
+      [{ match: 'tcpSyn' }, 'tcp flags syn'],
+    ];
+    for (const [match, text] of matches) {
+      assert.equal(
+        ruleText({ matches: [match], counter: false, statement: { kind: 'drop' }, comment: null }),
+        `${text} drop`,
+      );
+    }
   });
 
   it('declares a set with or without its members', () => {
@@ -113,6 +171,25 @@ describe('nfttext', () => {
       mapLines(map(4, [10, 0, 0, 1, 10, 0, 0, 2], true), true)[2],
       'elements = { 10.0.0.1-10.0.0.2 : jump c }',
     );
+  });
+
+  it('declares maps from marks, and from addresses with MACs', () => {
+    const verdict = { kind: 'goto', chain: 'c' } as const;
+    const marks = { name: 'm', key: 'mark', family: null, interval: false, fixed: false } as const;
+    const entries = [2, 1].map((mark) => ({ first: packMachine32(mark), verdict }));
+    assert.deepEqual(mapLines(toVerdictMap(marks, entries), true), [
+      'type mark : verdict',
+      'elements = { 0x00000001 : goto c, 0x00000002 : goto c }',
+    ]);
+    const first = packAddressMac({ family: 4, value: 0x0a000001n }, '0e:01:02:03:04:ff');
+    const pairs = { ...marks, key: 'addressMac', family: 4 } as const;
+    assert.deepEqual(mapLines(toVerdictMap(pairs, [{ first, verdict }]), true), [
+      'type ipv4_addr . ether_addr : verdict',
+      'elements = { 10.0.0.1 . 0e:01:02:03:04:ff : goto c }',
+    ]);
+    for (const wrong of ['0e:01:02:03:04', '0e:01:02:03:04:100', '0e:01:02:03:04:0g', '']) {
+      assert.throws(() => packAddressMac({ family: 4, value: 0n }, wrong), /is not a MAC address/);
+    }
   });
 
   it('throws on a chain whose name is not an identifier, in any place', () => {

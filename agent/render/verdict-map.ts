@@ -95,11 +95,8 @@ export function toVerdictMap(
  * @param mac six bytes in hexadecimal, separated by colons
  */
 export function packAddressMac(address: Address, mac: string): Uint8Array {
-  const bytes = mac.split(':').map((byte) => Number.parseInt(byte, 16));
-  if (bytes.length !== MAC_BYTES || !bytes.every((byte) => byte >= 0 && byte <= 0xff)) {
-    throw new RangeError(`${JSON.stringify(mac)} is not a MAC address`);
-  }
-  return Buffer.concat([packAddress(address), Uint8Array.from([...bytes, 0, 0])]);
+  if (!MAC.test(mac)) throw new RangeError(`${JSON.stringify(mac)} is not a MAC address`);
+  return Buffer.concat([packAddress(address), Buffer.from(`${mac.replaceAll(':', '')}0000`, 'hex')]);
 }
 
-const MAC_BYTES = 6;
+const MAC = /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/i;

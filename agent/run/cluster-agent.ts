@@ -153,7 +153,7 @@ class ClusterAgent {
   }
 
   async start(): Promise<void> {
-    const { options, log, dataplanes, metrics, off, clock, random } = this.#parts;
+    const { options, config, log, dataplanes, metrics, off, clock, random } = this.#parts;
     const { node } = options;
     this.#stopListening = off.listen(() => this.#happened({ kind: 'switched', off: off.now }));
     // Comes first: if this process lacks the privileges, it ends here.
@@ -179,6 +179,8 @@ class ClusterAgent {
     this.#stream = new ControllerStream({
       ...common,
       fold: fold(node, this.#saved.last),
+      // Where a state with egress gateways is in force, the controller has to say that they are off.
+      egress: config.featureGates.EgressGateway === true || this.#saved.last?.egress !== undefined,
       events: this.#streamEvents(),
     });
   }

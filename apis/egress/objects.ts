@@ -58,6 +58,11 @@ export interface EgressGatewaySpec {
   /** Whose EgressPolicies may use the gateway; null: none. */
   readonly allowedNamespaces: LabelSelector | null;
   readonly default: boolean;
+  /**
+   * It becomes the default if it is the only such gateway (egressgateway.spidernet.io/v1, whose
+   * policies name none): completeSpidernet decides.
+   */
+  readonly defaultIfOnly?: true;
 }
 
 export interface AddressPair {

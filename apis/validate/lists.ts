@@ -28,6 +28,9 @@ const LISTS = [
   'EgressGatewayList',
   'EgressPolicyList',
   'ClusterEgressPolicyList',
+  'EgressClusterPolicyList',
+  'EgressGatewayPolicyList',
+  'EgressClusterInfoList',
   'ServiceCIDRList',
   'IPPoolList',
 ];

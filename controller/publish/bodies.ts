@@ -1,4 +1,6 @@
 import type { AddressSet, ServiceSet } from '../../apis/compiled.ts';
+import { EGRESS_SETS } from '../../apis/egress/entries.ts';
+import type { EgressObject } from '../../apis/egress/messages.ts';
 import { digestOf, toBody } from '../../apis/held-view.ts';
 import type { Update } from '../../apis/stream.ts';
 import { addressSetMessage, serviceSetMessage, toWrittenRule } from '../../apis/wire.ts';
@@ -12,6 +14,8 @@ export interface Bodies {
   addressSet(set: AddressSet): Buffer;
   serviceSet(set: ServiceSet): Buffer;
   rules(content: GroupContent): Buffer;
+  /** A set of egress gateways, which many nodes have in common, or a bucket, which is not cached. */
+  egress(object: EgressObject): Buffer;
   /** Not cached. */
   once(update: Update): Buffer;
   /** The digest of one of the bodies above, as in a HeldView. */
@@ -33,6 +37,9 @@ export function messageBodies(): Bodies {
       kept(content, () => {
         return { type: 'rules', part: content.part, rules: content.rules.map(toWrittenRule) };
       }),
+    egress({ id, of, toMessage }) {
+      return EGRESS_SETS.some((set) => set === id) ? kept(of, toMessage) : toBody(toMessage());
+    },
     once: toBody,
     digest(body) {
       const digest = digests.get(body) ?? digestOf(body);

@@ -4,6 +4,8 @@ import { changedIds } from '../../lib/sharing/changed-map.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { Bodies } from './bodies.ts';
+import { egressChanges } from './egress-changes.ts';
+import type { Line } from './line.ts';
 import { addressSetUpdate } from './members-diff.ts';
 import { diffGroups, type GroupChange, type GroupContent, groupsOf, type RuleGroup } from './rule-groups.ts';
 import { type SetToNodesChange, type SetToNodesIndex, setToNodesIndex } from './set-to-nodes-index.ts';
@@ -22,6 +24,7 @@ export interface PendingMessage {
   readonly toBody: () => Buffer;
   readonly audience: Audience;
   readonly counts: Counts;
+  readonly feature?: Line['feature'];
 }
 
 /**
@@ -103,6 +106,7 @@ export function changes(
     rules.removed,
     address.removed,
     service.removed,
+    egressMessages(published.compiled, compiled, bodies),
   ];
   const received = messages.flat().filter(({ audience }) => audience?.some((span) => span.size > 0) ?? true);
   return { messages: received, published: { ...published, compiled } };
@@ -153,6 +157,14 @@ function nodeMessages(before: Compiled, now: Compiled, bodies: Bodies): PendingM
     if (!now.nodeAddresses.has(node) && were.length > 0) say(node, []);
   }
   return messages;
+}
+
+/** A change of the gate is none of these: it restarts all watchers. */
+function egressMessages(before: Compiled, now: Compiled, bodies: Bodies): PendingMessage[] {
+  if (before.egress === undefined || now.egress === undefined || before.egress === now.egress) return [];
+  return egressChanges(before.egress, now.egress).map(({ toUpdate, nodes }) => {
+    return { toBody: () => bodies.once(toUpdate()), audience: [nodes], counts: NONE, feature: 'egress' };
+  });
 }
 
 interface SetKind<T> {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
+import { egressMessage, egressObjects, egressSize, emptyEgressObject } from '../../apis/egress/messages.ts';
 import { HELD_KINDS, type HeldKind, type HeldView } from '../../apis/held-view.ts';
 import { type Endpoints, toWrittenEndpoints, type Update } from '../../apis/stream.ts';
 import { nodeMessage } from '../../apis/wire.ts';
@@ -38,8 +39,18 @@ export interface HubOptions {
 }
 
 interface Watcher {
+  readonly node: string;
   readonly sink: Sink;
+  /** Whether it knows the messages of egress gateways. */
+  readonly hasEgress: boolean;
   counts: Counts;
+}
+
+export interface WatchOptions {
+  /** The view that the watcher holds. */
+  readonly held?: HeldView | null;
+  /** Whether the watcher knows the messages of egress gateways; absent: it does not. */
+  readonly egress?: boolean;
 }
 
 interface State {
@@ -165,16 +176,22 @@ export class Hub {
    * `resourceVersion`, if they are still in the log; otherwise the differences from `held`; without
    * that, the whole view. Passes later changes from within `publish`. Throws if the hub isn't ready.
    */
-  watch(node: string, resourceVersion: string | null, sink: Sink, held: HeldView | null = null): Watch {
+  watch(
+    node: string,
+    resourceVersion: string | null,
+    sink: Sink,
+    { held = null, egress = false }: WatchOptions = {},
+  ): Watch {
     const now = this.#ready();
-    const watcher: Watcher = { sink, counts: now.viewOf(node).counts };
+    const watcher: Watcher = { node, sink, hasEgress: egress, counts: now.viewOf(node).counts };
     const lines =
-      this.#missed(node, resourceVersion) ?? (held === null ? null : this.#differences(node, now, held));
+      this.#missed(watcher, resourceVersion) ??
+      (held === null ? null : this.#differences(watcher, now, held));
     this.#watchers.add(node, watcher);
-    if (lines === null) sink(this.#wholeView(node, now));
-    else sink([...lines, this.#bookmarks()(watcher.counts)]);
+    if (lines === null) sink(this.#wholeView(watcher, now));
+    else sink([...lines, this.#bookmarks()(watcher)]);
     return {
-      bookmark: () => sink([this.#bookmarks()(watcher.counts)]),
+      bookmark: () => sink([this.#bookmarks()(watcher)]),
       close: () => this.#watchers.remove(node, watcher),
     };
   }
@@ -195,17 +212,30 @@ export class Hub {
     return this.#state;
   }
 
-  #bookmarks(): (counts: Counts) => Line {
-    return bookmarkLines(this.revision);
+  #bookmarks(): (watcher: Watcher) => Line {
+    const lineOf = bookmarkLines(this.revision);
+    return (watcher) => lineOf({ ...watcher.counts, ...this.#egressCount(watcher) });
   }
 
-  #wholeView(node: string, now: State): readonly Line[] {
+  #egressCount({ node, hasEgress }: Watcher): { readonly egress?: number } {
+    const egress = hasEgress ? this.#state?.published.compiled.egress?.get(node) : undefined;
+    return egress === undefined ? {} : { egress: egressSize(egress) };
+  }
+
+  #wholeView(watcher: Watcher, now: State): readonly Line[] {
+    const { node } = watcher;
     const view = now.viewOf(node);
-    const counts = { type: 'bookmark', initial: true, ...view.counts } as const;
+    const counts = {
+      type: 'bookmark',
+      initial: true,
+      ...view.counts,
+      ...this.#egressCount(watcher),
+    } as const;
     return [
       { revision: this.#number, body: this.#bodies.once({ type: 'reset' }) },
       ...this.#ownLines(node, now, true),
       ...view.objects().map(({ line }) => line),
+      ...this.#egressLines(watcher, now, {}),
       { revision: this.revision, body: this.#bodies.once(counts) },
     ];
   }
@@ -225,7 +255,8 @@ export class Hub {
   }
 
   /** The messages that change a held view to the present one, without a bookmark. */
-  #differences(node: string, now: State, held: HeldView): readonly Line[] {
+  #differences(watcher: Watcher, now: State, held: HeldView): readonly Line[] {
+    const { node } = watcher;
     const revision = this.#number;
     const view = now.viewOf(node);
     const isHeld = ({ kind, id, line }: ViewObject): boolean =>
@@ -240,7 +271,32 @@ export class Hub {
         .filter((one) => !isHeld(one))
         .map(({ line }) => line),
       ...removed.map((update) => ({ revision, body: this.#bodies.once(update) })),
+      ...this.#egressLines(watcher, now, held.egress ?? {}),
     ];
+  }
+
+  /**
+   * The messages of egress gateways to a watcher that holds objects with these digests. A watcher
+   * that knows them may hold an earlier state, so that it is told too that there are none.
+   */
+  #egressLines({ node, hasEgress }: Watcher, now: State, held: Readonly<Record<string, string>>): Line[] {
+    if (!hasEgress) return [];
+    const revision = this.#number;
+    const toLine = (update: Update): Line => ({ revision, body: this.#bodies.once(update) });
+    const egress = now.published.compiled.egress?.get(node);
+    if (egress === undefined) return [toLine({ type: 'egressRemoved' })];
+    const lines = [toLine(egressMessage(egress))];
+    const ids = new Set<string>();
+    for (const object of egressObjects(egress)) {
+      ids.add(object.id);
+      const body = this.#bodies.egress(object);
+      if (held[object.id] !== this.#bodies.digest(body)) lines.push({ revision, body });
+    }
+    for (const id of Object.keys(held)) {
+      const empty = ids.has(id) ? null : emptyEgressObject(id);
+      if (empty !== null) lines.push(toLine(empty));
+    }
+    return lines;
   }
 
   /** Discards the log: all watchers get a whole view. */
@@ -254,7 +310,7 @@ export class Hub {
     this.#state = now;
     for (const [node, watcher] of this.#watchers.all()) {
       watcher.counts = now.viewOf(node).counts;
-      watcher.sink(this.#wholeView(node, now));
+      watcher.sink(this.#wholeView(watcher, now));
     }
   }
 
@@ -263,10 +319,12 @@ export class Hub {
     const due = new Map<Watcher, Line[]>();
     for (const message of messages) {
       this.#position++;
-      const line = { revision: this.#number, body: message.toBody() };
+      const { feature } = message;
+      const line = { revision: this.#number, body: message.toBody(), ...(feature && { feature }) };
       if (leftOut === null || !isForFew(message.audience))
         log.append({ line, position: this.#position, audience: message.audience });
       for (const watcher of this.#watchers.of(message.audience)) {
+        if (feature !== undefined && !watcher.hasEgress) continue;
         const lines = due.get(watcher);
         // A node may be in several spans of the audience.
         if (lines?.at(-1) === line) continue;
@@ -279,7 +337,7 @@ export class Hub {
     this.#state = { published, log, viewOf: viewsAt(published, this.#bodies, this.#number) };
     const bookmarkOf = this.#bookmarks();
     for (const [watcher, lines] of due) {
-      lines.push(bookmarkOf(watcher.counts));
+      lines.push(bookmarkOf(watcher));
       watcher.sink(lines);
     }
   }
@@ -293,9 +351,10 @@ export class Hub {
   }
 
   /** The messages that a watcher has missed; null if it needs a whole view. */
-  #missed(node: string, resourceVersion: string | null): readonly Line[] | null {
+  #missed({ node, hasEgress }: Watcher, resourceVersion: string | null): readonly Line[] | null {
     const position = this.#ownPosition(resourceVersion);
-    return position === null ? null : this.#ready().log.since(position, node);
+    const lines = position === null ? null : this.#ready().log.since(position, node);
+    return lines?.filter(({ feature }) => feature === undefined || hasEgress) ?? null;
   }
 
   /** The position of a revision; null if it is not of this hub. */
@@ -324,12 +383,13 @@ function haveSameSharedFields(a: Compiled, b: Compiled): boolean {
   return (
     a.allNodes === b.allNodes &&
     a.controllers === b.controllers &&
+    (a.egress === undefined) === (b.egress === undefined) &&
     sameItems(a.apiServerPorts, b.apiServerPorts)
   );
 }
 
 /** One line for all nodes with the same counts. */
-function bookmarkLines(revision: string): (counts: Counts) => Line {
+function bookmarkLines(revision: string): (counts: Counts & { readonly egress?: number }) => Line {
   const known = new Map<string, Line>();
   return (counts) => {
     const body = JSON.stringify({ type: 'bookmark', ...counts });

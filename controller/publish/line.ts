@@ -4,6 +4,8 @@ export interface Line {
   readonly revision: string;
   /** The line from `"type"` on, with its line feed. Shared by all watchers: never changed. */
   readonly body: Buffer;
+  /** Only for watchers that know it; absent: for all. */
+  readonly feature?: 'egress';
 }
 
 /** The prefix of the body. `sequence` counts from 1 in each stream. */

@@ -5,6 +5,7 @@ import { type Address, type Cidr, formatAddress, formatCidr, WIDTH } from '../..
 import {
   diffMembers,
   type FamilyMembers,
+  type MemberSet,
   memberCount,
   sameMembers,
   unpackAddress,
@@ -20,14 +21,8 @@ export function addressSetUpdate(
   now: AddressSet,
 ): AddressSetPatchUpdate | AddressSetMessage | null {
   if (!sameDescription(before, now)) return addressSetMessage(now);
-  const families = [
-    [before.members.v4, now.members.v4],
-    [before.members.v6, now.members.v6],
-  ] as const;
-  if (families.every(([was, is]) => sameMembers(was, is))) return null;
-  const add: string[] = [];
-  const remove: string[] = [];
-  for (const [was, is] of families) diffFamily(was, is, add, remove);
+  const { add, remove } = memberChange(before.members, now.members);
+  if (add.length + remove.length === 0) return null;
   const size = memberCount(now.members.v4) + memberCount(now.members.v6);
   if (add.length + remove.length > size) return addressSetMessage(now);
   return {
@@ -36,6 +31,19 @@ export function addressSetUpdate(
     ...(add.length === 0 ? {} : { add }),
     ...(remove.length === 0 ? {} : { remove }),
   };
+}
+
+/** The added and removed members; a family without a change costs nothing. */
+export function memberChange(
+  before: MemberSet,
+  now: MemberSet,
+): { readonly add: readonly string[]; readonly remove: readonly string[] } {
+  const add: string[] = [];
+  const remove: string[] = [];
+  for (const family of ['v4', 'v6'] as const) {
+    if (!sameMembers(before[family], now[family])) diffFamily(before[family], now[family], add, remove);
+  }
+  return { add, remove };
 }
 
 function sameDescription(a: AddressSet, b: AddressSet): boolean {

@@ -1,4 +1,5 @@
 import type { NodeState } from '../../apis/compiled.ts';
+import { toWrittenEgress } from '../../apis/egress/messages.ts';
 import { CONTROL_PLANE, type NodeReport } from '../../apis/stream.ts';
 import { toWrittenRule } from '../../apis/wire.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
@@ -55,6 +56,7 @@ export function toWholeNodeView(summary: NodeViewSummary, state: NodeState, revi
         .map((set) => ({ ...set, members: formatMembers(set.members) }))
         .toArray(),
       serviceSets: [...serviceSets.values()],
+      ...(state.egress === undefined ? {} : { egress: toWrittenEgress(state.egress) }),
     },
   };
 }

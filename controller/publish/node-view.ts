@@ -88,6 +88,7 @@ function advance({ of, policies, shares, named, state }: View, compiled: Compile
   );
   const rules = compiled.policies === policies ? state.rules : rulesOf(compiled.policies, shares);
   const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
+  const egress = compiled.egress?.get(node);
   const now: NodeState = {
     node,
     rules: sameItems(rules, state.rules) ? state.rules : rules,
@@ -101,6 +102,7 @@ function advance({ of, policies, shares, named, state }: View, compiled: Compile
     controllers: compiled.controllers,
     apiServerPorts: compiled.apiServerPorts,
     nodeAddresses: sameItems(nodeAddresses, state.nodeAddresses) ? state.nodeAddresses : nodeAddresses,
+    ...(egress === undefined ? {} : { egress }),
   };
   const same =
     now.rules === state.rules &&
@@ -109,7 +111,8 @@ function advance({ of, policies, shares, named, state }: View, compiled: Compile
     now.allNodes === state.allNodes &&
     now.controllers === state.controllers &&
     now.apiServerPorts === state.apiServerPorts &&
-    now.nodeAddresses === state.nodeAddresses;
+    now.nodeAddresses === state.nodeAddresses &&
+    now.egress === state.egress;
   return { of: compiled, policies: compiled.policies, shares, named, state: same ? state : now };
 }
 

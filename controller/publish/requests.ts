@@ -179,6 +179,7 @@ async function watch(options: RouterOptions, asked: ApiRequest): Promise<Answer>
     identity,
     resourceVersion: given === '' || given === '0' ? null : given,
     held,
+    egress: (query.get('features') ?? '').split(',').includes('egress'),
     lasts: wanted === null || longest === null ? (wanted ?? longest) : Math.min(wanted, longest),
   });
   return { code: 200, streaming: true };

@@ -50,6 +50,8 @@ export interface WatchRequest {
   readonly resourceVersion: string | null;
   /** The view that the watcher holds, if it told. */
   readonly held: HeldView | null;
+  /** Whether the watcher knows the messages of egress gateways. */
+  readonly egress: boolean;
   /** The time limit that the watcher requested (milliseconds); null: none. */
   readonly lasts: number | null;
 }
@@ -135,7 +137,7 @@ export class Streams {
   }
 
   open(request: IncomingMessage, response: ServerResponse, wanted: WatchRequest): void {
-    const { node, resourceVersion, held, lasts } = wanted;
+    const { node, resourceVersion, held, egress, lasts } = wanted;
     response.writeHead(200, {
       'content-type': 'application/json',
       'cache-control': 'no-store',
@@ -146,7 +148,7 @@ export class Streams {
       if (this.#hub.has(node)) stream.send(lines);
       else for (const open of this.#byNode.get(node) ?? []) this.#end(open, NODE_DELETED);
     };
-    const watch = this.#hub.watch(node, resourceVersion, send, held);
+    const watch = this.#hub.watch(node, resourceVersion, send, { held, egress });
     const time = this.#now();
     const one: OpenStream = {
       ...wanted,

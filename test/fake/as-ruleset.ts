@@ -62,7 +62,7 @@ function toNamedSet({ name, keyLength, interval, comment, elements }: FakeSet): 
 }
 
 function toVerdictMap(
-  { name, keyLength, interval, elements }: FakeSet,
+  { name, keyLength, interval, elements, key = keyLength === 2 ? 'port' : 'address' }: FakeSet,
   names: ReadonlyMap<number, string>,
 ): VerdictMap {
   const sorted = [...elements].sort(([a], [b]) => (a < b ? -1 : 1));
@@ -72,8 +72,8 @@ function toVerdictMap(
   );
   return {
     name,
-    key: keyLength === 2 ? 'port' : 'address',
-    family: keyLength === 2 ? null : keyLength === 4 ? 4 : 6,
+    key,
+    family: key === 'port' || key === 'mark' ? null : keyLength === 4 || keyLength === 12 ? 4 : 6,
     interval,
     fixed: false,
     keys: new Uint8Array(Buffer.from(hex, 'hex')),

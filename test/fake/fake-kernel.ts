@@ -166,8 +166,9 @@ function runCommand(table: FakeTable | null, command: Command): FakeTable | null
       break;
     }
     case 'addMap': {
-      const { name, interval } = command.map;
-      addSet(table, { name, keyLength: mapKeyLength(command.map), interval, isMap: true, comment: null });
+      const { name, key, interval } = command.map;
+      const keyLength = mapKeyLength(command.map);
+      addSet(table, { name, keyLength, interval, isMap: true, comment: null, key });
       break;
     }
     case 'addElements':

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { ApplyError } from '../../agent/apply/apply-error.ts';
+import { changesStructure, isEmpty } from '../../agent/apply/plan/transaction.ts';
 import { NodeRuleReconciler } from '../../agent/apply/reconciler.ts';
 import { rulesetText } from '../../agent/render/nft-text.ts';
 import { render } from '../../agent/render/render.ts';
@@ -10,6 +11,7 @@ import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { cidr, tcp } from '../kernel/manifests.ts';
 import { toConfig, toState } from '../properties/pipeline.ts';
 import { checkAsync } from '../properties/runs.ts';
+import { EGRESS_TABLES, egressTable } from '../tracer/egress-table.ts';
 import { interrupted } from './interrupt.ts';
 import { listing } from './listing.ts';
 import { closing, fromPods, ingress, pod, rulesetOf } from './node-state.ts';
@@ -79,6 +81,57 @@ kernelSuite('the reconciler on the real kernel', function () {
     const next = rulesetOf([...members.slice(10_000), ...ports]);
     await new NodeRuleReconciler(kernel).apply(next);
     await assertHolds(next);
+  });
+
+  describe('with the tables of egress gateways', () => {
+    it('goes from any to any', async () => {
+      let reconciler = new NodeRuleReconciler(kernel);
+      for (const from of EGRESS_TABLES) {
+        for (const to of EGRESS_TABLES) {
+          for (const parts of [from, to]) {
+            await reconciler.apply(egressTable(parts));
+            await assertHolds(egressTable(parts));
+            assert.deepEqual(await reconciler.verify(), []);
+          }
+        }
+        // After a restart the rules are recognized by their digests.
+        reconciler = new NodeRuleReconciler(kernel);
+        assert.ok(isEmpty((await reconciler.apply(egressTable(EGRESS_TABLES.at(-1)))).transaction));
+      }
+    });
+
+    it('changes elements of maps by marks, addresses and MACs alone', async () => {
+      const reconciler = new NodeRuleReconciler(kernel);
+      await reconciler.apply(egressTable());
+      for (const parts of [EGRESS_TABLES[1], EGRESS_TABLES[3], {}]) {
+        const { transaction } = await reconciler.apply(egressTable(parts));
+        assert.ok(!isEmpty(transaction) && !changesStructure(transaction));
+      }
+    });
+
+    const drift: Readonly<Record<string, string>> = {
+      'a deleted mark': 'delete element inet nodewall egress-restore { 0x07000000 }',
+      'a mark that leads elsewhere':
+        'delete element inet nodewall egress-restore { 0x07000000 : goto egress-slot-7 }; add element inet nodewall egress-restore { 0x07000000 : goto egress-slot-9 }',
+      'another MAC':
+        'add element inet nodewall egress-arrivals { 10.2.0.5 . 0e:00:00:00:00:03 : goto egress-take-1 }',
+      'a rule that marks': 'insert rule inet nodewall egress-slot-7 ct mark set 0x0',
+      'other buckets':
+        'flush chain inet nodewall egress-spread; add rule inet nodewall egress-spread jhash ip saddr . ip daddr mod 2 seed 0x0 vmap { 0 : goto egress-slot-7, 1 : goto egress-slot-9 }',
+      'another address':
+        'flush chain inet nodewall egress-translate-1-0; add rule inet nodewall egress-translate-1-0 snat ip to 192.0.2.66',
+    };
+    for (const [what, commands] of Object.entries(drift)) {
+      it(`sees and repairs ${what}`, async () => {
+        const reconciler = new NodeRuleReconciler(kernel);
+        await reconciler.apply(egressTable());
+        await kernel.nft(commands.replaceAll('; ', '\n'));
+        assert.notDeepEqual(await reconciler.verify(), []);
+        await reconciler.apply(egressTable());
+        await assertHolds(egressTable());
+        assert.deepEqual(await reconciler.verify(), []);
+      });
+    }
   });
 
   describe('sees and repairs', () => {

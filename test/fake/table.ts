@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { BaseChain } from 'nftables-napi';
 import { ruleText } from '../../agent/render/nft-text.ts';
 import { type NftRule, targets, withTargets } from '../../agent/render/ruleset.ts';
-import type { ChainVerdict } from '../../agent/render/verdict-map.ts';
+import type { ChainVerdict, MapKey } from '../../agent/render/verdict-map.ts';
 import { FakeRefusal } from './refusal.ts';
 
 /**
@@ -42,6 +42,8 @@ export interface SetDeclaration {
   /** To verdicts. */
   readonly isMap: boolean;
   readonly comment: string | null;
+  /** What the keys of a map of ours are; the kernel knows only their length. */
+  readonly key?: MapKey;
 }
 
 export interface FakeSet extends SetDeclaration {

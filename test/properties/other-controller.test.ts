@@ -41,7 +41,7 @@ class Agent {
           this.#revision = folded.revision;
         }
       },
-      held === null ? null : JSON.parse(JSON.stringify(held)),
+      { held: held === null ? null : JSON.parse(JSON.stringify(held)) },
     );
   }
 }

@@ -100,6 +100,13 @@ export function fold(state: Folded, message: StreamMessage): Folded {
     case 'rulesRemoved':
       assert.ok(parts.delete(message.part), `${message.part} is not held`);
       return { ...state, parts };
+    case 'egress':
+    case 'egressMembers':
+    case 'egressEntries':
+    case 'egressMembersPatch':
+    case 'egressPatch':
+    case 'egressRemoved':
+      throw new Error('a message of egress gateways, which the watcher did not ask for');
     case 'bookmark':
       assert.deepEqual(
         [message.rules, message.addressSets, message.serviceSets],

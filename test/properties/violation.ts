@@ -85,10 +85,16 @@ function names({ chains, sets, maps }: Ruleset): string[] {
   return found;
 }
 
-type LookUp = Extract<Statement, { kind: 'portMap' | 'addressMap' }>;
+type LookUp = Extract<Statement, { readonly map: string }>;
 
 function isLookUp(statement: Statement): statement is LookUp {
-  return statement.kind === 'portMap' || statement.kind === 'addressMap';
+  return 'map' in statement;
+}
+
+/** The keys that a statement looks up, as a map has them. */
+function keysOf(statement: LookUp): Pick<VerdictMap, 'key' | 'family'> {
+  const key = statement.kind.replace('Map', '') as VerdictMap['key'];
+  return { key, family: 'family' in statement ? statement.family : null };
 }
 
 /**
@@ -103,9 +109,9 @@ function elements({ chains, sets, maps }: Ruleset): string[] {
   for (const { name, fixed, rules } of chains.values()) {
     for (const { statement } of rules) {
       if (!isLookUp(statement)) continue;
-      const family = statement.kind === 'portMap' ? null : statement.family;
+      const { key, family } = keysOf(statement);
       const map = maps.get(statement.map);
-      if (map !== undefined && map.family !== family) {
+      if (map !== undefined && (map.family !== family || map.key !== key)) {
         found.push(`chain ${name} looks up map ${map.name} by other keys`);
       }
     }
@@ -126,7 +132,7 @@ function verdictMap(map: VerdictMap): string[] {
   if ([...used].some((place) => place >= verdicts.length)) return [`map ${name}: no such verdict`];
   if (interval && !fixed) found.push(`map ${name} has intervals and changes in place`);
   const all = elementsOf(map);
-  if (all.length === 0 && map.family === null) found.push(`map ${name} is empty`);
+  if (all.length === 0 && map.key === 'port') found.push(`map ${name} is empty`);
   let before = -1n;
   for (const { first, last } of all) {
     if (first <= before || last < first) found.push(`map ${name}: keys are not sorted and disjoint`);

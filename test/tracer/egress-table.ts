@@ -60,15 +60,49 @@ function set(name: string, interval: boolean, ...members: readonly string[]): Na
   return { name, family: 4, key: 'address', interval, members: v4, comment: null };
 }
 
+/** What differs from table to table. */
+export interface EgressParts {
+  /** The chains that sources lead to. */
+  readonly sources: Readonly<Record<string, string>>;
+  /** The slots of the buckets, in turn. */
+  readonly spread: readonly number[];
+  /** Pods of the node with the MAC 0e:00:00:00:00:02. */
+  readonly served: readonly string[];
+  /** The addresses of the first take. */
+  readonly translated: readonly string[];
+  /** A destination that no gateway has an address for. */
+  readonly unsupported: string;
+}
+
+const PARTS: EgressParts = {
+  sources: { '10.1.0.7': 'egress-class', '10.1.0.9': 'egress-take-2' },
+  spread: [9, 7, 7],
+  served: ['10.2.0.5'],
+  translated: ['192.0.2.10', '192.0.2.11'],
+  unsupported: '203.0.114.0',
+};
+
+/** Changes of which each makes another table. */
+export const EGRESS_TABLES: readonly Partial<EgressParts>[] = [
+  {},
+  { sources: { '10.1.0.6': 'egress-class', '10.1.0.7': 'egress-take-2' } },
+  { spread: [7, 9] },
+  { served: ['10.2.0.4', '10.2.0.6'] },
+  { translated: ['192.0.2.11', '192.0.2.12', '192.0.2.13'] },
+  { unsupported: '203.0.116.9' },
+  { sources: {}, spread: [7], served: [], translated: ['192.0.2.1'], unsupported: '203.0.116.9' },
+];
+
 /**
  * A table by hand with every kind of match and statement that egress gateways need: a source node
  * and a gateway in one. 10.1.0.7 goes through slot 7, or where its destination is in 203.0.113.0/24
  * through slot 7 or 9 by a hash; 10.1.0.8 is known and not steered; 10.1.0.9 is this gateway's own.
  * 10.2.0.5 comes by the tunnel from 0e:00:00:00:00:02.
  */
-export function egressTable(): Ruleset {
+export function egressTable(changes: Partial<EgressParts> = {}): Ruleset {
+  const { sources, spread, served, translated, unsupported } = { ...PARTS, ...changes };
   const hash = { name: 'egress-sources', key: 'address', family: 4, interval: false, fixed: false } as const;
-  const destinations = { ...hash, name: 'egress-class-0a1b', interval: true, fixed: true } as const;
+  const destinations = { ...hash, name: `egress-class-${unsupported}`, interval: true, fixed: true } as const;
   const marks = { ...hash, name: 'egress-restore', key: 'mark', family: null } as const;
   const pairs = { ...hash, name: 'egress-arrivals', key: 'addressMac' } as const;
   const from = (text: string, chain: string) => ({
@@ -110,7 +144,7 @@ export function egressTable(): Ruleset {
       ),
       indexChain(
         'egress-class',
-        rule({ kind: 'addressMap', family: 4, field: 'daddr', map: 'egress-class-0a1b' }),
+        rule({ kind: 'addressMap', family: 4, field: 'daddr', map: `egress-class-${unsupported}` }),
       ),
       indexChain(
         'egress-spread',
@@ -119,7 +153,7 @@ export function egressTable(): Ruleset {
             kind: 'hashMap',
             family: 4,
             fields: ['saddr', 'daddr'],
-            verdicts: Array.from({ length: 128 }, (_, i) => goto(`egress-slot-${i % 3 === 0 ? 9 : 7}`)),
+            verdicts: Array.from({ length: 128 }, (_, i) => goto(`egress-slot-${spread[i % spread.length]}`)),
           }),
           'spread',
         ),
@@ -167,10 +201,10 @@ export function egressTable(): Ruleset {
           kind: 'hashMap',
           family: 4,
           fields: ['saddr'],
-          verdicts: [goto('egress-translate-1-0'), goto('egress-translate-1-1')],
+          verdicts: translated.map((_, i) => goto(`egress-translate-1-${i}`)),
         }),
       ),
-      ...['192.0.2.10', '192.0.2.11'].map((text, i) =>
+      ...translated.map((text, i) =>
         indexChain(`egress-translate-1-${i}`, rule({ kind: 'snat', family: 4, to: address(text).value })),
       ),
       indexChain('egress-translate-2', rule({ kind: 'masquerade', random: false })),
@@ -194,11 +228,14 @@ export function egressTable(): Ruleset {
     {
       sets: [set('egress-inside', true, '10.0.0.0/8', '192.168.7.7'), set('egress-known', false, '10.1.0.8')],
       maps: [
-        toVerdictMap(hash, [from('10.1.0.7', 'egress-class'), from('10.1.0.9', 'egress-take-2')]),
+        toVerdictMap(
+          hash,
+          Object.entries(sources).map(([text, chain]) => from(text, chain)),
+        ),
         toVerdictMap(destinations, [
           { ...from('0.0.0.0', 'egress-slot-7'), last: packAddress(address('203.0.112.255')) },
           { ...from('203.0.113.0', 'egress-spread'), last: packAddress(address('203.0.113.255')) },
-          { ...from('203.0.114.0', 'egress-no-family'), last: packAddress(address('203.0.114.0')) },
+          { ...from(unsupported, 'egress-no-family'), last: packAddress(address(unsupported)) },
         ]),
         toVerdictMap(marks, [
           { first: packMachine32(0x07000000), verdict: goto('egress-slot-7') },
@@ -209,12 +246,13 @@ export function egressTable(): Ruleset {
           { first: packMachine32(TAKEN | 0x01000000), verdict: goto('egress-translate-1') },
           { first: packMachine32(TAKEN | 0x02000000), verdict: goto('egress-translate-2') },
         ]),
-        toVerdictMap(pairs, [
-          {
-            first: packAddressMac(address('10.2.0.5'), '0e:00:00:00:00:02'),
+        toVerdictMap(
+          pairs,
+          served.map((text) => ({
+            first: packAddressMac(address(text), '0e:00:00:00:00:02'),
             verdict: goto('egress-take-1'),
-          },
-        ]),
+          })),
+        ),
       ],
     },
   );

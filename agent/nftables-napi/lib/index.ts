@@ -8,7 +8,7 @@ export {
 } from './conntrack-entry.ts';
 export type { Elements } from './elements.ts';
 export { NftError, type NftErrorCode, type NftErrorDetail } from './errors.ts';
-export type { CmpOperator, CtKey, Expression, MetaKey, PayloadBase } from './expression.ts';
+export type { CmpOperator, CtKey, Expression, MetaKey, PayloadBase, RtKey } from './expression.ts';
 export type { Family } from './family.ts';
 export type { Link } from './link.ts';
 export {

@@ -94,6 +94,46 @@ const pairs: [text: string, expressions: Expression[]][] = [
   ['meta l4proto tcp reject with tcp reset', [...l4proto(6), { kind: 'reject', type: 'tcp reset', code: 0 }]],
   ['reject with icmpx admin-prohibited', [{ kind: 'reject', type: 'icmpx', code: 3 }]],
   ['masquerade fully-random', [{ kind: 'masq', flags: 16 }]],
+  ['masquerade', [{ kind: 'masq', flags: 0 }]],
+  [
+    'snat ip to 192.0.2.1',
+    [
+      { kind: 'immediate', register: 1, value: Uint8Array.of(192, 0, 2, 1) },
+      { kind: 'nat', type: 'snat', family: 'ip', register: 1 },
+    ],
+  ],
+  ['notrack', [{ kind: 'notrack' }]],
+  [
+    'meta mark set ct mark',
+    [
+      { kind: 'ct', key: 'mark', register: 1 },
+      { kind: 'meta', key: 'mark', register: 1, set: true },
+    ],
+  ],
+  [
+    'ct mark set jhash ip saddr mod 5 seed 0x7',
+    [
+      ...isIPv4,
+      { ...source, register: 2 },
+      { kind: 'hash', source: 2, length: 4, register: 1, modulus: 5, seed: 7 },
+      { kind: 'ct', key: 'mark', register: 1, set: true },
+    ],
+  ],
+  [
+    'tcp option maxseg size set rt mtu',
+    [
+      { kind: 'rt', key: 'tcpmss', register: 1 },
+      { kind: 'byteorder', register: 1, operation: 'hton', length: 2, size: 2 },
+      { kind: 'exthdr', option: 2, offset: 2, length: 2, register: 1 },
+    ],
+  ],
+  [
+    'fib saddr . iif oif missing',
+    [
+      { kind: 'fib', result: 'oif', flags: ['saddr', 'iif', 'present'], register: 1 },
+      { kind: 'cmp', register: 1, operator: 'eq', value: new Uint8Array(4) },
+    ],
+  ],
   [
     'meta mark 5-7',
     [
@@ -322,14 +362,20 @@ inNamespace(import.meta.filename, () => {
           'cmp',
           'counter',
           'ct',
+          'exthdr',
+          'fib',
+          'hash',
+          'immediate',
           'limit',
           'log',
           'lookup',
           'masq',
           'meta',
+          'nat',
+          'notrack',
           'payload',
         ],
-        ...['range', 'reject', 'verdict'],
+        ...['range', 'reject', 'rt', 'verdict'],
       ]);
     });
 
@@ -418,6 +464,9 @@ inNamespace(import.meta.filename, () => {
         [rule({ kind: 'meta', key: 'mark', register: 0 }), 'RangeError'],
         [rule({ kind: 'cmp', register: 1, operator: 'eq', value: [1] }), 'TypeError'],
         [rule({ kind: 'verdict', verdict: { kind: 'jump' } }), 'TypeError'],
+        [rule({ kind: 'nat', type: 'dnat', family: 'ip', register: 1 }), 'TypeError'],
+        [rule({ kind: 'rt', key: 'colour', register: 1 }), 'TypeError'],
+        [rule({ kind: 'hash', source: 2, length: 4, register: 1, modulus: 0, seed: 0 }), 'RangeError'],
         [rule({ kind: 'cmp', register: 1, operator: 'eq', value: new Uint8Array(70_000) }), 'RangeError'],
         [rule(...Array.from({ length: 4000 }, () => ({ kind: 'counter' }))), 'RangeError'],
       ];

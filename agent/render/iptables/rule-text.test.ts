@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type Cidr, parseCidr } from '../../../lib/net/address.ts';
 import type { Match } from '../ruleset.ts';
-import { quote, ruleTexts } from './rule-text.ts';
+import { quote, ruleTexts, targetText } from './rule-text.ts';
 
 const setNames = new Map([['peers-a-v4', 'nodewall-peers-a-h4']]);
 
@@ -51,6 +51,16 @@ describe('the text of a rule', () => {
   it('is empty if nothing can match', () => {
     assert.deepEqual(texts([port('dport', [80, 80]), { match: 'l4proto', protocols: ['udp'] }]), []);
     assert.deepEqual(texts([from('10.0.0.0/8'), from('192.0.2.0/24')]), []);
+  });
+
+  it('refuses what egress gateways need', () => {
+    assert.throws(
+      () => texts([{ match: 'ctNew' }]),
+      /the match ctNew is for egress gateways, which need nftables/,
+    );
+    const statement = { kind: 'snat', family: 4, to: 'saddr' } as const;
+    assert.throws(() => targetText(statement, 4), /the statement snat is for egress gateways/);
+    assert.throws(() => targetText({ kind: 'masquerade', random: false }, 4), /statement masquerade is/);
   });
 
   it('has the narrower of two nested addresses', () => {

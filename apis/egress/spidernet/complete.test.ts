@@ -50,11 +50,16 @@ describe('objects of egressgateway.spidernet.io, completed by each other', () =>
     );
   });
 
-  it('without such a policy nothing changes', () => {
+  it('the gateway of v1 is the default where it is the only one', () => {
     const before = read(V1);
-    const after = completeSpidernet(before);
-    assert.equal(after.egressGateways, before.egressGateways);
-    assert.equal(after.egressPolicies, before.egressPolicies);
+    const { egressGateways, egressPolicies } = completeSpidernet(before);
+    assert.deepEqual(
+      egressGateways.map(({ spec }) => [spec.default, spec.source]),
+      [[true, 'Node']],
+    );
+    assert.equal(egressPolicies, before.egressPolicies);
+    const two = { ...before, egressGateways: [...before.egressGateways, ...before.egressGateways] };
+    assert.equal(completeSpidernet(two).egressGateways, two.egressGateways);
   });
 
   it('a policy without a status has the addresses of its gateway’s', () => {

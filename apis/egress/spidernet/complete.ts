@@ -4,32 +4,31 @@ import { SPIDERNET_GROUP } from './kinds.ts';
 type Parts = Pick<EgressObjects, 'egressGateways' | 'egressPolicies'>;
 
 /**
- * Completes objects of egressgateway.spidernet.io by what others say of them: the gateway of v1 has
- * no pools, and gives the addresses that its policies demand; and a gateway's status has the
- * addresses of policies without a status. Other objects stay the same.
+ * Completes objects of egressgateway.spidernet.io by what others say of them: the only gateway of
+ * v1 is that of all its policies, and gives the addresses that they demand; and a gateway's status
+ * has the addresses of policies without a status. Other objects stay the same.
  */
 export function completeSpidernet({ egressGateways, egressPolicies }: Parts): Parts {
   return {
-    egressGateways: withDemanded(egressGateways, egressPolicies),
+    egressGateways: withOnly(egressGateways, egressPolicies),
     egressPolicies: withAddresses(egressGateways, egressPolicies),
   };
 }
 
-function withDemanded(
+function withOnly(
   gateways: readonly EgressGateway[],
   policies: readonly EgressPolicy[],
 ): readonly EgressGateway[] {
+  const [only, ...more] = gateways.filter(({ spec }) => spec.defaultIfOnly);
+  if (only === undefined || more.length > 0) return gateways;
   const demanded = policies.filter(isOfFirstProposal).flatMap(({ spec }) => {
     const { ipv4, ipv6 } = spec.address.fixed;
     return [ipv4 ?? [], ipv6 ?? []].flat();
   });
-  if (demanded.length === 0) return gateways;
-  const ranges = [...new Set(demanded)];
-  return gateways.map((gateway) => {
-    const { apiGroup, spec } = gateway;
-    const isOnly = apiGroup === SPIDERNET_GROUP && spec.default && spec.ranges.length === 0;
-    return isOnly ? { ...gateway, spec: { ...spec, ranges, source: 'Floating' } } : gateway;
-  });
+  const ranges = only.spec.ranges.length > 0 ? only.spec.ranges : [...new Set(demanded)];
+  const source = ranges.length > 0 ? 'Floating' : 'Node';
+  const completed: EgressGateway = { ...only, spec: { ...only.spec, default: true, ranges, source } };
+  return gateways.map((gateway) => (gateway === only ? completed : gateway));
 }
 
 /** EgressGatewayPolicies of v1 name no gateway. */

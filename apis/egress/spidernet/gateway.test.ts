@@ -132,7 +132,7 @@ status:
     assert.deepEqual(problems, []);
     assert.deepEqual(gateway?.spec.nodeSelector, { matchLabels: { role: 'edge' } });
     assert.equal(gateway?.spec.source, 'Node');
-    assert.equal(gateway?.spec.default, true);
+    assert.equal(gateway?.spec.defaultIfOnly, true);
     assert.deepEqual(gateway?.status, {
       nodes: [
         { name: 'n1', ready: true },
@@ -218,7 +218,7 @@ metadata: {name: all}
 spec: {nodeSelector: {matchLabels: {role: edge}}}
 `);
     assert.equal(gateway, null);
-    assert.match(problems.join('\n'), /spec\.nodeSelector\.matchLabels: unknown field/);
+    assert.match(problems.join('\n'), /spec\.nodeSelector\.matchLabels: a field of v1; write selector/);
   });
 
   it('warns of addresses without a partner and of bits after a prefix', () => {

@@ -31,8 +31,8 @@ export function toGatewaySpec(spec: FieldMap, version: SpidernetVersion, found: 
     probes: [],
     failover: DEFAULT_FAILOVER,
     allowedNamespaces: {},
-    // Policies of v1 have no field for the gateway: they use the one that there is.
-    default: version === 'v1' || spec.clusterDefault === true,
+    default: spec.clusterDefault === true,
+    ...(version === 'v1' && spec.clusterDefault === undefined ? { defaultIfOnly: true } : {}),
   };
 }
 

@@ -7,6 +7,7 @@ import { type Findings, hasError, show } from '../../validate/problem.ts';
 import { reportSchema } from '../../validate/schema-problem.ts';
 import type { EgressGateway, EgressPolicy, InsideNetworks } from '../objects.ts';
 import { toInsideCidrs } from './cluster-info.ts';
+import { spidernetFieldHint } from './field-hint.ts';
 import { toGatewaySpec } from './gateway.ts';
 import {
   DERIVED_KINDS,
@@ -21,7 +22,7 @@ import {
 } from './kinds.ts';
 import { toPolicySpec } from './policy.ts';
 import { presentFields } from './present.ts';
-import { CLUSTER_INFO_SCHEMA, gatewaySchema, policySchema } from './schema.ts';
+import { CLUSTER_INFO_SCHEMA, GATEWAY_SCHEMAS, POLICY_SCHEMAS } from './schema.ts';
 import { toGatewayStatus, toPolicyStatus } from './status.ts';
 
 /**
@@ -60,7 +61,7 @@ export function validateSpidernet(
 
 function validateGateway(raw: FieldMap, version: SpidernetVersion, found: Findings): EgressGateway | null {
   checkMetadata(raw, found);
-  reportSchema(gatewaySchema(version), raw, found);
+  reportSchema(GATEWAY_SCHEMAS[version], raw, found, spidernetFieldHint);
   if (hasError(found.problems)) return null;
   const spec = toGatewaySpec(asFields(raw.spec) ?? {}, version, found);
   if (hasError(found.problems)) return null;
@@ -78,7 +79,7 @@ function validatePolicy(
   if (isCluster) checkMetadata(raw, found);
   else readMetadata(raw, isSubdomain, found);
   const namespace = isCluster ? '' : readNamespace(raw, found);
-  reportSchema(policySchema(version), raw, found);
+  reportSchema(POLICY_SCHEMAS[version], raw, found, spidernetFieldHint);
   if (hasError(found.problems)) return null;
   const form = { isCluster, isFirstProposal: isFirstProposal(raw) };
   const spec = toPolicySpec(asFields(raw.spec) ?? {}, form, found);
@@ -96,7 +97,7 @@ function validatePolicy(
 
 function validateClusterInfo(raw: FieldMap, found: Findings): InsideNetworks | null {
   checkMetadata(raw, found);
-  reportSchema(CLUSTER_INFO_SCHEMA, raw, found);
+  reportSchema(CLUSTER_INFO_SCHEMA, raw, found, spidernetFieldHint);
   if (hasError(found.problems)) return null;
   const cidrs = toInsideCidrs(asFields(raw.spec) ?? {}, raw.status, found);
   return { kind: 'EgressClusterInfo', name: toIdentity(raw).name, cidrs };

@@ -121,13 +121,13 @@ ${WEB}
     assert.equal(policy?.spec.priority, 7);
   });
 
-  it('with podSubnet beside an empty podSelector has the subnet alone', () => {
+  it('with podSubnet beside an empty podSelector selects pods with these addresses', () => {
     const { policy } = read(
       'v1beta1',
       'EgressPolicy',
       '  appliedTo: {podSelector: {}, podSubnet: ["10.244.9.7/24"]}',
     );
-    assert.deepEqual(policy?.spec.appliedTo, [{ podSubnets: ['10.244.9.0/24'] }]);
+    assert.deepEqual(policy?.spec.appliedTo, [{ podSelector: {}, podSubnets: ['10.244.9.0/24'] }]);
   });
 
   it('keeps the addresses of its status', () => {
@@ -169,7 +169,11 @@ ${WEB}
       `${WEB}\n  destSubnet: [203.0.113.7]`,
       /destSubnet\[0\]: .*write 203\.0\.113\.7\/32/,
     ],
-    ['fields of v1', `${WEB}\n  destCIDR: [203.0.113.0/24]`, /spec\.destCIDR: unknown field/],
+    [
+      'fields of v1',
+      `${WEB}\n  destCIDR: [203.0.113.0/24]`,
+      /spec\.destCIDR: a field of v1; here it is destSubnet/,
+    ],
     ['a priority below 0', `${WEB}\n  priority: -1`, /spec\.priority: must be a whole number from 0/],
     [
       'a label that cannot be',

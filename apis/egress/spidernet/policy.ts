@@ -47,11 +47,9 @@ function toAppliedTo(raw: FieldMap, { isCluster }: PolicyForm, found: Findings):
       'is a field of EgressClusterPolicy; an EgressPolicy selects pods of its own namespace, so leave it out';
     found.error([...path, 'namespaceSelector'], message);
   }
-  // Without conditions it adds nothing to podSubnet.
-  const isNeeded = podSelector !== null && (podSubnets.length === 0 || !isEmpty(podSelector));
   if (podSubnets.length > 0) {
     const whose = isCluster ? '' : ' of its namespace';
-    const both = isNeeded ? ' that podSelector selects' : '';
+    const both = podSelector === null ? '' : ' that podSelector selects';
     const message = `the subnets count here: pods${whose}${both} with these addresses; egressgateway ignored them`;
     found.notice([...path, raw.podSubnet === undefined ? 'podSelector' : 'podSubnet'], message);
   } else if (podSelector === null && namespaceSelector === null) {
@@ -59,7 +57,7 @@ function toAppliedTo(raw: FieldMap, { isCluster }: PolicyForm, found: Findings):
     found.error(path, `selects nothing; give ${ways}`);
   }
   return {
-    ...(isNeeded ? { podSelector } : {}),
+    ...(podSelector === null ? {} : { podSelector }),
     ...(namespaceSelector === null ? {} : { namespaceSelector }),
     ...(podSubnets.length === 0 ? {} : { podSubnets }),
   };

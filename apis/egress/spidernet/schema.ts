@@ -81,16 +81,21 @@ const INFO_SPEC: JsonSchema = { type: 'object', properties: { autoDetect: ANY, e
 
 /** The schema of a whole object; its metadata and status are checked where they are read. */
 function objectSchema(spec: JsonSchema, required: readonly string[]): JsonSchema {
-  return { type: 'object', required, properties: { ...TYPE_AND_NAME, spec, status: ANY } };
-}
-const TYPE_AND_NAME = { apiVersion: TEXT, kind: TEXT, metadata: ANY };
-
-export function gatewaySchema(version: SpidernetVersion): JsonSchema {
-  return objectSchema(gatewaySpec(version), ['spec']);
+  const properties = { apiVersion: TEXT, kind: TEXT, metadata: ANY, spec, status: ANY };
+  return { type: 'object', required, properties };
 }
 
-export function policySchema(version: SpidernetVersion): JsonSchema {
-  return objectSchema(policySpec(version), ['spec']);
-}
+type ByVersion = Readonly<Record<SpidernetVersion, JsonSchema>>;
+
+export const GATEWAY_SCHEMAS: ByVersion = {
+  v1beta1: objectSchema(gatewaySpec('v1beta1'), ['spec']),
+  v1: objectSchema(gatewaySpec('v1'), ['spec']),
+};
+
+/** Of all kinds of policies: the checks of policy.ts tell them apart. */
+export const POLICY_SCHEMAS: ByVersion = {
+  v1beta1: objectSchema(policySpec('v1beta1'), ['spec']),
+  v1: objectSchema(policySpec('v1'), ['spec']),
+};
 
 export const CLUSTER_INFO_SCHEMA: JsonSchema = objectSchema(INFO_SPEC, []);

@@ -25,9 +25,10 @@ export function egressProblems(
   const reserved = [...ALWAYS_INSIDE, ...config.inside].flatMap((text) => ownedRange(text, text));
   const inside = new AddressUnion([...others, ...pools, ...reserved]);
   const ofServices = objects.services.flatMap(serviceRanges);
+  const owned = new RangeIndex([...others, ...ofServices]);
   return [
-    ...gatewayProblems(gateways, pools, new RangeIndex([...others, ...ofServices])),
-    ...policyProblems({ policies, gateways, namespaces, pools, inside, invalid }),
+    ...gatewayProblems(gateways, pools, owned),
+    ...policyProblems({ policies, gateways, namespaces, pools, inside, others: owned, invalid }),
   ];
 }
 

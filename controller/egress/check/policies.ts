@@ -4,6 +4,7 @@ import {
   type EgressPolicy,
   NAMESPACE_GATEWAY_LABELS,
 } from '../../../apis/egress/objects.ts';
+import { SPIDERNET_GROUP } from '../../../apis/egress/spidernet/kinds.ts';
 import type { Labels, Namespace } from '../../../apis/objects.ts';
 import { toRange } from '../../../apis/validate/egress/addresses.ts';
 import { policyPaths } from '../../../apis/validate/egress/paths.ts';
@@ -15,7 +16,7 @@ import { parseCidr } from '../../../lib/net/address.ts';
 import { toInterval } from '../../../lib/net/interval.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import { admission, nameOf, type PoolOf } from './gateways.ts';
-import { AddressUnion } from './ranges.ts';
+import { AddressUnion, type RangeIndex } from './ranges.ts';
 
 export interface PolicyWorld {
   readonly policies: readonly EgressPolicy[];
@@ -24,6 +25,8 @@ export interface PolicyWorld {
   readonly pools: readonly PoolOf[];
   /** Destinations that are never steered. */
   readonly inside: AddressUnion;
+  /** The part of them that something in the cluster has. */
+  readonly others: RangeIndex;
   /** Identities of gateways that exist and were rejected. */
   readonly invalid: ReadonlySet<string>;
 }
@@ -41,7 +44,7 @@ export function policyProblems(world: PolicyWorld): CrossProblem<EgressPolicy>[]
     const report: Report = (path, message, severity = 'error') => {
       found.push({ object: policy, problem: { severity, path, message } });
     };
-    checkInside(policy, world.inside, report);
+    checkInside(policy, world, report);
     if (policy.spec.action !== 'Gateway') return found;
     const gateway = find(policy, report);
     if (gateway === null) return found;
@@ -174,8 +177,7 @@ function checkAddress(
 
 /** Several policies of egressgateway.spidernet.io may name one address; a status is no claim then. */
 function excludes(taker: EgressPolicy, policy: EgressPolicy): boolean {
-  const group = 'egressgateway.spidernet.io';
-  return taker.apiGroup !== group || policy.apiGroup !== group;
+  return taker.apiGroup !== SPIDERNET_GROUP || policy.apiGroup !== SPIDERNET_GROUP;
 }
 
 /** A destination of a family of which the policy can have no address is never reached. */
@@ -200,7 +202,7 @@ function checkFamilies(
   }
 }
 
-function checkInside(policy: EgressPolicy, inside: AddressUnion, report: Report): void {
+function checkInside(policy: EgressPolicy, { inside, others }: PolicyWorld, report: Report): void {
   const { to = [] } = policy.spec;
   if (to.length === 0) return;
   const { to: path } = policyPaths(policy);
@@ -215,6 +217,12 @@ function checkInside(policy: EgressPolicy, inside: AddressUnion, report: Report)
   for (const [index, text] of to.entries()) {
     if (covered[index] === true) {
       report([...path, index], `${text} is inside the cluster, where nothing is steered`, 'warning');
+    } else if (policy.apiGroup === SPIDERNET_GROUP) {
+      const cidr = parseCidr(text)?.cidr;
+      const other = cidr === undefined ? undefined : others.overlapping(cidr.family, toInterval(cidr));
+      if (other === undefined) continue;
+      const message = `${text} overlaps ${other.owner}; nothing inside the cluster is steered here, but egressgateway did it`;
+      report([...path, index], message, 'warning');
     }
   }
 }

@@ -1,0 +1,219 @@
+import { isDeepStrictEqual } from 'node:util';
+import {
+  EGRESS_PARTS,
+  EGRESS_SETS,
+  type EgressEntries,
+  type EgressPart,
+  type EgressSet,
+  type EgressValues,
+  fromEntries,
+  toEntries,
+} from '../../apis/egress/entries.ts';
+import { readEnd, readEntry } from '../../apis/egress/entry-json.ts';
+import {
+  bucketsOf,
+  type EgressMessage,
+  type EgressWholeMessage,
+  egressSize,
+} from '../../apis/egress/messages.ts';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import type { EgressMembersPatchUpdate, EgressPatchUpdate, EgressRemovedUpdate } from '../../apis/stream.ts';
+import { type MemberSet, NO_MEMBERS, sameMembers } from '../../lib/net/member-set.ts';
+import { BucketMap } from '../../lib/sharing/bucket-map.ts';
+import { changedIds } from '../../lib/sharing/changed-map.ts';
+import { checkEgress } from './check-egress.ts';
+import { patchedMembers } from './member-patch.ts';
+import { toMembers } from './members-text.ts';
+
+type EgressUpdate = EgressWholeMessage | EgressMembersPatchUpdate | EgressPatchUpdate | EgressRemovedUpdate;
+
+/** The fields of each message, besides those of every line. */
+const FIELDS: { readonly [type in EgressUpdate['type']]: readonly string[] } = {
+  egress: ['unknownPods', 'tunnel'],
+  egressMembers: ['set', 'members'],
+  egressEntries: ['part', 'bucket', 'entries'],
+  egressMembersPatch: ['set', 'add', 'remove'],
+  egressPatch: ['part', 'set', 'remove'],
+  egressRemoved: [],
+};
+
+const EVERY_LINE: readonly string[] = ['type', 'sequence', 'revision'];
+
+export function isEgressUpdate(update: { readonly type: string }): update is EgressUpdate {
+  return Object.hasOwn(FIELDS, update.type);
+}
+
+type Changes = Map<string, EgressValues[EgressPart] | undefined>;
+
+/**
+ * NodeState.egress while messages are applied to it. `take` throws for a message that this version
+ * does not know whole: the state of before stays in force.
+ */
+export class EgressDraft {
+  readonly #before: NodeEgress | undefined;
+  #node: Pick<EgressMessage, 'unknownPods' | 'tunnel'> | null;
+  #isChanged = false;
+  readonly #sets: Record<EgressSet, MemberSet>;
+  #entries: EgressEntries | null;
+  /** Entries that are set, or removed (undefined). */
+  readonly #changes = new Map<EgressPart, Changes>();
+
+  /**
+   * @param isWhole whether a whole view follows. If it says nothing of egress gateways, it is of an
+   *   older controller, and `before` stays
+   */
+  constructor(before: NodeEgress | undefined, isWhole: boolean) {
+    const base = isWhole ? undefined : before;
+    this.#before = before;
+    this.#node = base ?? null;
+    this.#entries = base === undefined ? null : toEntries(base);
+    this.#sets = {
+      inside: base?.inside ?? NO_MEMBERS,
+      nodes: base?.nodes ?? NO_MEMBERS,
+      floating: base?.floating ?? NO_MEMBERS,
+    };
+  }
+
+  take(update: EgressUpdate): void {
+    this.#isChanged = true;
+    const odd = Object.keys(update).filter(
+      (field) => !EVERY_LINE.includes(field) && !FIELDS[update.type].includes(field),
+    );
+    if (odd.length > 0) throw new Error(`message ${update.type} has unknown fields: ${odd.join(', ')}`);
+    switch (update.type) {
+      case 'egress':
+        this.#takeNode(update);
+        return;
+      case 'egressRemoved':
+        this.#empty();
+        return;
+      case 'egressMembers':
+        knownSet(update.set);
+        this.#sets[update.set] = toMembers(`egress ${update.set}`, update.members);
+        return;
+      case 'egressMembersPatch': {
+        const { set, add = [], remove = [] } = update;
+        knownSet(set);
+        this.#sets[set] = patchedMembers({ id: `egress ${set}`, members: this.#sets[set] }, { add, remove });
+        return;
+      }
+      case 'egressEntries':
+        knownPart(update.part);
+        for (const key of this.#keysIn(update.part, update.bucket)) this.#change(update.part, key, undefined);
+        this.#setAll(update.part, update.entries);
+        return;
+      case 'egressPatch':
+        knownPart(update.part);
+        for (const key of update.remove ?? []) this.#remove(update.part, key);
+        this.#setAll(update.part, update.set ?? {});
+    }
+  }
+
+  /** Unchanged parts are the same objects as before. */
+  result(): NodeEgress | undefined {
+    if (!this.#isChanged) return this.#before;
+    if (this.#node === null) return undefined;
+    const before = this.#before;
+    const old = before === undefined ? null : toEntries(before);
+    const maps = EGRESS_PARTS.map((part) => [part, this.#mapOf(part)] as const);
+    const entries = Object.fromEntries(maps) as unknown as EgressEntries;
+    const { tunnel, unknownPods } = this.#node;
+    const next: { -readonly [key in keyof NodeEgress]: NodeEgress[key] } = fromEntries(entries, {
+      ...this.#sets,
+      tunnel,
+      unknownPods,
+    });
+    if (before !== undefined && old !== null) {
+      if (isDeepStrictEqual(tunnel, before.tunnel)) next.tunnel = before.tunnel;
+      for (const set of EGRESS_SETS) if (isSameSet(next[set], before[set])) next[set] = before[set];
+      for (const part of EGRESS_PARTS)
+        if (isSameMap(old[part], entries[part])) Object.assign(next, { [part]: before[part] });
+      const keys = Object.keys(next) as (keyof NodeEgress)[];
+      if (keys.every((key) => next[key] === before[key])) return before;
+    }
+    checkEgress(next, before);
+    return next;
+  }
+
+  #takeNode({ unknownPods, tunnel }: EgressMessage): void {
+    if (unknownPods !== 'Hold' && unknownPods !== 'Pass')
+      throw new Error(`egress: unknownPods ${JSON.stringify(unknownPods)} is not known`);
+    this.#node = { unknownPods, tunnel: tunnel === null ? null : readEnd(tunnel) };
+  }
+
+  #empty(): void {
+    this.#node = null;
+    this.#entries = null;
+    this.#changes.clear();
+    for (const set of EGRESS_SETS) this.#sets[set] = NO_MEMBERS;
+  }
+
+  #setAll(part: EgressPart, entries: unknown): void {
+    for (const [key, written] of Object.entries(entries ?? {}))
+      this.#change(part, key, readEntry(part, key, written));
+  }
+
+  #change(part: EgressPart, key: string, value: EgressValues[EgressPart] | undefined): void {
+    const changes = this.#changes.get(part) ?? new Map();
+    this.#changes.set(part, changes);
+    const old = this.#entries?.[part].get(key);
+    changes.set(key, old !== undefined && isDeepStrictEqual(old, value) ? old : value);
+  }
+
+  #remove(part: EgressPart, key: string): void {
+    const changes = this.#changes.get(part);
+    const isThere =
+      changes?.has(key) === true ? changes.get(key) !== undefined : this.#entries?.[part].has(key) === true;
+    if (!isThere) throw new Error(`egress: ${part} has no ${key} to remove`);
+    this.#change(part, key, undefined);
+  }
+
+  #keysIn(part: EgressPart, bucket: number): readonly string[] {
+    const base = this.#entries?.[part] as ReadonlyMap<string, unknown> | undefined;
+    const buckets = BucketMap.of<unknown>(base ?? new Map(), bucketsOf(part)).buckets;
+    if (!Number.isInteger(bucket) || bucket < 0 || bucket >= buckets.length)
+      throw new Error(`egress: ${part} has no bucket ${bucket}`);
+    return [...(buckets[bucket]?.keys() ?? [])];
+  }
+
+  #mapOf(part: EgressPart): ReadonlyMap<string, unknown> {
+    const base: ReadonlyMap<string, unknown> = this.#entries?.[part] ?? new Map();
+    const changes = this.#changes.get(part);
+    const isLarge = bucketsOf(part) > 1;
+    if (changes === undefined && !isLarge) return base;
+    const set = [...(changes ?? [])].filter(([, value]) => value !== undefined);
+    const removed = [...(changes ?? [])].flatMap(([key, value]) => (value === undefined ? [key] : []));
+    const map = BucketMap.of(base, bucketsOf(part)).with(set, removed);
+    return isLarge ? map : new Map(map);
+  }
+}
+
+/** Whether the numbers of members and entries agree; a bookmark without one compares none. */
+export function isEgressWhole(
+  { egress: wanted }: { readonly egress?: number },
+  egress: NodeEgress | undefined,
+): boolean {
+  return wanted === undefined || (egress !== undefined && egressSize(egress) === wanted);
+}
+
+function knownSet(set: EgressSet): void {
+  if (!EGRESS_SETS.includes(set)) throw unknown('set', set);
+}
+
+function knownPart(part: EgressPart): void {
+  if (!EGRESS_PARTS.includes(part)) throw unknown('part', part);
+}
+
+function unknown(kind: string, name: unknown): Error {
+  return new Error(`egress: ${kind} ${JSON.stringify(name)}; is the controller newer than this agent?`);
+}
+
+function isSameSet(a: MemberSet, b: MemberSet): boolean {
+  return sameMembers(a.v4, b.v4) && sameMembers(a.v6, b.v6);
+}
+
+function isSameMap(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): boolean {
+  if (a.size !== b.size) return false;
+  for (const key of changedIds(a, b)) if (!isDeepStrictEqual(a.get(key), b.get(key))) return false;
+  return true;
+}

@@ -1,0 +1,90 @@
+import type {
+  EgressArrival,
+  EgressClass,
+  EgressOutcome,
+  EgressTake,
+  NodeEgress,
+  TunnelEnd,
+} from './node-egress.ts';
+import { formatRange, readRange } from './range-text.ts';
+
+/**
+ * A NodeEgress, but for its sets of members, as entries of parts: the unit of the stream, the state
+ * file and node views. Keys are ids, numbers, names, addresses or ranges as text.
+ */
+export interface EgressValues {
+  readonly sources: string | null;
+  readonly subnets: string;
+  readonly classes: EgressClass;
+  readonly outcomes: EgressOutcome;
+  readonly slots: { readonly node: string; readonly take: number };
+  readonly peers: TunnelEnd;
+  readonly arrivals: EgressArrival;
+  readonly takes: EgressTake;
+  readonly owned: 'L2' | 'None';
+}
+export type EgressPart = keyof EgressValues;
+export type EgressEntries = { readonly [P in EgressPart]: ReadonlyMap<string, EgressValues[P]> };
+
+export const EGRESS_PARTS = [
+  'sources',
+  'subnets',
+  'classes',
+  'outcomes',
+  'slots',
+  'peers',
+  'arrivals',
+  'takes',
+  'owned',
+] as const satisfies readonly EgressPart[];
+
+/** The sets of a NodeEgress: each is sent as a list of members. */
+export const EGRESS_SETS = ['inside', 'nodes', 'floating'] as const satisfies (keyof NodeEgress)[];
+export type EgressSet = (typeof EGRESS_SETS)[number];
+
+/** Maps that are the same in both forms stay the same objects. */
+export function toEntries(egress: NodeEgress): EgressEntries {
+  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned } = egress;
+  return {
+    sources,
+    subnets: new Map(
+      subnets.map(({ family, range, class: id }) => [formatRange(family, range), id] as const),
+    ),
+    classes,
+    outcomes,
+    slots: new Map(slots.values().map(({ number, node, take }) => [`${number}`, { node, take }] as const)),
+    peers,
+    arrivals,
+    takes: new Map(takes.entries().map(([number, take]) => [`${number}`, take] as const)),
+    owned: new Map(owned.map(({ address, announce }) => [address, announce] as const)),
+  };
+}
+
+export function fromEntries(
+  entries: EgressEntries,
+  rest: Pick<NodeEgress, 'tunnel' | 'unknownPods' | EgressSet>,
+): NodeEgress {
+  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned } = entries;
+  return {
+    ...rest,
+    sources,
+    subnets: [...subnets]
+      .map(([text, id]) => ({ ...readRange(text), class: id }))
+      .sort((a, b) => a.family - b.family || (a.range.first < b.range.first ? -1 : 1)),
+    classes,
+    outcomes,
+    slots: new Map(
+      byNumber(slots).map(([number, { node, take }]) => [number, { number, node, take }] as const),
+    ),
+    peers,
+    arrivals,
+    takes: new Map(byNumber(takes)),
+    owned: [...owned]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([address, announce]) => ({ address, announce })),
+  };
+}
+
+function byNumber<T>(map: ReadonlyMap<string, T>): (readonly [number, T])[] {
+  return [...map].map(([key, value]) => [Number(key), value] as const).sort(([a], [b]) => a - b);
+}

@@ -1,0 +1,245 @@
+import { type Family, parseAddress } from '../../lib/net/address.ts';
+import type { Interval } from '../../lib/net/interval.ts';
+import { checkSchema, type JsonSchema } from '../schema/json-schema.ts';
+import type { EgressPart, EgressValues } from './entries.ts';
+import {
+  type DestinationRange,
+  EGRESS_DROP_REASONS,
+  type EgressOutcome,
+  type EgressPolicyName,
+  type EgressTake,
+  MOST_SLOTS,
+  type TunnelEnd,
+} from './node-egress.ts';
+import { EGRESS_API_GROUPS } from './objects.ts';
+import { formatRange, readRange } from './range-text.ts';
+
+/** The JSON of an entry. */
+export function toWrittenEntry<P extends EgressPart>(part: P, key: string, value: EgressValues[P]): unknown {
+  return CODECS[part].write(value, key);
+}
+
+/** Throws if the key or the value is not one that this version knows. */
+export function readEntry<P extends EgressPart>(part: P, key: string, written: unknown): EgressValues[P] {
+  const { schema, key: isKey, read } = CODECS[part];
+  if (!isKey(key)) throw new Error(`egress: ${JSON.stringify(key)} is no key of ${part}`);
+  const [problem] = checkSchema(schema, written);
+  if (problem !== undefined) {
+    const path = [part, key, ...problem.path].join('.');
+    throw new Error(
+      `egress: ${path} is not valid (${problem.keyword}); is the controller newer than this agent?`,
+    );
+  }
+  return read(written, key);
+}
+
+interface Codec<T> {
+  readonly key: (text: string) => boolean;
+  readonly schema: JsonSchema;
+  write(value: T, key: string): unknown;
+  /** `written` conforms to the schema. */
+  read(written: unknown, key: string): T;
+}
+
+const isText = (text: string): boolean => text !== '';
+const isAddress = (text: string): boolean => parseAddress(text) !== null;
+const isNumber = (text: string): boolean => /^[1-9]\d?$/.test(text) && Number(text) <= MOST_SLOTS;
+
+const TEXT: JsonSchema = { type: 'string' };
+const ID: JsonSchema = { type: 'string', pattern: '^.' };
+const NUMBER: JsonSchema = { type: 'integer', minimum: 1, maximum: MOST_SLOTS };
+const oneOf = (...words: string[]): JsonSchema => ({ type: 'string', enum: words });
+const list = (items: JsonSchema): JsonSchema => ({ type: 'array', items });
+const object = (properties: Record<string, JsonSchema>, ...optional: string[]): JsonSchema => {
+  const required = Object.keys(properties).filter((name) => !optional.includes(name));
+  return { type: 'object', properties, required };
+};
+
+const RANGES = list(object({ range: TEXT, outcome: ID }));
+const POLICY = object({
+  apiGroup: oneOf(...EGRESS_API_GROUPS),
+  kind: oneOf('EgressPolicy', 'ClusterEgressPolicy'),
+  namespace: TEXT,
+  name: ID,
+});
+const ACTION = object(
+  {
+    kind: oneOf('pass', 'direct', 'slots', 'take', 'drop'),
+    slots: list(NUMBER),
+    take: NUMBER,
+    reason: oneOf(...EGRESS_DROP_REASONS, 'policy'),
+  },
+  'slots',
+  'take',
+  'reason',
+);
+/** The field that an action of each kind has besides. */
+const ACTION_FIELDS: { readonly [kind in EgressOutcome['action']['kind']]: string | null } = {
+  pass: null,
+  direct: null,
+  slots: 'slots',
+  take: 'take',
+  drop: 'reason',
+};
+const MAC = '^([0-9a-f]{2}:){5}[0-9a-f]{2}$';
+
+const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
+  sources: {
+    key: isAddress,
+    schema: TEXT,
+    write: (id) => id ?? '',
+    read: (id) => (id === '' ? null : (id as string)),
+  },
+  subnets: {
+    key: isText,
+    schema: ID,
+    write: (id) => id,
+    read(written, range) {
+      readRange(range);
+      return written as string;
+    },
+  },
+  classes: {
+    key: isText,
+    schema: object({ ipv4: RANGES, ipv6: RANGES }),
+    write: ({ ipv4, ipv6 }) => ({ ipv4: writeDestinations(4, ipv4), ipv6: writeDestinations(6, ipv6) }),
+    read(written, id) {
+      const { ipv4, ipv6 } = written as { [family in 'ipv4' | 'ipv6']: WrittenDestination[] };
+      return { id, ipv4: readDestinations(4, ipv4), ipv6: readDestinations(6, ipv6) };
+    },
+  },
+  outcomes: {
+    key: isText,
+    schema: object({ policy: POLICY, audited: list(POLICY), action: ACTION }, 'policy'),
+    write: ({ policy, audited, action }) => ({
+      ...(policy === null ? {} : { policy: writePolicy(policy) }),
+      audited: audited.map(writePolicy),
+      action: writeAction(action),
+    }),
+    read(written, id) {
+      const { policy = null, audited, action } = written as Omit<EgressOutcome, 'id'>;
+      const fields = Object.keys(action).filter((name) => name !== 'kind');
+      const wanted = ACTION_FIELDS[action.kind];
+      if (fields.join() !== (wanted ?? '')) throw new Error(`egress: outcome ${id} has an odd action`);
+      return { id, policy, audited, action };
+    },
+  },
+  slots: {
+    key: isNumber,
+    schema: object({ node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS } }),
+    write: ({ node, take }) => ({ node, take }),
+    read: (written) => written as EgressValues['slots'],
+  },
+  peers: {
+    key: isText,
+    schema: object({ address: TEXT, mac: { type: 'string', pattern: MAC } }),
+    write: ({ address, mac }) => ({ address, mac }),
+    read: (written, node) => readEnd({ ...(written as Omit<TunnelEnd, 'node'>), node }),
+  },
+  arrivals: {
+    key: isAddress,
+    schema: object({ node: ID, takes: list(object({ range: TEXT, take: NUMBER })) }),
+    write: ({ node, takes }, address) => {
+      const family = familyOf(address) ?? 4;
+      return { node, takes: takes.map(({ range, take }) => ({ range: formatRange(family, range), take })) };
+    },
+    read(written, address) {
+      const { node, takes } = written as { node: string; takes: { range: string; take: number }[] };
+      return {
+        node,
+        takes: readRanges(familyOf(address) ?? 4, takes, (range, { take }) => ({ range, take })),
+      };
+    },
+  },
+  takes: {
+    key: isNumber,
+    schema: object(
+      { kind: oneOf('floating', 'node'), ipv4: list(TEXT), ipv6: list(TEXT), interface: ID },
+      'ipv4',
+      'ipv6',
+      'interface',
+    ),
+    write(take) {
+      if (take.kind === 'floating') return { kind: take.kind, ipv4: take.ipv4, ipv6: take.ipv6 };
+      return { kind: take.kind, ...(take.interface === null ? {} : { interface: take.interface }) };
+    },
+    read(written, number) {
+      const { kind, ipv4 = [], ipv6 = [], interface: name = null } = written as WrittenTake;
+      if (kind === 'node') return { kind, interface: name };
+      const isWhole =
+        ipv4.every((text) => familyOf(text) === 4) && ipv6.every((text) => familyOf(text) === 6);
+      if (!isWhole) throw new Error(`egress: take ${number} has invalid addresses`);
+      return { kind, ipv4, ipv6 };
+    },
+  },
+  owned: {
+    key: isAddress,
+    schema: oneOf('L2', 'None'),
+    write: (announce) => announce,
+    read: (written) => written as 'L2' | 'None',
+  },
+};
+
+interface WrittenDestination {
+  readonly range: string;
+  readonly outcome: string;
+}
+
+interface WrittenTake {
+  readonly kind: EgressTake['kind'];
+  readonly ipv4?: readonly string[];
+  readonly ipv6?: readonly string[];
+  readonly interface?: string;
+}
+
+/** A tunnel's end that was received. */
+export function readEnd({ node, address, mac }: TunnelEnd): TunnelEnd {
+  const isValid = typeof node === 'string' && isAddress(String(address)) && new RegExp(MAC).test(mac);
+  if (!isValid) throw new Error('egress: an end of the tunnel is not valid');
+  return { node, address, mac };
+}
+
+function familyOf(text: string): Family | null {
+  return parseAddress(text)?.family ?? null;
+}
+
+/** Reads each range. Throws unless they are of the family, sorted and disjoint. */
+function readRanges<W extends { readonly range: string }, T>(
+  family: Family,
+  written: readonly W[],
+  toValue: (range: Interval, of: W) => T,
+): T[] {
+  let end = -1n;
+  return written.map((one) => {
+    const { family: found, range } = readRange(one.range);
+    if (found !== family || range.first <= end)
+      throw new Error(`egress: the range ${one.range} is out of place`);
+    end = range.last;
+    return toValue(range, one);
+  });
+}
+
+function writeDestinations(family: Family, ranges: readonly DestinationRange[]): WrittenDestination[] {
+  return ranges.map(({ range, outcome }) => ({ range: formatRange(family, range), outcome }));
+}
+
+function readDestinations(family: Family, written: readonly WrittenDestination[]): DestinationRange[] {
+  return readRanges(family, written, (range, { outcome }) => ({ range, outcome }));
+}
+
+function writePolicy({ apiGroup, kind, namespace, name }: EgressPolicyName): EgressPolicyName {
+  return { apiGroup, kind, namespace, name };
+}
+
+function writeAction(action: EgressOutcome['action']): EgressOutcome['action'] {
+  switch (action.kind) {
+    case 'slots':
+      return { kind: action.kind, slots: action.slots };
+    case 'take':
+      return { kind: action.kind, take: action.take };
+    case 'drop':
+      return { kind: action.kind, reason: action.reason };
+    default:
+      return { kind: action.kind };
+  }
+}

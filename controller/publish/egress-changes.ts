@@ -1,0 +1,125 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Compiled } from '../../apis/compiled.ts';
+import {
+  EGRESS_PARTS,
+  EGRESS_SETS,
+  type EgressEntries,
+  type EgressPart,
+  type EgressSet,
+  toEntries,
+} from '../../apis/egress/entries.ts';
+import { egressMessage, egressObjects, toWrittenEntries } from '../../apis/egress/messages.ts';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import type { Update } from '../../apis/stream.ts';
+import type { MemberSet } from '../../lib/net/member-set.ts';
+import { changedIds } from '../../lib/sharing/changed-map.ts';
+import { memberChange } from './members-diff.ts';
+
+/** A message about egress gateways, and the nodes that receive it. */
+export interface EgressUpdate {
+  readonly toUpdate: () => Update;
+  readonly nodes: ReadonlySet<string>;
+}
+
+/** Parts whose entries many nodes have in common: one message for all of them. */
+const COMMON: ReadonlySet<EgressPart> = new Set(['classes', 'outcomes', 'peers']);
+
+/**
+ * The messages from one state of egress gateways to the next. The same JavaScript objects count as
+ * unchanged; the cost is that of the others, and a few comparisons for each node.
+ */
+export function egressChanges(
+  before: NonNullable<Compiled['egress']>,
+  now: NonNullable<Compiled['egress']>,
+): readonly EgressUpdate[] {
+  const result = new EgressChanges();
+  for (const [node, egress] of now) {
+    const was = before.get(node);
+    if (was === undefined) result.whole(node, egress);
+    else if (was !== egress) result.change(node, was, egress);
+  }
+  for (const node of before.keys()) if (!now.has(node)) result.removed(node);
+  return result.updates();
+}
+
+class EgressChanges {
+  readonly #own: EgressUpdate[] = [];
+  readonly #common = new Map<string, { readonly update: Update; readonly nodes: Set<string> }>();
+  readonly #sets = new Map<
+    MemberSet,
+    Map<MemberSet, { readonly set: EgressSet; readonly nodes: Set<string> }>
+  >();
+
+  whole(node: string, egress: NodeEgress): void {
+    this.#say(node, () => egressMessage(egress));
+    for (const { toMessage } of egressObjects(egress)) this.#say(node, toMessage);
+  }
+
+  removed(node: string): void {
+    this.#say(node, () => ({ type: 'egressRemoved' }));
+  }
+
+  change(node: string, was: NodeEgress, egress: NodeEgress): void {
+    if (!isDeepStrictEqual(egressMessage(was), egressMessage(egress)))
+      this.#say(node, () => egressMessage(egress));
+    for (const set of EGRESS_SETS) {
+      if (was[set] === egress[set]) continue;
+      const changes = this.#sets.get(was[set]) ?? new Map();
+      this.#sets.set(was[set], changes);
+      const change = changes.get(egress[set]) ?? { set, nodes: new Set<string>() };
+      changes.set(egress[set], change);
+      change.nodes.add(node);
+    }
+    const [entries, newer] = [toEntries(was), toEntries(egress)];
+    for (const part of EGRESS_PARTS) this.#changePart(node, part, entries, newer);
+  }
+
+  #changePart<P extends EgressPart>(node: string, part: P, was: EgressEntries, is: EgressEntries): void {
+    const [before, now]: ReadonlyMap<string, unknown>[] = [was[part], is[part]];
+    if (before === undefined || now === undefined || before === now) return;
+    const changed = new Map<string, unknown>();
+    const remove: string[] = [];
+    for (const key of changedIds(before, now)) {
+      if (!now.has(key)) remove.push(key);
+      else if (!isDeepStrictEqual(before.get(key), now.get(key))) changed.set(key, now.get(key));
+    }
+    const set = toWrittenEntries(part, changed as EgressEntries[P]);
+    if (!COMMON.has(part)) {
+      if (changed.size + remove.length > 0)
+        this.#say(node, () => ({ type: 'egressPatch', part, ...given({ set, remove }) }));
+      return;
+    }
+    for (const [key, value] of Object.entries(set))
+      this.#sayCommon(node, { type: 'egressPatch', part, set: { [key]: value } });
+    for (const key of remove) this.#sayCommon(node, { type: 'egressPatch', part, remove: [key] });
+  }
+
+  #say(node: string, toUpdate: () => Update): void {
+    this.#own.push({ toUpdate, nodes: new Set([node]) });
+  }
+
+  #sayCommon(node: string, update: Update): void {
+    const text = JSON.stringify(update);
+    const same = this.#common.get(text) ?? { update, nodes: new Set<string>() };
+    this.#common.set(text, same);
+    same.nodes.add(node);
+  }
+
+  updates(): readonly EgressUpdate[] {
+    const sets = [...this.#sets].flatMap(([was, changes]) =>
+      [...changes].flatMap(([is, { set, nodes }]): EgressUpdate[] => {
+        const change = memberChange(was, is);
+        if (change.add.length + change.remove.length === 0) return [];
+        return [{ toUpdate: () => ({ type: 'egressMembersPatch', set, ...given(change) }), nodes }];
+      }),
+    );
+    const common = [...this.#common.values()].map(({ update, nodes }) => ({ toUpdate: () => update, nodes }));
+    return [...this.#own, ...sets, ...common];
+  }
+}
+
+/** Without the fields that are empty. */
+function given<T extends object>(fields: T): Partial<T> {
+  const isFull = ([, value]: [string, object]) => Object.keys(value).length > 0;
+  return Object.fromEntries(Object.entries(fields).filter(isFull)) as Partial<T>;
+}
