@@ -4,6 +4,7 @@ import { namedBy, namesPorts, type RulePeer } from '../apis/rule-peer.ts';
 import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { egressJson, egressTables } from './compile-egress.ts';
 import { statsText } from './compile-stats.ts';
 import { loadResolvedNode, type NodeOptions } from './load.ts';
 import { json, print, table } from './output.ts';
@@ -42,6 +43,7 @@ function toJson(state: NodeState): object {
     serviceSets: Object.fromEntries(
       [...state.serviceSets.values()].map(({ id, description, members }) => [id, { description, members }]),
     ),
+    ...(state.egress === undefined ? {} : { egress: egressJson(state.egress) }),
   };
 }
 
@@ -57,7 +59,8 @@ function toTable(state: NodeState): string {
     servicesText(rule),
   ]);
   const header = ['#', 'direction', 'tier', 'priority', 'policy/rule', 'action', 'peers', 'services'];
-  return rows.length === 0 ? `No rule applies to Node ${state.node}.\n` : table(header, rows);
+  const rules = rows.length === 0 ? `No rule applies to Node ${state.node}.\n` : table(header, rows);
+  return state.egress === undefined ? rules : `${rules}\n${egressTables(state.node, state.egress)}`;
 }
 
 /** The action; marked if the policy is in mode Audit and only records it. */

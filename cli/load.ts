@@ -128,9 +128,14 @@ export async function loadNode(options: NodeOptions): Promise<LoadedNode> {
   return { ...loaded, state: await nodeState(loaded, options.node) };
 }
 
-async function nodeState({ objects }: LoadedObjects, node: string): Promise<NodeState> {
+async function nodeState({ objects, config }: LoadedObjects, node: string): Promise<NodeState> {
   const { compile } = await import('../controller/compile/compile.ts');
-  return viewOf(compile(objects), node);
+  const state = await viewOf(compile(objects), node);
+  const isUsed = objects.egressGateways.length > 0 || objects.egressPolicies.length > 0;
+  if (!isUsed && config.featureGates.EgressGateway !== true) return state;
+  const { nodeEgressViewer } = await import('../controller/egress/node-egress.ts');
+  const egress = nodeEgressViewer(config.egress, node)(objects);
+  return egress === null ? state : { ...state, egress };
 }
 
 /**

@@ -59,6 +59,11 @@ export interface NodeEgress {
   readonly floating: MemberSet;
   /** The floating addresses that this node owns. */
   readonly owned: readonly OwnedAddress[];
+  /**
+   * Policies whose connections are dropped here, because no slot number was left for them; absent:
+   * none.
+   */
+  readonly refused?: readonly EgressPolicyName[];
 }
 
 /** One end of the tunnel. */

@@ -203,6 +203,11 @@ function openSlots(gateway: EgressGateway, candidates: readonly Candidate[]): Op
     ready: ready.some((candidate) => candidate.name === node),
     addresses: [],
   }));
+  const withOwner = (slot: OpenSlot): OpenSlot => {
+    const owner = leastLoaded(gateway.name, slot.name, ready, slots);
+    return { ...slot, node: owner?.name ?? '', ready: owner !== undefined };
+  };
+  for (const [i, slot] of slots.entries()) if (slot.node === '') slots[i] = withOwner(slot);
   const wanted = Math.min(MOST_GATEWAY_SLOTS, Math.max(1, 2 * candidates.length));
   const names = new Set(slots.map(({ name }) => name));
   // A new address does not go to an owner that is not ready while another node is.
@@ -210,9 +215,7 @@ function openSlots(gateway: EgressGateway, candidates: readonly Candidate[]): Op
     slots.length >= wanted && (ready.length === 0 || slots.some((slot) => slot.ready));
   for (let i = 0; !isEnough(); i++) {
     const name = String(i);
-    if (names.has(name)) continue;
-    const owner = leastLoaded(gateway.name, name, ready, slots);
-    slots.push({ name, node: owner?.name ?? '', ready: owner !== undefined, addresses: [] });
+    if (!names.has(name)) slots.push(withOwner({ name, node: '', ready: false, addresses: [] }));
   }
   return slots;
 }

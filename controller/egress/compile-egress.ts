@@ -100,6 +100,7 @@ class EgressState {
   readonly #sources = new Map<string, Source>();
   /** By the numbers of its policies. */
   readonly #classes = new Map<string, UsedClass>();
+  #changesClasses = false;
   #subnetClasses: readonly UsedClass[] = [];
   #compiled: CompiledEgress;
 
@@ -233,6 +234,7 @@ class EgressState {
     if (used === undefined) {
       used = { ...flatten(ordered, this.#destinations), key, uses: 0 };
       this.#classes.set(key, used);
+      this.#changesClasses = true;
     }
     used.uses++;
     return used;
@@ -240,7 +242,9 @@ class EgressState {
 
   #release(used: UsedClass): void {
     used.uses--;
-    if (used.uses === 0) this.#classes.delete(used.key);
+    if (used.uses > 0) return;
+    this.#classes.delete(used.key);
+    this.#changesClasses = true;
   }
 
   /** Without the Nodes' pod networks, where a source that no pod has is held. */
@@ -304,15 +308,14 @@ class EgressState {
   }
 
   #usedClasses(): Pick<CompiledEgress, 'classes' | 'decisions'> {
-    const { classes: before } = this.#compiled;
-    let isSame = before.size === this.#classes.size;
+    if (!this.#changesClasses) return this.#compiled;
+    this.#changesClasses = false;
     const classes = new Map<string, EgressClass>();
     const decisions = new Map<string, Decision>();
     for (const used of this.#classes.values()) {
-      isSame &&= before.get(used.class.id) === used.class;
       classes.set(used.class.id, used.class);
       for (const decision of used.decisions) decisions.set(decision.id, decision);
     }
-    return isSame ? this.#compiled : { classes, decisions };
+    return { classes, decisions };
   }
 }

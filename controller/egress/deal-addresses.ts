@@ -22,7 +22,7 @@ export function dealAddresses(
     policies.filter(({ spec }) => spec.address.allocation === allocation);
   const [fixed, shared, dedicated] = [of('Fixed'), of('Shared'), of('Dedicated')];
   if (shared.length > 0) deal.shareNamed();
-  deal.shareKept(shared);
+  deal.shareKept(shared, [...fixed, ...dedicated]);
   for (const policy of policies) if (policy.spec.address.allocation !== 'Shared') deal.keep(policy);
   for (const policy of fixed) deal.fix(policy);
   if (shared.length > 0) deal.shareFree();
@@ -65,13 +65,19 @@ class Deal {
       this.#share(family, namedAddress(this.#gateway.spec.defaultAddress, family));
   }
 
-  /** The address that most of the policies have. */
-  shareKept(policies: readonly EgressPolicy[]): void {
+  /**
+   * The address that most of the policies have; one that the status of another policy names too only
+   * if there is no other.
+   */
+  shareKept(policies: readonly EgressPolicy[], others: readonly EgressPolicy[]): void {
+    const addressesOf = (some: readonly EgressPolicy[], family: Family): string[] =>
+      some.flatMap(({ status }) => ofFamily(status?.addresses ?? [], family));
     for (const family of FAMILIES) {
-      const counts = new Map<string, number>();
-      for (const address of policies.flatMap(({ status }) => ofFamily(status?.addresses ?? [], family)))
-        counts.set(address, (counts.get(address) ?? 0) + 1);
-      for (const [address] of [...counts].sort(([, a], [, b]) => b - a)) this.#share(family, address);
+      const contested = new Set(addressesOf(others, family));
+      const uses = Map.groupBy(addressesOf(policies, family), (address) => address);
+      const rank = (address: string, count: number): number => (contested.has(address) ? 0 : 1e6) + count;
+      const ranked = [...uses].map(([address, all]) => ({ address, rank: rank(address, all.length) }));
+      for (const { address } of ranked.sort((a, b) => b.rank - a.rank)) this.#share(family, address);
     }
   }
 

@@ -12,7 +12,7 @@ export function rendezvous<T>(key: string, items: readonly T[], nameOf: (item: T
 }
 
 /** FNV-1a, then the last step of MurmurHash3, without which like texts have like weights. */
-function weight(text: string): number {
+export function weight(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);

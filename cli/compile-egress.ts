@@ -1,0 +1,137 @@
+import type {
+  DestinationRange,
+  EgressOutcome,
+  EgressPolicyName,
+  EgressTake,
+  NodeEgress,
+} from '../apis/egress/node-egress.ts';
+import { type Family, formatAddress, formatCidr } from '../lib/net/address.ts';
+import { type Interval, toCidrs } from '../lib/net/interval.ts';
+import { formatMembers } from '../lib/net/member-set.ts';
+import { table } from './output.ts';
+
+/** What a node does for egress gateways, as JSON: maps by key in order, ranges as text. */
+export function egressJson(egress: NodeEgress): object {
+  const { inside, nodes, floating, sources, subnets, classes, outcomes, arrivals, ...rest } = egress;
+  const ranges = (list: readonly DestinationRange[], family: Family) =>
+    list.map(({ range, outcome }) => ({ to: rangeText(family, range), outcome }));
+  return {
+    ...rest,
+    inside: formatMembers(inside),
+    nodes: formatMembers(nodes),
+    floating: formatMembers(floating),
+    sources: sortedObject(sources),
+    subnets: subnets.map(({ family, range, class: id }) => ({ from: rangeText(family, range), class: id })),
+    classes: sortedObject(classes, ({ ipv4, ipv6 }) => ({ ipv4: ranges(ipv4, 4), ipv6: ranges(ipv6, 6) })),
+    outcomes: sortedObject(outcomes, ({ policy, audited, action }) => ({ policy, audited, action })),
+    slots: [...rest.slots.values()],
+    peers: [...rest.peers.values()],
+    takes: sortedObject(rest.takes),
+    arrivals: sortedObject(arrivals, ({ node, takes }, address) => ({
+      node,
+      takes: takes.map(({ range, take }) => ({ to: rangeText(familyOf(address), range), take })),
+    })),
+  };
+}
+
+function sortedObject<K extends string | number, V>(
+  map: ReadonlyMap<K, V>,
+  value: (value: V, key: string) => unknown = (one) => one,
+): object {
+  const entries = [...map].map(([key, one]) => [String(key), value(one, String(key))] as const);
+  return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function familyOf(address: string): Family {
+  return address.includes(':') ? 6 : 4;
+}
+
+/** A CIDR where one is the range, else its ends. */
+function rangeText(family: Family, range: Interval): string {
+  const [cidr, ...more] = toCidrs(family, range);
+  if (cidr !== undefined && more.length === 0) return formatCidr(cidr);
+  return [range.first, range.last].map((value) => formatAddress({ family, value })).join('-');
+}
+
+/** Tables of the node's sources by class, and of what it takes as a gateway. */
+export function egressTables(node: string, egress: NodeEgress): string {
+  const { tunnel, sources, subnets, classes, takes, owned, refused = [] } = egress;
+  const byClass = Map.groupBy([...sources.keys()].sort(), (address) => sources.get(address) ?? '');
+  for (const { family, range, class: id } of subnets)
+    byClass.set(id, [...(byClass.get(id) ?? []), rangeText(family, range)]);
+  const steered = [...classes.values()].flatMap(({ id, ipv4, ipv6 }) =>
+    [...rows(egress, ipv4, 4), ...rows(egress, ipv6, 6)].map((row) => [short(byClass.get(id) ?? []), ...row]),
+  );
+  const unselected = byClass.get('')?.length ?? 0;
+  const parts = [
+    `Egress gateways on ${node}: tunnel address ${tunnel?.address ?? 'none'}, ${unselected} pod addresses that no policy selects\n`,
+    steered.length === 0 ? '' : table(['sources', 'destinations', 'policy', 'action'], steered),
+    takes.size === 0
+      ? ''
+      : table(['take', 'source NAT to', 'pods that come by the tunnel'], takeRows(egress)),
+    owned.length === 0
+      ? ''
+      : `Owned: ${owned.map(({ address, announce }) => `${address} (${announce})`).join(', ')}\n`,
+    refused.length === 0
+      ? ''
+      : `No slot number is left for: ${refused.map(nameText).join(', ')}; their connections are dropped here\n`,
+  ];
+  return parts.filter((part) => part !== '').join('\n');
+}
+
+function rows(egress: NodeEgress, ranges: readonly DestinationRange[], family: Family): string[][] {
+  const byOutcome = Map.groupBy(ranges, ({ outcome }) => outcome);
+  return [...byOutcome].flatMap(([id, own]) => {
+    const outcome = egress.outcomes.get(id);
+    if (outcome === undefined) return [];
+    const { policy, audited } = outcome;
+    const names = [
+      ...audited.map((one) => `${nameText(one)} (audit)`),
+      ...(policy === null ? [] : [nameText(policy)]),
+    ];
+    const to = short(own.map(({ range }) => rangeText(family, range)));
+    return [[to, names.join(', '), actionText(outcome.action, egress)]];
+  });
+}
+
+function actionText(action: EgressOutcome['action'], { slots }: NodeEgress): string {
+  switch (action.kind) {
+    case 'pass':
+      return 'not steered';
+    case 'direct':
+      return 'Direct';
+    case 'drop':
+      return `Drop: ${action.reason}`;
+    case 'take':
+      return `take ${action.take}, here`;
+    case 'slots':
+      return action.slots.map((number) => `slot ${number} to ${slots.get(number)?.node ?? '?'}`).join(' or ');
+  }
+}
+
+function takeRows({ takes, arrivals }: NodeEgress): string[][] {
+  const counts = new Map<number, number>();
+  for (const arrival of arrivals.values()) {
+    for (const take of new Set(arrival.takes.map((one) => one.take)))
+      counts.set(take, (counts.get(take) ?? 0) + 1);
+  }
+  return [...takes].map(([number, take]) => [
+    String(number),
+    takeText(take),
+    String(counts.get(number) ?? 0),
+  ]);
+}
+
+function takeText(take: EgressTake): string {
+  if (take.kind === 'floating') return [...take.ipv4, ...take.ipv6].join(', ');
+  return take.interface === null ? "the node's own address" : `the address of ${take.interface}`;
+}
+
+function nameText({ namespace, name }: EgressPolicyName): string {
+  return namespace === '' ? name : `${namespace}/${name}`;
+}
+
+/** The first few, and how many there are. */
+function short(list: readonly string[]): string {
+  return list.length <= 3 ? list.join(', ') : `${list.slice(0, 2).join(', ')} and ${list.length - 2} more`;
+}

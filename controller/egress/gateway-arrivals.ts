@@ -1,0 +1,118 @@
+import type { EgressArrival, EgressTake } from '../../apis/egress/node-egress.ts';
+import { FAMILIES, type Family } from '../../lib/net/address.ts';
+import { BucketMap } from '../../lib/sharing/bucket-map.ts';
+import { numbered } from './numbers.ts';
+import { type Served, takeKey } from './route.ts';
+
+/** An address of a pod whose class this gateway serves, or no longer serves (`class` null). */
+export interface ServedSource {
+  readonly address: string;
+  readonly family: Family;
+  /** The pod's node. */
+  readonly node: string;
+  readonly class: string | null;
+}
+
+type TakeList = EgressArrival['takes'];
+
+const BUCKETS = 256;
+
+/** What one gateway node takes, over successive states. */
+export class GatewayArrivals {
+  /** By class. */
+  readonly #served = new Map<string, readonly Served[]>();
+  readonly #lists = new Map<string, Readonly<Record<Family, TakeList>>>();
+  /** By takeKey. */
+  #numbers: ReadonlyMap<string, number> = new Map();
+  #isCrowded = false;
+  #takes: ReadonlyMap<number, EgressTake> = new Map();
+  #arrivals: BucketMap<EgressArrival> = BucketMap.of(new Map<string, EgressArrival>(), BUCKETS);
+  /** How many arrivals come from a node. */
+  readonly #peers = new Map<string, number>();
+
+  get takes(): ReadonlyMap<number, EgressTake> {
+    return this.#takes;
+  }
+
+  get arrivals(): ReadonlyMap<string, EgressArrival> {
+    return this.#arrivals;
+  }
+
+  /** The nodes that pods come from. */
+  get peers(): Iterable<string> {
+    return this.#peers.keys();
+  }
+
+  /** Undefined: no number is left for the take, and the gateway refuses its packets. */
+  numberOf(take: EgressTake): number | undefined {
+    return this.#numbers.get(takeKey(take));
+  }
+
+  /**
+   * Changes what is taken from the pods of some classes; undefined: nothing. Returns the classes
+   * whose sources need new arrivals.
+   */
+  changeClasses(changes: ReadonlyMap<string, readonly Served[] | undefined>): Set<string> {
+    for (const [id, served] of changes) {
+      if (served === undefined) this.#served.delete(id);
+      else this.#served.set(id, served);
+    }
+    const takes = new Map<string, EgressTake>();
+    for (const { take } of [...this.#served.values()].flat()) takes.set(takeKey(take), take);
+    const before = this.#numbers;
+    this.#numbers = numbered(takes.keys(), before);
+    const isSame =
+      before.size === this.#numbers.size && [...this.#numbers.keys()].every((key) => before.has(key));
+    if (!isSame) {
+      const entries = [...takes].flatMap(([key, take]) => {
+        const number = this.#numbers.get(key);
+        return number === undefined ? [] : [[number, take] as const];
+      });
+      this.#takes = new Map(entries.sort(([a], [b]) => a - b));
+    }
+    // A take that had no number may have one now.
+    const stale = this.#isCrowded ? new Set(this.#served.keys()) : new Set<string>();
+    this.#isCrowded = takes.size > this.#numbers.size;
+    for (const id of changes.keys()) stale.add(id);
+    for (const id of stale) this.#lists.delete(id);
+    return stale;
+  }
+
+  change(sources: Iterable<ServedSource>): void {
+    const removed: string[] = [];
+    const set: [string, EgressArrival][] = [];
+    for (const { address, family, node, class: id } of sources) {
+      const takes = id === null ? [] : this.#takesOf(id)[family];
+      const before = this.#arrivals.get(address);
+      if (before?.node === node && before.takes === takes) continue;
+      if (before !== undefined) this.#count(before.node, -1);
+      if (takes.length === 0) removed.push(address);
+      else {
+        set.push([address, { node, takes }]);
+        this.#count(node, 1);
+      }
+    }
+    this.#arrivals = this.#arrivals.with(set, removed);
+  }
+
+  #takesOf(id: string): Readonly<Record<Family, TakeList>> {
+    let lists = this.#lists.get(id);
+    if (lists === undefined) {
+      const [v4 = [], v6 = []] = FAMILIES.map((family) =>
+        (this.#served.get(id) ?? []).flatMap((served): TakeList => {
+          const number = served.family === family ? this.numberOf(served.take) : undefined;
+          return number === undefined ? [] : [{ range: served.range, take: number }];
+        }),
+      );
+      lists = { 4: v4, 6: v6 };
+      this.#lists.set(id, lists);
+    }
+    return lists;
+  }
+
+  #count(node: string, by: number): void {
+    const count = (this.#peers.get(node) ?? 0) + by;
+    if (count > 0) this.#peers.set(node, count);
+    else this.#peers.delete(node);
+  }
+}

@@ -1,0 +1,283 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { EgressConfig } from '../../apis/egress/config.ts';
+import type { EgressClass, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
+import { parseAddress } from '../../lib/net/address.ts';
+import { NO_MEMBERS } from '../../lib/net/member-set.ts';
+import { keptMap } from '../../lib/sharing/kept-map.ts';
+import { sameItems } from '../../lib/sharing/same-items.ts';
+import type { EgressPaths } from './allocation.ts';
+import { type Decision, policyKey } from './class.ts';
+import { ClassMembers, type MovedSource } from './class-members.ts';
+import { type CompiledEgress, type EgressInput, egressCompiler } from './compile-egress.ts';
+import { GatewayArrivals, type ServedSource } from './gateway-arrivals.ts';
+import { type GatewayPools, gatewayPools, NO_POOLS } from './gateway-pools.ts';
+import { nodeOutcomes } from './node-outcomes.ts';
+import { compareText } from './order.ts';
+import { type Route, routeOf, type Served, servedBy } from './route.ts';
+import { tunnelEnds } from './tunnel-ends.ts';
+
+/**
+ * What one node does, over one state of the objects after another; null: there is no Node of that
+ * name.
+ */
+export function nodeEgressViewer(
+  config: EgressConfig,
+  node: string,
+): (objects: EgressInput) => NodeEgress | null {
+  const compile = egressCompiler(config);
+  const view = nodeEgressCompiler(node);
+  return (objects) => view(compile(objects)).get(node) ?? null;
+}
+
+/**
+ * What each node does, over one state after another: everything unchanged is the same JavaScript
+ * object, and slots and takes keep their numbers.
+ *
+ * @param only the one node that is asked for; null: all
+ */
+export function nodeEgressCompiler(
+  only: string | null = null,
+): (compiled: CompiledEgress) => ReadonlyMap<string, NodeEgress> {
+  let state: NodeViews | null = null;
+  return (compiled) => {
+    const before = state ?? new NodeViews(only);
+    // An exception leaves the state inconsistent, so the next call starts from scratch.
+    state = null;
+    const views = before.advance(compiled);
+    state = before;
+    return views;
+  };
+}
+
+interface KnownRoute {
+  readonly decision: Decision;
+  readonly paths: EgressPaths | undefined;
+  readonly route: Route;
+}
+
+interface KnownClass {
+  readonly class: EgressClass;
+  readonly served: ReadonlyMap<string, readonly Served[]>;
+}
+
+/** What of the classes is different from before. */
+interface ClassChange {
+  /** New, other destinations, or another route. */
+  readonly changed: ReadonlySet<string>;
+  /** By gateway node and class; undefined: no longer served. */
+  readonly served: ReadonlyMap<string, Map<string, readonly Served[] | undefined>>;
+}
+
+class NodeViews {
+  readonly #only: string | null;
+  #last: CompiledEgress | null = null;
+  #ends: ReadonlyMap<string, TunnelEnd> = new Map();
+  /** By id of the decision. */
+  readonly #known = new Map<string, KnownRoute>();
+  readonly #routes = new Map<string, Route>();
+  readonly #classes = new Map<string, KnownClass>();
+  readonly #members = new ClassMembers();
+  readonly #gateways = new Map<string, GatewayArrivals>();
+  #pools: ReadonlyMap<string, GatewayPools> = new Map();
+  /** Numbers of slots by node. */
+  readonly #numbers = new Map<string, ReadonlyMap<string, number>>();
+  #views: ReadonlyMap<string, NodeEgress> = new Map();
+
+  constructor(only: string | null) {
+    this.#only = only;
+  }
+
+  advance(compiled: CompiledEgress): ReadonlyMap<string, NodeEgress> {
+    const last = this.#last;
+    this.#last = compiled;
+    const hasNodes = compiled.nodes !== last?.nodes;
+    const ends = hasNodes ? keptMap(tunnelEnds(compiled.nodes), this.#ends) : this.#ends;
+    const changesEnds = ends !== this.#ends;
+    this.#ends = ends;
+    if (compiled.allocations !== last?.allocations)
+      this.#pools = keptMap(gatewayPools(compiled), this.#pools);
+    const classChange = this.#advanceClasses(compiled, last);
+    const moved = this.#members.advance(compiled.sources);
+    const gateways = this.#advanceGateways(classChange, moved);
+    const isStale = (node: string): boolean =>
+      changesEnds ||
+      compiled.subnets !== last?.subnets ||
+      compiled.sources.get(node) !== last?.sources.get(node) ||
+      gateways.has(node) ||
+      (classChange.changed.size > 0 && classesOf(compiled, node).some((id) => classChange.changed.has(id)));
+    const views = new Map<string, NodeEgress>();
+    for (const { name } of compiled.nodes) {
+      if (this.#only !== null && name !== this.#only) continue;
+      const before = this.#views.get(name);
+      const view = before !== undefined && !isStale(name) ? before : this.#build(name, compiled, before);
+      const now = this.#withShared(view, name, compiled);
+      views.set(name, before !== undefined && hasSameFields(before, now) ? before : now);
+    }
+    for (const name of this.#numbers.keys()) if (!views.has(name)) this.#numbers.delete(name);
+    this.#views = keptMap(views, this.#views, Object.is);
+    return this.#views;
+  }
+
+  #advanceClasses(compiled: CompiledEgress, last: CompiledEgress | null): ClassChange {
+    const served = new Map<string, Map<string, readonly Served[] | undefined>>();
+    const changed = new Set<string>();
+    const isSame = compiled.classes === last?.classes && compiled.ways === last?.ways;
+    if (isSame) return { changed, served };
+    const outcomes = this.#advanceRoutes(compiled);
+    const note = (node: string, id: string, list: readonly Served[] | undefined): void => {
+      const ofNode = served.get(node) ?? new Map<string, readonly Served[] | undefined>();
+      served.set(node, ofNode.set(id, list));
+    };
+    for (const [id, one] of compiled.classes) {
+      const before = this.#classes.get(id);
+      const ranges = [...one.ipv4, ...one.ipv6];
+      if (before?.class === one && !ranges.some(({ outcome }) => outcomes.has(outcome))) continue;
+      // A class that was not there is that of moved sources only.
+      if (before !== undefined) changed.add(id);
+      const now = servedBy(one, this.#routes);
+      const same = new Map<string, readonly Served[]>();
+      for (const [node, list] of now) {
+        const was = before?.served.get(node);
+        const isEqual = isDeepStrictEqual(was, list);
+        same.set(node, was !== undefined && isEqual ? was : list);
+        if (!isEqual) note(node, id, list);
+      }
+      for (const node of before?.served.keys() ?? []) if (!now.has(node)) note(node, id, undefined);
+      this.#classes.set(id, { class: one, served: same });
+    }
+    for (const [id, { served: before }] of this.#classes) {
+      if (compiled.classes.has(id)) continue;
+      for (const node of before.keys()) note(node, id, undefined);
+      this.#classes.delete(id);
+    }
+    return { changed, served };
+  }
+
+  /** The ids of decisions that are new or have another route. */
+  #advanceRoutes({ decisions, ways }: CompiledEgress): Set<string> {
+    const changed = new Set<string>();
+    for (const [id, decision] of decisions) {
+      const before = this.#known.get(id);
+      const paths = decision.policy === null ? undefined : ways.get(policyKey(decision.policy))?.paths;
+      if (before?.decision === decision && before.paths === paths) continue;
+      const route = routeOf(decision, ways);
+      const isEqual = isDeepStrictEqual(before?.route, route);
+      this.#known.set(id, { decision, paths, route: before !== undefined && isEqual ? before.route : route });
+      if (isEqual) continue;
+      this.#routes.set(id, route);
+      changed.add(id);
+    }
+    for (const id of this.#known.keys()) {
+      if (decisions.has(id)) continue;
+      this.#known.delete(id);
+      this.#routes.delete(id);
+    }
+    return changed;
+  }
+
+  /** Returns the nodes that take something else, or from others, than before. */
+  #advanceGateways({ served }: ClassChange, moved: readonly MovedSource[]): Set<string> {
+    const changes = new Map<string, Map<string, ServedSource>>();
+    const note = (gateway: string, source: ServedSource): void => {
+      const ofGateway = changes.get(gateway) ?? new Map<string, ServedSource>();
+      // The gateway's own pods do not come by the tunnel.
+      const taken = source.node === gateway ? { ...source, class: null } : source;
+      changes.set(gateway, ofGateway.set(source.address, taken));
+    };
+    for (const [gateway, classes] of served) {
+      const there = this.#gateways.get(gateway) ?? new GatewayArrivals();
+      this.#gateways.set(gateway, there);
+      if (!changes.has(gateway)) changes.set(gateway, new Map());
+      for (const id of there.changeClasses(classes)) {
+        for (const [address, node] of this.#members.of(id)) {
+          note(gateway, { address, family: parseAddress(address)?.family ?? 4, node, class: id });
+        }
+      }
+    }
+    for (const source of moved) {
+      if (source.wasServed) {
+        for (const [gateway, { arrivals }] of this.#gateways)
+          if (arrivals.has(source.address)) note(gateway, { ...source, class: null });
+      }
+      const gateways = source.class === null ? [] : this.#classes.get(source.class)?.served.keys();
+      for (const gateway of gateways ?? []) note(gateway, source);
+    }
+    for (const [gateway, sources] of changes) this.#gateways.get(gateway)?.change(sources.values());
+    return new Set(changes.keys());
+  }
+
+  #build(node: string, compiled: CompiledEgress, before: NodeEgress | undefined): NodeEgress {
+    const gateway = this.#gateways.get(node);
+    const classes = classesOf(compiled, node).flatMap((id) => compiled.classes.get(id) ?? []);
+    const { outcomes, slots, numbers, refused } = nodeOutcomes({
+      node,
+      classes,
+      decisions: compiled.decisions,
+      routes: this.#routes,
+      numbers: this.#numbers.get(node) ?? new Map(),
+      reaches: (other) => this.#ends.has(node) && this.#ends.has(other),
+      takeNumber: (take) => gateway?.numberOf(take),
+    });
+    this.#numbers.set(node, numbers);
+    const others = new Set([...slots.values()].map((slot) => slot.node));
+    for (const peer of gateway?.peers ?? []) others.add(peer);
+    others.delete(node);
+    const peers = [...others].sort(compareText).flatMap((name) => {
+      const end = this.#ends.get(name);
+      return end === undefined ? [] : [[name, end] as const];
+    });
+    return {
+      ...NOTHING,
+      tunnel: this.#ends.get(node) ?? null,
+      sources: compiled.sources.get(node) ?? NOTHING.sources,
+      subnets: compiled.subnets,
+      classes: keptMap(new Map(classes.map((one) => [one.id, one])), before?.classes),
+      outcomes: keptMap(outcomes, before?.outcomes),
+      slots: keptMap(slots, before?.slots),
+      peers: keptMap(new Map(peers), before?.peers),
+      arrivals: gateway?.arrivals ?? NOTHING.arrivals,
+      takes: keptMap(gateway?.takes ?? NOTHING.takes, before?.takes),
+      ...(refused.length === 0 ? {} : { refused }),
+    };
+  }
+
+  /** The view with the parts that do not depend on policies; itself if they are the same. */
+  #withShared(view: NodeEgress, name: string, { inside, unknownPods }: CompiledEgress): NodeEgress {
+    const { floating, owned } = this.#pools.get(name) ?? NO_POOLS;
+    const { members, nodes } = inside;
+    const isSame =
+      view.inside === members &&
+      view.nodes === nodes &&
+      view.unknownPods === unknownPods &&
+      view.floating === floating &&
+      view.owned === owned;
+    return isSame ? view : { ...view, inside: members, nodes, unknownPods, floating, owned };
+  }
+}
+
+const NOTHING: NodeEgress = {
+  tunnel: null,
+  inside: NO_MEMBERS,
+  unknownPods: 'Pass',
+  nodes: NO_MEMBERS,
+  sources: new Map(),
+  subnets: [],
+  classes: new Map(),
+  outcomes: new Map(),
+  slots: new Map(),
+  peers: new Map(),
+  arrivals: new Map(),
+  takes: new Map(),
+  ...NO_POOLS,
+};
+
+/** The ids of the classes that sources of the node have, sorted. */
+function classesOf({ sources, subnets }: CompiledEgress, node: string): string[] {
+  const ids = new Set(subnets.map((subnet) => subnet.class));
+  for (const id of sources.get(node)?.values() ?? []) if (id !== null) ids.add(id);
+  return [...ids].sort(compareText);
+}
+
+function hasSameFields(a: NodeEgress, b: NodeEgress): boolean {
+  return sameItems(Object.values(a), Object.values(b));
+}

@@ -1,0 +1,116 @@
+import type {
+  EgressClass,
+  EgressOutcome,
+  EgressPolicyName,
+  EgressSlot,
+  EgressTake,
+} from '../../apis/egress/node-egress.ts';
+import type { EgressPolicy } from '../../apis/egress/objects.ts';
+import type { Decision } from './class.ts';
+import type { CompiledEgress } from './compile-egress.ts';
+import { numbered } from './numbers.ts';
+import { compareText } from './order.ts';
+import type { Hop, Route } from './route.ts';
+
+export interface OutcomeParts {
+  readonly node: string;
+  readonly classes: readonly EgressClass[];
+  readonly decisions: CompiledEgress['decisions'];
+  /** By id of the decision. */
+  readonly routes: ReadonlyMap<string, Route>;
+  /** The numbers that slots have, by name. */
+  readonly numbers: ReadonlyMap<string, number>;
+  /** Whether the tunnel leads from this node to another. */
+  readonly reaches: (node: string) => boolean;
+  /** The number of a take of this node; undefined: none is left. */
+  readonly takeNumber: (take: EgressTake) => number | undefined;
+}
+
+export interface NodeOutcomes {
+  readonly outcomes: ReadonlyMap<string, EgressOutcome>;
+  readonly slots: ReadonlyMap<number, EgressSlot>;
+  readonly numbers: ReadonlyMap<string, number>;
+  /** Policies for which no number was left. */
+  readonly refused: readonly EgressPolicyName[];
+}
+
+/** What one node does with each decision that its classes name. */
+export function nodeOutcomes(parts: OutcomeParts): NodeOutcomes {
+  const { node, classes, decisions, routes, reaches, takeNumber } = parts;
+  const ids = new Set(classes.flatMap(({ ipv4, ipv6 }) => [...ipv4, ...ipv6].map(({ outcome }) => outcome)));
+  const used = [...ids].sort(compareText).flatMap((id) => {
+    const [decision, route] = [decisions.get(id), routes.get(id)];
+    return decision === undefined || route === undefined ? [] : [{ decision, route }];
+  });
+  const slots = new Map<string, Omit<EgressSlot, 'number'>>();
+  const slotOf = (hop: Hop): string | null => {
+    const take = hop.node === node ? takeNumber(hop.take) : 0;
+    if (take === undefined || (take === 0 && !reaches(hop.node))) return null;
+    const name = take === 0 ? hop.slot : `take ${take}`;
+    slots.set(name, { node: hop.node, take });
+    return name;
+  };
+  const plans = used.map(({ decision, route }) => ({
+    decision,
+    plan: planOf(route, node, takeNumber, slotOf),
+  }));
+  const numbers = numbered(slots.keys(), parts.numbers);
+  const refused: EgressPolicyName[] = [];
+  const outcomes = plans.map(({ decision, plan }): EgressOutcome => {
+    const action = plan.kind === 'slots' ? numberedAction(plan.names, numbers) : plan;
+    const isRefused = plan.kind === 'slots' && plan.names.length > 0 && action.kind === 'drop';
+    if (isRefused && decision.policy !== null) refused.push(policyName(decision.policy));
+    return toOutcome(decision, action);
+  });
+  const numberedSlots = [...slots].flatMap(([name, slot]) => {
+    const number = numbers.get(name);
+    return number === undefined ? [] : [{ number, ...slot }];
+  });
+  return {
+    outcomes: new Map(outcomes.map((outcome) => [outcome.id, outcome])),
+    slots: new Map(numberedSlots.sort((a, b) => a.number - b.number).map((slot) => [slot.number, slot])),
+    numbers,
+    refused,
+  };
+}
+
+type Action = EgressOutcome['action'];
+
+/** An action whose slots have names yet, not numbers. */
+type Plan =
+  | Exclude<Action, { kind: 'slots' }>
+  | { readonly kind: 'slots'; readonly names: readonly string[] };
+
+function planOf(
+  route: Route,
+  node: string,
+  takeNumber: OutcomeParts['takeNumber'],
+  slotOf: (hop: Hop) => string | null,
+): Plan {
+  if (route.kind !== 'hops') return route;
+  const [only, ...more] = route.hops;
+  if (only?.node === node && more.length === 0) {
+    const take = takeNumber(only.take);
+    return take === undefined ? { kind: 'drop', reason: 'no-route' } : { kind: 'take', take };
+  }
+  return { kind: 'slots', names: route.hops.flatMap((hop) => slotOf(hop) ?? []) };
+}
+
+function numberedAction(names: readonly string[], numbers: ReadonlyMap<string, number>): Action {
+  const slots = names.flatMap((name) => numbers.get(name) ?? []);
+  if (slots.length === 0) return { kind: 'drop', reason: 'no-route' };
+  return { kind: 'slots', slots: slots.sort((a, b) => a - b) };
+}
+
+function toOutcome({ id, policy, audited }: Decision, action: Action): EgressOutcome {
+  return {
+    id,
+    policy: policy === null ? null : policyName(policy),
+    audited: audited.map(policyName),
+    action,
+  };
+}
+
+function policyName({ kind, apiGroup, namespace, name }: EgressPolicy): EgressPolicyName {
+  return { kind, apiGroup, namespace, name };
+}

@@ -1,0 +1,91 @@
+import type { DestinationRange, EgressDropReason, EgressTake } from '../../apis/egress/node-egress.ts';
+import { FAMILIES, type Family } from '../../lib/net/address.ts';
+import type { EgressPath } from './allocation.ts';
+import { type Decision, policyKey } from './class.ts';
+import type { CompiledEgress } from './compile-egress.ts';
+
+/** A gateway node that takes packets, and how it translates them. */
+export interface Hop {
+  /** The way to the node; connections follow it where it moves to another node. */
+  readonly slot: string;
+  readonly node: string;
+  readonly take: EgressTake;
+}
+
+/** What a decision means on every node alike. */
+export type Route =
+  | { readonly kind: 'pass' }
+  | { readonly kind: 'direct' }
+  | { readonly kind: 'drop'; readonly reason: EgressDropReason | 'policy' }
+  | { readonly kind: 'hops'; readonly hops: readonly Hop[] };
+
+export function routeOf({ policy, family }: Decision, ways: CompiledEgress['ways']): Route {
+  if (policy === null) return { kind: 'pass' };
+  const { action, whenUnavailable } = policy.spec;
+  if (action === 'Direct') return { kind: 'direct' };
+  if (action === 'Drop') return { kind: 'drop', reason: 'policy' };
+  const way = ways.get(policyKey(policy));
+  const path: EgressPath = way?.paths[family] ?? { kind: 'unavailable', reason: 'no-gateway' };
+  switch (path.kind) {
+    case 'unavailable':
+      return whenUnavailable === 'Direct' ? { kind: 'direct' } : { kind: 'drop', reason: path.reason };
+    case 'node': {
+      const take = { kind: 'node', interface: path.interface } as const;
+      return {
+        kind: 'hops',
+        hops: path.nodes.map(({ name }) => ({ slot: `node ${name}`, node: name, take })),
+      };
+    }
+    case 'floating': {
+      const gateway = `${way?.gateway?.apiGroup}/${way?.gateway?.name}`;
+      const inSlot = (slot: string, of: Family): readonly string[] => {
+        const own = way?.paths[of];
+        return own?.kind === 'floating'
+          ? own.parts.filter((part) => part.slot === slot).flatMap((part) => part.addresses)
+          : [];
+      };
+      const hops = path.parts.map(({ slot, node }): Hop => {
+        const take = { kind: 'floating', ipv4: inSlot(slot, 4), ipv6: inSlot(slot, 6) } as const;
+        return { slot: `slot ${slot} ${gateway}`, node, take };
+      });
+      return { kind: 'hops', hops };
+    }
+  }
+}
+
+/** Equal takes have equal keys. */
+export function takeKey(take: EgressTake): string {
+  return take.kind === 'node' ? `node ${take.interface ?? ''}` : [...take.ipv4, ...take.ipv6].join();
+}
+
+/** Destinations that one gateway node takes from the pods of a class. */
+export interface Served {
+  readonly family: Family;
+  readonly range: DestinationRange['range'];
+  readonly take: EgressTake;
+}
+
+/** By gateway node: what it takes from the pods of a class; adjacent destinations of a take are one. */
+export function servedBy(
+  { ipv4, ipv6 }: { readonly ipv4: readonly DestinationRange[]; readonly ipv6: readonly DestinationRange[] },
+  routes: ReadonlyMap<string, Route>,
+): Map<string, Served[]> {
+  const found = new Map<string, Served[]>();
+  for (const family of FAMILIES) {
+    for (const { range, outcome } of family === 4 ? ipv4 : ipv6) {
+      const route = routes.get(outcome);
+      for (const { node, take } of route?.kind === 'hops' ? route.hops : []) {
+        const list = found.get(node) ?? [];
+        found.set(node, list);
+        const last = list.at(-1);
+        const joins =
+          last?.family === family &&
+          last.range.last + 1n === range.first &&
+          takeKey(last.take) === takeKey(take);
+        if (joins) list[list.length - 1] = { ...last, range: { first: last.range.first, last: range.last } };
+        else list.push({ family, range, take });
+      }
+    }
+  }
+  return found;
+}
