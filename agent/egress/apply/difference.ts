@@ -115,11 +115,13 @@ function lostWith(removed: readonly KernelObject[], current: KernelObjects): Rea
 /** A link that gets another MAC loses its neighbours, permanent ones too (neigh_changeaddr). */
 function lostWithMacs(wanted: readonly NetObject[], current: KernelObjects): readonly string[] {
   const links = wanted.flatMap((object) => {
+    if (object.type !== 'link') return [];
     const raw = current.get(keyOf(object))?.raw;
     const after = toRouteObject(object, NO_INDEXES);
     const isChanged = raw?.kind === 'link' && after.kind === 'link' && after.link.mac.length > 0;
     return isChanged && !isDeepStrictEqual(raw.link.mac, after.link.mac) ? [raw.link.index] : [];
   });
+  if (links.length === 0) return [];
   return [...current.values()].flatMap(({ key, raw }) =>
     raw.kind === 'neighbour' && raw.neighbour.kind === 'neighbour' && links.includes(raw.neighbour.link)
       ? [key]
