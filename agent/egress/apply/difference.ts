@@ -40,7 +40,8 @@ export function difference(current: KernelObjects, wanted: readonly NetObject[])
     const text = objectText(object);
     const found = current.get(key);
     if (blocked.isBlocked(object, found)) continue;
-    if (found === undefined) set.push({ operation: 'add', object, key, text });
+    if (found === undefined)
+      set.push({ operation: isKernelMade(object) ? 'replace' : 'add', object, key, text });
     else if (lost.has(key) || found.text !== text) set.push({ operation: 'replace', object, key, text });
   }
   const kept = new Set(wanted.map(keyOf));
@@ -169,4 +170,9 @@ class Blocked {
     if (object.type === 'route') return [object.it.nexthop];
     return object.type === 'nexthop' && 'group' in object.it ? object.it.group : [];
   }
+}
+
+/** Of a neighbour that packets ask for the kernel makes one itself, which is not permanent. */
+function isKernelMade({ type }: NetObject): boolean {
+  return type === 'neighbour';
 }
