@@ -51,6 +51,14 @@ describe('tracer: chains', () => {
     assert.equal(verdictOf(ruleset([inputChain()])), 'Allow by nothing, 0 tried');
   });
 
+  it('goes through all base chains of a hook, by priority', () => {
+    const early = { type: 'filter', hook: 'input', priority: -5, policy: 'accept' } as const;
+    const chains = [inputChain(rule(jump('a'))), ruleChain('a', rule(ACCEPT))];
+    const own = (statement: Statement) => ({ ...indexChain('early', rule(statement)), base: early });
+    assert.equal(verdictOf(ruleset([...chains, own(ACCEPT)])), 'Allow by a, 1 tried');
+    assert.equal(verdictOf(ruleset([...chains, own(DROP)])), 'Drop by nothing, 0 tried');
+  });
+
   it('continues after a jump if the chain has no verdict', () => {
     const table = ruleset([
       inputChain(rule(jump('a')), rule(jump('b'))),
@@ -210,7 +218,7 @@ describe('tracer: throws on what the kernel rejects', () => {
   });
   it('a jump to a base chain, and no base chain at the hook', () => {
     throws(input(rule(jump('input'))), /input is a base chain/);
-    throws(input(), /0 base chains at the hook output/, { direction: 'egress' });
+    throws(input(), /no base chain at the hook output/, { direction: 'egress' });
   });
   it('prefixes in a set that is not for intervals, a set of the other family', () => {
     const { v4: members } = toMemberSet([{ cidr: cidr('10.0.0.0/8'), except: [] }], []);

@@ -43,23 +43,23 @@ function toNode(table: Table, walk: Walk): Pick<Ended, 'verdict' | 'source'> {
 
 /** Those of forwarded traffic are there where a rule needs them. */
 function forwarded(table: Table, walk: Walk): Pick<Ended, 'verdict' | 'source'> {
-  const before = atHook(table, 'prerouting', walk, PASSED);
+  const before = atHook(table, 'prerouting', walk, true);
   if (before.verdict !== 'Allow') return before;
-  const after = atHook(table, 'forward', walk, PASSED);
+  const after = atHook(table, 'forward', walk, true);
   return after.verdict === 'Allow' ? { ...after, source: before.source } : after;
 }
 
-const PASSED = { verdict: 'Allow', source: null } as const;
+const PASSED: Pick<Ended, 'verdict' | 'source'> = { verdict: 'Allow', source: null };
 
-function atHook(
-  table: Table,
-  hook: Hook,
-  walk: Walk,
-  otherwise?: Pick<Ended, 'verdict' | 'source'>,
-): Pick<Ended, 'verdict' | 'source'> {
-  const [entry, ...more] = entriesOf(table, hook);
-  if (otherwise !== undefined && entry === undefined) return otherwise;
-  if (entry === undefined || more.length > 0)
-    throw new Error(`${more.length + (entry ? 1 : 0)} base chains at the hook ${hook}`);
-  return walk.through(entry);
+/** An accept ends its base chain, not the hook: others may be there for egress gateways. */
+function atHook(table: Table, hook: Hook, walk: Walk, mayBeEmpty = false): Pick<Ended, 'verdict' | 'source'> {
+  const entries = entriesOf(table, hook);
+  if (!mayBeEmpty && entries.length === 0) throw new Error(`no base chain at the hook ${hook}`);
+  let { source } = PASSED;
+  for (const entry of entries) {
+    const ended = walk.through(entry);
+    if (ended.verdict !== 'Allow') return ended;
+    source = ended.source ?? source;
+  }
+  return { ...PASSED, source };
 }
