@@ -4,6 +4,7 @@
  * Field names are those of ip(8).
  */
 import type { Family } from '../../lib/net/address.ts';
+import { EGRESS_TUNNEL_PORT } from '../exemptions.ts';
 
 export interface Netstate {
   /** By name. */
@@ -75,7 +76,7 @@ export const OWN_NETWORK = {
   /** Names of devices, with their kinds. */
   links: { 'nodewall-egress': 'vxlan', 'nodewall-eip': 'dummy' },
   /** The VXLAN device's network identifier and UDP port. */
-  vxlan: { id: 7412, port: 7790 },
+  vxlan: { id: 7412, port: EGRESS_TUNNEL_PORT },
   /** IFA_PROTO of addresses, RTPROT_* of next hops and routes. */
   protocol: 119,
   /** First and last table; 0x6e77 is `nw` in ASCII. */

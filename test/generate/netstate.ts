@@ -73,7 +73,10 @@ function toNetstate(choices: Choices): Netstate {
       choices,
       peers.map(({ number }) => number),
     ),
-    sysctls: [{ path: `net/ipv4/conf/${LINK}/rp_filter`, value: looseFilter ? '2' : '1' }],
+    sysctls: [
+      { path: `net/ipv4/conf/${LINK}/rp_filter`, value: looseFilter ? '2' : '1' },
+      { path: `net/ipv6/conf/${LINK}/disable_ipv6`, value: '0' },
+    ],
   };
 }
 

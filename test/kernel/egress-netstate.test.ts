@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import type { NetstateResult } from '../../agent/egress/apply/netstate-reconciler.ts';
 import { netstateText } from '../../agent/egress/apply/netstate-text.ts';
+import { NO_NETSTATE } from '../../agent/egress/render/netstate.ts';
 import type { Netstate } from '../../apis/egress/netstate.ts';
 import { netstates, UPLINK } from '../generate/netstate.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
@@ -84,22 +85,13 @@ kernelSuite('network configuration of egress gateways', () => {
     namespace = await createNamespace('egress');
     await ip(`link add ${UPLINK} up type bridge`);
     await ip('link set lo up'); // next hops without a link are on it
+    await namespace.run(['sysctl', '-w', 'net.ipv6.conf.default.disable_ipv6=1']);
   });
   afterEach(() => namespace.close());
 
   const full: Netstate = fc
     .sample(netstates, { numRuns: 300, seed: 7 })
     .reduce((most, it) => (it.routes.length > most.routes.length ? it : most));
-  const nothing: Netstate = {
-    links: [],
-    addresses: [],
-    neighbours: [],
-    nexthops: [],
-    routes: [],
-    rules: [],
-    sysctls: [],
-  };
-
   it(`makes ${STATES} random states out of each other, exactly, also where it is killed amid a change`, async () => {
     let keeper = new Keeper(namespace);
     for (const [i, netstate] of fc.sample(netstates, STATES).entries()) {
@@ -118,8 +110,8 @@ kernelSuite('network configuration of egress gateways', () => {
     assert.deepEqual((await keeper.apply(full)).problems, []);
     await assertKernelHas(namespace, full, 'full');
     assert.deepEqual((await keeper.apply(full)).operations, []);
-    assert.deepEqual((await keeper.apply(nothing)).problems, []);
-    await assertKernelHas(namespace, nothing, 'nothing');
+    assert.deepEqual((await keeper.apply(NO_NETSTATE)).problems, []);
+    await assertKernelHas(namespace, NO_NETSTATE, 'nothing');
   });
 
   it('makes the same as its text, typed by hand', async () => {
@@ -194,7 +186,7 @@ kernelSuite('network configuration of egress gateways', () => {
       await ip(remove);
       assert.deepEqual(await keeper.next((said) => said.problems ?? null), []);
       await soon(full, remove);
-      await keeper.apply(nothing);
+      await keeper.apply(NO_NETSTATE);
       await keeper.kill();
     }
   });

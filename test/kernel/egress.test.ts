@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { type EgressAgents, egressAgents, egressPolicy, gateway } from './egress-agents.ts';
 import { createEgressLab, type EgressLab, type LabFlow, SERVER, SERVER_PORT } from './egress-lab.ts';
 import { kernelSuite } from './kernel-suite.ts';
-import { listen, talk } from './talk.ts';
+import { talk } from './talk.ts';
 import { until } from './until.ts';
 
 const PROTOCOLS = ['tcp', 'udp', 'icmp'] as const;
@@ -18,16 +18,15 @@ const SILENT = MATRIX.map(() => 'nothing');
 /** Of a flood; the server sees fewer while something is missing. */
 const RATE = 5_000;
 
+const GATEWAYS = [gateway('one', ['gw-1']), gateway('both', ['gw-1', 'gw-2'], { choice: 'Spread' })];
+
 kernelSuite('egress gateways', () => {
   let lab: EgressLab;
   let agents: EgressAgents;
   before(async () => {
     lab = await createEgressLab();
     agents = await egressAgents(lab);
-    await agents.write('gateways.json', [
-      gateway('one', ['gw-1']),
-      gateway('both', ['gw-1', 'gw-2'], { choice: 'Spread' }),
-    ]);
+    await agents.write('gateways.json', GATEWAYS);
     await agents.write('policies.json', policies('first'));
     for (const node of lab.nodes.keys()) agents.start(node);
     for (const node of lab.nodes.keys()) await agents.untilInForce(node, /chain egress-seal/);
@@ -52,6 +51,24 @@ kernelSuite('egress gateways', () => {
       [],
       pod,
     );
+  }
+
+  /** New connections of plain-0. */
+  async function untilLeavesBy(node: string): Promise<void> {
+    await until(`new connections leave by ${node}`, async () => {
+      await lab.forget();
+      const answers = await lab.ask('plain-0', MATRIX, 50);
+      const seen = [...(await lab.seen()).keys()];
+      return answers.every((one) => one === 'reply') && seen.every((one) => addressesOf(node).includes(one));
+    });
+  }
+
+  /** As it was at the start. */
+  async function restore(): Promise<void> {
+    await agents.write('gateways.json', GATEWAYS);
+    await agents.write('policies.json', policies('first'));
+    await agents.untilInForce('plain', /EgressPolicy default\/first/);
+    await untilLeavesBy('gw-1');
   }
 
   it('the server sees the gateway, for pods on a plain node, on the gateway and on another one', async () => {
@@ -82,9 +99,9 @@ kernelSuite('egress gateways', () => {
     await lab.forget();
     const flow = { family: 4, protocol: 'udp' } as const;
     const answers = await lab.ask('plain-1', [
-      { ...flow, src: '10.244.1.99' },
+      { ...flow, src: '10.244.1.99', srcPort: 30_001 },
       // The address of a pod that is steered, by another pod's interface.
-      { ...flow, src: lab.pod('plain-0').v4 },
+      { ...flow, src: lab.pod('plain-0').v4, srcPort: 30_002 },
     ]);
     assert.deepEqual(answers, ['nothing', 'nothing']);
     assert.deepEqual([...(await lab.seen())], []);
@@ -116,34 +133,28 @@ kernelSuite('egress gateways', () => {
   });
 
   it('connections keep their way when policies change, and end with it', async () => {
-    await listen(lab.server, [7100]);
     const calls = (['tcp', 'udp'] as const).flatMap((protocol) =>
-      [SERVER.v4, SERVER.v6].map((host) => ({ name: `${protocol} ${host}`, host, port: 7100, protocol })),
+      [SERVER.v4, SERVER.v6].map((host) => ({
+        name: `${protocol} ${host}`,
+        host,
+        port: SERVER_PORT,
+        protocol,
+      })),
     );
     const answering = await talk(lab.pod('plain-0').namespace, calls);
     assert.equal((await answering()).length, calls.length);
-    await agents.write('policies.json', policies('second', 'gw-2'));
+    await agents.write('policies.json', policies('second'));
     await agents.write('gateways.json', [
       gateway('one', ['gw-2']),
       gateway('both', ['gw-1', 'gw-2'], { choice: 'Spread' }),
     ]);
     await agents.untilInForce('plain', /EgressPolicy default\/second/);
-    await until('new connections leave by the other gateway', async () => {
-      await lab.forget();
-      await lab.ask('plain-0', MATRIX, 50);
-      return [...(await lab.seen()).keys()].includes(lab.node('gw-2').v4);
-    });
-    await leavesBy('plain-0', ['gw-2']);
+    await untilLeavesBy('gw-2');
     await lab.forget();
     assert.equal((await answering()).length, calls.length, 'connections of before go on');
     const seen = [...(await lab.seen()).keys()].sort();
     assert.deepEqual(seen, addressesOf('gw-1').sort(), 'with the address that they had');
-    await agents.write('gateways.json', [
-      gateway('one', ['gw-1']),
-      gateway('both', ['gw-1', 'gw-2'], { choice: 'Spread' }),
-    ]);
-    await agents.write('policies.json', policies('first'));
-    await agents.untilInForce('plain', /EgressPolicy default\/first/);
+    await restore();
   });
 
   it('nothing leaves with another address while a rule, route, neighbour or device is missing', async () => {
@@ -178,8 +189,12 @@ kernelSuite('egress gateways', () => {
     const stops = await Promise.all(
       ([4, 6] as const).map((family) => lab.flood(pod, { family, protocol: 'udp' }, RATE)),
     );
-    await action();
-    const sent = (await Promise.all(stops.map((stop) => stop()))).reduce((sum, one) => sum + one, 0);
+    let sent = 0;
+    try {
+      await action();
+    } finally {
+      sent = (await Promise.all(stops.map((stop) => stop()))).reduce((sum, one) => sum + one, 0);
+    }
     const seen = await lab.seen();
     const wrong = [...seen].filter(([address]) => !addressesOf(...nodes).includes(address));
     assert.deepEqual(wrong, [], `of ${sent} sent`);
@@ -198,8 +213,7 @@ kernelSuite('egress gateways', () => {
         agents.start('plain');
       }
     });
-    await agents.write('policies.json', policies('first'));
-    await agents.untilInForce('plain', /EgressPolicy default\/first/);
+    await restore();
     await leavesBy('plain-0', ['gw-1']);
   });
 
@@ -232,7 +246,7 @@ kernelSuite('egress gateways', () => {
 /** Pods of all kinds of nodes leave by `one`, some by both. */
 function policies(name: string, steered = 'one'): object[] {
   return [
-    egressPolicy(name, ['plain-0', 'gw-1-0', 'gw-2-0'], { gateway: steered === 'gw-2' ? 'one' : steered }),
+    egressPolicy(name, ['plain-0', 'gw-1-0', 'gw-2-0'], { gateway: steered }),
     egressPolicy('spread', ['other-0', 'gw-1-1'], { gateway: 'both' }),
   ];
 }

@@ -40,7 +40,8 @@ export function difference(current: KernelObjects, wanted: readonly NetObject[])
     const text = objectText(object);
     const found = current.get(key);
     if (blocked.isBlocked(object, found)) continue;
-    if (found === undefined) set.push({ operation: 'add', object, key, text });
+    if (found === undefined)
+      set.push({ operation: isKernelMade(object) ? 'replace' : 'add', object, key, text });
     else if (lost.has(key) || found.text !== text) set.push({ operation: 'replace', object, key, text });
   }
   const kept = new Set(wanted.map(keyOf));
@@ -114,11 +115,13 @@ function lostWith(removed: readonly KernelObject[], current: KernelObjects): Rea
 /** A link that gets another MAC loses its neighbours, permanent ones too (neigh_changeaddr). */
 function lostWithMacs(wanted: readonly NetObject[], current: KernelObjects): readonly string[] {
   const links = wanted.flatMap((object) => {
+    if (object.type !== 'link') return [];
     const raw = current.get(keyOf(object))?.raw;
     const after = toRouteObject(object, NO_INDEXES);
     const isChanged = raw?.kind === 'link' && after.kind === 'link' && after.link.mac.length > 0;
     return isChanged && !isDeepStrictEqual(raw.link.mac, after.link.mac) ? [raw.link.index] : [];
   });
+  if (links.length === 0) return [];
   return [...current.values()].flatMap(({ key, raw }) =>
     raw.kind === 'neighbour' && raw.neighbour.kind === 'neighbour' && links.includes(raw.neighbour.link)
       ? [key]
@@ -167,4 +170,9 @@ class Blocked {
     if (object.type === 'route') return [object.it.nexthop];
     return object.type === 'nexthop' && 'group' in object.it ? object.it.group : [];
   }
+}
+
+/** Of a neighbour that packets ask for the kernel makes one itself, which is not permanent. */
+function isKernelMade({ type }: NetObject): boolean {
+  return type === 'neighbour';
 }

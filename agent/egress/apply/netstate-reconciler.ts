@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { NftError, RouteEvent, RouteObject } from 'nftables-napi';
 import type { Netstate } from '../../../apis/egress/netstate.ts';
+import { NO_NETSTATE } from '../render/netstate.ts';
 import { difference, type KernelObjects, type NetOperation } from './difference.ts';
 import { type KernelObject, type LinkNames, toKernelObject } from './kernel-object.ts';
 import { netObjects } from './net-object.ts';
@@ -21,15 +22,6 @@ export interface ApplyOptions {
   readonly removals?: boolean;
 }
 
-const NOTHING: Netstate = {
-  links: [],
-  addresses: [],
-  neighbours: [],
-  nexthops: [],
-  routes: [],
-  rules: [],
-  sysctls: [],
-};
 /** Of a removal: it is gone already, or its link is. */
 const GONE: ReadonlySet<string> = new Set(['ENOENT', 'ESRCH', 'ENODEV', 'EADDRNOTAVAIL', 'ENXIO']);
 
@@ -40,7 +32,8 @@ const GONE: ReadonlySet<string> = new Set(['ENOENT', 'ESRCH', 'ENODEV', 'EADDRNO
 export class NetstateReconciler {
   readonly #port: RoutePort;
   readonly #sysctls: SysctlPort;
-  #wanted: Netstate = NOTHING;
+  #wanted: Netstate = NO_NETSTATE;
+  #options: ApplyOptions = {};
   /** Null: unknown. */
   #current: Map<string, KernelObject> | null = null;
   #names: LinkNames = new Map();
@@ -50,8 +43,10 @@ export class NetstateReconciler {
     this.#sysctls = sysctls;
   }
 
-  async apply(wanted: Netstate, { removals = true }: ApplyOptions = {}): Promise<NetstateResult> {
+  async apply(wanted: Netstate, options: ApplyOptions = {}): Promise<NetstateResult> {
+    const { removals = true } = options;
     this.#wanted = wanted;
+    this.#options = options;
     if (this.#current === null) this.#take(await this.#read());
     const current: KernelObjects = this.#current ?? new Map();
     const { links, rest, foreign, blocked } = difference(current, netObjects(wanted));
@@ -69,10 +64,10 @@ export class NetstateReconciler {
     return { operations, problems };
   }
 
-  /** Reads everything, and makes what is wanted of what it finds. */
+  /** Reads everything, and makes what is wanted of what it finds, with the options of the last apply. */
   verify(): Promise<NetstateResult> {
     this.#current = null;
-    return this.apply(this.#wanted);
+    return this.apply(this.#wanted, this.#options);
   }
 
   /** Whether an event only says what is known, or is about nothing of nodewall's. */

@@ -69,13 +69,6 @@ export function hostSysctls(port: Pick<SysctlPort, 'read'>): SysctlFinding[] {
       why: 'IPv6 packets of pods are not forwarded',
     },
     {
-      path: 'net/ipv4/conf/all/rp_filter',
-      needed: '0 or 2',
-      isGood: (found: string) => found !== '1',
-      // Each device's is the greater of the two, but 2 of the tunnel's device is greater than 1.
-      why: 'only the setting of the tunnel device (2) keeps its packets from being dropped',
-    },
-    {
       path: 'net/netfilter/nf_conntrack_tcp_loose',
       needed: '1',
       isGood: (found: string) => found !== '0',
