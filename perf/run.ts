@@ -14,6 +14,7 @@ import { compileRender } from './benchmarks/compile.ts';
 import { controlPlane } from './benchmarks/control-plane.ts';
 import { denied } from './benchmarks/denied.ts';
 import { difference } from './benchmarks/difference.ts';
+import { egress } from './benchmarks/egress.ts';
 import { established } from './benchmarks/established.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
 import { idle } from './benchmarks/idle.ts';
@@ -30,6 +31,7 @@ import { publish } from './benchmarks/publish.ts';
 import { rate } from './benchmarks/rate.ts';
 import { record } from './benchmarks/record.ts';
 import { replicas } from './benchmarks/replicas.ts';
+import { routes } from './benchmarks/routes.ts';
 import { save } from './benchmarks/save.ts';
 import { scale } from './benchmarks/scale.ts';
 import { start } from './benchmarks/start.ts';
@@ -45,6 +47,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   explainFlows,
   compileRender,
   controlPlane,
+  egress,
   admission,
   cluster,
   firstApply,
@@ -52,6 +55,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   members,
   iptables,
   interfaces,
+  routes,
   established,
   difference,
   memory,
