@@ -3,6 +3,7 @@ import type { EgressConsidered, EgressExplanation, EgressFlow } from '../apis/eg
 import type { ClusterObjects } from '../apis/objects.ts';
 import type { EgressExplainer } from '../controller/egress/decide.ts';
 import { styled } from '../lib/process/styled.ts';
+import { warnEgressIsOff } from './load.ts';
 import { table } from './output.ts';
 
 /** Says on standard error if agents steer nothing, because the feature gate is off. */
@@ -15,11 +16,7 @@ export async function egressExplainer({
 }): Promise<EgressExplainer> {
   const { compileEgress } = await import('../controller/egress/compile-egress.ts');
   const decide = await import('../controller/egress/decide.ts');
-  if (config.featureGates.EgressGateway !== true) {
-    process.stderr.write(
-      'feature gate EgressGateway is off in this configuration: agents with it steer no connection\n',
-    );
-  }
+  warnEgressIsOff(config);
   return decide.egressExplainer(objects, compileEgress(objects, config.egress));
 }
 

@@ -60,6 +60,14 @@ function printProblems(problems: readonly Problem[], label: string): void {
   for (const problem of problems) process.stderr.write(`${label}${formatProblem(problem)}\n`);
 }
 
+/** Says on standard error if agents with this configuration steer nothing. */
+export function warnEgressIsOff({ featureGates }: Config): void {
+  if (featureGates.EgressGateway === true) return;
+  process.stderr.write(
+    'feature gate EgressGateway is off in this configuration: agents with it steer no connection\n',
+  );
+}
+
 export function hasErrors(problems: readonly Problem[]): boolean {
   return problems.some((problem) => problem.severity === 'error');
 }

@@ -11,7 +11,6 @@ import type { Config } from '../apis/config.ts';
 import { NO_OBJECTS } from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
 import { compiler } from '../controller/compile/compile.ts';
-import { nodeEgressViewer } from '../controller/egress/node-egress.ts';
 import { apiServerEndpoints } from '../controller/publish/endpoints.ts';
 import { nodeViewer } from '../controller/publish/node-view.ts';
 import { fileSource } from '../controller/watch/file-source.ts';
@@ -23,6 +22,7 @@ import { exitInTime, untilStopped } from '../lib/process/stopped.ts';
 import { hasErrors } from './load.ts';
 import { manifestLog } from './manifest-log.ts';
 import { savedManifests } from './saved-manifests.ts';
+import { egressView } from './standalone-egress.ts';
 
 /** Milliseconds until the last valid versions of manifests are saved, at the latest. */
 const LONGEST_WAIT = 500;
@@ -56,7 +56,8 @@ interface Outcome {
 export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatus> {
   const { options, manifests, log } = parts;
   const { node, once, stateDir } = options;
-  const saved = stateStore({ stateDir, node, log });
+  const hasEgress = parts.config.featureGates.EgressGateway === true;
+  const saved = stateStore({ stateDir, node, log, hasEgress });
   const savedVersions = savedManifests({ stateDir, manifests, log });
   const reports = new AgentLog(node, log);
   const manifestReports = manifestLog(node, log);
@@ -76,8 +77,7 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
   const source = fileSource(manifests, { remembered, ...validateOptions(config) });
   const compile = compiler();
   const view = nodeViewer(node);
-  const egressView =
-    config.featureGates.EgressGateway === true ? nodeEgressViewer(config.egress, node) : () => null;
+  const withEgress = egressView(node, config, log);
 
   let remembering: Promise<void> = Promise.resolve();
   function deliver(snapshot: Snapshot): void {
@@ -90,8 +90,7 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
       manifestReports.undeclared();
       return;
     }
-    const egress = egressView(snapshot.objects);
-    enforcement.submit(egress === null ? view(compiled) : { ...view(compiled), egress });
+    enforcement.submit(withEgress(view(compiled), snapshot.objects));
     // To format the versions of 10,000 rules takes a while and must not delay the rules' commit.
     const committed = Promise.race([enforcement.idle(), sleep(LONGEST_WAIT, undefined, { ref: false })]);
     remembering = committed.then(() => savedVersions.save(source.remember()));

@@ -6,7 +6,7 @@ import { loadManifests, type Places } from '../controller/watch/manifests.ts';
 import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
 import { widePortWarnings } from '../controller/webhook/wide-ports.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { hasErrors, type InputOptions, loadConfig } from './load.ts';
+import { hasErrors, type InputOptions, loadConfig, warnEgressIsOff } from './load.ts';
 import { json, print } from './output.ts';
 
 export async function validate(options: InputOptions & { output: 'text' | 'json' }): Promise<ExitStatus> {
@@ -37,11 +37,7 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
     ];
     process.stderr.write(`${counts.join(', ')}\n`);
   }
-  if (egressTexts(objects).length > 0 && config.featureGates.EgressGateway !== true) {
-    process.stderr.write(
-      'the feature gate EgressGateway is off, so agents steer nothing by egress gateways\n',
-    );
-  }
+  if (egressTexts(objects).length > 0) warnEgressIsOff(config);
   return invalid ? EXIT.invalid : EXIT.done;
 }
 

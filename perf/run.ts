@@ -30,6 +30,7 @@ import { publish } from './benchmarks/publish.ts';
 import { rate } from './benchmarks/rate.ts';
 import { record } from './benchmarks/record.ts';
 import { replicas } from './benchmarks/replicas.ts';
+import { routes } from './benchmarks/routes.ts';
 import { save } from './benchmarks/save.ts';
 import { scale } from './benchmarks/scale.ts';
 import { start } from './benchmarks/start.ts';
@@ -52,6 +53,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   members,
   iptables,
   interfaces,
+  routes,
   established,
   difference,
   memory,

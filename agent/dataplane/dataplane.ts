@@ -1,5 +1,6 @@
 import type { Config } from '../../apis/config.ts';
 import type { DataplaneName } from '../../apis/dataplanes.ts';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
 import type { Owners } from '../record/accounting.ts';
@@ -26,6 +27,8 @@ export interface DataplaneOptions {
   readonly readings: Readings;
   /** Counts troubles of the kernel's event monitor, if the dataplane has one. */
   readonly troubled: (trouble: MonitorTrouble) => void;
+  /** What an earlier run did for egress gateways, whose connections go on; absent: not known. */
+  readonly lastEgress?: NodeEgress | null;
   readonly enforcer: Omit<EnforcerOptions<unknown>, 'reconciler' | 'renderer'>;
 }
 

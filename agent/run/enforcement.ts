@@ -64,6 +64,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     digests: await saved.readDigests(),
     readings: records.readings,
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
+    ...(config.featureGates.EgressGateway === true ? { lastEgress: await saved.readEgress() } : {}),
     enforcer: {
       events: { ...failureEvents(parts), enforced },
       clock,

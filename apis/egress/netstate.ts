@@ -4,6 +4,7 @@
  * Field names are those of ip(8).
  */
 import type { Family } from '../../lib/net/address.ts';
+import { EGRESS_TUNNEL_PORT } from '../exemptions.ts';
 
 export interface Netstate {
   /** By name. */
@@ -66,3 +67,22 @@ export type NetRule = { readonly family: Family; readonly priority: number } & (
   | { readonly action: 'nop' }
   | { readonly action: 'table'; readonly table: number; readonly mark: number; readonly mask: number }
 );
+
+/**
+ * What is nodewall's in the kernel's network configuration. Objects of others with these names and
+ * numbers are reported, never changed; `links` are nodewall's with all that is on them.
+ */
+export const OWN_NETWORK = {
+  /** Names of devices, with their kinds. */
+  links: { 'nodewall-egress': 'vxlan', 'nodewall-eip': 'dummy' },
+  /** The VXLAN device's network identifier and UDP port. */
+  vxlan: { id: 7412, port: EGRESS_TUNNEL_PORT },
+  /** IFA_PROTO of addresses, RTPROT_* of next hops and routes. */
+  protocol: 119,
+  /** First and last table; 0x6e77 is `nw` in ASCII. */
+  tables: [0x6e77_0000, 0x6e77_ffff],
+  /** First and last id of a next hop. */
+  nexthops: [0x6e77_0000, 0x6e8f_ffff],
+  /** First and last priority of routing rules. */
+  rules: [70, 79],
+} as const;

@@ -12,6 +12,10 @@ export interface GatewayChoice {
   readonly gateway: EgressGateway | null;
   /** Whether policies of the policy's namespace may use it. */
   readonly isAllowed: boolean;
+  /** The name that the policy, or the label of its namespace, asks for; null: neither does. */
+  readonly name: string | null;
+  /** The label that has the name; null: none does. */
+  readonly label: string | null;
 }
 
 /**
@@ -32,18 +36,20 @@ export function gatewayChooser(
     return spec.allowedNamespaces !== null && allHold(requirementsOf(spec.allowedNamespaces), labels);
   };
   return (policy, labels) => {
-    const name = policy.spec.gateway ?? (policy.namespace === '' ? undefined : labelledGateway(labels));
-    const meant = name === undefined ? defaults : (byName.get(name) ?? []);
+    const label = policy.spec.gateway === undefined && policy.namespace !== '' ? gatewayLabel(labels) : null;
+    const name = policy.spec.gateway ?? (label === null ? null : (labels[label] ?? ''));
+    const meant = name === null ? defaults : (byName.get(name) ?? []);
     const own = meant.filter(({ apiGroup }) => apiGroup === policy.apiGroup);
     const [gateway, second] = own.length > 0 ? own : meant;
-    if (gateway === undefined || second !== undefined) return { gateway: null, isAllowed: false };
-    return { gateway, isAllowed: isAllowed(policy, gateway, labels) };
+    if (gateway === undefined || second !== undefined)
+      return { gateway: null, isAllowed: false, name, label };
+    return { gateway, isAllowed: isAllowed(policy, gateway, labels), name, label };
   };
 }
 
-/** Undefined: no label. The peers' program takes an empty value for none. */
-function labelledGateway(labels: Labels): string | undefined {
-  const [own, ...peers] = NAMESPACE_GATEWAY_LABELS;
-  if (Object.hasOwn(labels, own)) return labels[own];
-  return peers.map((key) => (Object.hasOwn(labels, key) ? labels[key] : '')).find((name) => name !== '');
+/** The label that names a gateway; null: none. The peers' program takes an empty value for none. */
+function gatewayLabel(labels: Labels): string | null {
+  const [own] = NAMESPACE_GATEWAY_LABELS;
+  const isThere = (key: string): boolean => Object.hasOwn(labels, key) && (key === own || labels[key] !== '');
+  return NAMESPACE_GATEWAY_LABELS.find(isThere) ?? null;
 }

@@ -19,7 +19,14 @@ import { poolCidrs, toPool } from './pool.ts';
 import { cidrIntervals, hasInterval } from './segments.ts';
 
 /** Loopback, link-local and multicast. */
-const ALWAYS_INSIDE = ['127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '::1/128', 'fe80::/10', 'ff00::/8'];
+export const ALWAYS_INSIDE = [
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '224.0.0.0/4',
+  '::1/128',
+  'fe80::/10',
+  'ff00::/8',
+];
 
 export interface InsideParts {
   readonly nodes: readonly Node[];

@@ -31,6 +31,18 @@ const OTHERS: readonly object[] = [
   { apiVersion: API, kind: 'ClusterGroup', metadata: { name: 'nodes' }, spec: { nodeSelector: {} } },
   { apiVersion: 'v1', kind: 'Node', metadata: { name: 'one' } },
   { apiVersion: 'v1', kind: 'Service', metadata: { name: 'web', namespace: 'shop' }, spec: {} },
+  {
+    apiVersion: API,
+    kind: 'EgressGateway',
+    metadata: { name: 'out' },
+    spec: { nodeSelector: { matchLabels: { a: 'b' } } },
+  },
+  {
+    apiVersion: API,
+    kind: 'ClusterEgressPolicy',
+    metadata: { name: 'all' },
+    spec: { appliedTo: [{ podSelector: {} }], gateway: 'out' },
+  },
 ];
 
 interface Write {
@@ -73,6 +85,8 @@ describe('assembler', () => {
   });
 });
 
+const LISTED = ['tiers', 'groups', 'policies', 'egressGateways', 'egressPolicies'] as const;
+
 function replay(writes: readonly Write[], seen: { edits: number; others: number }): void {
   const next: Assembler = assembler();
   const files = new Map<string, FileContent>();
@@ -93,7 +107,7 @@ function replay(writes: readonly Write[], seen: { edits: number; others: number 
     assert.deepEqual(assembled.objects, whole.objects);
     assert.deepEqual(assembled.problems, whole.problems);
     assert.deepEqual(assembled.lastValidVersions, whole.lastValidVersions);
-    for (const kind of ['tiers', 'groups', 'policies'] as const) {
+    for (const kind of LISTED) {
       const [now, then] = [assembled.objects[kind], objects?.[kind] ?? []];
       const same = now.length === then.length && now.every((object, i) => object === then[i]);
       if (objects !== null && same) assert.equal(now, then, kind);
@@ -113,7 +127,10 @@ function replay(writes: readonly Write[], seen: { edits: number; others: number 
     const read = {
       bytes: Buffer.from(broken ? '{' : text === '' ? '{"apiVersion":"v1","kind":"List","items":[]}' : text),
     };
-    const content = keepObjects(parseManifest(file, read, NO_CACHE, {}).content, good.get(file) ?? null);
+    const content = keepObjects(
+      parseManifest(file, read, NO_CACHE, { egress: true }).content,
+      good.get(file) ?? null,
+    );
     if (!content.broken) good.set(file, content);
     files.set(file, content);
   }

@@ -80,6 +80,7 @@ export const TRIALS = [
   'members',
   'publish-clients',
   'publish-server',
+  'routes',
   'save',
   'scale',
   'start',

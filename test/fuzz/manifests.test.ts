@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import Ajv from 'ajv';
 import fc from 'fast-check';
 import { stringify } from 'yaml';
+import { EGRESS_GATEWAY_SCHEMA } from '../../apis/schema/egress-gateway.ts';
+import { CLUSTER_EGRESS_POLICY_SCHEMA, EGRESS_POLICY_SCHEMA } from '../../apis/schema/egress-policy.ts';
 import { CLUSTER_GROUP_SCHEMA } from '../../apis/schema/group.ts';
 import { asFields, checkSchema, type JsonSchema } from '../../apis/schema/json-schema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../../apis/schema/policy.ts';
@@ -12,6 +14,8 @@ import { checkBytes } from '../../controller/watch/file-text.ts';
 import { NO_LAST_VALID } from '../../controller/watch/last-valid-versions.ts';
 import { NO_CACHE, parseManifest } from '../../controller/watch/read-file.ts';
 import type { LoadProblem } from '../../controller/watch/source.ts';
+import { checkEgressInvariants } from './egress-invariants.ts';
+import { EGRESS_SEED } from './egress-seed.ts';
 import { checkInvariants } from './invariants.ts';
 import { SEED } from './seed.ts';
 
@@ -29,7 +33,7 @@ interface Outcome {
 /** Reads as an agent would, and holds the result to what is promised of any. */
 function read(name: string, bytes: Buffer): Outcome {
   const start = process.cpuUsage();
-  const { content } = parseManifest(name, checkBytes(bytes), NO_CACHE, {});
+  const { content } = parseManifest(name, checkBytes(bytes), NO_CACHE, { egress: true });
   const outcome = assemble({
     contents: [content],
     lastValidVersions: NO_LAST_VALID,
@@ -39,6 +43,7 @@ function read(name: string, bytes: Buffer): Outcome {
   const took = process.cpuUsage(start).user / 1000;
   assert.ok(took < LONGEST, `took ${took} ms`);
   checkInvariants(outcome.objects);
+  checkEgressInvariants(outcome.objects);
   for (const problem of outcome.problems) {
     const line = formatProblem(problem);
     assert.ok(problem.message !== '', line);
@@ -193,8 +198,8 @@ function mutate(root: unknown, { way, how, value, key }: Mutation): void {
   }
 }
 
-function spoilt(mutations: readonly Mutation[]): unknown[] {
-  const objects = structuredClone([...SEED]);
+function spoilt(mutations: readonly Mutation[], seed = SEED): unknown[] {
+  const objects = structuredClone([...seed]);
   for (const each of mutations) mutate(objects, each);
   return objects;
 }
@@ -218,7 +223,7 @@ describe('fuzzing of manifests', function () {
         ['warning'],
       );
       const counts = Object.values(outcome.objects).map((list) => list.length);
-      assert.deepEqual(counts, [1, 1, 1, 1, 1, 5, 1, 4]);
+      assert.deepEqual(counts, [1, 1, 1, 1, 1, 5, 1, 4, 0, 0, 0]);
     }
   });
 
@@ -263,20 +268,33 @@ describe('fuzzing of manifests', function () {
     fc.assert(property, { numRuns: 800 });
   });
 
-  it('fields replaced, removed, renamed and copied; YAML and JSON say the same', () => {
-    const property = fc.property(fc.array(mutation, { minLength: 1, maxLength: 4 }), (mutations) => {
-      const objects = spoilt(mutations);
-      const json = read(
-        'a.json',
-        Buffer.from(JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects })),
-      );
-      const text = objects.map((object) => JSON.stringify(object)).join('\n---\n');
-      const yaml = read('a.yaml', Buffer.from(text));
-      assert.ok(!isEmpty(json) || json.problems.length > 0);
-      assert.deepEqual(json.objects, yaml.objects);
-    });
-    fc.assert(property, { numRuns: 800 });
+  it('handles the unchanged seed of egress gateways', () => {
+    const text = EGRESS_SEED.map((object) => stringify(object)).join('---\n');
+    const { objects, problems } = read('a.yaml', Buffer.from(text));
+    assert.deepEqual(problems, []);
+    const { pods, egressGateways, egressPolicies, insideNetworks } = objects;
+    const counts = [pods, egressGateways, egressPolicies, insideNetworks].map((list) => list.length);
+    assert.deepEqual(counts, [1, 3, 3, 2]);
   });
+
+  for (const [kinds, seed, numRuns] of [
+    ['policies of Nodes', SEED, 800],
+    ['egress gateways', EGRESS_SEED, 400],
+  ] as const)
+    it(`fields of ${kinds} replaced, removed, renamed and copied; YAML and JSON say the same`, () => {
+      const property = fc.property(fc.array(mutation, { minLength: 1, maxLength: 4 }), (mutations) => {
+        const objects = spoilt(mutations, seed);
+        const json = read(
+          'a.json',
+          Buffer.from(JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects })),
+        );
+        const text = objects.map((object) => JSON.stringify(object)).join('\n---\n');
+        const yaml = read('a.yaml', Buffer.from(text));
+        assert.ok(!isEmpty(json) || json.problems.length > 0);
+        assert.deepEqual(json.objects, yaml.objects);
+      });
+      fc.assert(property, { numRuns });
+    });
 
   it('the schema gives the same results in Ajv', () => {
     const ajv = new Ajv.Ajv({ allErrors: true, strict: false });
@@ -284,6 +302,9 @@ describe('fuzzing of manifests', function () {
       ClusterNetworkPolicy: CLUSTER_NETWORK_POLICY_SCHEMA,
       ClusterGroup: CLUSTER_GROUP_SCHEMA,
       Tier: TIER_SCHEMA,
+      EgressGateway: EGRESS_GATEWAY_SCHEMA,
+      EgressPolicy: EGRESS_POLICY_SCHEMA,
+      ClusterEgressPolicy: CLUSTER_EGRESS_POLICY_SCHEMA,
     };
     const validators = Object.entries(kinds).map(([kind, schema]) => ({
       kind,
@@ -292,9 +313,10 @@ describe('fuzzing of manifests', function () {
     }));
     let invalid = 0;
     const property = fc.property(fc.array(mutation, { minLength: 1, maxLength: 3 }), (mutations) => {
-      for (const object of spoilt(mutations)) {
+      for (const object of [...spoilt(mutations), ...spoilt(mutations, EGRESS_SEED)]) {
         for (const { kind, schema, validate } of validators) {
-          if (asFields(object)?.kind !== kind) continue;
+          const { kind: own, apiVersion } = asFields(object) ?? {};
+          if (own !== kind || String(apiVersion).includes('spidernet')) continue;
           const problems = checkSchema(schema, object).map(({ path }) => path.join('/'));
           const agreed = validate(object) === (problems.length === 0);
           assert.ok(agreed, `${problems} ${JSON.stringify(validate.errors)}`);

@@ -32,7 +32,10 @@ export interface EgressLab {
   /** Packets that the server has seen since the last reset, by source address. */
   seen(): Promise<ReadonlyMap<string, number>>;
   forget(): Promise<void>;
-  /** Sends the first packet of each flow; returns for each what came back (probe send). */
+  /**
+   * Sends the first packet of each flow, of a connection that was never there before; returns for
+   * each what came back (probe send).
+   */
   ask(pod: string, flows: readonly LabFlow[], wait?: number): Promise<readonly string[]>;
   /**
    * Sends packets, each of a new connection, until the returned function is called, which gives
@@ -173,6 +176,7 @@ async function build(
   const listener = server.spawn([program, 'listen', `tcp:${SERVER_PORT}`, `udp:${SERVER_PORT}`]);
   await once(listener.stdout, 'data');
   const pod = (name: string): LabPod => pods.get(name) ?? fail(`no pod ${name}`);
+  let asked = 1;
   return {
     nodes,
     pods,
@@ -183,7 +187,11 @@ async function build(
     forget: async () => {
       await server.run(['nft', '-f', '-'], { stdin: 'flush set inet seen v4\nflush set inet seen v6\n' });
     },
-    ask: (name, flows, wait = 150) => ask(program, pod(name), flows, wait),
+    ask: (name, flows, wait = 150) => {
+      const first = asked;
+      asked += flows.length;
+      return ask(program, pod(name), { flows, first, wait });
+    },
     flood: (name, flow, rate) => startFlood(program, pod(name), flow, rate),
     close,
   };
@@ -268,13 +276,16 @@ function line(pod: LabPod, flow: LabFlow, id: number): string {
   });
 }
 
-async function ask(
-  program: string,
-  pod: LabPod,
-  flows: readonly LabFlow[],
-  wait: number,
-): Promise<readonly string[]> {
-  const stdin = flows.map((flow, i) => `${line(pod, flow, i + 1)}\n`).join('');
+interface Asked {
+  readonly flows: readonly LabFlow[];
+  /** Number of the first one. */
+  readonly first: number;
+  /** Milliseconds. */
+  readonly wait: number;
+}
+
+async function ask(program: string, pod: LabPod, { flows, first, wait }: Asked): Promise<readonly string[]> {
+  const stdin = flows.map((flow, i) => `${line(pod, flow, first + i)}\n`).join('');
   const argv = [program, 'send', '--wait', String(wait), '--interface', 'eth0'];
   const { stdout } = await pod.namespace.run(argv, { stdin });
   return stdout

@@ -34,3 +34,13 @@ export async function whereNfTablesIs<T>(work: () => Promise<T>, otherwise: T): 
     throw error;
   }
 }
+
+/** The network configuration of egress gateways: no packet takes it without the table's marks. */
+export const EGRESS_LEFT_OVERS: LeftOvers = {
+  name: 'egress network',
+  holdsRules: async () => false,
+  async remove() {
+    const { removeNetwork } = await import('../../egress/open-network.ts');
+    return await removeNetwork();
+  },
+};

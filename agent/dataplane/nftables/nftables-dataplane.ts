@@ -1,20 +1,32 @@
 import { Enforcer } from '../../apply/enforcer.ts';
 import type { Kernel } from '../../apply/netlink/kernel.ts';
 import { NodeRuleReconciler } from '../../apply/reconciler.ts';
+import type { openNetwork } from '../../egress/open-network.ts';
 import { countedKernel, kernelCounts } from '../../record/counted-kernel.ts';
 import { nftOwners } from '../../record/owners.ts';
 import { renderer } from '../../render/render.ts';
-import type { Dataplane } from '../dataplane.ts';
+import type { Dataplane, DataplaneOptions } from '../dataplane.ts';
+import type { egressEnforcer } from './egress-enforcer.ts';
 import { watchKernel } from './watch-kernel.ts';
 
-/** The dataplane with one nftables table, through netlink. */
-export function nftablesDataplane(kernel: Kernel): Dataplane {
+/** What egress gateways need besides; loaded only if the feature gate is on. */
+export interface EgressParts {
+  readonly openNetwork: typeof openNetwork;
+  readonly egressEnforcer: typeof egressEnforcer;
+}
+
+/**
+ * The dataplane with one nftables table, through netlink.
+ * @param egress null: the feature gate EgressGateway is off
+ */
+export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): Dataplane {
   return {
     name: 'nftables',
-    run({ config, log, digests, readings, troubled, enforcer: parts }) {
+    run(options) {
+      const { log, digests, readings, troubled, enforcer: parts } = options;
       const counted = countedKernel(kernel, readings);
       const reconciler = new NodeRuleReconciler(counted, { remembered: digests });
-      const enforcer = new Enforcer({ ...parts, reconciler, renderer: (canLog) => renderer(config, canLog) });
+      const enforcer = toEnforcer(options, reconciler, egress);
       return {
         enforcer,
         counts: kernelCounts(counted),
@@ -25,6 +37,28 @@ export function nftablesDataplane(kernel: Kernel): Dataplane {
         digests: () => reconciler.digests(),
         watch: () => watchKernel({ reconciler, enforcer, log, clock: parts.clock, troubled }),
       };
+    },
+  };
+}
+
+function toEnforcer(
+  { config, log, troubled, lastEgress, enforcer: parts }: DataplaneOptions,
+  reconciler: NodeRuleReconciler,
+  egress: EgressParts | null,
+): Pick<Enforcer<unknown>, 'submit' | 'verify' | 'idle' | 'close'> {
+  if (egress === null) {
+    return new Enforcer({ ...parts, reconciler, renderer: (canLog) => renderer(config, canLog) });
+  }
+  const network = egress.openNetwork({ config, log, clock: parts.clock, troubled });
+  const last = lastEgress ?? null;
+  const enforcer = egress.egressEnforcer({ config, enforcer: parts, reconciler, network, last });
+  return {
+    submit: (state) => enforcer.submit(state),
+    verify: () => enforcer.verify(),
+    idle: () => enforcer.idle(),
+    async close() {
+      await enforcer.close();
+      await network.close();
     },
   };
 }

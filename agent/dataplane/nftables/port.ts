@@ -1,14 +1,23 @@
 import { tryNftables } from '../../apply/netlink/nft-trial.ts';
 import type { DataplanePort } from '../kind.ts';
-import { nftLeftOvers } from './left-overs.ts';
+import { EGRESS_LEFT_OVERS, nftLeftOvers } from './left-overs.ts';
 
 export const nftablesPort: DataplanePort = {
   trial: () => tryNftables(),
-  async open(_config, kernel) {
+  async open({ featureGates }, kernel) {
     const { nftablesDataplane } = await import('./nftables-dataplane.ts');
-    return { dataplane: nftablesDataplane(kernel), manages: [nftLeftOvers(kernel).name], details: {} };
+    const hasEgress = featureGates.EgressGateway === true;
+    const egress = hasEgress
+      ? { ...(await import('../../egress/open-network.ts')), ...(await import('./egress-enforcer.ts')) }
+      : null;
+    const manages = [nftLeftOvers(kernel), ...(hasEgress ? [EGRESS_LEFT_OVERS] : [])];
+    return {
+      dataplane: nftablesDataplane(kernel, egress),
+      manages: manages.map(({ name }) => name),
+      details: {},
+    };
   },
-  leftOvers: (kernel) => [nftLeftOvers(kernel)],
+  leftOvers: (kernel) => [nftLeftOvers(kernel), EGRESS_LEFT_OVERS],
   async plan({ kernel, state, config, digests }) {
     const { transactionText } = await import('../../apply/plan/transaction-text.ts');
     const { NodeRuleReconciler } = await import('../../apply/reconciler.ts');

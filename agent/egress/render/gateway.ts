@@ -15,9 +15,6 @@ import { dropRule, NOT_SERVED } from './drops.ts';
 import { takeChain } from './outcomes.ts';
 import { NAME } from './tunnel-rules.ts';
 
-/** The addresses of this node's interfaces that takes name. */
-export type InterfaceAddresses = ReadonlyMap<string, { readonly ipv4?: string; readonly ipv6?: string }>;
-
 const refuse = dropRule('unknown-pod', NOT_SERVED);
 const arrivalsMap = (family: Family): string => `egress-arrivals-v${family}`;
 
@@ -86,25 +83,21 @@ export function translation(take: number): ChainVerdict {
 
 /**
  * Source NAT of a take. The port stays where it is free, so that another node can go on with the
- * connection. A family that has no address is dropped: another program's NAT would give it one.
+ * connection. A family that has no address is dropped: another program's NAT would give it one. So
+ * is a take by the address of an interface, unless the address is known (withInterfaceAddresses).
  */
-export function takeChains(number: number, take: EgressTake, interfaces: InterfaceAddresses): Chain[] {
+export function takeChains(number: number, take: EgressTake): Chain[] {
   const chain = translateChain(number);
   if (take.kind === 'node' && take.interface === null) {
     return [plainChain(chain, [plainRule({ kind: 'masquerade', random: false })])];
   }
-  const addresses = take.kind === 'floating' ? take : ofInterface(interfaces.get(take.interface ?? ''));
+  const addresses = take.kind === 'floating' ? take : { ipv4: [], ipv6: [] };
   const translated = FAMILIES.map((family) =>
     toOneOf(chain, family, family === 4 ? addresses.ipv4 : addresses.ipv6),
   );
   const drop = dropRule('no-address', 'no address of this family');
   const rules = [...translated.flatMap(({ rules: own }) => own), drop];
   return [plainChain(chain, rules), ...translated.flatMap(({ chains }) => chains)];
-}
-
-function ofInterface(addresses: { readonly ipv4?: string; readonly ipv6?: string } = {}) {
-  const { ipv4, ipv6 } = addresses;
-  return { ipv4: ipv4 === undefined ? [] : [ipv4], ipv6: ipv6 === undefined ? [] : [ipv6] };
 }
 
 /** One of several addresses by the source, so that a pod keeps its address. */

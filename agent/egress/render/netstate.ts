@@ -1,11 +1,12 @@
-import type {
-  NetAddress,
-  NetLink,
-  NetNeighbour,
-  NetNexthop,
-  NetRoute,
-  NetRule,
-  Netstate,
+import {
+  type NetAddress,
+  type NetLink,
+  type NetNeighbour,
+  type NetNexthop,
+  type NetRoute,
+  type NetRule,
+  type Netstate,
+  OWN_NETWORK,
 } from '../../../apis/egress/netstate.ts';
 import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
 import { BITS, FAMILIES, parseAddress } from '../../../lib/net/address.ts';
@@ -25,11 +26,11 @@ export const NO_NETSTATE: Netstate = {
   ...{ links: [], addresses: [], neighbours: [], nexthops: [], routes: [], rules: [], sysctls: [] },
 };
 
-/** Tables and next hops of ours: `nw` in ASCII, then a slot's number or a node's hash. */
-const TABLES = 0x6e770000;
+/** Tables and next hops of ours: with a slot's number, or a node's hash. */
+const [TABLES] = OWN_NETWORK.tables;
 const TABLE_OF_ANSWERS = TABLES + 0x100;
-const SLOT_NEXTHOPS = TABLES;
-const PEER_NEXTHOPS = 0x6e000000 + 0x00800000;
+const [SLOT_NEXTHOPS, LAST_NEXTHOP] = OWN_NETWORK.nexthops;
+const PEER_NEXTHOPS = LAST_NEXTHOP - 0xfffff;
 
 /** Routing rules: before those of CNIs and before main (32766). */
 const PRIORITY = { skip: 70, slots: 71, end: 79 } as const;
@@ -69,12 +70,14 @@ function device(
   const link: NetLink = { kind: 'vxlan', name, mac: tunnel.mac, group, mtu, id, port, local: tunnel.address };
   const address: NetAddress = { link: name, address: TUNNEL_ADDRESS, prefixLength: 32 };
   const sysctl = (path: string, value: string) => ({ path: `net/ipv4/conf/${name}/${path}`, value });
+  // Next hops are IPv6, also where the host has IPv6 off by default.
+  const withIPv6 = { path: `net/ipv6/conf/${name}/disable_ipv6`, value: '0' };
   return {
     links: [link],
     addresses: [address],
     // Loose: at the pod's node the way back to the server is another interface. With the mark: at
     // the gateway the way back to the pod is in a table of ours.
-    sysctls: [sysctl('rp_filter', '2'), sysctl('src_valid_mark', '1')],
+    sysctls: [sysctl('rp_filter', '2'), sysctl('src_valid_mark', '1'), withIPv6],
   };
 }
 

@@ -1,14 +1,15 @@
 import type { Config } from '../../../apis/config.ts';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
-import { FAMILIES, type Family, parseAddress } from '../../../lib/net/address.ts';
+import { FAMILIES, type Family, formatCidr, parseAddress } from '../../../lib/net/address.ts';
 import { type MemberSet, packAddress, toMemberSet } from '../../../lib/net/member-set.ts';
+import { sameItems } from '../../../lib/sharing/same-items.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { Chain, NamedSet, NftRule } from '../../render/ruleset.ts';
 import { type ChainVerdict, type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
 import { ClassRenderer, classChain, rangeMap } from './classes.ts';
 import { dropChains, dropRule } from './drops.ts';
 import { frameChains } from './frame.ts';
-import { arrivals, type InterfaceAddresses, takeChains, translation } from './gateway.ts';
+import { arrivals, takeChains, translation } from './gateway.ts';
 import { MARK_MASK, OTHER_BITS, slotMark, takeMark } from './marks.ts';
 import { slotChain, takeChain } from './outcomes.ts';
 import { inSet, NAME } from './tunnel-rules.ts';
@@ -32,18 +33,17 @@ const sourcesMap = (family: Family): string => `egress-sources-v${family}`;
  * give equal bytes. For a sequence of values it makes only those classes and outcomes again that
  * are other objects than before.
  */
-export function egressRenderer(
-  config: Config,
-): (egress: NodeEgress | null, interfaces?: InterfaceAddresses) => EgressRules {
+export function egressRenderer(config: Config): (egress: NodeEgress | null) => EgressRules {
   const renderer = new ClassRenderer();
-  return (egress, interfaces = new Map()) => {
+  let last = NO_EGRESS;
+  return (egress) => {
     if (egress === null) return NO_EGRESS;
     const { classes, outcomes } = renderer.render(egress.classes.values(), egress.outcomes.values());
     const judges = egress.classes.size > 0 || egress.unknownPods === 'Hold';
     const source = judges ? sourceRules(egress) : NO_EGRESS;
     const served = arrivals(egress);
     const marks = markChains(egress);
-    const takes = [...egress.takes].flatMap(([number, take]) => takeChains(number, take, interfaces));
+    const takes = [...egress.takes].flatMap(([number, take]) => takeChains(number, take));
     const audits = new Map(outcomes.flatMap((one) => one.audits.map((audit) => [audit.name, audit])));
     const chains = [
       ...frameChains({ config, judges, hasTunnel: egress.peers.size > 0 || hasFloating(egress) }),
@@ -58,8 +58,45 @@ export function egressRenderer(
     ];
     const maps = [...source.maps, ...classes.flatMap((one) => one.maps), ...marks.maps, ...served.maps];
     const sets = [...source.sets, ...memberSets(egress)];
-    return { chains, sets: byName(sets), maps: byName(unique(maps)) };
+    last = {
+      chains,
+      sets: shared(byName(sets), last.sets, hasSameMembers),
+      maps: shared(byName(unique(maps)), last.maps, hasSameEntries),
+    };
+    return last;
   };
+}
+
+/** Equal items are the previous objects: stage 6 then need not compare them. */
+function shared<T extends Named>(
+  items: readonly T[],
+  before: readonly T[],
+  isSame: (a: T, b: T) => boolean,
+): T[] {
+  const known = new Map(before.map((item) => [item.name, item]));
+  return items.map((item) => {
+    const last = known.get(item.name);
+    return last !== undefined && isSame(item, last) ? last : item;
+  });
+}
+
+function hasSameMembers(a: NamedSet, b: NamedSet): boolean {
+  if (a.members === b.members) return a.interval === b.interval;
+  const prefixes = [a, b].map(({ members }) => members.prefixes.map(formatCidr).join());
+  return (
+    a.interval === b.interval &&
+    prefixes[0] === prefixes[1] &&
+    Buffer.compare(a.members.singles, b.members.singles) === 0
+  );
+}
+
+function hasSameEntries(a: VerdictMap, b: VerdictMap): boolean {
+  const verdicts = [a, b].map((map) => map.verdicts.map(({ kind, chain }) => `${kind} ${chain}`).join());
+  return (
+    verdicts[0] === verdicts[1] &&
+    Buffer.compare(a.keys, b.keys) === 0 &&
+    sameItems([...a.targets], [...b.targets])
+  );
 }
 
 function hasFloating({ floating: { v4, v6 } }: NodeEgress): boolean {

@@ -12,6 +12,7 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netfilter/nfnetlink_log.h>
+#include <linux/rtnetlink.h>
 
 #include "core/batch.h"
 #include "core/elements.h"
@@ -20,6 +21,8 @@
 #include "core/monitor.h"
 #include "core/nflog.h"
 #include "core/nft_context.h"
+#include "core/raw_socket.h"
+#include "core/routes.h"
 #include "core/snapshot.h"
 
 namespace {
@@ -176,6 +179,42 @@ void listening(nft::NetlinkSocket& links) {
   nflog->stop();
 }
 
+// A header of rtnetlink, with room for its kind's own.
+std::vector<char> route_request(uint16_t type, uint16_t flags, size_t header) {
+  std::vector<char> made(NLMSG_HDRLEN + header);
+  nlmsghdr* message = mnl_nlmsg_put_header(made.data());
+  message->nlmsg_len = static_cast<uint32_t>(made.size());
+  message->nlmsg_type = type;
+  message->nlmsg_flags = NLM_F_REQUEST | flags;
+  return made;
+}
+
+// Dumps, an answer for each of several requests, and a monitor whose batches somebody takes.
+void routing(nft::NetlinkSocket& links) {
+  std::atomic<size_t> bytes = 0;
+  const auto monitor = nft::open_route_monitor(1, 1 << 20);
+  monitor->start([&](const nft::RouteBatch& batch) { bytes += batch.messages.size(); monitor->taken(); }, [] {});
+  nft::RawSocket socket(NETLINK_ROUTE);
+  socket.dump(route_request(RTM_GETLINK, NLM_F_DUMP, sizeof(ifinfomsg)));
+  size_t read = 0;
+  for (std::string chunk = socket.next(64); !chunk.empty(); chunk = socket.next(64)) read += chunk.size();
+  expect(read > sizeof(nlmsghdr), "no dump of links");
+  auto requests = route_request(RTM_GETLINK, 0, sizeof(ifinfomsg));
+  const auto more = route_request(RTM_DELNEXTHOP, 0, 8);
+  requests.insert(requests.end(), more.begin(), more.end());
+  // Each refused, with a text of the kernel's.
+  expect(socket.exchange(requests).size() > 2 * (NLMSG_HDRLEN + sizeof(nlmsgerr)), "no refusals with a text");
+  try {
+    socket.exchange(std::vector<char>(requests.begin(), requests.end() - 1));
+    expect(false, "a cut request was sent");
+  } catch (const nft::Failure& failure) {
+    expect(failure.err == EINVAL, "not EINVAL");
+  }
+  nft::set_link_group(links, 1, 8);
+  for (int i = 0; i < 500 && bytes == 0; i++) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  expect(bytes > 0, "no event of routing");
+}
+
 // The connection of a packet, in a message made by hand: the kernel here may lack
 // CONFIG_NETFILTER_NETLINK_GLUE_CT.
 void decoding(bool is_v6, bool has_ports) {
@@ -229,5 +268,6 @@ int main() {
          "setting up");
   const auto links = nft::open_links();
   for (int i = 0; i < rounds; i++) listening(*links);
+  for (int i = 0; i < rounds; i++) routing(*links);
   return 0;
 }

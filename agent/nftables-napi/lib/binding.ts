@@ -107,6 +107,15 @@ export interface NativeRawSocket {
   close(): Promise<void>;
 }
 
+/** The argument of a RouteMonitor's listener. */
+export interface NativeRouteBatch {
+  /** Whole messages, as the kernel sent them. */
+  messages: Uint8Array;
+  overrun: boolean;
+  /** 0, or the error after which no more messages come. */
+  errno: number;
+}
+
 /** The argument of an Nflog's listener; lib/nflog.ts parses the records. */
 export interface NativeNflogBatch {
   /**
@@ -146,6 +155,12 @@ export interface Binding {
     listener: (batch: NativeNflogBatch) => void,
   ) => NativeMonitor;
   RawSocket: new (protocol: number) => NativeRawSocket;
+  RouteMonitor: new (
+    /** One bit for each multicast group, the first for group 1. */
+    groups: number,
+    receiveBuffer: number,
+    listener: (batch: NativeRouteBatch) => void,
+  ) => NativeMonitor;
   families: Record<Family, number>;
   outputFlags: Record<'json' | 'echo' | 'handle' | 'stateless' | 'terse' | 'numeric', number>;
   verdicts: Record<'accept' | 'drop' | 'continue' | 'return' | 'jump' | 'goto', number>;

@@ -74,10 +74,11 @@ export function toNftError(
 }
 
 /**
- * The error for an answer of the kernel that is only an errno, about one thing: "link 7: No such
- * device".
+ * The error for an answer of the kernel that is an errno, about one thing, with the kernel's own
+ * text where it gave one: "link 7: No such device".
  */
-export function plainError(errno: number, what: string, errnos: ErrnoTable): NftError {
-  const detail = plainDetail(errnos.nameOf(errno), `${what}: ${errnos.messageOf(errno)}`);
+export function plainError(errno: number, what: string, errnos: ErrnoTable, text = ''): NftError {
+  const message = [what, errnos.messageOf(errno), text].filter((part) => part !== '').join(': ');
+  const detail = plainDetail(errnos.nameOf(errno), message);
   return new NftError([{ ...detail, errno }], '');
 }

@@ -37,6 +37,16 @@ export type {
   SetName,
   SetOperation,
 } from './operation.ts';
+export { type RouteEvent, RouteMonitor, type RouteMonitorOptions } from './route-monitor.ts';
+export { RouteSocket } from './route-socket.ts';
+export type { RouteAddress } from './rtnetlink/address.ts';
+export type { RouteLink, RouteVxlan } from './rtnetlink/link.ts';
+export type { RouteNeighbour } from './rtnetlink/neighbour.ts';
+export type { RouteNexthop } from './rtnetlink/nexthop.ts';
+export type { AddressBytes, RouteOperation } from './rtnetlink/object.ts';
+export type { Route, RouteFilter } from './rtnetlink/route.ts';
+export type { RouteChange, RouteObject } from './rtnetlink/route-object.ts';
+export type { RouteRule } from './rtnetlink/rule.ts';
 export type {
   BaseChain,
   ChainSnapshot,

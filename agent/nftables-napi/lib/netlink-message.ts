@@ -4,18 +4,28 @@ import { endianness } from 'node:os';
 export const IS_LITTLE_ENDIAN = endianness() === 'LE';
 export const NLM_F_REQUEST = 1;
 export const NLM_F_DUMP = 0x300;
+export const NLM_F_REPLACE = 0x100;
+export const NLM_F_EXCL = 0x200;
+export const NLM_F_CREATE = 0x400;
 export const NLMSG_ERROR = 2;
 
 const HEADER = 16;
 const ATTRIBUTE_HEADER = 4;
 /** Without the flags for nests and byte order. */
 const TYPE_MASK = 0x3fff;
+const NESTED = 0x8000;
+/** Of an NLMSG_ERROR: attributes follow the header of the refused request. */
+const ACK_TLVS = 0x200;
+/** enum nlmsgerr_attrs. */
+const ERROR_TEXT = 1;
 
 export interface NetlinkMessage {
   readonly type: number;
   readonly sequence: number;
   /** Only of NLMSG_ERROR: the errno, 0 for an acknowledgement. */
   readonly error: number;
+  /** Only of NLMSG_ERROR: the kernel's own text (extended ack), often ''. */
+  readonly text: string;
   /** The buffer that the message is part of, and the place of what follows the netlink header. */
   readonly view: DataView;
   readonly start: number;
@@ -38,12 +48,30 @@ export function* netlinkMessages(bytes: Uint8Array): Generator<NetlinkMessage, v
       type,
       sequence: view.getUint32(at + 8, IS_LITTLE_ENDIAN),
       error: hasError ? -view.getInt32(at + HEADER, IS_LITTLE_ENDIAN) : 0,
+      text: hasError ? errorText(view, at, at + length) : '',
       view,
       start: at + HEADER,
       end: at + length,
     };
     at += aligned(length);
   }
+}
+
+/** The kernel repeats the header of the refused request (NETLINK_CAP_ACK), then attributes. */
+function errorText(view: DataView, at: number, end: number): string {
+  let text = '';
+  if ((view.getUint16(at + 6, IS_LITTLE_ENDIAN) & ACK_TLVS) === 0) return text;
+  eachAttribute(view, at + HEADER + 4 + HEADER, end, (type, from, to) => {
+    if (type === ERROR_TEXT) text = textAt(view, from, to);
+  });
+  return text;
+}
+
+/** The text of an attribute, without the NUL at its end. */
+export function textAt(view: DataView, from: number, to: number): string {
+  const bytes = Buffer.from(view.buffer, view.byteOffset + from, to - from);
+  const end = bytes.indexOf(0);
+  return bytes.toString('utf8', 0, end < 0 ? bytes.length : end);
 }
 
 /**
@@ -78,4 +106,30 @@ export function toMessage(type: number, flags: number, parts: readonly Uint8Arra
     at = aligned(at + part.length);
   }
   return bytes;
+}
+
+/** An attribute whose value is these bytes. */
+export function attribute(type: number, value: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(aligned(ATTRIBUTE_HEADER + value.length));
+  const view = new DataView(bytes.buffer);
+  view.setUint16(0, ATTRIBUTE_HEADER + value.length, IS_LITTLE_ENDIAN);
+  view.setUint16(2, type, IS_LITTLE_ENDIAN);
+  bytes.set(value, ATTRIBUTE_HEADER);
+  return bytes;
+}
+
+/** A number of 32 bits in the machine's byte order, as rtnetlink has them. */
+export function u32(value: number): Uint8Array {
+  const bytes = new Uint8Array(4);
+  new DataView(bytes.buffer).setUint32(0, value, IS_LITTLE_ENDIAN);
+  return bytes;
+}
+
+export function textBytes(text: string): Uint8Array {
+  return Buffer.from(`${text}\0`);
+}
+
+/** An attribute that holds others. */
+export function nest(type: number, inner: readonly Uint8Array[]): Uint8Array {
+  return attribute(type | NESTED, Buffer.concat(inner));
 }

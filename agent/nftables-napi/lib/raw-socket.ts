@@ -45,6 +45,19 @@ export class RawSocket {
     }
   }
 
+  /** The answer of a dump as a whole, for those who share the socket. */
+  whole(request: Uint8Array): Promise<readonly Uint8Array[]> {
+    return this.#run(async () => {
+      const chunks: Uint8Array[] = [];
+      await this.#socket.dump(request);
+      for (;;) {
+        const chunk = await this.#socket.next(CHUNK);
+        if (chunk.length === 0) return chunks;
+        chunks.push(chunk);
+      }
+    });
+  }
+
   /** One answer per request. `what` names request `index` in its error. */
   async exchange(
     requests: readonly Uint8Array[],
@@ -60,7 +73,7 @@ export class RawSocket {
       if (answer === undefined) continue;
       if (message.type !== NLMSG_ERROR) answer.messages.push(message);
       else if (message.error !== 0) {
-        answer.error = plainError(message.error, what(message.sequence), this.#errnos);
+        answer.error = plainError(message.error, what(message.sequence), this.#errnos, message.text);
       }
     }
     return answers;

@@ -11,6 +11,7 @@
 #include "nflog.h"
 #include "nftables.h"
 #include "raw_socket.h"
+#include "routes.h"
 
 namespace {
 
@@ -71,6 +72,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("LinkMonitor", binding::LinkMonitor::define(env));
   exports.Set("Nflog", binding::Nflog::define(env));
   exports.Set("RawSocket", binding::RawSocket::define(env));
+  exports.Set("RouteMonitor", binding::RouteMonitor::define(env));
   exports.Set("families", to_object(env, families));
   exports.Set("outputFlags", to_object(env, output_flags));
   exports.Set("verdicts", to_object(env, verdicts));

@@ -4,7 +4,16 @@ import { readdirSync, readlinkSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { LinkMonitor, LinkSocket, Monitor, Netlink, Nflog, Nftables } from '../lib/index.ts';
+import {
+  LinkMonitor,
+  LinkSocket,
+  Monitor,
+  Netlink,
+  Nflog,
+  Nftables,
+  RouteMonitor,
+  RouteSocket,
+} from '../lib/index.ts';
 import { inNamespace, ip, nft } from './netns.ts';
 
 const library = path.join(import.meta.dirname, '../lib/index.ts');
@@ -30,6 +39,11 @@ function methodsOf<Made extends { close(): Promise<void> }>(
 }
 
 const nothing = undefined as never;
+const noNexthop = {
+  operation: 'delete',
+  kind: 'nexthop',
+  nexthop: { id: 99, protocol: 0, link: 0, via: new Uint8Array(0), group: [] },
+} as const;
 const methods: Method[] = [
   ...methodsOf(() => new Nftables(), {
     'Nftables.run': [(it) => it.run('add table inet t'), (it) => it.run(nothing)],
@@ -49,6 +63,12 @@ const methods: Method[] = [
     'LinkSocket.setGroup': [(it) => it.setGroup(1, 0), (it) => it.setGroup(1, nothing)],
     'LinkSocket.setGroups': [(it) => it.setGroups([{ index: 1, group: 0 }]), (it) => it.setGroups(nothing)],
   }),
+  ...methodsOf(() => new RouteSocket(), {
+    'RouteSocket.links': [(it) => it.links()],
+    'RouteSocket.rules': [(it) => it.rules()],
+    'RouteSocket.routes': [(it) => it.routes({ family: 4, table: 255 }), (it) => it.routes(nothing)],
+    'RouteSocket.change': [(it) => it.change([noNexthop]), (it) => it.change(nothing)],
+  }),
 ];
 
 /** What listens: each makes itself hear something. */
@@ -61,6 +81,14 @@ const listeners: { name: string; make: (heard: () => void) => Listening; provoke
   {
     name: 'LinkMonitor',
     make: (heard) => new LinkMonitor({}, heard),
+    provoke: () => {
+      ip('link', 'set', 'lo', 'down');
+      ip('link', 'set', 'lo', 'up');
+    },
+  },
+  {
+    name: 'RouteMonitor',
+    make: (heard) => new RouteMonitor({}, heard),
     provoke: () => {
       ip('link', 'set', 'lo', 'down');
       ip('link', 'set', 'lo', 'up');
@@ -101,7 +129,7 @@ function sockets(): number {
 /** Runs a module's text in a worker thread, and gives its exit code. */
 function inWorker(text: string, terminateAfter?: number): Promise<number> {
   const worker = new Worker(
-    `const { threadId } = require('node:worker_threads'); import('${library}').then(async ({ Nftables, Netlink, Monitor, LinkSocket, LinkMonitor, Nflog }) => { ${text} })`,
+    `const { threadId } = require('node:worker_threads'); import('${library}').then(async ({ Nftables, Netlink, Monitor, LinkSocket, LinkMonitor, RouteMonitor, Nflog }) => { ${text} })`,
     { eval: true },
   );
   return new Promise((resolve, reject) => {
@@ -297,6 +325,8 @@ inNamespace(import.meta.filename, () => {
         new Monitor({ family: 'inet', table: 't' }, () => {}),
         new LinkSocket(),
         new LinkMonitor({}, () => {}),
+        new RouteSocket(),
+        new RouteMonitor({}, () => {}),
         new Nflog({ group: 1 }, () => {}),
       ];
       await Promise.all(made.flatMap((it) => [it.close(), it.close()]));
@@ -336,13 +366,14 @@ inNamespace(import.meta.filename, () => {
       const before = sockets();
       const forgets = `new Nftables().list('tables'); new Netlink().generation();
         new Monitor({ family: 'inet', table: 't' }, () => {}).unref();
-        new LinkSocket().list(); new LinkMonitor({}, () => {}).unref(); new Nflog({ group: 3 }, () => {}).unref();`;
+        new LinkSocket().list(); new LinkMonitor({}, () => {}).unref(); new RouteMonitor({}, () => {}).unref(); new Nflog({ group: 3 }, () => {}).unref();`;
       assert.equal(await inWorker(forgets), 0);
       const busy = `const { parentPort } = await import('node:worker_threads');
         const context = new Nftables(), netlink = new Netlink();
         new Monitor({ family: 'inet', table: 't' }, () => {});
         const links = new LinkSocket();
         new LinkMonitor({}, () => {});
+        new RouteMonitor({}, () => {});
         new Nflog({ group: 3 }, () => {});
         const { createSocket } = await import('node:dgram');
         const socket = createSocket('udp4');

@@ -2,6 +2,7 @@ import type { EgressConfig } from '../../../apis/egress/config.ts';
 import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
 import type { ClusterObjects, Node, Service } from '../../../apis/objects.ts';
 import type { CrossProblem } from '../../../apis/validate/objects.ts';
+import { ALWAYS_INSIDE } from '../inside.ts';
 import { gatewayProblems, poolsOf } from './gateways.ts';
 import { policyProblems } from './policies.ts';
 import { AddressUnion, type OwnedRange, ownedRange, RangeIndex } from './ranges.ts';
@@ -31,9 +32,6 @@ export function egressProblems(
     ...policyProblems({ policies, gateways, namespaces, pools, inside, others: owned, invalid }),
   ];
 }
-
-/** Loopback, link-local and multicast. */
-const ALWAYS_INSIDE = ['127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '::1/128', 'fe80::/10', 'ff00::/8'];
 
 /** The addresses of Nodes and pods, and the networks of pods and Services. */
 function inCluster(

@@ -1,13 +1,10 @@
 import type { EgressGateway } from '../../../apis/egress/objects.ts';
 import { parsePoolRange } from '../../../apis/egress/pool-range.ts';
-import type { Labels } from '../../../apis/objects.ts';
 import { gatewayPaths } from '../../../apis/validate/egress/paths.ts';
 import { writtenKind } from '../../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../../apis/validate/objects.ts';
 import type { Family } from '../../../lib/net/address.ts';
 import type { Interval } from '../../../lib/net/interval.ts';
-import { memo } from '../../../lib/sharing/memo.ts';
-import { allHold, canonicalRequirements } from '../../index/selector.ts';
 import { compare, type RangeIndex } from './ranges.ts';
 
 /** One range of the pools of a gateway. */
@@ -92,11 +89,4 @@ function defaultProblems(gateways: readonly EgressGateway[]): CrossProblem<Egres
 export function nameOf(gateway: EgressGateway): string {
   const group = gateway.apiGroup === 'nodewall.io' ? '' : ` of ${gateway.apiGroup}`;
   return `${writtenKind(gateway)} ${gateway.name}${group}`;
-}
-
-/** Whether the gateway admits policies of a namespace with these labels. */
-export function admission(): (gateway: EgressGateway, labels: Labels) => boolean {
-  const requirementsOf = memo(canonicalRequirements);
-  return ({ spec: { allowedNamespaces } }, labels) =>
-    allowedNamespaces !== null && allHold(requirementsOf(allowedNamespaces), labels);
 }

@@ -1,11 +1,6 @@
-import {
-  type AddressPair,
-  type EgressGateway,
-  type EgressPolicy,
-  NAMESPACE_GATEWAY_LABELS,
-} from '../../../apis/egress/objects.ts';
+import type { AddressPair, EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
 import { SPIDERNET_GROUP } from '../../../apis/egress/spidernet/kinds.ts';
-import type { Labels, Namespace } from '../../../apis/objects.ts';
+import type { Namespace } from '../../../apis/objects.ts';
 import { toRange } from '../../../apis/validate/egress/addresses.ts';
 import { policyPaths } from '../../../apis/validate/egress/paths.ts';
 import { displayName, writtenKind } from '../../../apis/validate/identity.ts';
@@ -15,7 +10,8 @@ import { describeUnknown, sortedNames } from '../../../apis/validate/unknown.ts'
 import { parseCidr } from '../../../lib/net/address.ts';
 import { toInterval } from '../../../lib/net/interval.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
-import { admission, nameOf, type PoolOf } from './gateways.ts';
+import { gatewayChooser } from '../gateways.ts';
+import { nameOf, type PoolOf } from './gateways.ts';
 import { AddressUnion, type RangeIndex } from './ranges.ts';
 
 export interface PolicyWorld {
@@ -37,9 +33,8 @@ type Report = (path: FieldPath, message: string, severity?: 'error' | 'warning')
 export function policyProblems(world: PolicyWorld): CrossProblem<EgressPolicy>[] {
   const find = gatewayFinder(world);
   const takers = takersOf(world.policies);
-  const poolOf = memo(
-    (gateway: EgressGateway) => new AddressUnion(world.pools.filter((pool) => pool.gateway === gateway)),
-  );
+  const pools = Map.groupBy(world.pools, ({ gateway }) => gateway);
+  const poolOf = memo((gateway: EgressGateway) => new AddressUnion(pools.get(gateway) ?? []));
   return world.policies.flatMap((policy) => {
     const found: CrossProblem<EgressPolicy>[] = [];
     const report: Report = (path, message, severity = 'error') => {
@@ -58,68 +53,46 @@ export function policyProblems(world: PolicyWorld): CrossProblem<EgressPolicy>[]
 
 /** The gateway of a policy; null, with a problem, if there is none that it may use. */
 function gatewayFinder({ gateways, namespaces, invalid }: PolicyWorld) {
-  const byName = Map.groupBy(gateways, ({ name }) => name);
-  const defaults = gateways.filter((gateway) => gateway.spec.default);
+  const choose = gatewayChooser(gateways);
   const namespaceOf = new Map(namespaces.map((namespace) => [namespace.name, namespace]));
-  const names = sortedNames(gateways);
-  const admits = admission();
-  /** As for Tiers and groups, those of the policy's own API group come first. */
-  const meant = (policy: EgressPolicy, name: string | undefined): readonly EgressGateway[] => {
-    const all = name === undefined ? defaults : (byName.get(name) ?? []);
-    const own = all.filter(({ apiGroup }) => apiGroup === policy.apiGroup);
-    return own.length > 0 ? own : all;
-  };
-  const unknown = (name: string): string => {
-    const isInvalid = [...invalid].some((identity) => isGateway(identity, name));
-    return isInvalid
+  const known = sortedNames(gateways);
+  const hasDefault = gateways.some(({ spec }) => spec.default);
+  const invalidNames = new Set([...invalid].map((identity) => identity.split('|').at(-1)));
+  const unknown = (name: string): string =>
+    invalidNames.has(name)
       ? `EgressGateway ${show(name)} is itself invalid; correct it first`
-      : describeUnknown('EgressGateway', name, { known: names });
-  };
+      : describeUnknown('EgressGateway', name, { known });
   return (policy: EgressPolicy, report: Report): EgressGateway | null => {
-    const { gateway: path } = policyPaths(policy);
     const namespace = namespaceOf.get(policy.namespace);
-    const label = policy.spec.gateway === undefined ? gatewayLabel(namespace?.labels ?? {}) : undefined;
-    const name = policy.spec.gateway ?? label?.value;
-    const [gateway, second] = meant(policy, name);
+    const { gateway, isAllowed, name, label } = choose(policy, namespace?.labels ?? {});
+    if (gateway !== null && isAllowed) return gateway;
     // Two defaults: reported for the gateways.
-    if (second !== undefined) return null;
-    const consequence = unavailable(policy);
-    if (gateway === undefined) {
-      const reason =
-        name === undefined
-          ? 'names no gateway, and no EgressGateway is the default'
-          : `${label === undefined ? '' : `label ${label.key} of Namespace ${policy.namespace}: `}${unknown(name)}`;
-      report(name === undefined || label !== undefined ? [] : path, `${reason}; ${consequence}`);
-      return null;
-    }
-    if (policy.namespace === '' || admits(gateway, namespace?.labels ?? {})) return gateway;
+    if (gateway === null && name === null && hasDefault) return null;
+    const by = label === null ? '' : `label ${label} of Namespace ${policy.namespace}: `;
     const reason =
-      gateway.spec.allowedNamespaces === null
-        ? 'admits no namespace (it has no allowedNamespaces)'
-        : namespace === undefined
-          ? `admits namespaces by their labels, and there is no Namespace ${policy.namespace}`
-          : `does not admit namespace ${policy.namespace}: its allowedNamespaces do not select it`;
-    report(
-      name === undefined || label !== undefined ? [] : path,
-      `${nameOf(gateway)} ${reason}; ${consequence}`,
-    );
+      gateway !== null
+        ? `${nameOf(gateway)} ${refusal(gateway, policy, namespace)}`
+        : name === null
+          ? 'names no gateway, and no EgressGateway is the default'
+          : `${by}${unknown(name)}`;
+    const path = policy.spec.gateway === undefined ? [] : policyPaths(policy).gateway;
+    report(path, withEffect(reason, policy));
     return null;
   };
 }
 
-function isGateway(identity: string, wanted: string): boolean {
-  const [kind, , , name] = identity.split('|');
-  return kind === 'EgressGateway' && name === wanted;
+function refusal({ spec }: EgressGateway, policy: EgressPolicy, namespace: Namespace | undefined): string {
+  if (spec.allowedNamespaces === null) return 'admits no namespace (it has no allowedNamespaces)';
+  return namespace === undefined
+    ? `admits namespaces by their labels, and there is no Namespace ${policy.namespace}`
+    : `does not admit namespace ${policy.namespace}: its allowedNamespaces do not select it`;
 }
 
-function gatewayLabel(labels: Labels): { readonly key: string; readonly value: string } | undefined {
-  const [own] = NAMESPACE_GATEWAY_LABELS;
-  for (const key of NAMESPACE_GATEWAY_LABELS) {
-    const value = Object.hasOwn(labels, key) ? labels[key] : undefined;
-    // The peers' program takes an empty value for none.
-    if (value !== undefined && (value !== '' || key === own)) return { key, value };
-  }
-  return undefined;
+/** The reason may end with a suggestion as a question. */
+function withEffect(reason: string, policy: EgressPolicy): string {
+  const effect = unavailable(policy);
+  if (!reason.endsWith('?')) return `${reason}; ${effect}`;
+  return `${reason} ${effect.charAt(0).toUpperCase()}${effect.slice(1)}`;
 }
 
 /** What becomes of the connections meanwhile. */

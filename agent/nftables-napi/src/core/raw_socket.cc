@@ -19,7 +19,13 @@ int error_of(const nlmsghdr* message) { return -*static_cast<const int*>(mnl_nlm
 
 }  // namespace
 
-RawSocket::RawSocket(int protocol) : socket_(0, receive_buffer, protocol), buffer_(receive_size) {}
+RawSocket::RawSocket(int protocol) : socket_(0, receive_buffer, protocol), buffer_(receive_size) {
+  if (protocol != NETLINK_ROUTE) return;
+  // The kernel heeds the filters in requests of dumps, and refuses what it does not know. No such
+  // option before Linux 4.20.
+  const int on = 1;
+  setsockopt(socket_.fd(), SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof on);
+}
 
 void RawSocket::send(std::vector<char>& messages) {
   socket_.reserve_send_buffer(messages.size());
@@ -47,6 +53,7 @@ void RawSocket::dump(std::vector<char> request) {
   header->nlmsg_seq = sequence_ = socket_.next_sequence();
   send(request);
   is_dumping_ = true;
+  is_interrupted_ = false;
 }
 
 std::string RawSocket::next(size_t limit) {
@@ -54,9 +61,11 @@ std::string RawSocket::next(size_t limit) {
   while (is_dumping_ && messages.size() < limit) {
     receive([&](nlmsghdr* message) {
       if (message->nlmsg_seq != sequence_) return true;
+      if (message->nlmsg_flags & NLM_F_DUMP_INTR) is_interrupted_ = true;
       if (message->nlmsg_type == NLMSG_DONE || message->nlmsg_type == NLMSG_ERROR) {
         is_dumping_ = false;
         if (const int err = error_of(message)) throw Failure(err, "netlink dump");
+        if (is_interrupted_) throw Failure(EINTR, "netlink dump");
         return false;
       }
       messages.append(reinterpret_cast<const char*>(message), message->nlmsg_len);

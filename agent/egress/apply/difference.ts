@@ -1,0 +1,178 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { RouteObject } from 'nftables-napi';
+import type { KernelObject } from './kernel-object.ts';
+import { keyOf, type NetObject, objectText } from './net-object.ts';
+import { linkOf, toRouteObject } from './to-change.ts';
+
+/** By key. */
+export type KernelObjects = ReadonlyMap<string, KernelObject>;
+
+/** `text` is the command that makes the object. */
+export type NetOperation = { readonly key: string; readonly text: string } & (
+  | { readonly operation: 'add' | 'replace'; readonly object: NetObject }
+  | { readonly operation: 'delete'; readonly found: KernelObject }
+);
+
+export interface Difference {
+  /** What links need, first: objects on a new link can only be made when its index is known. */
+  readonly links: readonly NetOperation[];
+  /** In this order: what is new or changed, from neighbours to rules; removals, from rules to links. */
+  readonly rest: readonly NetOperation[];
+  /** Objects of others that have our names or numbers: nothing is done about them. */
+  readonly foreign: readonly KernelObject[];
+  /** Objects that are not made because one of others is in the place of them or of what they need. */
+  readonly blocked: readonly string[];
+}
+
+const NO_INDEXES: ReadonlyMap<string, number> = new Map();
+
+/** What makes the kernel's objects the wanted ones. `wanted` is in the order of netObjects(). */
+export function difference(current: KernelObjects, wanted: readonly NetObject[]): Difference {
+  const remade = wanted.flatMap((object) => {
+    const found = current.get(keyOf(object));
+    return found?.isOurs && mustRemake(found.raw, object) ? [found] : [];
+  });
+  const lost = new Set([...lostWith(remade, current), ...lostWithMacs(wanted, current)]);
+  const blocked = new Blocked();
+  const set: NetOperation[] = [];
+  for (const object of wanted) {
+    const key = keyOf(object);
+    const text = objectText(object);
+    const found = current.get(key);
+    if (blocked.isBlocked(object, found)) continue;
+    if (found === undefined)
+      set.push({ operation: isKernelMade(object) ? 'replace' : 'add', object, key, text });
+    else if (lost.has(key) || found.text !== text) set.push({ operation: 'replace', object, key, text });
+  }
+  const kept = new Set(wanted.map(keyOf));
+  const removals = [...current.values()]
+    .filter(({ key, isOurs }) => isOurs && !kept.has(key))
+    .sort((a, b) => removalRank(a.raw) - removalRank(b.raw));
+  const isLink = (it: NetOperation): boolean => it.operation !== 'delete' && it.object.type === 'link';
+  return {
+    links: [...remade.filter(({ raw }) => raw.kind === 'link').map(removal), ...set.filter(isLink)].map(
+      (it) => asNew(it, lost),
+    ),
+    rest: [
+      ...remade.filter(({ raw }) => raw.kind !== 'link').map(removal),
+      ...set.filter((it) => !isLink(it)),
+      ...removals.map(removal),
+    ],
+    foreign: [...current.values()].filter(({ isOurs }) => !isOurs),
+    blocked: blocked.texts,
+  };
+}
+
+function removal(found: KernelObject): NetOperation {
+  return { operation: 'delete', found, key: found.key, text: found.text };
+}
+
+/** A link that was removed before is made, not changed. */
+function asNew(it: NetOperation, lost: ReadonlySet<string>): NetOperation {
+  return it.operation === 'replace' && lost.has(it.key) ? { ...it, operation: 'add' } : it;
+}
+
+/** Whether the kernel refuses to make the one into the other. */
+function mustRemake(raw: RouteObject, object: NetObject): boolean {
+  if (raw.kind === 'link') {
+    const wanted = toRouteObject(object, NO_INDEXES);
+    return wanted.kind === 'link' && !isDeepStrictEqual(raw.link.vxlan, wanted.link.vxlan);
+  }
+  if (raw.kind !== 'nexthop' || object.type !== 'nexthop') return false;
+  return raw.nexthop.group.length > 0 !== 'group' in object.it;
+}
+
+/** The keys of all that the kernel removes with these; perhaps of more, but for rules. */
+function lostWith(removed: readonly KernelObject[], current: KernelObjects): ReadonlySet<string> {
+  const keys = new Set(removed.map(({ key }) => key));
+  if (keys.size === 0) return keys;
+  const links = new Set(removed.flatMap(({ raw }) => (raw.kind === 'link' ? [raw.link.index] : [])));
+  const nexthops = new Set(removed.flatMap(({ raw }) => (raw.kind === 'nexthop' ? [raw.nexthop.id] : [])));
+  function isLost(raw: RouteObject): boolean {
+    switch (raw.kind) {
+      case 'address':
+        return links.has(raw.address.link);
+      case 'neighbour':
+        return links.has(raw.neighbour.link);
+      case 'nexthop':
+        return links.has(raw.nexthop.link) || raw.nexthop.group.some(({ id }) => nexthops.has(id));
+      case 'route':
+        return nexthops.has(raw.route.nexthop);
+      default:
+        return false;
+    }
+  }
+  // A group may stand before its members.
+  const objects = [...current.values()].sort((a, b) => removalRank(b.raw) - removalRank(a.raw));
+  for (const { key, raw } of objects) {
+    if (!isLost(raw)) continue;
+    keys.add(key);
+    if (raw.kind === 'nexthop') nexthops.add(raw.nexthop.id);
+  }
+  return keys;
+}
+
+/** A link that gets another MAC loses its neighbours, permanent ones too (neigh_changeaddr). */
+function lostWithMacs(wanted: readonly NetObject[], current: KernelObjects): readonly string[] {
+  const links = wanted.flatMap((object) => {
+    if (object.type !== 'link') return [];
+    const raw = current.get(keyOf(object))?.raw;
+    const after = toRouteObject(object, NO_INDEXES);
+    const isChanged = raw?.kind === 'link' && after.kind === 'link' && after.link.mac.length > 0;
+    return isChanged && !isDeepStrictEqual(raw.link.mac, after.link.mac) ? [raw.link.index] : [];
+  });
+  if (links.length === 0) return [];
+  return [...current.values()].flatMap(({ key, raw }) =>
+    raw.kind === 'neighbour' && raw.neighbour.kind === 'neighbour' && links.includes(raw.neighbour.link)
+      ? [key]
+      : [],
+  );
+}
+
+/** Later ones are needed by earlier ones. */
+function removalRank(raw: RouteObject): number {
+  switch (raw.kind) {
+    case 'rule':
+      return raw.rule.priority;
+    case 'route':
+      return 1000;
+    case 'nexthop':
+      return raw.nexthop.group.length > 0 ? 1001 : 1002;
+    case 'neighbour':
+      return 1003;
+    case 'address':
+      return 1004;
+    case 'link':
+      return 1005;
+  }
+}
+
+/** Objects of others in the place of ours, and what would need ours. */
+class Blocked {
+  readonly texts: string[] = [];
+  readonly #links = new Set<string>();
+  readonly #nexthops = new Set<number>();
+
+  isBlocked(object: NetObject, found: KernelObject | undefined): boolean {
+    const link = linkOf(object);
+    const isBlocked =
+      found?.isOurs === false ||
+      (link !== null && this.#links.has(link)) ||
+      this.#nexthopsOf(object).some((id) => this.#nexthops.has(id));
+    if (!isBlocked) return false;
+    this.texts.push(objectText(object));
+    if (object.type === 'link') this.#links.add(object.it.name);
+    if (object.type === 'nexthop') this.#nexthops.add(object.it.id);
+    return true;
+  }
+
+  #nexthopsOf(object: NetObject): readonly number[] {
+    if (object.type === 'route') return [object.it.nexthop];
+    return object.type === 'nexthop' && 'group' in object.it ? object.it.group : [];
+  }
+}
+
+/** Of a neighbour that packets ask for the kernel makes one itself, which is not permanent. */
+function isKernelMade({ type }: NetObject): boolean {
+  return type === 'neighbour';
+}

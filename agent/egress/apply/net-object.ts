@@ -1,0 +1,106 @@
+import {
+  type NetAddress,
+  type NetLink,
+  type NetNeighbour,
+  type NetNexthop,
+  type NetRoute,
+  type NetRule,
+  type Netstate,
+  OWN_NETWORK,
+} from '../../../apis/egress/netstate.ts';
+
+/** One object of a Netstate. */
+export type NetObject =
+  | { readonly type: 'link'; readonly it: NetLink }
+  | { readonly type: 'address'; readonly it: NetAddress }
+  | { readonly type: 'neighbour'; readonly it: NetNeighbour }
+  | { readonly type: 'nexthop'; readonly it: NetNexthop }
+  | { readonly type: 'route'; readonly it: NetRoute }
+  | { readonly type: 'rule'; readonly it: NetRule };
+
+/** All objects, in the order in which they can be made. */
+export function netObjects(netstate: Netstate): NetObject[] {
+  const { links, addresses, neighbours, nexthops, routes, rules } = netstate;
+  // A group names its members, `goto` a rule behind it.
+  const single = nexthops.filter((it) => !('group' in it));
+  const groups = nexthops.filter((it) => 'group' in it);
+  return [
+    ...links.map((it) => ({ type: 'link', it }) as const),
+    ...addresses.map((it) => ({ type: 'address', it }) as const),
+    ...neighbours.map((it) => ({ type: 'neighbour', it }) as const),
+    ...[...single, ...groups].map((it) => ({ type: 'nexthop', it }) as const),
+    ...routes.map((it) => ({ type: 'route', it }) as const),
+    ...rules.toSorted((a, b) => b.priority - a.priority).map((it) => ({ type: 'rule', it }) as const),
+  ];
+}
+
+/** Which object it is: two with the same key cannot be there at one time. */
+export function keyOf(object: NetObject): string {
+  switch (object.type) {
+    case 'link':
+      return `link ${object.it.name}`;
+    case 'address':
+      return `address ${object.it.link} ${object.it.address}/${object.it.prefixLength}`;
+    case 'neighbour':
+      return `${object.it.kind} ${object.it.link} ${object.it.kind === 'fdb' ? object.it.mac : object.it.address}`;
+    case 'nexthop':
+      return `nexthop ${object.it.id}`;
+    case 'route':
+      return `route ${object.it.family} ${object.it.table} ${object.it.destination}`;
+    case 'rule':
+      // Rules are never replaced: each form of one is another rule.
+      return ruleText(object.it);
+  }
+}
+
+/** The command that makes the object. Objects with the same text are the same. */
+export function objectText(object: NetObject): string {
+  switch (object.type) {
+    case 'link':
+      return linkText(object.it);
+    case 'address': {
+      const { address, prefixLength, link } = object.it;
+      const v6 = address.includes(':') ? ' nodad preferred_lft 0' : '';
+      return `ip addr add ${address}/${prefixLength} dev ${link} noprefixroute${v6}`;
+    }
+    case 'neighbour':
+      return object.it.kind === 'fdb'
+        ? `bridge fdb add ${object.it.mac} dev ${object.it.link} dst ${object.it.remote}`
+        : `ip neigh add ${object.it.address} lladdr ${object.it.mac} dev ${object.it.link} nud permanent`;
+    case 'nexthop': {
+      const way =
+        'group' in object.it
+          ? `group ${object.it.group.join('/')}`
+          : `via ${object.it.via} dev ${object.it.link}`;
+      return `ip nexthop add id ${object.it.id} ${way} proto ${OWN_NETWORK.protocol}`;
+    }
+    case 'route': {
+      const { family, table, destination, nexthop } = object.it;
+      const to = destination.endsWith('/0') ? 'default' : destination;
+      return `${ip(family)} route add ${to} nhid ${nexthop} table ${table} proto ${OWN_NETWORK.protocol}`;
+    }
+    case 'rule':
+      return ruleText(object.it);
+  }
+}
+
+function linkText(it: NetLink): string {
+  if (it.kind === 'dummy') return `ip link add ${it.name} group ${it.group} up type dummy`;
+  const { name, mac, mtu, group, id, port, local } = it;
+  const device = `ip link add ${name} address ${mac} mtu ${mtu} group ${group} up`;
+  const checksum = local.includes(':') ? '' : ' noudpcsum';
+  return `${device} type vxlan id ${id} dstport ${port} local ${local} nolearning${checksum}`;
+}
+
+function ruleText(it: NetRule): string {
+  const start = (mark: string) => `${ip(it.family)} rule add pref ${it.priority}${mark}`;
+  const end = 'protocol kernel';
+  if (it.action === 'nop') return `${start('')} nop ${end}`;
+  const mark = ` fwmark 0x${it.mark.toString(16)}/0x${it.mask.toString(16)}`;
+  if (it.action === 'table') return `${start(mark)} lookup ${it.table} ${end}`;
+  return `${start(it.invert ? ` not${mark}` : mark)} goto ${it.target} ${end}`;
+}
+
+function ip(family: 4 | 6): string {
+  return family === 4 ? 'ip' : 'ip -6';
+}

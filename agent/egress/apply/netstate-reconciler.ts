@@ -1,0 +1,156 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { NftError, RouteEvent, RouteObject } from 'nftables-napi';
+import type { Netstate } from '../../../apis/egress/netstate.ts';
+import { NO_NETSTATE } from '../render/netstate.ts';
+import { difference, type KernelObjects, type NetOperation } from './difference.ts';
+import { type KernelObject, type LinkNames, toKernelObject } from './kernel-object.ts';
+import { netObjects } from './net-object.ts';
+import { foreignProblems, type NetProblem, refused } from './problem.ts';
+import { type KernelNetwork, type RoutePort, readKernel } from './read-kernel.ts';
+import { applySysctls, type SysctlPort } from './sysctls.ts';
+import { toRouteObject } from './to-change.ts';
+
+export interface NetstateResult {
+  /** What was changed, as the commands that would do it; a removal begins with `delete: `. */
+  readonly operations: readonly string[];
+  /** Empty: the kernel has exactly the wanted state. */
+  readonly problems: readonly NetProblem[];
+}
+
+export interface ApplyOptions {
+  /** False: nothing is removed yet. Default true. */
+  readonly removals?: boolean;
+}
+
+/** Of a removal: it is gone already, or its link is. */
+const GONE: ReadonlySet<string> = new Set(['ENOENT', 'ESRCH', 'ENODEV', 'EADDRNOTAVAIL', 'ENXIO']);
+
+/**
+ * Makes the kernel's network configuration the wanted one. Remembers what the kernel has, so that a
+ * change costs what is different; after a failure everything is read again. Calls must not overlap.
+ */
+export class NetstateReconciler {
+  readonly #port: RoutePort;
+  readonly #sysctls: SysctlPort;
+  #wanted: Netstate = NO_NETSTATE;
+  #options: ApplyOptions = {};
+  /** Null: unknown. */
+  #current: Map<string, KernelObject> | null = null;
+  #names: LinkNames = new Map();
+
+  constructor(port: RoutePort, sysctls: SysctlPort) {
+    this.#port = port;
+    this.#sysctls = sysctls;
+  }
+
+  async apply(wanted: Netstate, options: ApplyOptions = {}): Promise<NetstateResult> {
+    const { removals = true } = options;
+    this.#wanted = wanted;
+    this.#options = options;
+    if (this.#current === null) this.#take(await this.#read());
+    const current: KernelObjects = this.#current ?? new Map();
+    const { links, rest, foreign, blocked } = difference(current, netObjects(wanted));
+    const now = removals
+      ? rest
+      : rest.filter(({ operation, key }) => operation !== 'delete' || isRemade(key, rest));
+    const problems = [...foreignProblems(foreign, blocked)];
+    problems.push(...(await this.#exchange(links)));
+    if (links.length > 0) await this.#readLinks();
+    const sysctls = applySysctls(this.#sysctls, wanted.sysctls);
+    problems.push(...sysctls.problems, ...(await this.#exchange(now)));
+    // What is foreign now may be removed without an event that this class is told of.
+    if (problems.length > 0) this.#current = null;
+    const operations = [...links.map(operationText), ...sysctls.operations, ...now.map(operationText)];
+    return { operations, problems };
+  }
+
+  /** Reads everything, and makes what is wanted of what it finds, with the options of the last apply. */
+  verify(): Promise<NetstateResult> {
+    this.#current = null;
+    return this.apply(this.#wanted, this.#options);
+  }
+
+  /** Whether an event only says what is known, or is about nothing of nodewall's. */
+  isExpected(event: Extract<RouteEvent, { readonly object: unknown }>): boolean {
+    const { object } = event;
+    const it = toKernelObject(object, this.#names);
+    if (it === null) return true;
+    if (this.#current === null) return false;
+    const known = this.#current.get(it.key);
+    // The kernel's own neighbours are not ours, but ours may have become one.
+    const isKernels = object.kind === 'neighbour' && !object.neighbour.isPermanent;
+    if (event.event === 'removed' || isKernels) return known === undefined;
+    return known?.text === it.text;
+  }
+
+  /** One exchange with the kernel. */
+  async #exchange(operations: readonly NetOperation[]): Promise<NetProblem[]> {
+    if (operations.length === 0) return [];
+    const indexes = new Map(Array.from(this.#names, ([index, name]) => [name, index]));
+    const objects = operations.map((it) => {
+      if (it.operation === 'delete') return it.found.raw;
+      const raw = toRouteObject(it.object, indexes);
+      return it.operation === 'add' ? raw : withoutSameMac(raw, this.#current?.get(it.key)?.raw);
+    });
+    const changes = objects.map((object, i) => ({
+      ...object,
+      operation: operations[i]?.operation ?? 'delete',
+    }));
+    const results = await this.#port.change(changes, (i) => operationText(operations[i] as NetOperation));
+    return operations.flatMap((it, i) => {
+      const error = results[i] ?? null;
+      if (error !== null && !isAlreadySo(it, error)) {
+        return [refused(it.operation === 'delete' ? null : it.object, error)];
+      }
+      if (it.operation === 'delete') this.#current?.delete(it.key);
+      else {
+        const { key, text } = it;
+        this.#current?.set(key, { key, text, isOurs: true, raw: objects[i] as KernelObject['raw'] });
+      }
+      return [];
+    });
+  }
+
+  #read(): Promise<KernelNetwork> {
+    return readKernel(this.#port, [...new Set(this.#wanted.routes.map(({ table }) => table))]);
+  }
+
+  #take({ objects, names }: KernelNetwork): void {
+    this.#current = new Map(objects);
+    this.#names = names;
+  }
+
+  /** The index of a new link. */
+  async #readLinks(): Promise<void> {
+    const links = await this.#port.links();
+    this.#names = new Map(links.map(({ index, name }) => [index, name]));
+    for (const link of links) {
+      const it = toKernelObject({ kind: 'link', link }, this.#names);
+      if (it !== null) this.#current?.set(it.key, it);
+    }
+  }
+}
+
+function operationText({ operation, text }: NetOperation): string {
+  return operation === 'delete' ? `delete: ${text}` : text;
+}
+
+/** The kernel forgets a link's neighbours even when it gets the MAC that it has. */
+function withoutSameMac(raw: RouteObject, current: RouteObject | undefined): RouteObject {
+  if (raw.kind !== 'link' || current?.kind !== 'link') return raw;
+  const { link } = raw;
+  return isDeepStrictEqual(link.mac, current.link.mac)
+    ? { kind: 'link', link: { ...link, mac: new Uint8Array(0) } }
+    : raw;
+}
+
+/** Whether it is removed to be made anew. */
+function isRemade(key: string, operations: readonly NetOperation[]): boolean {
+  return operations.some((it) => it.key === key && it.operation !== 'delete');
+}
+
+function isAlreadySo(it: NetOperation, { code }: NftError): boolean {
+  if (it.operation === 'delete') return GONE.has(code);
+  // The kernel compares all of a rule: there is the very same.
+  return it.object.type === 'rule' && code === 'EEXIST';
+}

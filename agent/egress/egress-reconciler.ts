@@ -1,0 +1,79 @@
+import type { Netstate } from '../../apis/egress/netstate.ts';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import type { Applied, Reconciler } from '../apply/dataplane.ts';
+import type { Ruleset } from '../render/ruleset.ts';
+
+/** The rules of a node with egress gateways, and what they were made of. */
+export interface EgressRuleset extends Ruleset {
+  readonly egress: NodeEgress | null;
+}
+
+/** The network configuration that a node needs, and how it gets into the kernel. */
+export interface EgressNetwork {
+  netstateOf(egress: NodeEgress | null): Promise<Netstate>;
+  /** @returns what was changed, as commands */
+  apply(
+    wanted: Netstate,
+    options: { readonly removals: boolean },
+  ): Promise<{ readonly operations: readonly string[] }>;
+}
+
+/**
+ * Applies rules and network configuration, make before break: what the new rules need is there
+ * before them, and what the old ones needed goes after them. If the rules are refused, the network
+ * configuration of those in force is made again.
+ *
+ * Trouble with the network configuration stops no rules: it is reported and tried again by its
+ * keeper, and meanwhile the guards drop what would need it.
+ */
+export class EgressReconciler implements Reconciler<EgressRuleset> {
+  readonly #rules: Reconciler<Ruleset>;
+  readonly #network: EgressNetwork;
+  #last: { readonly egress: NodeEgress | null; readonly netstate: Netstate } | null = null;
+
+  constructor(rules: Reconciler<Ruleset>, network: EgressNetwork) {
+    this.#rules = rules;
+    this.#network = network;
+  }
+
+  async apply(desired: EgressRuleset): Promise<Applied> {
+    const { egress } = desired;
+    if (egress === this.#last?.egress) return await this.#rules.apply(desired);
+    const netstate = await this.#network.netstateOf(egress);
+    const added = await this.#try(netstate, false);
+    let applied: Applied;
+    try {
+      applied = await this.#rules.apply(desired);
+    } catch (error) {
+      // What only the refused rules would have needed goes with the next apply.
+      if (this.#last !== null) await this.#try(this.#last.netstate, false);
+      throw error;
+    }
+    const removed = await this.#try(netstate, true);
+    this.#last = { egress, netstate };
+    return withOperations(applied, [...added, ...removed]);
+  }
+
+  verify(): Promise<string[]> {
+    return this.#rules.verify();
+  }
+
+  holdsRules(): Promise<boolean> {
+    return this.#rules.holdsRules();
+  }
+
+  async #try(netstate: Netstate, removals: boolean): Promise<readonly string[]> {
+    try {
+      return (await this.#network.apply(netstate, { removals })).operations;
+    } catch {
+      return []; // told by the keeper, which tries again
+    }
+  }
+}
+
+function withOperations(applied: Applied, operations: readonly string[]): Applied {
+  if (operations.length === 0) return applied;
+  const { change } = applied;
+  const text = () => [change.text(), ...operations].filter((part) => part !== '').join('\n');
+  return { ...applied, change: { isEmpty: false, changesStructure: change.changesStructure, text } };
+}

@@ -1,0 +1,101 @@
+import { RouteMonitor, RouteSocket } from 'nftables-napi';
+import type { Config } from '../../apis/config.ts';
+import { DEFAULT_EGRESS_GROUP } from '../../apis/egress/link-group.ts';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import { formatAddress, parseAddress } from '../../lib/net/address.ts';
+import { unpackAddress } from '../../lib/net/member-set.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import type { MonitorTrouble } from '../dataplane/dataplane.ts';
+import { NetstateKeeper } from './apply/netstate-keeper.ts';
+import { NetstateReconciler } from './apply/netstate-reconciler.ts';
+import { procSysctls } from './apply/sysctls.ts';
+import type { EgressNetwork } from './egress-reconciler.ts';
+import { NO_NETSTATE, toNetstate } from './render/netstate.ts';
+
+/** Where the MTU of the node's interface is not known. */
+const USUAL_MTU = 1500;
+
+interface NetworkOptions {
+  readonly config: Pick<Config, 'interfaceGroups'>;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly troubled: (trouble: MonitorTrouble) => void;
+}
+
+export interface OpenNetwork extends EgressNetwork {
+  /** What is in the kernel stays. */
+  close(): Promise<void>;
+}
+
+/** The network configuration of this machine, kept by events once something was applied. */
+export function openNetwork({ config, log, clock, troubled }: NetworkOptions): OpenNetwork {
+  const socket = new RouteSocket();
+  const stage = 'apply';
+  const keeper = new NetstateKeeper({
+    reconciler: new NetstateReconciler(socket, procSysctls),
+    clock,
+    open: (listener) => new RouteMonitor({}, listener),
+    drifted: (repairs) =>
+      log.warn('somebody else changed the network configuration of egress gateways; repaired', {
+        stage,
+        repairs,
+      }),
+    problems(problems) {
+      const messages = problems.map(({ message }) => message);
+      if (messages.length === 0)
+        log.info('the network configuration of egress gateways is complete', { stage });
+      else
+        log.error(
+          'the network configuration of egress gateways is not complete; retrying. What needs it is dropped',
+          {
+            stage,
+            problems: messages,
+          },
+        );
+    },
+    troubled(trouble, error) {
+      troubled(trouble);
+      if (trouble === 'failed')
+        log.error('the monitor of routes failed; opening it again', { stage, error: error?.message });
+    },
+  });
+  const group = config.interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
+  return {
+    netstateOf: async (egress) =>
+      toNetstate(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
+    apply: (wanted, options) => keeper.apply(wanted, options),
+    async close() {
+      await keeper.close();
+      await socket.close();
+    },
+  };
+}
+
+/** Of the interface that has the address of this node's end of the tunnel. */
+async function underlayMtu(
+  socket: Pick<RouteSocket, 'links' | 'addresses'>,
+  egress: NodeEgress | null,
+): Promise<number> {
+  const own = parseAddress(egress?.tunnel?.address ?? '');
+  if (own === null) return USUAL_MTU;
+  const text = formatAddress(own);
+  const [links, addresses] = await Promise.all([socket.links(), socket.addresses()]);
+  const found = addresses.find(
+    ({ address }) => formatAddress(unpackAddress(address.length === 4 ? 4 : 6, address, 0)) === text,
+  );
+  return links.find(({ index }) => index === found?.link)?.mtu ?? USUAL_MTU;
+}
+
+/** Removes all network configuration of egress gateways; returns what was removed. */
+export async function removeNetwork(): Promise<string[]> {
+  const socket = new RouteSocket();
+  try {
+    const { operations, problems } = await new NetstateReconciler(socket, procSysctls).apply(NO_NETSTATE);
+    const [problem] = problems.filter(({ code }) => code !== 'FOREIGN');
+    if (problem !== undefined) throw new Error(problem.message);
+    return operations.map((operation) => operation.replace(/^delete: /, ''));
+  } finally {
+    await socket.close();
+  }
+}

@@ -1,0 +1,68 @@
+import { type Binding, loadBinding, type NativeRouteBatch } from './binding.ts';
+import { plainError, toErrnoTable, toNftError } from './errno.ts';
+import type { NftError } from './errors.ts';
+import { maximumReceiveBuffer, requireInteger } from './integer.ts';
+import { Listening } from './listening.ts';
+import { netlinkMessages } from './netlink-message.ts';
+import { isRemoval, type RouteObject, toRouteObject } from './rtnetlink/route-object.ts';
+
+/** An event of a route monitor. */
+export type RouteEvent =
+  /** New, or changed. */
+  | { readonly event: 'present'; readonly object: RouteObject }
+  | { readonly event: 'removed'; readonly object: RouteObject }
+  /** The socket's buffer was full: an unknown number of events is lost. Read everything again. */
+  | { readonly event: 'overrun' }
+  /** The socket failed; no more events come. */
+  | { readonly event: 'error'; readonly error: NftError };
+
+export interface RouteMonitorOptions {
+  /** Bytes that the socket may buffer for a slow reader. Default 8 MiB. */
+  receiveBuffer?: number;
+}
+
+const defaultReceiveBuffer = 8 * 1024 * 1024;
+/** RTNLGRP_*: link, neigh, ipv4_ifaddr, ipv4_route, ipv4_rule, ipv6_ …, nexthop. */
+const GROUPS = [1, 3, 5, 7, 8, 9, 11, 19, 32];
+
+/**
+ * Reports every change of links, addresses, neighbours, next hops, routes and rules in the network
+ * namespace in which it is created, whoever made it, on a thread of its own. All events that are
+ * readable at one time, at most 256 KiB, go to one call of the listener; while it is busy, the
+ * socket's buffer keeps further events. Runs until close(), and keeps the process alive unless
+ * unref() was called.
+ *
+ * The kernel reports no removal of what goes with something else: the IPv4 routes and next hops of
+ * a link that is removed, the routes of a next hop that is removed, the neighbours of a link.
+ *
+ * Needs no privileges. The constructor throws a TypeError or RangeError for wrong options, an
+ * NftError if the socket cannot be opened. An exception of the listener is uncaught.
+ */
+export class RouteMonitor extends Listening {
+  /** `binding` is for tests only. */
+  constructor(
+    options: RouteMonitorOptions,
+    listener: (events: readonly RouteEvent[]) => void,
+    binding: Binding = loadBinding(),
+  ) {
+    const { receiveBuffer = defaultReceiveBuffer } = options;
+    requireInteger(receiveBuffer, 'receiveBuffer', 1, maximumReceiveBuffer);
+    if (typeof listener !== 'function') throw new TypeError('listener must be a function');
+    const errnos = toErrnoTable(binding.errors);
+    const groups = GROUPS.reduce((mask, group) => (mask | (1 << (group - 1))) >>> 0, 0);
+    const tell = ({ messages, overrun, errno }: NativeRouteBatch): void => {
+      const events: RouteEvent[] = [];
+      for (const message of netlinkMessages(messages)) {
+        const object = toRouteObject(message);
+        if (object !== null) events.push({ event: isRemoval(message) ? 'removed' : 'present', object });
+      }
+      if (overrun) events.push({ event: 'overrun' });
+      if (errno !== 0) events.push({ event: 'error', error: plainError(errno, 'route monitor', errnos) });
+      listener(events);
+    };
+    super(
+      (whileOpen) => new binding.RouteMonitor(groups, receiveBuffer, whileOpen(tell)),
+      (error) => toNftError(error, errnos),
+    );
+  }
+}

@@ -1,0 +1,114 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Binding, loadBinding } from './binding.ts';
+import { NftError } from './errors.ts';
+import { type NetlinkMessage, netlinkMessages } from './netlink-message.ts';
+import { RawSocket } from './raw-socket.ts';
+import { addressDump, type RouteAddress, toAddress } from './rtnetlink/address.ts';
+import { linkDump, type RouteLink, toLink } from './rtnetlink/link.ts';
+import { fdbDump, neighbourDump, type RouteNeighbour, toNeighbour } from './rtnetlink/neighbour.ts';
+import { nexthopDump, type RouteNexthop, toNexthop } from './rtnetlink/nexthop.ts';
+import { type Route, type RouteFilter, routeDump, toRoute } from './rtnetlink/route.ts';
+import { type RouteChange, toRequest } from './rtnetlink/route-object.ts';
+import { type RouteRule, ruleDump, toRule } from './rtnetlink/rule.ts';
+
+/** NETLINK_ROUTE of linux/netlink.h. */
+const ROUTE = 0;
+/** Requests in one call: their answers fit into the socket's buffer. */
+const MOST = 1024;
+/** As in src/core/consistent.h: longer pauses give those who make changes time to finish. */
+const ATTEMPTS = 25;
+const LONGER = 2;
+
+/**
+ * The kernel's network configuration (rtnetlink), in the network namespace in which this object is
+ * created: links, addresses, neighbours, next hops, routes and rules. Calls run on libuv's thread
+ * pool, one after another. Reading needs no privileges, changing CAP_NET_ADMIN (else EPERM). Each
+ * reading is as of one moment, or is read again, and rejects with EINTR if it changed in every
+ * attempt. The constructor throws an NftError if the socket cannot be opened.
+ */
+export class RouteSocket {
+  readonly #socket: RawSocket;
+
+  /** `binding` is for tests only. */
+  constructor(binding: Binding = loadBinding()) {
+    this.#socket = new RawSocket(ROUTE, 'RouteSocket', binding);
+  }
+
+  /**
+   * Makes changes, in order and independently, about 1,000 in one call of the kernel: one result
+   * per change, null for success. `what` names change `index` in its error, which ends with the
+   * kernel's own text.
+   */
+  async change(
+    changes: readonly RouteChange[],
+    what: (index: number) => string = (index) => changes[index]?.kind ?? '',
+  ): Promise<(NftError | null)[]> {
+    const results: (NftError | null)[] = [];
+    for (let i = 0; i < changes.length; i += MOST) {
+      const requests = changes.slice(i, i + MOST).map(toRequest);
+      const answers = await this.#socket.exchange(requests, (index) => what(i + index));
+      results.push(...answers.map(({ error }) => error));
+    }
+    return results;
+  }
+
+  links(): Promise<RouteLink[]> {
+    return this.#dump(linkDump(), toLink);
+  }
+
+  addresses(): Promise<RouteAddress[]> {
+    return this.#dump(addressDump(), toAddress);
+  }
+
+  /** Of both families, of the link with this index. */
+  neighbours(link: number): Promise<RouteNeighbour[]> {
+    return this.#dump(neighbourDump(link), toNeighbour);
+  }
+
+  /** The forwarding database of the link with this index. */
+  fdb(link: number): Promise<RouteNeighbour[]> {
+    return this.#dump(fdbDump(link), toNeighbour);
+  }
+
+  nexthops(): Promise<RouteNexthop[]> {
+    return this.#dump(nexthopDump(), toNexthop);
+  }
+
+  /** None where there is no such table. */
+  async routes(filter: RouteFilter): Promise<Route[]> {
+    try {
+      return await this.#dump(routeDump(filter), toRoute);
+    } catch (error) {
+      if (error instanceof NftError && error.code === 'ENOENT') return [];
+      throw error;
+    }
+  }
+
+  /** Of both families. */
+  rules(): Promise<RouteRule[]> {
+    return this.#dump(ruleDump(), toRule);
+  }
+
+  /** Waits for pending calls, then closes the socket. Idempotent. */
+  close(): Promise<void> {
+    return this.#socket.close();
+  }
+
+  async #dump<It>(request: Uint8Array, read: (message: NetlinkMessage) => It | null): Promise<It[]> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const found: It[] = [];
+        for (const chunk of await this.#socket.whole(request)) {
+          for (const message of netlinkMessages(chunk)) {
+            const it = read(message);
+            if (it !== null) found.push(it);
+          }
+        }
+        return found;
+      } catch (error) {
+        if (!(error instanceof NftError && error.code === 'EINTR') || attempt === ATTEMPTS) throw error;
+        await sleep(LONGER * attempt);
+      }
+    }
+  }
+}

@@ -1,0 +1,136 @@
+import {
+  attribute,
+  IS_LITTLE_ENDIAN,
+  type NetlinkMessage,
+  NLM_F_CREATE,
+  NLM_F_DUMP,
+  NLM_F_EXCL,
+  NLM_F_REQUEST,
+  nest,
+  textBytes,
+  toMessage,
+  u32,
+} from '../netlink-message.ts';
+import { type AddressBytes, NO_BYTES, RouteMessage, type RouteOperation, RTM } from './object.ts';
+
+/** A network interface. */
+export interface RouteLink {
+  /** 0 of one that is to be made: the kernel chooses. */
+  readonly index: number;
+  readonly name: string;
+  /** What the kernel calls its type: vxlan, dummy; null: it has none. */
+  readonly kind: string | null;
+  readonly group: number;
+  /** 0 of one that is to be made: the kernel's default. */
+  readonly mtu: number;
+  /** Empty of one that is to be made: the kernel chooses. */
+  readonly mac: Uint8Array;
+  readonly isUp: boolean;
+  /** Null: of another kind. */
+  readonly vxlan: RouteVxlan | null;
+}
+
+export interface RouteVxlan {
+  readonly id: number;
+  /** UDP port. */
+  readonly port: number;
+  readonly local: AddressBytes;
+  /** Where packets to unknown MACs go; empty: nowhere. */
+  readonly remote: AddressBytes;
+  readonly learning: boolean;
+  /** Whether outer IPv4 packets have a UDP checksum. */
+  readonly checksum: boolean;
+}
+
+/** struct ifinfomsg: family, padding, type (2 bytes), index, flags, mask of changed flags. */
+const HEADER = 16;
+const INDEX = 4;
+const FLAGS = 8;
+const IFF_UP = 1;
+/** linux/if_link.h. */
+const IFLA = { address: 1, name: 3, mtu: 4, info: 18, group: 27, mask: 29 } as const;
+const INFO = { kind: 1, data: 2 } as const;
+const VXLAN = { id: 1, remote: 2, local: 4, learning: 7, port: 15, remote6: 16, local6: 17, checksum: 18 };
+/** RTEXT_FILTER_SKIP_STATS: statistics are most of a message. */
+const SKIP_STATS = 8;
+
+/**
+ * add makes a link; replace changes group, MTU, MAC and state of the one with this index, and
+ * nothing of its kind, and neither an MTU of 0 nor an empty MAC (with any, also the same, the kernel
+ * forgets the link's neighbours); delete removes the one with this index.
+ */
+export function linkRequest(operation: RouteOperation, link: RouteLink): Uint8Array {
+  const { index, name, kind, group, mtu, mac, isUp, vxlan } = link;
+  const header = new Uint8Array(HEADER);
+  const view = new DataView(header.buffer);
+  view.setInt32(INDEX, index, IS_LITTLE_ENDIAN);
+  if (operation === 'delete') return toMessage(RTM.link + 1, NLM_F_REQUEST, [header]);
+  view.setUint32(FLAGS, isUp ? IFF_UP : 0, IS_LITTLE_ENDIAN);
+  view.setUint32(FLAGS + 4, IFF_UP, IS_LITTLE_ENDIAN);
+  const attributes = [
+    attribute(IFLA.group, u32(group)),
+    ...(mtu > 0 ? [attribute(IFLA.mtu, u32(mtu))] : []),
+    ...(mac.length > 0 ? [attribute(IFLA.address, mac)] : []),
+  ];
+  if (operation === 'replace') return toMessage(RTM.link, NLM_F_REQUEST, [header, ...attributes]);
+  const info = [
+    attribute(INFO.kind, textBytes(kind ?? '')),
+    ...(vxlan === null ? [] : [nest(INFO.data, vxlanAttributes(vxlan))]),
+  ];
+  const made = [attribute(IFLA.name, textBytes(name)), ...attributes, nest(IFLA.info, info)];
+  return toMessage(RTM.link, NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL, [header, ...made]);
+}
+
+function vxlanAttributes({ id, port, local, remote, learning, checksum }: RouteVxlan): Uint8Array[] {
+  const flag = (on: boolean): Uint8Array => Uint8Array.of(on ? 1 : 0);
+  const end = (value: AddressBytes, v4: number, v6: number): Uint8Array[] =>
+    value.length === 0 ? [] : [attribute(value.length === 4 ? v4 : v6, value)];
+  return [
+    attribute(VXLAN.id, u32(id)),
+    attribute(VXLAN.port, Uint8Array.of(port >> 8, port & 255)),
+    ...end(local, VXLAN.local, VXLAN.local6),
+    ...end(remote, VXLAN.remote, VXLAN.remote6),
+    attribute(VXLAN.learning, flag(learning)),
+    attribute(VXLAN.checksum, flag(checksum)),
+  ];
+}
+
+export function linkDump(): Uint8Array {
+  return toMessage(RTM.link + 2, NLM_F_REQUEST | NLM_F_DUMP, [
+    new Uint8Array(HEADER),
+    attribute(IFLA.mask, u32(SKIP_STATS)),
+  ]);
+}
+
+/** Null if the message is not about a link as a whole: of a bridge's port, of a wireless event. */
+export function toLink(message: NetlinkMessage): RouteLink | null {
+  const it = RouteMessage.of(message, HEADER);
+  const name = it?.text(IFLA.name) ?? null;
+  if (it === null || name === null || it.headerU8(0) !== 0) return null;
+  const info = it.nested(IFLA.info);
+  const kind = info?.text(INFO.kind) ?? null;
+  const data = kind === 'vxlan' ? (info?.nested(INFO.data) ?? null) : null;
+  return {
+    index: it.headerU32(INDEX),
+    name,
+    kind,
+    group: it.u32(IFLA.group, 0),
+    mtu: it.u32(IFLA.mtu, 0),
+    mac: it.bytes(IFLA.address),
+    isUp: (it.headerU32(FLAGS) & IFF_UP) !== 0,
+    vxlan: data && {
+      id: data.u32(VXLAN.id, 0),
+      port: data.port(VXLAN.port),
+      local: either(data.bytes(VXLAN.local), data.bytes(VXLAN.local6)),
+      remote: either(data.bytes(VXLAN.remote), data.bytes(VXLAN.remote6)),
+      learning: data.u8(VXLAN.learning, 0) !== 0,
+      checksum: data.u8(VXLAN.checksum, 0) !== 0,
+    },
+  };
+}
+
+/** The kernel sends an address of zeros for one that is not set. */
+function either(v4: Uint8Array, v6: Uint8Array): Uint8Array {
+  const bytes = v4.length > 0 ? v4 : v6;
+  return bytes.some((byte) => byte !== 0) ? bytes : NO_BYTES;
+}

@@ -1,0 +1,77 @@
+import {
+  attribute,
+  type NetlinkMessage,
+  NLM_F_DUMP,
+  NLM_F_REQUEST,
+  toMessage,
+  u32,
+} from '../netlink-message.ts';
+import { type AddressBytes, AF, RouteMessage, type RouteOperation, RTM, routeMessage } from './object.ts';
+
+/** A route by a next hop. */
+export interface Route {
+  readonly family: 4 | 6;
+  readonly table: number;
+  /** As many bytes as the family's addresses have. */
+  readonly destination: AddressBytes;
+  readonly prefixLength: number;
+  /** Who made it (RTPROT_*). */
+  readonly protocol: number;
+  /** Id of a RouteNexthop; 0: the route has its way in itself. */
+  readonly nexthop: number;
+  /** The kernel's default is 0 in IPv4, 1024 in IPv6. */
+  readonly metric: number;
+  /** RTN_UNICAST is 1: no blackhole, no prohibition. */
+  readonly type: number;
+}
+
+/** struct rtmsg: family, lengths, TOS, table, protocol, scope, type, flags. */
+const HEADER = 12;
+/** linux/rtnetlink.h. */
+const RTA = { destination: 1, metric: 6, table: 15, nexthop: 30 } as const;
+/** An exception of the kernel's own, for one destination. */
+const RTM_F_CLONED = 0x200;
+
+export function routeRequest(operation: RouteOperation, it: Route): Uint8Array {
+  const { family, table, destination, prefixLength, protocol, nexthop, metric, type } = it;
+  return routeMessage(operation, RTM.route, [
+    Uint8Array.of(AF[family], prefixLength, 0, 0, 0, protocol, 0, type, 0, 0, 0, 0),
+    ...(prefixLength > 0 ? [attribute(RTA.destination, destination)] : []),
+    attribute(RTA.table, u32(table)),
+    attribute(RTA.metric, u32(metric)),
+    // A removal that names a next hop is refused once that one is gone.
+    ...(nexthop > 0 && operation !== 'delete' ? [attribute(RTA.nexthop, u32(nexthop))] : []),
+  ]);
+}
+
+/** Which routes a dump has: of one table, of one protocol. ENOENT if there is no such table. */
+export interface RouteFilter {
+  readonly family: 4 | 6;
+  readonly table?: number;
+  readonly protocol?: number;
+}
+
+export function routeDump({ family, table, protocol = 0 }: RouteFilter): Uint8Array {
+  return toMessage(RTM.route + 2, NLM_F_REQUEST | NLM_F_DUMP, [
+    Uint8Array.of(AF[family], 0, 0, 0, 0, protocol, 0, 0, 0, 0, 0, 0),
+    ...(table === undefined ? [] : [attribute(RTA.table, u32(table))]),
+  ]);
+}
+
+export function toRoute(message: NetlinkMessage): Route | null {
+  const it = RouteMessage.of(message, HEADER);
+  if (it === null || (it.headerU32(8) & RTM_F_CLONED) !== 0) return null;
+  const family = it.headerU8(0) === AF[4] ? 4 : 6;
+  if (it.headerU8(0) !== AF[family]) return null;
+  const destination = it.bytes(RTA.destination);
+  return {
+    family,
+    table: it.u32(RTA.table, it.headerU8(4)),
+    destination: destination.length > 0 ? destination : new Uint8Array(family === 4 ? 4 : 16),
+    prefixLength: it.headerU8(1),
+    protocol: it.headerU8(5),
+    nexthop: it.u32(RTA.nexthop, 0),
+    metric: it.u32(RTA.metric, 0),
+    type: it.headerU8(7),
+  };
+}

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "core/routes.h"
+#include "listening.h"
+
+namespace binding {
+
+// JavaScript: new RouteMonitor(groups, receiveBuffer, listener).
+struct RouteMonitoring {
+  using Core = nft::RouteMonitor;
+  static constexpr const char* name = "RouteMonitor";
+  static std::unique_ptr<Core> open(const Napi::CallbackInfo& info);
+  static Napi::Value to_value(Napi::Env env, const Core::Batch& batch);
+};
+using RouteMonitor = Listening<RouteMonitoring>;
+
+}  // namespace binding

@@ -1,0 +1,174 @@
+/**
+ * The network configuration of one network namespace, as the kernel keeps it. Strict: an object that
+ * is there is not added, one that is not there is not deleted, and nothing is made on a link, by a
+ * next hop or of members that are not there. What goes with a link or a next hop goes.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { NftError, type RouteChange, type RouteObject } from 'nftables-napi';
+import type { RoutePort } from '../../agent/egress/apply/read-kernel.ts';
+
+export class FakeRoutes implements RoutePort {
+  readonly objects: RouteObject[] = [];
+  /** Each exchange, as `operation kind`. */
+  readonly exchanges: string[][] = [];
+  readings = 0;
+  /** The error of the next change of this kind. */
+  refusal: { readonly kind: RouteObject['kind']; readonly code: string; readonly text: string } | null = null;
+  #lastIndex = 1;
+
+  async links() {
+    this.readings++;
+    return this.objects.flatMap((it) => (it.kind === 'link' ? [it.link] : []));
+  }
+
+  async addresses() {
+    return this.objects.flatMap((it) => (it.kind === 'address' ? [it.address] : []));
+  }
+
+  async neighbours(link: number) {
+    return this.#neighbours(link, 'neighbour');
+  }
+
+  async fdb(link: number) {
+    return this.#neighbours(link, 'fdb');
+  }
+
+  async nexthops() {
+    return this.objects.flatMap((it) => (it.kind === 'nexthop' ? [it.nexthop] : []));
+  }
+
+  async routes({ family, table, protocol }: Parameters<RoutePort['routes']>[0]) {
+    return this.objects.flatMap((it) =>
+      it.kind === 'route' &&
+      it.route.family === family &&
+      (table === undefined || it.route.table === table) &&
+      (protocol === undefined || it.route.protocol === protocol)
+        ? [it.route]
+        : [],
+    );
+  }
+
+  async rules() {
+    return this.objects.flatMap((it) => (it.kind === 'rule' ? [it.rule] : []));
+  }
+
+  async change(changes: readonly RouteChange[], what: (index: number) => string = () => 'change') {
+    this.exchanges.push(changes.map(({ operation, kind }) => `${operation} ${kind}`));
+    return changes.map((change, i) => {
+      const [code, text] = this.#refusal(change) ?? this.#apply(change) ?? [];
+      return code === undefined ? null : toError(code, `${what(i)}: ${text ?? code}`);
+    });
+  }
+
+  /** Puts an object there, as another program would. */
+  put(object: RouteObject): void {
+    this.objects.push(object);
+  }
+
+  remove(is: (object: RouteObject) => boolean): void {
+    for (const object of this.objects.filter(is)) this.#drop(object);
+  }
+
+  #neighbours(link: number, kind: 'neighbour' | 'fdb') {
+    return this.objects.flatMap((it) =>
+      it.kind === 'neighbour' && it.neighbour.link === link && it.neighbour.kind === kind
+        ? [it.neighbour]
+        : [],
+    );
+  }
+
+  #refusal({ kind }: RouteChange): [code: string, text: string] | null {
+    if (this.refusal?.kind !== kind) return null;
+    const { code, text } = this.refusal;
+    return [code, text];
+  }
+
+  #apply({ operation, ...object }: RouteChange): [code: string] | null {
+    const found = this.objects.find((it) => isDeepStrictEqual(identity(it), identity(object)));
+    if (operation === 'delete') {
+      if (found === undefined) return ['ENOENT'];
+      this.#drop(found);
+      return null;
+    }
+    if (operation === 'add' && found !== undefined) return ['EEXIST'];
+    if (!this.#hasWhatItNeeds(object)) return ['ENODEV'];
+    if (object.kind !== 'link') {
+      if (found !== undefined) this.objects.splice(this.objects.indexOf(found), 1);
+      this.objects.push(object);
+      return null;
+    }
+    const before = found?.kind === 'link' ? found.link : null;
+    if (before === null && operation === 'replace') return ['ENODEV'];
+    const { link } = object;
+    const index = before?.index ?? ++this.#lastIndex;
+    const mac = link.mac.length > 0 ? link.mac : (before?.mac ?? link.mac);
+    if (found !== undefined) this.objects.splice(this.objects.indexOf(found), 1);
+    this.objects.push({ kind: 'link', link: { ...link, index, mac, vxlan: before?.vxlan ?? link.vxlan } });
+    return null;
+  }
+
+  #hasWhatItNeeds(object: RouteObject): boolean {
+    const hasLink = (index: number) =>
+      this.objects.some((it) => it.kind === 'link' && it.link.index === index);
+    const hasNexthop = (id: number) =>
+      this.objects.some((it) => it.kind === 'nexthop' && it.nexthop.id === id);
+    if (object.kind === 'address') return hasLink(object.address.link);
+    if (object.kind === 'neighbour') return hasLink(object.neighbour.link);
+    if (object.kind === 'route') return hasNexthop(object.route.nexthop);
+    if (object.kind !== 'nexthop') return true;
+    const { link, group } = object.nexthop;
+    return group.length > 0 ? group.every(({ id }) => hasNexthop(id)) : hasLink(link);
+  }
+
+  #drop(object: RouteObject): void {
+    const at = this.objects.indexOf(object);
+    if (at < 0) return;
+    this.objects.splice(at, 1);
+    if (object.kind === 'link') {
+      const { index } = object.link;
+      this.remove(
+        (it) =>
+          (it.kind === 'address' && it.address.link === index) ||
+          (it.kind === 'neighbour' && it.neighbour.link === index) ||
+          (it.kind === 'nexthop' && it.nexthop.link === index),
+      );
+    }
+    if (object.kind !== 'nexthop') return;
+    const { id } = object.nexthop;
+    this.remove(
+      (it) =>
+        (it.kind === 'route' && it.route.nexthop === id) ||
+        (it.kind === 'nexthop' && it.nexthop.group.some((member) => member.id === id)),
+    );
+  }
+}
+
+/** What no two objects have in common. */
+function identity(object: RouteObject): unknown {
+  switch (object.kind) {
+    case 'link':
+      return object.link.name;
+    case 'address': {
+      const { link, address, prefixLength } = object.address;
+      return [link, address, prefixLength];
+    }
+    case 'neighbour': {
+      const { kind, link, mac, address } = object.neighbour;
+      return [kind, link, kind === 'fdb' ? mac : address];
+    }
+    case 'nexthop':
+      return object.nexthop.id;
+    case 'route': {
+      const { family, table, destination, prefixLength, metric } = object.route;
+      return [family, table, destination, prefixLength, metric];
+    }
+    case 'rule':
+      return object.rule;
+  }
+}
+
+function toError(code: string, message: string): NftError {
+  const nothing = { errno: null, line: null, column: null, command: null, refersTo: null };
+  const more = { operation: null, set: null, expression: null, element: null };
+  return new NftError([{ ...nothing, ...more, code, message }], '');
+}

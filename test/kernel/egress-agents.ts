@@ -1,0 +1,123 @@
+/** Stand-alone agents on the nodes of a lab for egress gateways, all from one directory of manifests. */
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { EgressLab } from './egress-lab.ts';
+import { type RunningAgent, toRunningAgent } from './enforced-node.ts';
+import { until } from './until.ts';
+
+const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
+
+export interface EgressAgents {
+  /** Writes a manifest as an editor does: beside, then renamed. */
+  write(name: string, objects: readonly object[]): Promise<void>;
+  start(node: string): RunningAgent;
+  agent(node: string): RunningAgent;
+  /** Runs `nodewall` on a node with its state directory and configuration. */
+  run(node: string, ...args: readonly string[]): Promise<string>;
+  /** Waits until the rules in force on a node say, or no longer say, something. */
+  untilInForce(node: string, text: RegExp, isThere?: boolean): Promise<void>;
+  close(): Promise<void>;
+}
+
+const CONFIG = {
+  interfaceGroupFile: '',
+  interfaceGroups: { pods: { group: 8, match: [] } },
+  featureGates: { EgressGateway: true },
+};
+
+export async function egressAgents(lab: EgressLab): Promise<EgressAgents> {
+  const folder = await mkdtemp(join(tmpdir(), 'nodewall-egress-'));
+  const manifests = join(folder, 'manifests');
+  const config = join(folder, 'config.yaml');
+  await mkdir(manifests);
+  await writeFile(config, JSON.stringify(CONFIG)); // JSON is YAML
+  const agents = new Map<string, RunningAgent>();
+  const write = async (name: string, items: readonly object[]): Promise<void> => {
+    const fresh = join(folder, `${name}.fresh`);
+    await writeFile(fresh, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
+    await rename(fresh, join(manifests, name));
+  };
+  await write('cluster.json', clusterObjects(lab));
+  const always = (node: string) => ['--state-dir', join(folder, node), '--config', config];
+  const agentOf = (node: string): RunningAgent => {
+    const agent = agents.get(node);
+    if (agent === undefined) throw new Error(`no agent on ${node}`);
+    return agent;
+  };
+  return {
+    write,
+    agent: agentOf,
+    start(node) {
+      const args = ['agent', '--manifests', manifests, '--node', node, ...always(node)];
+      const agent = toRunningAgent(lab.node(node).namespace.spawn([NODEWALL, ...args]));
+      agents.set(node, agent);
+      return agent;
+    },
+    async run(node, ...args) {
+      return (await lab.node(node).namespace.run([NODEWALL, ...args, ...always(node)])).stdout;
+    },
+    async untilInForce(node, text, isThere = true) {
+      const { namespace } = lab.node(node);
+      const detail = () => agents.get(node)?.log().slice(-3000) ?? '';
+      await until(
+        `${node}: ${isThere ? '' : 'no '}${text} in force`,
+        async () => {
+          const listed = await namespace.run(['nft', 'list', 'table', 'inet', 'nodewall'], {
+            anyStatus: true,
+          });
+          return text.test(listed.stdout) === isThere;
+        },
+        { detail },
+      );
+    },
+    async close() {
+      await Promise.all([...agents.values()].map((agent) => agent.end('SIGKILL')));
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function clusterObjects(lab: EgressLab): object[] {
+  const nodes = [...lab.nodes.values()].map(({ name, v4, v6 }, i) => ({
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name, labels: { node: name, gateway: String(name.startsWith('gw-')) } },
+    spec: { podCIDRs: [`10.244.${i + 1}.0/24`, `fd00:10:244:${i + 1}::/64`] },
+    status: { addresses: [v4, v6].map((address) => ({ type: 'InternalIP', address })) },
+  }));
+  const pods = [...lab.pods.values()].map(({ name, node, v4, v6 }) => ({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace: 'default', labels: { pod: name } },
+    spec: { nodeName: node },
+    status: { phase: 'Running', podIPs: [{ ip: v4 }, { ip: v6 }] },
+  }));
+  return [{ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } }, ...nodes, ...pods];
+}
+
+/** A gateway with the nodes' own addresses. */
+export function gateway(name: string, nodes: readonly string[], spec: object = {}): object {
+  return {
+    apiVersion: 'nodewall.io/v1alpha1',
+    kind: 'EgressGateway',
+    metadata: { name },
+    spec: {
+      nodeSelector: { matchExpressions: [{ key: 'node', operator: 'In', values: nodes }] },
+      allowedNamespaces: {},
+      ...spec,
+    },
+  };
+}
+
+export function egressPolicy(name: string, pods: readonly string[], spec: object): object {
+  return {
+    apiVersion: 'nodewall.io/v1alpha1',
+    kind: 'EgressPolicy',
+    metadata: { name, namespace: 'default' },
+    spec: {
+      appliedTo: [{ podSelector: { matchExpressions: [{ key: 'pod', operator: 'In', values: pods }] } }],
+      ...spec,
+    },
+  };
+}

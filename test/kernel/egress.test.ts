@@ -1,0 +1,252 @@
+/**
+ * Egress gateways by agents, from manifests to packets: which address the server sees, that nothing
+ * leaves with another one while parts are missing or change, and what becomes of connections.
+ */
+import assert from 'node:assert/strict';
+import { type EgressAgents, egressAgents, egressPolicy, gateway } from './egress-agents.ts';
+import { createEgressLab, type EgressLab, type LabFlow, SERVER, SERVER_PORT } from './egress-lab.ts';
+import { kernelSuite } from './kernel-suite.ts';
+import { talk } from './talk.ts';
+import { until } from './until.ts';
+
+const PROTOCOLS = ['tcp', 'udp', 'icmp'] as const;
+const MATRIX: readonly LabFlow[] = ([4, 6] as const).flatMap((family) =>
+  PROTOCOLS.map((protocol) => ({ family, protocol })),
+);
+const ANSWERED = MATRIX.map(() => 'reply');
+const SILENT = MATRIX.map(() => 'nothing');
+/** Of a flood; the server sees fewer while something is missing. */
+const RATE = 5_000;
+
+const GATEWAYS = [gateway('one', ['gw-1']), gateway('both', ['gw-1', 'gw-2'], { choice: 'Spread' })];
+
+kernelSuite('egress gateways', () => {
+  let lab: EgressLab;
+  let agents: EgressAgents;
+  before(async () => {
+    lab = await createEgressLab();
+    agents = await egressAgents(lab);
+    await agents.write('gateways.json', GATEWAYS);
+    await agents.write('policies.json', policies('first'));
+    for (const node of lab.nodes.keys()) agents.start(node);
+    for (const node of lab.nodes.keys()) await agents.untilInForce(node, /chain egress-seal/);
+    await agents.untilInForce('plain', /EgressPolicy default\/first/);
+  });
+  after(async () => {
+    await agents?.close();
+    await lab?.close();
+  });
+
+  const addressesOf = (...nodes: readonly string[]): string[] =>
+    nodes.flatMap((name) => [lab.node(name).v4, lab.node(name).v6]);
+
+  /** What the server sees of a pod, by node; the pod's flows are answered. */
+  async function leavesBy(pod: string, nodes: readonly string[]): Promise<void> {
+    await lab.forget();
+    assert.deepEqual(await lab.ask(pod, MATRIX), ANSWERED, pod);
+    const seen = [...(await lab.seen()).keys()];
+    assert.ok(seen.length > 0, pod);
+    assert.deepEqual(
+      seen.filter((address) => !addressesOf(...nodes).includes(address)),
+      [],
+      pod,
+    );
+  }
+
+  /** New connections of plain-0. */
+  async function untilLeavesBy(node: string): Promise<void> {
+    await until(`new connections leave by ${node}`, async () => {
+      await lab.forget();
+      const answers = await lab.ask('plain-0', MATRIX, 50);
+      const seen = [...(await lab.seen()).keys()];
+      return answers.every((one) => one === 'reply') && seen.every((one) => addressesOf(node).includes(one));
+    });
+  }
+
+  /** As it was at the start. */
+  async function restore(): Promise<void> {
+    await agents.write('gateways.json', GATEWAYS);
+    await agents.write('policies.json', policies('first'));
+    await agents.untilInForce('plain', /EgressPolicy default\/first/);
+    await untilLeavesBy('gw-1');
+  }
+
+  it('the server sees the gateway, for pods on a plain node, on the gateway and on another one', async () => {
+    for (const pod of ['plain-0', 'gw-1-0', 'gw-2-0']) await leavesBy(pod, ['gw-1']);
+  });
+
+  it('Spread: one of the gateways, each connection by one', async () => {
+    for (const pod of ['other-0', 'gw-1-1']) await leavesBy(pod, ['gw-1', 'gw-2']);
+  });
+
+  it('other pods leave by their node, and the masquerade of the CNI sees only them', async () => {
+    const before = await masqueraded('plain');
+    await leavesBy('plain-0', ['gw-1']);
+    assert.equal(await masqueraded('plain'), before);
+    await leavesBy('plain-1', ['plain']);
+    assert.equal(await masqueraded('plain'), before + MATRIX.length);
+  });
+
+  async function masqueraded(node: string): Promise<number> {
+    const { stdout } = await lab.node(node).namespace.run(['nft', 'list', 'table', 'inet', 'cni']);
+    return [...stdout.matchAll(/packets (\d+)/g)].reduce((sum, [, packets]) => sum + Number(packets), 0);
+  }
+
+  it('holds a pod that no manifest names, also one with a foreign source', async () => {
+    const { namespace } = lab.pod('plain-1');
+    await namespace.run(['ip', 'addr', 'add', '10.244.1.99/32', 'dev', 'eth0']);
+    await lab.node('plain').namespace.run(['ip', 'route', 'add', '10.244.1.99/32', 'dev', 'pod1']);
+    await lab.forget();
+    const flow = { family: 4, protocol: 'udp' } as const;
+    const answers = await lab.ask('plain-1', [
+      { ...flow, src: '10.244.1.99', srcPort: 30_001 },
+      // The address of a pod that is steered, by another pod's interface.
+      { ...flow, src: lab.pod('plain-0').v4, srcPort: 30_002 },
+    ]);
+    assert.deepEqual(answers, ['nothing', 'nothing']);
+    assert.deepEqual([...(await lab.seen())], []);
+    assert.ok((await dropped('plain', 'unknown-pod')) >= 2);
+  });
+
+  async function dropped(node: string, reason: string): Promise<number> {
+    const { stdout } = await lab
+      .node(node)
+      .namespace.run(['nft', 'list', 'chain', 'inet', 'nodewall', `egress-drop-${reason}`]);
+    return [...stdout.matchAll(/packets (\d+)/g)].reduce((sum, [, packets]) => sum + Number(packets), 0);
+  }
+
+  it('segments of TCP fit into the tunnel, both ways', async () => {
+    const count = `table inet mss { chain prerouting { type filter hook prerouting priority -300
+      tcp flags syn tcp option maxseg size 1410 meta nfproto ipv4 counter
+      tcp flags syn tcp option maxseg size 1390 meta nfproto ipv6 counter
+    }\n}`;
+    const [namespace, pod] = [lab.server, lab.pod('plain-0').namespace];
+    for (const one of [namespace, pod]) await one.run(['nft', '-f', '-'], { stdin: count });
+    const calls = [SERVER.v4, SERVER.v6].map((host) => ({ name: host, host, port: SERVER_PORT }));
+    const answering = await talk(pod, calls);
+    assert.deepEqual(await answering(), [SERVER.v4, SERVER.v6]);
+    for (const one of [namespace, pod]) {
+      const { stdout } = await one.run(['nft', 'list', 'table', 'inet', 'mss']);
+      const counts = [...stdout.matchAll(/packets (\d+)/g)].map(([, packets]) => Number(packets));
+      assert.ok(counts.length === 2 && counts.every((packets) => packets >= 1), stdout);
+    }
+  });
+
+  it('connections keep their way when policies change, and end with it', async () => {
+    const calls = (['tcp', 'udp'] as const).flatMap((protocol) =>
+      [SERVER.v4, SERVER.v6].map((host) => ({
+        name: `${protocol} ${host}`,
+        host,
+        port: SERVER_PORT,
+        protocol,
+      })),
+    );
+    const answering = await talk(lab.pod('plain-0').namespace, calls);
+    assert.equal((await answering()).length, calls.length);
+    await agents.write('policies.json', policies('second'));
+    await agents.write('gateways.json', [
+      gateway('one', ['gw-2']),
+      gateway('both', ['gw-1', 'gw-2'], { choice: 'Spread' }),
+    ]);
+    await agents.untilInForce('plain', /EgressPolicy default\/second/);
+    await untilLeavesBy('gw-2');
+    await lab.forget();
+    assert.equal((await answering()).length, calls.length, 'connections of before go on');
+    const seen = [...(await lab.seen()).keys()].sort();
+    assert.deepEqual(seen, addressesOf('gw-1').sort(), 'with the address that they had');
+    await restore();
+  });
+
+  it('nothing leaves with another address while a rule, route, neighbour or device is missing', async () => {
+    const { namespace } = lab.node('plain');
+    const removals = [
+      ['ip', 'rule', 'del', 'pref', '71'],
+      ['ip', '-6', 'rule', 'del', 'pref', '71'],
+      ['ip', 'rule', 'del', 'pref', '70'],
+      ['ip', 'nexthop', 'flush'],
+      ['ip', 'neigh', 'flush', 'nud', 'permanent', 'dev', 'nodewall-egress'],
+      ['ip', 'link', 'set', 'nodewall-egress', 'down'],
+      ['ip', 'link', 'del', 'nodewall-egress'],
+    ];
+    await flooded('plain-0', ['gw-1'], async () => {
+      for (const removal of removals) {
+        await namespace.run(removal, { anyStatus: true });
+        await until(`repaired after ${removal.join(' ')}`, async () => {
+          const answers = await lab.ask('plain-0', MATRIX, 50);
+          return answers.every((answer) => answer === 'reply');
+        });
+      }
+    });
+  });
+
+  /** Floods in both families while something happens: the server sees these nodes' addresses alone. */
+  async function flooded(
+    pod: string,
+    nodes: readonly string[],
+    action: () => Promise<void>,
+  ): Promise<number> {
+    await lab.forget();
+    const stops = await Promise.all(
+      ([4, 6] as const).map((family) => lab.flood(pod, { family, protocol: 'udp' }, RATE)),
+    );
+    let sent = 0;
+    try {
+      await action();
+    } finally {
+      sent = (await Promise.all(stops.map((stop) => stop()))).reduce((sum, one) => sum + one, 0);
+    }
+    const seen = await lab.seen();
+    const wrong = [...seen].filter(([address]) => !addressesOf(...nodes).includes(address));
+    assert.deepEqual(wrong, [], `of ${sent} sent`);
+    const right = [...seen.values()].reduce((sum, one) => sum + one, 0);
+    assert.ok(right > 0, `${right} of ${sent}`);
+    return sent;
+  }
+
+  it('nothing leaves with another address while policies change and agents are killed', async () => {
+    await flooded('plain-0', ['gw-1', 'gw-2'], async () => {
+      for (let i = 0; i < 12; i++) {
+        await agents.write('policies.json', policies(`swap-${i}`, i % 2 === 0 ? 'both' : 'one'));
+        await agents.untilInForce('plain', new RegExp(`default/swap-${i}\\b`));
+        if (i % 4 !== 3) continue;
+        await agents.agent('plain').end('SIGKILL');
+        agents.start('plain');
+      }
+    });
+    await restore();
+    await leavesBy('plain-0', ['gw-1']);
+  });
+
+  it('drops while no gateway is there, with the reason', async () => {
+    await agents.write('gateways.json', [gateway('one', ['nobody']), gateway('both', ['gw-2'])]);
+    await agents.untilInForce('plain', /goto egress-drop-(not-ready|no-gateway) comment/);
+    await lab.forget();
+    assert.deepEqual(await lab.ask('plain-0', MATRIX), SILENT);
+    assert.deepEqual([...(await lab.seen())], []);
+  });
+
+  it('cleanup removes everything', async () => {
+    await agents.agent('plain').end('SIGTERM');
+    await agents.run('plain', 'cleanup');
+    const { namespace } = lab.node('plain');
+    const left = await Promise.all(
+      [
+        ['nft', 'list', 'tables'],
+        ['ip', 'rule'],
+        ['ip', '-6', 'rule'],
+        ['ip', 'link'],
+        ['ip', 'nexthop'],
+      ].map(async (command) => (await namespace.run(command)).stdout),
+    );
+    assert.doesNotMatch(left.join(''), /nodewall|^7\d:/m);
+    await leavesBy('plain-1', ['plain']);
+  });
+});
+
+/** Pods of all kinds of nodes leave by `one`, some by both. */
+function policies(name: string, steered = 'one'): object[] {
+  return [
+    egressPolicy(name, ['plain-0', 'gw-1-0', 'gw-2-0'], { gateway: steered }),
+    egressPolicy('spread', ['other-0', 'gw-1-1'], { gateway: 'both' }),
+  ];
+}

@@ -1,0 +1,25 @@
+/**
+ * Keeps the Netstates that its parent (egress-netstate.test.ts) writes to its standard input, one a
+ * line, in the network namespace that it is started in. Says what it did, one JSON value a line.
+ */
+import { createInterface } from 'node:readline';
+import { RouteMonitor, RouteSocket } from 'nftables-napi';
+import { NetstateKeeper } from '../../agent/egress/apply/netstate-keeper.ts';
+import { NetstateReconciler } from '../../agent/egress/apply/netstate-reconciler.ts';
+import { procSysctls } from '../../agent/egress/apply/sysctls.ts';
+import { systemClock } from '../../lib/process/clock.ts';
+
+const say = (what: object): void => void process.stdout.write(`${JSON.stringify(what)}\n`);
+const socket = new RouteSocket();
+const keeper = new NetstateKeeper({
+  reconciler: new NetstateReconciler(socket, procSysctls),
+  clock: systemClock,
+  open: (listener) => new RouteMonitor({}, listener),
+  drifted: (operations) => say({ drifted: operations }),
+  problems: (problems) => say({ problems }),
+  troubled: (trouble) => say({ trouble }),
+});
+for await (const line of createInterface(process.stdin))
+  say({ applied: await keeper.apply(JSON.parse(line)) });
+await keeper.close();
+await socket.close();
