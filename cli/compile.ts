@@ -1,5 +1,10 @@
 import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
+import { netstateText } from '../agent/egress/apply/netstate-text.ts';
+import { toNetstate } from '../agent/egress/render/netstate.ts';
+import { USUAL_MTU } from '../agent/egress/render/tunnel.ts';
 import type { CompiledRule, NodeState, Service } from '../apis/compiled.ts';
+import type { Config } from '../apis/config.ts';
+import { DEFAULT_EGRESS_GROUP } from '../apis/egress/link-group.ts';
 import { namedBy, namesPorts, type RulePeer } from '../apis/rule-peer.ts';
 import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
@@ -10,7 +15,7 @@ import { loadResolvedNode, type NodeOptions } from './load.ts';
 import { json, print, table } from './output.ts';
 
 type CompileOptions = NodeOptions & {
-  /** table, json, or the name of a dataplane's text. */
+  /** table, json, netstate, or the name of a dataplane's text. */
   readonly output: string;
   readonly stats: boolean;
 };
@@ -18,14 +23,22 @@ type CompileOptions = NodeOptions & {
 export async function compileCommand(options: CompileOptions): Promise<ExitStatus> {
   const { stats, output } = options;
   const dataplane = Object.values(DATAPLANES).find((kind) => kind.output === output);
-  if (stats && dataplane !== undefined) {
+  if (stats && (dataplane !== undefined || output === 'netstate')) {
     throw new CommandError(EXIT.usage, `--stats: not with -o ${output}; use -o table or -o json`);
   }
   const { state, config, invalid } = await loadResolvedNode(options);
   if (stats) await print(statsText(state, config, output));
   else if (dataplane !== undefined) await print((await dataplane.text()).ruleset(state, config));
+  else if (output === 'netstate') await print(networkText(state, config));
   else await print(output === 'json' ? json(toJson(state)) : toTable(state));
   return invalid && options.strict ? EXIT.invalid : EXIT.done;
+}
+
+/** As on a node whose interface has the usual MTU. */
+function networkText({ node, egress }: NodeState, { interfaceGroups }: Config): string {
+  const group = interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
+  const text = netstateText(toNetstate(egress ?? null, { group, underlayMtu: USUAL_MTU }));
+  return text === '' ? `# Node ${node} needs no network configuration for egress gateways.\n` : text;
 }
 
 function toJson(state: NodeState): object {

@@ -12,9 +12,7 @@ import { NetstateReconciler } from './apply/netstate-reconciler.ts';
 import { procSysctls } from './apply/sysctls.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
 import { NO_NETSTATE, toNetstate } from './render/netstate.ts';
-
-/** Where the MTU of the node's interface is not known. */
-const USUAL_MTU = 1500;
+import { USUAL_MTU } from './render/tunnel.ts';
 
 interface NetworkOptions {
   readonly config: Pick<Config, 'interfaceGroups'>;
