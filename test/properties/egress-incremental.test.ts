@@ -10,7 +10,8 @@ import {
 import { nodeEgressCompiler } from '../../controller/egress/node-egress.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 import { egressScenario } from '../generate/egress/egress-scenario.ts';
-import { toEgressConfig, toEgressInput } from './egress-input.ts';
+import { toEgressInput } from './egress-agree.ts';
+import { toConfig } from './pipeline.ts';
 import { check } from './runs.ts';
 
 /** Numbers draw which objects are missing from a state, or have the spec or status of another. */
@@ -44,7 +45,7 @@ describe('egress gateways, state after state', function () {
     const drawn = fc.tuple(egressScenario(6, 0), fc.array(CHANGE, { minLength: 1, maxLength: 12 }));
     check(this, 60, drawn, ([{ objects, config }, changes]) => {
       const all = toEgressInput(objects);
-      const settings = toEgressConfig(config);
+      const settings = toConfig(config).egress;
       const compile = egressCompiler(settings);
       const views = nodeEgressCompiler();
       let now = all;

@@ -4,7 +4,7 @@ import { type Address, formatAddress, parseAddress } from '../../lib/net/address
 import { egressScenario } from '../generate/egress/egress-scenario.ts';
 import { count, type Seen } from './agree.ts';
 import { toNodeEgress } from './egress-input.ts';
-import { EgressNodes, type Journey } from './egress-nodes.ts';
+import { EgressNetwork, type Journey } from './egress-network.ts';
 import { walkPacket } from './egress-walk.ts';
 import { check, flowCount } from './runs.ts';
 
@@ -21,10 +21,10 @@ describe('the rules and routes of all nodes', function () {
     const seen: Seen = new Map();
     check(this, 100, egressScenario(6, 60), (drawn) => {
       const views = toNodeEgress(drawn);
-      const nodes = new EgressNodes(views);
+      const network = new EgressNetwork(views);
       const destinations = drawn.flows.flatMap(({ dst }) => parseAddress(dst) ?? []);
       for (const sent of someOf(packets(views, destinations), flowCount(150)))
-        assertSame(nodes, views, sent, seen);
+        assertSame(network, views, sent, seen);
     });
     if (process.env.NODEWALL_PATH !== undefined) return;
     for (const key of EXPECTED) assert.ok((seen.get(key) ?? 0) >= 1, `${key}: ${seen.get(key) ?? 0}`);
@@ -55,22 +55,23 @@ function someOf<T>(items: readonly T[], most: number): T[] {
 }
 
 function assertSame(
-  nodes: EgressNodes,
+  network: EgressNetwork,
   views: ReadonlyMap<string, NodeEgress>,
   { node, src, dst }: Sent,
   seen: Seen,
 ): void {
-  const ends = walkPacket(views, { node, src: formatAddress(src), dst: formatAddress(dst) });
+  const isPod = views.get(node)?.sources.has(formatAddress(src)) === true;
+  const ends = walkPacket(views, { node, src: formatAddress(src), dst: formatAddress(dst), isPod });
   const wanted = ends.map((end) => {
     const { verdict, reason, node: at } = end;
-    const address = end.address ?? (at === null ? null : nodes.uplink(at, src.family));
+    const address = end.address ?? (at === null ? null : network.uplink(at, src.family));
     // A gateway drops what it does not serve as unknown.
     if (verdict === 'Drop' && !REASONS.includes(reason)) return 'Drop unknown-pod';
     return verdict === 'Drop'
       ? `Drop ${reason}`
       : `${verdict} ${at ?? node} ${address ?? formatAddress(src)}`;
   });
-  const journey = nodes.first(node, src, dst);
+  const journey = network.first(node, src, dst);
   const found = text(journey, node);
   assert.ok(
     wanted.includes(found),
@@ -80,9 +81,9 @@ function assertSame(
   const where = journey.node === node ? 'here' : 'elsewhere';
   count(seen, end?.verdict === 'Gateway' ? `Gateway ${where}` : `${end?.verdict} ${end?.reason}`);
   if (journey.end === 'dropped') return;
-  assert.equal(text(nodes.again(journey, node), node), found, 'a later packet');
-  if (!views.get(node)?.sources.has(formatAddress(src))) return;
-  const answer = nodes.answer(journey, src, dst);
+  assert.equal(text(network.again(journey, node), node), found, 'a later packet');
+  if (!isPod) return;
+  const answer = network.answer(journey, src, dst);
   assert.deepEqual(
     [answer.node, answer.end, answer.paths.at(-1)?.packet.dst],
     [node, 'pods', src.value],
@@ -94,8 +95,10 @@ function text({ node, paths, end }: Journey, from: string): string {
   const last = paths.at(-1);
   if (last === undefined) return 'nowhere';
   const { family, src, ctMark = 0 } = last.packet;
-  if (end === 'dropped')
-    return `Drop ${(last.end?.chain ?? '').replace(/^egress-(drop-|(?=policy-))/, '').replace(/^policy-.*/, 'policy')}`;
+  if (end === 'dropped') {
+    const chain = last.end?.chain ?? '';
+    return `Drop ${chain.startsWith('egress-policy-') ? 'policy' : chain.replace('egress-drop-', '')}`;
+  }
   const isSteered = paths.length > 1 || ctMark !== 0;
   return `${isSteered ? 'Gateway' : 'Direct'} ${isSteered ? node : from} ${formatAddress({ family, value: src })}`;
 }
