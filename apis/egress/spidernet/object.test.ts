@@ -3,6 +3,7 @@ import { parse } from 'yaml';
 import type { FieldMap } from '../../schema/json-schema.ts';
 import { validateObject } from '../../validate/object.ts';
 import { findings, formatPath } from '../../validate/problem.ts';
+import { DEFAULT_EGRESS_CONFIG } from '../config.ts';
 import { validateSpidernet } from './object.ts';
 
 function read(text: string) {
@@ -104,7 +105,10 @@ metadata: {name: a}
     };
     assert.equal(validateObject(raw, { egress: true }).object?.kind, 'EgressClusterInfo');
     assert.deepEqual(validateObject(raw), { object: null, problems: [] });
-    const { object, problems } = validateObject(raw, { egress: true, egressGroups: [] });
+    const { object, problems } = validateObject(raw, {
+      egress: true,
+      egressConfig: { ...DEFAULT_EGRESS_CONFIG, read: [] },
+    });
     assert.equal(object, null);
     assert.match(problems.map(({ message }) => message).join(), /^is not read: egress\.read/);
   });
