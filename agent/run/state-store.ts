@@ -7,7 +7,6 @@ import { Saver } from '../../lib/process/saver.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 import { receive } from '../receive/receive.ts';
 import type { LinkGroups } from './link-groups.ts';
-import { fromSavedEgress, toSavedEgress } from './saved-egress.ts';
 
 interface StoreOptions {
   readonly stateDir: string;
@@ -35,17 +34,12 @@ export function stateStore({ stateDir, node, log, hasEgress = false }: StoreOpti
     (value) => JSON.stringify(value),
     log,
   );
-  const egress = new Saver<NodeEgress>(stateFile(stateDir, 'egress-state.json'), toSavedEgress, log);
-  async function readEgress(): Promise<NodeEgress | null> {
-    return await egress.read(fromSavedEgress);
-  }
   return {
-    state(value: NodeState): void {
-      state.save(value);
-      if (value.egress !== undefined) egress.save(value.egress);
-    },
+    state: (value: NodeState) => state.save(value),
     /** What the last run did for egress gateways; null: nothing is known. */
-    readEgress,
+    async readEgress(): Promise<NodeEgress | null> {
+      return (await state.read(toNodeState))?.egress ?? null;
+    },
     digests: (value: Digests) => digests.save(value),
     /** The digests of the last run's chains, so that unchanged chains keep their counters. */
     async readDigests(): Promise<Digests> {
@@ -63,12 +57,12 @@ export function stateStore({ stateDir, node, log, hasEgress = false }: StoreOpti
         log.warn('the saved state is of another node; ignoring it', { node, savedNode: found.node });
         return null;
       }
-      if (found === null || !hasEgress) return found;
-      const last = await readEgress();
-      return last === null ? found : { ...found, egress: last };
+      if (found === null || hasEgress) return found;
+      const { egress: _, ...withoutEgress } = found;
+      return withoutEgress;
     },
     async flush(): Promise<void> {
-      await Promise.all([state.flush(), digests.flush(), linkGroups.flush(), egress.flush()]);
+      await Promise.all([state.flush(), digests.flush(), linkGroups.flush()]);
     },
   };
 }
