@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
-import type { EgressFlow, EgressAnswer as Explained } from '../../apis/egress/flow.ts';
+import type { EgressAnswer as Explained } from '../../apis/egress/flow.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
-import { formatAddress, parseAddress } from '../../lib/net/address.ts';
 import type { EgressScenario } from '../generate/egress/egress-scenario.ts';
-import { inRange, parseAddress as parseAddressPlainly, parseCidr } from '../oracle/address.ts';
 import { Consistency } from '../oracle/egress/consistency.ts';
 import { type EgressAnswer, isPermitted } from '../oracle/egress/permission.ts';
 import { count, type Seen } from './agree.ts';
 import type { EgressAgreed } from './egress-agree.ts';
+import { packetsOf } from './egress-packets.ts';
+import { EgressTracer } from './egress-trace.ts';
 import { type SteeredPacket, servesPacket, walkPacket } from './egress-walk.ts';
+import { toConfig } from './pipeline.ts';
 
 /**
  * Walks every flow through the compiled nodes. An assertion fails where a packet comes to another
@@ -25,7 +26,7 @@ export function agreeOnNodes(
   const owned = [...nodes.values()].flatMap((egress) => egress.owned.map(({ address }) => address));
   assert.equal(new Set(owned).size, owned.length, `two nodes own an address: ${owned.join(' ')}`);
   for (const { flow, permissions, answer } of answers) {
-    for (const packet of packetsOf(flow, scenario.objects as readonly ManifestLike[])) {
+    for (const packet of packetsOf(flow, scenario.objects)) {
       const ends = walkPacket(nodes, packet);
       for (const end of ends) count(seen, `${end.verdict} ${end.reason}`);
       const differ = (found: string): never =>
@@ -98,74 +99,38 @@ function isComplete(ends: readonly EgressAnswer[], answer: Explained): boolean {
   );
 }
 
-/** The nodes that the flow's packets may begin on, with their source. Of a Node's own: none. */
-function packetsOf({ pod: named, src, dst }: EgressFlow, objects: readonly ManifestLike[]): SteeredPacket[] {
-  const nodes = objects.filter(({ kind }) => kind === 'Node');
-  const names = nodes.map(({ metadata }) => metadata.name);
-  const pods = objects.filter(isRunningPod);
-  const canonical = (text: string): string => {
-    const address = parseAddress(text);
-    return address === null ? text : formatAddress(address);
-  };
-  const addressesOf = ({ status }: ManifestLike): string[] =>
-    (status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP ?? '']).map(canonical);
-  const to = canonical(dst);
-  const text = src === undefined ? undefined : canonical(src);
-  const pod = pods.find(({ metadata, ...rest }) =>
-    text === undefined
-      ? named === `${metadata.namespace}/${metadata.name}`
-      : addressesOf({ metadata, ...rest }).includes(text),
-  );
-  if (pod !== undefined) {
-    const own = addressesOf(pod).find((one) => one !== '' && one.includes(':') === to.includes(':'));
-    const node = pod.spec?.nodeName;
-    return own === undefined || node === undefined || !names.includes(node)
-      ? []
-      : [{ node, src: own, dst: to, isPod: true }];
+/**
+ * Traces every flow through the rendered tables and network configurations. An assertion fails where
+ * a packet comes to no end that the compiled nodes give it, or where it leaves unsteered when the
+ * routing rules are gone.
+ */
+export function agreeOnTraces(
+  { objects, config, flows }: EgressScenario,
+  nodes: ReadonlyMap<string, NodeEgress>,
+  seen: Seen,
+): void {
+  const tracer = new EgressTracer(nodes, toConfig(config));
+  for (const packet of flows.flatMap((flow) => packetsOf(flow, objects))) {
+    const ends = walkPacket(nodes, packet);
+    const traced = tracer.trace(packet);
+    count(seen, `${traced.verdict} ${traced.reason}`);
+    const found = [packet, traced, ends].map((one) => JSON.stringify(one)).join('\n');
+    assert.ok(
+      ends.some((end) => isSameTrace(end, traced)),
+      `the table leads to another end\n${found}`,
+    );
+    if (traced.verdict === 'Gateway' && traced.node !== packet.node)
+      assert.equal(tracer.trace(packet, true).verdict, 'Drop', `leaks without routing rules\n${found}`);
   }
-  if (text === undefined) return [];
-  const isNodes = nodes.some(({ status, metadata }) =>
-    [
-      ...(status?.addresses ?? []).filter(({ type }) => type !== 'Hostname').map(({ address }) => address),
-      ...(metadata.annotations?.['nodewall.io/addresses'] ?? '').split(','),
-    ].some((own) => canonical(own.trim()) === text),
+}
+
+function isSameTrace(end: EgressAnswer, traced: EgressAnswer): boolean {
+  const reason = end.reason.startsWith('not served') ? 'unknown-pod' : end.reason;
+  return (
+    end.verdict === traced.verdict &&
+    end.policy === traced.policy &&
+    end.node === traced.node &&
+    end.address === traced.address &&
+    (end.verdict !== 'Drop' || reason === traced.reason)
   );
-  if (isNodes) return [];
-  const home = nodes.find(({ spec }) => (spec?.podCIDRs ?? []).some((cidr) => isIn(cidr, text)));
-  return (home === undefined ? names : [home.metadata.name]).map((node) => ({
-    node,
-    src: text,
-    dst: to,
-    isPod: false,
-  }));
-}
-
-function isIn(cidr: string, text: string): boolean {
-  const address = parseAddressPlainly(text);
-  return address !== undefined && inRange(parseCidr(cidr), address);
-}
-
-function isRunningPod({ kind, spec, status }: ManifestLike): boolean {
-  const isFinished = status?.phase === 'Succeeded' || status?.phase === 'Failed';
-  return kind === 'Pod' && spec?.hostNetwork !== true && !isFinished;
-}
-
-interface ManifestLike {
-  readonly kind: string;
-  readonly metadata: {
-    readonly name: string;
-    readonly namespace?: string;
-    readonly annotations?: Readonly<Record<string, string>>;
-  };
-  readonly spec?: {
-    readonly nodeName?: string;
-    readonly hostNetwork?: boolean;
-    readonly podCIDRs?: readonly string[];
-  };
-  readonly status?: {
-    readonly phase?: string;
-    readonly podIP?: string;
-    readonly podIPs?: readonly { readonly ip: string }[];
-    readonly addresses?: readonly { readonly type: string; readonly address: string }[];
-  };
 }
