@@ -33,7 +33,7 @@ describe('egress gateways', function () {
 
   it('have tables that lead packets to the ends of the compiled nodes, and leak nothing without routes', function () {
     const seen: Seen = new Map();
-    check(this, 25, egressScenario(8, flowCount(120)), (drawn) => {
+    check(this, 120, egressScenario(8, flowCount(120)), (drawn) => {
       const compiled = compileEgress(toEgressInput(drawn.objects), toConfig(drawn.config).egress);
       agreeOnTraces(drawn, nodeEgressCompiler()(compiled), seen);
     });
