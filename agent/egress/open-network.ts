@@ -18,6 +18,8 @@ interface NetworkOptions {
   readonly config: Pick<Config, 'interfaceGroups'>;
   readonly log: Log;
   readonly clock: Clock;
+  /** Somebody else changed it; it was repaired by these commands. */
+  readonly drifted: (repairs: readonly string[]) => void;
   readonly troubled: (trouble: MonitorTrouble) => void;
 }
 
@@ -27,18 +29,14 @@ export interface OpenNetwork extends EgressNetwork {
 }
 
 /** The network configuration of this machine, kept by events once something was applied. */
-export function openNetwork({ config, log, clock, troubled }: NetworkOptions): OpenNetwork {
+export function openNetwork({ config, log, clock, drifted, troubled }: NetworkOptions): OpenNetwork {
   const socket = new RouteSocket();
   const stage = 'apply';
   const keeper = new NetstateKeeper({
     reconciler: new NetstateReconciler(socket, procSysctls),
     clock,
     open: (listener) => new RouteMonitor({}, listener),
-    drifted: (repairs) =>
-      log.warn('somebody else changed the network configuration of egress gateways; repaired', {
-        stage,
-        repairs,
-      }),
+    drifted,
     problems(problems) {
       const messages = problems.map(({ message }) => message);
       if (messages.length === 0)

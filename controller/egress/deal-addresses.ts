@@ -47,7 +47,7 @@ class Deal {
   constructor(gateway: EgressGateway, pool: Pool) {
     this.#gateway = gateway;
     this.#pool = pool;
-    this.#next = { 4: poolAddresses(pool, 4), 6: poolAddresses(pool, 6) };
+    this.#next = { 4: offered(gateway, pool, 4), 6: offered(gateway, pool, 6) };
   }
 
   of(policy: EgressPolicy): FamilyAddresses {
@@ -182,6 +182,13 @@ class Deal {
     }
     return own;
   }
+}
+
+/** Those that the gateway's status names first: somebody had them. */
+function* offered({ status }: EgressGateway, pool: Pool, family: Family): Generator<string> {
+  const told = ofFamily(status?.slots.flatMap(({ addresses }) => addresses) ?? [], family);
+  yield* told.filter((address) => isInPool(pool, address));
+  yield* poolAddresses(pool, family);
 }
 
 /** In the form of formatAddress. */

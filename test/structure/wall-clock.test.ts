@@ -30,6 +30,7 @@ const READERS: Readonly<Record<string, string>> = {
   'controller/publish/server.ts': 'expiry: of tokens; a time that is shown: of a report',
   'controller/run/agent-service.ts': 'expiry: of tokens; a time that is shown: of a report',
   'controller/status/failure-events.ts': 'a time that is shown: of an Event',
+  'controller/status/egress/keeper.ts': 'a time that is shown: of a condition',
   'controller/status/keeper.ts': 'a time that is shown: of a condition',
   'controller/watch/cluster/reflector.ts': 'a time that is shown: of the last event, in the metrics',
   'controller/watch/cluster/transport.ts': 'a date that the API server sends (Retry-After)',
