@@ -92,6 +92,24 @@ describe('what a node does for egress gateways', () => {
     );
   });
 
+  it('refuses as a gateway what it has no take for, and names the policies', () => {
+    const count = MOST_SLOTS + 3;
+    const ranges = [`198.51.100.1-198.51.100.${count}`];
+    const address = { allocation: 'Dedicated', fixed: {}, count: 1 } as const;
+    const egressPolicies = Array.from({ length: count }, (_, i) =>
+      policy(`shop/p${i}`, { address, to: [`1.${i}.0.0/16`] }),
+    );
+    const egressGateways = [gateway('g', { ranges, default: true })];
+    const seen = view({ ...OBJECTS, egressGateways, egressPolicies }, 'g1');
+    assert.deepEqual([seen.takes.size, seen.refused?.length], [MOST_SLOTS, 3]);
+    assert.equal(seen.arrivals.get('10.244.9.7')?.takes.length, MOST_SLOTS);
+    const drops = [...seen.outcomes.values()].filter(({ action }) => action.kind === 'drop');
+    assert.deepEqual(
+      drops.map(({ policy: by }) => by?.name).sort(),
+      seen.refused?.map(({ name }) => name),
+    );
+  });
+
   it('drops without an end of the tunnel', () => {
     const nodes = OBJECTS.nodes.map(({ internalAddresses, ...rest }) =>
       rest.name === 'w' ? rest : { ...rest, internalAddresses: internalAddresses ?? [] },
