@@ -1,5 +1,7 @@
 import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
 import type { CompiledRule, NodeState, Service } from '../apis/compiled.ts';
+import type { Config } from '../apis/config.ts';
+import { DEFAULT_EGRESS_GROUP } from '../apis/egress/link-group.ts';
 import { namedBy, namesPorts, type RulePeer } from '../apis/rule-peer.ts';
 import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
@@ -18,14 +20,25 @@ type CompileOptions = NodeOptions & {
 export async function compileCommand(options: CompileOptions): Promise<ExitStatus> {
   const { stats, output } = options;
   const dataplane = Object.values(DATAPLANES).find((kind) => kind.output === output);
-  if (stats && dataplane !== undefined) {
+  if (stats && (dataplane !== undefined || output === 'netstate')) {
     throw new CommandError(EXIT.usage, `--stats: not with -o ${output}; use -o table or -o json`);
   }
   const { state, config, invalid } = await loadResolvedNode(options);
   if (stats) await print(statsText(state, config, output));
+  else if (output === 'netstate') await print(await toNetstateText(state, config));
   else if (dataplane !== undefined) await print((await dataplane.text()).ruleset(state, config));
   else await print(output === 'json' ? json(toJson(state)) : toTable(state));
   return invalid && options.strict ? EXIT.invalid : EXIT.done;
+}
+
+/** MTU of the interface that carries the tunnel: that of the node is not known here. */
+const USUAL_MTU = 1500;
+
+async function toNetstateText({ egress }: NodeState, { interfaceGroups }: Config): Promise<string> {
+  const { toNetstate } = await import('../agent/egress/render/netstate.ts');
+  const { netstateText } = await import('../agent/egress/apply/netstate-text.ts');
+  const group = interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
+  return netstateText(toNetstate(egress ?? null, { group, underlayMtu: USUAL_MTU }));
 }
 
 function toJson(state: NodeState): object {

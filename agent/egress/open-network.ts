@@ -1,4 +1,4 @@
-import { RouteMonitor, RouteSocket } from 'nftables-napi';
+import { Conntrack, RouteMonitor, RouteSocket } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
 import { DEFAULT_EGRESS_GROUP } from '../../apis/egress/link-group.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
@@ -11,6 +11,8 @@ import { NetstateKeeper } from './apply/netstate-keeper.ts';
 import { NetstateReconciler } from './apply/netstate-reconciler.ts';
 import { procSysctls } from './apply/sysctls.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
+import { warnOfHost } from './host-checks.ts';
+import { MARK_MASK } from './render/marks.ts';
 import { NO_NETSTATE, toNetstate } from './render/netstate.ts';
 
 /** Where the MTU of the node's interface is not known. */
@@ -30,6 +32,7 @@ export interface OpenNetwork extends EgressNetwork {
 
 /** The network configuration of this machine, kept by events once something was applied. */
 export function openNetwork({ config, log, clock, troubled }: NetworkOptions): OpenNetwork {
+  warnOfHost(procSysctls, log);
   const socket = new RouteSocket();
   const stage = 'apply';
   const keeper = new NetstateKeeper({
@@ -94,8 +97,24 @@ export async function removeNetwork(): Promise<string[]> {
     const { operations, problems } = await new NetstateReconciler(socket, procSysctls).apply(NO_NETSTATE);
     const [problem] = problems.filter(({ code }) => code !== 'FOREIGN');
     if (problem !== undefined) throw new Error(problem.message);
-    return operations.map((operation) => operation.replace(/^delete: /, ''));
+    if (operations.length > 0) await forgetConnections();
+    return operations.map((operation) => operation.replace(/^delete: /, '').replace(' add ', ' '));
   } finally {
     await socket.close();
+  }
+}
+
+/**
+ * Connections that were steered are bound to the pod's own address here, and would go on with it.
+ * Their next packets are those of new connections.
+ */
+async function forgetConnections(): Promise<void> {
+  const conntrack = new Conntrack();
+  try {
+    for await (const entries of conntrack.entries()) {
+      await conntrack.delete(entries.filter(({ mark }) => (mark & MARK_MASK) !== 0));
+    }
+  } finally {
+    await conntrack.close();
   }
 }
