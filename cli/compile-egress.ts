@@ -131,7 +131,7 @@ function nameText({ namespace, name }: EgressPolicyName): string {
   return namespace === '' ? name : `${namespace}/${name}`;
 }
 
-/** The first few, and how many there are. */
+/** The first, and how many more there are. */
 function short(list: readonly string[]): string {
-  return list.length <= 3 ? list.join(', ') : `${list.slice(0, 2).join(', ')} and ${list.length - 2} more`;
+  return list.length <= 2 ? list.join(', ') : `${list[0]} and ${list.length - 1} more`;
 }

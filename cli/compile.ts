@@ -1,4 +1,7 @@
 import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
+import { netstateText } from '../agent/egress/apply/netstate-text.ts';
+import { toNetstate } from '../agent/egress/render/netstate.ts';
+import { USUAL_MTU } from '../agent/egress/render/tunnel.ts';
 import type { CompiledRule, NodeState, Service } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import { DEFAULT_EGRESS_GROUP } from '../apis/egress/link-group.ts';
@@ -12,7 +15,7 @@ import { loadResolvedNode, type NodeOptions } from './load.ts';
 import { json, print, table } from './output.ts';
 
 type CompileOptions = NodeOptions & {
-  /** table, json, or the name of a dataplane's text. */
+  /** table, json, netstate, or the name of a dataplane's text. */
   readonly output: string;
   readonly stats: boolean;
 };
@@ -25,20 +28,17 @@ export async function compileCommand(options: CompileOptions): Promise<ExitStatu
   }
   const { state, config, invalid } = await loadResolvedNode(options);
   if (stats) await print(statsText(state, config, output));
-  else if (output === 'netstate') await print(await toNetstateText(state, config));
   else if (dataplane !== undefined) await print((await dataplane.text()).ruleset(state, config));
+  else if (output === 'netstate') await print(networkText(state, config));
   else await print(output === 'json' ? json(toJson(state)) : toTable(state));
   return invalid && options.strict ? EXIT.invalid : EXIT.done;
 }
 
-/** MTU of the interface that carries the tunnel: that of the node is not known here. */
-const USUAL_MTU = 1500;
-
-async function toNetstateText({ egress }: NodeState, { interfaceGroups }: Config): Promise<string> {
-  const { toNetstate } = await import('../agent/egress/render/netstate.ts');
-  const { netstateText } = await import('../agent/egress/apply/netstate-text.ts');
+/** As on a node whose interface has the usual MTU. */
+function networkText({ node, egress }: NodeState, { interfaceGroups }: Config): string {
   const group = interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
-  return netstateText(toNetstate(egress ?? null, { group, underlayMtu: USUAL_MTU }));
+  const text = netstateText(toNetstate(egress ?? null, { group, underlayMtu: USUAL_MTU }));
+  return text === '' ? `# Node ${node} needs no network configuration for egress gateways.\n` : text;
 }
 
 function toJson(state: NodeState): object {

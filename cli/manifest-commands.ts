@@ -36,7 +36,7 @@ function addCompile(program: Command, done: Done): void {
   program
     .command('compile')
     .description(
-      "Print a Node's rules in evaluation order; -o nft and -o iptables print the text that the agent would load, -o netstate the commands for the network configuration of egress gateways.",
+      "Print a Node's rules in evaluation order; -o nft and -o iptables print the text that the agent would load, -o netstate the network configuration of egress gateways as commands.",
     )
     .addOption(manifests(true))
     .addOption(node())
@@ -48,7 +48,7 @@ function addCompile(program: Command, done: Done): void {
       'print the cost of the rule index in nftables: rules tried per packet, maps, elements, memory',
       false,
     )
-    .addOption(output('table', 'json', ...Object.values(DATAPLANES).map((kind) => kind.output), 'netstate'))
+    .addOption(output('table', 'json', 'netstate', ...Object.values(DATAPLANES).map((kind) => kind.output)))
     .addHelpText(
       'after',
       example(

@@ -14,6 +14,7 @@ import { compileRender } from './benchmarks/compile.ts';
 import { controlPlane } from './benchmarks/control-plane.ts';
 import { denied } from './benchmarks/denied.ts';
 import { difference } from './benchmarks/difference.ts';
+import { egress } from './benchmarks/egress.ts';
 import { established } from './benchmarks/established.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
 import { idle } from './benchmarks/idle.ts';
@@ -46,6 +47,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   explainFlows,
   compileRender,
   controlPlane,
+  egress,
   admission,
   cluster,
   firstApply,

@@ -14,14 +14,14 @@ import type { EgressNetwork } from './egress-reconciler.ts';
 import { warnOfHost } from './host-checks.ts';
 import { MARK_MASK } from './render/marks.ts';
 import { NO_NETSTATE, toNetstate } from './render/netstate.ts';
-
-/** Where the MTU of the node's interface is not known. */
-const USUAL_MTU = 1500;
+import { USUAL_MTU } from './render/tunnel.ts';
 
 interface NetworkOptions {
   readonly config: Pick<Config, 'interfaceGroups'>;
   readonly log: Log;
   readonly clock: Clock;
+  /** Somebody else changed it; it was repaired by these commands. */
+  readonly drifted: (repairs: readonly string[]) => void;
   readonly troubled: (trouble: MonitorTrouble) => void;
 }
 
@@ -31,7 +31,7 @@ export interface OpenNetwork extends EgressNetwork {
 }
 
 /** The network configuration of this machine, kept by events once something was applied. */
-export function openNetwork({ config, log, clock, troubled }: NetworkOptions): OpenNetwork {
+export function openNetwork({ config, log, clock, drifted, troubled }: NetworkOptions): OpenNetwork {
   warnOfHost(procSysctls, log);
   const socket = new RouteSocket();
   const stage = 'apply';
@@ -39,11 +39,7 @@ export function openNetwork({ config, log, clock, troubled }: NetworkOptions): O
     reconciler: new NetstateReconciler(socket, procSysctls),
     clock,
     open: (listener) => new RouteMonitor({}, listener),
-    drifted: (repairs) =>
-      log.warn('somebody else changed the network configuration of egress gateways; repaired', {
-        stage,
-        repairs,
-      }),
+    drifted,
     problems(problems) {
       const messages = problems.map(({ message }) => message);
       if (messages.length === 0)

@@ -44,7 +44,10 @@ export function prometheusMetrics({ version, isInCluster, ofRules, hasEgress }: 
   const isOff = gauge('off', 'Whether nodewall is off on this node: then nothing is enforced.');
   const inForce = inForceMetrics(registers);
   const failures = counter('apply_failures_total', 'Failed applies; the previous rules stayed in force.');
-  const drifts = counter('drift_total', 'Times that a third party changed the rules in force.');
+  const drifts = counter(
+    'drift_total',
+    'Times that a third party changed the rules in force, or their network configuration.',
+  );
   const monitors = monitorTroubles(registers);
   let isReady = false;
   let viewError: string | null = null;

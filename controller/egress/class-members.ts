@@ -1,4 +1,4 @@
-import { parseAddress } from '../../lib/net/address.ts';
+import { familyOf } from '../../lib/net/address.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
 import type { CompiledEgress } from './compile-egress.ts';
 import type { ServedSource } from './gateway-arrivals.ts';
@@ -32,7 +32,7 @@ export class ClassMembers {
         const wasServed = old !== null || there?.wasServed === true;
         // An address that moved to another node is in the lists of both: that node's counts.
         const kept = is.has(address) ? undefined : there;
-        const family = parseAddress(address)?.family ?? 4;
+        const family = familyOf(address);
         const now = kept ?? { address, family, node, class: is.get(address) ?? null };
         moved.set(address, { ...now, wasServed });
       }

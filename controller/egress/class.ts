@@ -9,6 +9,8 @@ import { segments } from './segments.ts';
 export interface Decision {
   readonly id: string;
   readonly family: Family;
+  /** policyKey of `policy`; '' without one. */
+  readonly key: string;
   /** Null: none decides. */
   readonly policy: EgressPolicy | null;
   readonly audited: readonly EgressPolicy[];
@@ -69,7 +71,8 @@ function decisionOf(
   const place = `${family} ${decided === null} ${key}`;
   const there = known.get(place);
   if (there !== undefined) return there;
-  const decision = { id: shortHash(12, place), family, policy: decided, audited };
+  const own = decided === null ? '' : policyKey(decided);
+  const decision = { id: shortHash(12, place), family, key: own, policy: decided, audited };
   known.set(place, decision);
   return decision;
 }

@@ -47,7 +47,7 @@ class Deal {
   constructor(gateway: EgressGateway, pool: Pool) {
     this.#gateway = gateway;
     this.#pool = pool;
-    this.#next = { 4: poolAddresses(pool, 4), 6: poolAddresses(pool, 6) };
+    this.#next = { 4: offered(gateway, pool, 4), 6: offered(gateway, pool, 6) };
   }
 
   of(policy: EgressPolicy): FamilyAddresses {
@@ -138,7 +138,7 @@ class Deal {
     for (; ; this.#nextPlace++) {
       const [v4, v6] = FAMILIES.map((family) => addressAt(this.#pool, family, this.#nextPlace));
       if (v4 === undefined || v6 === undefined || v4 === null || v6 === null) return false;
-      if (this.#holders.has(v4) || this.#holders.has(v6)) continue;
+      if (!this.#isFree(v4) || !this.#isFree(v6)) continue;
       this.#take(policy, 4, v4);
       this.#take(policy, 6, v6);
       return true;
@@ -163,8 +163,15 @@ class Deal {
     for (;;) {
       const { value, done } = this.#next[family].next();
       if (done === true) return null;
-      if (!this.#holders.has(value)) return value;
+      if (this.#isFree(value)) return value;
     }
+  }
+
+  /** The address that the gateway names for Shared policies is kept for them. */
+  #isFree(address: string): boolean {
+    const { defaultAddress } = this.#gateway.spec;
+    const isKept = FAMILIES.some((family) => namedAddress(defaultAddress, family) === address);
+    return !isKept && !this.#holders.has(address);
   }
 
   #ownOf(policy: EgressPolicy): Record<Family, string[]> {
@@ -175,6 +182,13 @@ class Deal {
     }
     return own;
   }
+}
+
+/** Those that the gateway's status names first: somebody had them. */
+function* offered({ status }: EgressGateway, pool: Pool, family: Family): Generator<string> {
+  const told = ofFamily(status?.slots.flatMap(({ addresses }) => addresses) ?? [], family);
+  yield* told.filter((address) => isInPool(pool, address));
+  yield* poolAddresses(pool, family);
 }
 
 /** In the form of formatAddress. */

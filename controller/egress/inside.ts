@@ -1,17 +1,9 @@
 import type { EgressConfig } from '../../apis/egress/config.ts';
 import type { EgressGateway, InsideNetworks } from '../../apis/egress/objects.ts';
 import type { Node, Pod } from '../../apis/objects.ts';
-import { type Cidr, type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
-import type { Interval } from '../../lib/net/interval.ts';
-import {
-  addAddresses,
-  type Block,
-  changeAddresses,
-  hasAddress,
-  hasMember,
-  type MemberSet,
-  toMemberSet,
-} from '../../lib/net/member-set.ts';
+import { BITS, type Cidr, type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { type Interval, toInterval, union } from '../../lib/net/interval.ts';
+import { changeAddresses, type MemberSet, NO_MEMBERS, toMemberSet } from '../../lib/net/member-set.ts';
 import type { ListChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { addressesOf } from '../index/object-index.ts';
@@ -44,53 +36,74 @@ export interface Inside {
   readonly podNetworks: Readonly<Record<Family, readonly Interval[]>>;
 }
 
+type Intervals = Readonly<Record<Family, readonly Interval[]>>;
+
 /** Follows the inside networks over successive states of the objects. */
 export class InsideIndex {
   readonly #config: EgressConfig;
   #parts: readonly (readonly object[])[] = [];
-  /** Without the pods. */
-  #static: MemberSet = toMemberSet([], []);
+  /** What the networks were made of. */
+  #texts: readonly string[] = [];
+  /** All but the pods. */
+  #static: Intervals = NO_INTERVALS;
   /** How many pods have an address that no network of #static contains. */
   readonly #podCounts = new Map<string, number>();
-  #inside: Inside = { members: this.#static, nodes: this.#static, podNetworks: { 4: [], 6: [] } };
+  #inside: Inside = { members: NO_MEMBERS, nodes: NO_MEMBERS, podNetworks: NO_INTERVALS };
 
   constructor(config: EgressConfig) {
     this.#config = config;
   }
 
-  /** Returns the same object if nothing changed. A pod costs its addresses; all else a pass over the pods. */
+  /**
+   * Returns the same object if nothing changed. A pod costs its addresses, another network a pass
+   * over the pods.
+   */
   advance(parts: InsideParts, pods: readonly Pod[], change: ListChange<Pod>): Inside {
     const now = [parts.nodes, parts.egressGateways, parts.insideNetworks];
-    if (sameItems(now, this.#parts)) this.#changePods(change);
-    else this.#rebuild(parts, pods);
+    const isSame = sameItems(now, this.#parts) || !this.#advanceNetworks(parts, pods);
+    if (isSame) this.#changePods(change);
     this.#parts = now;
     return this.#inside;
   }
 
-  #rebuild(parts: InsideParts, pods: readonly Pod[]): void {
+  /** False if the networks are as before. */
+  #advanceNetworks(parts: InsideParts, pods: readonly Pod[]): boolean {
     const nodeAddresses = parts.nodes.flatMap(addressesOf);
-    this.#static = toMemberSet(insideBlocks(parts, this.#config), nodeAddresses);
+    const podCIDRs = parts.nodes.flatMap((node) => node.podCIDRs ?? []);
+    const networks = networksOf(parts, this.#config);
+    const pools = parts.egressGateways.flatMap(({ spec }) => spec.ranges);
+    const texts = [...networks, '', ...pools, '', ...podCIDRs, '', ...nodeAddresses];
+    if (sameItems(texts, this.#texts)) return false;
+    this.#texts = texts;
+    const blocks = [...networks, ...podCIDRs].flatMap((text) => parseCidr(text)?.cidr ?? []);
+    const cidrs = [...blocks, ...poolCidrs(toPool(pools))];
+    const hosts = nodeAddresses.flatMap((text) => hostCidr(text) ?? []);
+    const intervals = (family: Family): Interval[] =>
+      union([...cidrs, ...hosts].filter((cidr) => cidr.family === family).map(toInterval));
+    this.#static = { 4: intervals(4), 6: intervals(6) };
     this.#podCounts.clear();
     for (const { addresses } of pods) for (const address of addresses) this.#count(address, 1);
-    const podCIDRs = parts.nodes.flatMap((node) => node.podCIDRs ?? []);
     this.#inside = {
-      members: addAddresses(this.#static, this.#podCounts.keys()),
+      members: toMemberSet(
+        cidrs.map((cidr) => ({ cidr, except: [] })),
+        [...nodeAddresses, ...this.#podCounts.keys()],
+      ),
       nodes: toMemberSet([], nodeAddresses),
       podNetworks: { 4: cidrIntervals(podCIDRs, 4), 6: cidrIntervals(podCIDRs, 6) },
     };
+    return true;
   }
 
   #changePods({ removed, added }: ListChange<Pod>): void {
     const before = new Map<string, boolean>();
-    for (const [pods, by] of [
-      [removed, -1],
-      [added, 1],
-    ] as const) {
+    const count = (pods: readonly Pod[], by: number): void => {
       for (const address of pods.flatMap((pod) => pod.addresses)) {
         if (!before.has(address)) before.set(address, this.#podCounts.has(address));
         this.#count(address, by);
       }
-    }
+    };
+    count(removed, -1);
+    count(added, 1);
     const changed = [...before].filter(([address, was]) => this.#podCounts.has(address) !== was);
     if (changed.length === 0) return;
     const gone = changed.filter(([, was]) => was).map(([address]) => address);
@@ -98,34 +111,26 @@ export class InsideIndex {
     this.#inside = { ...this.#inside, members: changeAddresses(this.#inside.members, gone, come) };
   }
 
-  #count(address: string, by: number): void {
-    if (hasAddress(this.#static, address)) return;
-    const count = (this.#podCounts.get(address) ?? 0) + by;
-    if (count > 0) this.#podCounts.set(address, count);
-    else this.#podCounts.delete(address);
+  #count(text: string, by: number): void {
+    const address = parseAddress(text);
+    if (address === null || hasInterval(this.#static[address.family], address.value)) return;
+    const count = (this.#podCounts.get(text) ?? 0) + by;
+    if (count > 0) this.#podCounts.set(text, count);
+    else this.#podCounts.delete(text);
   }
 }
 
-function insideBlocks({ nodes, egressGateways, insideNetworks }: InsideParts, config: EgressConfig): Block[] {
-  const services = insideNetworks.some(({ kind }) => kind === 'ServiceCIDR') ? [] : config.serviceCIDRs;
-  const texts = [
-    ...ALWAYS_INSIDE,
-    ...config.inside,
-    ...services,
-    ...insideNetworks.flatMap(({ cidrs }) => cidrs),
-    ...nodes.flatMap(({ podCIDRs = [] }) => podCIDRs),
-  ];
-  const cidrs = texts.flatMap((text): readonly Cidr[] => {
-    const cidr = parseCidr(text)?.cidr;
-    return cidr === undefined ? [] : [cidr];
-  });
-  const pools = egressGateways.flatMap(({ spec }) => poolCidrs(toPool(spec.ranges)));
-  return [...cidrs, ...pools].map((cidr) => ({ cidr, except: [] }));
+const NO_INTERVALS: Intervals = { 4: [], 6: [] };
+
+/** The networks that are neither pods' nor pools. */
+function networksOf({ insideNetworks }: InsideParts, { inside, serviceCIDRs }: EgressConfig): string[] {
+  const services = insideNetworks.some(({ kind }) => kind === 'ServiceCIDR') ? [] : serviceCIDRs;
+  return [...ALWAYS_INSIDE, ...inside, ...services, ...insideNetworks.flatMap(({ cidrs }) => cidrs)];
 }
 
-export function isInside({ members }: Inside, text: string): boolean {
+function hostCidr(text: string): Cidr | null {
   const address = parseAddress(text);
-  return address !== null && hasMember(members, address);
+  return address === null ? null : { ...address, length: BITS[address.family] };
 }
 
 /** Whether the address is in the pod network of a Node. */

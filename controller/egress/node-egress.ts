@@ -1,12 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { EgressConfig } from '../../apis/egress/config.ts';
 import type { EgressClass, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
-import { parseAddress } from '../../lib/net/address.ts';
+import { familyOf } from '../../lib/net/address.ts';
 import { NO_MEMBERS } from '../../lib/net/member-set.ts';
 import { keptMap } from '../../lib/sharing/kept-map.ts';
+import { memo } from '../../lib/sharing/memo.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { EgressPaths } from './allocation.ts';
-import { type Decision, policyKey } from './class.ts';
+import type { Decision } from './class.ts';
 import { ClassMembers, type MovedSource } from './class-members.ts';
 import { type CompiledEgress, type EgressInput, egressCompiler } from './compile-egress.ts';
 import { GatewayArrivals, type ServedSource } from './gateway-arrivals.ts';
@@ -82,6 +83,8 @@ class NodeViews {
   /** Numbers of slots by node. */
   readonly #numbers = new Map<string, ReadonlyMap<string, number>>();
   #views: ReadonlyMap<string, NodeEgress> = new Map();
+  /** The classes of the sources of one node. */
+  readonly #idsOf = memo(idsOf);
 
   constructor(only: string | null) {
     this.#only = only;
@@ -95,7 +98,7 @@ class NodeViews {
     const changesEnds = ends !== this.#ends;
     this.#ends = ends;
     if (compiled.allocations !== last?.allocations)
-      this.#pools = keptMap(gatewayPools(compiled), this.#pools);
+      this.#pools = gatewayPools(compiled.allocations, this.#pools);
     const classChange = this.#advanceClasses(compiled, last);
     const moved = this.#members.advance(compiled.sources);
     const gateways = this.#advanceGateways(classChange, moved);
@@ -104,7 +107,8 @@ class NodeViews {
       compiled.subnets !== last?.subnets ||
       compiled.sources.get(node) !== last?.sources.get(node) ||
       gateways.has(node) ||
-      (classChange.changed.size > 0 && classesOf(compiled, node).some((id) => classChange.changed.has(id)));
+      (classChange.changed.size > 0 &&
+        this.#classIds(compiled, node).some((id) => classChange.changed.has(id)));
     const views = new Map<string, NodeEgress>();
     for (const { name } of compiled.nodes) {
       if (this.#only !== null && name !== this.#only) continue;
@@ -158,7 +162,7 @@ class NodeViews {
     const changed = new Set<string>();
     for (const [id, decision] of decisions) {
       const before = this.#known.get(id);
-      const paths = decision.policy === null ? undefined : ways.get(policyKey(decision.policy))?.paths;
+      const paths = ways.get(decision.key)?.paths;
       if (before?.decision === decision && before.paths === paths) continue;
       const route = routeOf(decision, ways);
       const isEqual = isDeepStrictEqual(before?.route, route);
@@ -190,7 +194,7 @@ class NodeViews {
       if (!changes.has(gateway)) changes.set(gateway, new Map());
       for (const id of there.changeClasses(classes)) {
         for (const [address, node] of this.#members.of(id)) {
-          note(gateway, { address, family: parseAddress(address)?.family ?? 4, node, class: id });
+          note(gateway, { address, family: familyOf(address), node, class: id });
         }
       }
     }
@@ -206,9 +210,16 @@ class NodeViews {
     return new Set(changes.keys());
   }
 
+  #classIds({ sources, subnets }: CompiledEgress, node: string): string[] {
+    const own = this.#idsOf(sources.get(node) ?? NOTHING.sources);
+    return subnets.length === 0 ? [...own] : [...new Set([...own, ...subnets.map((one) => one.class)])];
+  }
+
   #build(node: string, compiled: CompiledEgress, before: NodeEgress | undefined): NodeEgress {
     const gateway = this.#gateways.get(node);
-    const classes = classesOf(compiled, node).flatMap((id) => compiled.classes.get(id) ?? []);
+    const classes = this.#classIds(compiled, node)
+      .sort(compareText)
+      .flatMap((id) => compiled.classes.get(id) ?? []);
     const { outcomes, slots, numbers, refused } = nodeOutcomes({
       node,
       classes,
@@ -271,11 +282,10 @@ const NOTHING: NodeEgress = {
   ...NO_POOLS,
 };
 
-/** The ids of the classes that sources of the node have, sorted. */
-function classesOf({ sources, subnets }: CompiledEgress, node: string): string[] {
-  const ids = new Set(subnets.map((subnet) => subnet.class));
-  for (const id of sources.get(node)?.values() ?? []) if (id !== null) ids.add(id);
-  return [...ids].sort(compareText);
+function idsOf(sources: ReadonlyMap<string, string | null>): ReadonlySet<string> {
+  const ids = new Set<string>();
+  for (const id of sources.values()) if (id !== null) ids.add(id);
+  return ids;
 }
 
 function hasSameFields(a: NodeEgress, b: NodeEgress): boolean {

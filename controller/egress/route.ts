@@ -1,7 +1,7 @@
 import type { DestinationRange, EgressDropReason, EgressTake } from '../../apis/egress/node-egress.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import type { EgressPath } from './allocation.ts';
-import { type Decision, policyKey } from './class.ts';
+import type { Decision } from './class.ts';
 import type { CompiledEgress } from './compile-egress.ts';
 
 /** A gateway node that takes packets, and how it translates them. */
@@ -19,12 +19,12 @@ export type Route =
   | { readonly kind: 'drop'; readonly reason: EgressDropReason | 'policy' }
   | { readonly kind: 'hops'; readonly hops: readonly Hop[] };
 
-export function routeOf({ policy, family }: Decision, ways: CompiledEgress['ways']): Route {
+export function routeOf({ policy, key, family }: Decision, ways: CompiledEgress['ways']): Route {
   if (policy === null) return { kind: 'pass' };
   const { action, whenUnavailable } = policy.spec;
   if (action === 'Direct') return { kind: 'direct' };
   if (action === 'Drop') return { kind: 'drop', reason: 'policy' };
-  const way = ways.get(policyKey(policy));
+  const way = ways.get(key);
   const path: EgressPath = way?.paths[family] ?? { kind: 'unavailable', reason: 'no-gateway' };
   switch (path.kind) {
     case 'unavailable':

@@ -1,4 +1,4 @@
-import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
+import type { EgressGateway, EgressPolicy, EgressPolicySpec } from '../../apis/egress/objects.ts';
 import type { ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
 import { checkSchema } from '../../apis/schema/json-schema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../../apis/schema/policy.ts';
@@ -50,7 +50,23 @@ export function fromLastValidJson(value: unknown, readsEgress: boolean): LastVal
   return new Map(known.map((item) => [identityOf(item.object), item]));
 }
 
+const EGRESS_POLICY_FIELDS: Readonly<Record<keyof EgressPolicySpec, true>> = {
+  stage: true,
+  appliedTo: true,
+  gateway: true,
+  to: true,
+  except: true,
+  action: true,
+  address: true,
+  whenUnavailable: true,
+  priority: true,
+  mode: true,
+};
+
 function isKnown(object: LastValidVersion['object']): boolean {
+  if (object.kind === 'EgressPolicy' || object.kind === 'ClusterEgressPolicy') {
+    return Object.keys(object.spec).every((field) => Object.hasOwn(EGRESS_POLICY_FIELDS, field));
+  }
   if (object.kind !== 'ClusterNetworkPolicy' || object.apiGroup !== 'nodewall.io') return true;
   const { kind, name, spec } = object;
   const raw = { apiVersion: 'nodewall.io/v1alpha1', kind, metadata: { name }, spec };

@@ -5,7 +5,8 @@ import type { AdmissionObjects, AdmissionWorld } from './admission.ts';
 import { WorldReceiver, WorldSender } from './world-mirror.ts';
 
 const tier = (name: string): Tier => ({ kind: 'Tier', apiGroup: 'nodewall.io', name, priority: 3 });
-const { namespaces: _, ...NOTHING } = NO_OBJECTS;
+const { policies, groups, tiers, services, nodes, pods, endpointSlices } = NO_OBJECTS;
+const NOTHING = { policies, groups, tiers, services, nodes, pods, endpointSlices };
 const worldOf = (objects: Partial<AdmissionObjects> | null): AdmissionWorld => ({
   objects: objects === null ? null : { ...NOTHING, ...objects },
   failsafe: DEFAULT_CONFIG.failsafe,

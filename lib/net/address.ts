@@ -3,7 +3,7 @@ import ipaddr from 'ipaddr.js';
 
 /**
  * IP addresses and CIDRs as numbers. node:net decides which texts are valid (strict: four decimal
- * parts, no leading zeros, no zone); ipaddr.js reads and writes IPv6, in the form of RFC 5952.
+ * parts, no leading zeros, no zone); ipaddr.js writes IPv6, in the form of RFC 5952.
  */
 
 export type Family = 4 | 6;
@@ -41,13 +41,42 @@ export function ipv4Number(text: string): number {
   return value * 256 + part;
 }
 
+/**
+ * An IPv6 address as a number; the text must have passed isIPv6. ipaddr.js takes 10 times as long,
+ * which counts for 100,000 pods.
+ */
+function ipv6Value(text: string): bigint {
+  const [head = '', tail] = text.split('::');
+  const before = ipv6Groups(head);
+  const after = tail === undefined ? [] : ipv6Groups(tail);
+  const zeros = new Array<number>(8 - before.length - after.length).fill(0);
+  const groups = [...before, ...zeros, ...after];
+  let value = 0n;
+  for (let i = 0; i < 8; i += 2)
+    value = (value << 32n) | BigInt((groups[i] ?? 0) * 65536 + (groups[i + 1] ?? 0));
+  return value;
+}
+
+/** The last group may be an IPv4 address, which is two. */
+function ipv6Groups(text: string): number[] {
+  if (text === '') return [];
+  return text.split(':').flatMap((group) => {
+    if (!group.includes('.')) return Number.parseInt(group, 16);
+    const value = ipv4Number(group);
+    return [Math.floor(value / 65536), value % 65536];
+  });
+}
+
 /** The address of a text; null if the text is not an IP address, or has a zone. */
 export function parseAddress(text: string): Address | null {
   if (isIPv4(text)) return { family: 4, value: BigInt(ipv4Number(text)) };
   if (!isIPv6(text) || text.includes('%')) return null;
-  let value = 0n;
-  for (const part of ipaddr.IPv6.parse(text).parts) value = (value << 16n) | BigInt(part);
-  return { family: 6, value };
+  return { family: 6, value: ipv6Value(text) };
+}
+
+/** The family of a text that is an address. */
+export function familyOf(text: string): Family {
+  return text.includes(':') ? 6 : 4;
 }
 
 export function formatAddress({ family, value }: Address): string {

@@ -75,6 +75,7 @@ export const TRIALS = [
   'contents',
   'control-plane',
   'difference',
+  'egress',
   'established',
   'interfaces',
   'members',

@@ -23,11 +23,15 @@ export const OUTPUTS = [
 ] as const;
 export type Output = (typeof OUTPUTS)[number];
 
-/** Parts of an output, in place of all of it; of `stream`, how the node was connected. */
+/**
+ * Parts of an output, in place of all of it; of `stream`, how the node was connected, of `flows`,
+ * that they are those of egress gateways.
+ */
 const PARTS: Readonly<Partial<Record<Output, readonly string[]>>> = {
   nft: ['base', 'index', 'rules', 'sets', 'refuse'],
   iptables: ['sets', 'v4', 'v6'],
   stream: ['resumed', 'anew'],
+  flows: ['egress'],
 };
 
 /** What happens between two outputs. */

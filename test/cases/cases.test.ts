@@ -8,6 +8,7 @@ import { oracle, sameAnswer } from '../oracle/oracle.ts';
 import { toPacket } from '../tracer/packet.ts';
 import { tracer } from '../tracer/tracer.ts';
 import { type Case, type Expectation, type Manifest, parseCases } from './case.ts';
+import { checkEgressFlows } from './egress-flows.ts';
 import { parseFlowLine } from './flow-line.ts';
 import { type Inputs, readInputs } from './inputs.ts';
 import { outcome, toState } from './outcome.ts';
@@ -92,9 +93,14 @@ function assertNoSurprise({ file, expectations }: Case, { problems }: Inputs): v
  * Flows of the cases are asked of everybody who can answer: the oracle, and the ruleset in both
  * forms.
  */
-function checkFlows({ file }: Case, { output, fence, node }: Expectation, history: readonly Inputs[]): void {
+function checkFlows({ file }: Case, expectation: Expectation, history: readonly Inputs[]): void {
+  const { output, fence, node, parts } = expectation;
   const inputs = history.at(-1);
   if (output !== 'flows' || inputs === undefined) return;
+  if (parts.includes('egress')) {
+    checkEgressFlows(fence, inputs, file);
+    return;
+  }
   const { config, raw } = inputs;
   const state = toState(inputs, node);
   const invalid = inputs.problems.some(({ severity }) => severity === 'error');

@@ -9,7 +9,7 @@ import type { EgressAnswer, EgressFlow } from '../oracle/egress/egress-oracle.ts
  */
 export interface EgressFlowLine {
   readonly flow: EgressFlow;
-  /** All before the arrow, as it is written. */
+  /** All up to the arrow, as it is written. */
   readonly words: string;
 }
 

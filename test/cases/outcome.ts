@@ -16,6 +16,7 @@ import { nodeView } from '../../controller/publish/node-view.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 import type { Expectation } from './case.ts';
 import { changeText } from './change.ts';
+import { egressAnswered } from './egress-flows.ts';
 import { formatAnswer, parseFlowLine } from './flow-line.ts';
 import type { Inputs } from './inputs.ts';
 import { streamText } from './stream.ts';
@@ -35,6 +36,7 @@ export async function outcome(expectation: Expectation, history: readonly Inputs
         .flat()
         .map((one) => JSON.stringify(one)),
     );
+  if (output === 'flows' && parts.includes('egress')) return egressAnswered(fence.text, inputs);
   const state = toState(inputs, node);
   const published = publishedState(inputs, node);
   switch (output) {

@@ -127,7 +127,7 @@ kernelSuite('network configuration of egress gateways', () => {
     const slot = full.routes.find(({ destination }) => destination === '0.0.0.0/0');
     const peer = full.neighbours.find(({ kind }) => kind === 'fdb');
     const single = full.nexthops.find((it) => 'via' in it);
-    assert.ok(slot && peer && single);
+    assert.ok(slot && peer && single && 'via' in single);
     const changes = [
       `link set ${LINK} mtu 1300`,
       `link set ${LINK} group 5`,
@@ -135,6 +135,7 @@ kernelSuite('network configuration of egress gateways', () => {
       `addr del 169.254.74.12/32 dev ${LINK}`,
       `addr flush dev ${UPLINK}`,
       `neigh flush dev ${LINK} nud permanent`,
+      `neigh replace ${single.via} lladdr 0e:00:00:00:00:88 dev ${LINK} nud stale`,
       `nexthop del id ${slot.nexthop}`,
       `nexthop replace id ${single.id} via fe80::99 dev ${LINK} proto 119`,
       'nexthop flush proto 119',

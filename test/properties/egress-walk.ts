@@ -1,5 +1,5 @@
 import type { EgressOutcome, EgressTake, NodeEgress } from '../../apis/egress/node-egress.ts';
-import { type Address, parseAddress } from '../../lib/net/address.ts';
+import { type Address, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
 import type { EgressAnswer } from '../oracle/egress/permission.ts';
@@ -10,6 +10,8 @@ export interface SteeredPacket {
   readonly node: string;
   readonly src: string;
   readonly dst: string;
+  /** The source is a pod's own address. */
+  readonly isPod: boolean;
 }
 
 /**
@@ -24,7 +26,7 @@ export function walkPacket(nodes: ReadonlyMap<string, NodeEgress>, packet: Steer
   if (egress === undefined || src === null || dst === null)
     throw new Error(`no way: ${JSON.stringify(packet)}`);
   if (hasMember(egress.inside, dst)) return [untouched('inside')];
-  const id = classOf(egress, packet.src, src);
+  const id = classOf(egress, src);
   if (id === undefined)
     return [egress.unknownPods === 'Hold' ? drop(null, 'unknown-pod') : untouched('no-policy')];
   if (id === null) return [untouched('no-policy')];
@@ -38,8 +40,9 @@ export function walkPacket(nodes: ReadonlyMap<string, NodeEgress>, packet: Steer
 }
 
 /** Undefined: the node does not know the source. */
-function classOf(egress: NodeEgress, text: string, { family, value }: Address): string | null | undefined {
-  const known = egress.sources.get(text);
+function classOf(egress: NodeEgress, src: Address): string | null | undefined {
+  const { family, value } = src;
+  const known = egress.sources.get(formatAddress(src));
   if (known !== undefined) return known;
   const subnet = egress.subnets.find((one) => one.family === family && holds(one.range, { value }));
   return subnet?.class;
@@ -87,16 +90,27 @@ function arrived(
   { packet, policy, dst }: Sent,
 ): EgressAnswer[] {
   const gateway = nodes.get(name);
-  const ends = [from.tunnel, from.peers.get(name), gateway?.tunnel, gateway?.peers.get(packet.node)];
-  const [own, there, itsOwn, back] = ends.map((end) => JSON.stringify(end));
-  if (own === undefined || own === 'null' || own !== back || there === undefined || there !== itsOwn)
-    return [drop(policy, `no tunnel between ${packet.node} and ${name}`)];
   const arrival = gateway?.arrivals.get(packet.src);
-  if (gateway === undefined || arrival?.node !== packet.node)
-    return [drop(policy, `${name} does not serve it`)];
+  if (gateway === undefined || arrival?.node !== packet.node) return [drop(policy, 'not served')];
+  const ends = [from.tunnel, gateway.peers.get(packet.node), gateway.tunnel, from.peers.get(name)];
+  const [own, back, there, itsOwn] = ends.map((end) => JSON.stringify(end));
+  if (from.tunnel === null || gateway.tunnel === null || own !== back || there !== itsOwn)
+    return [drop(policy, `no tunnel between ${packet.node} and ${name}`)];
   const take = arrival.takes.find((one) => holds(one.range, dst))?.take;
-  if (take === undefined) return [drop(policy, `${name} does not serve it to there`)];
+  if (take === undefined) return [drop(policy, 'not served to there')];
   return taken(gateway, name, take, policy, dst);
+}
+
+/** Whether a gateway would take the packet if it came through the tunnel. */
+export function servesPacket(gateway: NodeEgress, { node, src, dst }: SteeredPacket): boolean {
+  const destination = parseAddress(dst);
+  const arrival = gateway.arrivals.get(src);
+  if (destination === null || arrival?.node !== node) return false;
+  return arrival.takes.some(({ range }) => isOfFamily(src, dst) && holds(range, destination));
+}
+
+function isOfFamily(src: string, dst: string): boolean {
+  return src.includes(':') === dst.includes(':');
 }
 
 /** The source NAT of a gateway: one end for each address. */

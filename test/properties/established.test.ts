@@ -135,7 +135,8 @@ function toEntry(flow: Flow, { nodeAddresses }: NodeState) {
       sourcePort: hasPorts ? (dstPort ?? null) : null,
       destinationPort: hasPorts ? (srcPort ?? null) : null,
     },
-    mark: 0, identity: [],
+    mark: 0,
+    identity: [],
   };
   return { entry, own };
 }

@@ -10,6 +10,7 @@ import { validateObject } from '../../apis/validate/object.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
 import type { OracleConfig } from '../oracle/config.ts';
+import type { EgressConfig } from '../oracle/egress/egress-cluster.ts';
 
 /**
  * The stages between manifests and ruleset, for scenarios: their objects are all valid, so any
@@ -51,7 +52,7 @@ function validated(one: object): ClusterObject | null {
 }
 
 /** The oracle reads the configuration as it is written, nodewall as it is parsed. */
-export function toConfig(written: OracleConfig): Config {
+export function toConfig(written: OracleConfig | EgressConfig): Config {
   const { config, problems } = parseConfig(stringify(written), 'config.yaml');
   if (config === null) throw new Error(`rejected: ${JSON.stringify(problems)}\n${JSON.stringify(written)}`);
   return config;

@@ -49,7 +49,8 @@ function toEnforcer(
   if (egress === null) {
     return new Enforcer({ ...parts, reconciler, renderer: (canLog) => renderer(config, canLog) });
   }
-  const network = egress.openNetwork({ config, log, clock: parts.clock, troubled });
+  const drifted = (repairs: readonly string[]): void => parts.events.drifted(repairs);
+  const network = egress.openNetwork({ config, log, clock: parts.clock, drifted, troubled });
   const last = lastEgress ?? null;
   const enforcer = egress.egressEnforcer({ config, enforcer: parts, reconciler, network, last });
   return {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { NftError, RouteEvent, RouteObject } from 'nftables-napi';
+import type { NftError, RouteChange, RouteEvent, RouteObject } from 'nftables-napi';
 import type { Netstate } from '../../../apis/egress/netstate.ts';
 import { NO_NETSTATE } from '../render/netstate.ts';
 import { difference, type KernelObjects, type NetOperation } from './difference.ts';
@@ -54,13 +54,17 @@ export class NetstateReconciler {
       ? rest
       : rest.filter(({ operation, key }) => operation !== 'delete' || isRemade(key, rest));
     const problems = [...foreignProblems(foreign, blocked)];
-    problems.push(...(await this.#exchange(links)));
+    const operations: string[] = [];
+    const take = (result: NetstateResult): void => {
+      operations.push(...result.operations);
+      problems.push(...result.problems);
+    };
+    take(await this.#exchange(links));
     if (links.length > 0) await this.#readLinks();
-    const sysctls = applySysctls(this.#sysctls, wanted.sysctls);
-    problems.push(...sysctls.problems, ...(await this.#exchange(now)));
+    take(applySysctls(this.#sysctls, wanted.sysctls));
+    take(await this.#exchange(now));
     // What is foreign now may be removed without an event that this class is told of.
     if (problems.length > 0) this.#current = null;
-    const operations = [...links.map(operationText), ...sysctls.operations, ...now.map(operationText)];
     return { operations, problems };
   }
 
@@ -84,31 +88,30 @@ export class NetstateReconciler {
   }
 
   /** One exchange with the kernel. */
-  async #exchange(operations: readonly NetOperation[]): Promise<NetProblem[]> {
-    if (operations.length === 0) return [];
+  async #exchange(operations: readonly NetOperation[]): Promise<NetstateResult> {
+    if (operations.length === 0) return { operations: [], problems: [] };
     const indexes = new Map(Array.from(this.#names, ([index, name]) => [name, index]));
-    const objects = operations.map((it) => {
-      if (it.operation === 'delete') return it.found.raw;
+    const changes = operations.map((it): RouteChange => {
+      const { operation } = it;
+      if (operation === 'delete') return { ...it.found.raw, operation };
       const raw = toRouteObject(it.object, indexes);
-      return it.operation === 'add' ? raw : withoutSameMac(raw, this.#current?.get(it.key)?.raw);
+      const isNew = operation === 'add';
+      return { ...(isNew ? raw : withoutSameMac(raw, this.#current?.get(it.key)?.raw)), operation };
     });
-    const changes = objects.map((object, i) => ({
-      ...object,
-      operation: operations[i]?.operation ?? 'delete',
-    }));
-    const results = await this.#port.change(changes, (i) => operationText(operations[i] as NetOperation));
-    return operations.flatMap((it, i) => {
+    const texts = operations.map(operationText);
+    const results = await this.#port.change(changes, (i) => texts[i] ?? '');
+    const problems: NetProblem[] = [];
+    const done = operations.filter((it, i) => {
       const error = results[i] ?? null;
-      if (error !== null && !isAlreadySo(it, error)) {
-        return [refused(it.operation === 'delete' ? null : it.object, error)];
-      }
-      if (it.operation === 'delete') this.#current?.delete(it.key);
-      else {
-        const { key, text } = it;
-        this.#current?.set(key, { key, text, isOurs: true, raw: objects[i] as KernelObject['raw'] });
-      }
-      return [];
+      if (error === null || isAlreadySo(it, error)) return true;
+      problems.push(refused(it.operation === 'delete' ? null : it.object, error));
+      return false;
     });
+    for (const it of done) {
+      if (it.operation === 'delete') this.#current?.delete(it.key);
+      else this.#current?.set(it.key, toKnown(it, indexes));
+    }
+    return { operations: done.map(operationText), problems };
   }
 
   #read(): Promise<KernelNetwork> {
@@ -129,6 +132,14 @@ export class NetstateReconciler {
       if (it !== null) this.#current?.set(it.key, it);
     }
   }
+}
+
+/** What the kernel has after it made the object. */
+function toKnown(
+  { key, text, object }: Exclude<NetOperation, { readonly operation: 'delete' }>,
+  indexes: ReadonlyMap<string, number>,
+): KernelObject {
+  return { key, text, isOurs: true, raw: toRouteObject(object, indexes) };
 }
 
 function operationText({ operation, text }: NetOperation): string {

@@ -11,6 +11,9 @@ export const TUNNEL = { link: 'nodewall-egress', id: 7412, port: EGRESS_TUNNEL_P
  */
 export const TUNNEL_ADDRESS = '169.254.74.12';
 
+/** The MTU of the interface that carries the tunnel, where it is not known. */
+export const USUAL_MTU = 1500;
+
 /** Outer headers in bytes: Ethernet, IP, UDP, VXLAN, without the outer Ethernet header. */
 const OVERHEAD: Readonly<Record<Family, number>> = { 4: 50, 6: 70 };
 

@@ -138,7 +138,7 @@ status:
         { name: 'n1', ready: true },
         { name: 'n2', ready: false },
       ],
-      slots: [],
+      slots: [{ name: 'n1', node: 'n1', epoch: 0, addresses: [] }],
     });
   });
 
@@ -153,8 +153,7 @@ status:
       status: Ready
       ${list}:
         - {ipv4: 198.51.100.8, ipv6: "2001:DB8::8", policies: [{name: app, namespace: web}]}
-        - {policies: [{name: nodes-own, namespace: web}]}
-    - {name: n2, status: HeartbeatTimeout, ${list}: [{ipv4: 198.51.100.8}, {ipv4: 198.51.100.9}, {ipv4: what}]}
+    - {name: n2, status: HeartbeatTimeout, ${list}: [{ipv4: 198.51.100.8}, {ipv4: 198.51.100.9, ipv6: what}]}
     - {name: n3}`,
         ),
       );
@@ -171,6 +170,22 @@ status:
         policies: [{ namespace: 'web', name: 'app', addresses: ['198.51.100.8', '2001:db8::8'] }],
       });
     }
+  });
+
+  it('gives the first slot to the node whose own address policies use', () => {
+    const { gateway } = read(
+      v1beta1(
+        '  ippools: {ipv4: [198.51.100.8]}',
+        `
+  nodeList:
+    - {name: n1, status: Ready, eips: [{ipv4: 198.51.100.8}]}
+    - {name: n2, status: Ready, eips: [{policies: [{name: own, namespace: web}]}]}`,
+      ),
+    );
+    assert.deepEqual(
+      gateway?.status?.slots.map(({ node, addresses }) => [node, ...addresses]),
+      [['n2'], ['n1', '198.51.100.8']],
+    );
   });
 
   const REFUSED: readonly (readonly [what: string, spec: string, problem: RegExp])[] = [

@@ -4,26 +4,29 @@ import type { EgressGatewayStatus, EgressPolicyStatus } from '../objects.ts';
 
 /**
  * Converts what the controller of egressgateway.spidernet.io wrote into an EgressGateway, so that
- * addresses keep their owners: one slot for each node that has addresses, named after it. Values
- * that cannot be read are left out, because a status is no one's to correct. Null: nothing is known.
+ * addresses keep their owners: one slot for each node that has addresses, named after it. A node
+ * that policies leave by with its own address has the first slot, which decides that. Values that
+ * cannot be read are left out: a status is not for its user to correct. Null: nothing is known.
  */
 export function toGatewayStatus(raw: unknown): EgressGatewayStatus | null {
   const given = new Set<string>();
   const nodes = asList(asFields(raw)?.nodeList).flatMap((item) => {
-    const { name, status, ready, eips, epis } = asFields(item) ?? {};
+    const { name, status, ready, active, eips, epis } = asFields(item) ?? {};
     if (typeof name !== 'string' || name === '') return [];
-    // Versions before 0.5 call the list `epis`.
+    // Some versions call the list `epis`; v1 has `active`.
     const pairs = asList(eips ?? epis);
     const own = pairs.flatMap(addressesOf).filter((address) => !given.has(address));
     for (const address of own) given.add(address);
-    return [{ name, pairs, addresses: [...new Set(own)], ...readiness(status ?? ready) }];
+    const usesOwn = active === true || pairs.some((pair) => addressesOf(pair).length === 0);
+    return [{ name, pairs, usesOwn, addresses: [...new Set(own)], ...readiness(status ?? ready) }];
   });
   if (nodes.length === 0) return null;
   const policies = nodes.flatMap(({ pairs }) => pairs.flatMap(usersOf));
+  const owners = [...nodes.filter(({ usesOwn }) => usesOwn), ...nodes.filter(({ usesOwn }) => !usesOwn)];
   return {
-    nodes: nodes.map(({ pairs: _, addresses: __, ...node }) => node),
-    slots: nodes.flatMap(({ name, addresses }) =>
-      addresses.length === 0 ? [] : [{ name, node: name, epoch: 0, addresses }],
+    nodes: nodes.map(({ name, ready, reason }) => ({ name, ready, ...(reason ? { reason } : {}) })),
+    slots: owners.flatMap(({ name, usesOwn, addresses }) =>
+      usesOwn || addresses.length > 0 ? [{ name, node: name, epoch: 0, addresses }] : [],
     ),
     ...(policies.length === 0 ? {} : { policies }),
   };

@@ -100,4 +100,14 @@ describe('manifests of egress gateways', () => {
     assert.deepEqual(fromLastValidJson(json, true), lastValidVersions);
     assert.deepEqual(fromLastValidJson(json, false), NO_LAST_VALID);
   });
+
+  it('that a later version saved are forgotten if they have a field that this one does not know', () => {
+    const [saved] = read([policy('{appliedTo: [{podSelector: {}}]}')], true).objects.egressPolicies;
+    const json = (more: object): unknown => ({
+      version: 1,
+      remembered: [{ file: 'm.yaml', object: { ...saved, spec: { ...saved?.spec, ...more } } }],
+    });
+    assert.equal(fromLastValidJson(json({}), true).size, 1);
+    assert.equal(fromLastValidJson(json({ ports: [443] }), true).size, 0);
+  });
 });

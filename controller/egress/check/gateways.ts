@@ -3,7 +3,7 @@ import { parsePoolRange } from '../../../apis/egress/pool-range.ts';
 import { gatewayPaths } from '../../../apis/validate/egress/paths.ts';
 import { writtenKind } from '../../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../../apis/validate/objects.ts';
-import type { Family } from '../../../lib/net/address.ts';
+import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { Interval } from '../../../lib/net/interval.ts';
 import { compare, type RangeIndex } from './ranges.ts';
 
@@ -33,12 +33,9 @@ export function gatewayProblems(
   pools: readonly PoolOf[],
   others: RangeIndex,
 ): CrossProblem<EgressGateway>[] {
-  const overlaps = new Map<PoolOf, PoolOf>();
-  for (const family of [4, 6])
-    addOverlaps(
-      pools.filter((pool) => pool.family === family),
-      overlaps,
-    );
+  const overlaps = new Map(
+    FAMILIES.flatMap((family) => [...overlapsOf(pools.filter((pool) => pool.family === family))]),
+  );
   const ofPools = pools.flatMap((pool): CrossProblem<EgressGateway>[] => {
     const { gateway, family, range, text } = pool;
     const other = overlaps.get(pool);
@@ -54,24 +51,36 @@ export function gatewayProblems(
 }
 
 /** For each pool that overlaps one of another gateway, one such pool. */
-function addOverlaps(pools: readonly PoolOf[], overlaps: Map<PoolOf, PoolOf>): void {
-  // Of the pools so far: the one that reaches furthest, and the same of all other gateways.
+function overlapsOf(pools: readonly PoolOf[]): ReadonlyMap<PoolOf, PoolOf> {
+  const sorted = pools.toSorted((a, b) => compare(a.range.first, b.range.first));
+  const after = nextOfOthers(sorted);
+  const overlaps = new Map<PoolOf, PoolOf>();
+  // Of the pools before: the one that reaches furthest, and the same of all other gateways.
   let furthest: PoolOf | undefined;
   let second: PoolOf | undefined;
-  for (const pool of pools.toSorted((a, b) => compare(a.range.first, b.range.first))) {
-    const other = furthest?.gateway === pool.gateway ? second : furthest;
-    if (other !== undefined && other.range.last >= pool.range.first) {
-      overlaps.set(pool, other);
-      if (!overlaps.has(other)) overlaps.set(other, pool);
-    }
-    const isFurthest = furthest === undefined || pool.range.last > furthest.range.last;
-    if (isFurthest) {
+  for (const [index, pool] of sorted.entries()) {
+    const before = furthest?.gateway === pool.gateway ? second : furthest;
+    const next = after[index];
+    if (before !== undefined && before.range.last >= pool.range.first) overlaps.set(pool, before);
+    else if (next !== undefined && next.range.first <= pool.range.last) overlaps.set(pool, next);
+    if (furthest === undefined || pool.range.last > furthest.range.last) {
       if (furthest?.gateway !== pool.gateway) second = furthest;
       furthest = pool;
-    } else if (furthest?.gateway !== pool.gateway && pool.range.last > (second?.range.last ?? -1n)) {
+    } else if (furthest.gateway !== pool.gateway && pool.range.last > (second?.range.last ?? -1n)) {
       second = pool;
     }
   }
+  return overlaps;
+}
+
+/** For each pool the next one of another gateway. */
+function nextOfOthers(sorted: readonly PoolOf[]): readonly (PoolOf | undefined)[] {
+  const after: (PoolOf | undefined)[] = [];
+  for (let index = sorted.length - 1; index >= 0; index--) {
+    const next = sorted[index + 1];
+    after[index] = next?.gateway === sorted[index]?.gateway ? after[index + 1] : next;
+  }
+  return after;
 }
 
 function defaultProblems(gateways: readonly EgressGateway[]): CrossProblem<EgressGateway>[] {

@@ -87,23 +87,26 @@ function ofShared({ policy, pool, family, others, defaults }: Scene): Addresses 
   const kept = unique(sharing.flatMap((one) => keptBy(one, pool, family)));
   const isContested = kept.some((address) => rest.some((other) => includes(other.has, address)));
   if (kept.length > 0 && !isContested) return among(kept, false);
-  return free(pool, family, rest, BigInt(demand(rest, pool, family)));
+  return either(kept, free(pool, family, rest, BigInt(demand(rest, pool, family))));
 }
 
 /** Addresses that are nobody else's. */
 function ofDedicated({ policy, pool, family, others, defaults }: Scene): Addresses {
   const all = others.map((other) => other.policy);
   const mine = unique(keptBy(policy, pool, family));
-  const isContested = mine.some((address) =>
-    all.some((other) => includes(other.has, address) || includes(namedBy(other), address)),
-  );
+  const isContested = mine.some((address) => all.some((other) => includes(other.has, address)));
   if (mine.length >= policy.count && !isContested) return among(mine, false);
   const dealt = free(pool, family, all, BigInt(demand(all, pool, family) + policy.count - 1), defaults);
-  if (mine.length === 0 || isContested || dealt.kind === 'none')
-    return dealt.kind === 'none' && mine.length > 0 ? among(mine, isContested) : dealt;
-  // Fewer than it asks for: it keeps those, and may get more.
-  const admits = (address: Address) => includes(mine, address) || dealt.admits(address);
-  return { kind: 'some', admits, only: undefined, mayLack: false };
+  // With fewer than it asks for, it keeps those and may get more.
+  const found = either(mine, dealt);
+  return found.kind === 'some' && mine.length > 0 && !isContested ? { ...found, mayLack: false } : found;
+}
+
+/** Addresses that it may keep, or, where it cannot, what is left. */
+function either(kept: readonly Address[], dealt: Addresses): Addresses {
+  if (kept.length === 0) return dealt;
+  if (dealt.kind === 'none') return among(kept, true);
+  return { ...dealt, admits: (address) => includes(kept, address) || dealt.admits(address) };
 }
 
 /** What the pool has left beside what others have or name; `wanted` more may go to others. */

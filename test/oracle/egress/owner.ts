@@ -19,9 +19,15 @@ export function ownersOf(gateway: Gateway, address: Address, nodes: readonly Clu
   const ready = readyCandidates(gateway, nodes);
   const has = (slot: Gateway['slots'][number]) =>
     slot.addresses.some((one) => addressKey(one) === addressKey(address));
-  const owner = gateway.slots.find(has)?.node ?? '';
+  const owner = gateway.slots.find(has)?.node;
   if (ready.length === 0) return { nodes: [], reasons: ['not-ready'], mayBeUnavailable: false };
-  if (owner === '') return { nodes: ready, reasons: [], mayBeUnavailable: false };
+  // A slot without an owner: the next step of the controller gives it one.
+  if (owner === '') return { nodes: ready, reasons: ['not-ready'], mayBeUnavailable: true };
+  if (owner === undefined) {
+    // It goes to a slot that is there, or to a new one.
+    const isReady = gateway.slots.every((slot) => ready.some(({ name }) => name === slot.node));
+    return { nodes: ready, reasons: isReady ? [] : ['not-ready'], mayBeUnavailable: !isReady };
+  }
   const node = ready.find(({ name }) => name === owner);
   if (node !== undefined) return { nodes: [node], reasons: [], mayBeUnavailable: false };
   const isCandidate = candidates(gateway, nodes).some(({ name }) => name === owner);

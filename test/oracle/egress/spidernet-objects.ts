@@ -33,7 +33,8 @@ export function toSpidernetGateways(objects: readonly object[]): Gateway[] {
       apiGroup: apiGroupOf(apiVersion),
       name: metadata.name,
       nodeSelector: spec.nodeSelector.selector ?? {},
-      pool: [...ipv4, ...ipv6].map(parseRange),
+      // Empty strings are absent.
+      pool: [...ipv4, ...ipv6].filter((text) => text !== '').map(parseRange),
       defaults: readable([ipv4DefaultEIP, ipv6DefaultEIP]),
       source: ipv4.length + ipv6.length > 0 ? 'Floating' : 'Node',
       choice: 'Failover',

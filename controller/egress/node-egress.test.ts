@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict';
+import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
+import { MOST_SLOTS, type NodeEgress } from '../../apis/egress/node-egress.ts';
+import {
+  egressInput,
+  fakeGateway as gateway,
+  fakeNode as node,
+  fakePod as pod,
+  fakePolicy as policy,
+} from '../../test/fake/egress-objects.ts';
+import { type EgressInput, egressCompiler } from './compile-egress.ts';
+import { nodeEgressCompiler, nodeEgressViewer } from './node-egress.ts';
+
+const GATEWAY = gateway('g', { ranges: ['198.51.100.1'], default: true });
+const WORKER = node('w', ['10.0.0.9'], { labels: {}, podCIDRs: ['10.244.9.0/24'] });
+const OBJECTS = egressInput({
+  nodes: [node('g1', ['10.0.0.1'], { podCIDRs: ['10.244.1.0/24'] }), WORKER],
+  pods: [
+    pod('shop/far', ['10.244.9.7'], { node: 'w' }),
+    pod('shop/near', ['10.244.1.7'], { node: 'g1' }),
+    pod('bank/other', ['10.244.9.8'], { node: 'w' }),
+  ],
+  egressGateways: [GATEWAY],
+  egressPolicies: [policy('shop/p', { to: ['1.0.0.0/8'] })],
+});
+
+function view(objects: EgressInput, name: string): NodeEgress {
+  const seen = nodeEgressViewer(DEFAULT_EGRESS_CONFIG, name)(objects);
+  assert.ok(seen);
+  return seen;
+}
+
+describe('what a node does for egress gateways', () => {
+  it('is to steer its pods into the tunnel', () => {
+    const { sources, classes, outcomes, slots, peers, tunnel, takes, floating } = view(OBJECTS, 'w');
+    const id = sources.get('10.244.9.7') ?? '';
+    assert.deepEqual([...sources.keys()].sort(), ['10.244.9.7', '10.244.9.8']);
+    assert.equal(sources.get('10.244.9.8'), null);
+    assert.deepEqual(
+      classes.get(id)?.ipv4.map(({ range }) => range),
+      [{ first: 0x1000000n, last: 0x1ffffffn }],
+    );
+    const [outcome] = outcomes.values();
+    const [slot] = slots.values();
+    assert.deepEqual(outcome?.action, { kind: 'slots', slots: [slot?.number] });
+    assert.deepEqual([slot?.node, slot?.take], ['g1', 0]);
+    assert.deepEqual([...peers.keys()], ['g1']);
+    assert.match(tunnel?.mac ?? '', /^0e(:[0-9a-f]{2}){5}$/);
+    assert.deepEqual([takes.size, floating.v4.singles.length], [0, 0]);
+  });
+
+  it('is to take what comes for a gateway, and its own pods without the tunnel', () => {
+    const { outcomes, takes, arrivals, owned, slots } = view(OBJECTS, 'g1');
+    const [[number, take] = [0, null]] = takes;
+    assert.deepEqual(take, { kind: 'floating', ipv4: ['198.51.100.1'], ipv6: [] });
+    assert.deepEqual(
+      [...outcomes.values()].map(({ action }) => action),
+      [{ kind: 'take', take: number }],
+    );
+    assert.deepEqual([...arrivals.keys()], ['10.244.9.7']);
+    assert.deepEqual(arrivals.get('10.244.9.7')?.node, 'w');
+    assert.deepEqual(owned, [{ address: '198.51.100.1', announce: 'L2' }]);
+    assert.equal(slots.size, 0);
+  });
+
+  it('has the nodes of a Spread as slots, itself among them', () => {
+    const spread = gateway('g', { source: 'Node', choice: 'Spread', default: true });
+    const nodes = [...OBJECTS.nodes, node('g2', ['10.0.0.2'])];
+    const seen = view({ ...OBJECTS, nodes, egressGateways: [spread] }, 'g1');
+    const [[take = 0] = []] = seen.takes;
+    assert.deepEqual([...seen.slots.values()].map((slot) => [slot.node, slot.take]).sort(), [
+      ['g1', take],
+      ['g2', 0],
+    ]);
+  });
+
+  it('drops where no slot is left, and names the policies', () => {
+    const count = MOST_SLOTS + 2;
+    const list = Array.from({ length: count }, (_, i) => i);
+    const nodes = [WORKER, ...list.map((i) => node(`g${i}`, [`10.0.1.${i}`], { labels: { g: `${i}` } }))];
+    const egressGateways = list.map((i) =>
+      gateway(`g${i}`, { ranges: [`198.51.100.${i}`], nodeSelector: { matchLabels: { g: `${i}` } } }),
+    );
+    const egressPolicies = list.map((i) => policy(`shop/p${i}`, { gateway: `g${i}`, to: [`1.${i}.0.0/16`] }));
+    const seen = view({ ...OBJECTS, nodes, egressGateways, egressPolicies }, 'w');
+    assert.equal(seen.slots.size, MOST_SLOTS);
+    assert.equal(seen.refused?.length, 2);
+    const drops = [...seen.outcomes.values()].filter(({ action }) => action.kind === 'drop');
+    assert.deepEqual(
+      drops.map(({ action }) => action),
+      Array(2).fill({ kind: 'drop', reason: 'no-route' }),
+    );
+  });
+
+  it('drops without an end of the tunnel', () => {
+    const nodes = OBJECTS.nodes.map(({ internalAddresses, ...rest }) =>
+      rest.name === 'w' ? rest : { ...rest, internalAddresses: internalAddresses ?? [] },
+    );
+    const { tunnel, outcomes } = view({ ...OBJECTS, nodes }, 'w');
+    assert.equal(tunnel, null);
+    assert.deepEqual(
+      [...outcomes.values()].map(({ action }) => action),
+      [{ kind: 'drop', reason: 'no-route' }],
+    );
+  });
+
+  it('keeps the numbers of slots, and the states of nodes that a change does not concern', () => {
+    const compile = egressCompiler(DEFAULT_EGRESS_CONFIG);
+    const views = nodeEgressCompiler();
+    const before = views(compile(OBJECTS));
+    const more = { ...OBJECTS, pods: [...OBJECTS.pods, pod('bank/new', ['10.244.9.9'], { node: 'w' })] };
+    const after = views(compile(more));
+    assert.equal(after.get('g1'), before.get('g1'));
+    assert.notEqual(after.get('w'), before.get('w'));
+    assert.equal(after.get('w')?.slots, before.get('w')?.slots);
+    assert.equal(after.get('w')?.classes, before.get('w')?.classes);
+  });
+});

@@ -1,0 +1,42 @@
+import { LARGE_EGRESS } from '../generate/egress.ts';
+import { atMost, type Benchmark, figure, trials } from '../measure/figure.ts';
+import { column, runTrial } from '../measure/process.ts';
+
+type Rows = readonly Readonly<Record<string, number>>[];
+
+export const egress: Benchmark = {
+  name: 'egress',
+  title: 'egress gateways at the size of a large cluster',
+  how: 'perf/trials/egress.ts: from objects in memory to what every node does (sources, classes, slots, arrivals); then one change after another, until the changed states of all nodes are there.',
+  async run(settings) {
+    const rows: Record<string, number>[] = [];
+    for (let i = 0; i < trials(settings, 5); i++) {
+      rows.push(
+        await runTrial('egress', { size: LARGE_EGRESS, changes: 50 }, undefined, ['--no-parallel-scavenge']),
+      );
+    }
+    const { policies, pods, gateways, nodes } = LARGE_EGRESS;
+    const size = `${policies} policies, ${pods} pods, ${gateways} gateways, ${nodes} nodes`;
+    const seconds = (name: string) => column(rows, name).map((milliseconds) => milliseconds / 1000);
+    return [
+      figure(`compiled from nothing: ${size}`, 's', seconds('cold'), {
+        target: atMost(5),
+        note: `processor time ${Math.min(...seconds('coldCpu')).toFixed(1)} s`,
+      }),
+      figure('… of it for each node', 's', seconds('views')),
+      figure('… heap', 'MB', column(rows, 'heap')),
+      change(rows, 'one pod more', 'podNew', 10),
+      change(rows, 'one pod with another address', 'podAddress', 10),
+      change(rows, 'one pod less', 'podGone', 10),
+      change(rows, 'one policy edited', 'policyEdited', null),
+      change(rows, 'one gateway node not ready', 'nodeNotReady', null),
+    ];
+  },
+};
+
+function change(rows: Rows, what: string, name: string, most: number | null) {
+  return figure(what, 'ms', column(rows, name), {
+    target: most === null ? null : atMost(most),
+    note: `worst ${Math.max(...column(rows, `${name}Worst`)).toFixed(1)} ms`,
+  });
+}
