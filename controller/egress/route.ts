@@ -38,14 +38,15 @@ export function routeOf({ policy, key, family }: Decision, ways: CompiledEgress[
     }
     case 'floating': {
       const gateway = `${way?.gateway?.apiGroup}/${way?.gateway?.name}`;
-      const inSlot = (slot: string, of: Family): readonly string[] => {
+      // All of the node's addresses: a packet does not say which of its slots it came by.
+      const onNode = (node: string, of: Family): readonly string[] => {
         const own = way?.paths[of];
         return own?.kind === 'floating'
-          ? own.parts.filter((part) => part.slot === slot).flatMap((part) => part.addresses)
+          ? own.parts.filter((part) => part.node === node).flatMap((part) => part.addresses)
           : [];
       };
       const hops = path.parts.map(({ slot, node }): Hop => {
-        const take = { kind: 'floating', ipv4: inSlot(slot, 4), ipv6: inSlot(slot, 6) } as const;
+        const take = { kind: 'floating', ipv4: onNode(node, 4), ipv6: onNode(node, 6) } as const;
         return { slot: `slot ${slot} ${gateway}`, node, take };
       });
       return { kind: 'hops', hops };
@@ -78,6 +79,8 @@ export function servedBy(
         const list = found.get(node) ?? [];
         found.set(node, list);
         const last = list.at(-1);
+        // Another slot of the same node, which takes them alike.
+        if (last?.family === family && last.range.last >= range.last) continue;
         const joins =
           last?.family === family &&
           last.range.last + 1n === range.first &&

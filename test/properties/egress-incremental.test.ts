@@ -1,10 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import type { EgressConfig } from '../../apis/egress/config.ts';
 import type { EgressTake, NodeEgress } from '../../apis/egress/node-egress.ts';
-import type { ClusterObject } from '../../apis/objects.ts';
-import { validateObject } from '../../apis/validate/object.ts';
 import {
   type CompiledEgress,
   compileEgress,
@@ -14,6 +10,8 @@ import {
 import { nodeEgressCompiler } from '../../controller/egress/node-egress.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 import { egressScenario } from '../generate/egress/egress-scenario.ts';
+import { toEgressInput } from './egress-agree.ts';
+import { toConfig } from './pipeline.ts';
 import { check } from './runs.ts';
 
 /** Numbers draw which objects are missing from a state, or have the spec or status of another. */
@@ -46,8 +44,8 @@ describe('egress gateways, state after state', function () {
   it('are compiled as from nothing, and unchanged parts stay the same objects', function () {
     const drawn = fc.tuple(egressScenario(6, 0), fc.array(CHANGE, { minLength: 1, maxLength: 12 }));
     check(this, 60, drawn, ([{ objects, config }, changes]) => {
-      const all = toInput(objects);
-      const settings = { ...DEFAULT_CONFIG.egress, ...withoutUndefined(config.egress ?? {}) } as EgressConfig;
+      const all = toEgressInput(objects);
+      const settings = toConfig(config).egress;
       const compile = egressCompiler(settings);
       const views = nodeEgressCompiler();
       let now = all;
@@ -71,29 +69,6 @@ describe('egress gateways, state after state', function () {
     });
   });
 });
-
-function toInput(raw: readonly object[]): EgressInput {
-  const found = raw.flatMap((one) => validateObject(one, { egress: true }).object ?? []);
-  const identity = ({ kind, name, ...one }: ClusterObject): string =>
-    [kind, 'apiGroup' in one ? one.apiGroup : '', 'namespace' in one ? one.namespace : '', name].join('/');
-  const objects = [...new Map(found.map((one) => [identity(one), one])).values()];
-  const ofKind = <K extends ClusterObject['kind']>(...kinds: K[]) =>
-    objects.filter((one): one is Extract<ClusterObject, { kind: K }> =>
-      kinds.some((kind) => kind === one.kind),
-    );
-  return {
-    nodes: ofKind('Node'),
-    namespaces: ofKind('Namespace'),
-    pods: ofKind('Pod'),
-    egressGateways: ofKind('EgressGateway'),
-    egressPolicies: ofKind('EgressPolicy', 'ClusterEgressPolicy'),
-    insideNetworks: ofKind('ServiceCIDR', 'IPPool', 'EgressClusterInfo'),
-  };
-}
-
-function withoutUndefined(value: object): object {
-  return Object.fromEntries(Object.entries(value).filter(([, one]) => one !== undefined));
-}
 
 function changed(now: EgressInput, all: EgressInput, { kind, to, which }: Change): EgressInput {
   return { ...now, [kind]: changedList<object>(now[kind], all[kind], to, which) };

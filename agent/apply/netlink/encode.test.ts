@@ -2,14 +2,19 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import fc from 'fast-check';
 import { Netlink, Nftables } from 'nftables-napi';
+import { emptyNodeState } from '../../../apis/compiled.ts';
+import { DEFAULT_CONFIG } from '../../../apis/config.ts';
 import { parseAddress, parseCidr } from '../../../lib/net/address.ts';
 import { packMachine32 } from '../../../lib/net/machine-order.ts';
+import { egressScenario } from '../../../test/generate/egress/egress-scenario.ts';
 import { scenario } from '../../../test/generate/scenario.ts';
+import { toNodeEgress } from '../../../test/properties/egress-input.ts';
 import { renderBoth, toConfig, toState } from '../../../test/properties/pipeline.ts';
 import { checkAsync } from '../../../test/properties/runs.ts';
 import { indexChain, inputChain, ruleset, verdictMap } from '../../../test/tracer/ruleset.ts';
 import { inNamespace } from '../../nftables-napi/test/netns.ts';
 import { rulesetText, ruleText } from '../../render/nft-text.ts';
+import { render } from '../../render/render.ts';
 import {
   type Chain,
   KEY_LENGTH,
@@ -608,6 +613,14 @@ inNamespace(import.meta.filename, () => {
         const { indexed, linear } = renderBoth(toState(objects, node), toConfig(config));
         await assertSame(indexed);
         await assertSame(linear);
+      });
+    });
+
+    it('are the same for random egress gateways', async function () {
+      await checkAsync(this, 8, egressScenario(6, 0), async (drawn) => {
+        for (const [node, egress] of toNodeEgress(drawn)) {
+          await assertSame(render({ ...emptyNodeState(node), egress }, DEFAULT_CONFIG));
+        }
       });
     });
 
