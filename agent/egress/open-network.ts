@@ -9,7 +9,7 @@ import type { Log } from '../../lib/process/log.ts';
 import type { MonitorTrouble } from '../dataplane/dataplane.ts';
 import { NetstateKeeper } from './apply/netstate-keeper.ts';
 import { NetstateReconciler } from './apply/netstate-reconciler.ts';
-import { kernelSysctls } from './apply/sysctls.ts';
+import { kernelSysctls, readSysctl } from './apply/sysctls.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
 import { warnOfHost } from './host-checks.ts';
 import { MARK_MASK } from './render/marks.ts';
@@ -32,7 +32,7 @@ export interface OpenNetwork extends EgressNetwork {
 
 /** The network configuration of this machine, kept by events once something was applied. */
 export function openNetwork({ config, log, clock, drifted, troubled }: NetworkOptions): OpenNetwork {
-  warnOfHost(procSysctls, log);
+  warnOfHost({ read: readSysctl }, log);
   const socket = new RouteSocket();
   const stage = 'apply';
   const keeper = new NetstateKeeper({

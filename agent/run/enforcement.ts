@@ -64,7 +64,9 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     digests: await saved.readDigests(),
     readings: records.readings,
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
-    ...(config.featureGates.EgressGateway === true ? { lastEgress: await saved.readEgress() } : {}),
+    ...(config.featureGates.EgressGateway === true
+      ? { lastEgress: (await saved.readState())?.egress ?? null }
+      : {}),
     enforcer: {
       events: { ...failureEvents(parts), enforced },
       clock,

@@ -1,5 +1,4 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import { snapshotText } from '../../apis/snapshot.ts';
 import type { Message } from '../../apis/wire.ts';
 import type { Log } from '../../lib/process/log.ts';
@@ -7,13 +6,12 @@ import { Saver } from '../../lib/process/saver.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 import { receive } from '../receive/receive.ts';
 import type { LinkGroups } from './link-groups.ts';
-import { fromSavedEgress, toSavedEgress } from './saved-egress.ts';
 
 interface StoreOptions {
   readonly stateDir: string;
   readonly node: string;
   readonly log: Log;
-  /** Whether the feature gate EgressGateway is on. */
+  /** Whether the feature gate EgressGateway is on, so that what was saved of it counts. Default: it does. */
   readonly hasEgress?: boolean;
 }
 
@@ -23,7 +21,7 @@ export type StateStore = ReturnType<typeof stateStore>;
  * The state enforced last and its related data, on disk. Failed reads and writes are logged and
  * never stop enforcement.
  */
-export function stateStore({ stateDir, node, log, hasEgress = false }: StoreOptions) {
+export function stateStore({ stateDir, node, log, hasEgress = true }: StoreOptions) {
   const state = new Saver<NodeState>(stateFile(stateDir, STATE_FILE), snapshotText(), log);
   const digests = new Saver<Digests>(
     stateFile(stateDir, DIGESTS_FILE),
@@ -35,17 +33,8 @@ export function stateStore({ stateDir, node, log, hasEgress = false }: StoreOpti
     (value) => JSON.stringify(value),
     log,
   );
-  const egress = new Saver<NodeEgress>(stateFile(stateDir, 'egress-state.json'), toSavedEgress, log);
-  async function readEgress(): Promise<NodeEgress | null> {
-    return await egress.read(fromSavedEgress);
-  }
   return {
-    state(value: NodeState): void {
-      state.save(value);
-      if (value.egress !== undefined) egress.save(value.egress);
-    },
-    /** What the last run did for egress gateways; null: nothing is known. */
-    readEgress,
+    state: (value: NodeState) => state.save(value),
     digests: (value: Digests) => digests.save(value),
     /** The digests of the last run's chains, so that unchanged chains keep their counters. */
     async readDigests(): Promise<Digests> {
@@ -63,12 +52,12 @@ export function stateStore({ stateDir, node, log, hasEgress = false }: StoreOpti
         log.warn('the saved state is of another node; ignoring it', { node, savedNode: found.node });
         return null;
       }
-      if (found === null || !hasEgress) return found;
-      const last = await readEgress();
-      return last === null ? found : { ...found, egress: last };
+      if (found === null || hasEgress) return found;
+      const { egress: _, ...rest } = found;
+      return rest;
     },
     async flush(): Promise<void> {
-      await Promise.all([state.flush(), digests.flush(), linkGroups.flush(), egress.flush()]);
+      await Promise.all([state.flush(), digests.flush(), linkGroups.flush()]);
     },
   };
 }
