@@ -42,6 +42,11 @@ export interface Node {
   readonly internalAddresses?: readonly string[];
   /** Read only where egress objects are; absent if the object has none (manifests). */
   readonly uid?: string;
+  /**
+   * Why the Node should be no egress gateway: its condition Ready, or spec.unschedulable. Read only
+   * where egress objects are, and used only by a controller that writes their statuses.
+   */
+  readonly unready?: 'NotReady' | 'Cordoned';
 }
 
 export interface Namespace {

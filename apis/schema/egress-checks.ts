@@ -4,7 +4,7 @@ import { type CelRule, CIDR, type CrdCheck, MOST, NAME, SELECTOR_CHECKS } from '
  * The most entries of the lists of egress objects. The API server estimates the cost of a CEL rule
  * for the largest lists that the schema allows.
  */
-export const MOST_EGRESS = {
+const MOST_EGRESS = {
   pools: 32,
   ranges: 64,
   probes: 8,

@@ -1,6 +1,6 @@
 import { type Cidr, isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import type { Namespace, Node, Pod } from '../objects.ts';
-import { asFields, type FieldMap } from '../schema/json-schema.ts';
+import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { canonicalCidr } from './ipblock.ts';
 import { toIdentity } from './metadata.ts';
 import { isDnsLabel, isSubdomain } from './names.ts';
@@ -76,12 +76,23 @@ export function validateNode(
   const node: Node = { kind: 'Node', name, labels, addresses: counted, ...ignored, ...networks };
   if (!egress) return node;
   const { uid } = toIdentity(raw);
+  const unready = unreadyReason(raw);
   const internalAddresses = unique(internal).filter((address) => counted.includes(address));
   return {
     ...node,
     ...(internalAddresses.length === 0 ? {} : { internalAddresses }),
     ...(uid === '' ? {} : { uid }),
+    ...(unready === null ? {} : { unready }),
   };
+}
+
+/** A Node without the condition, as in manifests, counts as ready. */
+function unreadyReason(raw: FieldMap): NonNullable<Node['unready']> | null {
+  const ready = asList(asFields(raw.status)?.conditions)
+    .map(asFields)
+    .find((one) => one?.type === 'Ready');
+  if (ready !== undefined && ready?.status !== 'True') return 'NotReady';
+  return asFields(raw.spec)?.unschedulable === true ? 'Cordoned' : null;
 }
 
 /** One warning names all addresses outside: a Node with too many problems would be invalid. */

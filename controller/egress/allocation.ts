@@ -61,6 +61,8 @@ export interface Allocation {
   readonly candidates: readonly Candidate[];
   /** Of a gateway of source Floating. */
   readonly slots: readonly Slot[];
+  /** Floating addresses that the policies have, whether or not their owners are ready. */
+  readonly addresses: ReadonlyMap<EgressPolicy, FamilyAddresses>;
   readonly paths: ReadonlyMap<EgressPolicy, EgressPaths>;
 }
 
@@ -103,7 +105,7 @@ export function allocate(
       : { kind: 'unavailable', reason: lackOf(policy, pool, family) };
   };
   const paths = policies.map((policy) => [policy, { 4: pathOf(policy, 4), 6: pathOf(policy, 6) }] as const);
-  return { gateway, nodes, policies, pool, candidates, slots, paths: new Map(paths) };
+  return { gateway, nodes, policies, pool, candidates, slots, addresses: dealt, paths: new Map(paths) };
 }
 
 function toCandidate(node: Node, { status }: EgressGateway): Candidate {

@@ -1,12 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
+import type { EgressConfig } from '../../apis/egress/config.ts';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import type { ClusterObjects } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { compiler } from '../compile/compile.ts';
+import { type CompiledEgress, egressCompiler } from '../egress/compile-egress.ts';
+import { nodeEgressCompiler } from '../egress/node-egress.ts';
 import { apiServerEndpoints, clusterDnsEndpoints, lastKnownApiServer } from '../publish/endpoints.ts';
 import type { Hub } from '../publish/hub.ts';
 import type { ControllerPod } from '../replicas/controller-pods.ts';
+import type { EgressStatusKeeper } from '../status/egress/keeper.ts';
 import type { StatusKeeper } from '../status/keeper.ts';
 import type { Snapshot } from '../watch/source.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
@@ -15,6 +21,11 @@ import { ReportedAddresses } from './reported-addresses.ts';
 export interface CompilingOptions {
   readonly hub: Pick<Hub, 'publish' | 'setEndpoints' | 'revision'>;
   readonly statuses: Pick<StatusKeeper, 'publish'>;
+  /** Egress gateways; absent: their feature gate is off. */
+  readonly egress?: {
+    readonly config: EgressConfig;
+    readonly statuses: Pick<EgressStatusKeeper, 'publish'>;
+  };
   readonly metrics: Pick<ControllerMetrics, 'compiled' | 'published' | 'failed' | 'delayed'>;
   readonly log: Log;
   readonly clock: Clock;
@@ -37,6 +48,7 @@ export class Compiling {
   readonly #withApiServer = lastKnownApiServer();
   readonly #reported: ReportedAddresses;
   #compile: ReturnType<typeof compiler>;
+  #compileEgress: ((objects: ClusterObjects) => PublishedEgress) | null;
   #snapshot: Snapshot | null = null;
   #ignored: ReadonlyMap<string, readonly string[]> = new Map();
 
@@ -44,6 +56,7 @@ export class Compiling {
     this.#options = options;
     this.#compiler = options.compiler ?? compiler;
     this.#compile = this.#compiler();
+    this.#compileEgress = toEgressCompiler(options.egress);
     const { log, clock, metrics, nodeCIDRs = [] } = options;
     this.#reported = new ReportedAddresses({
       log,
@@ -94,6 +107,7 @@ export class Compiling {
         metrics.failed();
         // The compiler's state may be inconsistent now: starts from scratch, once.
         this.#compile = this.#compiler();
+        this.#compileEgress = toEgressCompiler(this.#options.egress);
         const { message, stack } = error as Error;
         log.error('internal error; agents keep the published rules', {
           stage: 'compile',
@@ -114,7 +128,8 @@ export class Compiling {
     const { hub, statuses, metrics, clock } = this.#options;
     const started = clock.now();
     const objects = this.#reported.on(this.#withApiServer(next.objects));
-    const compiled = this.#compile(objects);
+    const egress = this.#compileEgress?.(objects) ?? null;
+    const compiled = { ...this.#compile(objects), ...(egress === null ? {} : { egress: egress.nodes }) };
     hub.setEndpoints([...apiServerEndpoints(objects), ...clusterDnsEndpoints(objects)]);
     metrics.published(hub.publish(compiled));
     const invalid = next.problems.filter(({ severity }) => severity === 'error').length;
@@ -126,6 +141,30 @@ export class Compiling {
     const counts = { nodes, policies: compiled.policies.length, invalid, ignoredAddresses };
     metrics.compiled((clock.now() - started) / 1000, counts);
     statuses.publish(next, compiled, hub.revision);
+    if (egress !== null) {
+      const {
+        problems,
+        objects: { egressPolicies: policies },
+      } = next;
+      this.#options.egress?.statuses.publish({ compiled: egress.compiled, policies, problems });
+    }
     this.#snapshot = next;
   }
+}
+
+interface PublishedEgress {
+  readonly compiled: CompiledEgress;
+  readonly nodes: ReadonlyMap<string, NodeEgress>;
+}
+
+function toEgressCompiler(
+  options: CompilingOptions['egress'],
+): ((objects: ClusterObjects) => PublishedEgress) | null {
+  if (options === undefined) return null;
+  const compile = egressCompiler(options.config);
+  const view = nodeEgressCompiler();
+  return (objects) => {
+    const compiled = compile(objects);
+    return { compiled, nodes: view(compiled) };
+  };
 }

@@ -9,6 +9,7 @@ import { failure } from '../publish/failure.ts';
 import { Hub } from '../publish/hub.ts';
 import { type AgedReport, NodeReports } from '../publish/node-reports.ts';
 import { Replicas } from '../replicas/replicas.ts';
+import { egressVersions } from '../status/egress/egress-versions.ts';
 import { policyVersions } from '../status/policy-versions.ts';
 import { type ClusterSource, clusterSource } from '../watch/cluster/cluster-source.ts';
 import { Freshness } from '../watch/cluster/freshness.ts';
@@ -116,6 +117,7 @@ export class ControllerParts {
 
   #takeReport(report: NodeReport): void {
     this.statuses.keeper.report(report);
+    if (hasEgress(this.#context)) this.statuses.egress.report(report);
     this.compiling.takeReport(report);
   }
 
@@ -157,6 +159,9 @@ export class ControllerParts {
     return new Compiling({
       hub: this.hub,
       statuses: this.statuses.keeper,
+      ...(hasEgress(this.#context)
+        ? { egress: { config: this.#context.config.egress, statuses: this.statuses.egress } }
+        : {}),
       metrics: this.metrics,
       log: this.#context.log,
       clock: this.#process.clock,
@@ -314,6 +319,9 @@ export class ControllerParts {
     };
     return [
       policyVersions(follow, (before, now) => this.statuses.keeper.version(before, now)),
+      ...(hasEgress(this.#context)
+        ? egressVersions(follow, (before, now) => this.statuses.egress.version(before, now))
+        : []),
       this.settings.followFrontProxy(follow),
       ...this.replicas.follow(follow),
       this.registration.follow(follow),
@@ -321,4 +329,8 @@ export class ControllerParts {
       this.settings.followGate(follow),
     ];
   }
+}
+
+function hasEgress({ config }: ControllerContext): boolean {
+  return config.featureGates.EgressGateway === true;
 }

@@ -64,7 +64,7 @@ export class Controller {
   #watchingSteps(): Steps {
     return new Steps([
       { name: 'connections to the API server', stop: () => this.#parts.api.close() },
-      { name: 'statuses', stop: () => this.#parts.statuses.keeper.lead(false) },
+      { name: 'statuses', stop: () => this.#parts.statuses.lead(false) },
       { name: 'inputs', start: () => this.#startInputs(), stop: () => this.#closeInputs() },
     ]);
   }
@@ -173,11 +173,11 @@ export class Controller {
   async #turn(turn: Turn): Promise<void> {
     switch (turn) {
       case 'resign':
-        return this.#parts.statuses.keeper.lead(false);
+        return this.#parts.statuses.lead(false);
       case 'serve':
         return this.#serveAgents();
       case 'lead':
-        await this.#parts.statuses.keeper.lead(true);
+        await this.#parts.statuses.lead(true);
         this.#happen({ type: 'leading' });
     }
   }

@@ -1,8 +1,6 @@
-import type { PolicyStatus } from '../../apis/policy-status.ts';
-
-export interface QueuedStatus {
+export interface QueuedStatus<T = object> {
   readonly uid: string;
-  readonly status: PolicyStatus;
+  readonly status: T;
   /** The only node that caused it; null: several nodes, or something else. */
   readonly cause: string | null;
   /** The earliest time of the write (monotonic milliseconds). */
@@ -17,8 +15,8 @@ const SHARED = '';
  * wait in a lane of that node; every second turn is of the others, and the rest goes round the
  * nodes. So a node whose failures change the statuses of all its policies delays nobody else's.
  */
-export class StatusQueue {
-  readonly #lanes = new Map<string, Map<string, QueuedStatus>>();
+export class StatusQueue<T = object> {
+  readonly #lanes = new Map<string, Map<string, QueuedStatus<T>>>();
   /** By policy. */
   readonly #laneOf = new Map<string, string>();
   #isSharedNext = true;
@@ -27,7 +25,7 @@ export class StatusQueue {
     return this.#laneOf.size;
   }
 
-  get(name: string): QueuedStatus | undefined {
+  get(name: string): QueuedStatus<T> | undefined {
     return this.#lanes.get(this.#laneOf.get(name) ?? SHARED)?.get(name);
   }
 
@@ -35,12 +33,12 @@ export class StatusQueue {
    * Adds a status, or replaces the policy's queued one, which keeps its place if it has the same
    * cause.
    */
-  put(name: string, wanted: QueuedStatus): void {
+  put(name: string, wanted: QueuedStatus<T>): void {
     const before = this.#laneOf.get(name);
     // The queued status may also be news of the other cause.
     const lane = before === undefined || before === wanted.cause ? (wanted.cause ?? SHARED) : SHARED;
     if (before !== undefined && before !== lane) this.delete(name);
-    const there = this.#lanes.get(lane) ?? new Map<string, QueuedStatus>();
+    const there = this.#lanes.get(lane) ?? new Map<string, QueuedStatus<T>>();
     this.#lanes.set(lane, there.set(name, wanted));
     this.#laneOf.set(name, lane);
   }
@@ -60,10 +58,10 @@ export class StatusQueue {
   }
 
   /** Removes and returns the next status that is due; null if none is. */
-  take(now: number): readonly [name: string, wanted: QueuedStatus] | null {
+  take(now: number): readonly [name: string, wanted: QueuedStatus<T>] | null {
     const nodes = [...this.#lanes.keys().filter((lane) => lane !== SHARED)];
     for (const lane of this.#isSharedNext ? [SHARED, ...nodes] : [...nodes, SHARED]) {
-      const there = this.#lanes.get(lane) ?? new Map<string, QueuedStatus>();
+      const there = this.#lanes.get(lane) ?? new Map<string, QueuedStatus<T>>();
       const due = firstDue(there, now);
       if (due === null) continue;
       this.#isSharedNext = !this.#isSharedNext;
@@ -84,10 +82,10 @@ export class StatusQueue {
 }
 
 /** In order of arrival. Only statuses written in the last seconds are not due yet. */
-function firstDue(
-  lane: ReadonlyMap<string, QueuedStatus>,
+function firstDue<T>(
+  lane: ReadonlyMap<string, QueuedStatus<T>>,
   now: number,
-): readonly [string, QueuedStatus] | null {
+): readonly [string, QueuedStatus<T>] | null {
   for (const one of lane) if (one[1].at <= now) return one;
   return null;
 }

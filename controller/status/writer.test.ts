@@ -4,7 +4,7 @@ import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { type FakeKubeApi, fakeKubeApi } from '../../test/fake/kube-api.ts';
 import { KubeError } from '../kubeapi/kube-error.ts';
 import { NODEWALL_POLICIES } from './policy-path.ts';
-import { type StatusWriter, statusWriter } from './writer.ts';
+import { POLICY_TARGET, type StatusWriter, statusWriter } from './writer.ts';
 
 function status(current: number, more: Partial<PolicyStatus> = {}): PolicyStatus {
   const counts = { currentNodesRealized: current, desiredNodesRealized: 9 };
@@ -23,10 +23,15 @@ describe('statusWriter', () => {
     clock = fakeClock();
     times = [];
     failed.length = 0;
-    writer = statusWriter(api.request, clock, {
-      written: (name) => void times.push([clock.now(), name]),
-      failed: (name, error, retryIn) => void failed.push(`${name} ${(error as Error).message} ${retryIn}`),
-    });
+    writer = statusWriter(
+      api.request,
+      clock,
+      {
+        written: (name) => void times.push([clock.now(), name]),
+        failed: (name, error, retryIn) => void failed.push(`${name} ${(error as Error).message} ${retryIn}`),
+      },
+      POLICY_TARGET,
+    );
     for (const name of ['a', 'b', 'c']) api.put(`${NODEWALL_POLICIES}/${name}`, { spec: { priority: 1 } });
   });
 

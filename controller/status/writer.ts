@@ -12,12 +12,12 @@ export interface WriterEvents {
   failed(name: string, error: unknown, retryIn: number): void;
 }
 
-export interface StatusWriter {
+export interface StatusWriter<T = PolicyStatus> {
   /**
    * Queues a status, and replaces a queued one of this policy.
    * @param cause the only node that caused it; null: several nodes, or something else
    */
-  submit(name: string, uid: string, status: PolicyStatus, cause: string | null): void;
+  submit(name: string, uid: string, status: T, cause: string | null): void;
   /** Called when the policy was deleted. */
   forget(name: string): void;
   /** Whether a status of the policy is queued. */
@@ -39,8 +39,13 @@ const LONGEST_RETRY = 10_000;
  * its latest status; nodes take turns (StatusQueue). Failed writes are retried, unless the policy
  * was deleted or replaced by another one of the same name.
  */
-export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvents): StatusWriter {
-  const queue = new StatusQueue();
+export function statusWriter<T extends object>(
+  request: KubeApi,
+  clock: Clock,
+  events: WriterEvents,
+  target: StatusTarget<T>,
+): StatusWriter<T> {
+  const queue = new StatusQueue<T>();
   const written = new Map<string, number>();
   const retries = new BackOff({ first: FIRST_RETRY, longest: LONGEST_RETRY });
   let next = Number.NEGATIVE_INFINITY;
@@ -72,17 +77,13 @@ export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvent
     timer = { at: time, cancel };
   }
 
-  async function write(name: string, { uid, status, cause }: QueuedStatus): Promise<void> {
+  async function write(name: string, { uid, status, cause }: QueuedStatus<T>): Promise<void> {
     next = clock.now() + BETWEEN;
     written.set(name, clock.now());
     forgetOld(written, clock.now());
     try {
-      const body = { metadata: { uid }, status: toPatch(status) };
-      await request({
-        method: 'PATCH',
-        path: `${NODEWALL_POLICIES}/${encodeURIComponent(name)}/status`,
-        body,
-      });
+      const body = { metadata: { uid }, status: target.toPatch(status) };
+      await request({ method: 'PATCH', path: `${target.path(name)}/status`, body });
       retries.reset();
       events.written(name);
     } catch (error) {
@@ -123,10 +124,20 @@ function forgetOld(written: Map<string, number>, now: number): void {
   }
 }
 
-/** Nulls delete absent fields: a merge patch (RFC 7386) leaves unnamed fields unchanged. */
-function toPatch(status: PolicyStatus): object {
-  return { enforcedGeneration: null, enforcedSpec: null, failingNodes: null, problems: null, ...status };
+/** Where statuses of one kind are written, and how. */
+export interface StatusTarget<T> {
+  /** The object's path, by the name that `submit` has. */
+  path(name: string): string;
+  toPatch(status: T): object;
 }
+
+/** Nulls delete absent fields: a merge patch (RFC 7386) leaves unnamed fields unchanged. */
+export const POLICY_TARGET: StatusTarget<PolicyStatus> = {
+  path: (name) => `${NODEWALL_POLICIES}/${encodeURIComponent(name)}`,
+  toPatch(status) {
+    return { enforcedGeneration: null, enforcedSpec: null, failingNodes: null, problems: null, ...status };
+  },
+};
 
 /**
  * Whether the policy was deleted, or replaced by another one of the same name: the different uid is

@@ -36,8 +36,11 @@ export interface AssembleInput {
   readonly merged?: MergeCache;
   /** Names of the link groups in the agent's configuration; absent: the predefined ones. */
   readonly interfaceGroups?: readonly string[] | undefined;
-  /** The configuration of egress gateways; absent: the default. */
-  readonly egress?: EgressConfig | undefined;
+  /**
+   * The configuration of egress gateways; absent: the default; null: other objects that they depend
+   * on are not among the contents, and the caller looks for problems between them.
+   */
+  readonly egress?: EgressConfig | null | undefined;
 }
 
 export type MergeCache = Map<
@@ -110,7 +113,8 @@ export function assemble(input: AssembleInput): Assembled {
     insideNetworks: mergeOthers(settling, 'insideNetworks', (content) => content.insideNetworks),
   };
   warnOfServices(objects, [groups, policies], problems);
-  for (const { object, problem } of egressProblems(objects, egress, invalidGateways)) {
+  const between = egress === null ? [] : egressProblems(objects, egress, invalidGateways);
+  for (const { object, problem } of between) {
     const { placed } =
       (object.kind === 'EgressGateway' ? gateways : egressPolicies).get(identityOf(object)) ?? {};
     if (placed) problems.push(...toLoadProblems(object, [{ problem }], placed));

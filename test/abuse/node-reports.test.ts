@@ -12,7 +12,7 @@ import type { KubeApi } from '../../controller/kubeapi/kube-api.ts';
 import { Hub } from '../../controller/publish/hub.ts';
 import { FailureEvents } from '../../controller/status/failure-events.ts';
 import { StatusKeeper } from '../../controller/status/keeper.ts';
-import { statusWriter } from '../../controller/status/writer.ts';
+import { POLICY_TARGET, statusWriter } from '../../controller/status/writer.ts';
 import { type FakeClock, fakeClock } from '../fake/fake-clock.ts';
 
 const POLICIES = 2000;
@@ -93,7 +93,7 @@ describe('reports of a stolen node token', function () {
     const failed = (error: unknown): never => assert.fail(error as Error);
     const all = Object.assign(clock, { date });
     keeper = new StatusKeeper({
-      writer: statusWriter(request, clock, { written() {}, failed }),
+      writer: statusWriter(request, clock, { written() {}, failed }, POLICY_TARGET),
       events: new FailureEvents({ request, clock: all, identity: 'c', failed }),
       clock: all,
     });

@@ -19,7 +19,7 @@ export const EGRESS_SEED: readonly unknown[] = [
         { icmp: { address: '192.0.2.1' } },
         { tcp: { address: '2001:db8::1', port: 443 }, seconds: 10, failures: 2 },
       ],
-      failover: { heartbeatMilliseconds: 250, leaseSeconds: 1, failback: true },
+      failover: { heartbeatMilliseconds: 500, leaseSeconds: 1, failback: true },
       allowedNamespaces: { matchExpressions: [{ key: 'team', operator: 'In', values: ['shop'] }] },
       default: true,
     },

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { parse } from 'yaml';
 import type { FieldMap } from '../../schema/json-schema.ts';
+import { validateObject } from '../../validate/object.ts';
 import { findings, formatPath } from '../../validate/problem.ts';
+import { DEFAULT_EGRESS_CONFIG } from '../config.ts';
 import { validateSpidernet } from './object.ts';
 
 function read(text: string) {
@@ -93,6 +95,22 @@ metadata: {name: a}
       'error kind: unknown kind "EgressPolicys"; did you mean EgressPolicy?',
       'error apiVersion: must be egressgateway.spidernet.io/v1beta1 or egressgateway.spidernet.io/v1, not "egressgateway.spidernet.io/v1alpha1"',
     ]);
+  });
+
+  it('are read only where egress gateways are, and the configuration lists their group', () => {
+    const raw = {
+      apiVersion: 'egressgateway.spidernet.io/v1beta1',
+      kind: 'EgressClusterInfo',
+      metadata: { name: 'default' },
+    };
+    assert.equal(validateObject(raw, { egress: true }).object?.kind, 'EgressClusterInfo');
+    assert.deepEqual(validateObject(raw), { object: null, problems: [] });
+    const { object, problems } = validateObject(raw, {
+      egress: true,
+      egressConfig: { ...DEFAULT_EGRESS_CONFIG, read: [] },
+    });
+    assert.equal(object, null);
+    assert.match(problems.map(({ message }) => message).join(), /^is not read: egress\.read/);
   });
 
   it('nothing that is no object makes it fail', () => {

@@ -1,4 +1,4 @@
-import { BITS, type Family, formatAddress, parseAddress, parseCidr } from '../../../lib/net/address.ts';
+import { type Family, formatAddress, parseAddress, parseCidr } from '../../../lib/net/address.ts';
 import { type Interval, toInterval } from '../../../lib/net/interval.ts';
 import { parsePoolRange } from '../../egress/pool-range.ts';
 import { type FieldPath, type Findings, show } from '../problem.ts';
@@ -61,12 +61,4 @@ export function checkAddress(text: string, families: readonly Family[], path: Fi
 export function canonicalAddress(text: string): string {
   const address = parseAddress(text);
   return address === null ? text : formatAddress(address);
-}
-
-/** An address as a range of one. */
-export function toRange(text: string): { readonly family: Family; readonly range: Interval } | null {
-  const address = parseAddress(text);
-  if (address === null) return null;
-  const cidr = { ...address, length: BITS[address.family] };
-  return { family: address.family, range: toInterval(cidr) };
 }

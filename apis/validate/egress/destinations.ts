@@ -22,6 +22,6 @@ function cidrsOf(list: unknown): Cidr[] {
 }
 
 /** The addresses of a family, as a union. */
-export function rangesOf(cidrs: readonly Cidr[], family: Family): Interval[] {
+function rangesOf(cidrs: readonly Cidr[], family: Family): Interval[] {
   return union(cidrs.filter((cidr) => cidr.family === family).map(toInterval));
 }

@@ -1,7 +1,6 @@
 import type { AddressPair, EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
 import { SPIDERNET_GROUP } from '../../../apis/egress/spidernet/kinds.ts';
 import type { Namespace } from '../../../apis/objects.ts';
-import { toRange } from '../../../apis/validate/egress/addresses.ts';
 import { policyPaths } from '../../../apis/validate/egress/paths.ts';
 import { displayName, writtenKind } from '../../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../../apis/validate/objects.ts';
@@ -12,7 +11,7 @@ import { toInterval } from '../../../lib/net/interval.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import { gatewayChooser } from '../gateways.ts';
 import { nameOf, type PoolOf } from './gateways.ts';
-import { AddressUnion, type RangeIndex } from './ranges.ts';
+import { AddressUnion, ownedRange, type RangeIndex } from './ranges.ts';
 
 export interface PolicyWorld {
   readonly policies: readonly EgressPolicy[];
@@ -141,8 +140,8 @@ function checkAddress(
   if (allocation !== 'Fixed') return;
   for (const family of ['ipv4', 'ipv6'] as const satisfies readonly (keyof AddressPair)[]) {
     const text = fixed[family];
-    const address = text === undefined ? null : toRange(text);
-    if (text === undefined || address === null) continue;
+    const [address] = text === undefined ? [] : ownedRange(text, '');
+    if (text === undefined || address === undefined) continue;
     const at = [...path, family];
     if (!pool.covers(address.family, address.range)) {
       report(at, `${text} is not in the pools of ${nameOf(gateway)}; ${unavailable(policy)}`);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { KubeConfig } from '@kubernetes/client-node';
 import fc from 'fast-check';
+import { DEFAULT_EGRESS_CONFIG } from '../../../apis/egress/config.ts';
 import type { ClusterObjects } from '../../../apis/objects.ts';
 import {
   type FakeApi,
@@ -350,6 +351,90 @@ describe('clusterSource', () => {
     api.uninstall(ANTREA_POLICIES);
     await until(() => names('policies') === '');
     await until(() => noticed('absent', 'clusternetworkpolicies.crd.antrea.io') !== undefined);
+  });
+
+  describe('for egress gateways', () => {
+    const GATEWAYS = '/apis/nodewall.io/v1alpha1/egressgateways';
+    const EGRESS_POLICIES = '/apis/nodewall.io/v1alpha1/egresspolicies';
+    const SERVICE_CIDRS = '/apis/networking.k8s.io/v1/servicecidrs';
+    const THEIR_GATEWAYS = '/apis/egressgateway.spidernet.io/v1beta1/egressgateways';
+    const selected = { nodeSelector: { matchLabels: { gateway: 'true' } } };
+    const ofNode = { ...pod('p1', '10.0.0.1'), spec: { nodeName: 'n1' } };
+
+    it('reads gateways, policies, networks of Services, and the Nodes of pods', async () => {
+      for (const collection of [GATEWAYS, EGRESS_POLICIES, SERVICE_CIDRS]) api.install(collection);
+      api.put(SERVICE_CIDRS, { metadata: { name: 'kubernetes' }, spec: { cidrs: ['10.96.0.0/16'] } });
+      api.put(PODS, ofNode);
+      api.put(PODS, { ...pod('p2', '192.0.2.1'), spec: { nodeName: 'n1', hostNetwork: true } });
+      start({ egress: true });
+      await until(() => latest !== null);
+      assert.deepEqual(
+        objects().pods.map(({ name, node: of, hostNetwork = false, addresses }) => [
+          name,
+          of,
+          hostNetwork,
+          addresses,
+        ]),
+        [
+          ['p1', 'n1', false, ['10.0.0.1']],
+          ['p2', 'n1', true, []],
+        ],
+      );
+      assert.deepEqual(
+        objects().insideNetworks.map(({ cidrs }) => cidrs),
+        [['10.96.0.0/16']],
+      );
+      api.put(GATEWAYS, {
+        metadata: { name: 'gw', uid: 'u' },
+        spec: { ...selected, source: 'Node', colour: 1 },
+      });
+      await until(() => latest?.problems.some(({ path }) => path === 'spec.colour') === true);
+      api.put(GATEWAYS, { metadata: { name: 'gw', uid: 'u' }, spec: { ...selected, source: 'Node' } });
+      await until(() => names('egressGateways') === 'gw');
+      const spec = { appliedTo: [{ podSelector: {} }], gateway: 'gw' };
+      api.put(EGRESS_POLICIES, { metadata: { name: 'p', namespace: 'shop', uid: 'v' }, spec });
+      await until(() => names('egressPolicies') === 'p');
+      await until(
+        () =>
+          latest?.problems.some(({ kind, name }) => kind === 'EgressPolicy' && name === 'shop/p') === true,
+      );
+      const slots = [{ name: '0', node: 'n1', epoch: 1, addresses: [] }];
+      const status = { nodes: [{ name: 'n1', ready: true }], slots };
+      api.put(GATEWAYS, {
+        metadata: { name: 'gw', uid: 'u' },
+        spec: { ...selected, source: 'Node' },
+        status,
+      });
+      await until(() => objects().egressGateways[0]?.status?.slots[0]?.node === 'n1');
+      assert.equal(source.metrics().length, 11 + 5);
+    });
+
+    it("reads another project's only if the configuration says so", async () => {
+      api.install(THEIR_GATEWAYS);
+      const spec = {
+        nodeSelector: { selector: { matchLabels: { gateway: 'true' } } },
+        ippools: { ipv4: ['192.0.2.7'] },
+      };
+      api.put(THEIR_GATEWAYS, { metadata: { name: 'theirs' }, spec });
+      start({
+        egress: true,
+        egressConfig: { ...DEFAULT_EGRESS_CONFIG, read: ['egressgateway.spidernet.io'] },
+      });
+      await until(() => latest !== null);
+      assert.equal(names('egressGateways'), 'theirs');
+    });
+
+    it('reads nothing while the gate is off', async () => {
+      for (const collection of [GATEWAYS, EGRESS_POLICIES]) api.install(collection);
+      api.put(GATEWAYS, { metadata: { name: 'gw' }, spec: { ...selected, source: 'Node' } });
+      api.put(PODS, ofNode);
+      const asked: string[] = [];
+      api.events.on('request', ({ collection }) => asked.push(collection));
+      start();
+      await until(() => latest !== null);
+      assert.deepEqual([names('egressGateways'), objects().pods[0]?.node], ['', undefined]);
+      assert.ok(!asked.some((collection) => collection.includes('egress') || collection.includes('cidr')));
+    });
   });
 
   it('notices a CRD that is removed between list and watch', async () => {

@@ -1,4 +1,5 @@
 import type { KubeConfig } from '@kubernetes/client-node';
+import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from '../../../apis/egress/config.ts';
 import {
   type ClusterObject,
   type ClusterObjects,
@@ -9,16 +10,21 @@ import {
   type Pod,
   type Service,
 } from '../../../apis/objects.ts';
+import { displayName } from '../../../apis/validate/identity.ts';
 import type { ValidateOptions } from '../../../apis/validate/object.ts';
+import { formatPath } from '../../../apis/validate/problem.ts';
 import { Debounce, type DebounceTimes } from '../../../lib/process/debounce.ts';
+import { sameItems } from '../../../lib/sharing/same-items.ts';
+import { egressProblems } from '../../egress/check/egress-problems.ts';
 import { compareProblems } from '../assemble.ts';
 import { LISTS } from '../content.ts';
+import { sameValue } from '../same-value.ts';
 import type { LoadProblem, ObjectSource, Snapshot } from '../source.ts';
 import { documenting } from './document.ts';
 import { Documents } from './documents.ts';
 import type { Change } from './object-store.ts';
 import { type Reflector, reflector, type WatchPosition } from './reflector.ts';
-import { ANTREA, BUILT_IN, NODEWALL, type Resource } from './resources.ts';
+import { ANTREA, BUILT_IN, egressResources, isOwn, NODEWALL, type Resource } from './resources.ts';
 import { sortedList } from './sorted-list.ts';
 import { narrowing, objectOf, problemsOf, type StoredObject } from './stored-object.ts';
 import { type ApiTransport, apiTransport } from './transport.ts';
@@ -92,11 +98,13 @@ class WatchedCluster implements ClusterSource {
     this.#state = clusterState(options);
     ({ promise: this.synced, resolve: this.#settle } = Promise.withResolvers<void>());
     this.#timer = new Debounce(async () => this.#look(), { quiet, longest });
-    this.#own = NODEWALL.map((resource) => this.#documented(resource, options));
+    const documented = [...NODEWALL, ...ANTREA, ...egressResources(options)].map((resource) => {
+      return { resource, of: this.#documented(resource, options) };
+    });
+    this.#own = documented.flatMap(({ resource, of }) => (isOwn(resource) ? [of] : []));
     this.#reflectors = [
       ...BUILT_IN.map((resource) => this.#builtIn(resource, options)),
-      ...this.#own,
-      ...ANTREA.map((resource) => this.#documented(resource, options)),
+      ...documented.map(({ of }) => of),
     ];
   }
 
@@ -184,7 +192,11 @@ interface ClusterState {
   snapshot(before: Snapshot | null): Snapshot;
 }
 
-function clusterState({ interfaceGroups }: ValidateOptions): ClusterState {
+function clusterState({
+  interfaceGroups,
+  egress,
+  egressConfig = DEFAULT_EGRESS_CONFIG,
+}: ValidateOptions): ClusterState {
   const lists = {
     nodes: sortedList<Node>(),
     namespaces: sortedList<Namespace>(),
@@ -196,13 +208,16 @@ function clusterState({ interfaceGroups }: ValidateOptions): ClusterState {
   /** Problems by object, for objects that have any. */
   const flaws = new Map<string, readonly LoadProblem[]>();
   let problems: readonly LoadProblem[] = [];
-  let sources: readonly [readonly LoadProblem[], number] = [problems, 0];
+  let sources: readonly [readonly LoadProblem[], readonly LoadProblem[], number] = [problems, problems, 0];
+  const between = egress === true ? problemsBetween(egressConfig) : () => NO_PROBLEMS;
   /** The number of changes of `flaws`. */
   let flawed = 0;
   return {
     documents: state,
     object({ name, kind }, { key, before, now }) {
-      const list = lists[LISTS[kind] as keyof typeof lists] as { change(a: unknown, b: unknown): void };
+      const list = lists[LISTS[kind as ClusterObject['kind']] as keyof typeof lists] as {
+        change(a: unknown, b: unknown): void;
+      };
       const [was, is]: (ClusterObject | null)[] = [objectOf(before), objectOf(now)];
       if (was !== is) list.change(was, is);
       const said = problemsOf(now);
@@ -223,14 +238,47 @@ function clusterState({ interfaceGroups }: ValidateOptions): ClusterState {
         endpointSlices: lists.endpointSlices.array(),
         ...settled,
       };
-      if (sources[0] !== own || sources[1] !== flawed) {
-        sources = [own, flawed];
-        problems = [...own, ...[...flaws.values()].flat()].sort(compareProblems);
+      const others = between(objects);
+      if (sources[0] !== own || sources[1] !== others || sources[2] !== flawed) {
+        sources = [own, others, flawed];
+        problems = [...own, ...others, ...[...flaws.values()].flat()].sort(compareProblems);
       }
       const same = before !== null && sameLists(objects, before.objects);
       if (same && problems === before.problems) return before;
       return { objects: same ? before.objects : objects, problems, files: 0, complete: true };
     },
+  };
+}
+
+const NO_PROBLEMS: readonly LoadProblem[] = [];
+
+/**
+ * The problems of egress gateways and policies that other objects cause. Computed again when one of
+ * few kinds changes: a pod with an address of a pool must not cost a pass over all pods each time.
+ */
+function problemsBetween(config: EgressConfig): (objects: ClusterObjects) => readonly LoadProblem[] {
+  let last: readonly unknown[] = [];
+  let problems = NO_PROBLEMS;
+  return (objects) => {
+    const { egressGateways, egressPolicies, namespaces, insideNetworks } = objects;
+    const now = [egressGateways, egressPolicies, namespaces, insideNetworks];
+    if (sameItems(now, last)) return problems;
+    last = now;
+    const found = egressProblems(objects, config, new Set()).map(({ object, problem }): LoadProblem => {
+      const { severity, path, message } = problem;
+      const kind = object.kind === 'EgressGateway' ? object.kind : (object.writtenAs ?? object.kind);
+      return {
+        severity,
+        file: '',
+        line: 0,
+        kind,
+        name: displayName(object),
+        path: formatPath(path),
+        message,
+      };
+    });
+    if (!sameValue(found, problems)) problems = found;
+    return problems;
   };
 }
 

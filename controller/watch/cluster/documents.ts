@@ -1,3 +1,4 @@
+import type { EgressObjects } from '../../../apis/egress/objects.ts';
 import type { ClusterObjects, Service } from '../../../apis/objects.ts';
 import { identityOf } from '../../../apis/validate/identity.ts';
 import { type Assembled, compareProblems } from '../assemble.ts';
@@ -8,7 +9,7 @@ import type { LoadProblem } from '../source.ts';
 import type { Document } from './document.ts';
 import type { Change } from './object-store.ts';
 
-export interface Settled extends Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'> {
+export interface Settled extends Pick<ClusterObjects, 'policies' | 'groups' | 'tiers' | keyof EgressObjects> {
   readonly problems: readonly LoadProblem[];
 }
 
@@ -36,7 +37,15 @@ export class Documents {
   #services: FileContent = emptyContent(SERVICES);
   #lastServices: readonly Service[] | null = null;
   #isSettled = false;
-  #settled: Settled = { policies: [], groups: [], tiers: [], problems: [] };
+  #settled: Settled = {
+    policies: [],
+    groups: [],
+    tiers: [],
+    egressGateways: [],
+    egressPolicies: [],
+    insideNetworks: [],
+    problems: [],
+  };
 
   constructor(interfaceGroups: readonly string[] | undefined) {
     this.#interfaceGroups = interfaceGroups;
@@ -75,6 +84,7 @@ export class Documents {
       unreadable: [],
       lastValid: () => undefined,
       interfaceGroups: this.#interfaceGroups,
+      egress: null,
     });
     this.#lastValid = assembled.lastValidVersions;
     this.#isSettled = true;
@@ -127,10 +137,11 @@ function withInherited(versions: LastValidVersions, documents: readonly Document
 
 /** Removes file and line, because an object from the API has neither. */
 function toSettled({ objects, problems }: Assembled, before: Settled): Settled {
-  const { policies, groups, tiers } = objects;
+  const { policies, groups, tiers, egressGateways, egressPolicies, insideNetworks } = objects;
   const now = problems
     .map((problem): LoadProblem => ({ ...problem, file: '', line: 0 }))
     .sort(compareProblems);
   const isSame = JSON.stringify(now) === JSON.stringify(before.problems);
-  return { policies, groups, tiers, problems: isSame ? before.problems : now };
+  const lists = { policies, groups, tiers, egressGateways, egressPolicies, insideNetworks };
+  return { ...lists, problems: isSame ? before.problems : now };
 }

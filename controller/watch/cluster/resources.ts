@@ -1,10 +1,11 @@
-import type { ClusterObject } from '../../../apis/objects.ts';
+import { SPIDERNET_GROUP } from '../../../apis/egress/spidernet/kinds.ts';
+import type { ValidateOptions } from '../../../apis/validate/object.ts';
 
 /** A resource of the API, as listed and watched. */
 export interface Resource {
   /** `pods`, `clusternetworkpolicies.nodewall.io`: the name in notices and metrics. */
   readonly name: string;
-  readonly kind: ClusterObject['kind'];
+  readonly kind: string;
   readonly apiVersion: string;
   readonly plural: string;
   /** Defined by a CustomResourceDefinition, which may not exist. */
@@ -28,23 +29,56 @@ export const BUILT_IN = [
 export const NODEWALL = custom('nodewall.io/v1alpha1');
 export const ANTREA = custom('crd.antrea.io/v1beta1');
 
-/** All that a controller watches to compile, in the order of a revision's position. */
+/** Gateways and policies of nodewall. */
+export const EGRESS = [
+  one('nodewall.io/v1alpha1', 'EgressGateway', 'egressgateways'),
+  one('nodewall.io/v1alpha1', 'EgressPolicy', 'egresspolicies'),
+  one('nodewall.io/v1alpha1', 'ClusterEgressPolicy', 'clusteregresspolicies'),
+];
+
+/** Networks inside the cluster: the API of ServiceCIDRs is new, that of IPPools is Calico's. */
+const EGRESS_INSIDE = [
+  one('networking.k8s.io/v1', 'ServiceCIDR', 'servicecidrs'),
+  one('crd.projectcalico.org/v1', 'IPPool', 'ippools'),
+];
+
+const SPIDERNET = [
+  one(`${SPIDERNET_GROUP}/v1beta1`, 'EgressGateway', 'egressgateways'),
+  one(`${SPIDERNET_GROUP}/v1beta1`, 'EgressPolicy', 'egresspolicies'),
+  one(`${SPIDERNET_GROUP}/v1beta1`, 'EgressClusterPolicy', 'egressclusterpolicies'),
+  one(`${SPIDERNET_GROUP}/v1beta1`, 'EgressClusterInfo', 'egressclusterinfos'),
+];
+
+/** What a controller watches in every cluster, in the order of a revision's position. */
 export const WATCHED: readonly Resource[] = [...BUILT_IN, ...NODEWALL, ...ANTREA];
 
-function builtIn<const K extends Resource['kind']>(kind: K, apiVersion: string, plural: string) {
+/** Watched besides, after WATCHED, while the feature gate EgressGateway is on. */
+export function egressResources({ egress, egressConfig }: ValidateOptions): readonly Resource[] {
+  if (egress !== true) return [];
+  const isRead = egressConfig?.read.includes(SPIDERNET_GROUP) === true;
+  return [...EGRESS, ...EGRESS_INSIDE, ...(isRead ? SPIDERNET : [])];
+}
+
+/** Whether it is of nodewall's API. */
+export function isOwn({ apiVersion }: Resource): boolean {
+  return apiVersion.startsWith('nodewall.io/');
+}
+
+function builtIn<const K extends string>(kind: K, apiVersion: string, plural: string) {
   return { name: plural, kind, apiVersion, plural, isCustom: false };
 }
 
 function custom(apiVersion: string): readonly Resource[] {
-  const [group] = apiVersion.split('/');
-  const of = (kind: Resource['kind'], plural: string): Resource => {
-    return { name: `${plural}.${group}`, kind, apiVersion, plural, isCustom: true };
-  };
   return [
-    of('Tier', 'tiers'),
-    of('ClusterGroup', 'clustergroups'),
-    of('ClusterNetworkPolicy', 'clusternetworkpolicies'),
+    one(apiVersion, 'Tier', 'tiers'),
+    one(apiVersion, 'ClusterGroup', 'clustergroups'),
+    one(apiVersion, 'ClusterNetworkPolicy', 'clusternetworkpolicies'),
   ];
+}
+
+function one(apiVersion: string, kind: string, plural: string): Resource {
+  const [group] = apiVersion.split('/');
+  return { name: `${plural}.${group}`, kind, apiVersion, plural, isCustom: true };
 }
 
 /** `/api/v1`, `/apis/nodewall.io/v1alpha1`. */

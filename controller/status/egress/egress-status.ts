@@ -1,0 +1,58 @@
+import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
+import type { PolicyCondition } from '../../../apis/policy-status.ts';
+
+/** The whole status of an EgressGateway, as it is written (apis/schema/egress-status.ts). */
+export interface WrittenGatewayStatus extends EgressGatewayStatus {
+  readonly observedGeneration: number;
+  readonly usage: {
+    readonly [family in 'ipv4' | 'ipv6']?: { readonly total: string; readonly used: number };
+  };
+  readonly conditions: readonly EgressCondition[];
+}
+
+/** The whole status of an EgressPolicy or a ClusterEgressPolicy. */
+export interface WrittenPolicyStatus {
+  readonly observedGeneration: number;
+  readonly addresses: readonly string[];
+  readonly owners: readonly string[];
+  readonly pods: number;
+  readonly desiredNodesRealized: number;
+  readonly currentNodesRealized: number;
+  readonly conditions: readonly EgressCondition[];
+}
+
+export type EgressStatus = WrittenGatewayStatus | WrittenPolicyStatus;
+
+export interface EgressCondition extends Omit<PolicyCondition, 'type'> {
+  readonly type: string;
+}
+
+/** What a condition says, apart from its times. */
+export type EgressConditionState = Pick<EgressCondition, 'type' | 'status' | 'reason' | 'message'>;
+
+/** Conditions with their times; one that says the same as before keeps its time. */
+export function timed(
+  said: readonly EgressConditionState[],
+  generation: number,
+  before: { readonly conditions?: readonly EgressCondition[] } | null,
+  now: Date,
+): readonly EgressCondition[] {
+  return said.map(({ type, status, reason, message }) => {
+    const last = before?.conditions?.find((one) => one.type === type);
+    const isSame = last?.status === status;
+    const lastTransitionTime = isSame ? last.lastTransitionTime : `${now.toISOString().slice(0, 19)}Z`;
+    return { type, status, observedGeneration: generation, lastTransitionTime, reason, message };
+  });
+}
+
+/** The condition Accepted, by the errors of the object. */
+export function accepted(kind: 'gateway' | 'policy', problems: readonly string[]): EgressConditionState {
+  const [first] = problems;
+  if (first === undefined)
+    return { type: 'Accepted', status: 'True', reason: 'Valid', message: `The ${kind} is valid.` };
+  const more = problems.length === 1 ? '' : ` (and ${problems.length - 1} more)`;
+  const message = `${first.slice(0, LONGEST)}${more}`;
+  return { type: 'Accepted', status: 'False', reason: 'Invalid', message };
+}
+
+const LONGEST = 500;

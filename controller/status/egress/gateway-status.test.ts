@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict';
+import type { EgressGateway, EgressGatewaySpec, EgressPolicy } from '../../../apis/egress/objects.ts';
+import type { Node } from '../../../apis/objects.ts';
+import { allocate } from '../../egress/allocation.ts';
+import { decideGateway, type Unready } from './gateway-status.ts';
+import { decidePolicy } from './policy-status.ts';
+
+const SPEC: EgressGatewaySpec = {
+  nodeSelector: { matchLabels: { gateway: 'true' } },
+  ranges: [],
+  source: 'Node',
+  choice: 'Failover',
+  announce: 'L2',
+  probes: [],
+  failover: { heartbeatMilliseconds: 500, leaseSeconds: 2, failback: false },
+  allowedNamespaces: {},
+  default: false,
+};
+const POOL: Partial<EgressGatewaySpec> = { ranges: ['203.0.113.0/30', '2001:db8::/127'], source: 'Floating' };
+
+function gateway(spec: Partial<EgressGatewaySpec>, status: EgressGateway['status'] = null): EgressGateway {
+  const identity = { kind: 'EgressGateway', apiGroup: 'nodewall.io', name: 'gw', uid: 'u' } as const;
+  return { ...identity, generation: 1, spec: { ...SPEC, ...spec }, status };
+}
+
+const nodes = ['a', 'b'].map((name, i): Node => {
+  const address = `192.0.2.${i + 1}`;
+  return { kind: 'Node', name, labels: {}, addresses: [address], internalAddresses: [address] };
+});
+
+const policy: EgressPolicy = {
+  kind: 'EgressPolicy',
+  apiGroup: 'nodewall.io',
+  namespace: 'shop',
+  name: 'p',
+  uid: 'v',
+  generation: 1,
+  spec: {
+    stage: 'Namespace',
+    appliedTo: [{ podSelector: {} }],
+    gateway: 'gw',
+    except: [],
+    action: 'Gateway',
+    address: { allocation: 'Shared', fixed: {}, count: 1 },
+    whenUnavailable: 'Drop',
+    priority: 1000,
+    mode: 'Enforce',
+  },
+  status: null,
+};
+
+/** Decides again and again, each time from what was decided before. */
+function decided(spec: Partial<EgressGatewaySpec>, ...readiness: Unready[]) {
+  let status: EgressGateway['status'] = null;
+  return readiness.map((unready) => {
+    const found = decideGateway(allocate(gateway(spec, status), nodes, [policy]), unready, []);
+    ({ status } = found);
+    return found;
+  });
+}
+
+const all: Unready = () => null;
+const allBut =
+  (out: string): Unready =>
+  (name) =>
+    name === out ? 'NotReady' : null;
+
+describe('the status of an egress gateway', () => {
+  it('keeps the owner of source Node until it is not ready, and then the other one', () => {
+    const [first] = decided({}, all);
+    const owner = first?.status.slots[0]?.node ?? '';
+    const other = owner === 'a' ? 'b' : 'a';
+    const states = decided({}, all, all, allBut(owner), all, () => 'NotReady');
+    assert.deepEqual(
+      states.map(({ status }) => status.slots),
+      [
+        [{ name: '0', node: owner, epoch: 1, addresses: [] }],
+        [{ name: '0', node: owner, epoch: 1, addresses: [] }],
+        [{ name: '0', node: other, epoch: 2, addresses: [] }],
+        [{ name: '0', node: other, epoch: 2, addresses: [] }],
+        [{ name: '0', node: other, epoch: 2, addresses: [] }],
+      ],
+    );
+    assert.deepEqual(states[4]?.said[1]?.reason, 'NoReadyNode');
+    assert.deepEqual(
+      states[2]?.status.nodes.find(({ name }) => name === owner),
+      {
+        name: owner,
+        ready: false,
+        reason: 'NotReady',
+      },
+    );
+  });
+
+  it('has the owner that nodes choose without a status', () => {
+    const path = allocate(gateway({}), nodes, [policy]).paths.get(policy)?.[4];
+    assert.ok(path?.kind === 'node');
+    assert.equal(decided({}, all)[0]?.status.slots[0]?.node, path.nodes[0]?.name);
+  });
+
+  it('leaves floating addresses with an owner that is not ready, for there are no leases', () => {
+    const [first, second] = decided(POOL, all, allBut('a'));
+    assert.deepEqual(second?.status.slots, first?.status.slots);
+    assert.deepEqual(first?.status.usage, { ipv4: { total: '2', used: 1 }, ipv6: { total: '2', used: 1 } });
+    assert.equal(first?.status.slots.length, 4);
+  });
+
+  it('gives the slots of a node that is no candidate any more to others, with the next epoch', () => {
+    const [first] = decided(POOL, all);
+    const status = first?.status ?? assert.fail();
+    const left = decideGateway(allocate(gateway(POOL, status), nodes.slice(1), [policy]), all, []);
+    for (const [i, slot] of left.status.slots.entries()) {
+      const was = status.slots[i];
+      assert.deepEqual(slot, was?.node === 'b' ? was : { ...was, node: 'b', epoch: 2 });
+    }
+  });
+});
+
+describe('the status of an egress policy', () => {
+  const of = (spec: Partial<EgressGatewaySpec>, unready: Unready = all) => {
+    const { allocation, status } = decideGateway(allocate(gateway(spec), nodes, [policy]), unready, []);
+    const waiting = new Map([
+      ['n1', null],
+      ['n2', 'AgentOff'],
+    ]);
+    return {
+      ...decidePolicy({ policy, allocation, problems: [], pods: 3, nodes: waiting }),
+      gateway: status,
+    };
+  };
+
+  it('has the addresses of both families, their owners, and what nodes do', () => {
+    const { status, said, gateway: own } = of(POOL);
+    assert.equal(status.addresses.length, 2);
+    const slot = own.slots.find(({ addresses }) => addresses.length > 0);
+    assert.deepEqual([status.addresses, status.owners], [slot?.addresses, [slot?.node]]);
+    assert.deepEqual([status.currentNodesRealized, status.desiredNodesRealized, status.pods], [1, 2, 3]);
+    assert.deepEqual(
+      said.map(({ type, status: is, reason, message }) => [type, is, reason, message]),
+      [
+        ['Accepted', 'True', 'Valid', 'The policy is valid.'],
+        ['AddressAllocated', 'True', 'Allocated', `The policy has ${status.addresses.join(', ')}.`],
+        ['Realized', 'False', 'Realizing', '1 of 2 nodes enforce the policy; n2: AgentOff.'],
+      ],
+    );
+  });
+
+  it('has the address of the node, with source Node', () => {
+    const { status, gateway: own } = of({});
+    const owner = own.slots[0]?.node ?? '';
+    assert.deepEqual(status.addresses, nodes.find(({ name }) => name === owner)?.addresses);
+    assert.deepEqual(status.owners, [owner]);
+  });
+
+  it('says why it has no address', () => {
+    assert.equal(of({}, () => 'NotReady').said[1]?.reason, 'NoReadyNode');
+    const { said } = decidePolicy({
+      policy,
+      allocation: null,
+      problems: ['x', 'y'],
+      pods: 0,
+      nodes: new Map(),
+    });
+    assert.deepEqual(
+      said.map(({ reason, message }) => [reason, message]),
+      [
+        ['Invalid', 'x (and 1 more)'],
+        ['NoGateway', 'There is no gateway that it may use.'],
+        ['NoNodes', '0 of 0 nodes enforce the policy.'],
+      ],
+    );
+  });
+});

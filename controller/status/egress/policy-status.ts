@@ -1,0 +1,93 @@
+import type { EgressPolicy } from '../../../apis/egress/objects.ts';
+import { FAMILIES } from '../../../lib/net/address.ts';
+import type { Allocation, EgressPaths } from '../../egress/allocation.ts';
+import { accepted, type EgressConditionState, type WrittenPolicyStatus } from './egress-status.ts';
+
+export interface PolicyFacts {
+  readonly policy: EgressPolicy;
+  /** Of its gateway; null: it has none, or may not use it. */
+  readonly allocation: Allocation | null;
+  readonly problems: readonly string[];
+  readonly pods: number;
+  /** Nodes that must enforce it, sorted, with the reason why one does not; null: it does. */
+  readonly nodes: ReadonlyMap<string, string | null>;
+}
+
+export function decidePolicy({ policy, allocation, problems, pods, nodes }: PolicyFacts): {
+  readonly status: Omit<WrittenPolicyStatus, 'conditions' | 'observedGeneration'>;
+  readonly said: readonly EgressConditionState[];
+} {
+  const paths = allocation?.paths.get(policy);
+  const { addresses, owners } = addressesOf(policy, allocation, paths);
+  const failing = [...nodes].filter(([, reason]) => reason !== null);
+  const said = [accepted('policy', problems)];
+  if (policy.spec.action === 'Gateway') said.push(allocated(paths, addresses));
+  said.push(realized(nodes.size, failing));
+  return {
+    status: {
+      addresses,
+      owners,
+      pods,
+      desiredNodesRealized: nodes.size,
+      currentNodesRealized: nodes.size - failing.length,
+    },
+    said,
+  };
+}
+
+function addressesOf(
+  policy: EgressPolicy,
+  allocation: Allocation | null,
+  paths: EgressPaths | undefined,
+): { readonly addresses: readonly string[]; readonly owners: readonly string[] } {
+  const dealt = allocation?.addresses.get(policy);
+  const addresses = new Set(dealt === undefined ? [] : FAMILIES.flatMap((family) => dealt[family]));
+  const owners = new Set(
+    (allocation?.slots ?? []).flatMap(({ node, addresses: own }) =>
+      node !== '' && own.some((address) => addresses.has(address)) ? [node] : [],
+    ),
+  );
+  for (const family of FAMILIES) {
+    const path = paths?.[family];
+    if (path?.kind !== 'node') continue;
+    for (const { name, own } of path.nodes) {
+      owners.add(name);
+      // The address of an interface is known only there.
+      if (path.interface === null && own[family] !== null) addresses.add(own[family]);
+    }
+  }
+  return { addresses: [...addresses], owners: [...owners].sort() };
+}
+
+function allocated(paths: EgressPaths | undefined, addresses: readonly string[]): EgressConditionState {
+  const type = 'AddressAllocated';
+  const reasons = FAMILIES.flatMap((family) => {
+    const path = paths?.[family];
+    return path?.kind === 'unavailable' ? [path.reason] : [];
+  });
+  if (addresses.length > 0 && !reasons.includes('no-address'))
+    return { type, status: 'True', reason: 'Allocated', message: `The policy has ${addresses.join(', ')}.` };
+  if (reasons.includes('no-address'))
+    return {
+      type,
+      status: 'False',
+      reason: 'AddressesExhausted',
+      message: 'The pools have no address left.',
+    };
+  const reason = reasons.includes('not-ready') ? 'NoReadyNode' : 'NoGateway';
+  const message =
+    reason === 'NoReadyNode' ? 'No node of the gateway is ready.' : 'There is no gateway that it may use.';
+  return { type, status: 'False', reason, message };
+}
+
+function realized(
+  desired: number,
+  failing: readonly (readonly [string, string | null])[],
+): EgressConditionState {
+  const type = 'Realized';
+  const count = `${desired - failing.length} of ${desired} nodes enforce the policy`;
+  const [first] = failing;
+  if (first === undefined)
+    return { type, status: 'True', reason: desired === 0 ? 'NoNodes' : 'Realized', message: `${count}.` };
+  return { type, status: 'False', reason: 'Realizing', message: `${count}; ${first[0]}: ${first[1]}.` };
+}
