@@ -9,7 +9,7 @@ import type { Log } from '../../lib/process/log.ts';
 import type { MonitorTrouble } from '../dataplane/dataplane.ts';
 import { NetstateKeeper } from './apply/netstate-keeper.ts';
 import { NetstateReconciler } from './apply/netstate-reconciler.ts';
-import { procSysctls } from './apply/sysctls.ts';
+import { kernelSysctls } from './apply/sysctls.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
 import { NO_NETSTATE, toNetstate } from './render/netstate.ts';
 import { USUAL_MTU } from './render/tunnel.ts';
@@ -33,7 +33,7 @@ export function openNetwork({ config, log, clock, drifted, troubled }: NetworkOp
   const socket = new RouteSocket();
   const stage = 'apply';
   const keeper = new NetstateKeeper({
-    reconciler: new NetstateReconciler(socket, procSysctls),
+    reconciler: new NetstateReconciler(socket, kernelSysctls(socket)),
     clock,
     open: (listener) => new RouteMonitor({}, listener),
     drifted,
@@ -87,7 +87,9 @@ async function underlayMtu(
 export async function removeNetwork(): Promise<string[]> {
   const socket = new RouteSocket();
   try {
-    const { operations, problems } = await new NetstateReconciler(socket, procSysctls).apply(NO_NETSTATE);
+    const { operations, problems } = await new NetstateReconciler(socket, kernelSysctls(socket)).apply(
+      NO_NETSTATE,
+    );
     const [problem] = problems.filter(({ code }) => code !== 'FOREIGN');
     if (problem !== undefined) throw new Error(problem.message);
     return operations.map((operation) => operation.replace(/^delete: /, ''));

@@ -101,6 +101,8 @@ class EgressState {
   /** By the numbers of its policies. */
   readonly #classes = new Map<string, UsedClass>();
   #changesClasses = false;
+  /** What the subnets were made of. */
+  #subnetParts: readonly unknown[] = [];
   #subnetClasses: readonly UsedClass[] = [];
   #compiled: CompiledEgress;
 
@@ -146,10 +148,7 @@ class EgressState {
     const isEnforced = policies.some(({ spec }) => spec.mode === 'Enforce');
     const unknownPods = isEnforced ? this.#config.unknownPods : 'Pass';
     const sources = this.#advanceSources(new Set(touched.flatMap(({ addresses }) => addresses)));
-    const subnets =
-      isSameOrder && inside.podNetworks === before.inside.podNetworks && unknownPods === before.unknownPods
-        ? before.subnets
-        : this.#advanceSubnets(inside, unknownPods);
+    const subnets = this.#advanceSubnets(inside, unknownPods);
     const { ways, allocations } = this.#advanceWays(last, policies);
     const { classes, decisions } = this.#usedClasses();
     const { nodes } = objects;
@@ -252,6 +251,9 @@ class EgressState {
     { podNetworks }: Inside,
     unknownPods: EgressConfig['unknownPods'],
   ): CompiledEgress['subnets'] {
+    const parts = [...FAMILIES.map((family) => this.#selection.subnets(family)), podNetworks, unknownPods];
+    if (sameItems(parts, this.#subnetParts)) return this.#compiled.subnets;
+    this.#subnetParts = parts;
     const before = this.#subnetClasses;
     const classes: UsedClass[] = [];
     const subnets = FAMILIES.flatMap((family) =>

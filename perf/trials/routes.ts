@@ -4,7 +4,7 @@
  */
 import { RouteSocket } from 'nftables-napi';
 import { NetstateReconciler } from '../../agent/egress/apply/netstate-reconciler.ts';
-import { procSysctls } from '../../agent/egress/apply/sysctls.ts';
+import { kernelSysctls } from '../../agent/egress/apply/sysctls.ts';
 import { type Netstate, OWN_NETWORK } from '../../apis/egress/netstate.ts';
 import { MOST_SLOTS } from '../../apis/egress/node-egress.ts';
 import { median } from '../measure/statistics.ts';
@@ -83,7 +83,7 @@ const reconciler = new NetstateReconciler(
       return results;
     },
   },
-  procSysctls,
+  kernelSysctls(socket),
 );
 
 async function timed(wanted: Netstate): Promise<{ readonly whole: number; readonly exchange: number }> {

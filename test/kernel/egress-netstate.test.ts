@@ -30,8 +30,9 @@ class Keeper {
   readonly #said: Said[] = [];
   #heard = Promise.withResolvers<void>();
 
-  constructor(namespace: Namespace) {
-    this.#child = namespace.spawn([process.execPath, join(import.meta.dirname, 'netstate-child.ts')]);
+  constructor(namespace: Namespace, around: readonly string[] = []) {
+    const child = join(import.meta.dirname, 'netstate-child.ts');
+    this.#child = namespace.spawn([...around, process.execPath, child]);
     this.#child.stderr.pipe(process.stderr);
     createInterface(this.#child.stdout).on('line', (line) => {
       this.#said.push(JSON.parse(line));
@@ -119,6 +120,20 @@ kernelSuite('network configuration of egress gateways', () => {
     await assertKernelHas(namespace, { ...full, addresses: [] }, 'typed');
     const { operations } = await new Keeper(namespace).apply({ ...full, addresses: [] });
     assert.deepEqual(operations, []);
+  });
+
+  it('needs no writable /proc/sys but where IPv6 is off by default, and says so', async () => {
+    const readOnly = 'mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys && exec "$@"';
+    const keeper = new Keeper(namespace, ['unshare', '--mount', 'sh', '-ec', readOnly, 'sh']);
+    const { problems } = await keeper.apply(full);
+    assert.match(
+      problems[0]?.message ?? '',
+      /disable_ipv6=0: EROFS.* Set it on the host, and net\/ipv6\/conf\/default\/disable_ipv6 /,
+    );
+    assert.match(problems[1]?.message ?? '', /^ip n.*IPv6 is disabled/);
+    await namespace.run(['sysctl', '-w', `net.ipv6.conf.${LINK}.disable_ipv6=0`]);
+    assert.deepEqual((await keeper.apply(full)).problems, []);
+    await assertKernelHas(namespace, full, 'read-only');
   });
 
   it('puts back at once what somebody removes or changes', async () => {

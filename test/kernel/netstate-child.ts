@@ -6,13 +6,13 @@ import { createInterface } from 'node:readline';
 import { RouteMonitor, RouteSocket } from 'nftables-napi';
 import { NetstateKeeper } from '../../agent/egress/apply/netstate-keeper.ts';
 import { NetstateReconciler } from '../../agent/egress/apply/netstate-reconciler.ts';
-import { procSysctls } from '../../agent/egress/apply/sysctls.ts';
+import { kernelSysctls } from '../../agent/egress/apply/sysctls.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 
 const say = (what: object): void => void process.stdout.write(`${JSON.stringify(what)}\n`);
 const socket = new RouteSocket();
 const keeper = new NetstateKeeper({
-  reconciler: new NetstateReconciler(socket, procSysctls),
+  reconciler: new NetstateReconciler(socket, kernelSysctls(socket)),
   clock: systemClock,
   open: (listener) => new RouteMonitor({}, listener),
   drifted: (operations) => say({ drifted: operations }),

@@ -15,7 +15,9 @@ function setUp() {
   const keeper = new NetstateKeeper({
     reconciler: new NetstateReconciler(kernel, {
       read: (path) => settings.get(path) ?? '',
-      write: (path, value) => void settings.set(path, value),
+      async write(path, value) {
+        settings.set(path, value);
+      },
     }),
     clock,
     open(heard) {

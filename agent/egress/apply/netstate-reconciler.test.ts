@@ -15,7 +15,9 @@ function setUp() {
   const settings = new Map([[SYSCTL, '0']]);
   const sysctls: SysctlPort = {
     read: (path) => settings.get(path) ?? null,
-    write: (path, value) => void settings.set(path, value),
+    async write(path, value) {
+      settings.set(path, value);
+    },
   };
   return { kernel, settings, sysctls, reconciler: new NetstateReconciler(kernel, sysctls) };
 }
@@ -146,12 +148,15 @@ describe('NetstateReconciler', () => {
 
   it('names a setting that it cannot write', async () => {
     const kernel = new FakeRoutes();
-    const refuses = () => {
+    const refuses = async () => {
       throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' });
     };
     const reconciler = new NetstateReconciler(kernel, { read: () => '0', write: refuses });
     const { problems } = await reconciler.apply(EXAMPLE);
-    assert.match(problems[0]?.message ?? '', /^sysctl -w net\/ipv4\/conf\/.*: EROFS.*\/proc\/sys must be/);
+    assert.match(
+      problems[0]?.message ?? '',
+      /^sysctl -w net\/ipv4\/conf\/.*: EROFS.*\/proc\/sys is read-only for the agent\. Set it on the host, and net\/ipv4\/conf\/default\/rp_filter /,
+    );
   });
 
   it('knows its own objects in events, and others', async () => {

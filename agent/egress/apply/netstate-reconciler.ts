@@ -61,7 +61,7 @@ export class NetstateReconciler {
     };
     take(await this.#exchange(links));
     if (links.length > 0) await this.#readLinks();
-    take(applySysctls(this.#sysctls, wanted.sysctls));
+    take(await applySysctls(this.#sysctls, wanted.sysctls));
     take(await this.#exchange(now));
     // What is foreign now may be removed without an event that this class is told of.
     if (problems.length > 0) this.#current = null;

@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
+import type { IPv4Setting, RouteSocket } from 'nftables-napi';
 import type { Netstate } from '../../../apis/egress/netstate.ts';
 import type { NetProblem } from './problem.ts';
 
@@ -6,43 +7,64 @@ import type { NetProblem } from './problem.ts';
 export interface SysctlPort {
   /** Null: there is no such setting. */
   read(path: string): string | null;
-  write(path: string, value: string): void;
+  write(path: string, value: string): Promise<void>;
 }
 
-/** Those of the network namespace of this process. */
-export const procSysctls: SysctlPort = {
-  read(path) {
-    try {
-      return readFileSync(`/proc/sys/${path}`, 'utf8').trim();
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-      throw error;
-    }
-  },
-  write: (path, value) => writeFileSync(`/proc/sys/${path}`, value),
-};
+/** What a RouteSocket can set. */
+const BY_NETLINK = /^net\/ipv4\/conf\/([^/]+)\/(rp_filter|src_valid_mark)$/;
+
+/**
+ * Those of the network namespace of this process. In a container, and under systemd's
+ * ProtectKernelTunables=, /proc/sys is read-only: what netlink can set is set by netlink.
+ */
+export function kernelSysctls(socket: Pick<RouteSocket, 'setIPv4'>): SysctlPort {
+  return {
+    read: readSysctl,
+    async write(path, value) {
+      const [, link, setting] = BY_NETLINK.exec(path) ?? [];
+      if (link === undefined) writeFileSync(`/proc/sys/${path}`, value);
+      else await socket.setIPv4(link, setting as IPv4Setting, Number(value));
+    },
+  };
+}
+
+export function readSysctl(path: string): string | null {
+  try {
+    return readFileSync(`/proc/sys/${path}`, 'utf8').trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
 
 /** Sets what is different. The texts of `operations` are the commands that do the same. */
-export function applySysctls(
+export async function applySysctls(
   port: SysctlPort,
   sysctls: Netstate['sysctls'],
-): { readonly operations: readonly string[]; readonly problems: readonly NetProblem[] } {
+): Promise<{ readonly operations: readonly string[]; readonly problems: readonly NetProblem[] }> {
   const operations: string[] = [];
   const problems: NetProblem[] = [];
   for (const { path, value } of sysctls) {
     const text = `sysctl -w ${path}=${value}`;
     try {
       if (port.read(path) === value) continue;
-      port.write(path, value);
+      await port.write(path, value);
       operations.push(text);
     } catch (error) {
       const { code = 'UNKNOWN', message } = error as NodeJS.ErrnoException;
       const way =
-        code === 'EROFS' ? '. /proc/sys must be writable: the agent runs as a privileged container' : '';
+        code === 'EROFS'
+          ? `. /proc/sys is read-only for the agent. Set it on the host, and ${defaultOf(path)} for the time after a restart`
+          : '';
       problems.push({ code, message: `${text}: ${message}${way}` });
     }
   }
   return { operations, problems };
+}
+
+/** What new devices get. */
+function defaultOf(path: string): string {
+  return path.replace(/\/conf\/[^/]+\//, '/conf/default/');
 }
 
 /** A setting of the host that is not as egress gateways need it. nodewall never changes these. */

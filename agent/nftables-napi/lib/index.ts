@@ -40,7 +40,7 @@ export type {
 export { type RouteEvent, RouteMonitor, type RouteMonitorOptions } from './route-monitor.ts';
 export { RouteSocket } from './route-socket.ts';
 export type { RouteAddress } from './rtnetlink/address.ts';
-export type { RouteLink, RouteVxlan } from './rtnetlink/link.ts';
+export type { IPv4Setting, RouteLink, RouteVxlan } from './rtnetlink/link.ts';
 export type { RouteNeighbour } from './rtnetlink/neighbour.ts';
 export type { RouteNexthop } from './rtnetlink/nexthop.ts';
 export type { AddressBytes, RouteOperation } from './rtnetlink/object.ts';

@@ -4,7 +4,7 @@ import { NftError } from './errors.ts';
 import { type NetlinkMessage, netlinkMessages } from './netlink-message.ts';
 import { RawSocket } from './raw-socket.ts';
 import { addressDump, type RouteAddress, toAddress } from './rtnetlink/address.ts';
-import { linkDump, type RouteLink, toLink } from './rtnetlink/link.ts';
+import { type IPv4Setting, ipv4SettingRequest, linkDump, type RouteLink, toLink } from './rtnetlink/link.ts';
 import { fdbDump, neighbourDump, type RouteNeighbour, toNeighbour } from './rtnetlink/neighbour.ts';
 import { nexthopDump, type RouteNexthop, toNexthop } from './rtnetlink/nexthop.ts';
 import { type Route, type RouteFilter, routeDump, toRoute } from './rtnetlink/route.ts';
@@ -50,6 +50,16 @@ export class RouteSocket {
       results.push(...answers.map(({ error }) => error));
     }
     return results;
+  }
+
+  /**
+   * Changes a setting of the link with this name that is a file below /proc/sys/net/ipv4/conf, too:
+   * that may be read-only. ENODEV if there is no such link.
+   */
+  async setIPv4(link: string, setting: IPv4Setting, value: number): Promise<void> {
+    const request = ipv4SettingRequest(link, setting, value);
+    const [answer] = await this.#socket.exchange([request], () => `${setting} of ${link}`);
+    if (answer?.error) throw answer.error;
   }
 
   links(): Promise<RouteLink[]> {

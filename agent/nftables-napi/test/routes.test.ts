@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type RouteChange,
@@ -81,6 +82,17 @@ inNamespace(import.meta.filename, () => {
       assert.deepEqual(await tunnel(), changed);
       assert.deepEqual(await socket.change([change('delete', { kind: 'link', link: changed })]), [null]);
       assert.doesNotMatch(ip('link'), /tunnel/);
+    });
+
+    it('changes IPv4 settings of a link as sysctl(8) does', async () => {
+      await makeTunnel();
+      const setting = (name: string): string =>
+        readFileSync(`/proc/sys/net/ipv4/conf/tunnel/${name}`, 'utf8').trim();
+      assert.deepEqual([setting('rp_filter'), setting('src_valid_mark')], ['0', '0']);
+      await socket.setIPv4('tunnel', 'rp_filter', 2);
+      await socket.setIPv4('tunnel', 'src_valid_mark', 1);
+      assert.deepEqual([setting('rp_filter'), setting('src_valid_mark')], ['2', '1']);
+      await assert.rejects(socket.setIPv4('nothing', 'rp_filter', 1), { code: 'ENODEV' });
     });
 
     it('makes a VXLAN link over IPv6, and a bridge', async () => {

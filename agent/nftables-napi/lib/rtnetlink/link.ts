@@ -11,7 +11,7 @@ import {
   toMessage,
   u32,
 } from '../netlink-message.ts';
-import { type AddressBytes, NO_BYTES, RouteMessage, type RouteOperation, RTM } from './object.ts';
+import { type AddressBytes, AF, NO_BYTES, RouteMessage, type RouteOperation, RTM } from './object.ts';
 
 /** A network interface. */
 export interface RouteLink {
@@ -42,13 +42,19 @@ export interface RouteVxlan {
   readonly checksum: boolean;
 }
 
+/** Settings of a link that are below /proc/sys/net/ipv4/conf, too: IPV4_DEVCONF_* of linux/ip.h. */
+const IPV4_SETTINGS = { rp_filter: 8, src_valid_mark: 24 } as const;
+export type IPv4Setting = keyof typeof IPV4_SETTINGS;
+
 /** struct ifinfomsg: family, padding, type (2 bytes), index, flags, mask of changed flags. */
 const HEADER = 16;
 const INDEX = 4;
+const RTM_SETLINK = 19;
 const FLAGS = 8;
 const IFF_UP = 1;
 /** linux/if_link.h. */
-const IFLA = { address: 1, name: 3, mtu: 4, info: 18, group: 27, mask: 29 } as const;
+const IFLA = { address: 1, name: 3, mtu: 4, info: 18, families: 26, group: 27, mask: 29 } as const;
+const IFLA_INET_CONF = 1;
 const INFO = { kind: 1, data: 2 } as const;
 const VXLAN = { id: 1, remote: 2, local: 4, learning: 7, port: 15, remote6: 16, local6: 17, checksum: 18 };
 /** RTEXT_FILTER_SKIP_STATS: statistics are most of a message. */
@@ -93,6 +99,17 @@ function vxlanAttributes({ id, port, local, remote, learning, checksum }: RouteV
     attribute(VXLAN.learning, flag(learning)),
     attribute(VXLAN.checksum, flag(checksum)),
   ];
+}
+
+/** Changes one setting of the link with this name. */
+export function ipv4SettingRequest(name: string, setting: IPv4Setting, value: number): Uint8Array {
+  const inet = nest(IFLA_INET_CONF, [attribute(IPV4_SETTINGS[setting], u32(value))]);
+  const families = nest(IFLA.families, [nest(AF[4], [inet])]);
+  return toMessage(RTM_SETLINK, NLM_F_REQUEST, [
+    new Uint8Array(HEADER),
+    attribute(IFLA.name, textBytes(name)),
+    families,
+  ]);
 }
 
 export function linkDump(): Uint8Array {
