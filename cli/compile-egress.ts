@@ -1,11 +1,6 @@
-import type {
-  DestinationRange,
-  EgressOutcome,
-  EgressPolicyName,
-  EgressTake,
-  NodeEgress,
-} from '../apis/egress/node-egress.ts';
-import { type Family, formatAddress, formatCidr } from '../lib/net/address.ts';
+import type { DestinationRange, EgressOutcome, EgressTake, NodeEgress } from '../apis/egress/node-egress.ts';
+import { policyText } from '../controller/egress/order.ts';
+import { type Family, familyOf, formatAddress, formatCidr } from '../lib/net/address.ts';
 import { type Interval, toCidrs } from '../lib/net/interval.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { table } from './output.ts';
@@ -42,10 +37,6 @@ function sortedObject<K extends string | number, V>(
   return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-function familyOf(address: string): Family {
-  return address.includes(':') ? 6 : 4;
-}
-
 /** A CIDR where one is the range, else its ends. */
 function rangeText(family: Family, range: Interval): string {
   const [cidr, ...more] = toCidrs(family, range);
@@ -74,7 +65,7 @@ export function egressTables(node: string, egress: NodeEgress): string {
       : `Owned: ${owned.map(({ address, announce }) => `${address} (${announce})`).join(', ')}\n`,
     refused.length === 0
       ? ''
-      : `No slot number is left for: ${refused.map(nameText).join(', ')}; their connections are dropped here\n`,
+      : `No number of a slot or take is left for: ${refused.map(policyText).join(', ')}; their connections are dropped here\n`,
   ];
   return parts.filter((part) => part !== '').join('\n');
 }
@@ -86,8 +77,8 @@ function rows(egress: NodeEgress, ranges: readonly DestinationRange[], family: F
     if (outcome === undefined) return [];
     const { policy, audited } = outcome;
     const names = [
-      ...audited.map((one) => `${nameText(one)} (audit)`),
-      ...(policy === null ? [] : [nameText(policy)]),
+      ...audited.map((one) => `${policyText(one)} (audit)`),
+      ...(policy === null ? [] : [policyText(policy)]),
     ];
     const to = short(own.map(({ range }) => rangeText(family, range)));
     return [[to, names.join(', '), actionText(outcome.action, egress)]];
@@ -125,10 +116,6 @@ function takeRows({ takes, arrivals }: NodeEgress): string[][] {
 function takeText(take: EgressTake): string {
   if (take.kind === 'floating') return [...take.ipv4, ...take.ipv6].join(', ');
   return take.interface === null ? "the node's own address" : `the address of ${take.interface}`;
-}
-
-function nameText({ namespace, name }: EgressPolicyName): string {
-  return namespace === '' ? name : `${namespace}/${name}`;
 }
 
 /** The first, and how many more there are. */

@@ -1,7 +1,9 @@
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
+import { MOST_SLOTS } from '../apis/egress/node-egress.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { nodeEgressViewer } from '../controller/egress/node-egress.ts';
+import { policyText } from '../controller/egress/order.ts';
 import type { Log } from '../lib/process/log.ts';
 
 /**
@@ -16,6 +18,7 @@ export function egressView(
   if (featureGates.EgressGateway !== true) return (state) => state;
   const view = nodeEgressViewer(egress, node);
   let told = '';
+  let refusedBefore = '';
   return (state, objects) => {
     const floating = objects.egressGateways.filter(({ spec }) => spec.source === 'Floating');
     const names = floating.map(({ name }) => name).join(', ');
@@ -32,6 +35,14 @@ export function egressView(
         ? objects.egressGateways
         : objects.egressGateways.filter((gateway) => !floating.includes(gateway));
     const own = view({ ...objects, egressGateways });
+    const refused = (own?.refused ?? []).map(policyText).join(', ');
+    if (refused !== '' && refused !== refusedBefore) {
+      log.error(
+        `more than ${MOST_SLOTS} ways to gateways: connections of these policies are dropped (no-route)`,
+        { node, policies: refused },
+      );
+    }
+    refusedBefore = refused;
     return own === null ? state : { ...state, egress: own };
   };
 }

@@ -60,8 +60,8 @@ export interface NodeEgress {
   /** The floating addresses that this node owns. */
   readonly owned: readonly OwnedAddress[];
   /**
-   * Policies whose connections are dropped here, because no slot number was left for them; absent:
-   * none.
+   * Policies whose connections are dropped here, because no number was left for their slot, or for
+   * their take if this node is the gateway; absent: none.
    */
   readonly refused?: readonly EgressPolicyName[];
 }

@@ -1,45 +1,32 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { EgressConfig } from '../../apis/egress/config.ts';
 import type { EgressClass } from '../../apis/egress/node-egress.ts';
-import type { EgressGateway, EgressObjects, EgressPolicy } from '../../apis/egress/objects.ts';
+import type { EgressObjects, EgressPolicy } from '../../apis/egress/objects.ts';
 import { type ClusterObjects, NO_OBJECTS, type Node, type Pod } from '../../apis/objects.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import { type Interval, subtract } from '../../lib/net/interval.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
-import { addToList } from '../../lib/sharing/list-map.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { ObjectIndex } from '../index/object-index.ts';
-import { canonicalRequirements } from '../index/selector.ts';
-import { type Allocation, allocate, type EgressPaths, NO_GATEWAY } from './allocation.ts';
 import { type Decision, type FlatClass, flatten, policyKey } from './class.ts';
 import { destinationsOf } from './destinations.ts';
-import { gatewayChooser } from './gateways.ts';
 import { type Inside, InsideIndex } from './inside.ts';
-import { compareEgressPolicies, comparePods, compareText } from './order.ts';
+import { compareEgressPolicies, comparePods } from './order.ts';
 import { EgressSelection } from './selection.ts';
+import { WayIndex, type Ways } from './ways.ts';
 
 /** What is read of the objects. */
 export type EgressInput = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods'> & EgressObjects;
 
-/** The way out that a policy of action Gateway has. */
-export interface PolicyWay {
-  /** The one that the policy means, even if it may not use it; null: there is none. */
-  readonly gateway: EgressGateway | null;
-  readonly paths: EgressPaths;
-}
-
 /** Egress gateways of the whole cluster: what all nodes' NodeEgress are made of. */
-export interface CompiledEgress {
+export interface CompiledEgress extends Ways {
   readonly nodes: readonly Node[];
   readonly inside: Inside;
   /** Hold only while there is a policy that is enforced. */
   readonly unknownPods: EgressConfig['unknownPods'];
   /** In evaluation order. */
   readonly policies: readonly EgressPolicy[];
-  /** By policyKey: policies of action Gateway. */
-  readonly ways: ReadonlyMap<string, PolicyWay>;
-  readonly allocations: readonly Allocation[];
   /** Addresses of pods by node, with the id of the class; null: no policy selects the pod. */
   readonly sources: ReadonlyMap<string, ReadonlyMap<string, string | null>>;
   /** Sources that need be no pods. */
@@ -90,6 +77,7 @@ class EgressState {
   readonly #config: EgressConfig;
   readonly #insideIndex: InsideIndex;
   readonly #index = new ObjectIndex(NO_OBJECTS);
+  readonly #wayIndex = new WayIndex(this.#index);
   readonly #selection = new EgressSelection();
   readonly #destinations = memo(destinationsOf);
   #objects: EgressInput = NO_OBJECTS;
@@ -149,7 +137,7 @@ class EgressState {
     const unknownPods = isEnforced ? this.#config.unknownPods : 'Pass';
     const sources = this.#advanceSources(new Set(touched.flatMap(({ addresses }) => addresses)));
     const subnets = this.#advanceSubnets(inside, unknownPods);
-    const { ways, allocations } = this.#advanceWays(last, policies);
+    const { ways, allocations } = this.#wayIndex.advance(objects, policies);
     const { classes, decisions } = this.#usedClasses();
     const { nodes } = objects;
     const parts = { inside, unknownPods, policies, sources, subnets, classes, decisions };
@@ -268,45 +256,6 @@ class EgressState {
     this.#subnetClasses = classes;
     for (const used of before) this.#release(used);
     return subnets;
-  }
-
-  #advanceWays(
-    last: EgressInput,
-    policies: readonly EgressPolicy[],
-  ): Pick<CompiledEgress, 'ways' | 'allocations'> {
-    const { egressGateways, egressPolicies, nodes, namespaces } = this.#objects;
-    const isSame =
-      egressGateways === last.egressGateways &&
-      egressPolicies === last.egressPolicies &&
-      nodes === last.nodes &&
-      namespaces === last.namespaces;
-    if (isSame) return this.#compiled;
-    const choose = gatewayChooser(egressGateways);
-    const current = new Map(egressPolicies.map((policy) => [policyKey(policy), policy]));
-    const users = new Map<EgressGateway, EgressPolicy[]>();
-    const ways = new Map<string, PolicyWay>();
-    for (const policy of policies.flatMap((one) => current.get(policyKey(one)) ?? [])) {
-      if (policy.spec.action !== 'Gateway' || policy.spec.mode === 'Audit') continue;
-      const { gateway, isAllowed } = choose(policy, this.#index.namespaceLabels(policy.namespace));
-      if (gateway === null || !isAllowed) ways.set(policyKey(policy), { gateway, paths: NO_GATEWAY });
-      else addToList(users, gateway, policy);
-    }
-    const known = new Map(this.#compiled.allocations.map((one) => [one.gateway, one]));
-    const ordered = egressGateways.toSorted(
-      (a, b) => compareText(a.name, b.name) || compareText(a.apiGroup, b.apiGroup),
-    );
-    const allocations = ordered.map((gateway) => {
-      const selected = this.#index.selectNodes(canonicalRequirements(gateway.spec.nodeSelector));
-      const own = users.get(gateway) ?? [];
-      const before = known.get(gateway);
-      const isKept =
-        before !== undefined && sameItems(before.policies, own) && sameItems(before.nodes, selected);
-      return isKept ? before : allocate(gateway, selected, own);
-    });
-    for (const { gateway, paths } of allocations) {
-      for (const [policy, own] of paths) ways.set(policyKey(policy), { gateway, paths: own });
-    }
-    return { ways, allocations };
   }
 
   #usedClasses(): Pick<CompiledEgress, 'classes' | 'decisions'> {

@@ -43,6 +43,11 @@ export class GatewayArrivals {
     return this.#peers.keys();
   }
 
+  /** Whether there are takes without a number. */
+  get isCrowded(): boolean {
+    return this.#isCrowded;
+  }
+
   /** Undefined: no number is left for the take, and the gateway refuses its packets. */
   numberOf(take: EgressTake): number | undefined {
     return this.#numbers.get(takeKey(take));

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { EgressConfig } from '../../apis/egress/config.ts';
-import type { EgressClass, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
+import type { EgressClass, EgressPolicyName, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
 import { familyOf } from '../../lib/net/address.ts';
 import { NO_MEMBERS } from '../../lib/net/member-set.ts';
 import { keptMap } from '../../lib/sharing/kept-map.ts';
@@ -12,7 +12,7 @@ import { ClassMembers, type MovedSource } from './class-members.ts';
 import { type CompiledEgress, type EgressInput, egressCompiler } from './compile-egress.ts';
 import { GatewayArrivals, type ServedSource } from './gateway-arrivals.ts';
 import { type GatewayPools, gatewayPools, NO_POOLS } from './gateway-pools.ts';
-import { nodeOutcomes } from './node-outcomes.ts';
+import { nodeOutcomes, policyName } from './node-outcomes.ts';
 import { compareText } from './order.ts';
 import { type Route, routeOf, type Served, servedBy } from './route.ts';
 import { tunnelEnds } from './tunnel-ends.ts';
@@ -220,7 +220,7 @@ class NodeViews {
     const classes = this.#classIds(compiled, node)
       .sort(compareText)
       .flatMap((id) => compiled.classes.get(id) ?? []);
-    const { outcomes, slots, numbers, refused } = nodeOutcomes({
+    const { outcomes, slots, numbers, ...own } = nodeOutcomes({
       node,
       classes,
       decisions: compiled.decisions,
@@ -230,6 +230,7 @@ class NodeViews {
       takeNumber: (take) => gateway?.numberOf(take),
     });
     this.#numbers.set(node, numbers);
+    const refused = unique([...own.refused, ...(gateway?.isCrowded ? this.#untaken(node, gateway) : [])]);
     const others = new Set([...slots.values()].map((slot) => slot.node));
     for (const peer of gateway?.peers ?? []) others.add(peer);
     others.delete(node);
@@ -250,6 +251,15 @@ class NodeViews {
       takes: keptMap(gateway?.takes ?? NOTHING.takes, before?.takes),
       ...(refused.length === 0 ? {} : { refused }),
     };
+  }
+
+  /** The policies whose packets the gateway refuses, because their takes have no number. */
+  #untaken(node: string, gateway: GatewayArrivals): EgressPolicyName[] {
+    return [...this.#known.values()].flatMap(({ decision: { policy }, route }) => {
+      const hops = route.kind === 'hops' ? route.hops.filter((hop) => hop.node === node) : [];
+      const isTaken = hops.every((hop) => gateway.numberOf(hop.take) !== undefined);
+      return policy === null || isTaken ? [] : [policyName(policy)];
+    });
   }
 
   /** The view with the parts that do not depend on policies; itself if they are the same. */
@@ -286,6 +296,11 @@ function idsOf(sources: ReadonlyMap<string, string | null>): ReadonlySet<string>
   const ids = new Set<string>();
   for (const id of sources.values()) if (id !== null) ids.add(id);
   return ids;
+}
+
+function unique(policies: readonly EgressPolicyName[]): EgressPolicyName[] {
+  const byName = new Map(policies.map((policy) => [JSON.stringify(policy), policy]));
+  return [...byName].sort(([a], [b]) => compareText(a, b)).map(([, policy]) => policy);
 }
 
 function hasSameFields(a: NodeEgress, b: NodeEgress): boolean {

@@ -111,6 +111,6 @@ function toOutcome({ id, policy, audited }: Decision, action: Action): EgressOut
   };
 }
 
-function policyName({ kind, apiGroup, namespace, name }: EgressPolicy): EgressPolicyName {
+export function policyName({ kind, apiGroup, namespace, name }: EgressPolicy): EgressPolicyName {
   return { kind, apiGroup, namespace, name };
 }
