@@ -26,9 +26,16 @@ export interface Journey {
 export class EgressNetwork {
   readonly #nodes: ReadonlyMap<string, TracedNode>;
 
-  constructor(views: ReadonlyMap<string, NodeEgress>) {
+  /** @param netstateOf what of the network configuration is there */
+  constructor(
+    views: ReadonlyMap<string, NodeEgress>,
+    netstateOf = (egress: NodeEgress): Netstate => toNetstate(egress, HOST),
+  ) {
     this.#nodes = new Map(
-      [...views].map(([name, egress], i) => [name, new TracedNode(name, egress, BigInt(i + 1))]),
+      [...views].map(([name, egress], i) => [
+        name,
+        new TracedNode(name, egress, BigInt(i + 1), netstateOf(egress)),
+      ]),
     );
   }
 
@@ -126,11 +133,11 @@ class TracedNode {
   readonly walk: (packet: Packet) => Path;
   readonly #netstate: Netstate;
 
-  constructor(name: string, egress: NodeEgress, number: bigint) {
+  constructor(name: string, egress: NodeEgress, number: bigint, netstate: Netstate) {
     this.name = name;
     this.egress = egress;
     this.uplink = { 4: 0xc6120000n + number, 6: (0x20010db80000ffffn << 64n) + number };
-    this.#netstate = toNetstate(egress, HOST);
+    this.#netstate = netstate;
     const ruleset = render({ ...emptyNodeState(name), egress }, DEFAULT_CONFIG);
     this.walk = pathTracer(ruleset, (packet) => this.#route(packet));
   }

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import type { EgressFlow, EgressAnswer as Explained } from '../../apis/egress/flow.ts';
+import type { EgressAnswer as Explained } from '../../apis/egress/flow.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
-import { formatAddress, parseAddress } from '../../lib/net/address.ts';
 import type { EgressScenario } from '../generate/egress/egress-scenario.ts';
-import { inRange, parseAddress as parseAddressPlainly, parseCidr } from '../oracle/address.ts';
 import { Consistency } from '../oracle/egress/consistency.ts';
 import { type EgressAnswer, isPermitted } from '../oracle/egress/permission.ts';
 import { count, type Seen } from './agree.ts';
 import type { EgressAgreed } from './egress-agree.ts';
+import { packetsOf } from './egress-packets.ts';
 import { type SteeredPacket, servesPacket, walkPacket } from './egress-walk.ts';
 
 /**
@@ -25,7 +24,7 @@ export function agreeOnNodes(
   const owned = [...nodes.values()].flatMap((egress) => egress.owned.map(({ address }) => address));
   assert.equal(new Set(owned).size, owned.length, `two nodes own an address: ${owned.join(' ')}`);
   for (const { flow, permissions, answer } of answers) {
-    for (const packet of packetsOf(flow, scenario.objects as readonly ManifestLike[])) {
+    for (const packet of packetsOf(flow, scenario.objects)) {
       const ends = walkPacket(nodes, packet);
       for (const end of ends) count(seen, `${end.verdict} ${end.reason}`);
       const differ = (found: string): never =>
@@ -47,7 +46,7 @@ export function agreeOnNodes(
         const contradiction = consistency.contradiction(permissions, whole);
         if (contradiction !== null) differ(contradiction);
       }
-      if (taken.length === ends.length && taken.length > 0 && !isComplete(taken, answer))
+      if (taken.length === ends.length && taken.length > 0 && !isComplete(taken, answer, packet, nodes))
         differ('not every end');
       for (const [name, egress] of nodes) {
         const isSent = name === packet.node || answer.reason === 'inside';
@@ -87,85 +86,22 @@ function hasTunnel(
 }
 
 /** No node and no address that explain speaks of is missing, save where no tunnel leads to one. */
-function isComplete(ends: readonly EgressAnswer[], answer: Explained): boolean {
-  const [nodes, addresses] = [
+function isComplete(
+  ends: readonly EgressAnswer[],
+  answer: Explained,
+  packet: SteeredPacket,
+  nodes: ReadonlyMap<string, NodeEgress>,
+): boolean {
+  const [found, addresses] = [
     new Set(ends.map(({ node }) => node)),
     new Set(ends.map(({ address }) => address)),
   ];
-  return (
-    (answer.nodes ?? [answer.node]).every((node) => nodes.has(node)) &&
-    (addresses.has(null) || (answer.addresses ?? [answer.address]).every((address) => addresses.has(address)))
-  );
-}
-
-/** The nodes that the flow's packets may begin on, with their source. Of a Node's own: none. */
-function packetsOf({ pod: named, src, dst }: EgressFlow, objects: readonly ManifestLike[]): SteeredPacket[] {
-  const nodes = objects.filter(({ kind }) => kind === 'Node');
-  const names = nodes.map(({ metadata }) => metadata.name);
-  const pods = objects.filter(isRunningPod);
-  const canonical = (text: string): string => {
-    const address = parseAddress(text);
-    return address === null ? text : formatAddress(address);
-  };
-  const addressesOf = ({ status }: ManifestLike): string[] =>
-    (status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP ?? '']).map(canonical);
-  const to = canonical(dst);
-  const text = src === undefined ? undefined : canonical(src);
-  const pod = pods.find(({ metadata, ...rest }) =>
-    text === undefined
-      ? named === `${metadata.namespace}/${metadata.name}`
-      : addressesOf({ metadata, ...rest }).includes(text),
-  );
-  if (pod !== undefined) {
-    const own = addressesOf(pod).find((one) => one !== '' && one.includes(':') === to.includes(':'));
-    const node = pod.spec?.nodeName;
-    return own === undefined || node === undefined || !names.includes(node)
-      ? []
-      : [{ node, src: own, dst: to, isPod: true }];
+  const missing = (answer.nodes ?? [answer.node]).filter((node) => !found.has(node));
+  if (missing.length > 0) {
+    const hasEnd = (node: string | null): boolean => node !== null && nodes.get(node)?.tunnel != null;
+    return missing.every((node) => !hasEnd(node) || !hasEnd(packet.node));
   }
-  if (text === undefined) return [];
-  const isNodes = nodes.some(({ status, metadata }) =>
-    [
-      ...(status?.addresses ?? []).filter(({ type }) => type !== 'Hostname').map(({ address }) => address),
-      ...(metadata.annotations?.['nodewall.io/addresses'] ?? '').split(','),
-    ].some((own) => canonical(own.trim()) === text),
+  return (
+    addresses.has(null) || (answer.addresses ?? [answer.address]).every((address) => addresses.has(address))
   );
-  if (isNodes) return [];
-  const home = nodes.find(({ spec }) => (spec?.podCIDRs ?? []).some((cidr) => isIn(cidr, text)));
-  return (home === undefined ? names : [home.metadata.name]).map((node) => ({
-    node,
-    src: text,
-    dst: to,
-    isPod: false,
-  }));
-}
-
-function isIn(cidr: string, text: string): boolean {
-  const address = parseAddressPlainly(text);
-  return address !== undefined && inRange(parseCidr(cidr), address);
-}
-
-function isRunningPod({ kind, spec, status }: ManifestLike): boolean {
-  const isFinished = status?.phase === 'Succeeded' || status?.phase === 'Failed';
-  return kind === 'Pod' && spec?.hostNetwork !== true && !isFinished;
-}
-
-interface ManifestLike {
-  readonly kind: string;
-  readonly metadata: {
-    readonly name: string;
-    readonly namespace?: string;
-    readonly annotations?: Readonly<Record<string, string>>;
-  };
-  readonly spec?: {
-    readonly nodeName?: string;
-    readonly hostNetwork?: boolean;
-    readonly podCIDRs?: readonly string[];
-  };
-  readonly status?: {
-    readonly phase?: string;
-    readonly podIP?: string;
-    readonly podIPs?: readonly { readonly ip: string }[];
-    readonly addresses?: readonly { readonly type: string; readonly address: string }[];
-  };
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { NO_NETSTATE } from '../../agent/egress/render/netstate.ts';
 import { EGRESS_DROP_REASONS, type NodeEgress } from '../../apis/egress/node-egress.ts';
 import { type Address, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { egressScenario } from '../generate/egress/egress-scenario.ts';
@@ -17,14 +18,15 @@ interface Sent {
 describe('the rules and routes of all nodes', function () {
   this.timeout(0);
 
-  it('take packets where the compiled values say, and the answers back', function () {
+  it('take packets where the compiled values say, and the answers back; without routing rules they drop them', function () {
     const seen: Seen = new Map();
     check(this, 100, egressScenario(6, 60), (drawn) => {
       const views = toNodeEgress(drawn);
       const network = new EgressNetwork(views);
+      const damaged = new EgressNetwork(views, () => NO_NETSTATE);
       const destinations = drawn.flows.flatMap(({ dst }) => parseAddress(dst) ?? []);
       for (const sent of someOf(packets(views, destinations), flowCount(150)))
-        assertSame(network, views, sent, seen);
+        assertSame({ network, damaged }, views, sent, seen);
     });
     if (process.env.NODEWALL_PATH !== undefined) return;
     for (const key of EXPECTED) assert.ok((seen.get(key) ?? 0) >= 1, `${key}: ${seen.get(key) ?? 0}`);
@@ -55,7 +57,7 @@ function someOf<T>(items: readonly T[], most: number): T[] {
 }
 
 function assertSame(
-  network: EgressNetwork,
+  { network, damaged }: Readonly<Record<'network' | 'damaged', EgressNetwork>>,
   views: ReadonlyMap<string, NodeEgress>,
   { node, src, dst }: Sent,
   seen: Seen,
@@ -77,6 +79,8 @@ function assertSame(
     wanted.includes(found),
     `${found}, not ${wanted.join(' or ')}: ${node} ${formatAddress(src)} ${formatAddress(dst)}`,
   );
+  // Without our routing rules nothing leaves by the node itself.
+  if (journey.paths.length > 1) assert.equal(damaged.first(node, src, dst).end, 'dropped', found);
   const [end] = ends;
   const where = journey.node === node ? 'here' : 'elsewhere';
   count(seen, end?.verdict === 'Gateway' ? `Gateway ${where}` : `${end?.verdict} ${end?.reason}`);

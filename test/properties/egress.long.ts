@@ -1,5 +1,7 @@
+import { nodeEgressCompiler } from '../../controller/egress/node-egress.ts';
 import { egressScenario } from '../generate/egress/egress-scenario.ts';
 import { agreeOnEgress } from './egress-agree.ts';
+import { agreeOnNodes } from './egress-nodes.ts';
 import { check } from './runs.ts';
 
 /** A million flows through small clusters, and larger ones in which more policies meet. */
@@ -11,8 +13,12 @@ describe('egress gateways, long', function () {
     [8, 1200],
     [20, 600],
   ] as const) {
-    it(`have the answers of explain that the manifests permit, with up to ${size} policies`, function () {
-      check(this, cases, egressScenario(size, 400), (drawn) => void agreeOnEgress(drawn, new Map()));
+    it(`have answers and nodes that agree, with up to ${size} policies`, function () {
+      check(this, cases, egressScenario(size, 400), (drawn) => {
+        const agreed = agreeOnEgress(drawn, new Map());
+        const nodes = nodeEgressCompiler()(agreed.compiled);
+        agreeOnNodes(drawn, agreed, nodes, new Map());
+      });
     });
   }
 });
