@@ -17,7 +17,7 @@ import { createLog, type Log } from '../lib/process/log.ts';
 import type { MetricsServer } from '../lib/process/metrics-server.ts';
 import { untilStopped } from '../lib/process/stopped.ts';
 import { VERSION } from '../lib/process/version.ts';
-import { checkEgressGate, withFeatureGates } from './feature-gates.ts';
+import { checkEgressGate, checkEgressHost, withFeatureGates } from './feature-gates.ts';
 import { loadConfig } from './load.ts';
 
 /**
@@ -116,6 +116,7 @@ async function standAloneRun(setup: StandaloneSetup, ended: AbortSignal): Promis
   try {
     return await withKernel(async (kernel) => {
       const dataplanes = await openDataplanes({ node: options.node, config, kernel, log });
+      await checkEgressHost(config, dataplanes.chosen.name);
       return runStandalone({ ...setup, dataplanes, interfaces, ended });
     });
   } finally {

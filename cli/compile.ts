@@ -5,6 +5,7 @@ import { USUAL_MTU } from '../agent/egress/render/tunnel.ts';
 import type { CompiledRule, NodeState, Service } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import { DEFAULT_EGRESS_GROUP } from '../apis/egress/link-group.ts';
+import type { Netstate } from '../apis/egress/netstate.ts';
 import { namedBy, namesPorts, type RulePeer } from '../apis/rule-peer.ts';
 import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
@@ -30,18 +31,22 @@ export async function compileCommand(options: CompileOptions): Promise<ExitStatu
   if (stats) await print(statsText(state, config, output));
   else if (dataplane !== undefined) await print((await dataplane.text()).ruleset(state, config));
   else if (output === 'netstate') await print(networkText(state, config));
-  else await print(output === 'json' ? json(toJson(state)) : toTable(state));
+  else await print(output === 'json' ? json(toJson(state, config)) : toTable(state));
   return invalid && options.strict ? EXIT.invalid : EXIT.done;
 }
 
 /** As on a node whose interface has the usual MTU. */
-function networkText({ node, egress }: NodeState, { interfaceGroups }: Config): string {
+function networkOf({ egress }: NodeState, { interfaceGroups }: Config): Netstate {
   const group = interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
-  const text = netstateText(toNetstate(egress ?? null, { group, underlayMtu: USUAL_MTU }));
-  return text === '' ? `# Node ${node} needs no network configuration for egress gateways.\n` : text;
+  return toNetstate(egress ?? null, { group, underlayMtu: USUAL_MTU });
 }
 
-function toJson(state: NodeState): object {
+function networkText(state: NodeState, config: Config): string {
+  const text = netstateText(networkOf(state, config));
+  return text === '' ? `# Node ${state.node} needs no network configuration for egress gateways.\n` : text;
+}
+
+function toJson(state: NodeState, config: Config): object {
   const used = new Set(namedBy(state.rules).addressSets);
   const sets = [...state.addressSets.values()].filter(({ id }) => used.has(id));
   return {
@@ -56,7 +61,9 @@ function toJson(state: NodeState): object {
     serviceSets: Object.fromEntries(
       [...state.serviceSets.values()].map(({ id, description, members }) => [id, { description, members }]),
     ),
-    ...(state.egress === undefined ? {} : { egress: egressJson(state.egress) }),
+    ...(state.egress === undefined
+      ? {}
+      : { egress: egressJson(state.egress), netstate: networkOf(state, config) }),
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Config } from '../apis/config.ts';
+import type { DataplaneName } from '../apis/dataplanes.ts';
 import { DEFAULT_EGRESS_GROUP, withEgressGroup } from '../apis/egress/link-group.ts';
 import { EGRESS_NEEDS_NFTABLES } from '../apis/validate/egress-settings.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
@@ -54,4 +55,12 @@ export function checkEgressGate(
   if (dataplane === 'iptables') {
     throw new CommandError(EXIT.usage, `feature gate EgressGateway: dataplane ${EGRESS_NEEDS_NFTABLES}`);
   }
+}
+
+/** Throws a CommandError if egress gateways are on and this machine cannot have them. */
+export async function checkEgressHost({ featureGates }: Config, dataplane: DataplaneName): Promise<void> {
+  if (featureGates.EgressGateway !== true) return;
+  const { egressRefusal } = await import('../agent/egress/host-checks.ts');
+  const why = dataplane === 'nftables' ? egressRefusal() : `dataplane ${EGRESS_NEEDS_NFTABLES}`;
+  if (why !== null) throw new CommandError(EXIT.refused, `feature gate EgressGateway: ${why}`);
 }

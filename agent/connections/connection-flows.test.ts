@@ -38,6 +38,7 @@ function entry(
     tcpState: 3,
     original: tuple(src, dst, 40_000, port),
     reply: tuple(dst, src, port, 40_000),
+    mark: 0,
     identity: [],
     ...changes,
   };

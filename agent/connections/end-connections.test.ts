@@ -19,6 +19,7 @@ const entry = (port: number, protocol = 6): ConntrackEntry => ({
   tcpState: 3,
   original: tuple(port, 80),
   reply: tuple(80, port),
+  mark: 0,
   identity: [],
 });
 

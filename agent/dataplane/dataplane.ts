@@ -27,7 +27,7 @@ export interface DataplaneOptions {
   readonly readings: Readings;
   /** Counts troubles of the kernel's event monitor, if the dataplane has one. */
   readonly troubled: (trouble: MonitorTrouble) => void;
-  /** What an earlier run did for egress gateways, whose connections go on; absent: not known. */
+  /** What an earlier run did for egress gateways, whose connections go on; null: not known. */
   readonly lastEgress?: NodeEgress | null;
   readonly enforcer: Omit<EnforcerOptions<unknown>, 'reconciler' | 'renderer'>;
 }

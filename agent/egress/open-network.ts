@@ -1,4 +1,4 @@
-import { RouteMonitor, RouteSocket } from 'nftables-napi';
+import { Conntrack, RouteMonitor, RouteSocket } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
 import { DEFAULT_EGRESS_GROUP } from '../../apis/egress/link-group.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
@@ -9,8 +9,10 @@ import type { Log } from '../../lib/process/log.ts';
 import type { MonitorTrouble } from '../dataplane/dataplane.ts';
 import { NetstateKeeper } from './apply/netstate-keeper.ts';
 import { NetstateReconciler } from './apply/netstate-reconciler.ts';
-import { kernelSysctls } from './apply/sysctls.ts';
+import { kernelSysctls, readSysctl } from './apply/sysctls.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
+import { warnOfHost } from './host-checks.ts';
+import { MARK_MASK } from './render/marks.ts';
 import { NO_NETSTATE, toNetstate } from './render/netstate.ts';
 import { USUAL_MTU } from './render/tunnel.ts';
 
@@ -30,6 +32,7 @@ export interface OpenNetwork extends EgressNetwork {
 
 /** The network configuration of this machine, kept by events once something was applied. */
 export function openNetwork({ config, log, clock, drifted, troubled }: NetworkOptions): OpenNetwork {
+  warnOfHost({ read: readSysctl }, log);
   const socket = new RouteSocket();
   const stage = 'apply';
   const keeper = new NetstateKeeper({
@@ -92,8 +95,24 @@ export async function removeNetwork(): Promise<string[]> {
     );
     const [problem] = problems.filter(({ code }) => code !== 'FOREIGN');
     if (problem !== undefined) throw new Error(problem.message);
-    return operations.map((operation) => operation.replace(/^delete: /, ''));
+    if (operations.length > 0) await forgetConnections();
+    return operations.map((operation) => operation.replace(/^delete: /, '').replace(' add ', ' '));
   } finally {
     await socket.close();
+  }
+}
+
+/**
+ * Connections that were steered are bound to the pod's own address here, and would go on with it.
+ * Their next packets are those of new connections.
+ */
+async function forgetConnections(): Promise<void> {
+  const conntrack = new Conntrack();
+  try {
+    for await (const entries of conntrack.entries()) {
+      await conntrack.delete(entries.filter(({ mark }) => (mark & MARK_MASK) !== 0));
+    }
+  } finally {
+    await conntrack.close();
   }
 }

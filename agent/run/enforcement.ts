@@ -1,5 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
@@ -64,7 +65,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     digests: await saved.readDigests(),
     readings: records.readings,
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
-    ...(config.featureGates.EgressGateway === true ? { lastEgress: await saved.readEgress() } : {}),
+    lastEgress: await lastEgress(config, saved),
     enforcer: {
       events: { ...failureEvents(parts), enforced },
       clock,
@@ -146,4 +147,9 @@ function failureEvents({ reports, metrics, failed }: EnforcementParts): Omit<Enf
       metrics.drifted();
     },
   };
+}
+
+/** Null with the gate off, without reading anything. */
+async function lastEgress({ featureGates }: Config, saved: StateStore): Promise<NodeEgress | null> {
+  return featureGates.EgressGateway === true ? ((await saved.readState())?.egress ?? null) : null;
 }

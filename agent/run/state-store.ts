@@ -1,5 +1,4 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import { snapshotText } from '../../apis/snapshot.ts';
 import type { Message } from '../../apis/wire.ts';
 import type { Log } from '../../lib/process/log.ts';
@@ -12,7 +11,7 @@ interface StoreOptions {
   readonly stateDir: string;
   readonly node: string;
   readonly log: Log;
-  /** Whether the feature gate EgressGateway is on. */
+  /** Whether the feature gate EgressGateway is on, so that what was saved of it counts. Default: it does. */
   readonly hasEgress?: boolean;
 }
 
@@ -22,7 +21,7 @@ export type StateStore = ReturnType<typeof stateStore>;
  * The state enforced last and its related data, on disk. Failed reads and writes are logged and
  * never stop enforcement.
  */
-export function stateStore({ stateDir, node, log, hasEgress = false }: StoreOptions) {
+export function stateStore({ stateDir, node, log, hasEgress = true }: StoreOptions) {
   const state = new Saver<NodeState>(stateFile(stateDir, STATE_FILE), snapshotText(), log);
   const digests = new Saver<Digests>(
     stateFile(stateDir, DIGESTS_FILE),
@@ -36,10 +35,6 @@ export function stateStore({ stateDir, node, log, hasEgress = false }: StoreOpti
   );
   return {
     state: (value: NodeState) => state.save(value),
-    /** What the last run did for egress gateways; null: nothing is known. */
-    async readEgress(): Promise<NodeEgress | null> {
-      return (await state.read(toNodeState))?.egress ?? null;
-    },
     digests: (value: Digests) => digests.save(value),
     /** The digests of the last run's chains, so that unchanged chains keep their counters. */
     async readDigests(): Promise<Digests> {
@@ -58,8 +53,8 @@ export function stateStore({ stateDir, node, log, hasEgress = false }: StoreOpti
         return null;
       }
       if (found === null || hasEgress) return found;
-      const { egress: _, ...withoutEgress } = found;
-      return withoutEgress;
+      const { egress: _, ...rest } = found;
+      return rest;
     },
     async flush(): Promise<void> {
       await Promise.all([state.flush(), digests.flush(), linkGroups.flush()]);

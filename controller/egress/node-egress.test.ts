@@ -63,6 +63,25 @@ describe('what a node does for egress gateways', () => {
     assert.equal(slots.size, 0);
   });
 
+  it('is to take with one take what comes by several of its slots', () => {
+    const [first, second] = ['198.51.100.1', '198.51.100.2'] as const;
+    const slots = [first, second].map((address, i) => ({
+      name: `${i}`,
+      node: 'g1',
+      epoch: 1,
+      addresses: [address],
+    }));
+    const spec = { ranges: ['198.51.100.1-198.51.100.2'], default: true };
+    const two = gateway('g', spec, { nodes: [], slots });
+    const address = { allocation: 'Dedicated', count: 2, fixed: {} } as const;
+    const dedicated = policy('shop/p', { address, to: ['1.0.0.0/8'] });
+    const objects = { ...OBJECTS, egressGateways: [two], egressPolicies: [dedicated] };
+    assert.equal(view(objects, 'w').slots.size, 2);
+    const { takes, arrivals } = view(objects, 'g1');
+    assert.deepEqual([...takes.values()], [{ kind: 'floating', ipv4: [first, second], ipv6: [] }]);
+    assert.equal(arrivals.get('10.244.9.7')?.takes.length, 1);
+  });
+
   it('has the nodes of a Spread as slots, itself among them', () => {
     const spread = gateway('g', { source: 'Node', choice: 'Spread', default: true });
     const nodes = [...OBJECTS.nodes, node('g2', ['10.0.0.2'])];

@@ -106,6 +106,8 @@ const SEEN = `table inet seen {
 `;
 
 const PROTOCOLS = { tcp: 6, udp: 17 } as const;
+/** Above those that short floods get to: its connection would be one that is known. */
+const FIRST_PORT = 55_000;
 
 function nodeAddresses(index: number): { readonly v4: string; readonly v6: string } {
   return { v4: `192.0.2.${index + 11}`, v6: `2001:db8:a::${index + 11}` };
@@ -269,7 +271,7 @@ function line(pod: LabPod, flow: LabFlow, id: number): string {
     const [protocol, icmpType] = flow.family === 4 ? [1, 8] : [58, 128];
     return JSON.stringify({ id, src: from, dst, protocol, icmpType });
   }
-  const srcPort = flow.srcPort ?? 20_000 + id;
+  const srcPort = flow.srcPort ?? FIRST_PORT + id;
   return JSON.stringify({
     ...{ id, src: from, dst, protocol: PROTOCOLS[flow.protocol], srcPort },
     dstPort: SERVER_PORT,

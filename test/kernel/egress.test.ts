@@ -16,7 +16,7 @@ const MATRIX: readonly LabFlow[] = ([4, 6] as const).flatMap((family) =>
 const ANSWERED = MATRIX.map(() => 'reply');
 const SILENT = MATRIX.map(() => 'nothing');
 /** Of a flood; the server sees fewer while something is missing. */
-const RATE = 5_000;
+const RATE = 3_000;
 
 const GATEWAYS = [gateway('one', ['gw-1']), gateway('both', ['gw-1', 'gw-2'], { choice: 'Spread' })];
 
@@ -154,6 +154,12 @@ kernelSuite('egress gateways', () => {
     assert.equal((await answering()).length, calls.length, 'connections of before go on');
     const seen = [...(await lab.seen()).keys()].sort();
     assert.deepEqual(seen, addressesOf('gw-1').sort(), 'with the address that they had');
+    await agents.write('policies.json', []);
+    for (const node of ['plain', 'gw-1', 'gw-2']) await agents.untilInForce(node, /EgressPolicy/, false);
+    await lab.forget();
+    assert.equal((await answering()).length, calls.length, 'without any policy as well');
+    assert.deepEqual([...(await lab.seen()).keys()].sort(), addressesOf('gw-1').sort());
+    await leavesBy('plain-0', ['plain']);
     await restore();
   });
 
@@ -205,7 +211,7 @@ kernelSuite('egress gateways', () => {
 
   it('nothing leaves with another address while policies change and agents are killed', async () => {
     await flooded('plain-0', ['gw-1', 'gw-2'], async () => {
-      for (let i = 0; i < 12; i++) {
+      for (let i = 0; i < 8; i++) {
         await agents.write('policies.json', policies(`swap-${i}`, i % 2 === 0 ? 'both' : 'one'));
         await agents.untilInForce('plain', new RegExp(`default/swap-${i}\\b`));
         if (i % 4 !== 3) continue;
@@ -239,6 +245,9 @@ kernelSuite('egress gateways', () => {
       ].map(async (command) => (await namespace.run(command)).stdout),
     );
     assert.doesNotMatch(left.join(''), /nodewall|^7\d:/m);
+    // Nor connections that go on without a translation.
+    const { stdout } = await namespace.run(['conntrack', '-L']);
+    assert.doesNotMatch(stdout, /mark=[1-9]/);
     await leavesBy('plain-1', ['plain']);
   });
 });

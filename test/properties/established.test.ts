@@ -135,6 +135,7 @@ function toEntry(flow: Flow, { nodeAddresses }: NodeState) {
       sourcePort: hasPorts ? (dstPort ?? null) : null,
       destinationPort: hasPorts ? (srcPort ?? null) : null,
     },
+    mark: 0,
     identity: [],
   };
   return { entry, own };

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { rulesetText } from '../../agent/render/nft-text.ts';
 import { formatAddress, parseAddress } from '../../lib/net/address.ts';
+import { packAddress } from '../../lib/net/member-set.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { egressTable, MASK, PODS, TAKEN, TUNNEL } from './egress-table.ts';
+import { bucketOf } from './jhash.ts';
 import type { Packet } from './packet.ts';
 import { pathTracer } from './path.ts';
 
@@ -53,6 +55,12 @@ for line in sys.stdin:
     out.bind((source, 40000))
     out.sendto(b'x', (destination, int(port)))
     out.close()
+`;
+
+const SEND_IPV6 = `
+import socket, sys
+out = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+for line in sys.stdin: out.sendto(b'x', (line.strip(), 53))
 `;
 
 interface Sent {
@@ -119,6 +127,31 @@ kernelSuite('the tracer and the kernel', () => {
     });
     return found.sort();
   }
+
+  it('hash IPv6 addresses alike', async () => {
+    const source = '2001:db8::1';
+    const rule = 'ct mark set jhash ip6 saddr . ip6 daddr mod 1000000 seed 0x0';
+    await node.run(['nft', '-f', '-'], {
+      stdin: `table ip6 hashing { chain out { type filter hook output priority 0; ${rule}; }; }`,
+    });
+    await node.run(['ip', '-batch', '-'], {
+      stdin: `address add ${source}/64 dev uplink nodad\nroute add 2001:db8:1::/64 dev uplink\n`,
+    });
+    const wanted = Array.from({ length: 20 }, (_, i) => {
+      const dst = `2001:db8:1::${(i + 1).toString(16)}:${(3001 * i + 7).toString(16)}`;
+      const key = Buffer.concat(
+        [source, dst].map((text) => packAddress(parseAddress(text) ?? assert.fail(text))),
+      );
+      return { dst, mark: bucketOf(key, 1_000_000, 0) };
+    });
+    const stdin = wanted.map(({ dst }) => `${dst}\n`).join('');
+    await node.run(['python3', '-c', SEND_IPV6], { stdin });
+    const { stdout } = await node.run(['conntrack', '-L', '-f', 'ipv6', '-p', 'udp']);
+    for (const { dst, mark } of wanted) {
+      const line = stdout.split('\n').find((one) => one.includes(` dst=${dst} `));
+      assert.match(line ?? '', new RegExp(` mark=${mark} `), dst);
+    }
+  });
 
   for (const sourceMac of [GOOD_MAC, OTHER_MAC]) {
     it(`forward the same packets, with the same marks and sources, from ${sourceMac}`, async () => {

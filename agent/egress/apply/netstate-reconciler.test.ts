@@ -146,6 +146,20 @@ describe('NetstateReconciler', () => {
     assert.deepEqual((await reconciler.verify()).operations, []);
   });
 
+  it('reads everything again after a call that failed as a whole', async () => {
+    const { kernel, reconciler } = setUp();
+    await reconciler.apply(EXAMPLE);
+    const change = kernel.change.bind(kernel);
+    kernel.change = async (changes) => {
+      await change(changes.slice(0, 2));
+      throw new Error('ENOBUFS');
+    };
+    await assert.rejects(reconciler.apply(NO_NETSTATE), /ENOBUFS/);
+    kernel.change = change;
+    assert.deepEqual((await reconciler.apply(EXAMPLE)).problems, []);
+    assert.equal(kernel.objects.length, 12);
+  });
+
   it('names a setting that it cannot write', async () => {
     const kernel = new FakeRoutes();
     const refuses = async () => {

@@ -43,29 +43,37 @@ export class NetstateReconciler {
     this.#sysctls = sysctls;
   }
 
+  /** Rejects if the kernel cannot be read or asked. */
   async apply(wanted: Netstate, options: ApplyOptions = {}): Promise<NetstateResult> {
-    const { removals = true } = options;
     this.#wanted = wanted;
     this.#options = options;
+    let isKnown = false;
+    try {
+      const result = await this.#apply(wanted, options);
+      // Foreign objects may go without an event that this class is told of.
+      isKnown = result.problems.length === 0;
+      return result;
+    } finally {
+      if (!isKnown) this.#current = null;
+    }
+  }
+
+  async #apply(wanted: Netstate, { removals = true }: ApplyOptions): Promise<NetstateResult> {
     if (this.#current === null) this.#take(await this.#read());
     const current: KernelObjects = this.#current ?? new Map();
     const { links, rest, foreign, blocked } = difference(current, netObjects(wanted));
     const now = removals
       ? rest
       : rest.filter(({ operation, key }) => operation !== 'delete' || isRemade(key, rest));
-    const problems = [...foreignProblems(foreign, blocked)];
-    const operations: string[] = [];
-    const take = (result: NetstateResult): void => {
-      operations.push(...result.operations);
-      problems.push(...result.problems);
-    };
-    take(await this.#exchange(links));
+    const results: NetstateResult[] = [{ operations: [], problems: foreignProblems(foreign, blocked) }];
+    results.push(await this.#exchange(links));
     if (links.length > 0) await this.#readLinks();
-    take(await applySysctls(this.#sysctls, wanted.sysctls));
-    take(await this.#exchange(now));
-    // What is foreign now may be removed without an event that this class is told of.
-    if (problems.length > 0) this.#current = null;
-    return { operations, problems };
+    results.push(await applySysctls(this.#sysctls, wanted.sysctls));
+    results.push(await this.#exchange(now));
+    return {
+      operations: results.flatMap(({ operations }) => operations),
+      problems: results.flatMap(({ problems }) => problems),
+    };
   }
 
   /** Reads everything, and makes what is wanted of what it finds, with the options of the last apply. */

@@ -29,13 +29,18 @@ export interface RenderedGateway {
  */
 export function arrivals({ arrivals: served, peers }: NodeEgress): RenderedGateway {
   const byDestination = new Map<string, RenderedClass>();
+  // Pods of one class share the list: its chain is named once.
+  const verdicts = new Map<EgressArrival['takes'], ChainVerdict>();
   const entries: Record<Family, MapEntry[]> = { 4: [], 6: [] };
   for (const [text, arrival] of served) {
     const address = parseAddress(text);
     const peer = peers.get(arrival.node);
     // A node without an end of the tunnel can send nothing.
     if (address === null || peer === undefined || arrival.takes.length === 0) continue;
-    const verdict: ChainVerdict = { kind: 'goto', chain: takesChain(address.family, arrival, byDestination) };
+    const verdict = verdicts.get(arrival.takes) ?? {
+      ...{ kind: 'goto', chain: takesChain(address.family, arrival, byDestination) },
+    };
+    verdicts.set(arrival.takes, verdict);
     entries[address.family].push({ first: packAddressMac(address, peer.mac), verdict });
   }
   const maps = FAMILIES.map((family) =>

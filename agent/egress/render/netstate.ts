@@ -37,10 +37,12 @@ const PRIORITY = { skip: 70, slots: 71, end: 79 } as const;
 
 /**
  * Stage 5 for egress gateways: what the node needs in the kernel's network configuration. Pure;
- * lists are sorted. Nothing where this node has no other end of the tunnel.
+ * lists are sorted. Nothing where this node neither uses the tunnel nor is a gateway: a gateway
+ * keeps its device while no pod uses it, for connections that pods had.
  */
 export function toNetstate(egress: NodeEgress | null, host: EgressHost): Netstate {
-  if (egress === null || egress.tunnel === null || egress.peers.size === 0) return NO_NETSTATE;
+  if (egress === null || egress.tunnel === null) return NO_NETSTATE;
+  if (egress.peers.size === 0 && egress.takes.size === 0) return NO_NETSTATE;
   const slots = [...egress.slots.values()]
     .filter(({ take }) => take === 0)
     .flatMap(({ number, node }) => {

@@ -46,7 +46,11 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
     const takes = [...egress.takes].flatMap(([number, take]) => takeChains(number, take));
     const audits = new Map(outcomes.flatMap((one) => one.audits.map((audit) => [audit.name, audit])));
     const chains = [
-      ...frameChains({ config, judges, hasTunnel: egress.peers.size > 0 || hasFloating(egress) }),
+      ...frameChains({
+        config,
+        judges,
+        hasTunnel: egress.peers.size > 0 || egress.takes.size > 0 || hasFloating(egress),
+      }),
       ...source.chains,
       ...byName(classes.map(({ chain }) => chain)),
       ...byName([...audits.values()]),

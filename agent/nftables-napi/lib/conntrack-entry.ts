@@ -24,6 +24,8 @@ export interface ConntrackEntry {
   readonly protocol: number;
   /** IPS_* of linux/netfilter/nf_conntrack_common.h. */
   readonly status: number;
+  /** The connection's mark (ct mark). */
+  readonly mark: number;
   /** TCP_CONNTRACK_* of linux/netfilter/nf_conntrack_tcp.h; null for other protocols. */
   readonly tcpState: number | null;
   /** As the first packet had it. */
@@ -48,7 +50,7 @@ const GENERIC_HEADER = 4;
 const FAMILIES = { 4: 2, 6: 10 } as const;
 
 /** enum ctattr_type. */
-const CTA = { original: 1, reply: 2, status: 3, protocolInfo: 4, id: 12, zone: 18 } as const;
+const CTA = { original: 1, reply: 2, status: 3, protocolInfo: 4, mark: 8, id: 12, zone: 18 } as const;
 const IDENTITY: ReadonlySet<number> = new Set([CTA.original, CTA.id, CTA.zone]);
 /** enum ctattr_tuple, ctattr_protoinfo and ctattr_protoinfo_tcp. */
 const TUPLE = { addresses: 1, protocol: 2 } as const;
@@ -67,23 +69,24 @@ export function deleteRequest({ family, identity }: ConntrackEntry): Uint8Array 
 export function toConntrackEntry({ type, view, start, end }: NetlinkMessage): ConntrackEntry | null {
   if (type !== CT_NEW || end - start < GENERIC_HEADER) return null;
   const family = view.getUint8(start) === FAMILIES[4] ? 4 : 6;
-  const found: Found = { original: null, reply: null, status: 0, tcpState: null };
+  const found: Found = { original: null, reply: null, status: 0, mark: 0, tcpState: null };
   const identity: Uint8Array[] = [];
   eachAttribute(view, start + GENERIC_HEADER, end, (attribute, from, to, at) => {
     if (IDENTITY.has(attribute)) identity.push(bytesOf(view, at, to));
     if (attribute === CTA.original) found.original = toTuple(view, from, to);
     else if (attribute === CTA.reply) found.reply = toTuple(view, from, to);
     else if (attribute === CTA.status && to - from === 4) found.status = view.getUint32(from);
+    else if (attribute === CTA.mark && to - from === 4) found.mark = view.getUint32(from);
     else if (attribute === CTA.protocolInfo) found.tcpState = tcpStateOf(view, from, to);
   });
-  const { original, reply, status, tcpState } = found;
+  const { original, reply, status, mark, tcpState } = found;
   if (original === null || reply === null) return null;
   const { protocol, ...first } = original;
   const { protocol: _, ...answer } = reply;
   const width = family === 4 ? 4 : 16;
   const ends = [first.source, first.destination, answer.source, answer.destination];
   if (ends.some(({ length }) => length !== width)) return null;
-  return { family, protocol, status, tcpState, original: first, reply: answer, identity };
+  return { family, protocol, status, mark, tcpState, original: first, reply: answer, identity };
 }
 
 type Draft = { -readonly [Field in keyof ConntrackTuple]: ConntrackTuple[Field] } & { protocol: number };
@@ -92,6 +95,7 @@ interface Found {
   original: Draft | null;
   reply: Draft | null;
   status: number;
+  mark: number;
   tcpState: number | null;
 }
 

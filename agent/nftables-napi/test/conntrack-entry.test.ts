@@ -31,6 +31,8 @@ describe('tracked connections', () => {
     assert.deepEqual([icmp.original.sourcePort, icmp.tcpState], [null, null]);
     assert.deepEqual([udp.family, udp.protocol, udp.original.sourcePort], [6, 17, 5353]);
     assert.equal(text(udp.original.source), 'fd000000000000000000000000000001');
+    const [marked] = entries(bytes(UDP6.replace('0800080000000000', '080008002d000000')));
+    assert.deepEqual([udp.mark, marked?.mark], [0, 0x2d000000]);
   });
 
   it('are deleted by tuple, zone and id', () => {

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { emptyNodeState } from '../../apis/compiled.ts';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import type { Netstate } from '../../apis/egress/netstate.ts';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
+import { type Applied, RefusedError } from '../apply/dataplane.ts';
+import { render } from '../render/render.ts';
+import { EgressReconciler } from './egress-reconciler.ts';
+import { NO_NETSTATE } from './render/netstate.ts';
+
+const CHANGE: Applied = {
+  change: { isEmpty: false, changesStructure: true, text: () => 'add rule' },
+  leftBehind: null,
+  enforcedAfter: 1,
+  kernelMicroseconds: 1,
+};
+
+/** Calls in order; a Netstate is named by its first sysctl. */
+function parts() {
+  const calls: string[] = [];
+  const refused = { rules: false, network: false };
+  const names = new Map<NodeEgress | null, Netstate>();
+  const named = (name: string): NodeEgress => {
+    const egress = fakeNodeEgress();
+    names.set(egress, { ...NO_NETSTATE, sysctls: [{ path: name, value: '' }] });
+    return egress;
+  };
+  const reconciler = new EgressReconciler(
+    {
+      async apply() {
+        calls.push('rules');
+        if (refused.rules) throw new RefusedError('no', { source: null });
+        return CHANGE;
+      },
+      verify: async () => [],
+      holdsRules: async () => true,
+    },
+    {
+      netstateOf: async (egress) => names.get(egress) ?? NO_NETSTATE,
+      async apply({ sysctls }, { removals }) {
+        calls.push(`${removals ? 'all' : 'additions'} of ${sysctls[0]?.path ?? 'nothing'}`);
+        if (refused.network) throw new Error('unreadable');
+        return { operations: removals ? [] : ['ip rule add'] };
+      },
+    },
+  );
+  const apply = (egress: NodeEgress | null): Promise<Applied> => {
+    const state = egress === null ? emptyNodeState('n') : { ...emptyNodeState('n'), egress };
+    return reconciler.apply({ ...render(state, DEFAULT_CONFIG), egress });
+  };
+  return { calls, refused, named, apply };
+}
+
+describe('EgressReconciler', () => {
+  it('makes before it breaks: additions, rules, removals', async () => {
+    const { calls, named, apply } = parts();
+    const { change } = await apply(named('a'));
+    assert.deepEqual(calls, ['additions of a', 'rules', 'all of a']);
+    assert.equal(change.text(), 'add rule\nip rule add');
+  });
+
+  it('leaves the network alone if nothing is different for it', async () => {
+    const { calls, named, apply } = parts();
+    const egress = named('a');
+    await apply(egress);
+    await apply(egress);
+    assert.deepEqual(calls.slice(3), ['rules']);
+    await apply(null);
+    assert.deepEqual(calls.slice(4), ['additions of nothing', 'rules', 'all of nothing']);
+  });
+
+  it('makes the network of the rules in force again if the new ones are refused', async () => {
+    const { calls, refused, named, apply } = parts();
+    await apply(named('a'));
+    refused.rules = true;
+    await assert.rejects(apply(named('b')), RefusedError);
+    assert.deepEqual(calls.slice(3), ['additions of b', 'rules', 'additions of a']);
+  });
+
+  it('applies rules whatever becomes of the network: its guards drop what needs it', async () => {
+    const { calls, refused, named, apply } = parts();
+    refused.network = true;
+    await apply(named('a'));
+    assert.deepEqual(calls, ['additions of a', 'rules', 'all of a']);
+  });
+});
