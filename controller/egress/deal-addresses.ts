@@ -17,7 +17,7 @@ export function dealAddresses(
   pool: Pool,
   policies: readonly EgressPolicy[],
 ): ReadonlyMap<EgressPolicy, FamilyAddresses> {
-  const deal = new Deal(gateway, pool);
+  const deal = new Deal(gateway, pool, policies);
   const of = (allocation: string): readonly EgressPolicy[] =>
     policies.filter(({ spec }) => spec.address.allocation === allocation);
   const [fixed, shared, dedicated] = [of('Fixed'), of('Shared'), of('Dedicated')];
@@ -38,15 +38,18 @@ class Deal {
   readonly #pool: Pool;
   /** Who has an address: a policy, or the gateway for its Shared policies. */
   readonly #holders = new Map<string, EgressPolicy | EgressGateway>();
+  /** The addresses of statuses that their policies could keep. */
+  readonly #told: ReadonlySet<string>;
   readonly #own = new Map<EgressPolicy, Record<Family, string[]>>();
   readonly #shared: Record<Family, string | null> = { 4: null, 6: null };
   /** Of the addresses before, none gets free during one deal. */
   readonly #next: Record<Family, Iterator<string>>;
   #nextPlace = 0n;
 
-  constructor(gateway: EgressGateway, pool: Pool) {
+  constructor(gateway: EgressGateway, pool: Pool, policies: readonly EgressPolicy[]) {
     this.#gateway = gateway;
     this.#pool = pool;
+    this.#told = new Set(policies.flatMap(toldAddresses));
     this.#next = { 4: offered(gateway, pool, 4), 6: offered(gateway, pool, 6) };
   }
 
@@ -167,11 +170,14 @@ class Deal {
     }
   }
 
-  /** The address that the gateway names for Shared policies is kept for them. */
+  /**
+   * What a status names is kept for its policy, also if that cannot have it now; the address that
+   * the gateway names for Shared policies for them.
+   */
   #isFree(address: string): boolean {
     const { defaultAddress } = this.#gateway.spec;
     const isKept = FAMILIES.some((family) => namedAddress(defaultAddress, family) === address);
-    return !isKept && !this.#holders.has(address);
+    return !isKept && !this.#holders.has(address) && !this.#told.has(address);
   }
 
   #ownOf(policy: EgressPolicy): Record<Family, string[]> {
@@ -182,6 +188,15 @@ class Deal {
     }
     return own;
   }
+}
+
+/** The addresses of the policy's status that it could keep: of a Fixed policy those that it names. */
+function toldAddresses({ spec: { address }, status }: EgressPolicy): string[] {
+  return FAMILIES.flatMap((family) => {
+    const named = namedAddress(address.fixed, family);
+    const told = ofFamily(status?.addresses ?? [], family);
+    return address.allocation === 'Fixed' ? told.filter((one) => one === named) : told;
+  });
 }
 
 /** Those that the gateway's status names first: somebody had them. */
