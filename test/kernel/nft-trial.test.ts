@@ -36,6 +36,14 @@ kernelSuite('the trial of nftables', () => {
     assert.equal(stdout, 'table inet theirs\n');
   });
 
+  it('succeeds with what egress gateways need', async () => {
+    const script = `
+      const { tryEgress } = await import(${JSON.stringify(MODULE.href)});
+      process.stdout.write(JSON.stringify(await tryEgress()));`;
+    const { stdout } = await namespace.run([process.execPath, '--input-type=module', '-e', script]);
+    assert.equal(stdout, '{"works":true}');
+  });
+
   it('runs in a namespace or not at all, and fails without permission', async () => {
     // Root without capabilities: the namespace is that of a user, and nothing can be tried here.
     const trials = tryAll('setpriv', '--bounding-set=-all', '--inh-caps=-all');

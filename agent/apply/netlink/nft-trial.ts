@@ -35,19 +35,50 @@ add rule ${TABLE} input tcp dport vmap @ports
 `;
 }
 
+/** One of each expression of egress gateways' rules, which kernels have as modules of their own. */
+const EGRESS_TEXT = `
+add map ${TABLE} restore { type mark : verdict; elements = { 0x07000000 : goto peer }; }
+add map ${TABLE} arrivals { type ipv4_addr . ether_addr : verdict; elements = { 192.0.2.1 . 0e:00:00:00:00:01 : goto peer }; }
+add chain ${TABLE} steer
+add rule ${TABLE} steer notrack
+add rule ${TABLE} steer ct mark & 0x7f000000 vmap @restore
+add rule ${TABLE} steer ip saddr . ether saddr vmap @arrivals
+add rule ${TABLE} steer fib saddr . iif oif missing counter drop
+add rule ${TABLE} steer meta mark set meta mark & 0x87ffffff | 0x07000000
+add rule ${TABLE} steer ct mark set ct mark & 0x87ffffff | 0x07000000
+add rule ${TABLE} steer tcp flags syn tcp option maxseg size set rt mtu
+add rule ${TABLE} steer jhash ip saddr . ip daddr mod 2 seed 0x0 vmap { 0 : goto peer, 1 : goto record }
+add rule ${TABLE} steer snat ip to ip saddr
+add rule ${TABLE} steer masquerade
+`;
+
+/**
+ * Whether nf_tables has what the rules of egress gateways need. Throws NftError with code EPERM
+ * without permission.
+ */
+export function tryEgress(): Promise<Trial> {
+  return tryText(`${tableText('')}${EGRESS_TEXT}`);
+}
+
 /**
  * Tries nf_tables in the network namespace of this process and leaves nothing behind. Throws
  * NftError with code EPERM without permission.
  */
-export async function tryHere({ hooked }: { readonly hooked: boolean }): Promise<Trial> {
+export function tryHere({ hooked }: { readonly hooked: boolean }): Promise<Trial> {
+  return hooked
+    ? tryText(tableText('{ type filter hook input priority filter; policy accept; }'), true)
+    : tryText(tableText(''));
+}
+
+/** Without a hook and in one transaction, the table is never visible. */
+async function tryText(text: string, hooked = false): Promise<Trial> {
   const removal = `delete table ${TABLE}`;
   let nftables: Nftables | null = null;
   try {
     nftables = new Nftables();
-    // Without a hook and in one transaction, the table is never visible.
-    if (!hooked) await nftables.run(`${tableText('')}${removal}`);
+    if (!hooked) await nftables.run(`${text}${removal}`);
     else {
-      await nftables.run(tableText('{ type filter hook input priority filter; policy accept; }'));
+      await nftables.run(text);
       await nftables.run(removal);
     }
     return { works: true };

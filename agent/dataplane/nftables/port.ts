@@ -1,4 +1,5 @@
-import { tryNftables } from '../../apply/netlink/nft-trial.ts';
+import { CommandError, EXIT } from '../../../lib/process/exit.ts';
+import { tryEgress, tryNftables } from '../../apply/netlink/nft-trial.ts';
 import type { DataplanePort } from '../kind.ts';
 import { EGRESS_LEFT_OVERS, nftLeftOvers } from './left-overs.ts';
 
@@ -7,6 +8,7 @@ export const nftablesPort: DataplanePort = {
   async open({ featureGates }, kernel) {
     const { nftablesDataplane } = await import('./nftables-dataplane.ts');
     const hasEgress = featureGates.EgressGateway === true;
+    if (hasEgress) await checkEgress();
     const egress = hasEgress
       ? { ...(await import('../../egress/open-network.ts')), ...(await import('./egress-enforcer.ts')) }
       : null;
@@ -29,3 +31,13 @@ export const nftablesPort: DataplanePort = {
   },
   counts: (kernel) => kernel.snapshot(),
 };
+
+/** The whole table would be refused, and no policy enforced. */
+async function checkEgress(): Promise<void> {
+  const trial = await tryEgress();
+  if (trial.works) return;
+  throw new CommandError(
+    EXIT.refused,
+    `feature gate EgressGateway: nf_tables of this kernel lacks what egress gateways need; turn the gate off: ${trial.why}`,
+  );
+}
