@@ -17,7 +17,7 @@ const CHANGE: Applied = {
 };
 
 /** Calls in order; a Netstate is named by its first sysctl. */
-function parts() {
+function parts(marked: NodeEgress | null = null) {
   const calls: string[] = [];
   const refused = { rules: false, network: false };
   const names = new Map<NodeEgress | null, Netstate>();
@@ -43,7 +43,11 @@ function parts() {
         if (refused.network) throw new Error('unreadable');
         return { operations: removals ? [] : ['ip rule add'] };
       },
+      async forget(marks) {
+        calls.push(`forget ${[...marks]}`);
+      },
     },
+    marked,
   );
   const apply = (egress: NodeEgress | null): Promise<Applied> => {
     const state = egress === null ? emptyNodeState('n') : { ...emptyNodeState('n'), egress };
@@ -68,6 +72,18 @@ describe('EgressReconciler', () => {
     assert.deepEqual(calls.slice(3), ['rules']);
     await apply(null);
     assert.deepEqual(calls.slice(4), ['additions of nothing', 'rules', 'all of nothing']);
+  });
+
+  it('ends connections by a number that means another gateway now, also after a restart', async () => {
+    const by = (node: string): NodeEgress =>
+      fakeNodeEgress({ slots: new Map([[2, { number: 2, node, take: 0 }]]) });
+    const { calls, apply } = parts(by('a'));
+    await apply(by('a'));
+    await apply(by('b'));
+    assert.deepEqual(
+      calls.filter((call) => call.startsWith('forget')),
+      [`forget ${0x02000000}`],
+    );
   });
 
   it('makes the network of the rules in force again if the new ones are refused', async () => {

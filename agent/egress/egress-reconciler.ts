@@ -2,6 +2,7 @@ import type { Netstate } from '../../apis/egress/netstate.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Applied, Reconciler } from '../apply/dataplane.ts';
 import type { Ruleset } from '../render/ruleset.ts';
+import { reusedMarks } from './lingering.ts';
 
 /** The rules of a node with egress gateways, and what they were made of. */
 export interface EgressRuleset extends Ruleset {
@@ -16,6 +17,8 @@ export interface EgressNetwork {
     wanted: Netstate,
     options: { readonly removals: boolean },
   ): Promise<{ readonly operations: readonly string[] }>;
+  /** Deletes the connections with these marks: their next packets are those of new ones. */
+  forget(marks: ReadonlySet<number>): Promise<void>;
 }
 
 /**
@@ -29,11 +32,15 @@ export interface EgressNetwork {
 export class EgressReconciler implements Reconciler<EgressRuleset> {
   readonly #rules: Reconciler<Ruleset>;
   readonly #network: EgressNetwork;
+  /** What connections were marked by. */
+  #marked: NodeEgress | null;
   #last: { readonly egress: NodeEgress | null; readonly netstate: Netstate } | null = null;
 
-  constructor(rules: Reconciler<Ruleset>, network: EgressNetwork) {
+  /** @param marked what an earlier run had in force; null: not known */
+  constructor(rules: Reconciler<Ruleset>, network: EgressNetwork, marked: NodeEgress | null) {
     this.#rules = rules;
     this.#network = network;
+    this.#marked = marked;
   }
 
   async apply(desired: EgressRuleset): Promise<Applied> {
@@ -49,6 +56,9 @@ export class EgressReconciler implements Reconciler<EgressRuleset> {
       if (this.#last !== null) await this.#try(this.#last.netstate, false);
       throw error;
     }
+    const reused = reusedMarks(this.#marked, egress);
+    if (reused.size > 0) await this.#network.forget(reused);
+    this.#marked = egress ?? this.#marked;
     const removed = await this.#try(netstate, true);
     this.#last = { egress, netstate };
     return withOperations(applied, [...added, ...removed]);

@@ -1,4 +1,6 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import { slotMark, takeMark } from './render/marks.ts';
 
 /**
  * Keeps the slots and takes that the node had before and that no policy needs any more, as long as
@@ -22,4 +24,25 @@ export function withLingering(before: NodeEgress | null, now: NodeEgress): NodeE
 function added<K, V>(before: ReadonlyMap<K, V>, now: ReadonlyMap<K, V>): ReadonlyMap<K, V> {
   const missing = [...before].filter(([key]) => !now.has(key));
   return missing.length === 0 ? now : new Map([...now, ...missing]);
+}
+
+/**
+ * The marks of slots and takes whose number means something else now: their connections would go on
+ * by another gateway, or with another address. (Of source Node. Floating addresses move with their
+ * slot, and connections with them: that is for the step that has leases.)
+ */
+export function reusedMarks(before: NodeEgress | null, now: NodeEgress | null): Set<number> {
+  if (before === null || now === null) return new Set();
+  const slots = [...before.slots].filter(([number, { node }]) => {
+    const there = now.slots.get(number);
+    return there !== undefined && there.node !== node;
+  });
+  const takes = [...before.takes].filter(([number, take]) => {
+    const there = now.takes.get(number);
+    return there !== undefined && !isDeepStrictEqual(there, take);
+  });
+  return new Set([
+    ...slots.map(([number]) => slotMark(number)),
+    ...takes.map(([number]) => takeMark(number)),
+  ]);
 }

@@ -64,6 +64,13 @@ export function openNetwork({ config, log, clock, drifted, troubled }: NetworkOp
     netstateOf: async (egress) =>
       toNetstate(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
     apply: (wanted, options) => keeper.apply(wanted, options),
+    async forget(marks) {
+      try {
+        await forgetConnections((mark) => marks.has(mark));
+      } catch (error) {
+        log.error('cannot end connections whose gateway changed', { stage, error: (error as Error).message });
+      }
+    },
     async close() {
       await keeper.close();
       await socket.close();
@@ -95,7 +102,7 @@ export async function removeNetwork(): Promise<string[]> {
     );
     const [problem] = problems.filter(({ code }) => code !== 'FOREIGN');
     if (problem !== undefined) throw new Error(problem.message);
-    if (operations.length > 0) await forgetConnections();
+    if (operations.length > 0) await forgetConnections((mark) => mark !== 0);
     return operations.map((operation) => operation.replace(/^delete: /, '').replace(' add ', ' '));
   } finally {
     await socket.close();
@@ -105,12 +112,13 @@ export async function removeNetwork(): Promise<string[]> {
 /**
  * Connections that were steered are bound to the pod's own address here, and would go on with it.
  * Their next packets are those of new connections.
+ * @param isMeant by the bits of the mark that are ours
  */
-async function forgetConnections(): Promise<void> {
+async function forgetConnections(isMeant: (mark: number) => boolean): Promise<void> {
   const conntrack = new Conntrack();
   try {
     for await (const entries of conntrack.entries()) {
-      await conntrack.delete(entries.filter(({ mark }) => (mark & MARK_MASK) !== 0));
+      await conntrack.delete(entries.filter(({ mark }) => isMeant(mark & MARK_MASK)));
     }
   } finally {
     await conntrack.close();

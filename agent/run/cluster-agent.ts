@@ -118,7 +118,8 @@ class ClusterAgent {
     const { node, stateDir } = options;
     const memory = clusterFile(stateDir, log);
     const remembered = await memory.read();
-    const states = stateStore({ stateDir, node, log });
+    const hasEgress = parts.config.featureGates.EgressGateway === true;
+    const states = stateStore({ stateDir, node, log, hasEgress });
     return new ClusterAgent(parts, { states, last: await states.readState(), memory, remembered });
   }
 
@@ -179,8 +180,7 @@ class ClusterAgent {
     this.#stream = new ControllerStream({
       ...common,
       fold: fold(node, this.#saved.last),
-      // Where a state with egress gateways is in force, the controller has to say that they are off.
-      egress: config.featureGates.EgressGateway === true || this.#saved.last?.egress !== undefined,
+      egress: config.featureGates.EgressGateway === true,
       events: this.#streamEvents(),
     });
   }

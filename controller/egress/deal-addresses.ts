@@ -125,7 +125,8 @@ class Deal {
     const own = this.#ownOf(policy);
     if (this.#gateway.spec.paired && FAMILIES.every((family) => hasFamily(this.#pool, family))) {
       while (own[4].length < count && own[6].length < count && this.#takePair(policy));
-      return;
+      // Of a pair in the status, another policy may have the one half.
+      if (own[4].length === own[6].length) return;
     }
     for (const family of FAMILIES) {
       for (let missing = count - own[family].length; missing > 0; missing--) {

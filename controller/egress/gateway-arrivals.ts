@@ -1,3 +1,4 @@
+import { bucketsOf } from '../../apis/egress/messages.ts';
 import type { EgressArrival, EgressTake } from '../../apis/egress/node-egress.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import { BucketMap } from '../../lib/sharing/bucket-map.ts';
@@ -15,7 +16,7 @@ export interface ServedSource {
 
 type TakeList = EgressArrival['takes'];
 
-const BUCKETS = 256;
+const BUCKETS = bucketsOf('arrivals');
 
 /** What one gateway node takes, over successive states. */
 export class GatewayArrivals {

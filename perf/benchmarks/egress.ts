@@ -7,13 +7,18 @@ type Rows = readonly Readonly<Record<string, number>>[];
 export const egress: Benchmark = {
   name: 'egress',
   title: 'egress gateways at the size of a large cluster',
-  how: 'perf/trials/egress.ts: from objects in memory to what every node does (sources, classes, slots, arrivals); then one change after another, until the changed states of all nodes are there.',
+  how: 'perf/trials/egress.ts: from objects in memory to what every node does (sources, classes, slots, arrivals); then one change after another, until the changed states of all nodes are there. perf/trials/egress-stream.ts: the same with the stream, up to the agent of the gateway.',
   async run(settings) {
     const rows: Record<string, number>[] = [];
     for (let i = 0; i < trials(settings, 5); i++) {
       rows.push(
         await runTrial('egress', { size: LARGE_EGRESS, changes: 50 }, undefined, ['--no-parallel-scavenge']),
       );
+    }
+    const streams: Record<string, number>[] = [];
+    for (let i = 0; i < trials(settings, 5); i++) {
+      const input = { size: LARGE_EGRESS, changes: 50, arrivals: 100_000 };
+      streams.push(await runTrial('egress-stream', input, undefined, ['--no-parallel-scavenge']));
     }
     const { policies, pods, gateways, nodes } = LARGE_EGRESS;
     const size = `${policies} policies, ${pods} pods, ${gateways} gateways, ${nodes} nodes`;
@@ -30,6 +35,12 @@ export const egress: Benchmark = {
       change(rows, 'one pod less', 'podGone', 10),
       change(rows, 'one policy edited', 'policyEdited', null),
       change(rows, 'one gateway node not ready', 'nodeNotReady', null),
+      change(streams, 'one pod more, until the agents have it', 'all', 10),
+      figure('resident, with a view of every node', 'MB', column(streams, 'resident')),
+      figure('whole view of a gateway with 100,000 pods', 'ms', column(streams, 'wholeView'), {
+        note: `${streams[0]?.wholeMegabytes?.toFixed(1)} MB`,
+      }),
+      change(streams, 'one pod more at that gateway, published and applied by its agent', 'arrival', 1),
     ];
   },
 };

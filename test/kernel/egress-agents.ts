@@ -11,7 +11,7 @@ const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bi
 export interface EgressAgents {
   /** Writes a manifest as an editor does: beside, then renamed. */
   write(name: string, objects: readonly object[]): Promise<void>;
-  start(node: string): RunningAgent;
+  start(node: string, ...options: readonly string[]): RunningAgent;
   agent(node: string): RunningAgent;
   /** Runs `nodewall` on a node with its state directory and configuration. */
   run(node: string, ...args: readonly string[]): Promise<string>;
@@ -48,8 +48,8 @@ export async function egressAgents(lab: EgressLab): Promise<EgressAgents> {
   return {
     write,
     agent: agentOf,
-    start(node) {
-      const args = ['agent', '--manifests', manifests, '--node', node, ...always(node)];
+    start(node, ...options) {
+      const args = ['agent', '--manifests', manifests, '--node', node, ...always(node), ...options];
       const agent = toRunningAgent(lab.node(node).namespace.spawn([NODEWALL, ...args]));
       agents.set(node, agent);
       return agent;

@@ -25,6 +25,16 @@ export interface EgressModel {
   readonly direct: boolean;
 }
 
+export const SOME_EGRESS: EgressModel = {
+  inside: ['10.0.0.0/8'],
+  nodes: ['192.0.2.1'],
+  sources: {},
+  ranges: [1],
+  arrivals: ['10.9.0.1'],
+  slots: 1,
+  direct: false,
+};
+
 const CIDRS = ['10.0.0.0/8', '192.168.0.0/16', 'fd00::/8', '198.51.100.7', '2001:db8::7'];
 const pod = fc.integer({ min: 1, max: 40 }).map((n) => `10.9.0.${n}`);
 

@@ -11,7 +11,7 @@ import type { Message } from '../../apis/wire.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { Hub, type Watch } from '../../controller/publish/hub.ts';
 import { type Line, linePrefix } from '../../controller/publish/line.ts';
-import { EGRESS_NODES, type EgressModel, egressOf, MODEL } from './egress-model.ts';
+import { EGRESS_NODES, type EgressModel, egressOf, MODEL, SOME_EGRESS } from './egress-model.ts';
 import { NO_CLUSTER } from './publish-model.ts';
 import { check } from './runs.ts';
 
@@ -115,7 +115,7 @@ describe('the stream of egress gateways', function () {
   it('costs one message for a pod that starts, and nothing for what an agent holds already', () => {
     const hub = new Hub({ gate: true });
     const [node] = EGRESS_NODES;
-    const first: EgressModel = { ...SOME, sources: { '10.0.0.1': 'a' } };
+    const first: EgressModel = { ...SOME_EGRESS, sources: { '10.0.0.1': 'a' } };
     const state = compiled(first, true, null);
     hub.publish(state);
     const agent = new Agent(node);
@@ -145,11 +145,11 @@ describe('the stream of egress gateways', function () {
   it('is not sent to a watcher that does not ask for it', () => {
     const hub = new Hub({ gate: true });
     const [node] = EGRESS_NODES;
-    const state = compiled(SOME, true, null);
+    const state = compiled(SOME_EGRESS, true, null);
     hub.publish(state);
     const lines: string[] = [];
     hub.watch(node, null, (some) => lines.push(...some.map(({ body }) => body.toString())));
-    hub.publish(compiled({ ...SOME, sources: {} }, true, state));
+    hub.publish(compiled({ ...SOME_EGRESS, sources: {} }, true, state));
     assert.ok(!lines.join('').includes('egress'));
   });
 
@@ -168,7 +168,7 @@ describe('the stream of egress gateways', function () {
     it(`is refused, and the state stays, for ${what}`, () => {
       const hub = new Hub({ gate: true });
       const [node] = EGRESS_NODES;
-      hub.publish(compiled(SOME, true, null));
+      hub.publish(compiled(SOME_EGRESS, true, null));
       const receiver = fold(node);
       receiver.begin(false);
       let sequence = 0;
@@ -194,13 +194,3 @@ function written(egress: NodeEgress | undefined, key: keyof NodeEgress): string 
   if (egress === undefined) return null;
   return JSON.stringify((toWrittenEgress(egress) as Record<string, unknown>)[key]);
 }
-
-const SOME: EgressModel = {
-  inside: ['10.0.0.0/8'],
-  nodes: ['192.0.2.1'],
-  sources: {},
-  ranges: [1],
-  arrivals: ['10.9.0.1'],
-  slots: 1,
-  direct: false,
-};

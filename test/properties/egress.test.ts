@@ -22,12 +22,13 @@ describe('egress gateways', function () {
 
   it('have nodes on which packets come to the ends that explain says', function () {
     const seen: Seen = new Map();
-    check(this, 60, egressScenario(8, flowCount(300)), (drawn) => {
+    check(this, 100, egressScenario(8, flowCount(300)), (drawn) => {
       const agreed = agreeOnEgress(drawn, new Map());
       agreeOnNodes(drawn, agreed, nodeEgressCompiler()(agreed.compiled), seen);
     });
     if (process.env.NODEWALL_PATH !== undefined) return;
-    for (const key of EXPECTED.filter((one) => !/Direct (host|no-)|Gateway/.test(one)))
+    // Of a pod's node, host is nothing; no-address is rare.
+    for (const key of EXPECTED.filter((one) => !/Direct (host|no-)|no-address/.test(one)))
       assert.ok((seen.get(key) ?? 0) >= 3, `${key}: ${seen.get(key) ?? 0}`);
   });
 

@@ -27,7 +27,7 @@ export function egressEnforcer({
 }: EgressEnforcerOptions): Enforcer<EgressRuleset> {
   return new Enforcer<EgressRuleset>({
     ...enforcer,
-    reconciler: new EgressReconciler(reconciler, network),
+    reconciler: new EgressReconciler(reconciler, network, last),
     renderer: (canLog) => egressRulesets(config, canLog, last),
   });
 }

@@ -22,6 +22,18 @@ const V6 = [
   '2001:db8:d::9',
 ];
 
+interface GatewayManifest extends Manifest {
+  spec: { ippools: { ipv4: string[]; ipv6?: string[]; ipv4DefaultEIP?: string } };
+  status?: { nodeList: { name: string; status: string }[] };
+}
+
+interface PolicyManifest extends Manifest {
+  spec: {
+    egressGatewayName?: string;
+    egressIP?: { ipv4?: string; useNodeIP?: boolean; allocatorPolicy?: string };
+  };
+}
+
 /** Manifests of egressgateway.spidernet.io: at most one gateway, policies of both kinds. */
 export function spidernetObjects(nodes: readonly NodeManifest[]): fc.Arbitrary<Manifest[]> {
   return fc.boolean().chain((isDual) =>
@@ -38,11 +50,41 @@ export function spidernetObjects(nodes: readonly NodeManifest[]): fc.Arbitrary<M
           fc.constant(manifest('EgressClusterInfo', { name: 'default' }, { extraCidr: ['192.0.2.96/28'] })),
         ),
       })
-      .map(({ gateway: one, policies, info }) => [one, ...policies, ...(info === undefined ? [] : [info])]),
+      .map(({ gateway: one, policies, info }) => [
+        withEips(one, policies),
+        ...policies,
+        ...(info === undefined ? [] : [info]),
+      ]),
   );
 }
 
-function gateway(isDual: boolean, nodes: readonly NodeManifest[]): fc.Arbitrary<Manifest> {
+/** Where the gateway has a status, every second policy has an address by it, of any node. */
+function withEips(gateway: GatewayManifest, policies: readonly PolicyManifest[]): Manifest {
+  const { status, spec } = gateway;
+  if (status === undefined) return gateway;
+  const isDual = spec.ippools.ipv6 !== undefined;
+  const named = policies.flatMap((policy) => policy.spec.egressIP?.ipv4 || []);
+  const free = V4.filter((address) => !named.includes(address));
+  const eipOf = ({ spec: { egressIP } }: PolicyManifest): string | undefined => {
+    if (egressIP?.useNodeIP === true) return undefined;
+    if (egressIP?.allocatorPolicy === 'rr') return free.pop();
+    return egressIP?.ipv4 || spec.ippools.ipv4DefaultEIP || free[0];
+  };
+  const entries = policies.flatMap((policy, i) => {
+    const ipv4 = i % 2 === 0 && policy.spec.egressGatewayName === 'eg-0' ? eipOf(policy) : undefined;
+    if (ipv4 === undefined) return [];
+    const { name, namespace } = policy.metadata;
+    const user = namespace === undefined ? { name } : { name, namespace };
+    return [{ ipv4, ...(isDual ? { ipv6: V6[V4.indexOf(ipv4)] } : {}), policies: [user] }];
+  });
+  const nodeList = status.nodeList.map((node, at) => ({
+    ...node,
+    eips: entries.filter(({ ipv4 }) => V4.indexOf(ipv4) % status.nodeList.length === at),
+  }));
+  return { ...gateway, status: { nodeList } } as Manifest;
+}
+
+function gateway(isDual: boolean, nodes: readonly NodeManifest[]): fc.Arbitrary<GatewayManifest> {
   const ippools = fields<object & { ipv4DefaultEIP?: string; ipv6DefaultEIP?: string }>({
     ipv4DefaultEIP: maybe(50, fc.constantFrom('203.0.114.1', '203.0.114.10', '')),
     ipv6DefaultEIP: isDual
@@ -71,11 +113,11 @@ function gateway(isDual: boolean, nodes: readonly NodeManifest[]): fc.Arbitrary<
         ...(drawn.isDefault === undefined ? {} : { clusterDefault: drawn.isDefault }),
       };
       const found = manifest('EgressGateway', { name: 'eg-0' }, spec);
-      return nodeList === undefined ? found : { ...found, status: { nodeList } };
+      return (nodeList === undefined ? found : { ...found, status: { nodeList } }) as GatewayManifest;
     });
 }
 
-function policy(isDual: boolean): fc.Arbitrary<Manifest> {
+function policy(isDual: boolean): fc.Arbitrary<PolicyManifest> {
   return fc.boolean().chain((isCluster) => {
     const podSelector = selectorOver(podLabels);
     const podSubnet = fc.subarray(['10.1.0.0/24', '10.1.1.0/29', 'fd01::/48'], { minLength: 1 });
@@ -121,7 +163,10 @@ function policy(isDual: boolean): fc.Arbitrary<Manifest> {
       : fc.record({ name: fc.constantFrom('a', 's'), namespace: oneOf(NAMESPACES) });
     return fc
       .tuple(metadata, spec)
-      .map(([found, drawn]) => manifest(isCluster ? 'EgressClusterPolicy' : 'EgressPolicy', found, drawn));
+      .map(
+        ([found, drawn]) =>
+          manifest(isCluster ? 'EgressClusterPolicy' : 'EgressPolicy', found, drawn) as PolicyManifest,
+      );
   });
 }
 

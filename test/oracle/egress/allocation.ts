@@ -24,7 +24,7 @@ export type Addresses =
 const NO_ADDRESS: Addresses = { kind: 'none', reasons: ['no-address'] };
 
 /**
- * What EGRESS.md sections 1 and 2 say of the addresses of a policy of a Floating gateway. An
+ * What docs/egress.md says of the addresses of a policy of a Floating gateway. An
  * address in a status stays; one that must be dealt out may be any that no other policy has or
  * names.
  */
@@ -73,9 +73,14 @@ function ofFixed({ policy, pool, family, others, defaults }: Scene, fixed: Addre
     return exactly(fixed, !isNamedOnly);
   }
   const has = includes(policy.has, fixed);
-  const rivalHas = rivals.some((rival) => includes(keptBy(rival.policy, pool, family), fixed));
-  if (rivalHas && !has) return NO_ADDRESS;
-  return exactly(fixed, !has || rivalHas);
+  const kept = surelyKept(
+    others.map((other) => other.policy),
+    pool,
+    family,
+  );
+  if (includes(kept, fixed) && !has) return NO_ADDRESS;
+  const mayHave = rivals.some((rival) => includes(keptBy(rival.policy, pool, family), fixed));
+  return exactly(fixed, !has || mayHave);
 }
 
 /** All Shared policies of a gateway have its default address. */
@@ -94,7 +99,9 @@ function ofShared({ policy, pool, family, others, defaults }: Scene): Addresses 
 function ofDedicated({ policy, pool, family, others, defaults }: Scene): Addresses {
   const all = others.map((other) => other.policy);
   const mine = unique(keptBy(policy, pool, family));
-  const isContested = mine.some((address) => all.some((other) => includes(other.has, address)));
+  const isContested = mine.some(
+    (address) => includes(defaults, address) || all.some((other) => includes(other.has, address)),
+  );
   if (mine.length >= policy.count && !isContested) return among(mine, false);
   const dealt = free(pool, family, all, BigInt(demand(all, pool, family) + policy.count - 1), defaults);
   // With fewer than it asks for, it keeps those and may get more.
@@ -118,21 +125,27 @@ function free(
   defaults: readonly Address[] = [],
 ): Addresses {
   // An Audit policy is as if absent: whether it is given anything is left open.
-  const ofOthers = (list: readonly Policy[]) =>
-    unique([
-      ...defaults,
-      ...list.flatMap((other) => [...keptBy(other, pool, family), ...namedBy(other)]),
-    ]).filter((address) => isInAny(pool, address));
-  const taken = ofOthers(others.filter((other) => !other.isAudit));
+  const enforced = others.filter((other) => !other.isAudit);
+  const ofOthers = (kept: readonly Address[], list: readonly Policy[]) =>
+    unique([...defaults, ...kept, ...list.flatMap(namedBy)]).filter((address) => isInAny(pool, address));
+  const taken = ofOthers(surelyKept(enforced, pool, family), enforced);
+  const all = others.flatMap((other) => keptBy(other, pool, family));
   const left = countOf(pool) - BigInt(taken.length);
   if (left <= 0n) return NO_ADDRESS;
-  const surely = countOf(pool) - BigInt(ofOthers(others).length) - wanted;
+  const surely = countOf(pool) - BigInt(ofOthers(all, others).length) - wanted;
   return {
     kind: 'some',
     admits: (address) => isInAny(pool, address) && !includes(taken, address),
     only: undefined,
     mayLack: surely <= 0n,
   };
+}
+
+/** Of Shared policies whose statuses differ, one address stays, and which is left open. */
+function surelyKept(policies: readonly Policy[], pool: readonly AddressRange[], family: Family): Address[] {
+  const [shared, own] = [policies.filter(isShared), policies.filter((policy) => !isShared(policy))];
+  const sharing = unique(shared.flatMap((policy) => keptBy(policy, pool, family)));
+  return [...(sharing.length > 1 ? [] : sharing), ...own.flatMap((policy) => keptBy(policy, pool, family))];
 }
 
 /** How many addresses others may get that have none: of Dedicated policies, and the default. */

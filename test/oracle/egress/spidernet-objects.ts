@@ -5,12 +5,16 @@ import { apiGroupOf, assertOnlyFields, objectsOfKind } from '../manifest.ts';
 import type { Gateway, Policy, Selection } from './egress-objects.ts';
 import { parseRange } from './pool.ts';
 
-/** The version of egressgateway.spidernet.io that the oracle evaluates (EGRESS.md section 6). */
+/** The version of egressgateway.spidernet.io that the oracle evaluates (docs/egress.md). */
 const VERSION = 'egressgateway.spidernet.io/v1beta1';
 
 interface Pair {
   ipv4?: string;
   ipv6?: string;
+}
+
+interface EntryManifest extends Pair {
+  policies?: { name: string; namespace?: string }[];
 }
 
 interface GatewayManifest extends Manifest {
@@ -19,13 +23,20 @@ interface GatewayManifest extends Manifest {
     ippools?: { ipv4?: string[]; ipv6?: string[]; ipv4DefaultEIP?: string; ipv6DefaultEIP?: string };
     nodeSelector: { selector?: LabelSelector };
   };
-  status?: { nodeList?: { name: string; status?: string; eips?: Pair[] }[] };
+  status?: { nodeList?: { name: string; status?: string; eips?: EntryManifest[] }[] };
+}
+
+function gatewaysIn(objects: readonly object[]): GatewayManifest[] {
+  const isOther = ({ apiVersion, kind }: Manifest) =>
+    apiVersion === 'egressgateway.spidernet.io/v1' || kind === 'EgressGatewayPolicy';
+  const other = (objects as Manifest[]).find(isOther);
+  if (other !== undefined) throw new Error(`the oracle does not evaluate ${other.apiVersion} ${other.kind}`);
+  return objectsOfKind(objects, [VERSION], 'EgressGateway') as GatewayManifest[];
 }
 
 /** Its gateways: every namespace may use them; a node in the status owns its EIPs. */
 export function toSpidernetGateways(objects: readonly object[]): Gateway[] {
-  const manifests = objectsOfKind(objects, [VERSION], 'EgressGateway') as GatewayManifest[];
-  return manifests.map(({ apiVersion, metadata, spec, status }) => {
+  return gatewaysIn(objects).map(({ apiVersion, metadata, spec, status }) => {
     assertOnlyFields(spec, ['clusterDefault', 'ippools', 'nodeSelector'], 'EgressGateway.spec');
     const { ipv4 = [], ipv6 = [], ipv4DefaultEIP, ipv6DefaultEIP } = spec.ippools ?? {};
     const nodes = status?.nodeList ?? [];
@@ -64,10 +75,13 @@ interface PolicyManifest extends Manifest {
 export function toSpidernetPolicies(objects: readonly object[]): Policy[] {
   const kinds = ['EgressPolicy', 'EgressClusterPolicy'];
   const manifests = kinds.flatMap((kind) => objectsOfKind(objects, [VERSION], kind)) as PolicyManifest[];
-  return manifests.map(toPolicy);
+  const entries = gatewaysIn(objects).flatMap(({ status }) => status?.nodeList ?? []);
+  const eips = entries.flatMap((node) => node.eips ?? []);
+  return manifests.map((manifest) => toPolicy(manifest, eips));
 }
 
-function toPolicy({ apiVersion, kind, metadata, spec, status }: PolicyManifest): Policy {
+function toPolicy(manifest: PolicyManifest, eips: readonly EntryManifest[]): Policy {
+  const { apiVersion, kind, metadata, spec, status } = manifest;
   assertOnlyFields(
     spec,
     ['egressGatewayName', 'egressIP', 'appliedTo', 'destSubnet', 'priority'],
@@ -75,11 +89,16 @@ function toPolicy({ apiVersion, kind, metadata, spec, status }: PolicyManifest):
   );
   const isCluster = kind === 'EgressClusterPolicy';
   const { ipv4, ipv6, useNodeIP, allocatorPolicy } = spec.egressIP ?? {};
+  const namespace = isCluster ? undefined : (metadata.namespace ?? 'default');
+  // Its own status goes before the gateway's.
+  const isUser = ({ policies = [] }: EntryManifest) =>
+    policies.some((one) => one.name === metadata.name && (one.namespace || undefined) === namespace);
+  const pairs = status?.eip === undefined ? eips.filter(isUser) : [status.eip];
   const fixed = readable([ipv4, ipv6]);
   const ofPool = fixed.length > 0 ? 'Fixed' : allocatorPolicy === 'rr' ? 'Dedicated' : 'Shared';
   return {
     apiGroup: apiGroupOf(apiVersion),
-    namespace: isCluster ? undefined : (metadata.namespace ?? 'default'),
+    namespace,
     name: metadata.name,
     stage: isCluster ? 'Default' : 'Namespace',
     priority: spec.priority ?? 1000,
@@ -94,7 +113,7 @@ function toPolicy({ apiVersion, kind, metadata, spec, status }: PolicyManifest):
     count: 1,
     directIfUnavailable: false,
     isAudit: false,
-    has: readable([status?.eip?.ipv4, status?.eip?.ipv6]),
+    has: readable(pairs.flatMap((pair) => [pair.ipv4, pair.ipv6])),
   };
 }
 
