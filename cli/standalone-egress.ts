@@ -6,6 +6,14 @@ import { nodeEgressViewer } from '../controller/egress/node-egress.ts';
 import { policyText } from '../controller/egress/order.ts';
 import type { Log } from '../lib/process/log.ts';
 
+const FLOATING =
+  'EgressGateways of source Floating need leases, which a stand-alone agent does not have: ' +
+  'connections of pods that leave by them are dropped (no-gateway). Use source: Node';
+const INTERFACE =
+  'EgressGateways with an interface are not built: connections of pods that leave by them are dropped ' +
+  "(no-address). Leave interface out: then the node's address for the route is used";
+const CROWDED = `more than ${MOST_SLOTS} ways to gateways: connections of these policies are dropped (no-route)`;
+
 /**
  * Adds to each state what the node does for egress gateways, if the feature gate is on. Gateways
  * that need leases are left out: the policies that name them drop, for the reason no-gateway.
@@ -13,36 +21,31 @@ import type { Log } from '../lib/process/log.ts';
 export function egressView(
   node: string,
   { featureGates, egress }: Config,
-  log: Log,
+  log: Pick<Log, 'error'>,
 ): (state: NodeState, objects: ClusterObjects) => NodeState {
   if (featureGates.EgressGateway !== true) return (state) => state;
   const view = nodeEgressViewer(egress, node);
-  let told = '';
-  let refusedBefore = '';
+  const told = new Map<string, string>();
+  /** An error that goes on is told once. */
+  function tell(message: string, names: readonly string[]): void {
+    const text = names.join(', ');
+    if (text !== '' && text !== told.get(message)) log.error(message, { node, objects: text });
+    told.set(message, text);
+  }
   return (state, objects) => {
-    const floating = objects.egressGateways.filter(({ spec }) => spec.source === 'Floating');
-    const names = floating.map(({ name }) => name).join(', ');
-    if (names !== '' && names !== told) {
-      log.error(
-        'EgressGateways of source Floating need leases, which a stand-alone agent does not have: ' +
-          'connections of pods that leave by them are dropped (no-gateway). Use source: Node',
-        { node, gateways: names },
-      );
-    }
-    told = names;
-    const egressGateways =
-      floating.length === 0
-        ? objects.egressGateways
-        : objects.egressGateways.filter((gateway) => !floating.includes(gateway));
-    const own = view({ ...objects, egressGateways });
-    const refused = (own?.refused ?? []).map(policyText).join(', ');
-    if (refused !== '' && refused !== refusedBefore) {
-      log.error(
-        `more than ${MOST_SLOTS} ways to gateways: connections of these policies are dropped (no-route)`,
-        { node, policies: refused },
-      );
-    }
-    refusedBefore = refused;
+    const { egressGateways: all } = objects;
+    const usable = all.filter(({ spec }) => spec.source === 'Node');
+    const floating = all.filter((gateway) => !usable.includes(gateway));
+    tell(
+      FLOATING,
+      floating.map(({ name }) => name),
+    );
+    tell(
+      INTERFACE,
+      usable.filter(({ spec }) => spec.interface !== undefined).map(({ name }) => name),
+    );
+    const own = view({ ...objects, egressGateways: floating.length === 0 ? all : usable });
+    tell(CROWDED, (own?.refused ?? []).map(policyText));
     return own === null ? state : { ...state, egress: own };
   };
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { parseMarkdown, replaceFences } from '../docs/markdown.ts';
 import { parseCases } from './case.ts';
+import { parseEgressFlowLine } from './egress-flow-line.ts';
 import { formatAnswer, parseFlowLine } from './flow-line.ts';
 
 const FENCE = '```';
@@ -141,6 +142,19 @@ describe('cases: flow lines', () => {
       assert.deepEqual(line, { flow, words: `${words}   => `, expected: 'Drop by a/b' });
     });
   }
+
+  it('of egress gateways name a pod or a source', () => {
+    const flows = [
+      ['shop/web > 192.0.2.1', { pod: 'shop/web', dst: '192.0.2.1' }],
+      ['[fd01::7] > [2001:db8::1]', { src: 'fd01::7', dst: '2001:db8::1' }],
+      ['10.1.0.7 > 192.0.2.1', { src: '10.1.0.7', dst: '192.0.2.1' }],
+    ] as const;
+    for (const [words, flow] of flows) {
+      const line = parseEgressFlowLine(`${words} => Direct, inside`);
+      assert.deepEqual(line, { flow: { traffic: 'Egress', ...flow }, words: `${words} =>` });
+    }
+    assert.throws(() => parseEgressFlowLine('web > 192.0.2.1'), /not a flow/);
+  });
 
   it('fail if they differ', () => {
     for (const words of [

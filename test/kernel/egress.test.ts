@@ -117,6 +117,26 @@ kernelSuite('egress gateways', () => {
     return [...stdout.matchAll(/packets (\d+)/g)].reduce((sum, [, packets]) => sum + Number(packets), 0);
   }
 
+  it('a policy that drops everything at the Nodes does not cut the tunnel', async () => {
+    await agents.write('deny.json', [
+      {
+        apiVersion: 'nodewall.io/v1alpha1',
+        kind: 'ClusterNetworkPolicy',
+        metadata: { name: 'deny' },
+        spec: {
+          priority: 5,
+          appliedTo: [{ nodeSelector: {} }],
+          ingress: [{ name: 'in', action: 'Drop' }],
+          egress: [{ name: 'out', action: 'Drop' }],
+        },
+      },
+    ]);
+    for (const node of ['plain', 'gw-1']) await agents.untilInForce(node, /deny/);
+    await leavesBy('plain-0', ['gw-1']);
+    await agents.write('deny.json', []);
+    for (const node of ['plain', 'gw-1']) await agents.untilInForce(node, /deny/, false);
+  });
+
   it('segments of TCP fit into the tunnel, both ways', async () => {
     const count = `table inet mss { chain prerouting { type filter hook prerouting priority -300
       tcp flags syn tcp option maxseg size 1410 meta nfproto ipv4 counter

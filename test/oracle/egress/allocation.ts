@@ -24,7 +24,7 @@ export type Addresses =
 const NO_ADDRESS: Addresses = { kind: 'none', reasons: ['no-address'] };
 
 /**
- * What EGRESS.md sections 1 and 2 say of the addresses of a policy of a Floating gateway. An
+ * What docs/egress.md says of the addresses of a policy of a Floating gateway. An
  * address in a status stays; one that must be dealt out may be any that no other policy has or
  * names.
  */

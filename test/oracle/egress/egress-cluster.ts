@@ -75,7 +75,7 @@ const ALWAYS_INSIDE = [
 
 type NetworkManifest = Manifest & { spec?: { cidrs?: string[]; cidr?: string } };
 
-/** The test for destinations that are never steered (EGRESS.md section 2, step 1). */
+/** The test for destinations that are never steered (docs/egress.md). */
 export function insideTest(
   objects: readonly object[],
   cluster: EgressCluster,

@@ -258,7 +258,7 @@ describe('oracle of egress gateways', () => {
         it(`${claim} -> ${expected}`, () => {
           const judge = egressOracle([...objects, ...CLUSTER], config);
           const found = judge({ traffic: 'Egress', dst: '', ...flow }).map((one) =>
-            [one.verdict, one.reasons.join('|'), one.policy, ...one.gateways, one.exit?.text]
+            [one.verdict, one.reasons.join('|'), one.policy, one.gateway, one.exit?.text]
               .filter((part) => part != null)
               .join(' ')
               .replace('an address of the ', '')

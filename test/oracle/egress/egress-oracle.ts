@@ -22,7 +22,7 @@ interface Scene {
 }
 
 /**
- * Evaluates EGRESS.md section 2 straight from the manifests, slowly: every policy is tried in
+ * Evaluates docs/egress.md straight from the manifests, slowly: every policy is tried in
  * order. Gives the answers that are right for a flow; mostly one, more where the manifests leave
  * something open.
  */
@@ -50,13 +50,13 @@ export function egressOracle(
     const policy = enforced.find((one) => matches(one, source, destination));
     if (policy === undefined) return [untouched('no-policy')];
     if (policy.action !== 'Gateway')
-      return [{ verdict: policy.action, policy: nameOf(policy), gateways: [null], reasons: ['policy'] }];
+      return [{ verdict: policy.action, policy: nameOf(policy), gateway: null, reasons: ['policy'] }];
     return steered(policy, destination.family, scene);
   };
 }
 
 function untouched(...reasons: string[]): Permission {
-  return { verdict: 'Direct', policy: null, gateways: [null], reasons };
+  return { verdict: 'Direct', policy: null, gateway: null, reasons };
 }
 
 function toClaims(
@@ -88,7 +88,7 @@ function steered(policy: Policy, family: Family, scene: Scene): Permission[] {
 
 function unavailable(policy: Policy, gateway: string | null, reasons: readonly string[]): Permission {
   const verdict = policy.directIfUnavailable ? 'Direct' : 'Drop';
-  return { verdict, policy: nameOf(policy), gateways: [gateway], reasons: [...new Set(reasons)] };
+  return { verdict, policy: nameOf(policy), gateway, reasons: [...new Set(reasons)] };
 }
 
 function byNode(policy: Policy, gateway: Gateway, family: Family, { cluster }: Scene): Permission[] {
@@ -155,7 +155,7 @@ function toWay(policy: Policy, gateway: Gateway, exit: Exit): Permission {
   return {
     verdict: 'Gateway',
     policy: nameOf(policy),
-    gateways: [gateway.name],
+    gateway: gateway.name,
     reasons: ['policy'],
     exit,
   };

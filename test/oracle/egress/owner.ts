@@ -8,10 +8,8 @@ import type { Gateway } from './egress-objects.ts';
 export interface Owners {
   /** Empty: none can be. */
   readonly nodes: readonly ClusterNode[];
-  /** Why none can be, or, if `mayBeUnavailable`, why none may be. */
+  /** Why none can be; beside nodes: why there may be none, which the manifests leave open. */
   readonly reasons: readonly string[];
-  /** The manifests leave open whether a node is there. */
-  readonly mayBeUnavailable: boolean;
 }
 
 /** The nodes that may own a floating address. */
@@ -20,20 +18,20 @@ export function ownersOf(gateway: Gateway, address: Address, nodes: readonly Clu
   const has = (slot: Gateway['slots'][number]) =>
     slot.addresses.some((one) => addressKey(one) === addressKey(address));
   const owner = gateway.slots.find(has)?.node;
-  if (ready.length === 0) return { nodes: [], reasons: ['not-ready'], mayBeUnavailable: false };
+  if (ready.length === 0) return { nodes: [], reasons: ['not-ready'] };
   // A slot without an owner: the next step of the controller gives it one.
-  if (owner === '') return { nodes: ready, reasons: ['not-ready'], mayBeUnavailable: true };
+  if (owner === '') return { nodes: ready, reasons: ['not-ready'] };
   if (owner === undefined) {
     // It goes to a slot that is there, or to a new one.
     const isReady = gateway.slots.every((slot) => ready.some(({ name }) => name === slot.node));
-    return { nodes: ready, reasons: isReady ? [] : ['not-ready'], mayBeUnavailable: !isReady };
+    return { nodes: ready, reasons: isReady ? [] : ['not-ready'] };
   }
   const node = ready.find(({ name }) => name === owner);
-  if (node !== undefined) return { nodes: [node], reasons: [], mayBeUnavailable: false };
+  if (node !== undefined) return { nodes: [node], reasons: [] };
   const isCandidate = candidates(gateway, nodes).some(({ name }) => name === owner);
-  if (isCandidate) return { nodes: [], reasons: ['not-ready'], mayBeUnavailable: false };
+  if (isCandidate) return { nodes: [], reasons: ['not-ready'] };
   // An owner that is no candidate any more: the next step of the controller gives it another.
-  return { nodes: ready, reasons: ['not-ready'], mayBeUnavailable: true };
+  return { nodes: ready, reasons: ['not-ready'] };
 }
 
 /** The nodes of a gateway of source Node that may translate packets of the family. */
@@ -41,10 +39,10 @@ export function translatorsOf(gateway: Gateway, family: Family, nodes: readonly 
   const hasFamily = (node: ClusterNode) => node.addresses.some((address) => address.family === family);
   const ready = readyCandidates(gateway, nodes);
   const able = ready.filter(hasFamily);
-  if (able.length > 0) return { nodes: able, reasons: [], mayBeUnavailable: false };
+  if (able.length > 0) return { nodes: able, reasons: [] };
   const some = candidates(gateway, nodes).some(hasFamily);
   const reasons = ready.length === 0 ? ['not-ready', 'no-family'] : ['no-family'];
-  return { nodes: [], reasons: some ? ['not-ready', 'no-family'] : reasons, mayBeUnavailable: false };
+  return { nodes: [], reasons: some ? ['not-ready', 'no-family'] : reasons };
 }
 
 /** A candidate of which no status speaks is ready. */

@@ -1,4 +1,4 @@
-/** What `explain` says of an egress flow (EGRESS.md section 2, step 7). */
+/** What `explain` says of an egress flow (docs/egress.md). */
 export interface EgressAnswer {
   readonly verdict: 'Gateway' | 'Direct' | 'Drop';
   readonly policy: string | null;
@@ -9,9 +9,7 @@ export interface EgressAnswer {
 }
 
 /** One answer that is right, or a family of answers that differ in node and address. */
-export interface Permission extends Pick<EgressAnswer, 'verdict' | 'policy'> {
-  /** Any of them. */
-  readonly gateways: readonly (string | null)[];
+export interface Permission extends Pick<EgressAnswer, 'verdict' | 'policy' | 'gateway'> {
   /** Where several hold, any. */
   readonly reasons: readonly string[];
   /** Of verdict Gateway. */
@@ -39,7 +37,7 @@ export function isPermitted(permissions: readonly Permission[], answer: EgressAn
     (one) =>
       one.verdict === answer.verdict &&
       one.policy === answer.policy &&
-      one.gateways.includes(answer.gateway) &&
+      one.gateway === answer.gateway &&
       one.reasons.includes(answer.reason) &&
       isRightExit(one.exit, answer),
   );
@@ -51,7 +49,7 @@ function isRightExit(exit: Exit | undefined, { node, address }: EgressAnswer): b
 }
 
 /** For messages. */
-export function describePermission({ verdict, policy, gateways, reasons, exit }: Permission): string {
+export function describePermission({ verdict, policy, gateway, reasons, exit }: Permission): string {
   const by = exit === undefined ? '' : `, ${exit.text}`;
-  return `${verdict} (${reasons.join('|')}) policy ${policy} gateway ${gateways.join('|')}${by}`;
+  return `${verdict} (${reasons.join('|')}) policy ${policy} gateway ${gateway}${by}`;
 }

@@ -7,7 +7,7 @@ import { isInAny } from './pool.ts';
 
 const STAGES = ['Override', 'Namespace', 'Default'];
 
-/** The total order of EGRESS.md section 2, step 2, as a comparator. */
+/** The total order of docs/egress.md, as a comparator. */
 export function comparePolicies(a: Policy, b: Policy): number {
   return (
     STAGES.indexOf(a.stage) - STAGES.indexOf(b.stage) ||

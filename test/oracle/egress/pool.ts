@@ -1,7 +1,7 @@
 import type { Address, AddressRange, Family } from '../address.ts';
 import { inRange, parseAddress, parseCidr } from '../address.ts';
 
-/** The addresses of a range of a pool: `IP`, `IP-IP` or CIDR (EGRESS.md section 1). */
+/** The addresses of a range of a pool: `IP`, `IP-IP` or CIDR (docs/egress.md). */
 export function parseRange(text: string): AddressRange {
   if (text.includes('/')) return usable(text);
   const [first, last = first] = text.split('-').map((part) => parseAddress(part.trim()));

@@ -5,7 +5,7 @@ import { apiGroupOf, assertOnlyFields, objectsOfKind } from '../manifest.ts';
 import type { Gateway, Policy, Selection } from './egress-objects.ts';
 import { parseRange } from './pool.ts';
 
-/** The version of egressgateway.spidernet.io that the oracle evaluates (EGRESS.md section 6). */
+/** The version of egressgateway.spidernet.io that the oracle evaluates (docs/egress.md). */
 const VERSION = 'egressgateway.spidernet.io/v1beta1';
 
 interface Pair {

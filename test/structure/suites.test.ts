@@ -1,0 +1,18 @@
+import assert from 'node:assert/strict';
+import { globSync } from 'node:fs';
+import { filesBelow, ROOT, readSource } from './source-file.ts';
+
+const FOLDERS = ['agent', 'apis', 'cli', 'controller', 'lib', 'perf', 'test'];
+
+describe('suites of tests', () => {
+  it('have every test file', () => {
+    const patterns = readSource('test/run.ts').match(/(?<=')[^'\n]*\*\*[^'\n]*\.test\.ts(?=')/g) ?? [];
+    assert.ok(patterns.length > 10);
+    const run = new Set(patterns.flatMap((pattern) => globSync(pattern, { cwd: ROOT })));
+    const files = FOLDERS.flatMap(filesBelow).filter((path) => path.endsWith('.test.ts'));
+    assert.deepEqual(
+      files.filter((path) => !run.has(path)),
+      [],
+    );
+  });
+});
