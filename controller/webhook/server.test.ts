@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server, request as send } from 'node:http';
 import { request as sendTls } from 'node:https';
-import { type AddressInfo, connect } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { setImmediate as immediate } from 'node:timers/promises';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { NO_OBJECTS, type Tier } from '../../apis/objects.ts';
 import { createAuthority } from '../../test/cluster/certificates.ts';
@@ -174,6 +175,8 @@ describe('webhookHandler', () => {
     const { port } = server.address() as AddressInfo;
     // Of each body as much is left as its last chunk may be counted for.
     const body = Buffer.alloc(8 * 1024 * 1024 - 64 * 1024, 32);
+    const sockets: Socket[] = [];
+    server.on('connection', (socket) => sockets.push(socket));
     const held = await Promise.all(
       Array.from({ length: 8 }, async () => {
         const request = send({ port, path: '/validate', method: 'POST', host: '127.0.0.1' });
@@ -184,10 +187,10 @@ describe('webhookHandler', () => {
         return request;
       }),
     );
-    // The server doesn't read the bodies at once.
-    let refused: Answer;
-    do refused = await post('/validate', ' '.repeat(1024 * 1024));
-    while (refused.status === 400);
+    // A body that the server has not read yet would be the one to be refused.
+    const read = () => sockets.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
+    while (read() < held.length * body.length) await immediate();
+    const refused = await post('/validate', ' '.repeat(1024 * 1024));
     assert.deepEqual(refused, { status: 503, body: 'too many requests\n' });
     for (const request of held) {
       request.end(' ');
