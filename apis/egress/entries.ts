@@ -4,6 +4,7 @@ import type {
   EgressOutcome,
   EgressTake,
   NodeEgress,
+  ServedClass,
   TunnelEnd,
 } from './node-egress.ts';
 import { formatRange, readRange } from './range-text.ts';
@@ -14,12 +15,14 @@ import { formatRange, readRange } from './range-text.ts';
  */
 export interface EgressValues {
   readonly sources: string | null;
+  readonly pods: string | null;
   readonly subnets: string;
   readonly classes: EgressClass;
   readonly outcomes: EgressOutcome;
   readonly slots: { readonly node: string; readonly take: number };
   readonly peers: TunnelEnd;
   readonly arrivals: EgressArrival;
+  readonly served: ServedClass;
   readonly takes: EgressTake;
   readonly owned: 'L2' | 'None';
 }
@@ -28,12 +31,14 @@ export type EgressEntries = { readonly [P in EgressPart]: ReadonlyMap<string, Eg
 
 export const EGRESS_PARTS = [
   'sources',
+  'pods',
   'subnets',
   'classes',
   'outcomes',
   'slots',
   'peers',
   'arrivals',
+  'served',
   'takes',
   'owned',
 ] as const satisfies readonly EgressPart[];
@@ -44,9 +49,10 @@ export type EgressSet = (typeof EGRESS_SETS)[number];
 
 /** Maps that are the same in both forms stay the same objects. */
 export function toEntries(egress: NodeEgress): EgressEntries {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned } = egress;
+  const { sources, pods, subnets, classes, outcomes, slots, peers, arrivals, served, takes, owned } = egress;
   return {
     sources,
+    pods,
     subnets: new Map(
       subnets.map(({ family, range, class: id }) => [formatRange(family, range), id] as const),
     ),
@@ -55,6 +61,7 @@ export function toEntries(egress: NodeEgress): EgressEntries {
     slots: new Map(slots.values().map(({ number, node, take }) => [`${number}`, { node, take }] as const)),
     peers,
     arrivals,
+    served,
     takes: new Map(takes.entries().map(([number, take]) => [`${number}`, take] as const)),
     owned: new Map(owned.map(({ address, announce }) => [address, announce] as const)),
   };
@@ -64,10 +71,11 @@ export function fromEntries(
   entries: EgressEntries,
   rest: Pick<NodeEgress, 'tunnel' | 'unknownPods' | EgressSet>,
 ): NodeEgress {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned } = entries;
+  const { sources, pods, subnets, classes, outcomes, slots, peers, arrivals, served, takes, owned } = entries;
   return {
     ...rest,
     sources,
+    pods,
     subnets: [...subnets]
       .map(([text, id]) => ({ ...readRange(text), class: id }))
       .sort((a, b) => a.family - b.family || (a.range.first < b.range.first ? -1 : 1)),
@@ -78,6 +86,7 @@ export function fromEntries(
     ),
     peers,
     arrivals,
+    served,
     takes: new Map(byNumber(takes)),
     owned: [...owned]
       .sort(([a], [b]) => (a < b ? -1 : 1))
