@@ -2,10 +2,12 @@ import type {
   EgressArrival,
   EgressClass,
   EgressOutcome,
+  EgressSlot,
   EgressTake,
   NodeEgress,
   TunnelEnd,
 } from './node-egress.ts';
+import type { EgressProbe } from './objects.ts';
 import { formatRange, readRange } from './range-text.ts';
 
 /**
@@ -17,11 +19,12 @@ export interface EgressValues {
   readonly subnets: string;
   readonly classes: EgressClass;
   readonly outcomes: EgressOutcome;
-  readonly slots: { readonly node: string; readonly take: number };
+  readonly slots: Omit<EgressSlot, 'number'>;
   readonly peers: TunnelEnd;
   readonly arrivals: EgressArrival;
   readonly takes: EgressTake;
   readonly owned: 'L2' | 'None';
+  readonly probes: readonly EgressProbe[];
 }
 export type EgressPart = keyof EgressValues;
 export type EgressEntries = { readonly [P in EgressPart]: ReadonlyMap<string, EgressValues[P]> };
@@ -36,6 +39,7 @@ export const EGRESS_PARTS = [
   'arrivals',
   'takes',
   'owned',
+  'probes',
 ] as const satisfies readonly EgressPart[];
 
 /** The sets of a NodeEgress: each is sent as a list of members. */
@@ -44,7 +48,7 @@ export type EgressSet = (typeof EGRESS_SETS)[number];
 
 /** Maps that are the same in both forms stay the same objects. */
 export function toEntries(egress: NodeEgress): EgressEntries {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned } = egress;
+  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned, probes } = egress;
   return {
     sources,
     subnets: new Map(
@@ -52,11 +56,12 @@ export function toEntries(egress: NodeEgress): EgressEntries {
     ),
     classes,
     outcomes,
-    slots: new Map(slots.values().map(({ number, node, take }) => [`${number}`, { node, take }] as const)),
+    slots: new Map(slots.values().map(({ number, ...slot }) => [`${number}`, slot] as const)),
     peers,
     arrivals,
     takes: new Map(takes.entries().map(([number, take]) => [`${number}`, take] as const)),
     owned: new Map(owned.map(({ address, announce }) => [address, announce] as const)),
+    probes,
   };
 }
 
@@ -64,7 +69,7 @@ export function fromEntries(
   entries: EgressEntries,
   rest: Pick<NodeEgress, 'tunnel' | 'unknownPods' | EgressSet>,
 ): NodeEgress {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned } = entries;
+  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned, probes } = entries;
   return {
     ...rest,
     sources,
@@ -73,15 +78,14 @@ export function fromEntries(
       .sort((a, b) => a.family - b.family || (a.range.first < b.range.first ? -1 : 1)),
     classes,
     outcomes,
-    slots: new Map(
-      byNumber(slots).map(([number, { node, take }]) => [number, { number, node, take }] as const),
-    ),
+    slots: new Map(byNumber(slots).map(([number, slot]) => [number, { number, ...slot }] as const)),
     peers,
     arrivals,
     takes: new Map(byNumber(takes)),
     owned: [...owned]
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([address, announce]) => ({ address, announce })),
+    probes,
   };
 }
 

@@ -101,8 +101,8 @@ export function toWrittenEntries<P extends EgressPart>(part: P, entries: EgressE
 
 /** The number of members and entries. */
 export function egressSize(egress: NodeEgress): number {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned } = egress;
-  const maps = [sources, classes, outcomes, slots, peers, arrivals, takes];
+  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned, probes } = egress;
+  const maps = [sources, classes, outcomes, slots, peers, arrivals, takes, probes];
   const members = EGRESS_SETS.map((set) => memberCount(egress[set].v4) + memberCount(egress[set].v6));
   const sizes = [...members, ...maps.map(({ size }) => size), subnets.length, owned.length];
   return sizes.reduce((total, size) => total + size, 0);

@@ -5,7 +5,7 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import type { MemberSet } from '../../lib/net/member-set.ts';
-import type { EgressApiGroup, EgressPolicy } from './objects.ts';
+import type { EgressApiGroup, EgressPolicy, EgressProbe } from './objects.ts';
 
 /** Why the packet of a selected pod cannot go through its gateway (docs/egress.md). */
 export const EGRESS_DROP_REASONS = [
@@ -60,6 +60,11 @@ export interface NodeEgress {
   /** The floating addresses that this node owns. */
   readonly owned: readonly OwnedAddress[];
   /**
+   * What this node asks as a gateway, by name of the EgressGateway; only where there is something to
+   * ask.
+   */
+  readonly probes: ReadonlyMap<string, readonly EgressProbe[]>;
+  /**
    * Policies whose connections are dropped here, because no number was left for their slot, or for
    * their take if this node is the gateway; absent: none.
    */
@@ -105,7 +110,17 @@ export interface EgressOutcome {
     | { readonly kind: 'pass' }
     | { readonly kind: 'direct' }
     /** Taken by one of these slots, by a hash of source and destination. */
-    | { readonly kind: 'slots'; readonly slots: readonly number[] }
+    | {
+        readonly kind: 'slots';
+        readonly slots: readonly number[];
+        /**
+         * Where none of `slots` leads to a node that answers: the first of these that does. Of
+         * gateways with the nodes' own addresses; absent: none.
+         */
+        readonly reserve?: readonly number[];
+        /** Where none answers at all: leaves directly; absent: is dropped as not-ready. */
+        readonly otherwise?: 'Direct';
+      }
     /** This node is the gateway: source NAT here, without the tunnel. */
     | { readonly kind: 'take'; readonly take: number }
     | { readonly kind: 'drop'; readonly reason: EgressDropReason | 'policy' };
@@ -118,6 +133,11 @@ export interface EgressSlot {
   readonly node: string;
   /** The take of this node, if `node` is this node; else 0. */
   readonly take: number;
+  /**
+   * It leads to the owner of floating addresses, which leases decide: the node does not take it for
+   * lost by itself.
+   */
+  readonly floating?: true;
 }
 
 /** A pod that a gateway serves. */

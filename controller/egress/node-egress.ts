@@ -12,9 +12,10 @@ import { ClassMembers, type MovedSource } from './class-members.ts';
 import { type CompiledEgress, type EgressInput, egressCompiler } from './compile-egress.ts';
 import { GatewayArrivals, type ServedSource } from './gateway-arrivals.ts';
 import { type GatewayPools, gatewayPools, NO_POOLS } from './gateway-pools.ts';
+import { gatewayProbes, type NodeProbes } from './gateway-probes.ts';
 import { nodeOutcomes, policyName } from './node-outcomes.ts';
 import { compareText } from './order.ts';
-import { type Route, routeOf, type Served, servedBy } from './route.ts';
+import { hopsOf, type Route, routeOf, type Served, servedBy } from './route.ts';
 import { tunnelEnds } from './tunnel-ends.ts';
 
 /**
@@ -80,6 +81,7 @@ class NodeViews {
   readonly #members = new ClassMembers();
   readonly #gateways = new Map<string, GatewayArrivals>();
   #pools: ReadonlyMap<string, GatewayPools> = new Map();
+  #probes: ReadonlyMap<string, NodeProbes> = new Map();
   /** Numbers of slots by node. */
   readonly #numbers = new Map<string, ReadonlyMap<string, number>>();
   #views: ReadonlyMap<string, NodeEgress> = new Map();
@@ -97,8 +99,10 @@ class NodeViews {
     const ends = hasNodes ? keptMap(tunnelEnds(compiled.nodes), this.#ends) : this.#ends;
     const changesEnds = ends !== this.#ends;
     this.#ends = ends;
-    if (compiled.allocations !== last?.allocations)
+    if (compiled.allocations !== last?.allocations) {
       this.#pools = gatewayPools(compiled.allocations, this.#pools);
+      this.#probes = gatewayProbes(compiled.allocations, this.#probes);
+    }
     const classChange = this.#advanceClasses(compiled, last);
     const moved = this.#members.advance(compiled.sources);
     const gateways = this.#advanceGateways(classChange, moved);
@@ -256,7 +260,7 @@ class NodeViews {
   /** The policies whose packets the gateway refuses, because their takes have no number. */
   #untaken(node: string, gateway: GatewayArrivals): EgressPolicyName[] {
     return [...this.#known.values()].flatMap(({ decision: { policy }, route }) => {
-      const hops = route.kind === 'hops' ? route.hops.filter((hop) => hop.node === node) : [];
+      const hops = hopsOf(route).filter((hop) => hop.node === node);
       const isTaken = hops.every((hop) => gateway.numberOf(hop.take) !== undefined);
       return policy === null || isTaken ? [] : [policyName(policy)];
     });
@@ -265,14 +269,16 @@ class NodeViews {
   /** The view with the parts that do not depend on policies; itself if they are the same. */
   #withShared(view: NodeEgress, name: string, { inside, unknownPods }: CompiledEgress): NodeEgress {
     const { floating, owned } = this.#pools.get(name) ?? NO_POOLS;
+    const probes = this.#probes.get(name) ?? NOTHING.probes;
     const { members, nodes } = inside;
     const isSame =
       view.inside === members &&
       view.nodes === nodes &&
       view.unknownPods === unknownPods &&
       view.floating === floating &&
-      view.owned === owned;
-    return isSame ? view : { ...view, inside: members, nodes, unknownPods, floating, owned };
+      view.owned === owned &&
+      view.probes === probes;
+    return isSame ? view : { ...view, inside: members, nodes, unknownPods, floating, owned, probes };
   }
 }
 
@@ -289,6 +295,7 @@ const NOTHING: NodeEgress = {
   peers: new Map(),
   arrivals: new Map(),
   takes: new Map(),
+  probes: new Map(),
   ...NO_POOLS,
 };
 

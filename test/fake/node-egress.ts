@@ -9,6 +9,7 @@ export function fakeNodeEgress(said: Partial<NodeEgress> = {}): NodeEgress {
     unknownPods: 'Pass',
     ...{ sources: new Map(), subnets: [], classes: new Map(), outcomes: new Map(), slots: new Map() },
     ...{ peers: new Map(), arrivals: new Map(), takes: new Map(), owned: [] },
+    probes: new Map(),
     ...said,
   };
 }

@@ -86,6 +86,7 @@ const EMPTY = {
   arrivals: new Map(),
   takes: new Map(),
   owned: [],
+  probes: new Map(),
 } satisfies Partial<NodeEgress>;
 
 const END = { node: 'b', address: '192.0.2.2', mac: '0e:00:00:00:00:02' };
@@ -95,6 +96,10 @@ function source(model: EgressModel): Partial<NodeEgress> {
   const numbers = Array.from({ length: model.slots }, (_, i) => i + 1);
   const outcomes: EgressOutcome[] = [
     { id: 'go', policy, audited: [], action: { kind: 'slots', slots: numbers } },
+    {
+      ...{ id: 'safe', policy, audited: [] },
+      action: { kind: 'slots', slots: numbers.slice(0, 1), reserve: numbers.slice(1), otherwise: 'Direct' },
+    },
     {
       id: 'rest',
       policy: null,
@@ -110,7 +115,10 @@ function source(model: EgressModel): Partial<NodeEgress> {
   const classes: EgressClass[] = ['a', 'b'].map((id) => {
     return { id, ipv4, ipv6: [{ range: { first: 0n, last: (1n << 128n) - 1n }, outcome: 'go' }] };
   });
-  const slots: EgressSlot[] = numbers.map((number) => ({ number, node: 'b', take: 0 }));
+  const slots: EgressSlot[] = numbers.map((number) => ({
+    ...{ number, node: 'b', take: 0 },
+    ...(number > 2 ? { floating: true } : {}),
+  }));
   const known = Object.entries(model.sources).map(
     ([address, id]) => [address, id === '' ? null : id] as const,
   );
@@ -141,6 +149,7 @@ function gateway({ arrivals, slots }: EgressModel): Partial<NodeEgress> {
       [2, { kind: 'node', interface: slots > 3 ? 'eth1' : null }],
     ]),
     owned: [{ address: '203.0.113.1', announce: 'L2' }],
+    probes: new Map([['g', [{ address: '203.0.113.99', port: 80 + slots, seconds: 5, failures: 3 }]]]),
   };
 }
 
