@@ -1,13 +1,14 @@
 import type {
+  Candidacy,
   EgressArrival,
   EgressClass,
   EgressOutcome,
   EgressSlot,
   EgressTake,
   NodeEgress,
+  OwnedSlot,
   TunnelEnd,
 } from './node-egress.ts';
-import type { EgressProbe } from './objects.ts';
 import { formatRange, readRange } from './range-text.ts';
 
 /**
@@ -23,8 +24,9 @@ export interface EgressValues {
   readonly peers: TunnelEnd;
   readonly arrivals: EgressArrival;
   readonly takes: EgressTake;
-  readonly owned: 'L2' | 'None';
-  readonly probes: readonly EgressProbe[];
+  /** By `SLOT GATEWAY`. */
+  readonly owned: OwnedSlot;
+  readonly candidacies: Candidacy;
 }
 export type EgressPart = keyof EgressValues;
 export type EgressEntries = { readonly [P in EgressPart]: ReadonlyMap<string, EgressValues[P]> };
@@ -39,7 +41,7 @@ export const EGRESS_PARTS = [
   'arrivals',
   'takes',
   'owned',
-  'probes',
+  'candidacies',
 ] as const satisfies readonly EgressPart[];
 
 /** The sets of a NodeEgress: each is sent as a list of members. */
@@ -48,7 +50,7 @@ export type EgressSet = (typeof EGRESS_SETS)[number];
 
 /** Maps that are the same in both forms stay the same objects. */
 export function toEntries(egress: NodeEgress): EgressEntries {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned, probes } = egress;
+  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned, candidacies } = egress;
   return {
     sources,
     subnets: new Map(
@@ -60,8 +62,8 @@ export function toEntries(egress: NodeEgress): EgressEntries {
     peers,
     arrivals,
     takes: new Map(takes.entries().map(([number, take]) => [`${number}`, take] as const)),
-    owned: new Map(owned.map(({ address, announce }) => [address, announce] as const)),
-    probes,
+    owned: new Map(owned.map((one) => [`${one.slot} ${one.gateway}`, one] as const)),
+    candidacies: new Map(candidacies.map((one) => [one.gateway, one] as const)),
   };
 }
 
@@ -69,7 +71,7 @@ export function fromEntries(
   entries: EgressEntries,
   rest: Pick<NodeEgress, 'tunnel' | 'unknownPods' | EgressSet>,
 ): NodeEgress {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned, probes } = entries;
+  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned, candidacies } = entries;
   return {
     ...rest,
     sources,
@@ -82,13 +84,17 @@ export function fromEntries(
     peers,
     arrivals,
     takes: new Map(byNumber(takes)),
-    owned: [...owned]
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([address, announce]) => ({ address, announce })),
-    probes,
+    owned: [...owned.values()].sort(
+      (a, b) => compareText(a.gateway, b.gateway) || compareText(a.slot, b.slot),
+    ),
+    candidacies: [...candidacies.values()].sort((a, b) => compareText(a.gateway, b.gateway)),
   };
 }
 
 function byNumber<T>(map: ReadonlyMap<string, T>): (readonly [number, T])[] {
   return [...map].map(([key, value]) => [Number(key), value] as const).sort(([a], [b]) => a - b);
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

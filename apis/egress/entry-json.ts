@@ -3,12 +3,14 @@ import type { Interval } from '../../lib/net/interval.ts';
 import { checkSchema, type JsonSchema } from '../schema/json-schema.ts';
 import type { EgressPart, EgressValues } from './entries.ts';
 import {
+  type Candidacy,
   type DestinationRange,
   EGRESS_DROP_REASONS,
   type EgressOutcome,
   type EgressPolicyName,
   type EgressTake,
   MOST_SLOTS,
+  type OwnedSlot,
   type TunnelEnd,
 } from './node-egress.ts';
 import { EGRESS_API_GROUPS } from './objects.ts';
@@ -90,7 +92,7 @@ const SLOTS_FIELDS: readonly string[] = ['reserve', 'otherwise'];
 const PROBE = object(
   {
     address: TEXT,
-    port: { type: 'integer', minimum: 1, maximum: 65_535 },
+    port: { type: 'integer', minimum: 1, maximum: 65535 },
     seconds: { type: 'integer', minimum: 1 },
     failures: { type: 'integer', minimum: 1 },
   },
@@ -195,25 +197,32 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
     },
   },
   owned: {
-    key: isAddress,
-    schema: oneOf('L2', 'None'),
-    write: (announce) => announce,
-    read: (written) => written as 'L2' | 'None',
-  },
-  probes: {
-    key: isText,
-    schema: list(PROBE),
-    write: (probes) =>
-      probes.map(({ address, port, seconds, failures }) => ({
-        ...{ address, seconds, failures },
-        ...(port === undefined ? {} : { port }),
-      })),
-    read(written, name) {
-      const probes = written as EgressValues['probes'];
-      if (!probes.every(({ address }) => isAddress(address)))
-        throw new Error(`egress: a probe of ${name} has no valid address`);
-      return probes;
+    key: (text) => /^\S+ \S+$/.test(text),
+    schema: object({
+      epoch: { type: 'integer', minimum: 0 },
+      addresses: list(TEXT),
+      announce: oneOf('L2', 'None'),
+      leaseMilliseconds: { type: 'integer', minimum: 1 },
+    }),
+    write: ({ epoch, addresses, announce, leaseMilliseconds }) => {
+      return { epoch, addresses, announce, leaseMilliseconds };
     },
+    read(written, key) {
+      const [slot = '', gateway = ''] = key.split(' ');
+      const fields = written as Omit<OwnedSlot, 'slot' | 'gateway'>;
+      if (!fields.addresses.every(isAddress)) throw new Error(`egress: slot ${key} has invalid addresses`);
+      return { gateway, slot, ...fields };
+    },
+  },
+  candidacies: {
+    key: isText,
+    schema: object({
+      source: oneOf('Floating', 'Node'),
+      heartbeatMilliseconds: { type: 'integer', minimum: 1 },
+      probes: list(PROBE),
+    }),
+    write: ({ source, heartbeatMilliseconds, probes }) => ({ source, heartbeatMilliseconds, probes }),
+    read: (written, gateway) => ({ gateway, ...(written as Omit<Candidacy, 'gateway'>) }),
   },
 };
 

@@ -59,7 +59,10 @@ describe('what a node does for egress gateways', () => {
     );
     assert.deepEqual([...arrivals.keys()], ['10.244.9.7']);
     assert.deepEqual(arrivals.get('10.244.9.7')?.node, 'w');
-    assert.deepEqual(owned, [{ address: '198.51.100.1', announce: 'L2' }]);
+    assert.deepEqual(
+      owned.map(({ addresses, announce }) => [addresses, announce]),
+      [[['198.51.100.1'], 'L2']],
+    );
     assert.equal(slots.size, 0);
   });
 
@@ -124,17 +127,6 @@ describe('what a node does for egress gateways', () => {
       )?.node,
       names[1],
     );
-  });
-
-  it('asks the probes of the gateways that select it', () => {
-    const probes = [{ address: '203.0.113.9', seconds: 5, failures: 3 }];
-    const egressGateways = [
-      gateway('g', { source: 'Node', default: true, probes, nodeSelector: { matchLabels: { g: 'yes' } } }),
-    ];
-    const nodes = [WORKER, node('g1', ['10.0.0.1'], { labels: { g: 'yes' } })];
-    const objects = { ...OBJECTS, nodes, egressGateways };
-    assert.deepEqual([...view(objects, 'g1').probes], [['g', probes]]);
-    assert.equal(view(objects, 'w').probes.size, 0);
   });
 
   it('drops where no slot is left, and names the policies', () => {

@@ -12,7 +12,6 @@ import { ClassMembers, type MovedSource } from './class-members.ts';
 import { type CompiledEgress, type EgressInput, egressCompiler } from './compile-egress.ts';
 import { GatewayArrivals, type ServedSource } from './gateway-arrivals.ts';
 import { type GatewayPools, gatewayPools, NO_POOLS } from './gateway-pools.ts';
-import { gatewayProbes, type NodeProbes } from './gateway-probes.ts';
 import { nodeOutcomes, policyName } from './node-outcomes.ts';
 import { compareText } from './order.ts';
 import { hopsOf, type Route, routeOf, type Served, servedBy } from './route.ts';
@@ -81,7 +80,6 @@ class NodeViews {
   readonly #members = new ClassMembers();
   readonly #gateways = new Map<string, GatewayArrivals>();
   #pools: ReadonlyMap<string, GatewayPools> = new Map();
-  #probes: ReadonlyMap<string, NodeProbes> = new Map();
   /** Numbers of slots by node. */
   readonly #numbers = new Map<string, ReadonlyMap<string, number>>();
   #views: ReadonlyMap<string, NodeEgress> = new Map();
@@ -101,7 +99,6 @@ class NodeViews {
     this.#ends = ends;
     if (compiled.allocations !== last?.allocations) {
       this.#pools = gatewayPools(compiled.allocations, this.#pools);
-      this.#probes = gatewayProbes(compiled.allocations, this.#probes);
     }
     const classChange = this.#advanceClasses(compiled, last);
     const moved = this.#members.advance(compiled.sources);
@@ -268,8 +265,7 @@ class NodeViews {
 
   /** The view with the parts that do not depend on policies; itself if they are the same. */
   #withShared(view: NodeEgress, name: string, { inside, unknownPods }: CompiledEgress): NodeEgress {
-    const { floating, owned } = this.#pools.get(name) ?? NO_POOLS;
-    const probes = this.#probes.get(name) ?? NOTHING.probes;
+    const { floating, owned, candidacies } = this.#pools.get(name) ?? NO_POOLS;
     const { members, nodes } = inside;
     const isSame =
       view.inside === members &&
@@ -277,8 +273,8 @@ class NodeViews {
       view.unknownPods === unknownPods &&
       view.floating === floating &&
       view.owned === owned &&
-      view.probes === probes;
-    return isSame ? view : { ...view, inside: members, nodes, unknownPods, floating, owned, probes };
+      view.candidacies === candidacies;
+    return isSame ? view : { ...view, inside: members, nodes, unknownPods, floating, owned, candidacies };
   }
 }
 
@@ -295,7 +291,6 @@ const NOTHING: NodeEgress = {
   peers: new Map(),
   arrivals: new Map(),
   takes: new Map(),
-  probes: new Map(),
   ...NO_POOLS,
 };
 
