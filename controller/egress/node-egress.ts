@@ -19,7 +19,7 @@ import { type ChangedClasses, Gateways } from './gateway-index.ts';
 import { type GatewayPools, gatewayPools, NO_POOLS } from './gateway-pools.ts';
 import { nodeOutcomes, policyName } from './node-outcomes.ts';
 import { compareText } from './order.ts';
-import { type Route, routeOf, type Served, servedBy } from './route.ts';
+import { hopsOf, type Route, routeOf, type Served, servedBy } from './route.ts';
 import { tunnelEnds } from './tunnel-ends.ts';
 
 /**
@@ -100,8 +100,9 @@ class NodeViews {
     const ends = hasNodes ? keptMap(tunnelEnds(compiled.nodes), this.#ends) : this.#ends;
     const changesEnds = ends !== this.#ends;
     this.#ends = ends;
-    if (compiled.allocations !== last?.allocations)
+    if (compiled.allocations !== last?.allocations) {
       this.#pools = gatewayPools(compiled.allocations, this.#pools);
+    }
     const classChange = this.#advanceClasses(compiled, last);
     const gateways = this.#gateways.advance(compiled, classChange.served, (id) =>
       this.#classes.get(id)?.served.keys(),
@@ -232,7 +233,7 @@ class NodeViews {
   /** The policies whose packets the gateway refuses, because their takes have no number. */
   #untaken(node: string, gateway: GatewayArrivals): EgressPolicyName[] {
     return [...this.#known.values()].flatMap(({ decision: { policy }, route }) => {
-      const hops = route.kind === 'hops' ? route.hops.filter((hop) => hop.node === node) : [];
+      const hops = hopsOf(route).filter((hop) => hop.node === node);
       const isTaken = hops.every((hop) => gateway.numberOf(hop.take) !== undefined);
       return policy === null || isTaken ? [] : [policyName(policy)];
     });
@@ -240,15 +241,16 @@ class NodeViews {
 
   /** The view with the parts that do not depend on policies; itself if they are the same. */
   #withShared(view: NodeEgress, name: string, { inside, unknownPods }: CompiledEgress): NodeEgress {
-    const { floating, owned } = this.#pools.get(name) ?? NO_POOLS;
+    const { floating, owned, candidacies } = this.#pools.get(name) ?? NO_POOLS;
     const { members, nodes } = inside;
     const isSame =
       view.inside === members &&
       view.nodes === nodes &&
       view.unknownPods === unknownPods &&
       view.floating === floating &&
-      view.owned === owned;
-    return isSame ? view : { ...view, inside: members, nodes, unknownPods, floating, owned };
+      view.owned === owned &&
+      view.candidacies === candidacies;
+    return isSame ? view : { ...view, inside: members, nodes, unknownPods, floating, owned, candidacies };
   }
 }
 

@@ -89,6 +89,7 @@ const EMPTY = {
   served: new Map(),
   takes: new Map(),
   owned: [],
+  candidacies: [],
 } satisfies Partial<NodeEgress>;
 
 const END = { node: 'b', address: '192.0.2.2', mac: '0e:00:00:00:00:02' };
@@ -98,6 +99,10 @@ function source(model: EgressModel): Partial<NodeEgress> {
   const numbers = Array.from({ length: model.slots }, (_, i) => i + 1);
   const outcomes: EgressOutcome[] = [
     { id: 'go', policy, audited: [], action: { kind: 'slots', slots: numbers } },
+    {
+      ...{ id: 'safe', policy, audited: [] },
+      action: { kind: 'slots', slots: numbers.slice(0, 1), reserve: numbers.slice(1), otherwise: 'Direct' },
+    },
     {
       id: 'rest',
       policy: null,
@@ -113,7 +118,10 @@ function source(model: EgressModel): Partial<NodeEgress> {
   const classes: EgressClass[] = ['a', 'b'].map((id) => {
     return { id, ipv4, ipv6: [{ range: { first: 0n, last: (1n << 128n) - 1n }, outcome: 'go' }] };
   });
-  const slots: EgressSlot[] = numbers.map((number) => ({ number, node: 'b', take: 0 }));
+  const slots: EgressSlot[] = numbers.map((number) => ({
+    ...{ number, node: 'b', take: 0 },
+    ...(number > 2 ? { floating: true } : {}),
+  }));
   const known = Object.entries(model.sources).map(
     ([address, id]) => [address, id === '' ? null : id] as const,
   );
@@ -145,7 +153,18 @@ function gateway({ arrivals, slots }: EgressModel): Partial<NodeEgress> {
       [1, { kind: 'floating', ipv4: ['203.0.113.1'], ipv6: [] }],
       [2, { kind: 'node', interface: slots > 3 ? 'eth1' : null }],
     ]),
-    owned: [{ address: '203.0.113.1', announce: 'L2' }],
+    owned: [
+      {
+        ...{ gateway: 'g', slot: '0', epoch: slots, announce: 'L2', leaseMilliseconds: 2000 },
+        addresses: ['203.0.113.1'],
+      },
+    ],
+    candidacies: [
+      {
+        ...{ gateway: 'g', source: 'Floating', heartbeatMilliseconds: 500 },
+        probes: slots > 1 ? [{ address: '192.0.2.9', port: 443, seconds: 5, failures: 3 }] : [],
+      },
+    ],
   };
 }
 
