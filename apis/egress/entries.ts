@@ -1,9 +1,13 @@
 import type {
+  Candidacy,
   EgressArrival,
   EgressClass,
   EgressOutcome,
+  EgressSlot,
   EgressTake,
   NodeEgress,
+  OwnedSlot,
+  ServedClass,
   TunnelEnd,
 } from './node-egress.ts';
 import { formatRange, readRange } from './range-text.ts';
@@ -14,28 +18,35 @@ import { formatRange, readRange } from './range-text.ts';
  */
 export interface EgressValues {
   readonly sources: string | null;
+  readonly pods: string | null;
   readonly subnets: string;
   readonly classes: EgressClass;
   readonly outcomes: EgressOutcome;
-  readonly slots: { readonly node: string; readonly take: number };
+  readonly slots: Omit<EgressSlot, 'number'>;
   readonly peers: TunnelEnd;
   readonly arrivals: EgressArrival;
+  readonly served: ServedClass;
   readonly takes: EgressTake;
-  readonly owned: 'L2' | 'None';
+  /** By `SLOT GATEWAY`. */
+  readonly owned: OwnedSlot;
+  readonly candidacies: Candidacy;
 }
 export type EgressPart = keyof EgressValues;
 export type EgressEntries = { readonly [P in EgressPart]: ReadonlyMap<string, EgressValues[P]> };
 
 export const EGRESS_PARTS = [
   'sources',
+  'pods',
   'subnets',
   'classes',
   'outcomes',
   'slots',
   'peers',
   'arrivals',
+  'served',
   'takes',
   'owned',
+  'candidacies',
 ] as const satisfies readonly EgressPart[];
 
 /** The sets of a NodeEgress: each is sent as a list of members. */
@@ -44,19 +55,23 @@ export type EgressSet = (typeof EGRESS_SETS)[number];
 
 /** Maps that are the same in both forms stay the same objects. */
 export function toEntries(egress: NodeEgress): EgressEntries {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned } = egress;
+  const { sources, pods, subnets, classes, outcomes, slots, peers } = egress;
+  const { arrivals, served, takes, owned, candidacies } = egress;
   return {
     sources,
+    pods,
     subnets: new Map(
       subnets.map(({ family, range, class: id }) => [formatRange(family, range), id] as const),
     ),
     classes,
     outcomes,
-    slots: new Map(slots.values().map(({ number, node, take }) => [`${number}`, { node, take }] as const)),
+    slots: new Map(slots.values().map(({ number, ...slot }) => [`${number}`, slot] as const)),
     peers,
     arrivals,
+    served,
     takes: new Map(takes.entries().map(([number, take]) => [`${number}`, take] as const)),
-    owned: new Map(owned.map(({ address, announce }) => [address, announce] as const)),
+    owned: new Map(owned.map((one) => [`${one.slot} ${one.gateway}`, one] as const)),
+    candidacies: new Map(candidacies.map((one) => [one.gateway, one] as const)),
   };
 }
 
@@ -64,27 +79,33 @@ export function fromEntries(
   entries: EgressEntries,
   rest: Pick<NodeEgress, 'tunnel' | 'unknownPods' | EgressSet>,
 ): NodeEgress {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned } = entries;
+  const { sources, pods, subnets, classes, outcomes, slots, peers } = entries;
+  const { arrivals, served, takes, owned, candidacies } = entries;
   return {
     ...rest,
     sources,
+    pods,
     subnets: [...subnets]
       .map(([text, id]) => ({ ...readRange(text), class: id }))
       .sort((a, b) => a.family - b.family || (a.range.first < b.range.first ? -1 : 1)),
     classes,
     outcomes,
-    slots: new Map(
-      byNumber(slots).map(([number, { node, take }]) => [number, { number, node, take }] as const),
-    ),
+    slots: new Map(byNumber(slots).map(([number, slot]) => [number, { number, ...slot }] as const)),
     peers,
     arrivals,
+    served,
     takes: new Map(byNumber(takes)),
-    owned: [...owned]
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([address, announce]) => ({ address, announce })),
+    owned: [...owned.values()].sort(
+      (a, b) => compareText(a.gateway, b.gateway) || compareText(a.slot, b.slot),
+    ),
+    candidacies: [...candidacies.values()].sort((a, b) => compareText(a.gateway, b.gateway)),
   };
 }
 
 function byNumber<T>(map: ReadonlyMap<string, T>): (readonly [number, T])[] {
   return [...map].map(([key, value]) => [Number(key), value] as const).sort(([a], [b]) => a - b);
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

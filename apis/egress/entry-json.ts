@@ -3,12 +3,15 @@ import type { Interval } from '../../lib/net/interval.ts';
 import { checkSchema, type JsonSchema } from '../schema/json-schema.ts';
 import type { EgressPart, EgressValues } from './entries.ts';
 import {
+  type Candidacy,
   type DestinationRange,
   EGRESS_DROP_REASONS,
+  type EgressArrival,
   type EgressOutcome,
   type EgressPolicyName,
   type EgressTake,
   MOST_SLOTS,
+  type OwnedSlot,
   type TunnelEnd,
 } from './node-egress.ts';
 import { EGRESS_API_GROUPS } from './objects.ts';
@@ -56,6 +59,7 @@ const object = (properties: Record<string, JsonSchema>, ...optional: string[]): 
 };
 
 const RANGES = list(object({ range: TEXT, outcome: ID }));
+const TAKES = list(object({ range: TEXT, take: NUMBER }));
 const POLICY = object({
   apiGroup: oneOf(...EGRESS_API_GROUPS),
   kind: oneOf('EgressPolicy', 'ClusterEgressPolicy'),
@@ -68,10 +72,14 @@ const ACTION = object(
     slots: list(NUMBER),
     take: NUMBER,
     reason: oneOf(...EGRESS_DROP_REASONS, 'policy'),
+    reserve: list(NUMBER),
+    otherwise: oneOf('Direct'),
   },
   'slots',
   'take',
   'reason',
+  'reserve',
+  'otherwise',
 );
 /** The field that an action of each kind has besides. */
 const ACTION_FIELDS: { readonly [kind in EgressOutcome['action']['kind']]: string | null } = {
@@ -81,11 +89,28 @@ const ACTION_FIELDS: { readonly [kind in EgressOutcome['action']['kind']]: strin
   take: 'take',
   drop: 'reason',
 };
+/** Those that only an action by slots may have. */
+const SLOTS_FIELDS: readonly string[] = ['reserve', 'otherwise'];
+const PROBE = object(
+  {
+    address: TEXT,
+    port: { type: 'integer', minimum: 1, maximum: 65535 },
+    seconds: { type: 'integer', minimum: 1 },
+    failures: { type: 'integer', minimum: 1 },
+  },
+  'port',
+);
 const MAC = '^([0-9a-f]{2}:){5}[0-9a-f]{2}$';
 
 const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
   sources: {
     key: isAddress,
+    schema: TEXT,
+    write: (id) => id ?? '',
+    read: (id) => (id === '' ? null : (id as string)),
+  },
+  pods: {
+    key: isText,
     schema: TEXT,
     write: (id) => id ?? '',
     read: (id) => (id === '' ? null : (id as string)),
@@ -118,7 +143,8 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
     }),
     read(written, id) {
       const { policy = null, audited, action } = written as Omit<EgressOutcome, 'id'>;
-      const fields = Object.keys(action).filter((name) => name !== 'kind');
+      const more = action.kind === 'slots' ? SLOTS_FIELDS : [];
+      const fields = Object.keys(action).filter((name) => name !== 'kind' && !more.includes(name));
       const wanted = ACTION_FIELDS[action.kind];
       if (fields.join() !== (wanted ?? '')) throw new Error(`egress: outcome ${id} has an odd action`);
       return { id, policy, audited, action };
@@ -126,9 +152,15 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
   },
   slots: {
     key: isNumber,
-    schema: object({ node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS } }),
-    write: ({ node, take }) => ({ node, take }),
-    read: (written) => written as EgressValues['slots'],
+    schema: object(
+      { node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS }, floating: { type: 'boolean' } },
+      'floating',
+    ),
+    write: ({ node, take, floating }) => ({ node, take, ...(floating === true ? { floating } : {}) }),
+    read(written) {
+      const { floating, ...slot } = written as { node: string; take: number; floating?: boolean };
+      return floating === true ? { ...slot, floating } : slot;
+    },
   },
   peers: {
     key: isText,
@@ -138,17 +170,20 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
   },
   arrivals: {
     key: isAddress,
-    schema: object({ node: ID, takes: list(object({ range: TEXT, take: NUMBER })) }),
-    write: ({ node, takes }, address) => {
-      const family = familyOf(address) ?? 4;
-      return { node, takes: takes.map(({ range, take }) => ({ range: formatRange(family, range), take })) };
-    },
+    schema: object({ node: ID, takes: TAKES }),
+    write: ({ node, takes }, address) => ({ node, takes: writeTakes(familyOf(address) ?? 4, takes) }),
     read(written, address) {
-      const { node, takes } = written as { node: string; takes: { range: string; take: number }[] };
-      return {
-        node,
-        takes: readRanges(familyOf(address) ?? 4, takes, (range, { take }) => ({ range, take })),
-      };
+      const { node, takes } = written as { node: string; takes: WrittenTakes };
+      return { node, takes: readTakes(familyOf(address) ?? 4, takes) };
+    },
+  },
+  served: {
+    key: isText,
+    schema: object({ nodes: list(ID), ipv4: TAKES, ipv6: TAKES }),
+    write: ({ nodes, ipv4, ipv6 }) => ({ nodes, ipv4: writeTakes(4, ipv4), ipv6: writeTakes(6, ipv6) }),
+    read(written) {
+      const { nodes, ipv4, ipv6 } = written as { nodes: string[]; ipv4: WrittenTakes; ipv6: WrittenTakes };
+      return { nodes, ipv4: readTakes(4, ipv4), ipv6: readTakes(6, ipv6) };
     },
   },
   takes: {
@@ -173,10 +208,32 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
     },
   },
   owned: {
-    key: isAddress,
-    schema: oneOf('L2', 'None'),
-    write: (announce) => announce,
-    read: (written) => written as 'L2' | 'None',
+    key: (text) => /^\S+ \S+$/.test(text),
+    schema: object({
+      epoch: { type: 'integer', minimum: 0 },
+      addresses: list(TEXT),
+      announce: oneOf('L2', 'None'),
+      leaseMilliseconds: { type: 'integer', minimum: 1 },
+    }),
+    write: ({ epoch, addresses, announce, leaseMilliseconds }) => {
+      return { epoch, addresses, announce, leaseMilliseconds };
+    },
+    read(written, key) {
+      const [slot = '', gateway = ''] = key.split(' ');
+      const fields = written as Omit<OwnedSlot, 'slot' | 'gateway'>;
+      if (!fields.addresses.every(isAddress)) throw new Error(`egress: slot ${key} has invalid addresses`);
+      return { gateway, slot, ...fields };
+    },
+  },
+  candidacies: {
+    key: isText,
+    schema: object({
+      source: oneOf('Floating', 'Node'),
+      heartbeatMilliseconds: { type: 'integer', minimum: 1 },
+      probes: list(PROBE),
+    }),
+    write: ({ source, heartbeatMilliseconds, probes }) => ({ source, heartbeatMilliseconds, probes }),
+    read: (written, gateway) => ({ gateway, ...(written as Omit<Candidacy, 'gateway'>) }),
   },
 };
 
@@ -219,6 +276,16 @@ function readRanges<W extends { readonly range: string }, T>(
   });
 }
 
+type WrittenTakes = readonly { readonly range: string; readonly take: number }[];
+
+function writeTakes(family: Family, takes: EgressArrival['takes']): WrittenTakes {
+  return takes.map(({ range, take }) => ({ range: formatRange(family, range), take }));
+}
+
+function readTakes(family: Family, written: WrittenTakes): EgressArrival['takes'] {
+  return readRanges(family, written, (range, { take }) => ({ range, take }));
+}
+
 function writeDestinations(family: Family, ranges: readonly DestinationRange[]): WrittenDestination[] {
   return ranges.map(({ range, outcome }) => ({ range: formatRange(family, range), outcome }));
 }
@@ -233,8 +300,14 @@ function writePolicy({ apiGroup, kind, namespace, name }: EgressPolicyName): Egr
 
 function writeAction(action: EgressOutcome['action']): EgressOutcome['action'] {
   switch (action.kind) {
-    case 'slots':
-      return { kind: action.kind, slots: action.slots };
+    case 'slots': {
+      const { kind, slots, reserve, otherwise } = action;
+      return {
+        ...{ kind, slots },
+        ...(reserve === undefined ? {} : { reserve }),
+        ...(otherwise === undefined ? {} : { otherwise }),
+      };
+    }
     case 'take':
       return { kind: action.kind, take: action.take };
     case 'drop':

@@ -5,7 +5,7 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import type { MemberSet } from '../../lib/net/member-set.ts';
-import type { EgressApiGroup, EgressPolicy } from './objects.ts';
+import type { EgressApiGroup, EgressPolicy, EgressProbe } from './objects.ts';
 
 /** Why the packet of a selected pod cannot go through its gateway (docs/egress.md). */
 export const EGRESS_DROP_REASONS = [
@@ -17,6 +17,14 @@ export const EGRESS_DROP_REASONS = [
   'no-route',
 ] as const;
 export type EgressDropReason = (typeof EGRESS_DROP_REASONS)[number];
+
+/** Instead of the id of a pod's class: it depends on the pod's address (podSubnets). */
+export const BY_ADDRESS = '*';
+
+/** A pod in NodeEgress.pods; container runtimes give these three to CNI plugins. */
+export function podKey(namespace: string, name: string, uid: string): string {
+  return `${namespace}/${name}/${uid}`;
+}
 
 /** Slot numbers are local to a node: 1 to this. */
 export const MOST_SLOTS = 63;
@@ -34,6 +42,11 @@ export interface NodeEgress {
    * Address of each pod of this node: the id of its class, or null if no policy selects the pod.
    */
   readonly sources: ReadonlyMap<string, string | null>;
+  /**
+   * The pods of this node from the moment they are scheduled, by podKey: the id of the class, null,
+   * or BY_ADDRESS.
+   */
+  readonly pods: ReadonlyMap<string, string | null>;
   /** Sources that are no known pod (podSubnets); disjoint, sorted by family and first address. */
   readonly subnets: readonly {
     readonly family: Family;
@@ -53,12 +66,22 @@ export interface NodeEgress {
    * BucketMap (lib/sharing), of which changedIds finds the changes without a pass over the rest.
    */
   readonly arrivals: ReadonlyMap<string, EgressArrival>;
+  /**
+   * This node as a gateway: the classes that it serves, by id, with the nodes that have such pods.
+   * These nodes may claim addresses for pods whose address the controller does not know yet.
+   */
+  readonly served: ReadonlyMap<string, ServedClass>;
   /** This node as a gateway: by take number, 1 to 63. */
   readonly takes: ReadonlyMap<number, EgressTake>;
   /** This node as a gateway: every address of the pools (never answered but by its owner). */
   readonly floating: MemberSet;
-  /** The floating addresses that this node owns. */
-  readonly owned: readonly OwnedAddress[];
+  /**
+   * The slots of floating gateways that this node owns by the statuses, as far as they have
+   * addresses, by gateway and name. It may use them only under a lease (lease.ts).
+   */
+  readonly owned: readonly OwnedSlot[];
+  /** The gateways of which this node is a candidate, by name. If there are any, it sends heartbeats. */
+  readonly candidacies: readonly Candidacy[];
   /**
    * Policies whose connections are dropped here, because no number was left for their slot, or for
    * their take if this node is the gateway; absent: none.
@@ -105,7 +128,17 @@ export interface EgressOutcome {
     | { readonly kind: 'pass' }
     | { readonly kind: 'direct' }
     /** Taken by one of these slots, by a hash of source and destination. */
-    | { readonly kind: 'slots'; readonly slots: readonly number[] }
+    | {
+        readonly kind: 'slots';
+        readonly slots: readonly number[];
+        /**
+         * Where none of `slots` leads to a node that answers: the first of these that does. Of
+         * gateways with the nodes' own addresses; absent: none.
+         */
+        readonly reserve?: readonly number[];
+        /** Where none answers at all: leaves directly; absent: is dropped as not-ready. */
+        readonly otherwise?: 'Direct';
+      }
     /** This node is the gateway: source NAT here, without the tunnel. */
     | { readonly kind: 'take'; readonly take: number }
     | { readonly kind: 'drop'; readonly reason: EgressDropReason | 'policy' };
@@ -118,6 +151,11 @@ export interface EgressSlot {
   readonly node: string;
   /** The take of this node, if `node` is this node; else 0. */
   readonly take: number;
+  /**
+   * It leads to the owner of floating addresses, which leases decide: the node does not take it for
+   * lost by itself.
+   */
+  readonly floating?: true;
 }
 
 /** A pod that a gateway serves. */
@@ -128,11 +166,40 @@ export interface EgressArrival {
   readonly takes: readonly { readonly range: Interval; readonly take: number }[];
 }
 
+export interface ServedClass {
+  /** Names of peers, sorted. */
+  readonly nodes: readonly string[];
+  /** As in EgressArrival. */
+  readonly ipv4: EgressArrival['takes'];
+  readonly ipv6: EgressArrival['takes'];
+}
+
 /** How a gateway translates what it takes: to one of the addresses of the family, by the source. */
 export type EgressTake =
   | { readonly kind: 'floating'; readonly ipv4: readonly string[]; readonly ipv6: readonly string[] }
   /** The node's own address: that of the route, or of the interface. */
   | { readonly kind: 'node'; readonly interface: string | null };
+
+/** A slot of a floating gateway, for its owner. */
+export interface OwnedSlot {
+  /** As leaseName (lease.ts) has it. */
+  readonly gateway: string;
+  readonly slot: string;
+  /** Grows with each other owner. */
+  readonly epoch: number;
+  readonly addresses: readonly string[];
+  readonly announce: 'L2' | 'None';
+  readonly leaseMilliseconds: number;
+}
+
+/** A gateway of which a node is a candidate. */
+export interface Candidacy {
+  /** As leaseName (lease.ts) has it. */
+  readonly gateway: string;
+  readonly source: 'Floating' | 'Node';
+  readonly heartbeatMilliseconds: number;
+  readonly probes: readonly EgressProbe[];
+}
 
 export interface OwnedAddress {
   readonly address: string;
