@@ -62,7 +62,7 @@ export function egressTables(node: string, egress: NodeEgress): string {
       : table(['take', 'source NAT to', 'pods that come by the tunnel'], takeRows(egress)),
     owned.length === 0
       ? ''
-      : `Owned: ${owned.map(({ address, announce }) => `${address} (${announce})`).join(', ')}\n`,
+      : `Owned: ${owned.flatMap(({ addresses, announce }) => addresses.map((address) => `${address} (${announce})`)).join(', ')}\n`,
     refused.length === 0
       ? ''
       : `No number of a slot or take is left for: ${refused.map(policyText).join(', ')}; their connections are dropped here\n`,

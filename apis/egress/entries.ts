@@ -1,9 +1,11 @@
 import type {
+  Candidacy,
   EgressArrival,
   EgressClass,
   EgressOutcome,
   EgressTake,
   NodeEgress,
+  OwnedSlot,
   TunnelEnd,
 } from './node-egress.ts';
 import { formatRange, readRange } from './range-text.ts';
@@ -21,7 +23,9 @@ export interface EgressValues {
   readonly peers: TunnelEnd;
   readonly arrivals: EgressArrival;
   readonly takes: EgressTake;
-  readonly owned: 'L2' | 'None';
+  /** By `SLOT GATEWAY`. */
+  readonly owned: OwnedSlot;
+  readonly candidacies: Candidacy;
 }
 export type EgressPart = keyof EgressValues;
 export type EgressEntries = { readonly [P in EgressPart]: ReadonlyMap<string, EgressValues[P]> };
@@ -36,6 +40,7 @@ export const EGRESS_PARTS = [
   'arrivals',
   'takes',
   'owned',
+  'candidacies',
 ] as const satisfies readonly EgressPart[];
 
 /** The sets of a NodeEgress: each is sent as a list of members. */
@@ -44,7 +49,7 @@ export type EgressSet = (typeof EGRESS_SETS)[number];
 
 /** Maps that are the same in both forms stay the same objects. */
 export function toEntries(egress: NodeEgress): EgressEntries {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned } = egress;
+  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned, candidacies } = egress;
   return {
     sources,
     subnets: new Map(
@@ -56,7 +61,8 @@ export function toEntries(egress: NodeEgress): EgressEntries {
     peers,
     arrivals,
     takes: new Map(takes.entries().map(([number, take]) => [`${number}`, take] as const)),
-    owned: new Map(owned.map(({ address, announce }) => [address, announce] as const)),
+    owned: new Map(owned.map((one) => [`${one.slot} ${one.gateway}`, one] as const)),
+    candidacies: new Map(candidacies.map((one) => [one.gateway, one] as const)),
   };
 }
 
@@ -64,7 +70,7 @@ export function fromEntries(
   entries: EgressEntries,
   rest: Pick<NodeEgress, 'tunnel' | 'unknownPods' | EgressSet>,
 ): NodeEgress {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned } = entries;
+  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned, candidacies } = entries;
   return {
     ...rest,
     sources,
@@ -79,12 +85,17 @@ export function fromEntries(
     peers,
     arrivals,
     takes: new Map(byNumber(takes)),
-    owned: [...owned]
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([address, announce]) => ({ address, announce })),
+    owned: [...owned.values()].sort(
+      (a, b) => compareText(a.gateway, b.gateway) || compareText(a.slot, b.slot),
+    ),
+    candidacies: [...candidacies.values()].sort((a, b) => compareText(a.gateway, b.gateway)),
   };
 }
 
 function byNumber<T>(map: ReadonlyMap<string, T>): (readonly [number, T])[] {
   return [...map].map(([key, value]) => [Number(key), value] as const).sort(([a], [b]) => a - b);
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

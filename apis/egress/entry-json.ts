@@ -3,12 +3,14 @@ import type { Interval } from '../../lib/net/interval.ts';
 import { checkSchema, type JsonSchema } from '../schema/json-schema.ts';
 import type { EgressPart, EgressValues } from './entries.ts';
 import {
+  type Candidacy,
   type DestinationRange,
   EGRESS_DROP_REASONS,
   type EgressOutcome,
   type EgressPolicyName,
   type EgressTake,
   MOST_SLOTS,
+  type OwnedSlot,
   type TunnelEnd,
 } from './node-egress.ts';
 import { EGRESS_API_GROUPS } from './objects.ts';
@@ -81,6 +83,15 @@ const ACTION_FIELDS: { readonly [kind in EgressOutcome['action']['kind']]: strin
   take: 'take',
   drop: 'reason',
 };
+const PROBE = object(
+  {
+    address: TEXT,
+    port: { type: 'integer', minimum: 1, maximum: 65535 },
+    seconds: { type: 'integer', minimum: 1 },
+    failures: { type: 'integer', minimum: 1 },
+  },
+  'port',
+);
 const MAC = '^([0-9a-f]{2}:){5}[0-9a-f]{2}$';
 
 const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
@@ -173,10 +184,32 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
     },
   },
   owned: {
-    key: isAddress,
-    schema: oneOf('L2', 'None'),
-    write: (announce) => announce,
-    read: (written) => written as 'L2' | 'None',
+    key: (text) => /^\S+ \S+$/.test(text),
+    schema: object({
+      epoch: { type: 'integer', minimum: 0 },
+      addresses: list(TEXT),
+      announce: oneOf('L2', 'None'),
+      leaseMilliseconds: { type: 'integer', minimum: 1 },
+    }),
+    write: ({ epoch, addresses, announce, leaseMilliseconds }) => {
+      return { epoch, addresses, announce, leaseMilliseconds };
+    },
+    read(written, key) {
+      const [slot = '', gateway = ''] = key.split(' ');
+      const fields = written as Omit<OwnedSlot, 'slot' | 'gateway'>;
+      if (!fields.addresses.every(isAddress)) throw new Error(`egress: slot ${key} has invalid addresses`);
+      return { gateway, slot, ...fields };
+    },
+  },
+  candidacies: {
+    key: isText,
+    schema: object({
+      source: oneOf('Floating', 'Node'),
+      heartbeatMilliseconds: { type: 'integer', minimum: 1 },
+      probes: list(PROBE),
+    }),
+    write: ({ source, heartbeatMilliseconds, probes }) => ({ source, heartbeatMilliseconds, probes }),
+    read: (written, gateway) => ({ gateway, ...(written as Omit<Candidacy, 'gateway'>) }),
   },
 };
 

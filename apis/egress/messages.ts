@@ -101,10 +101,11 @@ export function toWrittenEntries<P extends EgressPart>(part: P, entries: EgressE
 
 /** The number of members and entries. */
 export function egressSize(egress: NodeEgress): number {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned } = egress;
+  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned, candidacies } = egress;
   const maps = [sources, classes, outcomes, slots, peers, arrivals, takes];
   const members = EGRESS_SETS.map((set) => memberCount(egress[set].v4) + memberCount(egress[set].v6));
-  const sizes = [...members, ...maps.map(({ size }) => size), subnets.length, owned.length];
+  const lists = [subnets, owned, candidacies];
+  const sizes = [...members, ...maps.map(({ size }) => size), ...lists.map(({ length }) => length)];
   return sizes.reduce((total, size) => total + size, 0);
 }
 

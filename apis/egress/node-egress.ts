@@ -5,7 +5,7 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import type { MemberSet } from '../../lib/net/member-set.ts';
-import type { EgressApiGroup, EgressPolicy } from './objects.ts';
+import type { EgressApiGroup, EgressPolicy, EgressProbe } from './objects.ts';
 
 /** Why the packet of a selected pod cannot go through its gateway (docs/egress.md). */
 export const EGRESS_DROP_REASONS = [
@@ -57,8 +57,13 @@ export interface NodeEgress {
   readonly takes: ReadonlyMap<number, EgressTake>;
   /** This node as a gateway: every address of the pools (never answered but by its owner). */
   readonly floating: MemberSet;
-  /** The floating addresses that this node owns. */
-  readonly owned: readonly OwnedAddress[];
+  /**
+   * The slots of floating gateways that this node owns by the statuses, as far as they have
+   * addresses, by gateway and name. It may use them only under a lease (lease.ts).
+   */
+  readonly owned: readonly OwnedSlot[];
+  /** The gateways of which this node is a candidate, by name. If there are any, it sends heartbeats. */
+  readonly candidacies: readonly Candidacy[];
   /**
    * Policies whose connections are dropped here, because no number was left for their slot, or for
    * their take if this node is the gateway; absent: none.
@@ -133,6 +138,27 @@ export type EgressTake =
   | { readonly kind: 'floating'; readonly ipv4: readonly string[]; readonly ipv6: readonly string[] }
   /** The node's own address: that of the route, or of the interface. */
   | { readonly kind: 'node'; readonly interface: string | null };
+
+/** A slot of a floating gateway, for its owner. */
+export interface OwnedSlot {
+  /** As leaseName (lease.ts) has it. */
+  readonly gateway: string;
+  readonly slot: string;
+  /** Grows with each other owner. */
+  readonly epoch: number;
+  readonly addresses: readonly string[];
+  readonly announce: 'L2' | 'None';
+  readonly leaseMilliseconds: number;
+}
+
+/** A gateway of which a node is a candidate. */
+export interface Candidacy {
+  /** As leaseName (lease.ts) has it. */
+  readonly gateway: string;
+  readonly source: 'Floating' | 'Node';
+  readonly heartbeatMilliseconds: number;
+  readonly probes: readonly EgressProbe[];
+}
 
 export interface OwnedAddress {
   readonly address: string;

@@ -21,6 +21,8 @@ export interface Slot {
   readonly node: string;
   /** Whether the owner is a candidate that is ready. */
   readonly ready: boolean;
+  /** Of the owner in the status; 0: there is none in it. */
+  readonly epoch: number;
   readonly addresses: readonly string[];
 }
 
@@ -199,9 +201,10 @@ function canonical(text: string): string {
 
 function openSlots(gateway: EgressGateway, candidates: readonly Candidate[]): OpenSlot[] {
   const ready = candidates.filter((candidate) => candidate.ready);
-  const slots: OpenSlot[] = (gateway.status?.slots ?? []).map(({ name, node }) => ({
+  const slots: OpenSlot[] = (gateway.status?.slots ?? []).map(({ name, node, epoch }) => ({
     name,
     node,
+    epoch,
     ready: ready.some((candidate) => candidate.name === node),
     addresses: [],
   }));
@@ -217,7 +220,7 @@ function openSlots(gateway: EgressGateway, candidates: readonly Candidate[]): Op
     slots.length >= wanted && (ready.length === 0 || slots.some((slot) => slot.ready));
   for (let i = 0; !isEnough(); i++) {
     const name = String(i);
-    if (!names.has(name)) slots.push(withOwner({ name, node: '', ready: false, addresses: [] }));
+    if (!names.has(name)) slots.push(withOwner({ name, node: '', ready: false, epoch: 0, addresses: [] }));
   }
   return slots;
 }

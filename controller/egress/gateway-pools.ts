@@ -1,9 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { OwnedAddress } from '../../apis/egress/node-egress.ts';
+import { leaseName } from '../../apis/egress/lease.ts';
+import type { Candidacy, OwnedSlot } from '../../apis/egress/node-egress.ts';
 import { type MemberSet, NO_MEMBERS, toMemberSet } from '../../lib/net/member-set.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { Allocation } from './allocation.ts';
+import { compareText } from './order.ts';
 import { poolCidrs, toPool } from './pool.ts';
 
 /** The part of a gateway node that only its gateways decide. */
@@ -11,14 +13,21 @@ export interface GatewayPools {
   readonly allocations: readonly Allocation[];
   readonly ranges: readonly string[];
   readonly floating: MemberSet;
-  readonly owned: readonly OwnedAddress[];
+  readonly owned: readonly OwnedSlot[];
+  readonly candidacies: readonly Candidacy[];
 }
 
-export const NO_POOLS: GatewayPools = { allocations: [], ranges: [], floating: NO_MEMBERS, owned: [] };
+export const NO_POOLS: GatewayPools = {
+  allocations: [],
+  ranges: [],
+  floating: NO_MEMBERS,
+  owned: [],
+  candidacies: [],
+};
 
 /**
- * For each candidate of floating gateways: their addresses, and those that it owns. Equal parts are
- * those of `before`.
+ * For each candidate: its gateways, their floating addresses, and the slots that it owns. Equal parts
+ * are those of `before`.
  */
 export function gatewayPools(
   allocations: readonly Allocation[],
@@ -26,7 +35,6 @@ export function gatewayPools(
 ): Map<string, GatewayPools> {
   const byNode = new Map<string, Allocation[]>();
   for (const allocation of allocations) {
-    if (allocation.gateway.spec.source !== 'Floating') continue;
     for (const { name } of allocation.candidates) addToList(byNode, name, allocation);
   }
   return new Map(
@@ -38,18 +46,41 @@ export function gatewayPools(
 }
 
 function nodePools(node: string, allocations: readonly Allocation[], before: GatewayPools): GatewayPools {
-  const ranges = allocations.flatMap(({ gateway }) => gateway.spec.ranges);
-  const blocks = () => poolCidrs(toPool(ranges)).map((cidr) => ({ cidr, except: [] }));
-  const owned = allocations.flatMap(({ gateway, slots }) =>
-    slots
-      .filter((slot) => slot.node === node)
-      .flatMap(({ addresses }) => addresses)
-      .map((address) => ({ address, announce: gateway.spec.announce })),
+  const ranges = allocations.flatMap(({ gateway: { spec } }) =>
+    spec.source === 'Floating' ? spec.ranges : [],
   );
+  const blocks = () => poolCidrs(toPool(ranges)).map((cidr) => ({ cidr, except: [] }));
+  const like = <T>(now: readonly T[], was: readonly T[]): readonly T[] =>
+    isDeepStrictEqual(now, was) ? was : now;
+  const byName = allocations.toSorted((a, b) => compareText(leaseName(a.gateway), leaseName(b.gateway)));
+  const candidacies = byName.map(({ gateway }): Candidacy => {
+    const { source, failover, probes } = gateway.spec;
+    const { heartbeatMilliseconds } = failover;
+    return { gateway: leaseName(gateway), source, heartbeatMilliseconds, probes };
+  });
   return {
     allocations,
     ranges,
     floating: sameItems(ranges, before.ranges) ? before.floating : toMemberSet(blocks(), []),
-    owned: isDeepStrictEqual(owned, before.owned) ? before.owned : owned,
+    owned: like(
+      byName.flatMap((allocation) => ownedSlots(node, allocation)),
+      before.owned,
+    ),
+    candidacies: like(candidacies, before.candidacies),
   };
+}
+
+function ownedSlots(node: string, { gateway, slots }: Allocation): OwnedSlot[] {
+  const { announce, failover } = gateway.spec;
+  return slots
+    .filter((slot) => slot.node === node && slot.addresses.length > 0)
+    .toSorted((a, b) => compareText(a.name, b.name))
+    .map(({ name, epoch, addresses }) => ({
+      gateway: leaseName(gateway),
+      slot: name,
+      epoch,
+      addresses,
+      announce,
+      leaseMilliseconds: failover.leaseSeconds * 1000,
+    }));
 }

@@ -59,7 +59,10 @@ describe('what a node does for egress gateways', () => {
     );
     assert.deepEqual([...arrivals.keys()], ['10.244.9.7']);
     assert.deepEqual(arrivals.get('10.244.9.7')?.node, 'w');
-    assert.deepEqual(owned, [{ address: '198.51.100.1', announce: 'L2' }]);
+    assert.deepEqual(
+      owned.map(({ addresses, announce }) => [addresses, announce]),
+      [[['198.51.100.1'], 'L2']],
+    );
     assert.equal(slots.size, 0);
   });
 

@@ -264,15 +264,16 @@ class NodeViews {
 
   /** The view with the parts that do not depend on policies; itself if they are the same. */
   #withShared(view: NodeEgress, name: string, { inside, unknownPods }: CompiledEgress): NodeEgress {
-    const { floating, owned } = this.#pools.get(name) ?? NO_POOLS;
+    const { floating, owned, candidacies } = this.#pools.get(name) ?? NO_POOLS;
     const { members, nodes } = inside;
     const isSame =
       view.inside === members &&
       view.nodes === nodes &&
       view.unknownPods === unknownPods &&
       view.floating === floating &&
-      view.owned === owned;
-    return isSame ? view : { ...view, inside: members, nodes, unknownPods, floating, owned };
+      view.owned === owned &&
+      view.candidacies === candidacies;
+    return isSame ? view : { ...view, inside: members, nodes, unknownPods, floating, owned, candidacies };
   }
 }
 

@@ -8,7 +8,7 @@ export function fakeNodeEgress(said: Partial<NodeEgress> = {}): NodeEgress {
     ...{ inside: NO_MEMBERS, nodes: NO_MEMBERS, floating: NO_MEMBERS },
     unknownPods: 'Pass',
     ...{ sources: new Map(), subnets: [], classes: new Map(), outcomes: new Map(), slots: new Map() },
-    ...{ peers: new Map(), arrivals: new Map(), takes: new Map(), owned: [] },
+    ...{ peers: new Map(), arrivals: new Map(), takes: new Map(), owned: [], candidacies: [] },
     ...said,
   };
 }

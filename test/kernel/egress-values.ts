@@ -124,6 +124,7 @@ export function nodeEgress(
     takes: isGateway ? new Map([[OWN_ADDRESS, take]]) : new Map(),
     floating: NO_MEMBERS,
     owned: [],
+    candidacies: [],
   };
 }
 

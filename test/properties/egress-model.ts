@@ -86,6 +86,7 @@ const EMPTY = {
   arrivals: new Map(),
   takes: new Map(),
   owned: [],
+  candidacies: [],
 } satisfies Partial<NodeEgress>;
 
 const END = { node: 'b', address: '192.0.2.2', mac: '0e:00:00:00:00:02' };
@@ -140,7 +141,18 @@ function gateway({ arrivals, slots }: EgressModel): Partial<NodeEgress> {
       [1, { kind: 'floating', ipv4: ['203.0.113.1'], ipv6: [] }],
       [2, { kind: 'node', interface: slots > 3 ? 'eth1' : null }],
     ]),
-    owned: [{ address: '203.0.113.1', announce: 'L2' }],
+    owned: [
+      {
+        ...{ gateway: 'g', slot: '0', epoch: slots, announce: 'L2', leaseMilliseconds: 2000 },
+        addresses: ['203.0.113.1'],
+      },
+    ],
+    candidacies: [
+      {
+        ...{ gateway: 'g', source: 'Floating', heartbeatMilliseconds: 500 },
+        probes: slots > 1 ? [{ address: '192.0.2.9', port: 443, seconds: 5, failures: 3 }] : [],
+      },
+    ],
   };
 }
 

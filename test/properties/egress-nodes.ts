@@ -21,7 +21,7 @@ export function agreeOnNodes(
   seen: Seen,
 ): void {
   const consistency = new Consistency();
-  const owned = [...nodes.values()].flatMap((egress) => egress.owned.map(({ address }) => address));
+  const owned = [...nodes.values()].flatMap((egress) => egress.owned.flatMap(({ addresses }) => addresses));
   assert.equal(new Set(owned).size, owned.length, `two nodes own an address: ${owned.join(' ')}`);
   for (const { flow, permissions, answer } of answers) {
     for (const packet of packetsOf(flow, scenario.objects)) {

@@ -126,7 +126,7 @@ function taken(
   const addresses = addressesOf(take, dst);
   if (addresses.length === 0) return [drop(policy, `no address in take ${number} on ${name}`)];
   return addresses.map((address) => {
-    if (address !== null && !gateway.owned.some((one) => one.address === address))
+    if (address !== null && !gateway.owned.some(({ addresses }) => addresses.includes(address)))
       return drop(policy, `${name} does not own ${address}`);
     return { verdict: 'Gateway', policy, gateway: null, node: name, address, reason: 'policy' };
   });
