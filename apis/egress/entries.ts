@@ -1,12 +1,14 @@
-import type {
-  Candidacy,
-  EgressArrival,
-  EgressClass,
-  EgressOutcome,
-  EgressTake,
-  NodeEgress,
-  OwnedSlot,
-  TunnelEnd,
+import {
+  type Candidacy,
+  type EgressArrival,
+  type EgressClass,
+  type EgressOutcome,
+  type EgressSlot,
+  type EgressTake,
+  type NodeEgress,
+  type OwnedSlot,
+  slotKey,
+  type TunnelEnd,
 } from './node-egress.ts';
 import { formatRange, readRange } from './range-text.ts';
 
@@ -19,11 +21,11 @@ export interface EgressValues {
   readonly subnets: string;
   readonly classes: EgressClass;
   readonly outcomes: EgressOutcome;
-  readonly slots: { readonly node: string; readonly take: number };
+  readonly slots: Omit<EgressSlot, 'number'>;
   readonly peers: TunnelEnd;
   readonly arrivals: EgressArrival;
   readonly takes: EgressTake;
-  /** By `SLOT GATEWAY`. */
+  /** By slotKey. */
   readonly owned: OwnedSlot;
   readonly candidacies: Candidacy;
 }
@@ -57,11 +59,11 @@ export function toEntries(egress: NodeEgress): EgressEntries {
     ),
     classes,
     outcomes,
-    slots: new Map(slots.values().map(({ number, node, take }) => [`${number}`, { node, take }] as const)),
+    slots: new Map(slots.values().map(({ number, ...slot }) => [`${number}`, slot] as const)),
     peers,
     arrivals,
     takes: new Map(takes.entries().map(([number, take]) => [`${number}`, take] as const)),
-    owned: new Map(owned.map((one) => [`${one.slot} ${one.gateway}`, one] as const)),
+    owned: new Map(owned.map((one) => [slotKey(one), one] as const)),
     candidacies: new Map(candidacies.map((one) => [one.gateway, one] as const)),
   };
 }
@@ -79,9 +81,7 @@ export function fromEntries(
       .sort((a, b) => a.family - b.family || (a.range.first < b.range.first ? -1 : 1)),
     classes,
     outcomes,
-    slots: new Map(
-      byNumber(slots).map(([number, { node, take }]) => [number, { number, node, take }] as const),
-    ),
+    slots: new Map(byNumber(slots).map(([number, slot]) => [number, { number, ...slot }] as const)),
     peers,
     arrivals,
     takes: new Map(byNumber(takes)),

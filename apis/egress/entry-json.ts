@@ -137,8 +137,11 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
   },
   slots: {
     key: isNumber,
-    schema: object({ node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS } }),
-    write: ({ node, take }) => ({ node, take }),
+    schema: object(
+      { node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS }, floating: ID },
+      'floating',
+    ),
+    write: (slot) => slot,
     read: (written) => written as EgressValues['slots'],
   },
   peers: {

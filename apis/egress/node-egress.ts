@@ -123,6 +123,16 @@ export interface EgressSlot {
   readonly node: string;
   /** The take of this node, if `node` is this node; else 0. */
   readonly take: number;
+  /**
+   * The slot of a floating gateway, as slotKey has it: its connections follow it to another node.
+   * Absent: the node itself is the way (source Node).
+   */
+  readonly floating?: string;
+}
+
+/** The name of a floating gateway's slot, unique over the gateways. */
+export function slotKey({ slot, gateway }: Pick<OwnedSlot, 'slot' | 'gateway'>): string {
+  return `${slot} ${gateway}`;
 }
 
 /** A pod that a gateway serves. */
