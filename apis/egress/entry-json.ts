@@ -6,6 +6,7 @@ import {
   type Candidacy,
   type DestinationRange,
   EGRESS_DROP_REASONS,
+  type EgressArrival,
   type EgressOutcome,
   type EgressPolicyName,
   type EgressTake,
@@ -58,6 +59,7 @@ const object = (properties: Record<string, JsonSchema>, ...optional: string[]): 
 };
 
 const RANGES = list(object({ range: TEXT, outcome: ID }));
+const TAKES = list(object({ range: TEXT, take: NUMBER }));
 const POLICY = object({
   apiGroup: oneOf(...EGRESS_API_GROUPS),
   kind: oneOf('EgressPolicy', 'ClusterEgressPolicy'),
@@ -70,10 +72,14 @@ const ACTION = object(
     slots: list(NUMBER),
     take: NUMBER,
     reason: oneOf(...EGRESS_DROP_REASONS, 'policy'),
+    reserve: list(NUMBER),
+    otherwise: oneOf('Direct'),
   },
   'slots',
   'take',
   'reason',
+  'reserve',
+  'otherwise',
 );
 /** The field that an action of each kind has besides. */
 const ACTION_FIELDS: { readonly [kind in EgressOutcome['action']['kind']]: string | null } = {
@@ -83,6 +89,8 @@ const ACTION_FIELDS: { readonly [kind in EgressOutcome['action']['kind']]: strin
   take: 'take',
   drop: 'reason',
 };
+/** Those that only an action by slots may have. */
+const SLOTS_FIELDS: readonly string[] = ['reserve', 'otherwise'];
 const PROBE = object(
   {
     address: TEXT,
@@ -97,6 +105,12 @@ const MAC = '^([0-9a-f]{2}:){5}[0-9a-f]{2}$';
 const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
   sources: {
     key: isAddress,
+    schema: TEXT,
+    write: (id) => id ?? '',
+    read: (id) => (id === '' ? null : (id as string)),
+  },
+  pods: {
+    key: isText,
     schema: TEXT,
     write: (id) => id ?? '',
     read: (id) => (id === '' ? null : (id as string)),
@@ -129,7 +143,8 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
     }),
     read(written, id) {
       const { policy = null, audited, action } = written as Omit<EgressOutcome, 'id'>;
-      const fields = Object.keys(action).filter((name) => name !== 'kind');
+      const more = action.kind === 'slots' ? SLOTS_FIELDS : [];
+      const fields = Object.keys(action).filter((name) => name !== 'kind' && !more.includes(name));
       const wanted = ACTION_FIELDS[action.kind];
       if (fields.join() !== (wanted ?? '')) throw new Error(`egress: outcome ${id} has an odd action`);
       return { id, policy, audited, action };
@@ -137,8 +152,11 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
   },
   slots: {
     key: isNumber,
-    schema: object({ node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS } }),
-    write: ({ node, take }) => ({ node, take }),
+    schema: object(
+      { node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS }, floating: ID },
+      'floating',
+    ),
+    write: (slot) => slot,
     read: (written) => written as EgressValues['slots'],
   },
   peers: {
@@ -156,17 +174,20 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
   },
   arrivals: {
     key: isAddress,
-    schema: object({ node: ID, takes: list(object({ range: TEXT, take: NUMBER })) }),
-    write: ({ node, takes }, address) => {
-      const family = familyOf(address) ?? 4;
-      return { node, takes: takes.map(({ range, take }) => ({ range: formatRange(family, range), take })) };
-    },
+    schema: object({ node: ID, takes: TAKES }),
+    write: ({ node, takes }, address) => ({ node, takes: writeTakes(familyOf(address) ?? 4, takes) }),
     read(written, address) {
-      const { node, takes } = written as { node: string; takes: { range: string; take: number }[] };
-      return {
-        node,
-        takes: readRanges(familyOf(address) ?? 4, takes, (range, { take }) => ({ range, take })),
-      };
+      const { node, takes } = written as { node: string; takes: WrittenTakes };
+      return { node, takes: readTakes(familyOf(address) ?? 4, takes) };
+    },
+  },
+  served: {
+    key: isText,
+    schema: object({ nodes: list(ID), ipv4: TAKES, ipv6: TAKES }),
+    write: ({ nodes, ipv4, ipv6 }) => ({ nodes, ipv4: writeTakes(4, ipv4), ipv6: writeTakes(6, ipv6) }),
+    read(written) {
+      const { nodes, ipv4, ipv6 } = written as { nodes: string[]; ipv4: WrittenTakes; ipv6: WrittenTakes };
+      return { nodes, ipv4: readTakes(4, ipv4), ipv6: readTakes(6, ipv6) };
     },
   },
   takes: {
@@ -263,6 +284,16 @@ function readRanges<W extends { readonly range: string }, T>(
   });
 }
 
+type WrittenTakes = readonly { readonly range: string; readonly take: number }[];
+
+function writeTakes(family: Family, takes: EgressArrival['takes']): WrittenTakes {
+  return takes.map(({ range, take }) => ({ range: formatRange(family, range), take }));
+}
+
+function readTakes(family: Family, written: WrittenTakes): EgressArrival['takes'] {
+  return readRanges(family, written, (range, { take }) => ({ range, take }));
+}
+
 function writeDestinations(family: Family, ranges: readonly DestinationRange[]): WrittenDestination[] {
   return ranges.map(({ range, outcome }) => ({ range: formatRange(family, range), outcome }));
 }
@@ -277,8 +308,14 @@ function writePolicy({ apiGroup, kind, namespace, name }: EgressPolicyName): Egr
 
 function writeAction(action: EgressOutcome['action']): EgressOutcome['action'] {
   switch (action.kind) {
-    case 'slots':
-      return { kind: action.kind, slots: action.slots };
+    case 'slots': {
+      const { kind, slots, reserve, otherwise } = action;
+      return {
+        ...{ kind, slots },
+        ...(reserve === undefined ? {} : { reserve }),
+        ...(otherwise === undefined ? {} : { otherwise }),
+      };
+    }
     case 'take':
       return { kind: action.kind, take: action.take };
     case 'drop':

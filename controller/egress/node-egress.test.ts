@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
-import { MOST_SLOTS, type NodeEgress } from '../../apis/egress/node-egress.ts';
+import { BY_ADDRESS, MOST_SLOTS, type NodeEgress } from '../../apis/egress/node-egress.ts';
 import {
   egressInput,
   fakeGateway as gateway,
@@ -49,6 +49,37 @@ describe('what a node does for egress gateways', () => {
     assert.deepEqual([takes.size, floating.v4.singles.length], [0, 0]);
   });
 
+  it('has its pods before they have addresses, and gateways their classes', () => {
+    const pods = [
+      pod('shop/new', [], { node: 'w', uid: 'u1' }),
+      pod('bank/new', [], { node: 'w' }),
+      pod('shop/near', [], { node: 'g1' }),
+      pod('shop/waiting', []),
+      pod('shop/host', [], { node: 'w', hostNetwork: true }),
+    ];
+    const views = nodeEgressCompiler();
+    const compile = egressCompiler(DEFAULT_EGRESS_CONFIG);
+    const { w, g1 } = Object.fromEntries(views(compile({ ...OBJECTS, pods })));
+    const [id = ''] = w?.classes.keys() ?? [];
+    assert.deepEqual(Object.fromEntries(w?.pods ?? []), { 'shop/new/u1': id, 'bank/new/': null });
+    assert.deepEqual([w?.sources.size, g1?.arrivals.size], [0, 0]);
+    assert.deepEqual([...(g1?.peers.keys() ?? [])], ['w']);
+    const [[number] = [0]] = g1?.takes ?? [];
+    const takes = [{ range: { first: 0x1000000n, last: 0x1ffffffn }, take: number }];
+    assert.deepEqual(Object.fromEntries(g1?.served ?? []), { [id]: { nodes: ['w'], ipv4: takes, ipv6: [] } });
+    const gone = views(compile({ ...OBJECTS, pods: [] }));
+    assert.deepEqual([gone.get('w')?.pods.size, gone.get('g1')?.served.size], [0, 0]);
+  });
+
+  it('leaves the class of a pod open where its address decides besides', () => {
+    const subnets = policy('all', { to: ['2.0.0.0/8'], appliedTo: [{ podSubnets: ['10.244.9.0/25'] }] });
+    const pods = [pod('shop/new', [], { node: 'w' }), pod('shop/old', ['10.244.9.7'], { node: 'w' })];
+    const objects = { ...OBJECTS, pods, egressPolicies: [...OBJECTS.egressPolicies, subnets] };
+    const { pods: open, sources, classes } = view(objects, 'w');
+    assert.deepEqual([...open.values()], [BY_ADDRESS, BY_ADDRESS]);
+    assert.ok(classes.has(sources.get('10.244.9.7') ?? ''));
+  });
+
   it('is to take what comes for a gateway, and its own pods without the tunnel', () => {
     const { outcomes, takes, arrivals, owned, slots } = view(OBJECTS, 'g1');
     const [[number, take] = [0, null]] = takes;
@@ -94,6 +125,39 @@ describe('what a node does for egress gateways', () => {
       ['g1', take],
       ['g2', 0],
     ]);
+  });
+
+  it('has the next nodes of a gateway in reserve, which serve its pods in advance', () => {
+    const gateways = [gateway('g', { source: 'Node', default: true })];
+    const more = ['g2', 'g3', 'g4'].map((name, i) => node(name, [`10.0.0.${i + 2}`]));
+    const policies = [policy('shop/p', { to: ['1.0.0.0/8'], whenUnavailable: 'Direct' })];
+    const objects = {
+      ...OBJECTS,
+      nodes: [...OBJECTS.nodes, ...more],
+      egressGateways: gateways,
+      egressPolicies: policies,
+    };
+    const { outcomes, slots } = view(objects, 'w');
+    const [outcome] = outcomes.values();
+    assert.ok(outcome?.action.kind === 'slots' && outcome.action.reserve !== undefined);
+    const { slots: first, reserve, otherwise } = outcome.action;
+    const names = [...first, ...reserve].map((number) => slots.get(number)?.node ?? '');
+    assert.deepEqual([first.length, new Set(names).size, otherwise], [1, 3, 'Direct']);
+    for (const name of names) assert.ok(view(objects, name).arrivals.has('10.244.9.7'), name);
+    // The order is that in which the controller chooses the next owner.
+    const status = { nodes: [{ name: names[0] ?? '', ready: false }], slots: [] };
+    const next = view(
+      { ...objects, egressGateways: [gateway('g', { source: 'Node', default: true }, status)] },
+      'w',
+    );
+    assert.equal(
+      [...next.slots.values()].find(({ number }) =>
+        [...next.outcomes.values()].some(
+          ({ action }) => action.kind === 'slots' && action.slots.includes(number),
+        ),
+      )?.node,
+      names[1],
+    );
   });
 
   it('drops where no slot is left, and names the policies', () => {

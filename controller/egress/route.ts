@@ -1,4 +1,10 @@
-import type { DestinationRange, EgressDropReason, EgressTake } from '../../apis/egress/node-egress.ts';
+import { leaseName } from '../../apis/egress/lease.ts';
+import {
+  type DestinationRange,
+  type EgressDropReason,
+  type EgressTake,
+  slotKey,
+} from '../../apis/egress/node-egress.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import type { EgressPath } from './allocation.ts';
 import type { Decision } from './class.ts';
@@ -10,6 +16,8 @@ export interface Hop {
   readonly slot: string;
   readonly node: string;
   readonly take: EgressTake;
+  /** As in EgressSlot. */
+  readonly floating?: string;
 }
 
 /** What a decision means on every node alike. */
@@ -17,7 +25,14 @@ export type Route =
   | { readonly kind: 'pass' }
   | { readonly kind: 'direct' }
   | { readonly kind: 'drop'; readonly reason: EgressDropReason | 'policy' }
-  | { readonly kind: 'hops'; readonly hops: readonly Hop[] };
+  | {
+      readonly kind: 'hops';
+      readonly hops: readonly Hop[];
+      /** In the place of `hops`, in order, where a node does not reach them. */
+      readonly reserve: readonly Hop[];
+      /** What becomes of packets where none is reached. */
+      readonly otherwise: 'Drop' | 'Direct';
+    };
 
 export function routeOf({ policy, key, family }: Decision, ways: CompiledEgress['ways']): Route {
   if (policy === null) return { kind: 'pass' };
@@ -31,9 +46,14 @@ export function routeOf({ policy, key, family }: Decision, ways: CompiledEgress[
       return whenUnavailable === 'Direct' ? { kind: 'direct' } : { kind: 'drop', reason: path.reason };
     case 'node': {
       const take = { kind: 'node', interface: path.interface } as const;
+      const toHop = ({ name }: { readonly name: string }): Hop => ({
+        slot: `node ${name}`,
+        node: name,
+        take,
+      });
       return {
-        kind: 'hops',
-        hops: path.nodes.map(({ name }) => ({ slot: `node ${name}`, node: name, take })),
+        ...{ kind: 'hops', hops: path.nodes.map(toHop), reserve: path.reserve.map(toHop) },
+        otherwise: whenUnavailable,
       };
     }
     case 'floating': {
@@ -45,13 +65,20 @@ export function routeOf({ policy, key, family }: Decision, ways: CompiledEgress[
           ? own.parts.filter((part) => part.node === node).flatMap((part) => part.addresses)
           : [];
       };
+      const floating = (slot: string) =>
+        way?.gateway ? { floating: slotKey({ slot, gateway: leaseName(way.gateway) }) } : {};
       const hops = path.parts.map(({ slot, node }): Hop => {
         const take = { kind: 'floating', ipv4: onNode(node, 4), ipv6: onNode(node, 6) } as const;
-        return { slot: `slot ${slot} ${gateway}`, node, take };
+        return { slot: `slot ${slot} ${gateway}`, node, take, ...floating(slot) };
       });
-      return { kind: 'hops', hops };
+      return { kind: 'hops', hops, reserve: [], otherwise: 'Drop' };
     }
   }
+}
+
+/** All nodes that may take packets of the route. */
+export function hopsOf(route: Route): readonly Hop[] {
+  return route.kind === 'hops' ? [...route.hops, ...route.reserve] : [];
 }
 
 /** Equal takes have equal keys. */
@@ -75,7 +102,7 @@ export function servedBy(
   for (const family of FAMILIES) {
     for (const { range, outcome } of family === 4 ? ipv4 : ipv6) {
       const route = routes.get(outcome);
-      for (const { node, take } of route?.kind === 'hops' ? route.hops : []) {
+      for (const { node, take } of route === undefined ? [] : hopsOf(route)) {
         const list = found.get(node) ?? [];
         found.set(node, list);
         const last = list.at(-1);

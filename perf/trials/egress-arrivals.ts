@@ -11,10 +11,10 @@ import { openNetwork } from '../../agent/egress/open-network.ts';
 import { renderer } from '../../agent/render/render.ts';
 import { emptyNodeState } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import type { EgressArrival, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
-import { NO_MEMBERS } from '../../lib/net/member-set.ts';
+import type { EgressArrival, TunnelEnd } from '../../apis/egress/node-egress.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import { BucketMap } from '../../lib/sharing/bucket-map.ts';
+import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
 import { median } from '../measure/statistics.ts';
 import { answer, timed, trialInput } from './trial.ts';
 
@@ -42,12 +42,10 @@ const first = Array.from({ length: pods }, (_, i): [string, EgressArrival] => [
   arrival(i % nodes),
 ]);
 let arrivals = BucketMap.of(new Map(first), 1024);
-const base: Omit<NodeEgress, 'arrivals'> = {
+const base = fakeNodeEgress({
   tunnel: { node: 'gateway', address: '127.0.0.1', mac: mac(0xffff) },
-  ...{ inside: NO_MEMBERS, nodes: NO_MEMBERS, floating: NO_MEMBERS, unknownPods: 'Hold' },
-  ...{ sources: new Map(), subnets: [], classes: new Map(), outcomes: new Map(), slots: new Map() },
-  ...{ peers, takes: new Map([[1, { kind: 'node', interface: null }]]), owned: [], candidacies: [] },
-};
+  ...{ unknownPods: 'Hold', peers, takes: new Map([[1, { kind: 'node', interface: null }]]) },
+});
 
 const log = createLogger({ silent: true });
 const netlink = new Netlink();
