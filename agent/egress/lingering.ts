@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import type { EgressTake, NodeEgress } from '../../apis/egress/node-egress.ts';
 import { slotMark, takeMark } from './render/marks.ts';
 
 /**
@@ -18,6 +18,13 @@ export function withLingering(before: NodeEgress | null, now: NodeEgress): NodeE
     }),
   );
   return { ...now, slots, takes, peers: added(ends, now.peers) };
+}
+
+function isOtherTake(before: EgressTake, now: EgressTake): boolean {
+  if (before.kind === 'floating' || now.kind === 'floating') return !isDeepStrictEqual(before, now);
+  if (before.interface !== now.interface) return true;
+  // A saved state does not know the addresses of interfaces.
+  return before.found !== undefined && !isDeepStrictEqual(before.found, now.found);
 }
 
 /** `now` itself if it has all of them. */
@@ -39,7 +46,7 @@ export function reusedMarks(before: NodeEgress | null, now: NodeEgress | null): 
   });
   const takes = [...before.takes].filter(([number, take]) => {
     const there = now.takes.get(number);
-    return there !== undefined && !isDeepStrictEqual(there, take);
+    return there !== undefined && isOtherTake(take, there);
   });
   return new Set([
     ...slots.map(([number]) => slotMark(number)),

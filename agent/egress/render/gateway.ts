@@ -13,7 +13,7 @@ import {
 import { destinationChain, type RenderedClass, type Target } from './classes.ts';
 import { dropRule, NOT_SERVED } from './drops.ts';
 import { takeChain } from './outcomes.ts';
-import { NAME } from './tunnel-rules.ts';
+import { echoes, NAME } from './tunnel-rules.ts';
 
 const refuse = dropRule('unknown-pod', NOT_SERVED);
 const arrivalsMap = (family: Family): string => `egress-arrivals-v${family}`;
@@ -27,7 +27,7 @@ export interface RenderedGateway {
  * What comes by the tunnel: (pod, MAC of its node) leads to a take, by its destination where it has
  * several. All else is dropped.
  */
-export function arrivals({ arrivals: served, peers }: NodeEgress): RenderedGateway {
+export function arrivals({ arrivals: served, peers, tunnel }: NodeEgress): RenderedGateway {
   const byDestination = new Map<string, RenderedClass>();
   // Pods of one class share the list: its chain is named once.
   const verdicts = new Map<EgressArrival['takes'], ChainVerdict>();
@@ -50,6 +50,8 @@ export function arrivals({ arrivals: served, peers }: NodeEgress): RenderedGatew
     ),
   );
   const rules = [
+    // Questions of pods' nodes, and answers of gateways (agent/egress/health/).
+    ...(tunnel === null ? [] : [plainRule({ kind: 'accept' }, ...echoes('ingress'))]),
     // Known connections have a mark and do not come here.
     dropRule('unknown-pod', NOT_SERVED, { match: 'ctConfirmed' }),
     ...FAMILIES.map((family) =>
@@ -89,20 +91,29 @@ export function translation(take: number): ChainVerdict {
 /**
  * Source NAT of a take. The port stays where it is free, so that another node can go on with the
  * connection. A family that has no address is dropped: another program's NAT would give it one. So
- * is a take by the address of an interface, unless the address is known (withInterfaceAddresses).
+ * is a take by the address of an interface, unless the address is known (agent/egress/health/).
  */
 export function takeChains(number: number, take: EgressTake): Chain[] {
   const chain = translateChain(number);
   if (take.kind === 'node' && take.interface === null) {
     return [plainChain(chain, [plainRule({ kind: 'masquerade', random: false })])];
   }
-  const addresses = take.kind === 'floating' ? take : { ipv4: [], ipv6: [] };
+  const addresses = addressesOf(take);
   const translated = FAMILIES.map((family) =>
     toOneOf(chain, family, family === 4 ? addresses.ipv4 : addresses.ipv6),
   );
   const drop = dropRule('no-address', 'no address of this family');
   const rules = [...translated.flatMap(({ rules: own }) => own), drop];
   return [plainChain(chain, rules), ...translated.flatMap(({ chains }) => chains)];
+}
+
+function addressesOf(take: EgressTake): {
+  readonly ipv4: readonly string[];
+  readonly ipv6: readonly string[];
+} {
+  if (take.kind === 'floating') return take;
+  const { ipv4, ipv6 } = take.found ?? {};
+  return { ipv4: ipv4 === undefined ? [] : [ipv4], ipv6: ipv6 === undefined ? [] : [ipv6] };
 }
 
 /** One of several addresses by the source, so that a pod keeps its address. */

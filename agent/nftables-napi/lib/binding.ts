@@ -147,7 +147,11 @@ export interface Binding {
     listener: (event: NativeEvent) => void,
   ) => NativeMonitor;
   /** `device` and `peer` are empty for none. */
-  EchoSocket: new (family: number, device: string, peer: Uint8Array) => NativeEchoSocket;
+  EchoSocket: new (
+    family: number,
+    device: string,
+    peer: Uint8Array,
+  ) => NativeEchoSocket;
   LinkSocket: new () => NativeLinkSocket;
   LinkMonitor: new (
     receiveBuffer: number,

@@ -112,8 +112,7 @@ export class EchoSocket {
 /** RFC 1071; the field itself is 0 yet. */
 function checksum(message: Buffer): number {
   let sum = 0;
-  for (let i = 0; i < message.length; i += 2)
-    sum += ((message[i] ?? 0) << 8) | (message[i + 1] ?? 0);
+  for (let i = 0; i < message.length; i += 2) sum += ((message[i] ?? 0) << 8) | (message[i + 1] ?? 0);
   while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
   return ~sum & 0xffff;
 }

@@ -1,0 +1,48 @@
+import type { EgressOutcome, EgressSlot, NodeEgress } from '../../../apis/egress/node-egress.ts';
+
+/**
+ * What a node does while it does not reach some gateway nodes: connections that begin go to the
+ * others, or to the next in reserve; without any they are dropped, or leave directly, as the policy
+ * says. `ended` are the slots whose connections would find another way: they are to end, so that
+ * their clients begin anew. Where nothing else is reached they stay, because the fault may be this
+ * node's own, and short. Slots of floating addresses go on: leases decide about their owners.
+ *
+ * @param lost names of nodes
+ */
+export function withoutLost(egress: NodeEgress, lost: ReadonlySet<string>): NodeEgress {
+  const dead = deadSlots(egress, lost);
+  if (dead.size === 0) return egress;
+  const left = new Map([...egress.outcomes].map(([id, one]) => [id, outcomeWithout(one, dead)]));
+  const named = new Set<number>();
+  const ended = new Set<number>();
+  for (const [id, { action }] of egress.outcomes) {
+    if (action.kind !== 'slots') continue;
+    const isReplaced = left.get(id)?.action.kind !== 'drop';
+    for (const slot of [...action.slots, ...(action.reserve ?? [])]) {
+      named.add(slot);
+      if (dead.has(slot) && isReplaced) ended.add(slot);
+    }
+  }
+  // No policy leads there any more: what its connections would find is not known.
+  const reachesAny = [...egress.slots.values()].some(({ node, take }) => take === 0 && !lost.has(node));
+  for (const slot of dead) if (!named.has(slot) && reachesAny) ended.add(slot);
+  return { ...egress, outcomes: left, ...(ended.size === 0 ? {} : { ended }) };
+}
+
+function deadSlots({ slots }: NodeEgress, lost: ReadonlySet<string>): Set<number> {
+  const isDead = ({ node, take, floating }: EgressSlot): boolean =>
+    take === 0 && floating !== true && lost.has(node);
+  return new Set([...slots.values()].filter(isDead).map(({ number }) => number));
+}
+
+function outcomeWithout(outcome: EgressOutcome, dead: ReadonlySet<number>): EgressOutcome {
+  const { action } = outcome;
+  if (action.kind !== 'slots') return outcome;
+  const slots = action.slots.filter((slot) => !dead.has(slot));
+  if (slots.length === action.slots.length) return outcome;
+  if (slots.length > 0) return { ...outcome, action: { ...action, slots } };
+  const next = action.reserve?.find((slot) => !dead.has(slot));
+  if (next !== undefined) return { ...outcome, action: { ...action, slots: [next] } };
+  const isDirect = action.otherwise === 'Direct';
+  return { ...outcome, action: isDirect ? { kind: 'direct' } : { kind: 'drop', reason: 'not-ready' } };
+}
