@@ -153,14 +153,11 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
   slots: {
     key: isNumber,
     schema: object(
-      { node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS }, floating: { type: 'boolean' } },
+      { node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS }, floating: ID },
       'floating',
     ),
-    write: ({ node, take, floating }) => ({ node, take, ...(floating === true ? { floating } : {}) }),
-    read(written) {
-      const { floating, ...slot } = written as { node: string; take: number; floating?: boolean };
-      return floating === true ? { ...slot, floating } : slot;
-    },
+    write: (slot) => slot,
+    read: (written) => written as EgressValues['slots'],
   },
   peers: {
     key: isText,

@@ -31,7 +31,7 @@ export function withoutLost(egress: NodeEgress, lost: ReadonlySet<string>): Node
 
 function deadSlots({ slots }: NodeEgress, lost: ReadonlySet<string>): Set<number> {
   const isDead = ({ node, take, floating }: EgressSlot): boolean =>
-    take === 0 && floating !== true && lost.has(node);
+    take === 0 && floating === undefined && lost.has(node);
   return new Set([...slots.values()].filter(isDead).map(({ number }) => number));
 }
 
