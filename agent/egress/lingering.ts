@@ -39,6 +39,8 @@ export interface EndedConnections {
   readonly marks: ReadonlySet<number>;
   /** By the floating address that they leave with. */
   readonly addresses: ReadonlySet<string>;
+  /** By mark as well, but only what is not an open connection of TCP: that one is reset. */
+  readonly unopened: ReadonlySet<number>;
 }
 
 /**
@@ -50,9 +52,10 @@ export interface EndedConnections {
  * - A floating slot moved from or to this node: the translation is made here, or no longer is.
  * - This node no longer owns an address: the new owner goes on with the connection, and what this
  *   node knows of it would be old when the address comes back.
+ * - A slot's gateway no longer answers.
  */
 export function endedConnections(before: NodeEgress | null, now: NodeEgress | null): EndedConnections {
-  if (before === null || now === null) return { marks: new Set(), addresses: new Set() };
+  if (before === null || now === null) return { marks: new Set(), addresses: new Set(), unopened: new Set() };
   const came = ownedSlots(now).difference(ownedSlots(before));
   const slots = [...before.slots].filter(([number, slot]) => {
     const there = now.slots.get(number);
@@ -68,7 +71,12 @@ export function endedConnections(before: NodeEgress | null, now: NodeEgress | nu
       ...takes.map(([number]) => takeMark(number)),
     ]),
     addresses: ownedAddresses(before).difference(ownedAddresses(now)),
+    unopened: new Set([...lostSlots(now).difference(lostSlots(before))].map(slotMark)),
   };
+}
+
+function lostSlots({ ended = new Set() }: NodeEgress): ReadonlySet<number> {
+  return ended;
 }
 
 function ownedSlots({ owned }: NodeEgress): Set<string> {
