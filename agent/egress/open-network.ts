@@ -14,7 +14,7 @@ import type { EgressNetwork } from './egress-reconciler.ts';
 import { forgetConnections } from './forget-connections.ts';
 import { InterfaceAddresses } from './health/interface-addresses.ts';
 import { warnOfHost } from './host-checks.ts';
-import { NO_NETSTATE, toNetstate } from './render/netstate.ts';
+import { NO_NETSTATE, netstateRenderer } from './render/netstate.ts';
 import { USUAL_MTU } from './render/tunnel.ts';
 
 interface NetworkOptions {
@@ -25,7 +25,7 @@ interface NetworkOptions {
   readonly drifted: (repairs: readonly string[]) => void;
   readonly troubled: (trouble: MonitorTrouble) => void;
   /** An interface that a gateway names has another address. */
-  readonly addressesChanged: () => void;
+  readonly addressesChanged?: () => void;
 }
 
 export interface OpenNetwork extends EgressNetwork {
@@ -41,7 +41,8 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
   const socket = new RouteSocket();
   const stage = 'apply';
   const interfaces = new InterfaceAddresses({
-    ...{ clock, changed: options.addressesChanged },
+    clock,
+    changed: () => options.addressesChanged?.(),
     async read() {
       const [links, addresses] = await Promise.all([socket.links(), socket.addresses()]);
       return { links, addresses };
@@ -76,10 +77,10 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
     },
   });
   const group = config.interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
+  const render = netstateRenderer();
   return {
     interfaces,
-    netstateOf: async (egress) =>
-      toNetstate(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
+    netstateOf: async (egress) => render(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
     apply: (wanted, options) => keeper.apply(wanted, options),
     async forget(ended) {
       try {

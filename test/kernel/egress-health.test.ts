@@ -88,7 +88,10 @@ kernelSuite('lost gateways', () => {
     const next = await untilLeavesBy(GATEWAY_NODES.filter((name) => name !== first));
     // UDP goes on by the next gateway; TCP has been reset.
     const left = await answering();
-    assert.deepEqual(left, [SERVER.v4, SERVER.v6].map((host) => `udp ${host}`));
+    assert.deepEqual(
+      left,
+      [SERVER.v4, SERVER.v6].map((host) => `udp ${host}`),
+    );
     const sent = await stop();
     const { stdout } = await lab.node('plain').namespace.run(['conntrack', '-L', '-p', 'tcp']);
     process.stdout.write(`${first} ${next} ${sent} ${stdout}\n`);
