@@ -5,6 +5,7 @@ import { packAddress } from '../../../lib/net/member-set.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import { linkLocal } from '../render/tunnel.ts';
 import { type Answers, type Patience, UNASKED, withAnswer } from './answers.ts';
+import { slotsOf } from './without-lost.ts';
 
 /** Milliseconds between two questions to a gateway node. */
 export const PROBE_INTERVAL = 200;
@@ -180,12 +181,17 @@ function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('hex');
 }
 
-/** The gateway nodes that a node's slots lead to, through the tunnel. */
-export function probedEnds({ slots, peers }: NodeEgress): ReadonlyMap<string, TunnelEnd> {
+/**
+ * The gateway nodes that policies lead to, through the tunnel. A gateway that no policy leads to any
+ * more does not know this node, and does not answer; its connections go on.
+ */
+export function probedEnds({ outcomes, slots, peers }: NodeEgress): ReadonlyMap<string, TunnelEnd> {
+  const used = new Set([...outcomes.values()].flatMap(({ action }) => slotsOf(action)));
   return new Map(
-    [...slots.values()].flatMap(({ node, take }) => {
-      const end = take === 0 ? peers.get(node) : undefined;
-      return end === undefined ? [] : [[node, end] as const];
+    [...used].flatMap((number) => {
+      const slot = slots.get(number);
+      const end = slot?.take === 0 ? peers.get(slot.node) : undefined;
+      return end === undefined ? [] : [[end.node, end] as const];
     }),
   );
 }

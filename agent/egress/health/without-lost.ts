@@ -13,20 +13,17 @@ export function withoutLost(egress: NodeEgress, lost: ReadonlySet<string>): Node
   const dead = deadSlots(egress, lost);
   if (dead.size === 0) return egress;
   const left = new Map([...egress.outcomes].map(([id, one]) => [id, outcomeWithout(one, dead)]));
-  const named = new Set<number>();
   const ended = new Set<number>();
   for (const [id, { action }] of egress.outcomes) {
-    if (action.kind !== 'slots') continue;
-    const isReplaced = left.get(id)?.action.kind !== 'drop';
-    for (const slot of [...action.slots, ...(action.reserve ?? [])]) {
-      named.add(slot);
-      if (dead.has(slot) && isReplaced) ended.add(slot);
-    }
+    if (left.get(id)?.action.kind === 'drop') continue;
+    for (const slot of slotsOf(action)) if (dead.has(slot)) ended.add(slot);
   }
-  // No policy leads there any more: what its connections would find is not known.
-  const reachesAny = [...egress.slots.values()].some(({ node, take }) => take === 0 && !lost.has(node));
-  for (const slot of dead) if (!named.has(slot) && reachesAny) ended.add(slot);
   return { ...egress, outcomes: left, ...(ended.size === 0 ? {} : { ended }) };
+}
+
+/** The slots that may take the connections of an outcome. */
+export function slotsOf(action: EgressOutcome['action']): readonly number[] {
+  return action.kind === 'slots' ? [...action.slots, ...(action.reserve ?? [])] : [];
 }
 
 function deadSlots({ slots }: NodeEgress, lost: ReadonlySet<string>): Set<number> {
