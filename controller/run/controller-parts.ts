@@ -135,6 +135,7 @@ export class ControllerParts {
       watches: () => [...this.source.metrics(), ...this.reflectors.map((one) => one.metrics())],
       server: () => this.agents.stats(),
       statusesWaiting: () => this.statuses.waiting(),
+      ...(hasEgress(this.#context) ? { leases: () => this.statuses.egressLeases() } : {}),
     });
   }
 
@@ -144,6 +145,7 @@ export class ControllerParts {
       request: this.api.general.request,
       metrics: this.metrics,
       log: this.#context.log,
+      isLeader: () => this.election.isLeader(),
     });
   }
 

@@ -98,11 +98,37 @@ describe('the status of an egress gateway', () => {
     assert.equal(decided({}, all)[0]?.status.slots[0]?.node, path.nodes[0]?.name);
   });
 
-  it('leaves floating addresses with an owner that is not ready, for there are no leases', () => {
-    const [first, second] = decided(POOL, all, allBut('a'));
-    assert.deepEqual(second?.status.slots, first?.status.slots);
+  it('moves the slots of an owner that is not ready, and never back', () => {
+    const [first, second, third] = decided(POOL, all, allBut('a'), all);
+    const was = first?.status.slots ?? [];
+    assert.deepEqual(first?.status.slots.map(({ node }) => node).sort(), ['a', 'a', 'b', 'b']);
+    for (const [i, slot] of (second?.status.slots ?? []).entries()) {
+      assert.deepEqual(slot, was[i]?.node === 'b' ? was[i] : { ...was[i], node: 'b', epoch: 2 });
+    }
+    assert.deepEqual(third?.status.slots, second?.status.slots);
+    assert.deepEqual(
+      second?.moves.map(({ from, to, reason }) => [from, to, reason]),
+      second?.status.slots
+        .filter(({ epoch, addresses }) => epoch === 2 && addresses.length > 0)
+        .map(() => ['a', 'b', 'NotReady']),
+    );
     assert.deepEqual(first?.status.usage, { ipv4: { total: '2', used: 1 }, ipv6: { total: '2', used: 1 } });
     assert.equal(first?.status.slots.length, 4);
+  });
+
+  it('moves slots back where failback is on', () => {
+    const failover = { ...SPEC.failover, failback: true };
+    const [first, second, third] = decided({ ...POOL, failover }, all, allBut('a'), all);
+    assert.ok(second?.status.slots.every(({ node }) => node === 'b'));
+    assert.deepEqual(
+      third?.status.slots.map(({ node }) => node),
+      first?.status.slots.map(({ node }) => node),
+    );
+  });
+
+  it('leaves slots with their owners while no node is ready', () => {
+    const [first, second] = decided(POOL, all, () => 'NotReady');
+    assert.deepEqual(second?.status.slots, first?.status.slots);
   });
 
   it('gives the slots of a node that is no candidate any more to others, with the next epoch', () => {

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
 import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
 import type { Node } from '../../../apis/objects.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
@@ -14,7 +15,8 @@ import type { LoadProblem } from '../../watch/source.ts';
 import type { StatusWriter } from '../writer.ts';
 import { accepted, type EgressConditionState, type EgressStatus, timed } from './egress-status.ts';
 import type { EgressVersion } from './egress-versions.ts';
-import { decideGateway } from './gateway-status.ts';
+import { decideGateway, type GatewayDecision, type SlotMove } from './gateway-status.ts';
+import { Leases } from './leases.ts';
 import { decidePolicy } from './policy-status.ts';
 import { type PolicyPods, podsOfPolicies } from './realized-policies.ts';
 
@@ -23,6 +25,23 @@ export interface EgressState {
   readonly compiled: CompiledEgress;
   readonly policies: readonly EgressPolicy[];
   readonly problems: readonly LoadProblem[];
+}
+
+export interface EgressKeeperOptions {
+  readonly writer: StatusWriter<EgressStatus>;
+  /** For gateways: an owner is written at once. */
+  readonly gatewayWriter: StatusWriter<EgressStatus>;
+  readonly clock: Clock & { date(): Date };
+  /** Whether it is certain that no other process leads. */
+  readonly isLeader: () => boolean;
+  /** Called when slots of a gateway get other owners, before that is written. */
+  readonly moved: (gateway: string, moves: readonly SlotMove[]) => void;
+}
+
+/** What was decided for a gateway, and what of. */
+interface Decided {
+  readonly of: readonly unknown[];
+  readonly decision: GatewayDecision;
 }
 
 /** Milliseconds: changes are gathered; a node that has not reported for so long is not ready. */
@@ -43,27 +62,54 @@ interface Heard {
  * this process leads. Other replicas compile from what is written.
  */
 export class EgressStatusKeeper {
-  readonly #writer: StatusWriter<EgressStatus>;
+  readonly #options: EgressKeeperOptions;
   readonly #clock: Clock & { date(): Date };
+  readonly #leases: Leases;
   /** By kind and name. */
   readonly #versions = new Map<string, EgressVersion>();
   /** Statuses that were submitted and not seen since. */
   readonly #submitted = new Map<string, EgressStatus>();
   readonly #heard = new Map<string, Heard>();
+  /** By key of the gateway. */
+  readonly #decided = new Map<string, Decided>();
   #state: EgressState | null = null;
   #leadsSince: number | null = null;
   #cancel: (() => void) | null = null;
   #cancelListening: (() => void) | null = null;
+  #cancelOwners: (() => void) | null = null;
+  #cancelSilence: (() => void) | null = null;
 
-  constructor({ writer, clock }: { writer: StatusWriter<EgressStatus>; clock: Clock & { date(): Date } }) {
-    this.#writer = writer;
-    this.#clock = clock;
+  constructor(options: EgressKeeperOptions) {
+    this.#options = options;
+    this.#clock = options.clock;
+    this.#leases = new Leases({ ...options, changed: () => this.#lookAtOwners() });
   }
 
   publish(state: EgressState): void {
     if (state.compiled === this.#state?.compiled && state.problems === this.#state.problems) return;
+    const isFirst = this.#state === null;
     this.#state = state;
+    const { allocations } = state.compiled;
+    if (isFirst && this.#leadsSince !== null) this.#leases.begin(allocations);
+    else this.#leases.publish(allocations);
+    this.#lookAtOwners();
     this.#look();
+  }
+
+  /** A heartbeat; null: this process does not lead. */
+  lease(request: LeaseRequest): LeaseAnswer | null {
+    return this.#leases.take(request);
+  }
+
+  /** Slots and addresses under a lease. */
+  leases(): { readonly slots: number; readonly addresses: number } {
+    return this.#leases.counts();
+  }
+
+  /** Candidates of gateways that are not ready, as they were last decided. */
+  nodesNotReady(): number {
+    const nodes = [...this.#decided.values()].flatMap(({ decision }) => decision.status.nodes);
+    return new Set(nodes.flatMap(({ name, ready }) => (ready ? [] : [name]))).size;
   }
 
   report(report: NodeReport): void {
@@ -78,10 +124,11 @@ export class EgressStatusKeeper {
     const key = `${one.kind}/${one.name}`;
     if (now === null) {
       this.#versions.delete(key);
-      this.#writer.forget(one.path);
+      this.#writerOf(one).forget(one.path);
     } else this.#versions.set(key, now);
     // The status in the API counts: what somebody else wrote is replaced at the next look.
     this.#submitted.delete(key);
+    if (one.kind === 'EgressGateway') this.#lookAtOwners();
     this.#look();
   }
 
@@ -89,15 +136,24 @@ export class EgressStatusKeeper {
   async lead(leads: boolean): Promise<void> {
     if (leads === (this.#leadsSince !== null)) return;
     this.#leadsSince = leads ? this.#clock.now() : null;
-    this.#cancel?.();
+    for (const cancel of [this.#cancel, this.#cancelListening, this.#cancelOwners, this.#cancelSilence])
+      cancel?.();
     this.#cancel = null;
-    this.#cancelListening?.();
     this.#cancelListening = null;
+    this.#cancelOwners = null;
+    this.#cancelSilence = null;
     this.#submitted.clear();
+    this.#decided.clear();
     if (leads) {
+      if (this.#state !== null) this.#leases.begin(this.#state.compiled.allocations);
       this.#listen();
+      this.#lookAtOwners();
       this.#look();
-    } else await this.#writer.clear();
+      return;
+    }
+    this.#leases.end();
+    const { writer, gatewayWriter } = this.#options;
+    await Promise.all([writer.clear(), gatewayWriter.clear()]);
   }
 
   #listen(): void {
@@ -115,41 +171,97 @@ export class EgressStatusKeeper {
     });
   }
 
+  /** At once: what waits for an owner has none meanwhile. Events of one turn count together. */
+  #lookAtOwners(): void {
+    if (this.#leadsSince === null || this.#state === null) return;
+    this.#cancelOwners ??= this.#clock.after(0, () => {
+      this.#cancelOwners = null;
+      if (this.#state !== null) this.#decideGateways(this.#state);
+    });
+  }
+
+  #lookAtSilence(): void {
+    this.#cancelSilence?.();
+    const at = this.#leases.nextSilence();
+    // Heartbeats come meanwhile, and put it off.
+    this.#cancelSilence =
+      at === Number.POSITIVE_INFINITY
+        ? null
+        : this.#clock.after(Math.ceil(at - this.#clock.now()), () => this.#lookAtOwners());
+  }
+
+  /** The decision for each gateway. */
+  #decideGateways({ compiled, problems }: EgressState): readonly GatewayDecision[] {
+    const lines = errorLines(problems);
+    const nodes = new Map(compiled.nodes.map((node) => [node.name, node]));
+    const keys = new Set<string>();
+    const decisions = compiled.allocations.map((before) => {
+      const { gateway } = before;
+      const key = keyOf(gateway);
+      keys.add(key);
+      const decision = this.#decideGateway(key, before, nodes, lines.get(key) ?? []);
+      if (gateway.apiGroup === 'nodewall.io')
+        this.#settle(key, gateway.generation, decision.status, decision.said);
+      return decision;
+    });
+    for (const key of this.#decided.keys()) if (!keys.has(key)) this.#decided.delete(key);
+    this.#lookAtSilence();
+    return decisions;
+  }
+
+  #decideGateway(
+    key: string,
+    before: Allocation,
+    nodes: ReadonlyMap<string, Node>,
+    problems: readonly string[],
+  ): GatewayDecision {
+    const unready = new Map(
+      before.candidates.map(({ name }) => [name, this.#unready(nodes.get(name), before)] as const),
+    );
+    const extensions = new Map(
+      (before.gateway.status?.slots ?? []).map(
+        (slot) => [slot.name, this.#leases.leaseSeconds(before, slot)] as const,
+      ),
+    );
+    const of = [before, unready, extensions, problems];
+    const last = this.#decided.get(key);
+    if (last !== undefined && last.of[0] === before && isDeepStrictEqual(last.of.slice(1), of.slice(1)))
+      return last.decision;
+    const decision = decideGateway(
+      before,
+      (name) => unready.get(name) ?? null,
+      problems,
+      ({ name }) => extensions.get(name) ?? null,
+    );
+    if (decision.moves.length > 0 && !isDeepStrictEqual(decision.moves, last?.decision.moves))
+      this.#options.moved(before.gateway.name, decision.moves);
+    this.#decided.set(key, { of, decision });
+    return decision;
+  }
+
   #lookNow(): void {
     if (this.#state === null) return;
     const { compiled, policies, problems } = this.#state;
-    const errors = Map.groupBy(
-      problems.filter(({ severity }) => severity === 'error'),
-      ({ kind, name }) => `${kind}/${name}`,
-    );
-    const linesOf = (key: string): readonly string[] => (errors.get(key) ?? []).map(toLine);
-    const nodes = new Map(compiled.nodes.map((node) => [node.name, node]));
+    const lines = errorLines(problems);
     const decided = new Map<string, Allocation>();
-    const there = new Set<string>();
-    for (const before of compiled.allocations) {
-      const { gateway } = before;
-      const key = keyOf(gateway);
-      const unready = (name: string) => this.#unready(nodes.get(name), gateway);
-      const { status, said, allocation } = decideGateway(before, unready, linesOf(key));
-      for (const policy of before.policies) decided.set(policyKey(policy), allocation);
-      if (gateway.apiGroup !== 'nodewall.io') continue;
-      there.add(key);
-      this.#settle(key, gateway.generation, status, said);
-    }
+    const there = new Set(compiled.allocations.map(({ gateway }) => keyOf(gateway)));
+    for (const { allocation } of this.#decideGateways(this.#state))
+      for (const policy of allocation.policies) decided.set(policyKey(policy), allocation);
     const pods = podsOfPolicies(compiled);
     for (const policy of policies) {
       if (policy.apiGroup !== 'nodewall.io') continue;
       const key = keyOf(policy);
       there.add(key);
       this.#settlePolicy(key, policy, decided.get(policyKey(policy)) ?? null, {
-        problems: linesOf(key),
+        problems: lines.get(key) ?? [],
         found: pods.get(policyKey(policy)),
       });
     }
     // Of an object that is rejected, and has no valid version, only that is known.
     for (const [key, { kind, generation, status }] of this.#versions) {
-      if (there.has(key) || linesOf(key).length === 0) continue;
-      const said = accepted(kind === 'EgressGateway' ? 'gateway' : 'policy', linesOf(key));
+      const wrong = lines.get(key) ?? [];
+      if (there.has(key) || wrong.length === 0) continue;
+      const said = accepted(kind === 'EgressGateway' ? 'gateway' : 'policy', wrong);
       this.#settle(key, generation, status ?? {}, [said]);
     }
   }
@@ -175,21 +287,29 @@ export class EgressStatusKeeper {
     const status = { ...fields, observedGeneration: generation, conditions } as EgressStatus;
     if (isDeepStrictEqual(status, withoutUnknown(before, status))) return;
     this.#submitted.set(key, status);
-    this.#writer.submit(version.path, version.uid, status, null);
+    this.#writerOf(version).submit(version.path, version.uid, status, null);
+  }
+
+  #writerOf({ kind }: EgressVersion): StatusWriter<EgressStatus> {
+    return kind === 'EgressGateway' ? this.#options.gatewayWriter : this.#options.writer;
   }
 
   /** Null: the node can take traffic. */
-  #unready(node: Node | undefined, { status }: EgressGateway): string | null {
+  #unready(node: Node | undefined, allocation: Allocation): string | null {
     if (node === undefined) return 'NoNode';
     if (node.unready !== undefined) return node.unready;
     if (node.internalAddresses === undefined) return 'NoInternalIP';
     const heard = this.#heard.get(node.name);
     const now = this.#clock.now();
-    if (heard !== undefined && now - heard.at <= SILENCE) return agentLack(heard.report);
+    const { status } = allocation.gateway;
+    const last = status?.nodes.find(({ name }) => name === node.name);
+    const lastReason = (last?.ready ?? true) ? null : (last?.reason ?? 'AgentSilent');
+    const lack = this.#leases.lack(allocation, node.name);
+    if (heard !== undefined && now - heard.at <= SILENCE)
+      return agentLack(heard.report) ?? (lack === undefined ? lastReason : lack);
     // A new leader may not have heard of all agents yet: it changes nothing meanwhile.
     const isNew = now - (this.#leadsSince ?? now) < SILENCE;
-    const last = status?.nodes.find(({ name }) => name === node.name);
-    return isNew && (last?.ready ?? true) ? null : 'AgentSilent';
+    return isNew ? (lack === undefined ? lastReason : lack) : 'AgentSilent';
   }
 
   /** Null: the node enforces the present version of the policy. */
@@ -218,6 +338,12 @@ function agentLack(report: NodeReport): string | null {
 
 function keyOf(object: EgressGateway | EgressPolicy): string {
   return `${object.kind}/${displayName(object)}`;
+}
+
+function errorLines(problems: readonly LoadProblem[]): ReadonlyMap<string, readonly string[]> {
+  const errors = problems.filter(({ severity }) => severity === 'error');
+  const byObject = Map.groupBy(errors, ({ kind, name }) => `${kind}/${name}`);
+  return new Map([...byObject].map(([key, own]) => [key, own.map(toLine)]));
 }
 
 function toLine(problem: LoadProblem): string {
