@@ -10,6 +10,7 @@ import { messageOf } from '../kubeapi/connection.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
 import { failure } from '../publish/failure.ts';
 import { Hub } from '../publish/hub.ts';
+import type { LeaseService } from '../publish/lease-requests.ts';
 import { type AgedReport, NodeReports } from '../publish/node-reports.ts';
 import { Replicas } from '../replicas/replicas.ts';
 import { egressVersions } from '../status/egress/egress-versions.ts';
@@ -286,6 +287,7 @@ export class ControllerParts {
       },
       ignoredAddresses: (node) => this.compiling.ignoredAddresses(node),
       reports: this.reports,
+      ...(hasEgress(this.#context) ? { leases: this.#leaseService() } : {}),
       account: SERVICE,
       onReport: (report, from) => {
         if (from === 'agent') {
@@ -296,6 +298,14 @@ export class ControllerParts {
       },
       onEvent: this.#says.server,
     });
+  }
+
+  #leaseService(): LeaseService {
+    const takeAsLeader: LeaseService['takeAsLeader'] = (request) => this.statuses.egress.lease(request);
+    return {
+      takeAsLeader,
+      take: async (request) => takeAsLeader(request) ?? (await this.peers.passLease(request)),
+    };
   }
 
   #makeWebhook(): WebhookService {

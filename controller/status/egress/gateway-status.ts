@@ -1,14 +1,23 @@
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { type Allocation, allocate, homes } from '../../egress/allocation.ts';
+import { type HoldTimeOf, quarantine } from '../../egress/quarantine.ts';
 import { rendezvous } from '../../egress/rendezvous.ts';
 import { accepted, type EgressConditionState, type WrittenGatewayStatus } from './egress-status.ts';
 
 /** Why a candidate takes no traffic; null: it does. */
 export type Unready = (node: string) => string | null;
 
-/** The leaseSeconds that a slot needs in its status, by its status of now; null: none. */
-export type Extension = (slot: Slots[number]) => number | null;
+/** The leaseSeconds that a slot needs in its status, by its name; null: none. */
+export type LeaseSecondsOf = (slot: string) => number | null;
+
+/** What a decision depends on besides the objects. */
+export interface GatewayFacts {
+  readonly unready: Unready;
+  readonly problems: readonly string[];
+  readonly holdTimeOf: HoldTimeOf;
+  readonly leaseSecondsOf: LeaseSecondsOf;
+}
 
 /** A slot with addresses that goes from one node to another. */
 export interface SlotMove {
@@ -36,9 +45,7 @@ export interface GatewayDecision {
  */
 export function decideGateway(
   before: Allocation,
-  unready: Unready,
-  problems: readonly string[],
-  extension: Extension = () => null,
+  { unready, problems, holdTimeOf, leaseSecondsOf }: GatewayFacts,
 ): GatewayDecision {
   const { gateway, nodes, policies } = before;
   const last = gateway.status?.slots ?? [];
@@ -48,14 +55,17 @@ export function decideGateway(
   });
   const kept =
     gateway.spec.source === 'Node' ? nodeSlots(before, ready, last) : keptOwners(before, ready, last);
-  const status = { nodes: ready, slots: kept };
+  const held = gateway.status?.addresses ?? [];
+  const status = { nodes: ready, slots: kept, addresses: held };
   const allocation = allocate({ ...gateway, status }, nodes, policies);
-  const slots = gateway.spec.source === 'Node' ? kept : floatingSlots(allocation, last, extension);
+  const { records, over } = quarantine(allocation, holdTimeOf);
+  const slots = gateway.spec.source === 'Node' ? kept : floatingSlots(allocation, last, over, leaseSecondsOf);
   const count = ready.filter((node) => node.ready).length;
+  const next = { nodes: ready, slots, addresses: records, usage: usageOf(allocation) };
   return {
-    status: { nodes: ready, slots, usage: usageOf(allocation) },
+    status: next,
     said: [accepted('gateway', problems), readyCondition(count, ready.length)],
-    allocation: { ...allocation, gateway },
+    allocation: { ...allocation, gateway: { ...gateway, status: next } },
     moves: movesOf(last, slots, ready),
   };
 }
@@ -90,19 +100,24 @@ function keptOwners(before: Allocation, nodes: EgressGatewayStatus['nodes'], slo
   });
 }
 
-function floatingSlots({ slots }: Allocation, last: Slots, extension: Extension): Slots {
+function floatingSlots(
+  { slots }: Allocation,
+  last: Slots,
+  over: ReadonlySet<string>,
+  leaseSecondsOf: LeaseSecondsOf,
+): Slots {
   const before = new Map(last.map((slot) => [slot.name, slot]));
   return slots.map(({ name, node, addresses }) => {
     const was = before.get(name);
-    const epoch = (was?.epoch ?? 0) + (was?.node === node ? 0 : 1);
-    const slot = { name, node, epoch, addresses };
-    const leaseSeconds = extension({ ...slot, ...pick(was) });
-    return leaseSeconds === null ? slot : { ...slot, leaseSeconds };
+    const leaseSeconds = leaseSecondsOf(name);
+    return {
+      name,
+      node,
+      epoch: (was?.epoch ?? 0) + (was?.node === node ? 0 : 1),
+      addresses: addresses.filter((address) => !over.has(address)),
+      ...(leaseSeconds === null ? {} : { leaseSeconds }),
+    };
   });
-}
-
-function pick(slot: Slots[number] | undefined): { readonly leaseSeconds?: number } {
-  return slot?.leaseSeconds === undefined ? {} : { leaseSeconds: slot.leaseSeconds };
 }
 
 function movesOf(last: Slots, now: Slots, nodes: EgressGatewayStatus['nodes']): SlotMove[] {

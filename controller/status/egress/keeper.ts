@@ -1,11 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
 import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
-import type { Node } from '../../../apis/objects.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
 import { displayName } from '../../../apis/validate/identity.ts';
 import { formatProblem } from '../../../apis/validate/problem.ts';
-import type { Clock } from '../../../lib/process/clock.ts';
+import type { WallClock } from '../../../lib/process/clock.ts';
 import type { Allocation } from '../../egress/allocation.ts';
 import { policyKey } from '../../egress/class.ts';
 import type { CompiledEgress } from '../../egress/compile-egress.ts';
@@ -15,7 +14,8 @@ import type { LoadProblem } from '../../watch/source.ts';
 import type { StatusWriter } from '../writer.ts';
 import { accepted, type EgressConditionState, type EgressStatus, timed } from './egress-status.ts';
 import type { EgressVersion } from './egress-versions.ts';
-import { decideGateway, type GatewayDecision, type SlotMove } from './gateway-status.ts';
+import { GatewayDecisions } from './gateway-decisions.ts';
+import type { GatewayDecision, SlotMove } from './gateway-status.ts';
 import { Leases } from './leases.ts';
 import { decidePolicy } from './policy-status.ts';
 import { type PolicyPods, podsOfPolicies } from './realized-policies.ts';
@@ -31,17 +31,11 @@ export interface EgressKeeperOptions {
   readonly writer: StatusWriter<EgressStatus>;
   /** For gateways: an owner is written at once. */
   readonly gatewayWriter: StatusWriter<EgressStatus>;
-  readonly clock: Clock & { date(): Date };
+  readonly clock: WallClock;
   /** Whether it is certain that no other process leads. */
   readonly isLeader: () => boolean;
   /** Called when slots of a gateway get other owners, before that is written. */
   readonly moved: (gateway: string, moves: readonly SlotMove[]) => void;
-}
-
-/** What was decided for a gateway, and what of. */
-interface Decided {
-  readonly of: readonly unknown[];
-  readonly decision: GatewayDecision;
 }
 
 /** Milliseconds: changes are gathered; a node that has not reported for so long is not ready. */
@@ -63,26 +57,31 @@ interface Heard {
  */
 export class EgressStatusKeeper {
   readonly #options: EgressKeeperOptions;
-  readonly #clock: Clock & { date(): Date };
+  readonly #clock: WallClock;
   readonly #leases: Leases;
+  readonly #gateways: GatewayDecisions;
   /** By kind and name. */
   readonly #versions = new Map<string, EgressVersion>();
   /** Statuses that were submitted and not seen since. */
   readonly #submitted = new Map<string, EgressStatus>();
   readonly #heard = new Map<string, Heard>();
-  /** By key of the gateway. */
-  readonly #decided = new Map<string, Decided>();
   #state: EgressState | null = null;
   #leadsSince: number | null = null;
   #cancel: (() => void) | null = null;
   #cancelListening: (() => void) | null = null;
-  #cancelOwners: (() => void) | null = null;
-  #cancelSilence: (() => void) | null = null;
+  #cancelGateways: (() => void) | null = null;
+  /** Of the look that is due when time alone may change a decision. */
+  #cancelNext: (() => void) | null = null;
 
   constructor(options: EgressKeeperOptions) {
     this.#options = options;
     this.#clock = options.clock;
-    this.#leases = new Leases({ ...options, changed: () => this.#lookAtOwners() });
+    this.#leases = new Leases({ ...options, changed: () => this.#lookAtGateways() });
+    this.#gateways = new GatewayDecisions({
+      ...options,
+      leases: this.#leases,
+      agentLack: (node) => this.#agentLack(node),
+    });
   }
 
   publish(state: EgressState): void {
@@ -92,7 +91,7 @@ export class EgressStatusKeeper {
     const { allocations } = state.compiled;
     if (isFirst && this.#leadsSince !== null) this.#leases.begin(allocations);
     else this.#leases.publish(allocations);
-    this.#lookAtOwners();
+    this.#lookAtGateways();
     this.#look();
   }
 
@@ -106,10 +105,9 @@ export class EgressStatusKeeper {
     return this.#leases.counts();
   }
 
-  /** Candidates of gateways that are not ready, as they were last decided. */
+  /** Candidates of gateways that are not ready, as it was last decided. */
   nodesNotReady(): number {
-    const nodes = [...this.#decided.values()].flatMap(({ decision }) => decision.status.nodes);
-    return new Set(nodes.flatMap(({ name, ready }) => (ready ? [] : [name]))).size;
+    return this.#gateways.nodesNotReady();
   }
 
   report(report: NodeReport): void {
@@ -128,7 +126,7 @@ export class EgressStatusKeeper {
     } else this.#versions.set(key, now);
     // The status in the API counts: what somebody else wrote is replaced at the next look.
     this.#submitted.delete(key);
-    if (one.kind === 'EgressGateway') this.#lookAtOwners();
+    if (one.kind === 'EgressGateway') this.#lookAtGateways();
     this.#look();
   }
 
@@ -136,18 +134,18 @@ export class EgressStatusKeeper {
   async lead(leads: boolean): Promise<void> {
     if (leads === (this.#leadsSince !== null)) return;
     this.#leadsSince = leads ? this.#clock.now() : null;
-    for (const cancel of [this.#cancel, this.#cancelListening, this.#cancelOwners, this.#cancelSilence])
+    for (const cancel of [this.#cancel, this.#cancelListening, this.#cancelGateways, this.#cancelNext])
       cancel?.();
     this.#cancel = null;
     this.#cancelListening = null;
-    this.#cancelOwners = null;
-    this.#cancelSilence = null;
+    this.#cancelGateways = null;
+    this.#cancelNext = null;
     this.#submitted.clear();
-    this.#decided.clear();
+    this.#gateways.clear();
     if (leads) {
       if (this.#state !== null) this.#leases.begin(this.#state.compiled.allocations);
       this.#listen();
-      this.#lookAtOwners();
+      this.#lookAtGateways();
       this.#look();
       return;
     }
@@ -172,71 +170,28 @@ export class EgressStatusKeeper {
   }
 
   /** At once: what waits for an owner has none meanwhile. Events of one turn count together. */
-  #lookAtOwners(): void {
+  #lookAtGateways(): void {
     if (this.#leadsSince === null || this.#state === null) return;
-    this.#cancelOwners ??= this.#clock.after(0, () => {
-      this.#cancelOwners = null;
+    this.#cancelGateways ??= this.#clock.after(0, () => {
+      this.#cancelGateways = null;
       if (this.#state !== null) this.#decideGateways(this.#state);
     });
   }
 
-  #lookAtSilence(): void {
-    this.#cancelSilence?.();
-    const at = this.#leases.nextSilence();
-    // Heartbeats come meanwhile, and put it off.
-    this.#cancelSilence =
-      at === Number.POSITIVE_INFINITY
-        ? null
-        : this.#clock.after(Math.ceil(at - this.#clock.now()), () => this.#lookAtOwners());
-  }
-
-  /** The decision for each gateway. */
   #decideGateways({ compiled, problems }: EgressState): readonly GatewayDecision[] {
     const lines = errorLines(problems);
-    const nodes = new Map(compiled.nodes.map((node) => [node.name, node]));
-    const keys = new Set<string>();
-    const decisions = compiled.allocations.map((before) => {
-      const { gateway } = before;
-      const key = keyOf(gateway);
-      keys.add(key);
-      const decision = this.#decideGateway(key, before, nodes, lines.get(key) ?? []);
-      if (gateway.apiGroup === 'nodewall.io')
-        this.#settle(key, gateway.generation, decision.status, decision.said);
-      return decision;
-    });
-    for (const key of this.#decided.keys()) if (!keys.has(key)) this.#decided.delete(key);
-    this.#lookAtSilence();
+    const decisions = this.#gateways.decide(compiled, (gateway) => lines.get(keyOf(gateway)) ?? []);
+    for (const { allocation, status, said } of decisions) {
+      const { gateway } = allocation;
+      if (gateway.apiGroup === 'nodewall.io') this.#settle(keyOf(gateway), gateway.generation, status, said);
+    }
+    this.#cancelNext?.();
+    const next = this.#gateways.next();
+    this.#cancelNext =
+      next === Number.POSITIVE_INFINITY
+        ? null
+        : this.#clock.after(Math.ceil(next), () => this.#lookAtGateways());
     return decisions;
-  }
-
-  #decideGateway(
-    key: string,
-    before: Allocation,
-    nodes: ReadonlyMap<string, Node>,
-    problems: readonly string[],
-  ): GatewayDecision {
-    const unready = new Map(
-      before.candidates.map(({ name }) => [name, this.#unready(nodes.get(name), before)] as const),
-    );
-    const extensions = new Map(
-      (before.gateway.status?.slots ?? []).map(
-        (slot) => [slot.name, this.#leases.leaseSeconds(before, slot)] as const,
-      ),
-    );
-    const of = [before, unready, extensions, problems];
-    const last = this.#decided.get(key);
-    if (last !== undefined && last.of[0] === before && isDeepStrictEqual(last.of.slice(1), of.slice(1)))
-      return last.decision;
-    const decision = decideGateway(
-      before,
-      (name) => unready.get(name) ?? null,
-      problems,
-      ({ name }) => extensions.get(name) ?? null,
-    );
-    if (decision.moves.length > 0 && !isDeepStrictEqual(decision.moves, last?.decision.moves))
-      this.#options.moved(before.gateway.name, decision.moves);
-    this.#decided.set(key, { of, decision });
-    return decision;
   }
 
   #lookNow(): void {
@@ -294,22 +249,13 @@ export class EgressStatusKeeper {
     return kind === 'EgressGateway' ? this.#options.gatewayWriter : this.#options.writer;
   }
 
-  /** Null: the node can take traffic. */
-  #unready(node: Node | undefined, allocation: Allocation): string | null {
-    if (node === undefined) return 'NoNode';
-    if (node.unready !== undefined) return node.unready;
-    if (node.internalAddresses === undefined) return 'NoInternalIP';
-    const heard = this.#heard.get(node.name);
+  /** As in GatewayDecisionsOptions. */
+  #agentLack(node: string): string | null | undefined {
+    const heard = this.#heard.get(node);
     const now = this.#clock.now();
-    const { status } = allocation.gateway;
-    const last = status?.nodes.find(({ name }) => name === node.name);
-    const lastReason = (last?.ready ?? true) ? null : (last?.reason ?? 'AgentSilent');
-    const lack = this.#leases.lack(allocation, node.name);
-    if (heard !== undefined && now - heard.at <= SILENCE)
-      return agentLack(heard.report) ?? (lack === undefined ? lastReason : lack);
-    // A new leader may not have heard of all agents yet: it changes nothing meanwhile.
-    const isNew = now - (this.#leadsSince ?? now) < SILENCE;
-    return isNew ? (lack === undefined ? lastReason : lack) : 'AgentSilent';
+    if (heard !== undefined && now - heard.at <= SILENCE) return agentLack(heard.report);
+    // A new leader may not have heard of all agents yet.
+    return now - (this.#leadsSince ?? now) < SILENCE ? undefined : 'AgentSilent';
   }
 
   /** Null: the node enforces the present version of the policy. */
