@@ -16,6 +16,7 @@ const PRODUCT = filesBelow('.').filter(
  * limits and caches use the monotonic clock (lib/process/clock.ts).
  */
 const READERS: Readonly<Record<string, string>> = {
+  'agent/egress/record/binding-recorder.ts': 'a time that is shown: of a record',
   'agent/record/counters.ts': 'a time that is shown: when a rule last matched',
   'agent/record/recorder.ts': 'a time that is shown: of a record',
   'agent/run/cluster-agent.ts': 'a time that is shown: of a report',

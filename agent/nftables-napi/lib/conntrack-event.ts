@@ -1,11 +1,4 @@
-import {
-  CT_DELETE,
-  CT_NEW,
-  CTA,
-  type ConntrackEntry,
-  GENERIC_HEADER,
-  readEntry,
-} from './conntrack-entry.ts';
+import { type ConntrackEntry, CT_DELETE, CT_NEW, CTA, GENERIC_HEADER, readEntry } from './conntrack-entry.ts';
 import { eachAttribute, type NetlinkMessage } from './netlink-message.ts';
 
 /** A connection that began or ended. Shares memory with its batch: copy it to keep it. */

@@ -5,7 +5,13 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { Conntrack, type ConntrackBatch, type ConntrackEntry, ConntrackMonitor, TcpSockets } from '../lib/index.ts';
+import {
+  Conntrack,
+  type ConntrackBatch,
+  type ConntrackEntry,
+  ConntrackMonitor,
+  TcpSockets,
+} from '../lib/index.ts';
 import { inNamespace, ip, nft } from './netns.ts';
 
 function conntrack(...args: string[]): string {
