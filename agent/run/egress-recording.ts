@@ -12,26 +12,25 @@ import type { AgentOptions } from './agent-options.ts';
 import { loadAddon } from './with-kernel.ts';
 
 interface Parts {
-  readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;
+  readonly options: Pick<AgentOptions, 'node' | 'stateDir'>;
   readonly config: Config;
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics: AgentMetrics;
 }
 
-interface EgressRecording {
+export interface EgressRecording {
   enforced(state: NodeState): void;
   close(): Promise<void>;
 }
 
 /**
- * Records of connections that leave by this node as an egress gateway, if the configuration asks
- * for them; `agent --once` writes none.
+ * Records of connections that leave by this node as an egress gateway; null if the configuration
+ * does not ask for them.
  */
-export async function egressRecording(parts: Parts): Promise<EgressRecording> {
+export async function egressRecording(parts: Parts): Promise<EgressRecording | null> {
   const { options, config, log, clock, metrics } = parts;
-  const isWanted = config.featureGates.EgressGateway === true && config.log.egressConnections;
-  if (!isWanted || options.once) return { enforced() {}, close: async () => {} };
+  if (config.featureGates.EgressGateway !== true || !config.log.egressConnections) return null;
   const { ConntrackMonitor } = await loadAddon();
   await checkSettings(options.node, log);
   const file = join(options.stateDir, EGRESS_RECORDS);

@@ -9,7 +9,6 @@ import { dataplaneMigration } from '../dataplane/migration.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
-import { egressRecording } from './egress-recording.ts';
 import { Established } from './established.ts';
 import { recording } from './flow-recording.ts';
 import { FlushServer } from './flush-server.ts';
@@ -57,9 +56,8 @@ export interface Enforcement {
 export async function startEnforcement(parts: EnforcementParts): Promise<Enforcement> {
   const { options, log, dataplanes, interfaces, saved, clock, reports, metrics } = parts;
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
-  const records = recording({ options, config, log, interfaces });
+  const records = recording({ ...parts, config });
   const { node, stateDir, once } = options;
-  const egressRecords = await egressRecording({ ...parts, config });
   const established = new Established({ node, config, log, metrics, clock, outlet: records.outlet });
   const running = dataplanes.chosen.run({
     config,
@@ -101,7 +99,6 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     saved.linkGroups(usedLinkGroups(result.state, config));
     if (result.change.changesStructure) saved.digests(running.digests());
     records.enforced(result, running.owners());
-    egressRecords.enforced(result.state);
     established.enforced(result.state);
   }
   const stopWatching = once ? async () => {} : running.watch();
@@ -131,7 +128,6 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       await flushes.close();
       await established.close();
       await names.close();
-      await egressRecords.close();
       await records.close();
       await saved.flush();
     },
