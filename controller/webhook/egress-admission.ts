@@ -9,7 +9,6 @@ import { lostAddresses, lostPolicies } from '../egress/check/in-use.ts';
 import { type CheckObjects, IncrementalChecks } from '../egress/check/incremental.ts';
 import type { AddressedPod } from '../egress/check/object-ranges.ts';
 import { gatewayChooser } from '../egress/gateways.ts';
-import type { AdmissionWorld } from './admission.ts';
 import { ALLOWED, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from './refusal.ts';
 import type { Admission, AdmissionRequest } from './review.ts';
 
@@ -21,6 +20,14 @@ export type EgressAdmissionObjects = Pick<
   /** In the process that checks bodies: those outside of the networks of pods; absent: all are in `pods`. */
   readonly outsidePods?: readonly AddressedPod[];
 };
+
+type Objects = EgressAdmissionObjects & Pick<ClusterObjects, 'nodes' | 'pods' | 'services'>;
+
+/** The part of the world that the answers depend on; `egress` absent: the feature gate is off. */
+export interface EgressWorld {
+  readonly objects: Objects | null;
+  readonly egress?: EgressConfig;
+}
 
 type EgressObject = EgressGateway | EgressPolicy;
 
@@ -34,7 +41,7 @@ export class EgressAdmission {
   #checks: IncrementalChecks | null = null;
 
   /** Of a valid object that is created or changed. */
-  change(valid: EgressObject, { objects, egress }: AdmissionWorld): Admission {
+  change(valid: EgressObject, { objects, egress }: EgressWorld): Admission {
     if (objects === null || egress === undefined) return { ...ALLOWED, warnings: [NOT_YET] };
     const checks = this.#checksFor(egress);
     const before = sameObject(valid, objects);
@@ -59,7 +66,7 @@ export class EgressAdmission {
   }
 
   /** A gateway whose addresses policies have can't be deleted; policies always can. */
-  deletion(identity: string, { objects, egress }: AdmissionWorld): Admission {
+  deletion(identity: string, { objects, egress }: EgressWorld): Admission {
     if (objects === null || egress === undefined) return ALLOWED;
     const before = objects.egressGateways.find((gateway) => identityOf(gateway) === identity);
     if (before === undefined) return ALLOWED;
@@ -71,7 +78,7 @@ export class EgressAdmission {
   }
 
   /** Asks for the right that a policy with an address of its own needs. */
-  right(valid: ClusterObject, { user }: AdmissionRequest, { objects }: AdmissionWorld): Admission {
+  right(valid: ClusterObject, { user }: AdmissionRequest, { objects }: EgressWorld): Admission {
     if (!isEgressObject(valid) || valid.kind === 'EgressGateway') return ALLOWED;
     const { action, address } = valid.spec;
     const { allocation } = address;
@@ -93,8 +100,6 @@ export class EgressAdmission {
     return this.#checks;
   }
 }
-
-type Objects = NonNullable<AdmissionWorld['objects']>;
 
 function toCheckObjects({ outsidePods, pods, ...objects }: Objects): CheckObjects {
   return { ...objects, pods: outsidePods ?? pods };
