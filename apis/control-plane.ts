@@ -31,3 +31,10 @@ export function apiServerSlices(slices: readonly EndpointSlice[]): EndpointSlice
       service === API_SERVER.name && namespace === API_SERVER.namespace && addresses.length > 0,
   );
 }
+
+/** The TCP ports of the API server's endpoints, in order. */
+export function apiServerPorts(slices: readonly EndpointSlice[]): number[] {
+  const ports = apiServerSlices(slices).flatMap((slice) => slice.ports);
+  const tcp = new Set(ports.flatMap(({ protocol, port }) => (protocol === 'TCP' ? port : [])));
+  return [...tcp].sort((a, b) => a - b);
+}

@@ -3,7 +3,8 @@ import { NO_MEMBERS, toMemberSet } from '../lib/net/member-set.ts';
 import { shortHash } from '../lib/sharing/hash.ts';
 import type { AddressSet, CompiledRule, NodeState } from './compiled.ts';
 import type { Config, FailsafeEntry } from './config.ts';
-import type { Direction } from './objects.ts';
+import { apiServerPorts } from './control-plane.ts';
+import type { Direction, EndpointSlice } from './objects.ts';
 import { namesPorts } from './rule-peer.ts';
 
 /** The failsafe list as docs/semantics.md section 2 has it. */
@@ -26,11 +27,24 @@ export function failsafeList(
   direction: Direction,
   { apiServerPorts, controlPlane = [] }: Pick<NodeState, 'apiServerPorts' | 'controlPlane'>,
 ): FailsafeEntry[] {
-  const listed = failsafe[direction].flatMap((entry) => {
-    if (!entry.apiServer) return entry;
-    return [entry, ...apiServerPorts.map((port): FailsafeEntry => ({ ...entry, ports: [port, port] }))];
-  });
+  const listed = withPorts(failsafe[direction], apiServerPorts);
   return direction === 'egress' ? [...listed, ...controlPlane] : listed;
+}
+
+function withPorts(entries: readonly FailsafeEntry[], ports: readonly number[]): FailsafeEntry[] {
+  return entries.flatMap((entry) => {
+    if (!entry.apiServer) return entry;
+    return [entry, ...ports.map((port): FailsafeEntry => ({ ...entry, ports: [port, port] }))];
+  });
+}
+
+/** The lists of the configuration, with an entry for each port of the API server's endpoints. */
+export function withApiServer(
+  { ingress, egress }: Config['failsafe'],
+  slices: readonly EndpointSlice[],
+): Config['failsafe'] {
+  const ports = apiServerPorts(slices);
+  return { ingress: withPorts(ingress, ports), egress: withPorts(egress, ports) };
 }
 
 /** Stands for an AddressSet that the state doesn't have. */

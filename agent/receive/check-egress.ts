@@ -20,7 +20,8 @@ export function checkEgress(egress: NodeEgress, before: NodeEgress | undefined):
   for (const { id, action } of outcomes.values()) {
     if (action.kind === 'take') need(takes.has(action.take), `outcome ${id}`, `take ${action.take}`);
     if (action.kind !== 'slots') continue;
-    for (const slot of action.slots) need(slots.has(slot), `outcome ${id}`, `slot ${slot}`);
+    for (const slot of [...action.slots, ...(action.reserve ?? [])])
+      need(slots.has(slot), `outcome ${id}`, `slot ${slot}`);
   }
   for (const { number, node, take } of slots.values())
     need(take === 0 ? peers.has(node) : takes.has(take), `slot ${number}`, `${node}, take ${take}`);

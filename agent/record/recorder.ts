@@ -1,6 +1,7 @@
 import type { Nflog, NflogBatch, NflogOptions } from 'nftables-napi';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import type { RuleCounters } from './counters.ts';
 import { type Interfaces, RecordReader } from './reader.ts';
 import { type LogRecord, timeText } from './record.ts';
@@ -45,6 +46,7 @@ export interface RecorderOptions {
   readonly counters: Pick<RuleCounters, 'read' | 'totals' | 'hit'>;
   readonly log: RecordLog;
   readonly openNflog: OpenNflog;
+  readonly clock: Clock;
 }
 
 /** Where records other than those of packets go. */
@@ -57,7 +59,8 @@ export interface RecordOutlet {
 /** Resources that exist only while rules have logging, or an outlet is open. */
 interface Open {
   readonly writer: Writer;
-  readonly timer: NodeJS.Timeout;
+  /** Cancels the next reading. */
+  cancel: () => void;
   nflog: Pick<Nflog, 'close'> | null;
   retryAt: number;
 }
@@ -94,14 +97,14 @@ export class Recorder {
 
   /** Rules that are about to be applied: starts to listen to the group before the first packet. */
   learn(state: NodeState): void {
-    this.#reader.learn(state, performance.now());
+    this.#reader.learn(state, this.#parts.clock.now());
     this.#wanted ||= hasRecords(state);
     if (this.#wanted) this.#settle();
   }
 
   /** Rules in force: stops listening if no rule has logging. */
   enforced(state: NodeState): void {
-    this.#reader.learn(state, performance.now());
+    this.#reader.learn(state, this.#parts.clock.now());
     this.#wanted = hasRecords(state);
     this.#settle();
   }
@@ -128,7 +131,8 @@ export class Recorder {
 
   #listen(): void {
     const open = this.#open;
-    if (open === null || open.nflog !== null || !this.#wanted || performance.now() < open.retryAt) return;
+    if (open === null || open.nflog !== null || !this.#wanted || this.#parts.clock.now() < open.retryAt)
+      return;
     const { node, log, openNflog } = this.#parts;
     const { group } = this.#parts.config.log;
     try {
@@ -142,7 +146,7 @@ export class Recorder {
 
   #failed(error: Error & { code?: string }): void {
     if (this.#open === null) return;
-    this.#open.retryAt = performance.now() + RETRY;
+    this.#open.retryAt = this.#parts.clock.now() + RETRY;
     // Logged once; retried every 10 s.
     if (this.#failure === error.message) return;
     this.#failure = error.message;
@@ -170,7 +174,7 @@ export class Recorder {
   }
 
   #lose(count: number): void {
-    if (this.#lost === 0 && count > 0) this.#lostSince = performance.now();
+    if (this.#lost === 0 && count > 0) this.#lostSince = this.#parts.clock.now();
     this.#lost += count;
   }
 
@@ -185,15 +189,15 @@ export class Recorder {
     this.#listen();
     if (this.#active || !this.#unrecorded.isSettled()) await this.#look();
     if (this.#open === null) return;
-    this.#sayOverdue(performance.now() - SAY_WITHIN);
+    this.#sayOverdue(this.#parts.clock.now() - SAY_WITHIN);
     this.#sayUnknown();
   }
 
   #sayUnknown(): void {
-    if (performance.now() < this.#sayUnknownAt) return;
+    if (this.#parts.clock.now() < this.#sayUnknownAt) return;
     const count = this.#reader.takeUnknown();
     if (count === 0) return;
-    this.#sayUnknownAt = performance.now() + SAY_UNKNOWN;
+    this.#sayUnknownAt = this.#parts.clock.now() + SAY_UNKNOWN;
     const { node, config, log } = this.#parts;
     const { group } = config.log;
     log.warn(
@@ -206,7 +210,7 @@ export class Recorder {
     this.#active = false;
     const { counters } = this.#parts;
     await counters.read();
-    this.#unrecorded.read(counters.totals(), performance.now());
+    this.#unrecorded.read(counters.totals(), this.#parts.clock.now());
   }
 
   #sayOverdue(time: number): void {
@@ -229,15 +233,22 @@ export class Recorder {
     if (this.#stopping !== null) return;
     const { config, file, log } = this.#parts;
     const writer = recordWriter({ config: config.log, file, log });
-    const timer = setInterval(() => void this.#tick(), TICK).unref();
-    this.#open = { writer, timer, nflog: null, retryAt: 0 };
+    this.#open = { writer, cancel: this.#later(), nflog: null, retryAt: 0 };
     this.#listen();
+  }
+
+  #later(): () => void {
+    return this.#parts.clock.after(TICK, () => {
+      if (this.#open === null) return;
+      this.#open.cancel = this.#later();
+      void this.#tick();
+    });
   }
 
   async #stop(): Promise<void> {
     const ending = this.#open;
     if (ending === null) return;
-    clearInterval(ending.timer);
+    ending.cancel();
     await ending.nflog?.close();
     // Two readings, see suppression.ts.
     await this.#look();

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 import type { Enforced } from '../apply/enforcer.ts';
@@ -41,6 +42,7 @@ export function recording({ options: { node, stateDir, once }, config, log, inte
         interfaces,
         counters,
         log,
+        clock: systemClock,
         openNflog: (options, listener) => new Nflog(options, listener),
       });
     },

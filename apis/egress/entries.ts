@@ -3,6 +3,7 @@ import type {
   EgressArrival,
   EgressClass,
   EgressOutcome,
+  EgressSlot,
   EgressTake,
   NodeEgress,
   OwnedSlot,
@@ -19,7 +20,7 @@ export interface EgressValues {
   readonly subnets: string;
   readonly classes: EgressClass;
   readonly outcomes: EgressOutcome;
-  readonly slots: { readonly node: string; readonly take: number };
+  readonly slots: Omit<EgressSlot, 'number'>;
   readonly peers: TunnelEnd;
   readonly arrivals: EgressArrival;
   readonly takes: EgressTake;
@@ -57,7 +58,7 @@ export function toEntries(egress: NodeEgress): EgressEntries {
     ),
     classes,
     outcomes,
-    slots: new Map(slots.values().map(({ number, node, take }) => [`${number}`, { node, take }] as const)),
+    slots: new Map(slots.values().map(({ number, ...slot }) => [`${number}`, slot] as const)),
     peers,
     arrivals,
     takes: new Map(takes.entries().map(([number, take]) => [`${number}`, take] as const)),
@@ -79,9 +80,7 @@ export function fromEntries(
       .sort((a, b) => a.family - b.family || (a.range.first < b.range.first ? -1 : 1)),
     classes,
     outcomes,
-    slots: new Map(
-      byNumber(slots).map(([number, { node, take }]) => [number, { number, node, take }] as const),
-    ),
+    slots: new Map(byNumber(slots).map(([number, slot]) => [number, { number, ...slot }] as const)),
     peers,
     arrivals,
     takes: new Map(byNumber(takes)),

@@ -70,10 +70,14 @@ const ACTION = object(
     slots: list(NUMBER),
     take: NUMBER,
     reason: oneOf(...EGRESS_DROP_REASONS, 'policy'),
+    reserve: list(NUMBER),
+    otherwise: oneOf('Direct'),
   },
   'slots',
   'take',
   'reason',
+  'reserve',
+  'otherwise',
 );
 /** The field that an action of each kind has besides. */
 const ACTION_FIELDS: { readonly [kind in EgressOutcome['action']['kind']]: string | null } = {
@@ -83,6 +87,8 @@ const ACTION_FIELDS: { readonly [kind in EgressOutcome['action']['kind']]: strin
   take: 'take',
   drop: 'reason',
 };
+/** Those that only an action by slots may have. */
+const SLOTS_FIELDS: readonly string[] = ['reserve', 'otherwise'];
 const PROBE = object(
   {
     address: TEXT,
@@ -129,7 +135,8 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
     }),
     read(written, id) {
       const { policy = null, audited, action } = written as Omit<EgressOutcome, 'id'>;
-      const fields = Object.keys(action).filter((name) => name !== 'kind');
+      const more = action.kind === 'slots' ? SLOTS_FIELDS : [];
+      const fields = Object.keys(action).filter((name) => name !== 'kind' && !more.includes(name));
       const wanted = ACTION_FIELDS[action.kind];
       if (fields.join() !== (wanted ?? '')) throw new Error(`egress: outcome ${id} has an odd action`);
       return { id, policy, audited, action };
@@ -137,9 +144,15 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
   },
   slots: {
     key: isNumber,
-    schema: object({ node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS } }),
-    write: ({ node, take }) => ({ node, take }),
-    read: (written) => written as EgressValues['slots'],
+    schema: object(
+      { node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS }, floating: { type: 'boolean' } },
+      'floating',
+    ),
+    write: ({ node, take, floating }) => ({ node, take, ...(floating === true ? { floating } : {}) }),
+    read(written) {
+      const { floating, ...slot } = written as { node: string; take: number; floating?: boolean };
+      return floating === true ? { ...slot, floating } : slot;
+    },
   },
   peers: {
     key: isText,
@@ -266,8 +279,14 @@ function writePolicy({ apiGroup, kind, namespace, name }: EgressPolicyName): Egr
 
 function writeAction(action: EgressOutcome['action']): EgressOutcome['action'] {
   switch (action.kind) {
-    case 'slots':
-      return { kind: action.kind, slots: action.slots };
+    case 'slots': {
+      const { kind, slots, reserve, otherwise } = action;
+      return {
+        ...{ kind, slots },
+        ...(reserve === undefined ? {} : { reserve }),
+        ...(otherwise === undefined ? {} : { otherwise }),
+      };
+    }
     case 'take':
       return { kind: action.kind, take: action.take };
     case 'drop':

@@ -110,7 +110,17 @@ export interface EgressOutcome {
     | { readonly kind: 'pass' }
     | { readonly kind: 'direct' }
     /** Taken by one of these slots, by a hash of source and destination. */
-    | { readonly kind: 'slots'; readonly slots: readonly number[] }
+    | {
+        readonly kind: 'slots';
+        readonly slots: readonly number[];
+        /**
+         * Where none of `slots` leads to a node that answers: the first of these that does. Of
+         * gateways with the nodes' own addresses; absent: none.
+         */
+        readonly reserve?: readonly number[];
+        /** Where none answers at all: leaves directly; absent: is dropped as not-ready. */
+        readonly otherwise?: 'Direct';
+      }
     /** This node is the gateway: source NAT here, without the tunnel. */
     | { readonly kind: 'take'; readonly take: number }
     | { readonly kind: 'drop'; readonly reason: EgressDropReason | 'policy' };
@@ -123,6 +133,11 @@ export interface EgressSlot {
   readonly node: string;
   /** The take of this node, if `node` is this node; else 0. */
   readonly take: number;
+  /**
+   * It leads to the owner of floating addresses, which leases decide: the node does not take it for
+   * lost by itself.
+   */
+  readonly floating?: true;
 }
 
 /** A pod that a gateway serves. */

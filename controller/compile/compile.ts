@@ -1,5 +1,5 @@
 import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
-import { apiServerSlices, CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
+import { apiServerPorts, CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import { type ClusterNetworkPolicy, type ClusterObjects, NO_OBJECTS, type Node } from '../../apis/objects.ts';
 import { comparePlace, type Place } from '../../apis/order.ts';
 import { firstAt } from '../../lib/sharing/first-at.ts';
@@ -144,7 +144,7 @@ function advance(last: State, objects: ClusterObjects): State {
       serviceSets: last.serviceSets.advance(wantedServices, services),
       allNodes: ALL_NODES.id,
       controllers: CONTROLLERS.id,
-      apiServerPorts: apiServerPorts(last, objects),
+      apiServerPorts: nextApiServerPorts(last, objects),
       nodeAddresses: nodeAddresses(last.compiled.nodeAddresses, objects.nodes, change.nodes),
     },
   };
@@ -231,15 +231,13 @@ function nodeAddresses(
 }
 
 /** Returns the same list if the ports are unchanged. */
-function apiServerPorts(
+function nextApiServerPorts(
   { objects: before, compiled }: State,
   { endpointSlices }: ClusterObjects,
 ): readonly number[] {
   if (before.endpointSlices === endpointSlices) return compiled.apiServerPorts;
-  const ports = apiServerSlices(endpointSlices).flatMap((slice) => slice.ports);
-  const tcp = new Set(ports.flatMap(({ protocol, port }) => (protocol === 'TCP' ? port : [])));
-  const sorted = [...tcp].sort((a, b) => a - b);
-  return sameItems(sorted, compiled.apiServerPorts) ? compiled.apiServerPorts : sorted;
+  const ports = apiServerPorts(endpointSlices);
+  return sameItems(ports, compiled.apiServerPorts) ? compiled.apiServerPorts : ports;
 }
 
 function requireTier({ tiers }: ClusterObjects, { name, apiGroup, spec }: ClusterNetworkPolicy): number {

@@ -4,7 +4,7 @@ import type { Node } from '../../apis/objects.ts';
 import { type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { dealAddresses, type FamilyAddresses, namedAddress } from './deal-addresses.ts';
 import { hasFamily, type Pool, toPool } from './pool.ts';
-import { rendezvous } from './rendezvous.ts';
+import { byRendezvous, rendezvous } from './rendezvous.ts';
 
 /** A node that a gateway's nodeSelector selects. */
 export interface Candidate {
@@ -41,7 +41,13 @@ export type EgressPath =
       readonly parts: readonly SlotPart[];
     }
   /** With the own address of one of these nodes. */
-  | { readonly kind: 'node'; readonly nodes: readonly Candidate[]; readonly interface: string | null }
+  | {
+      readonly kind: 'node';
+      readonly nodes: readonly Candidate[];
+      /** Nodes that take their place, in order, where a pod's node does not reach them. */
+      readonly reserve: readonly Candidate[];
+      readonly interface: string | null;
+    }
   | { readonly kind: 'unavailable'; readonly reason: EgressDropReason };
 
 export type EgressPaths = Readonly<Record<Family, EgressPath>>;
@@ -69,6 +75,8 @@ export interface Allocation {
 }
 
 const MOST_GATEWAY_SLOTS = 64;
+/** Nodes that serve the pods of another one in advance: each has all of their addresses. */
+const MOST_RESERVES = 2;
 
 /**
  * Allocates addresses and owners for one gateway, as its status and those of its policies say.
@@ -150,13 +158,15 @@ function nodePath(gateway: EgressGateway, candidates: readonly Candidate[], fami
   const able = candidates.filter(({ own }) => own[family] !== null);
   if (candidates.length > 0 && able.length === 0) return { kind: 'unavailable', reason: 'no-family' };
   const ready = able.filter((candidate) => candidate.ready);
-  const owner =
-    ready.find((candidate) => candidate.name === status?.slots[0]?.node) ??
-    rendezvous(name, ready, (candidate) => candidate.name);
+  // The next owners in the order in which the controller chooses them.
+  const ordered = byRendezvous(name, ready, (candidate) => candidate.name);
+  const owner = ready.find((candidate) => candidate.name === status?.slots[0]?.node) ?? ordered[0];
   if (owner === undefined) return { kind: 'unavailable', reason: 'not-ready' };
+  const isSpread = spec.choice === 'Spread';
   return {
     kind: 'node',
-    nodes: spec.choice === 'Spread' ? ready : [owner],
+    nodes: isSpread ? ready : [owner],
+    reserve: isSpread ? [] : ordered.filter((candidate) => candidate !== owner).slice(0, MOST_RESERVES),
     interface: spec.interface ?? null,
   };
 }

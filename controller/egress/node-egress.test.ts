@@ -96,6 +96,39 @@ describe('what a node does for egress gateways', () => {
     ]);
   });
 
+  it('has the next nodes of a gateway in reserve, which serve its pods in advance', () => {
+    const gateways = [gateway('g', { source: 'Node', default: true })];
+    const more = ['g2', 'g3', 'g4'].map((name, i) => node(name, [`10.0.0.${i + 2}`]));
+    const policies = [policy('shop/p', { to: ['1.0.0.0/8'], whenUnavailable: 'Direct' })];
+    const objects = {
+      ...OBJECTS,
+      nodes: [...OBJECTS.nodes, ...more],
+      egressGateways: gateways,
+      egressPolicies: policies,
+    };
+    const { outcomes, slots } = view(objects, 'w');
+    const [outcome] = outcomes.values();
+    assert.ok(outcome?.action.kind === 'slots' && outcome.action.reserve !== undefined);
+    const { slots: first, reserve, otherwise } = outcome.action;
+    const names = [...first, ...reserve].map((number) => slots.get(number)?.node ?? '');
+    assert.deepEqual([first.length, new Set(names).size, otherwise], [1, 3, 'Direct']);
+    for (const name of names) assert.ok(view(objects, name).arrivals.has('10.244.9.7'), name);
+    // The order is that in which the controller chooses the next owner.
+    const status = { nodes: [{ name: names[0] ?? '', ready: false }], slots: [] };
+    const next = view(
+      { ...objects, egressGateways: [gateway('g', { source: 'Node', default: true }, status)] },
+      'w',
+    );
+    assert.equal(
+      [...next.slots.values()].find(({ number }) =>
+        [...next.outcomes.values()].some(
+          ({ action }) => action.kind === 'slots' && action.slots.includes(number),
+        ),
+      )?.node,
+      names[1],
+    );
+  });
+
   it('drops where no slot is left, and names the policies', () => {
     const count = MOST_SLOTS + 2;
     const list = Array.from({ length: count }, (_, i) => i);

@@ -14,7 +14,7 @@ import { GatewayArrivals, type ServedSource } from './gateway-arrivals.ts';
 import { type GatewayPools, gatewayPools, NO_POOLS } from './gateway-pools.ts';
 import { nodeOutcomes, policyName } from './node-outcomes.ts';
 import { compareText } from './order.ts';
-import { type Route, routeOf, type Served, servedBy } from './route.ts';
+import { hopsOf, type Route, routeOf, type Served, servedBy } from './route.ts';
 import { tunnelEnds } from './tunnel-ends.ts';
 
 /**
@@ -97,8 +97,9 @@ class NodeViews {
     const ends = hasNodes ? keptMap(tunnelEnds(compiled.nodes), this.#ends) : this.#ends;
     const changesEnds = ends !== this.#ends;
     this.#ends = ends;
-    if (compiled.allocations !== last?.allocations)
+    if (compiled.allocations !== last?.allocations) {
       this.#pools = gatewayPools(compiled.allocations, this.#pools);
+    }
     const classChange = this.#advanceClasses(compiled, last);
     const moved = this.#members.advance(compiled.sources);
     const gateways = this.#advanceGateways(classChange, moved);
@@ -256,7 +257,7 @@ class NodeViews {
   /** The policies whose packets the gateway refuses, because their takes have no number. */
   #untaken(node: string, gateway: GatewayArrivals): EgressPolicyName[] {
     return [...this.#known.values()].flatMap(({ decision: { policy }, route }) => {
-      const hops = route.kind === 'hops' ? route.hops.filter((hop) => hop.node === node) : [];
+      const hops = hopsOf(route).filter((hop) => hop.node === node);
       const isTaken = hops.every((hop) => gateway.numberOf(hop.take) !== undefined);
       return policy === null || isTaken ? [] : [policyName(policy)];
     });

@@ -47,17 +47,19 @@ export function nodeOutcomes(parts: OutcomeParts): NodeOutcomes {
     const take = hop.node === node ? takeNumber(hop.take) : 0;
     if (take === undefined || (take === 0 && !reaches(hop.node))) return null;
     const name = take === 0 ? hop.slot : `take ${take}`;
-    slots.set(name, { node: hop.node, take });
+    const isFloating = take === 0 && hop.take.kind === 'floating';
+    slots.set(name, { node: hop.node, take, ...(isFloating ? { floating: true } : {}) });
     return name;
   };
   const plans = used.map(({ decision, route }) => ({
     decision,
     plan: planOf(route, node, takeNumber, slotOf),
   }));
-  const numbers = numbered(slots.keys(), parts.numbers);
+  const first = new Set(plans.flatMap(({ plan }) => (plan.kind === 'slots' ? plan.names : [])));
+  const numbers = numbered(slots.keys(), parts.numbers, first);
   const refused: EgressPolicyName[] = [];
   const outcomes = plans.map(({ decision, plan }): EgressOutcome => {
-    const action = plan.kind === 'slots' ? numberedAction(plan.names, numbers) : plan;
+    const action = plan.kind === 'slots' ? numberedAction(plan, numbers) : plan;
     const isRefused = plan.kind === 'slots' && plan.names.length > 0 && action.kind === 'drop';
     if (isRefused && decision.policy !== null) refused.push(policyName(decision.policy));
     return toOutcome(decision, action);
@@ -77,9 +79,14 @@ export function nodeOutcomes(parts: OutcomeParts): NodeOutcomes {
 type Action = EgressOutcome['action'];
 
 /** An action whose slots have names yet, not numbers. */
-type Plan =
-  | Exclude<Action, { kind: 'slots' }>
-  | { readonly kind: 'slots'; readonly names: readonly string[] };
+type Plan = Exclude<Action, { kind: 'slots' }> | SlotsPlan;
+
+interface SlotsPlan {
+  readonly kind: 'slots';
+  readonly names: readonly string[];
+  readonly reserve: readonly string[];
+  readonly otherwise: 'Drop' | 'Direct';
+}
 
 function planOf(
   route: Route,
@@ -93,13 +100,21 @@ function planOf(
     const take = takeNumber(only.take);
     return take === undefined ? { kind: 'drop', reason: 'no-route' } : { kind: 'take', take };
   }
-  return { kind: 'slots', names: route.hops.flatMap((hop) => slotOf(hop) ?? []) };
+  const names = (hops: readonly Hop[]): string[] => hops.flatMap((hop) => slotOf(hop) ?? []);
+  const { kind, otherwise } = { ...route, kind: 'slots' as const };
+  return { kind, names: names(route.hops), reserve: names(route.reserve), otherwise };
 }
 
-function numberedAction(names: readonly string[], numbers: ReadonlyMap<string, number>): Action {
-  const slots = names.flatMap((name) => numbers.get(name) ?? []);
+function numberedAction(plan: SlotsPlan, numbers: ReadonlyMap<string, number>): Action {
+  const [slots, reserve] = [plan.names, plan.reserve].map((names) =>
+    names.flatMap((name) => numbers.get(name) ?? []),
+  ) as [number[], number[]];
   if (slots.length === 0) return { kind: 'drop', reason: 'no-route' };
-  return { kind: 'slots', slots: slots.sort((a, b) => a - b) };
+  return {
+    ...{ kind: 'slots', slots: slots.sort((a, b) => a - b) },
+    ...(reserve.length === 0 ? {} : { reserve }),
+    ...(plan.otherwise === 'Direct' ? { otherwise: plan.otherwise } : {}),
+  };
 }
 
 function toOutcome({ id, policy, audited }: Decision, action: Action): EgressOutcome {

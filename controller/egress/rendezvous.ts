@@ -11,6 +11,12 @@ export function rendezvous<T>(key: string, items: readonly T[], nameOf: (item: T
   return best;
 }
 
+/** All items, the one with the highest weight first. */
+export function byRendezvous<T>(key: string, items: readonly T[], nameOf: (item: T) => string): T[] {
+  const weighed = items.map((item) => ({ item, own: weight(`${key}\n${nameOf(item)}`) }));
+  return weighed.sort((a, b) => b.own - a.own).map(({ item }) => item);
+}
+
 /** FNV-1a, then the last step of MurmurHash3, without which like texts have like weights. */
 export function weight(text: string): number {
   let hash = 0x811c9dc5;

@@ -17,7 +17,14 @@ export type Route =
   | { readonly kind: 'pass' }
   | { readonly kind: 'direct' }
   | { readonly kind: 'drop'; readonly reason: EgressDropReason | 'policy' }
-  | { readonly kind: 'hops'; readonly hops: readonly Hop[] };
+  | {
+      readonly kind: 'hops';
+      readonly hops: readonly Hop[];
+      /** In the place of `hops`, in order, where a node does not reach them. */
+      readonly reserve: readonly Hop[];
+      /** What becomes of packets where none is reached. */
+      readonly otherwise: 'Drop' | 'Direct';
+    };
 
 export function routeOf({ policy, key, family }: Decision, ways: CompiledEgress['ways']): Route {
   if (policy === null) return { kind: 'pass' };
@@ -31,9 +38,14 @@ export function routeOf({ policy, key, family }: Decision, ways: CompiledEgress[
       return whenUnavailable === 'Direct' ? { kind: 'direct' } : { kind: 'drop', reason: path.reason };
     case 'node': {
       const take = { kind: 'node', interface: path.interface } as const;
+      const toHop = ({ name }: { readonly name: string }): Hop => ({
+        slot: `node ${name}`,
+        node: name,
+        take,
+      });
       return {
-        kind: 'hops',
-        hops: path.nodes.map(({ name }) => ({ slot: `node ${name}`, node: name, take })),
+        ...{ kind: 'hops', hops: path.nodes.map(toHop), reserve: path.reserve.map(toHop) },
+        otherwise: whenUnavailable,
       };
     }
     case 'floating': {
@@ -49,9 +61,14 @@ export function routeOf({ policy, key, family }: Decision, ways: CompiledEgress[
         const take = { kind: 'floating', ipv4: onNode(node, 4), ipv6: onNode(node, 6) } as const;
         return { slot: `slot ${slot} ${gateway}`, node, take };
       });
-      return { kind: 'hops', hops };
+      return { kind: 'hops', hops, reserve: [], otherwise: 'Drop' };
     }
   }
+}
+
+/** All nodes that may take packets of the route. */
+export function hopsOf(route: Route): readonly Hop[] {
+  return route.kind === 'hops' ? [...route.hops, ...route.reserve] : [];
 }
 
 /** Equal takes have equal keys. */
@@ -75,7 +92,7 @@ export function servedBy(
   for (const family of FAMILIES) {
     for (const { range, outcome } of family === 4 ? ipv4 : ipv6) {
       const route = routes.get(outcome);
-      for (const { node, take } of route?.kind === 'hops' ? route.hops : []) {
+      for (const { node, take } of route === undefined ? [] : hopsOf(route)) {
         const list = found.get(node) ?? [];
         found.set(node, list);
         const last = list.at(-1);

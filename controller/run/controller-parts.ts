@@ -1,7 +1,10 @@
 import { believesAnyServer } from '../../apis/config.ts';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
+import { withApiServer } from '../../apis/failsafe.ts';
+import type { EndpointSlice } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { validateOptions } from '../../apis/validate/object.ts';
+import { memo } from '../../lib/sharing/memo.ts';
 import { Registration } from '../kubeapi/apiservice/registration.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { messageOf } from '../kubeapi/connection.ts';
@@ -313,10 +316,11 @@ export class ControllerParts {
 
   #makeWebhook(): WebhookService {
     const { config, log } = this.#context;
+    const failsafe = memo((slices: readonly EndpointSlice[]) => withApiServer(config.failsafe, slices));
     return new WebhookService({
       world: () => ({
         objects: this.compiling.snapshot?.objects ?? null,
-        failsafe: config.failsafe,
+        failsafe: failsafe(this.compiling.snapshot?.objects.endpointSlices ?? []),
         believesAnyServer: believesAnyServer(config.names),
         interfaceGroups: Object.keys(config.interfaceGroups),
       }),

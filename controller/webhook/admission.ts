@@ -23,7 +23,7 @@ export type AdmissionObjects = PodAccessObjects & Pick<ClusterObjects, 'services
 export interface AdmissionWorld {
   /** Null until all have been listed. */
   readonly objects: AdmissionObjects | null;
-  /** The agents' failsafe lists. */
+  /** The agents' failsafe lists, with an entry for each known port of the API server. */
   readonly failsafe: Config['failsafe'];
   /** Whether the agents learn names from the answers of any DNS server. */
   readonly believesAnyServer: boolean;

@@ -125,7 +125,7 @@ function plainView(view: NodeEgress): object {
     ...outcome,
     action:
       action.kind === 'slots'
-        ? action.slots.map(slot).sort()
+        ? [action.slots.map(slot).sort(), action.reserve?.map(slot), action.otherwise]
         : action.kind === 'take'
           ? take(action.take)
           : action,

@@ -97,6 +97,10 @@ function source(model: EgressModel): Partial<NodeEgress> {
   const outcomes: EgressOutcome[] = [
     { id: 'go', policy, audited: [], action: { kind: 'slots', slots: numbers } },
     {
+      ...{ id: 'safe', policy, audited: [] },
+      action: { kind: 'slots', slots: numbers.slice(0, 1), reserve: numbers.slice(1), otherwise: 'Direct' },
+    },
+    {
       id: 'rest',
       policy: null,
       audited: [policy],
@@ -111,7 +115,10 @@ function source(model: EgressModel): Partial<NodeEgress> {
   const classes: EgressClass[] = ['a', 'b'].map((id) => {
     return { id, ipv4, ipv6: [{ range: { first: 0n, last: (1n << 128n) - 1n }, outcome: 'go' }] };
   });
-  const slots: EgressSlot[] = numbers.map((number) => ({ number, node: 'b', take: 0 }));
+  const slots: EgressSlot[] = numbers.map((number) => ({
+    ...{ number, node: 'b', take: 0 },
+    ...(number > 2 ? { floating: true } : {}),
+  }));
   const known = Object.entries(model.sources).map(
     ([address, id]) => [address, id === '' ? null : id] as const,
   );

@@ -101,12 +101,13 @@ function arrived(
   return taken(gateway, name, take, policy, dst);
 }
 
-/** Whether a gateway would take the packet if it came through the tunnel. */
-export function servesPacket(gateway: NodeEgress, { node, src, dst }: SteeredPacket): boolean {
+/** How a gateway would take the packet if it came through the tunnel; null: it would not. */
+export function takeOf(gateway: NodeEgress, { node, src, dst }: SteeredPacket): EgressTake | null {
   const destination = parseAddress(dst);
   const arrival = gateway.arrivals.get(src);
-  if (destination === null || arrival?.node !== node) return false;
-  return arrival.takes.some(({ range }) => isOfFamily(src, dst) && holds(range, destination));
+  if (destination === null || arrival?.node !== node || !isOfFamily(src, dst)) return null;
+  const found = arrival.takes.find(({ range }) => holds(range, destination));
+  return found === undefined ? null : (gateway.takes.get(found.take) ?? null);
 }
 
 function isOfFamily(src: string, dst: string): boolean {

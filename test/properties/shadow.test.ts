@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { withApiServer } from '../../apis/failsafe.ts';
 import { shadowWarnings } from '../../controller/webhook/shadow.ts';
 import { ALL_FEATURES, scenario } from '../generate/scenario.ts';
 import { toCluster } from '../oracle/cluster.ts';
@@ -14,7 +15,7 @@ describe('rules that the webhook reports as unreachable', function () {
     const seen = { hidden: 0, flows: 0 };
     check(this, 150, scenario({ size: 12, flows: flowCount(40), features: ALL_FEATURES }), (drawn) => {
       const related = toClusterObjects(drawn.objects);
-      const { failsafe } = toConfig(drawn.config);
+      const failsafe = withApiServer(toConfig(drawn.config).failsafe, related.endpointSlices);
       const names = Map.groupBy(related.policies, ({ name }) => name);
       const hidden = new Map<string, string>();
       for (const policy of related.policies) {

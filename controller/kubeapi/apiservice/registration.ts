@@ -4,7 +4,7 @@ import { cancellableSleep } from '../../../lib/process/cancellable-sleep.ts';
 import { type Following, followObject } from '../../watch/cluster/follow-object.ts';
 import type { Reflector } from '../../watch/cluster/reflector.ts';
 import type { KubeApi } from '../kube-api.ts';
-import { isKubeError } from '../kube-error.ts';
+import { isKubeError, orNull } from '../kube-error.ts';
 import {
   API_SERVICE_TARGET,
   type RegisteredApi,
@@ -82,6 +82,8 @@ export class Registration {
     this.#isClosed = true;
     this.#pause.wake();
     await this.#running;
+    // The watch may not have shown yet what was written last, here or by another replica.
+    this.#held = undefined;
     await this.#act().catch(this.#options.failed);
   }
 
@@ -106,7 +108,7 @@ export class Registration {
     const action = registrationAction(facts);
     if (action === 'leave') return false;
     if (action === 'register') await this.#register(facts.caBundle ?? null);
-    else await this.#remove();
+    else if (!(await this.#remove())) return false;
     this.#options.done(action);
     return true;
   }
@@ -148,12 +150,11 @@ export class Registration {
     }
   }
 
-  async #remove(): Promise<void> {
-    try {
-      await this.#options.request({ method: 'DELETE', path: PATH, timeout: REMOVAL });
-    } catch (error) {
-      if (!isKubeError(error, 'NotFound')) throw error;
-    }
+  /** Returns whether it was there. */
+  async #remove(): Promise<boolean> {
+    const removed = this.#options.request({ method: 'DELETE', path: PATH, timeout: REMOVAL });
+    const before = await orNull(removed);
     this.#held = null;
+    return before !== null;
   }
 }

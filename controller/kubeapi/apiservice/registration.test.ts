@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { fakeClock } from '../../../test/fake/fake-clock.ts';
+import { fakeKubeApi } from '../../../test/fake/kube-api.ts';
+import { Registration } from './registration.ts';
+
+const PATH = '/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.controlplane.nodewall.io';
+
+describe('Registration', () => {
+  it('removes at the end what another replica registered before the watch shows it', async () => {
+    const api = fakeKubeApi();
+    const done: string[] = [];
+    const registration = new Registration({
+      request: api.request,
+      after: fakeClock().after,
+      facts: () => ({
+        isServing: true,
+        isLast: true,
+        isStopping: true,
+        isNamespaceTerminating: false,
+        caBundle: null,
+      }),
+      done: (action) => void done.push(action),
+      failed: (error) => assert.fail(String(error)),
+    });
+    api.put(PATH, {});
+    registration.look();
+    while (api.objects.has(PATH)) await new Promise(setImmediate);
+    api.put(PATH, {});
+    await registration.close();
+    assert.equal(api.objects.has(PATH), false);
+    assert.deepEqual(done, ['remove', 'remove']);
+  });
+});
