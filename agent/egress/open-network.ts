@@ -23,6 +23,8 @@ interface NetworkOptions {
   /** Somebody else changed it; it was repaired by these commands. */
   readonly drifted: (repairs: readonly string[]) => void;
   readonly troubled: (trouble: MonitorTrouble) => void;
+  /** What is missing from now on; empty: nothing is. */
+  readonly incomplete?: ((problems: readonly string[]) => void) | undefined;
 }
 
 export interface OpenNetwork extends EgressNetwork {
@@ -31,7 +33,14 @@ export interface OpenNetwork extends EgressNetwork {
 }
 
 /** The network configuration of this machine, kept by events once something was applied. */
-export function openNetwork({ config, log, clock, drifted, troubled }: NetworkOptions): OpenNetwork {
+export function openNetwork({
+  config,
+  log,
+  clock,
+  drifted,
+  troubled,
+  incomplete,
+}: NetworkOptions): OpenNetwork {
   warnOfHost({ read: readSysctl }, log);
   const socket = new RouteSocket();
   const stage = 'apply';
@@ -42,6 +51,7 @@ export function openNetwork({ config, log, clock, drifted, troubled }: NetworkOp
     drifted,
     problems(problems) {
       const messages = problems.map(({ message }) => message);
+      incomplete?.(messages);
       if (messages.length === 0)
         log.info('the network configuration of egress gateways is complete', { stage });
       else

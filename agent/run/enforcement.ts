@@ -32,6 +32,8 @@ interface EnforcementParts {
   readonly apiServer: () => readonly string[];
   /** Called after each apply; `submitted` is the state as it was submitted. */
   readonly enforced: (result: Enforced, submitted: NodeState) => void;
+  /** The network configuration of egress gateways lacks this from now on. */
+  readonly egressProblems?: (problems: readonly string[]) => void;
   /** Nothing could be applied; it is tried again. */
   readonly failed: (error: Error) => void;
 }
@@ -66,6 +68,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     readings: records.readings,
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
     lastEgress: await lastEgress(config, saved),
+    ...(parts.egressProblems === undefined ? {} : { egressProblems: parts.egressProblems }),
     enforcer: {
       events: { ...failureEvents(parts), enforced },
       clock,

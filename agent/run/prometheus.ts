@@ -22,15 +22,13 @@ interface Options {
   readonly isInCluster: boolean;
   /** Whether to export a counter for each rule: many series. */
   readonly ofRules: boolean;
-  /** Whether the feature gate EgressGateway is on. */
-  readonly hasEgress: boolean;
 }
 
 /** Seconds. */
 const APPLY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /** The metrics of an agent, for Prometheus. Names and labels are stable. */
-export function prometheusMetrics({ version, isInCluster, ofRules, hasEgress }: Options): PrometheusMetrics {
+export function prometheusMetrics({ version, isInCluster, ofRules }: Options): PrometheusMetrics {
   const registry = new Registry();
   const registers = [registry];
   // Event loop monitoring wakes the process for each sample: by default 100 times a second.
@@ -51,6 +49,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules, hasEgress }: 
   const monitors = monitorTroubles(registers);
   let isReady = false;
   let viewError: string | null = null;
+  let hasEgress = false;
   let totals: (() => Map<string, RuleTotals>) | null = null;
   new Counter({
     name: 'nodewall_agent_spoofed_packets_total',
@@ -61,7 +60,6 @@ export function prometheusMetrics({ version, isInCluster, ofRules, hasEgress }: 
       this.inc(totals?.().get(SPOOFED)?.packets ?? 0);
     },
   });
-  if (hasEgress) egressPackets(registers, () => totals?.() ?? new Map());
   if (ofRules) rulePackets(registers, inForce.rules, () => totals?.() ?? new Map());
 
   /** Nothing in force is the wanted state: the agent is ready. */
@@ -73,6 +71,11 @@ export function prometheusMetrics({ version, isInCluster, ofRules, hasEgress }: 
   const ofController = isInCluster ? controllerMetrics(registers) : null;
   return {
     registry,
+    withEgress() {
+      if (hasEgress) return;
+      hasEgress = true;
+      egressPackets(registers, () => totals?.() ?? new Map());
+    },
     ready() {
       if (viewError !== null) return `${viewError}; the rules in force stay`;
       return isReady ? null : 'no rules are applied yet';

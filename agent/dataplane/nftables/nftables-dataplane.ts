@@ -42,7 +42,7 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
 }
 
 function toEnforcer(
-  { config, log, troubled, lastEgress, enforcer: parts }: DataplaneOptions,
+  { config, log, troubled, lastEgress, egressProblems, enforcer: parts }: DataplaneOptions,
   reconciler: NodeRuleReconciler,
   egress: EgressParts | null,
 ): Pick<Enforcer<unknown>, 'submit' | 'verify' | 'idle' | 'close'> {
@@ -50,7 +50,10 @@ function toEnforcer(
     return new Enforcer({ ...parts, reconciler, renderer: (canLog) => renderer(config, canLog) });
   }
   const drifted = (repairs: readonly string[]): void => parts.events.drifted(repairs);
-  const network = egress.openNetwork({ config, log, clock: parts.clock, drifted, troubled });
+  const network = egress.openNetwork({
+    ...{ config, log, clock: parts.clock, drifted, troubled },
+    incomplete: egressProblems,
+  });
   const last = lastEgress ?? null;
   const enforcer = egress.egressEnforcer({ config, enforcer: parts, reconciler, network, last });
   return {
