@@ -124,7 +124,7 @@ describe('the status of an egress policy', () => {
       ['n2', 'AgentOff'],
     ]);
     return {
-      ...decidePolicy({ policy, allocation, problems: [], pods: 3, nodes: waiting }),
+      ...decidePolicy({ policy, allocation, problems: [], pods: 3, nodes: waiting, ownerLack: () => null }),
       gateway: status,
     };
   };
@@ -160,6 +160,7 @@ describe('the status of an egress policy', () => {
       problems: ['x', 'y'],
       pods: 0,
       nodes: new Map(),
+      ownerLack: () => null,
     });
     assert.deepEqual(
       said.map(({ reason, message }) => [reason, message]),
@@ -168,6 +169,21 @@ describe('the status of an egress policy', () => {
         ['NoGateway', 'There is no gateway that it may use.'],
         ['NoNodes', '0 of 0 nodes enforce the policy.'],
       ],
+    );
+  });
+
+  it('is not realized where a gateway drops its connections', () => {
+    const { allocation } = decideGateway(allocate(gateway({}), nodes, [policy]), all, []);
+    const { said } = decidePolicy({
+      ...{ policy, allocation, problems: [], pods: 1 },
+      nodes: new Map([['n1', null]]),
+      ownerLack: () => 'NetworkIncomplete: no device',
+    });
+    const owner = decided({}, all)[0]?.status.slots[0]?.node;
+    assert.equal(said[2]?.status, 'False');
+    assert.equal(
+      said[2]?.message,
+      `1 of 1 nodes enforce the policy; gateway ${owner}: NetworkIncomplete: no device.`,
     );
   });
 });
