@@ -31,6 +31,7 @@ export const egress: Benchmark = {
       figure('… of it for each node', 's', seconds('views')),
       figure('… heap', 'MB', column(rows, 'heap')),
       change(rows, 'one pod more', 'podNew', 10),
+      change(rows, 'one pod scheduled, without an address yet', 'podScheduled', 10),
       change(rows, 'one pod with another address', 'podAddress', 10),
       change(rows, 'one pod less', 'podGone', 10),
       change(rows, 'one policy edited', 'policyEdited', null),

@@ -50,6 +50,7 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
         config,
         judges,
         hasTunnel: egress.peers.size > 0 || egress.takes.size > 0 || hasFloating(egress),
+        hasFloating: hasFloating(egress),
       }),
       ...source.chains,
       ...byName(classes.map(({ chain }) => chain)),
@@ -226,6 +227,9 @@ function memberSets({ nodes, floating }: NodeEgress): NamedSet[] {
       nodes.v4.prefixes.length + nodes.v6.prefixes.length > 0,
     ),
     ...setsOf(NAME.floating, floating, 'addresses of the pools', true),
+    ...setsOf(NAME.live, toMemberSet([], []), 'alive on this node, each while its lease lasts', false).map(
+      (set) => ({ ...set, timed: true as const }),
+    ),
   ];
 }
 
