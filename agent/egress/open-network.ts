@@ -13,7 +13,7 @@ import { kernelSysctls, readSysctl } from './apply/sysctls.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
 import { forgetConnections } from './forget-connections.ts';
 import { warnOfHost } from './host-checks.ts';
-import { NO_NETSTATE, toNetstate } from './render/netstate.ts';
+import { NO_NETSTATE, netstateRenderer } from './render/netstate.ts';
 import { USUAL_MTU } from './render/tunnel.ts';
 
 interface NetworkOptions {
@@ -70,9 +70,9 @@ export function openNetwork({
     },
   });
   const group = config.interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
+  const render = netstateRenderer();
   return {
-    netstateOf: async (egress) =>
-      toNetstate(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
+    netstateOf: async (egress) => render(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
     apply: (wanted, options) => keeper.apply(wanted, options),
     async forget(ended) {
       try {

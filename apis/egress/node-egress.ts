@@ -96,6 +96,11 @@ export interface TunnelEnd {
   readonly address: string;
   /** MAC of the device: `0e:…`, by a hash of the Node's uid or name. */
   readonly mac: string;
+  /**
+   * Pod networks of this node and of no other (CIDRs), by which answers find its pods; absent:
+   * none, each pod needs a route of its own.
+   */
+  readonly networks?: readonly string[];
 }
 
 /**
