@@ -36,8 +36,11 @@ kernelSuite('egress gateways in a cluster', function () {
     await bed.untilLeavesBy('plain-0', 'gw-1', FLOWS);
     await bed.untilLeavesBy('plain-1', 'plain', FLOWS);
     await bed.untilRealized('web');
-    const status = await bed.gatewayStatus('one');
-    assert.deepEqual(status?.nodes, [{ name: 'gw-1', ready: true, tunnel: bed.lab.node('gw-1').v4 }]);
+    const tunnel = bed.lab.node('gw-1').v4;
+    await until('the tunnel is in the status', async () => {
+      const status = await bed.gatewayStatus('one');
+      return JSON.stringify(status?.nodes) === JSON.stringify([{ name: 'gw-1', ready: true, tunnel }]);
+    });
   });
 
   it('follows an edit of the policy with new connections', async () => {
@@ -96,7 +99,7 @@ kernelSuite('egress gateways in a cluster', function () {
             ['nft', 'list', 'table', 'inet', 'nodewall'],
           ].map((argv) => namespace.run(argv, { anyStatus: true })),
         );
-        return `${links?.stdout}${/^7\d:.*$/m.exec(rules?.stdout ?? '') ?? ''}${/egress/.exec(table?.stdout ?? '') ?? ''}`;
+        return `${links?.stdout}${/^7\d:.*$/m.exec(rules?.stdout ?? '') ?? ''}${/chain egress-s.*/.exec(table?.stdout ?? '') ?? ''}`;
       };
       await until(`${node} has nothing left`, async () => (await left()) === '', { detail: bed.logs });
     }

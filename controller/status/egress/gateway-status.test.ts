@@ -170,7 +170,7 @@ describe('the status of an egress policy', () => {
       ['n2', 'AgentOff'],
     ]);
     return {
-      ...decidePolicy({ policy, allocation, problems: [], pods: 3, nodes: waiting, ownerLack: () => null }),
+      ...decidePolicy({ policy, allocation, problems: [], pods: 3, nodes: waiting }),
       gateway: status,
     };
   };
@@ -206,7 +206,6 @@ describe('the status of an egress policy', () => {
       problems: ['x', 'y'],
       pods: 0,
       nodes: new Map(),
-      ownerLack: () => null,
     });
     assert.deepEqual(
       said.map(({ reason, message }) => [reason, message]),
@@ -219,7 +218,7 @@ describe('the status of an egress policy', () => {
   });
 
   it('is not realized where a gateway drops its connections', () => {
-    const { allocation } = decideGateway(allocate(gateway({}), nodes, [policy]), all, []);
+    const { allocation } = decideGateway(allocate(gateway({}), nodes, [policy]), all, [], HELD);
     const { said } = decidePolicy({
       ...{ policy, allocation, problems: [], pods: 1 },
       nodes: new Map([['n1', null]]),

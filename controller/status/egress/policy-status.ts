@@ -12,8 +12,8 @@ export interface PolicyFacts {
   readonly pods: number;
   /** Nodes that must enforce it, sorted, with the reason why one does not; null: it does. */
   readonly nodes: ReadonlyMap<string, string | null>;
-  /** Why a gateway node drops connections of its policies; null: nothing is known. */
-  readonly ownerLack: (owner: string) => string | null;
+  /** Why a gateway node drops connections of its policies; null, or absent: nothing is known. */
+  readonly ownerLack?: (owner: string) => string | null;
 }
 
 export function decidePolicy({ policy, allocation, problems, pods, nodes, ownerLack }: PolicyFacts): {
@@ -29,7 +29,7 @@ export function decidePolicy({ policy, allocation, problems, pods, nodes, ownerL
     realized(
       nodes.size,
       failing,
-      owners.map((name) => [`gateway ${name}`, ownerLack(name)] as const),
+      owners.map((name) => [`gateway ${name}`, ownerLack?.(name) ?? null] as const),
     ),
   );
   return {
