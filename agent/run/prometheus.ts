@@ -49,17 +49,8 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   const monitors = monitorTroubles(registers);
   let isReady = false;
   let viewError: string | null = null;
-  let hasEgress = false;
   let totals: (() => Map<string, RuleTotals>) | null = null;
-  new Counter({
-    name: 'nodewall_agent_spoofed_packets_total',
-    help: 'New packets dropped because their source is an address of a Node or of this machine (antiSpoofing).',
-    registers,
-    collect() {
-      this.reset();
-      this.inc(totals?.().get(SPOOFED)?.packets ?? 0);
-    },
-  });
+  spoofedPackets(registers, () => totals?.() ?? new Map());
   if (ofRules) rulePackets(registers, inForce.rules, () => totals?.() ?? new Map());
 
   /** Nothing in force is the wanted state: the agent is ready. */
@@ -72,9 +63,8 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   return {
     registry,
     withEgress() {
-      if (hasEgress) return;
-      hasEgress = true;
-      egressPackets(registers, () => totals?.() ?? new Map());
+      if (registry.getSingleMetric(EGRESS_PACKETS) === undefined)
+        egressPackets(registers, () => totals?.() ?? new Map());
     },
     ready() {
       if (viewError !== null) return `${viewError}; the rules in force stay`;
@@ -263,12 +253,26 @@ function rulePackets(
   });
 }
 
+function spoofedPackets(registers: Registry[], totals: () => ReadonlyMap<string, RuleTotals>): void {
+  new Counter({
+    name: 'nodewall_agent_spoofed_packets_total',
+    help: 'New packets dropped because their source is an address of a Node or of this machine (antiSpoofing).',
+    registers,
+    collect() {
+      this.reset();
+      this.inc(totals().get(SPOOFED)?.packets ?? 0);
+    },
+  });
+}
+
+const EGRESS_PACKETS = 'nodewall_egress_packets_total';
+
 /** Counters of egress gateways. */
 function egressPackets(registers: Registry[], totals: () => ReadonlyMap<string, RuleTotals>): void {
   const series = [
     {
       label: 'policy',
-      name: 'nodewall_egress_packets_total',
+      name: EGRESS_PACKETS,
       help: 'First packets of connections that an egress policy decided on, on the node of the pod.',
     },
     {

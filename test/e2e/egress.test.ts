@@ -135,10 +135,11 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     return controller;
   }
 
-  async function kill(one: Controller): Promise<void> {
+  const kill = (one: Controller): Promise<void> => end(one, 'SIGKILL');
+  async function end(one: Controller, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     if (one.process.exitCode !== null || one.process.signalCode !== null) return;
     const ended = once(one.process, 'exit');
-    one.process.kill('SIGKILL');
+    one.process.kill(signal);
     await ended;
   }
 
@@ -256,7 +257,11 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     const before = stream.messages.length;
     await pod('web-2', 'web', '10.1.0.2');
     const entries = (): unknown[] =>
-      stream.messages.slice(before).flatMap((message) => (message.type === 'egressPatch' ? [message] : []));
+      stream.messages
+        .slice(before)
+        .flatMap((message) =>
+          message.type === 'egressPatch' && message.part === 'sources' ? [message] : [],
+        );
     await until('the entry', async () => entries().length > 0);
     assert.equal(entries().length, 1, JSON.stringify(entries()));
     assert.match(JSON.stringify(entries()), /"part":"sources","set":\{"10\.1\.0\.2":"[0-9a-f]+"\}/);
@@ -290,7 +295,7 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     });
     const before = await statuses();
     const two = await start(1);
-    await kill(one);
+    await end(one, 'SIGTERM');
     await leads(two);
     for (const node of ['gw1', 'gw2', 'n1'] as const) await report(two, node);
     // Long enough for a write of each.
