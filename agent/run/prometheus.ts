@@ -2,10 +2,10 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import type { CompiledRule } from '../../apis/compiled.ts';
 import { memberCount } from '../../lib/net/member-set.ts';
 import type { Enforced } from '../apply/enforcer.ts';
-import { egressCount } from '../egress/render/counted.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
+import { EgressMetrics } from './egress-metrics.ts';
 
 interface PrometheusMetrics extends AgentMetrics {
   readonly registry: Registry;
@@ -51,6 +51,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   let viewError: string | null = null;
   let totals: (() => Map<string, RuleTotals>) | null = null;
   spoofedPackets(registers, () => totals?.() ?? new Map());
+  const ofEgress = new EgressMetrics(registers, () => totals?.() ?? new Map());
   if (ofRules) rulePackets(registers, inForce.rules, () => totals?.() ?? new Map());
 
   /** Nothing in force is the wanted state: the agent is ready. */
@@ -62,10 +63,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   const ofController = isInCluster ? controllerMetrics(registers) : null;
   return {
     registry,
-    withEgress() {
-      if (registry.getSingleMetric(EGRESS_PACKETS) === undefined)
-        egressPackets(registers, () => totals?.() ?? new Map());
-    },
+    withEgress: () => ofEgress.begin(),
     ready() {
       if (viewError !== null) return `${viewError}; the rules in force stay`;
       return isReady ? null : 'no rules are applied yet';
@@ -77,6 +75,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     failed: () => failures.inc(),
     drifted: () => drifts.inc(),
     ended: endedConnections(registers),
+    egressRecords: (event, lines) => ofEgress.records(event, lines),
     monitor: (monitor, trouble) => monitors.inc({ monitor, trouble }),
     counts(of) {
       totals = of;
@@ -263,36 +262,6 @@ function spoofedPackets(registers: Registry[], totals: () => ReadonlyMap<string,
       this.inc(totals().get(SPOOFED)?.packets ?? 0);
     },
   });
-}
-
-const EGRESS_PACKETS = 'nodewall_egress_packets_total';
-
-/** Counters of egress gateways. */
-function egressPackets(registers: Registry[], totals: () => ReadonlyMap<string, RuleTotals>): void {
-  const series = [
-    {
-      label: 'policy',
-      name: EGRESS_PACKETS,
-      help: 'First packets of connections that an egress policy decided on, on the node of the pod.',
-    },
-    {
-      label: 'reason',
-      name: 'nodewall_egress_dropped_packets_total',
-      help: 'Packets of pods that egress gateways dropped, by reason (docs/egress.md).',
-    },
-  ] as const;
-  for (const { label, name, help } of series) {
-    new Counter({
-      ...{ name, help, registers, labelNames: [label] },
-      collect() {
-        this.reset();
-        for (const [id, { packets }] of totals()) {
-          const value = Object.entries(egressCount(id) ?? {}).find(([key]) => key === label)?.[1];
-          if (value !== undefined) this.inc({ [label]: value }, packets);
-        }
-      },
-    });
-  }
 }
 
 function buildInfo(registers: Registry[], version: string): void {
