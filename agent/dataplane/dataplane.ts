@@ -3,6 +3,7 @@ import type { DataplaneName } from '../../apis/dataplanes.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
+import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { Owners } from '../record/accounting.ts';
 import type { CountSource, Readings } from '../record/counters.ts';
 
@@ -31,6 +32,8 @@ export interface DataplaneOptions {
   readonly lastEgress?: NodeEgress | null;
   /** Called when the network configuration of egress gateways lacks something else than before. */
   readonly egressProblems?: (problems: readonly string[]) => void;
+  /** Called when the node finds out something else about gateways. */
+  readonly egressHealth?: (report: EgressHealthReport) => void;
   readonly enforcer: Omit<EnforcerOptions<unknown>, 'reconciler' | 'renderer'>;
 }
 
@@ -41,6 +44,8 @@ export interface Running {
   owners(): Owners | null;
   /** Identifies the rules of this run to the next one; empty if the dataplane has no digests. */
   digests(): Record<string, string>;
+  /** Absent: the feature gate EgressGateway is off. */
+  readonly egressHealth?: (() => EgressHealthReport) | undefined;
   /** Compares after changes by third parties. Returns a function that stops it. */
   watch(): () => Promise<void>;
 }
