@@ -4,7 +4,7 @@ import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { BaseChain, Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
 import { dropRule, NOT_SERVED } from './drops.ts';
-import { GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
+import { ENDED, GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
 import { echoes, inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
 
 export const MARK_CT = (mask: number, value: number, negated = false): Match => ({
@@ -60,6 +60,8 @@ export function frameChains({ config, judges, hasTunnel, hasFloating }: FramePar
       plainRule(RESTORE, REPLY, IS_TAKEN(MARK_CT)),
       // At the pod's node: the answer comes from the gateway.
       plainRule(ACCEPT, tunnel('iifgroup'), REPLY, ...HAS_SLOT(MARK_CT)),
+      // The pod learns of the end when it answers.
+      plainRule(ACCEPT, tunnel('iifgroup'), REPLY, MARK_CT(MARK_MASK, ENDED)),
       plainRule(goto(NAME.arrive), tunnel('iifgroup')),
       ...(judges ? [plainRule({ kind: 'jump', chain: NAME.choose }, fromPods)] : []),
     ]),
