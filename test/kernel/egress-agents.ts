@@ -20,18 +20,15 @@ export interface EgressAgents {
   close(): Promise<void>;
 }
 
-const CONFIG = {
-  interfaceGroupFile: '',
-  interfaceGroups: { pods: { group: 8, match: [] } },
-  featureGates: { EgressGateway: true },
-};
+const CONFIG = { interfaceGroupFile: '', interfaceGroups: { pods: { group: 8, match: [] } } };
 
-export async function egressAgents(lab: EgressLab): Promise<EgressAgents> {
+/** @param gate of the agents */
+export async function egressAgents(lab: EgressLab, gate = true): Promise<EgressAgents> {
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-egress-'));
   const manifests = join(folder, 'manifests');
   const config = join(folder, 'config.yaml');
   await mkdir(manifests);
-  await writeFile(config, JSON.stringify(CONFIG)); // JSON is YAML
+  await writeFile(config, JSON.stringify({ ...CONFIG, featureGates: { EgressGateway: gate } })); // JSON is YAML
   const agents = new Map<string, RunningAgent>();
   const write = async (name: string, items: readonly object[]): Promise<void> => {
     const fresh = join(folder, `${name}.fresh`);
