@@ -19,6 +19,9 @@ export const NAMESPACE_GATEWAY_LABELS = [
   'egressgateway.spidernet.io/default',
 ] as const;
 
+/** Annotation of a Node that is to be no egress gateway for now; `false` is as if it were absent. */
+export const DRAIN_ANNOTATION = 'nodewall.io/egress-drain';
+
 export interface EgressGateway {
   readonly kind: 'EgressGateway';
   readonly apiGroup: EgressApiGroup;
@@ -88,7 +91,11 @@ export interface EgressGatewayStatus {
     readonly node: string;
     readonly epoch: number;
     readonly addresses: readonly string[];
+    /** Leases last so long, for once; absent: as the spec says. */
+    readonly leaseSeconds?: number;
   }[];
+  /** Who has each floating address, or had it last; absent: not known. */
+  readonly addresses?: readonly HeldAddress[];
   /**
    * Addresses of policies, until completeSpidernet has put them into the policies' own statuses
    * (egressgateway.spidernet.io); absent: none.
@@ -98,6 +105,17 @@ export interface EgressGatewayStatus {
     readonly name: string;
     readonly addresses: readonly string[];
   }[];
+}
+
+export interface HeldAddress {
+  readonly address: string;
+  /** As holderName (controller/egress/holders.ts) has it; '': the gateway's Shared policies. */
+  readonly policy: string;
+  /**
+   * No policy has it any more, and until then no other one gets it, because connections may still
+   * use it (RFC 3339); absent: the policy has it.
+   */
+  readonly heldUntil?: string;
 }
 
 /** The stages of docs/egress.md: evaluated in this order. */

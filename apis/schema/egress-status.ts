@@ -51,6 +51,20 @@ export const EGRESS_GATEWAY_STATUS_SCHEMA: JsonSchema = {
           node: text('The owner; empty: none.'),
           epoch: count('The number of owners so far.'),
           addresses: addresses('The addresses in this slot.'),
+          leaseSeconds: count('The length of leases while it is not that of the spec: the agent restarts.'),
+        },
+      },
+    },
+    addresses: {
+      ...ATOMIC_LIST,
+      description: 'Who has each floating address, or had it last.',
+      items: {
+        ...ATOMIC_OBJECT,
+        required: ['address', 'policy'],
+        properties: {
+          address: text('The address.'),
+          policy: text('The policy, as namespace/name or name; empty: the Shared policies.'),
+          heldUntil: text('The policy released it; until then no other one gets it (RFC 3339).'),
         },
       },
     },

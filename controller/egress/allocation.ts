@@ -3,7 +3,7 @@ import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import type { Node } from '../../apis/objects.ts';
 import { type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { dealAddresses, type FamilyAddresses, namedAddress } from './deal-addresses.ts';
-import { hasFamily, type Pool, toPool } from './pool.ts';
+import { hasFamily, isInPool, type Pool, toPool } from './pool.ts';
 import { byRendezvous, rendezvous } from './rendezvous.ts';
 
 /** A node that a gateway's nodeSelector selects. */
@@ -103,6 +103,7 @@ export function allocate(
     gateway.spec.source === 'Floating'
       ? dealSlots(
           gateway,
+          pool,
           candidates,
           [...groups.values()].map((own) => [...own[4], ...own[6]]),
         )
@@ -177,10 +178,12 @@ interface OpenSlot extends Slot {
 
 /**
  * The slots of the status, further ones up to two for each candidate, and in them the addresses:
- * those of one policy together, if the status does not say otherwise.
+ * those of one policy together, if the status does not say otherwise; and the addresses of the
+ * status that are held back.
  */
 function dealSlots(
   gateway: EgressGateway,
+  pool: Pool,
   candidates: readonly Candidate[],
   groups: readonly (readonly string[])[],
 ): { readonly slots: readonly Slot[]; readonly slotOf: ReadonlyMap<string, Slot> } {
@@ -200,6 +203,10 @@ function dealSlots(
       slotOf.set(address, slot);
       slot.addresses.push(address);
     }
+  }
+  // Connections of a policy that released an address may still use it.
+  for (const { address } of gateway.status?.addresses ?? []) {
+    if (!slotOf.has(address) && isInPool(pool, address)) told.get(address)?.addresses.push(address);
   }
   return { slots, slotOf };
 }
@@ -233,6 +240,19 @@ function openSlots(gateway: EgressGateway, candidates: readonly Candidate[]): Op
     if (!names.has(name)) slots.push(withOwner({ name, node: '', ready: false, epoch: 0, addresses: [] }));
   }
   return slots;
+}
+
+/** The owner that each slot would have if all candidates were ready and nothing were decided. */
+export function homes(gateway: EgressGateway, candidates: readonly Candidate[]): ReadonlyMap<string, string> {
+  const slots = (gateway.status?.slots ?? []).map(({ name }) => ({
+    name,
+    node: '',
+    epoch: 0,
+    addresses: [],
+  }));
+  const ready = candidates.map((candidate) => ({ ...candidate, ready: true }));
+  const opened = openSlots({ ...gateway, status: { nodes: [], slots } }, ready);
+  return new Map(opened.map(({ name, node }) => [name, node]));
 }
 
 /** Of the nodes with the fewest slots, one by rendezvous. */
