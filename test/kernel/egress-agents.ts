@@ -20,7 +20,11 @@ export interface EgressAgents {
   close(): Promise<void>;
 }
 
-const CONFIG = { interfaceGroupFile: '', interfaceGroups: { pods: { group: 8, match: [] } } };
+export const EGRESS_CONFIG = {
+  interfaceGroupFile: '',
+  interfaceGroups: { pods: { group: 8, match: [] } },
+  featureGates: { EgressGateway: true },
+};
 
 /** @param gate of the agents */
 export async function egressAgents(lab: EgressLab, gate = true): Promise<EgressAgents> {
@@ -28,7 +32,8 @@ export async function egressAgents(lab: EgressLab, gate = true): Promise<EgressA
   const manifests = join(folder, 'manifests');
   const config = join(folder, 'config.yaml');
   await mkdir(manifests);
-  await writeFile(config, JSON.stringify({ ...CONFIG, featureGates: { EgressGateway: gate } })); // JSON is YAML
+  // JSON is YAML.
+  await writeFile(config, JSON.stringify({ ...EGRESS_CONFIG, featureGates: { EgressGateway: gate } }));
   const agents = new Map<string, RunningAgent>();
   const write = async (name: string, items: readonly object[]): Promise<void> => {
     const fresh = join(folder, `${name}.fresh`);
@@ -75,7 +80,7 @@ export async function egressAgents(lab: EgressLab, gate = true): Promise<EgressA
   };
 }
 
-function clusterObjects(lab: EgressLab): object[] {
+export function clusterObjects(lab: EgressLab): object[] {
   const nodes = [...lab.nodes.values()].map(({ name, v4, v6 }, i) => ({
     apiVersion: 'v1',
     kind: 'Node',
