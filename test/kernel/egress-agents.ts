@@ -24,6 +24,7 @@ export const EGRESS_CONFIG = {
   interfaceGroupFile: '',
   interfaceGroups: { pods: { group: 8, match: [] } },
   featureGates: { EgressGateway: true },
+  log: { egressConnections: true },
 };
 
 /** @param gate of the agents */

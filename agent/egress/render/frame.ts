@@ -4,7 +4,7 @@ import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { BaseChain, Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
 import { dropRule, NOT_SERVED } from './drops.ts';
-import { GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
+import { ENDED, GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
 import { echoes, inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
 
 export const MARK_CT = (mask: number, value: number, negated = false): Match => ({
@@ -64,6 +64,8 @@ export function frameChains({ config, judges, hasTunnel, hasFloating }: FramePar
       plainRule(RESTORE, IS_TAKEN(MARK_CT)),
       // At the pod's node: the answer comes from the gateway.
       plainRule(ACCEPT, tunnel('iifgroup'), ...HAS_SLOT(MARK_CT)),
+      // The pod learns of the end when it answers.
+      plainRule(ACCEPT, tunnel('iifgroup'), MARK_CT(MARK_MASK, ENDED)),
       plainRule(goto(NAME.arrive), tunnel('iifgroup')),
     ]),
     // The way of these connections is not there any more. They cannot leave with another address.
