@@ -71,13 +71,17 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
       apiServerEndpoints(outcome.snapshot?.objects ?? NO_OBJECTS).flatMap(({ addresses }) => addresses),
     enforced: (result) => Object.assign(outcome, { enforced: result, failure: null }),
     failed: (error) => Object.assign(outcome, { failure: error }),
+    egressHealth({ unready }) {
+      egress.unready(unready);
+      if (outcome.snapshot !== null) deliver(outcome.snapshot);
+    },
   });
   const { config } = enforcement;
   const remembered = await savedVersions.read();
   const source = fileSource(manifests, { remembered, ...validateOptions(config) });
   const compile = compiler();
   const view = nodeViewer(node);
-  const withEgress = egressView(node, config, log);
+  const egress = egressView(node, config, log);
 
   let remembering: Promise<void> = Promise.resolve();
   function deliver(snapshot: Snapshot): void {
@@ -90,7 +94,7 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
       manifestReports.undeclared();
       return;
     }
-    enforcement.submit(withEgress(view(compiled), snapshot.objects));
+    enforcement.submit(egress.view(view(compiled), snapshot.objects));
     // To format the versions of 10,000 rules takes a while and must not delay the rules' commit.
     const committed = Promise.race([enforcement.idle(), sleep(LONGEST_WAIT, undefined, { ref: false })]);
     remembering = committed.then(() => savedVersions.save(source.remember()));

@@ -1,4 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
+import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import { type ConntrackPressure, readPressure } from '../egress/record/conntrack-pressure.ts';
 import { egressCount } from '../egress/render/counted.ts';
 import type { RuleTotals } from '../record/accounting.ts';
@@ -12,7 +13,7 @@ const OTHERS = '(others)';
 export function egressMetrics(
   registers: Registry[],
   totals: () => ReadonlyMap<string, RuleTotals>,
-): Pick<AgentMetrics, 'egressRecords'> {
+): Pick<AgentMetrics, 'egressRecords' | 'egressHealth'> {
   egressPackets(registers, totals);
   conntrackPressure(registers);
   const records = new Counter({
@@ -21,7 +22,51 @@ export function egressMetrics(
     labelNames: ['event'],
     registers,
   });
-  return { egressRecords: (event, lines) => records.inc({ event }, lines) };
+  return {
+    egressRecords: (event, lines) => records.inc({ event }, lines),
+    egressHealth: gatewayHealth(registers),
+  };
+}
+
+function gatewayHealth(registers: Registry[]): AgentMetrics['egressHealth'] {
+  let report: (() => EgressHealthReport) | null = null;
+  const gauge = (
+    name: string,
+    help: string,
+    label: 'node' | 'gateway',
+    values: (now: EgressHealthReport) => Iterable<readonly [string, number]>,
+  ): Gauge<string> =>
+    new Gauge({
+      ...{ name: `nodewall_egress_${name}`, help, registers, labelNames: [label] },
+      collect() {
+        this.reset();
+        const now = report?.() ?? null;
+        for (const [of, value] of now === null ? [] : values(now)) this.set({ [label]: of }, value);
+      },
+    });
+  gauge(
+    'gateway_reachable',
+    'Whether a gateway node answers through the tunnel; 0: its connections go by others.',
+    'node',
+    ({ roundTrips, unreachable }) =>
+      [...roundTrips.keys()].map((node) => [node, unreachable.includes(node) ? 0 : 1]),
+  );
+  gauge(
+    'probe_seconds',
+    'Round trip of the last answer of a gateway node through the tunnel.',
+    'node',
+    ({ roundTrips }) =>
+      [...roundTrips].flatMap(([node, trip]) => (trip === null ? [] : [[node, trip / 1000]])),
+  );
+  gauge(
+    'gateway_failing',
+    'Egress gateways of which this node is a candidate, and all of whose probes fail here.',
+    'gateway',
+    ({ unready }) => [...unready.keys()].map((gateway) => [gateway, 1]),
+  );
+  return (of) => {
+    report = of;
+  };
 }
 
 const PACKETS = [

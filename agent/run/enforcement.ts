@@ -6,6 +6,7 @@ import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
 import { type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
+import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
@@ -34,6 +35,8 @@ interface EnforcementParts {
   readonly enforced: (result: Enforced, submitted: NodeState) => void;
   /** Nothing could be applied; it is tried again. */
   readonly failed: (error: Error) => void;
+  /** The node found out something else about egress gateways. */
+  readonly egressHealth?: (report: EgressHealthReport) => void;
 }
 
 /** Stages 5 and 6 of an agent, for any source of states. */
@@ -66,6 +69,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     readings: records.readings,
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
     lastEgress: await lastEgress(config, saved),
+    egressHealth: (report) => parts.egressHealth?.(report),
     enforcer: {
       events: { ...failureEvents(parts), enforced },
       clock,
@@ -104,6 +108,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const stopWatching = once ? async () => {} : running.watch();
   await records.start(running.counts);
   metrics.counts(records.totals);
+  metrics.egressHealth(running.egressHealth ?? null);
   const flushes = new FlushServer({ node, stateDir, log, established });
   if (!once) await flushes.listen();
 

@@ -85,6 +85,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules, hasEgress }: 
     drifted: () => drifts.inc(),
     ended: endedConnections(registers),
     egressRecords: ofEgress.egressRecords,
+    egressHealth: ofEgress.egressHealth,
     monitor: (monitor, trouble) => monitors.inc({ monitor, trouble }),
     counts(of) {
       totals = of;
