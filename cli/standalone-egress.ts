@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import { leaseName } from '../apis/egress/lease.ts';
-import { MOST_SLOTS } from '../apis/egress/node-egress.ts';
+import { MOST_SLOTS, type NodeEgress } from '../apis/egress/node-egress.ts';
 import type { EgressGateway } from '../apis/egress/objects.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { nodeEgressViewer } from '../controller/egress/node-egress.ts';
@@ -18,7 +18,11 @@ const CROWDED = `more than ${MOST_SLOTS} ways to gateways: connections of these 
 export interface EgressView {
   /** Adds to a state what the node does for egress gateways. */
   view(state: NodeState, objects: ClusterObjects): NodeState;
-  /** From now on this node is not ready for these gateways, by name as leases have it, with reasons. */
+  /**
+   * From now on this node is not ready for these gateways, by name as leases have it, with reasons.
+   * Other agents hear it by silence: a node that is ready for none of its gateways serves no pod, and
+   * so answers none of their nodes. One that is ready for some goes on to serve them all.
+   */
   unready(gateways: ReadonlyMap<string, string>): void;
 }
 
@@ -35,6 +39,7 @@ export function egressView(
   const view = nodeEgressViewer(egress, node);
   const told = new Map<string, string>();
   let unready: ReadonlyMap<string, string> = new Map();
+  let candidacies: NodeEgress['candidacies'] = [];
   let ownStatus = memo((gateway: EgressGateway) => withOwnStatus(gateway, node, unready));
   /** An error that goes on is told once. */
   function tell(message: string, names: readonly string[]): void {
@@ -44,8 +49,10 @@ export function egressView(
   }
   return {
     unready(gateways) {
-      if (isDeepStrictEqual(gateways, unready)) return;
-      unready = gateways;
+      const isNone = candidacies.every(({ gateway }) => gateways.has(gateway));
+      const now = isNone ? gateways : new Map<string, string>();
+      if (isDeepStrictEqual(now, unready)) return;
+      unready = now;
       ownStatus = memo((gateway: EgressGateway) => withOwnStatus(gateway, node, unready));
     },
     view(state, objects) {
@@ -58,6 +65,7 @@ export function egressView(
       );
       const isSame = floating.length === 0 && unready.size === 0;
       const own = view({ ...objects, egressGateways: isSame ? all : usable.map(ownStatus) });
+      candidacies = own?.candidacies ?? [];
       tell(CROWDED, (own?.refused ?? []).map(policyText));
       return own === null ? state : { ...state, egress: own };
     },

@@ -76,6 +76,8 @@ export interface RunningAgent {
   /** Resolves when it writes more, or ends. */
   news(): Promise<void>;
   isRunning(): boolean;
+  /** For signals that do not end it (SIGSTOP). */
+  signal(signal: NodeJS.Signals): Promise<void>;
   /** Ends it, and what it started; waits until it is gone. */
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
 }
@@ -212,6 +214,10 @@ export function toRunningAgent(child: ChildProcess): RunningAgent {
     log: () => parts.join(''),
     news: () => next.promise,
     isRunning,
+    async signal(signal) {
+      if (child.pid === undefined) return;
+      for (const pid of [child.pid, ...(await descendants(child.pid))]) kill(pid, signal);
+    },
     async end(signal) {
       if (!isRunning() || child.pid === undefined) return;
       // bin/nodewall may start Node instead of becoming it: a kill -9 must reach the agent itself.
