@@ -22,8 +22,10 @@ export interface EgressView {
    * From now on this node is not ready for these gateways, by name as leases have it, with reasons.
    * Other agents hear it by silence: a node that is ready for none of its gateways serves no pod, and
    * so answers none of their nodes. One that is ready for some goes on to serve them all.
+   *
+   * @param changed called if the view of the same objects is another now
    */
-  unready(gateways: ReadonlyMap<string, string>): void;
+  unready(gateways: ReadonlyMap<string, string>, changed?: () => void): void;
 }
 
 /**
@@ -48,12 +50,13 @@ export function egressView(
     told.set(message, text);
   }
   return {
-    unready(gateways) {
+    unready(gateways, changed) {
       const isNone = candidacies.every(({ gateway }) => gateways.has(gateway));
       const now = isNone ? gateways : new Map<string, string>();
       if (isDeepStrictEqual(now, unready)) return;
       unready = now;
       ownStatus = memo((gateway: EgressGateway) => withOwnStatus(gateway, node, unready));
+      changed?.();
     },
     view(state, objects) {
       const { egressGateways: all } = objects;

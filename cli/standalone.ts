@@ -64,17 +64,12 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
   const outcome: Outcome = { snapshot: null, declared: true, enforced: null, failure: null };
   const enforcement = await startEnforcement({
     ...parts,
-    saved,
-    clock: systemClock,
-    reports,
+    ...{ saved, clock: systemClock, reports },
     apiServer: () =>
       apiServerEndpoints(outcome.snapshot?.objects ?? NO_OBJECTS).flatMap(({ addresses }) => addresses),
     enforced: (result) => Object.assign(outcome, { enforced: result, failure: null }),
     failed: (error) => Object.assign(outcome, { failure: error }),
-    egressHealth({ unready }) {
-      egress.unready(unready);
-      if (outcome.snapshot !== null) deliver(outcome.snapshot);
-    },
+    egressHealth: ({ unready }) => egress.unready(unready, () => deliver(outcome.snapshot)),
   });
   const { config } = enforcement;
   const remembered = await savedVersions.read();
@@ -84,7 +79,8 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
   const egress = egressView(node, config, log);
 
   let remembering: Promise<void> = Promise.resolve();
-  function deliver(snapshot: Snapshot): void {
+  function deliver(snapshot: Snapshot | null): void {
+    if (snapshot === null) return;
     outcome.snapshot = snapshot;
     manifestReports.problems(snapshot);
     if (!snapshot.complete) return;

@@ -3,33 +3,48 @@ import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import { type ConntrackPressure, readPressure } from '../egress/record/conntrack-pressure.ts';
 import { egressCount } from '../egress/render/counted.ts';
 import type { RuleTotals } from '../record/accounting.ts';
-import type { AgentMetrics } from './agent-metrics.ts';
 
 /** Policies with a label of their own; the rest is added up under OTHERS. */
 const MOST_POLICIES = 1_000;
 const OTHERS = '(others)';
 
-/** The metrics of egress gateways. */
-export function egressMetrics(
-  registers: Registry[],
-  totals: () => ReadonlyMap<string, RuleTotals>,
-): Pick<AgentMetrics, 'egressRecords' | 'egressHealth'> {
-  egressPackets(registers, totals);
-  conntrackPressure(registers);
-  const records = new Counter({
-    name: 'nodewall_egress_records_total',
-    help: 'Lines of egress-records.jsonl by event, and those that could not be written (lost).',
-    labelNames: ['event'],
-    registers,
-  });
-  return {
-    egressRecords: (event, lines) => records.inc({ event }, lines),
-    egressHealth: gatewayHealth(registers),
-  };
+/** The metrics of egress gateways: none before `begin`. */
+export class EgressMetrics {
+  readonly #registers: Registry[];
+  readonly #totals: () => ReadonlyMap<string, RuleTotals>;
+  #records: Counter | null = null;
+  #health: (() => EgressHealthReport) | null = null;
+
+  constructor(registers: Registry[], totals: () => ReadonlyMap<string, RuleTotals>) {
+    this.#registers = registers;
+    this.#totals = totals;
+  }
+
+  /** May be called again. */
+  begin(): void {
+    if (this.#records !== null) return;
+    egressPackets(this.#registers, this.#totals);
+    conntrackPressure(this.#registers);
+    gatewayHealth(this.#registers, () => this.#health?.() ?? null);
+    this.#records = new Counter({
+      name: 'nodewall_egress_records_total',
+      help: 'Lines of egress-records.jsonl by event, and those that could not be written (lost).',
+      labelNames: ['event'],
+      registers: this.#registers,
+    });
+  }
+
+  records(event: string, lines: number): void {
+    this.#records?.inc({ event }, lines);
+  }
+
+  /** @param report null: there is none */
+  health(report: (() => EgressHealthReport) | null): void {
+    this.#health = report;
+  }
 }
 
-function gatewayHealth(registers: Registry[]): AgentMetrics['egressHealth'] {
-  let report: (() => EgressHealthReport) | null = null;
+function gatewayHealth(registers: Registry[], report: () => EgressHealthReport | null): void {
   const gauge = (
     name: string,
     help: string,
@@ -40,7 +55,7 @@ function gatewayHealth(registers: Registry[]): AgentMetrics['egressHealth'] {
       ...{ name: `nodewall_egress_${name}`, help, registers, labelNames: [label] },
       collect() {
         this.reset();
-        const now = report?.() ?? null;
+        const now = report();
         for (const [of, value] of now === null ? [] : values(now)) this.set({ [label]: of }, value);
       },
     });
@@ -64,9 +79,6 @@ function gatewayHealth(registers: Registry[]): AgentMetrics['egressHealth'] {
     'gateway',
     ({ unready }) => [...unready.keys()].map((gateway) => [gateway, 1]),
   );
-  return (of) => {
-    report = of;
-  };
 }
 
 const PACKETS = [

@@ -1,10 +1,9 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
-import { type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
+import { type DataplaneOptions, type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { AgentLog } from './agent-log.ts';
@@ -33,6 +32,8 @@ interface EnforcementParts {
   readonly apiServer: () => readonly string[];
   /** Called after each apply; `submitted` is the state as it was submitted. */
   readonly enforced: (result: Enforced, submitted: NodeState) => void;
+  /** The network configuration of egress gateways lacks this from now on. */
+  readonly egressProblems?: (problems: readonly string[]) => void;
   /** Nothing could be applied; it is tried again. */
   readonly failed: (error: Error) => void;
   /** The node found out something else about egress gateways. */
@@ -68,8 +69,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     digests: await saved.readDigests(),
     readings: records.readings,
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
-    lastEgress: await lastEgress(config, saved),
-    egressHealth: (report) => parts.egressHealth?.(report),
+    ...(await egressOptions(parts)),
     enforcer: {
       events: { ...failureEvents(parts), enforced },
       clock,
@@ -83,11 +83,8 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const { enforcer } = running;
   const pods = localPodsOverlay(interfaces.localPods, (state) => enforcer.submit(state));
   const names = nameOverlay({
-    config: config.names,
-    clock,
-    log,
+    ...{ config: config.names, clock, log, once },
     stateDir: options.stateDir,
-    once: options.once,
     apiServer: parts.apiServer,
     submit(state) {
       records.learn(state);
@@ -154,7 +151,18 @@ function failureEvents({ reports, metrics, failed }: EnforcementParts): Omit<Enf
   };
 }
 
-/** Null with the gate off, without reading anything. */
-async function lastEgress({ featureGates }: Config, saved: StateStore): Promise<NodeEgress | null> {
-  return featureGates.EgressGateway === true ? ((await saved.readState())?.egress ?? null) : null;
+/** None with the gate off, without reading anything. */
+async function egressOptions({
+  config: { featureGates },
+  saved,
+  egressProblems,
+  egressHealth,
+}: EnforcementParts): Promise<Pick<DataplaneOptions, 'lastEgress' | 'egressProblems' | 'egressHealth'>> {
+  if (featureGates.EgressGateway !== true) return {};
+  const lastEgress = (await saved.readState())?.egress ?? null;
+  return {
+    lastEgress,
+    ...(egressProblems === undefined ? {} : { egressProblems }),
+    ...(egressHealth === undefined ? {} : { egressHealth }),
+  };
 }
