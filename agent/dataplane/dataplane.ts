@@ -3,6 +3,8 @@ import type { DataplaneName } from '../../apis/dataplanes.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
+import type { FloatingKernel } from '../egress/floating-kernel.ts';
+import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { Owners } from '../record/accounting.ts';
 import type { CountSource, Readings } from '../record/counters.ts';
 
@@ -29,6 +31,10 @@ export interface DataplaneOptions {
   readonly troubled: (trouble: MonitorTrouble) => void;
   /** What an earlier run did for egress gateways, whose connections go on; null: not known. */
   readonly lastEgress?: NodeEgress | null;
+  /** Called when the network configuration of egress gateways lacks something else than before. */
+  readonly egressProblems?: (problems: readonly string[]) => void;
+  /** Called when the node finds out something else about gateways. */
+  readonly egressHealth?: (report: EgressHealthReport) => void;
   readonly enforcer: Omit<EnforcerOptions<unknown>, 'reconciler' | 'renderer'>;
 }
 
@@ -39,8 +45,12 @@ export interface Running {
   owners(): Owners | null;
   /** Identifies the rules of this run to the next one; empty if the dataplane has no digests. */
   digests(): Record<string, string>;
+  /** Absent: the feature gate EgressGateway is off. */
+  readonly egressHealth?: (() => EgressHealthReport) | undefined;
   /** Compares after changes by third parties. Returns a function that stops it. */
   watch(): () => Promise<void>;
+  /** Null: egress gateways are off. */
+  readonly floating: FloatingKernel | null;
 }
 
 export interface Dataplanes {

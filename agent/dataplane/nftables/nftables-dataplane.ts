@@ -1,18 +1,24 @@
+import type { Generation } from 'nftables-napi';
+import type { NodeState } from '../../../apis/compiled.ts';
 import { Enforcer } from '../../apply/enforcer.ts';
 import type { Kernel } from '../../apply/netlink/kernel.ts';
 import { NodeRuleReconciler } from '../../apply/reconciler.ts';
+import type { OpenFloating, openFloating } from '../../egress/floating/open-floating.ts';
+import type { EgressHealth } from '../../egress/health/egress-health.ts';
 import type { openNetwork } from '../../egress/open-network.ts';
 import { countedKernel, kernelCounts } from '../../record/counted-kernel.ts';
 import { nftOwners } from '../../record/owners.ts';
 import { renderer } from '../../render/render.ts';
-import type { Dataplane, DataplaneOptions } from '../dataplane.ts';
+import type { Dataplane, DataplaneOptions, Running } from '../dataplane.ts';
 import type { egressEnforcer } from './egress-enforcer.ts';
 import { watchKernel } from './watch-kernel.ts';
 
 /** What egress gateways need besides; loaded only if the feature gate is on. */
 export interface EgressParts {
+  readonly openFloating: typeof openFloating;
   readonly openNetwork: typeof openNetwork;
   readonly egressEnforcer: typeof egressEnforcer;
+  readonly EgressHealth: typeof EgressHealth;
 }
 
 /**
@@ -24,9 +30,14 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
     name: 'nftables',
     run(options) {
       const { log, digests, readings, troubled, enforcer: parts } = options;
-      const counted = countedKernel(kernel, readings);
+      const committed = (generation: Readonly<Generation>): void => reconciler.committed(generation);
+      const floating = egress?.openFloating({ log, clock: parts.clock, committed, troubled }) ?? null;
+      const counted = countedKernel(floating?.keptIn(kernel) ?? kernel, readings);
       const reconciler = new NodeRuleReconciler(counted, { remembered: digests });
-      const enforcer = toEnforcer(options, reconciler, egress);
+      const enforcer =
+        egress === null || floating === null
+          ? plainEnforcer(options, reconciler)
+          : withEgress(options, { reconciler, egress, floating });
       return {
         enforcer,
         counts: kernelCounts(counted),
@@ -35,31 +46,62 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
           return ruleset === null ? null : nftOwners(ruleset);
         },
         digests: () => reconciler.digests(),
+        floating: floating?.kernel ?? null,
+        egressHealth: enforcer.egressHealth,
         watch: () => watchKernel({ reconciler, enforcer, log, clock: parts.clock, troubled }),
       };
     },
   };
 }
 
-function toEnforcer(
-  { config, log, troubled, lastEgress, enforcer: parts }: DataplaneOptions,
-  reconciler: NodeRuleReconciler,
-  egress: EgressParts | null,
-): Pick<Enforcer<unknown>, 'submit' | 'verify' | 'idle' | 'close'> {
-  if (egress === null) {
-    return new Enforcer({ ...parts, reconciler, renderer: (canLog) => renderer(config, canLog) });
-  }
+type Enforcing = Running['enforcer'] & Pick<Running, 'egressHealth'>;
+
+function plainEnforcer({ config, enforcer }: DataplaneOptions, reconciler: NodeRuleReconciler): Enforcing {
+  return new Enforcer({ ...enforcer, reconciler, renderer: (canLog) => renderer(config, canLog) });
+}
+
+interface EgressWith {
+  readonly reconciler: NodeRuleReconciler;
+  readonly egress: EgressParts;
+  readonly floating: OpenFloating;
+}
+
+function withEgress(
+  { config, log, troubled, lastEgress, egressProblems, egressHealth, enforcer: parts }: DataplaneOptions,
+  { reconciler, egress, floating }: EgressWith,
+): Enforcing {
   const drifted = (repairs: readonly string[]): void => parts.events.drifted(repairs);
-  const network = egress.openNetwork({ config, log, clock: parts.clock, drifted, troubled });
+  const { clock } = parts;
+  const addressesChanged = (): void => health.refresh();
+  const around = { config, log, clock, drifted, troubled, floating };
+  const network = egress.openNetwork({ ...around, addressesChanged, incomplete: egressProblems });
+  let latest: NodeState | null = null;
+  const health: EgressHealth = new egress.EgressHealth({
+    ...{ clock, log, interfaces: network.interfaces },
+    changed() {
+      if (latest !== null) enforcer.submit(latest);
+    },
+    reported: (report) => egressHealth?.(report),
+  });
   const last = lastEgress ?? null;
-  const enforcer = egress.egressEnforcer({ config, enforcer: parts, reconciler, network, last });
+  const enforcer = egress.egressEnforcer({ config, enforcer: parts, reconciler, network, health, last });
   return {
-    submit: (state) => enforcer.submit(state),
+    submit(state) {
+      latest = state;
+      enforcer.submit(state);
+    },
     verify: () => enforcer.verify(),
-    idle: () => enforcer.idle(),
+    // Until then, the monitor's event of a change of elements would look like somebody else's.
+    async idle() {
+      await health.idle();
+      await Promise.all([enforcer.idle(), floating.idle()]);
+    },
+    egressHealth: () => health.report(),
     async close() {
+      health.close();
       await enforcer.close();
       await network.close();
+      await floating.close();
     },
   };
 }

@@ -5,7 +5,7 @@ import { chainName, comment } from '../../render/name.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { Chain, NftRule, Statement } from '../../render/ruleset.ts';
 import type { ChainVerdict } from '../../render/verdict-map.ts';
-import { policyId, policyText } from './counted.ts';
+import { auditId, policyId, policyText } from './counted.ts';
 import { dropChain } from './drops.ts';
 
 /** The chain in which a slot's number is written into the marks. */
@@ -40,9 +40,14 @@ export function outcomeChain(outcome: EgressOutcome): RenderedOutcome {
       (statement): NftRule => ({ matches: [], counter: true, statement, comment: comment(said) }),
     ),
   ];
-  const hash = shortHash(10, policy, audited, action);
+  const hash = shortHash(10, policy, audited, rendered(action));
   const chain = plainChain(chainName(POLICY_CHAIN, hash, words(policy)), rules);
   return { chain: { ...chain, ruleId: policy === null ? null : policyId(policy) }, audits };
+}
+
+/** What is rendered of an action: another reserve makes no other chain. */
+function rendered(action: EgressOutcome['action']): EgressOutcome['action'] {
+  return action.kind === 'slots' ? { kind: action.kind, slots: action.slots } : action;
 }
 
 function auditChain(policy: EgressPolicyName): Chain {
@@ -52,7 +57,8 @@ function auditChain(policy: EgressPolicyName): Chain {
     statement: { kind: 'return' },
     comment: comment(`audit: ${policyText(policy)}`),
   };
-  return plainChain(chainName(AUDIT_CHAIN, shortHash(10, policy), words(policy)), [rule]);
+  const chain = plainChain(chainName(AUDIT_CHAIN, shortHash(10, policy), words(policy)), [rule]);
+  return { ...chain, ruleId: auditId(policy) };
 }
 
 function words(policy: EgressPolicyName | null): string {
