@@ -10,10 +10,10 @@ import type { ControllerClient } from '../../receive/controller-client.ts';
 import { bodyText } from '../../receive/https-call.ts';
 
 /**
- * Time limit of a request (milliseconds). Half of the default lease: after a replica that does not
- * answer there is time for another one.
+ * Time limit of a request (milliseconds). A quarter of the default lease: after a replica that does
+ * not answer there is time for another one, twice.
  */
-const ANSWER_WITHIN = 1_000;
+const ANSWER_WITHIN = 500;
 const LONGEST_ANSWER = 16 * 1024 * 1024;
 
 /** Sends lease requests on a connection of its own, which is kept between them. */
