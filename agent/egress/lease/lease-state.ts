@@ -69,8 +69,8 @@ export interface LeaseState {
   readonly request: { readonly sentAt: number; readonly isExtension: boolean } | null;
   /** When the next request is due. */
   readonly dueAt: number;
-  /** The end that each slot gets by the renewal that runs; null: none runs. */
-  readonly renewing: ReadonlyMap<string, number> | null;
+  /** The renewal that runs, with the end that each slot gets by it; null: none runs. */
+  readonly renewing: { readonly startedAt: number; readonly ends: ReadonlyMap<string, number> } | null;
   readonly renewRetryAt: number;
   /** Since when no request was answered; null: the last one was. */
   readonly awaySince: number | null;

@@ -1,4 +1,4 @@
-import type { LeaseGrant } from '../../../apis/egress/lease.ts';
+import { LEASE_MARGIN, type LeaseGrant } from '../../../apis/egress/lease.ts';
 import {
   emptySlot,
   type LeaseEffect,
@@ -20,6 +20,8 @@ export interface LeaseStep {
 const CALL_RETRY = 200;
 /** While another host answers for an address (milliseconds). */
 const CONFLICT_RETRY = 10_000;
+/** A renewal that took longer is made again: its timeouts may end so much too late (milliseconds). */
+const SLOW_RENEWAL = LEASE_MARGIN / 2;
 /** The first retry after a request without an answer (milliseconds): another replica may answer. */
 const FIRST_RETRY = 50;
 /** Failures are logged after this time (milliseconds): a replica that stops is none. */
@@ -57,7 +59,7 @@ function happened(state: LeaseState, event: LeaseEvent, now: number, logs: Logs)
     case 'failed':
       return called(state, event, now, logs);
     case 'renewed':
-      return renewed(state, new Set(event.ended));
+      return renewed(state, new Set(event.ended), now);
     case 'notRenewed':
       logs.push(log('error', 'cannot renew floating addresses in the kernel; trying again', event));
       return { ...state, renewing: null, renewRetryAt: now + CALL_RETRY };
@@ -181,8 +183,8 @@ function called(state: LeaseState, event: Called, now: number, logs: Logs): Leas
   const [conflict] = event.conflicts;
   if (conflict === undefined) {
     logs.push(log('info', 'took floating addresses', fields));
-    const isAll = one.live.size === call.addresses.size;
-    return put({ conflict: null, renewedUntil: isAll ? call.until : Number.NaN });
+    // The probe took time, and the kernel perhaps too: the end is set again by a renewal.
+    return put({ conflict: null, renewedUntil: Number.NaN });
   }
   const message = 'another host has a floating address: the slot is not taken';
   logs.push(log('error', message, { ...fields, ...conflict, reason: 'AddressConflict' }));
@@ -190,15 +192,19 @@ function called(state: LeaseState, event: Called, now: number, logs: Logs): Leas
   return { ...put({ live, conflict, retryAt: now + CONFLICT_RETRY }), dueAt: now };
 }
 
-function renewed(state: LeaseState, ended: ReadonlySet<string>): LeaseState {
+function renewed(state: LeaseState, ended: ReadonlySet<string>, now: number): LeaseState {
+  const { renewing } = state;
+  if (renewing === null) return state;
+  // A timeout counts from when the kernel gets it, which may have been late by all of this.
+  const late = now - renewing.startedAt;
   const slots = new Map(state.slots);
-  for (const [key, until] of state.renewing ?? []) {
+  for (const [key, until] of renewing.ends) {
     const one = slots.get(key);
     if (one === undefined) continue;
     const unsure = one.unsure.union(one.live.intersection(ended));
     // A call that runs may give its addresses another end.
-    const aliveUntil = one.call === null ? until : one.aliveUntil;
-    slots.set(key, { ...one, unsure, renewedUntil: until, aliveUntil });
+    const aliveUntil = one.call === null ? until + late : Math.max(one.aliveUntil, until + late);
+    slots.set(key, { ...one, unsure, renewedUntil: late > SLOW_RENEWAL ? Number.NaN : until, aliveUntil });
   }
   return { ...state, slots, renewing: null };
 }

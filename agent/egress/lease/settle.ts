@@ -101,7 +101,7 @@ function lapsed({ gateway, slot, epoch, live }: SlotLease): LeaseEffect {
 function renew(state: LeaseState, now: number, effects: LeaseEffect[]): LeaseState {
   if (state.renewing !== null || state.isReleased || now < state.renewRetryAt) return state;
   const slots = new Map(state.slots);
-  const renewing = new Map<string, number>();
+  const ends = new Map<string, number>();
   const renewals: Renewal[] = [];
   for (const [key, one] of state.slots) {
     const { wanted, until, renewedUntil, live, unsure, call } = one;
@@ -109,12 +109,12 @@ function renew(state: LeaseState, now: number, effects: LeaseEffect[]): LeaseSta
     const stable = live.difference(unsure).difference(call?.addresses ?? new Set());
     if (stable.size === 0) continue;
     for (const address of stable) renewals.push({ address, until });
-    renewing.set(key, until);
+    ends.set(key, until);
     slots.set(key, { ...one, aliveUntil: Math.max(one.aliveUntil, until) });
   }
   if (renewals.length === 0) return state;
   effects.push({ kind: 'renew', renewals });
-  return { ...state, slots, renewing };
+  return { ...state, slots, renewing: { startedAt: now, ends } };
 }
 
 function send(state: LeaseState, now: number, effects: LeaseEffect[]): LeaseState {
