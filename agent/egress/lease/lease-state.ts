@@ -67,8 +67,11 @@ export interface LeaseState {
   /** The last request named some: one more follows when there are none. */
   readonly isUnreachableKnown: boolean;
   readonly request: { readonly sentAt: number; readonly isExtension: boolean } | null;
-  /** When the next request is due. */
-  readonly dueAt: number;
+  readonly lastSentAt: number;
+  /** Something changed that the leader waits for. */
+  readonly isUrgent: boolean;
+  /** After a failure, the next request comes no later. */
+  readonly resendAt: number;
   /** The renewal that runs, with the end that each slot gets by it; null: none runs. */
   readonly renewing: { readonly startedAt: number; readonly ends: ReadonlyMap<string, number> } | null;
   readonly renewRetryAt: number;
@@ -134,7 +137,9 @@ export const INITIAL_LEASES: LeaseState = {
   unreachable: [],
   isUnreachableKnown: false,
   request: null,
-  dueAt: Number.NEGATIVE_INFINITY,
+  lastSentAt: Number.NEGATIVE_INFINITY,
+  isUrgent: false,
+  resendAt: Number.POSITIVE_INFINITY,
   renewing: null,
   renewRetryAt: Number.NEGATIVE_INFINITY,
   awaySince: null,

@@ -45,11 +45,11 @@ function happened(state: LeaseState, event: LeaseEvent, now: number, logs: Logs)
     case 'read':
       return { ...state, found: event.alive };
     case 'viewed':
-      return viewed(state, event.view, now);
+      return viewed(state, event.view);
     case 'enforced':
       return { ...state, isGuarded: event.isGuarded, isReleased: false };
     case 'health':
-      return { ...state, unready: event.unready, unreachable: event.unreachable, dueAt: now };
+      return { ...state, unready: event.unready, unreachable: event.unreachable, isUrgent: true };
     case 'answered':
       return answered(state, event.grants, now, logs);
     case 'unanswered':
@@ -66,9 +66,9 @@ function happened(state: LeaseState, event: LeaseEvent, now: number, logs: Logs)
     case 'timer':
       return state;
     case 'release':
-      return { ...state, isReleased: true, isGuarded: null, dueAt: now };
+      return { ...state, isReleased: true, isGuarded: null, isUrgent: true };
     case 'stop':
-      return { ...state, phase: state.phase === 'starting' ? 'ended' : 'stopping', dueAt: now };
+      return { ...state, phase: state.phase === 'starting' ? 'ended' : 'stopping' };
   }
 }
 
@@ -82,8 +82,7 @@ function begun(state: LeaseState, now: number): LeaseState {
     const alive = wanted.addresses.filter((address) => rest.has(address));
     const ends = alive.map((address) => rest.get(address) ?? now);
     for (const address of alive) rest.delete(address);
-    const adopted: Partial<SlotLease> =
-      alive.length === 0 ? {} : { until: Math.min(...ends), aliveUntil: Math.max(...ends) };
+    const adopted: Partial<SlotLease> = alive.length === 0 ? {} : adoptedEnds(ends);
     const granted = new Set(alive);
     const { gateway, slot, epoch } = wanted;
     slots.set(slotKey(wanted), {
@@ -97,10 +96,15 @@ function begun(state: LeaseState, now: number): LeaseState {
   }
   // They are no slot's, so no request can name them: they are dropped before the first one.
   if (rest.size > 0) slots.set(NO_SLOT, { ...emptySlot('', ''), live: new Set(rest.keys()) });
-  return { ...state, phase: 'running', slots, dueAt: now };
+  return { ...state, phase: 'running', slots };
 }
 
-function viewed(state: LeaseState, view: LeaseView, now: number): LeaseState {
+function adoptedEnds(ends: readonly number[]): Partial<SlotLease> {
+  const until = Math.min(...ends);
+  return { until, renewedUntil: until, aliveUntil: Math.max(...ends) };
+}
+
+function viewed(state: LeaseState, view: LeaseView): LeaseState {
   if (state.phase === 'starting') return { ...state, view };
   const wanted = new Map(view.owned.map((one) => [slotKey(one), one] as const));
   const slots = new Map(state.slots);
@@ -117,7 +121,7 @@ function viewed(state: LeaseState, view: LeaseView, now: number): LeaseState {
     });
   }
   for (const [key, one] of slots) if (!wanted.has(key)) slots.set(key, { ...one, wanted: null });
-  return { ...state, view, slots, ...(isNew ? { dueAt: now } : {}) };
+  return { ...state, view, slots, isUrgent: state.isUrgent || isNew };
 }
 
 function answered(state: LeaseState, grants: readonly LeaseGrant[], now: number, logs: Logs): LeaseState {
@@ -154,7 +158,7 @@ function unanswered(state: LeaseState, error: string, now: number, logs: Logs): 
     awaySince,
     isAwayLogged,
     isExtended: state.isExtended || request?.isExtension === true || phase === 'stopping',
-    dueAt: state.awaySince === null ? now + FIRST_RETRY : state.dueAt,
+    resendAt: state.awaySince === null ? now + FIRST_RETRY : Number.POSITIVE_INFINITY,
   };
 }
 
@@ -178,7 +182,7 @@ function called(state: LeaseState, event: Called, now: number, logs: Logs): Leas
     logs.push(log('info', 'dropped floating addresses', fields));
     const live = one.live.difference(call.addresses);
     // The controller waits for this.
-    return { ...put({ live, unsure: one.unsure.difference(call.addresses) }), dueAt: now };
+    return { ...put({ live, unsure: one.unsure.difference(call.addresses) }), isUrgent: true };
   }
   const [conflict] = event.conflicts;
   if (conflict === undefined) {
@@ -189,7 +193,7 @@ function called(state: LeaseState, event: Called, now: number, logs: Logs): Leas
   const message = 'another host has a floating address: the slot is not taken';
   logs.push(log('error', message, { ...fields, ...conflict, reason: 'AddressConflict' }));
   const live = one.live.difference(call.addresses);
-  return { ...put({ live, conflict, retryAt: now + CONFLICT_RETRY }), dueAt: now };
+  return { ...put({ live, conflict, retryAt: now + CONFLICT_RETRY }), isUrgent: true };
 }
 
 function renewed(state: LeaseState, ended: ReadonlySet<string>, now: number): LeaseState {

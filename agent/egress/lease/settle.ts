@@ -118,16 +118,16 @@ function renew(state: LeaseState, now: number, effects: LeaseEffect[]): LeaseSta
 }
 
 function send(state: LeaseState, now: number, effects: LeaseEffect[]): LeaseState {
-  const { phase, request, dueAt, slots, isExtended, unreachable } = state;
+  const { phase, request, slots, isExtended, unreachable } = state;
   const isExtension = phase === 'stopping';
-  if (request !== null || isExtended || (now < dueAt && !isExtension)) return state;
+  if (request !== null || isExtended || (now < dueAt(state, now) && !isExtension)) return state;
   // What is alive and of no slot can't be named, so it is dropped before.
   if (slots.has(NO_SLOT)) return state;
   const held = heldSlots(state, now);
   if (isExtension && held.length === 0) return { ...state, isExtended: true };
   const isUnreachable = unreachable.length > 0;
   const isNeeded = candidacies(state).length > 0 || held.length > 0 || isUnreachable;
-  if (!isNeeded && !state.isUnreachableKnown) return { ...state, dueAt: now + HEARTBEAT };
+  if (!isNeeded && !state.isUnreachableKnown) return { ...state, lastSentAt: now, isUrgent: false };
   effects.push({
     kind: 'send',
     request: {
@@ -137,13 +137,22 @@ function send(state: LeaseState, now: number, effects: LeaseEffect[]): LeaseStat
       ...(isExtension ? { extendSeconds: EXTEND_SECONDS } : {}),
     },
   });
-  const isAsking = slots.values().some(({ waitsSince: since }) => since !== null && now < since + ASK_FOR);
   return {
     ...state,
     request: { sentAt: now, isExtension },
     isUnreachableKnown: isUnreachable,
-    dueAt: now + (isAsking ? ASK_FOR_GRANT : heartbeat(state)),
+    lastSentAt: now,
+    isUrgent: false,
+    resendAt: Number.POSITIVE_INFINITY,
   };
+}
+
+/** When the next request is due. */
+function dueAt(state: LeaseState, now: number): number {
+  const { slots, lastSentAt, isUrgent, resendAt } = state;
+  if (isUrgent) return now;
+  const isAsking = slots.values().some(({ waitsSince: since }) => since !== null && now < since + ASK_FOR);
+  return Math.min(resendAt, lastSentAt + (isAsking ? ASK_FOR_GRANT : heartbeat(state)));
 }
 
 function heldSlots({ slots }: LeaseState, now: number): HeldSlot[] {
@@ -190,12 +199,12 @@ function isOver({ isExtended, request, renewing, slots }: LeaseState): boolean {
 
 /** When the state alone makes something due. */
 function nextTime(state: LeaseState, now: number): number {
-  const { request, dueAt, renewRetryAt, slots } = state;
+  const { request, renewRetryAt, slots } = state;
   const times = slots.values().flatMap(({ call, until, retryAt, live, conflict }) => {
     if (call !== null) return [];
     return [retryAt, conflict === null ? retryAt : retryAt + CONFLICT_KEPT, live.size > 0 ? until : now];
   });
-  const all = [...times, renewRetryAt, request === null ? dueAt : now];
+  const all = [...times, renewRetryAt, request === null ? dueAt(state, now) : now];
   return Math.min(...all.filter((time) => time > now), Number.POSITIVE_INFINITY);
 }
 
