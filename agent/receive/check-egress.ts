@@ -1,4 +1,4 @@
-import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import { BY_ADDRESS, type NodeEgress } from '../../apis/egress/node-egress.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
 
 /**
@@ -12,6 +12,8 @@ export function checkEgress(egress: NodeEgress, before: NodeEgress | undefined):
   };
   for (const [address, id] of egress.sources)
     need(id === null || classes.has(id), `source ${address}`, `class ${id}`);
+  for (const [pod, id] of egress.pods)
+    need(id === null || id === BY_ADDRESS || classes.has(id), `pod ${pod}`, `class ${id}`);
   for (const { class: id } of egress.subnets) need(classes.has(id), 'a subnet', `class ${id}`);
   for (const { id, ipv4, ipv6 } of classes.values()) {
     for (const { outcome } of [...ipv4, ...ipv6])
@@ -25,6 +27,10 @@ export function checkEgress(egress: NodeEgress, before: NodeEgress | undefined):
   }
   for (const { number, node, take } of slots.values())
     need(take === 0 ? peers.has(node) : takes.has(take), `slot ${number}`, `${node}, take ${take}`);
+  for (const [id, { nodes, ipv4, ipv6 }] of egress.served) {
+    for (const node of nodes) need(peers.has(node), `served class ${id}`, `peer ${node}`);
+    for (const { take } of [...ipv4, ...ipv6]) need(takes.has(take), `served class ${id}`, `take ${take}`);
+  }
   const isSame = before?.peers === peers && before.takes === takes;
   for (const address of isSame ? changedIds(before.arrivals, arrivals) : arrivals.keys()) {
     const arrival = arrivals.get(address);

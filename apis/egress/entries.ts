@@ -1,13 +1,15 @@
-import type {
-  Candidacy,
-  EgressArrival,
-  EgressClass,
-  EgressOutcome,
-  EgressSlot,
-  EgressTake,
-  NodeEgress,
-  OwnedSlot,
-  TunnelEnd,
+import {
+  type Candidacy,
+  type EgressArrival,
+  type EgressClass,
+  type EgressOutcome,
+  type EgressSlot,
+  type EgressTake,
+  type NodeEgress,
+  type OwnedSlot,
+  type ServedClass,
+  slotKey,
+  type TunnelEnd,
 } from './node-egress.ts';
 import { formatRange, readRange } from './range-text.ts';
 
@@ -17,14 +19,16 @@ import { formatRange, readRange } from './range-text.ts';
  */
 export interface EgressValues {
   readonly sources: string | null;
+  readonly pods: string | null;
   readonly subnets: string;
   readonly classes: EgressClass;
   readonly outcomes: EgressOutcome;
   readonly slots: Omit<EgressSlot, 'number'>;
   readonly peers: TunnelEnd;
   readonly arrivals: EgressArrival;
+  readonly served: ServedClass;
   readonly takes: EgressTake;
-  /** By `SLOT GATEWAY`. */
+  /** By slotKey. */
   readonly owned: OwnedSlot;
   readonly candidacies: Candidacy;
 }
@@ -33,12 +37,14 @@ export type EgressEntries = { readonly [P in EgressPart]: ReadonlyMap<string, Eg
 
 export const EGRESS_PARTS = [
   'sources',
+  'pods',
   'subnets',
   'classes',
   'outcomes',
   'slots',
   'peers',
   'arrivals',
+  'served',
   'takes',
   'owned',
   'candidacies',
@@ -50,9 +56,11 @@ export type EgressSet = (typeof EGRESS_SETS)[number];
 
 /** Maps that are the same in both forms stay the same objects. */
 export function toEntries(egress: NodeEgress): EgressEntries {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned, candidacies } = egress;
+  const { sources, pods, subnets, classes, outcomes, slots, peers } = egress;
+  const { arrivals, served, takes, owned, candidacies } = egress;
   return {
     sources,
+    pods,
     subnets: new Map(
       subnets.map(({ family, range, class: id }) => [formatRange(family, range), id] as const),
     ),
@@ -61,8 +69,9 @@ export function toEntries(egress: NodeEgress): EgressEntries {
     slots: new Map(slots.values().map(({ number, ...slot }) => [`${number}`, slot] as const)),
     peers,
     arrivals,
+    served,
     takes: new Map(takes.entries().map(([number, take]) => [`${number}`, take] as const)),
-    owned: new Map(owned.map((one) => [`${one.slot} ${one.gateway}`, one] as const)),
+    owned: new Map(owned.map((one) => [slotKey(one), one] as const)),
     candidacies: new Map(candidacies.map((one) => [one.gateway, one] as const)),
   };
 }
@@ -71,10 +80,12 @@ export function fromEntries(
   entries: EgressEntries,
   rest: Pick<NodeEgress, 'tunnel' | 'unknownPods' | EgressSet>,
 ): NodeEgress {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned, candidacies } = entries;
+  const { sources, pods, subnets, classes, outcomes, slots, peers } = entries;
+  const { arrivals, served, takes, owned, candidacies } = entries;
   return {
     ...rest,
     sources,
+    pods,
     subnets: [...subnets]
       .map(([text, id]) => ({ ...readRange(text), class: id }))
       .sort((a, b) => a.family - b.family || (a.range.first < b.range.first ? -1 : 1)),
@@ -83,6 +94,7 @@ export function fromEntries(
     slots: new Map(byNumber(slots).map(([number, slot]) => [number, { number, ...slot }] as const)),
     peers,
     arrivals,
+    served,
     takes: new Map(byNumber(takes)),
     owned: [...owned.values()].sort(
       (a, b) => compareText(a.gateway, b.gateway) || compareText(a.slot, b.slot),

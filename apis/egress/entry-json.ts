@@ -1,4 +1,4 @@
-import { type Family, parseAddress } from '../../lib/net/address.ts';
+import { type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import { checkSchema, type JsonSchema } from '../schema/json-schema.ts';
 import type { EgressPart, EgressValues } from './entries.ts';
@@ -6,6 +6,7 @@ import {
   type Candidacy,
   type DestinationRange,
   EGRESS_DROP_REASONS,
+  type EgressArrival,
   type EgressOutcome,
   type EgressPolicyName,
   type EgressTake,
@@ -58,6 +59,7 @@ const object = (properties: Record<string, JsonSchema>, ...optional: string[]): 
 };
 
 const RANGES = list(object({ range: TEXT, outcome: ID }));
+const TAKES = list(object({ range: TEXT, take: NUMBER }));
 const POLICY = object({
   apiGroup: oneOf(...EGRESS_API_GROUPS),
   kind: oneOf('EgressPolicy', 'ClusterEgressPolicy'),
@@ -107,6 +109,12 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
     write: (id) => id ?? '',
     read: (id) => (id === '' ? null : (id as string)),
   },
+  pods: {
+    key: isText,
+    schema: TEXT,
+    write: (id) => id ?? '',
+    read: (id) => (id === '' ? null : (id as string)),
+  },
   subnets: {
     key: isText,
     schema: ID,
@@ -145,34 +153,41 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
   slots: {
     key: isNumber,
     schema: object(
-      { node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS }, floating: { type: 'boolean' } },
+      { node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS }, floating: ID },
       'floating',
     ),
-    write: ({ node, take, floating }) => ({ node, take, ...(floating === true ? { floating } : {}) }),
-    read(written) {
-      const { floating, ...slot } = written as { node: string; take: number; floating?: boolean };
-      return floating === true ? { ...slot, floating } : slot;
-    },
+    write: (slot) => slot,
+    read: (written) => written as EgressValues['slots'],
   },
   peers: {
     key: isText,
-    schema: object({ address: TEXT, mac: { type: 'string', pattern: MAC } }),
-    write: ({ address, mac }) => ({ address, mac }),
+    schema: object(
+      { address: TEXT, mac: { type: 'string', pattern: MAC }, networks: list(TEXT) },
+      'networks',
+    ),
+    write: ({ address, mac, networks }) => ({
+      address,
+      mac,
+      ...(networks === undefined ? {} : { networks }),
+    }),
     read: (written, node) => readEnd({ ...(written as Omit<TunnelEnd, 'node'>), node }),
   },
   arrivals: {
     key: isAddress,
-    schema: object({ node: ID, takes: list(object({ range: TEXT, take: NUMBER })) }),
-    write: ({ node, takes }, address) => {
-      const family = familyOf(address) ?? 4;
-      return { node, takes: takes.map(({ range, take }) => ({ range: formatRange(family, range), take })) };
-    },
+    schema: object({ node: ID, takes: TAKES }),
+    write: ({ node, takes }, address) => ({ node, takes: writeTakes(familyOf(address) ?? 4, takes) }),
     read(written, address) {
-      const { node, takes } = written as { node: string; takes: { range: string; take: number }[] };
-      return {
-        node,
-        takes: readRanges(familyOf(address) ?? 4, takes, (range, { take }) => ({ range, take })),
-      };
+      const { node, takes } = written as { node: string; takes: WrittenTakes };
+      return { node, takes: readTakes(familyOf(address) ?? 4, takes) };
+    },
+  },
+  served: {
+    key: isText,
+    schema: object({ nodes: list(ID), ipv4: TAKES, ipv6: TAKES }),
+    write: ({ nodes, ipv4, ipv6 }) => ({ nodes, ipv4: writeTakes(4, ipv4), ipv6: writeTakes(6, ipv6) }),
+    read(written) {
+      const { nodes, ipv4, ipv6 } = written as { nodes: string[]; ipv4: WrittenTakes; ipv6: WrittenTakes };
+      return { nodes, ipv4: readTakes(4, ipv4), ipv6: readTakes(6, ipv6) };
     },
   },
   takes: {
@@ -239,10 +254,14 @@ interface WrittenTake {
 }
 
 /** A tunnel's end that was received. */
-export function readEnd({ node, address, mac }: TunnelEnd): TunnelEnd {
-  const isValid = typeof node === 'string' && isAddress(String(address)) && new RegExp(MAC).test(mac);
+export function readEnd({ node, address, mac, networks }: TunnelEnd): TunnelEnd {
+  const isValid =
+    typeof node === 'string' &&
+    isAddress(String(address)) &&
+    new RegExp(MAC).test(mac) &&
+    (networks ?? []).every((cidr) => parseCidr(cidr) !== null);
   if (!isValid) throw new Error('egress: an end of the tunnel is not valid');
-  return { node, address, mac };
+  return { node, address, mac, ...(networks === undefined ? {} : { networks }) };
 }
 
 function familyOf(text: string): Family | null {
@@ -263,6 +282,16 @@ function readRanges<W extends { readonly range: string }, T>(
     end = range.last;
     return toValue(range, one);
   });
+}
+
+type WrittenTakes = readonly { readonly range: string; readonly take: number }[];
+
+function writeTakes(family: Family, takes: EgressArrival['takes']): WrittenTakes {
+  return takes.map(({ range, take }) => ({ range: formatRange(family, range), take }));
+}
+
+function readTakes(family: Family, written: WrittenTakes): EgressArrival['takes'] {
+  return readRanges(family, written, (range, { take }) => ({ range, take }));
 }
 
 function writeDestinations(family: Family, ranges: readonly DestinationRange[]): WrittenDestination[] {

@@ -101,8 +101,9 @@ export function toWrittenEntries<P extends EgressPart>(part: P, entries: EgressE
 
 /** The number of members and entries. */
 export function egressSize(egress: NodeEgress): number {
-  const { sources, subnets, classes, outcomes, slots, peers, arrivals, takes, owned, candidacies } = egress;
-  const maps = [sources, classes, outcomes, slots, peers, arrivals, takes];
+  const { sources, pods, subnets, classes, outcomes, slots, peers } = egress;
+  const { arrivals, served, takes, owned, candidacies } = egress;
+  const maps = [sources, pods, classes, outcomes, slots, peers, arrivals, served, takes];
   const members = EGRESS_SETS.map((set) => memberCount(egress[set].v4) + memberCount(egress[set].v6));
   const lists = [subnets, owned, candidacies];
   const sizes = [...members, ...maps.map(({ size }) => size), ...lists.map(({ length }) => length)];

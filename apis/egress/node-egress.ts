@@ -18,6 +18,14 @@ export const EGRESS_DROP_REASONS = [
 ] as const;
 export type EgressDropReason = (typeof EGRESS_DROP_REASONS)[number];
 
+/** Instead of the id of a pod's class: it depends on the pod's address (podSubnets). */
+export const BY_ADDRESS = '*';
+
+/** A pod in NodeEgress.pods; container runtimes give these three to CNI plugins. */
+export function podKey(namespace: string, name: string, uid: string): string {
+  return `${namespace}/${name}/${uid}`;
+}
+
 /** Slot numbers are local to a node: 1 to this. */
 export const MOST_SLOTS = 63;
 
@@ -34,6 +42,11 @@ export interface NodeEgress {
    * Address of each pod of this node: the id of its class, or null if no policy selects the pod.
    */
   readonly sources: ReadonlyMap<string, string | null>;
+  /**
+   * The pods of this node from the moment they are scheduled, by podKey: the id of the class, null,
+   * or BY_ADDRESS.
+   */
+  readonly pods: ReadonlyMap<string, string | null>;
   /** Sources that are no known pod (podSubnets); disjoint, sorted by family and first address. */
   readonly subnets: readonly {
     readonly family: Family;
@@ -53,6 +66,11 @@ export interface NodeEgress {
    * BucketMap (lib/sharing), of which changedIds finds the changes without a pass over the rest.
    */
   readonly arrivals: ReadonlyMap<string, EgressArrival>;
+  /**
+   * This node as a gateway: the classes that it serves, by id, with the nodes that have such pods.
+   * These nodes may claim addresses for pods whose address the controller does not know yet.
+   */
+  readonly served: ReadonlyMap<string, ServedClass>;
   /** This node as a gateway: by take number, 1 to 63. */
   readonly takes: ReadonlyMap<number, EgressTake>;
   /** This node as a gateway: every address of the pools (never answered but by its owner). */
@@ -78,6 +96,11 @@ export interface TunnelEnd {
   readonly address: string;
   /** MAC of the device: `0e:…`, by a hash of the Node's uid or name. */
   readonly mac: string;
+  /**
+   * Pod networks of this node and of no other (CIDRs), by which answers find its pods; absent:
+   * none, each pod needs a route of its own.
+   */
+  readonly networks?: readonly string[];
 }
 
 /**
@@ -134,10 +157,15 @@ export interface EgressSlot {
   /** The take of this node, if `node` is this node; else 0. */
   readonly take: number;
   /**
-   * It leads to the owner of floating addresses, which leases decide: the node does not take it for
-   * lost by itself.
+   * The slot of a floating gateway, as slotKey has it: its connections follow it to another node,
+   * and leases decide about its owner: the node does not take it for lost by itself. Absent: the node itself is the way (source Node).
    */
-  readonly floating?: true;
+  readonly floating?: string;
+}
+
+/** The name of a floating gateway's slot, unique over the gateways. */
+export function slotKey({ slot, gateway }: Pick<OwnedSlot, 'slot' | 'gateway'>): string {
+  return `${slot} ${gateway}`;
 }
 
 /** A pod that a gateway serves. */
@@ -146,6 +174,14 @@ export interface EgressArrival {
   readonly node: string;
   /** Disjoint destinations, sorted, of the pod's family. */
   readonly takes: readonly { readonly range: Interval; readonly take: number }[];
+}
+
+export interface ServedClass {
+  /** Names of peers, sorted. */
+  readonly nodes: readonly string[];
+  /** As in EgressArrival. */
+  readonly ipv4: EgressArrival['takes'];
+  readonly ipv6: EgressArrival['takes'];
 }
 
 /** How a gateway translates what it takes: to one of the addresses of the family, by the source. */

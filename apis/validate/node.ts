@@ -180,7 +180,15 @@ export function validatePod(raw: FieldMap, readsEgress: boolean, found: Findings
     addresses,
     ...(node === '' ? {} : { node: String(node) }),
     ...(isHost ? { hostNetwork: true } : {}),
+    ...(readsEgress ? runtimeUid(raw) : {}),
   };
+}
+
+/** The uid by which kubelet and CNI know the pod: that of a static pod is not its mirror's. */
+function runtimeUid(raw: FieldMap): { readonly uid?: string } {
+  const mirrored = asFields(asFields(raw.metadata)?.annotations)?.['kubernetes.io/config.mirror'];
+  const uid = typeof mirrored === 'string' ? mirrored : toIdentity(raw).uid;
+  return uid === '' ? {} : { uid };
 }
 
 export function validateNamespace(raw: FieldMap, found: Findings): Namespace | null {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { EgressConfig } from '../../apis/egress/config.ts';
-import type { EgressClass } from '../../apis/egress/node-egress.ts';
+import { BY_ADDRESS, type EgressClass, podKey } from '../../apis/egress/node-egress.ts';
 import type { EgressObjects, EgressPolicy } from '../../apis/egress/objects.ts';
 import { type ClusterObjects, NO_OBJECTS, type Node, type Pod } from '../../apis/objects.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
@@ -9,6 +9,7 @@ import { listChange } from '../../lib/sharing/list-change.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { ObjectIndex } from '../index/object-index.ts';
+import { ByNode } from './by-node.ts';
 import { type Decision, type FlatClass, flatten, policyKey } from './class.ts';
 import { destinationsOf } from './destinations.ts';
 import { type Inside, InsideIndex } from './inside.ts';
@@ -29,6 +30,8 @@ export interface CompiledEgress extends Ways {
   readonly policies: readonly EgressPolicy[];
   /** Addresses of pods by node, with the id of the class; null: no policy selects the pod. */
   readonly sources: ReadonlyMap<string, ReadonlyMap<string, string | null>>;
+  /** Scheduled pods by node, as in NodeEgress.pods. */
+  readonly pods: ReadonlyMap<string, ReadonlyMap<string, string | null>>;
   /** Sources that need be no pods. */
   readonly subnets: readonly { readonly family: Family; readonly range: Interval; readonly class: string }[];
   /** By id. */
@@ -67,10 +70,12 @@ interface UsedClass extends FlatClass {
   uses: number;
 }
 
-/** Where a source is, and what it has. */
+/** Where an address or a pod is, and what it has. */
 interface Source {
   readonly node: string;
   readonly class: UsedClass | null;
+  /** Of a pod: the address decides besides. */
+  readonly isByAddress?: true;
 }
 
 class EgressState {
@@ -86,6 +91,10 @@ class EgressState {
   readonly #numbers = new Map<EgressPolicy, number>();
   #lastNumber = 0;
   readonly #sources = new Map<string, Source>();
+  readonly #sourcesByNode = new ByNode();
+  /** By podKey. */
+  readonly #pods = new Map<string, Source>();
+  readonly #podsByNode = new ByNode();
   /** By the numbers of its policies. */
   readonly #classes = new Map<string, UsedClass>();
   #changesClasses = false;
@@ -105,6 +114,7 @@ class EgressState {
       ways: new Map(),
       allocations: [],
       sources: new Map(),
+      pods: new Map(),
       subnets: [],
       classes: new Map(),
       decisions: new Map(),
@@ -136,11 +146,12 @@ class EgressState {
     const isEnforced = policies.some(({ spec }) => spec.mode === 'Enforce');
     const unknownPods = isEnforced ? this.#config.unknownPods : 'Pass';
     const sources = this.#advanceSources(new Set(touched.flatMap(({ addresses }) => addresses)));
+    const pods = this.#advancePods(new Set(touched), new Set(change.pods.removed));
     const subnets = this.#advanceSubnets(inside, unknownPods);
     const { ways, allocations } = this.#wayIndex.advance(objects, policies);
     const { classes, decisions } = this.#usedClasses();
     const { nodes } = objects;
-    const parts = { inside, unknownPods, policies, sources, subnets, classes, decisions };
+    const parts = { inside, unknownPods, policies, sources, pods, subnets, classes, decisions };
     this.#compiled = { nodes, ways, allocations, ...parts };
     return this.#compiled;
   }
@@ -176,31 +187,37 @@ class EgressState {
   }
 
   #advanceSources(addresses: ReadonlySet<string>): CompiledEgress['sources'] {
-    const changed = new Map<string, Map<string, string | null>>();
-    const ofNode = (node: string): Map<string, string | null> => {
-      let sources = changed.get(node);
-      if (sources === undefined) {
-        sources = new Map(this.#compiled.sources.get(node));
-        changed.set(node, sources);
-      }
-      return sources;
-    };
-    for (const address of addresses) {
-      const before = this.#sources.get(address);
-      const now = this.#sourceOf(address);
-      if (before?.class) this.#release(before.class);
-      if (now === null) this.#sources.delete(address);
-      else this.#sources.set(address, now);
-      const id = now === null ? undefined : (now.class?.class.id ?? null);
-      const was = before === undefined ? undefined : (before.class?.class.id ?? null);
-      if (before?.node === now?.node && was === id) continue;
-      if (before !== undefined) ofNode(before.node).delete(address);
-      if (now !== null) ofNode(now.node).set(address, id ?? null);
+    for (const address of addresses)
+      this.#change([this.#sources, this.#sourcesByNode], address, this.#sourceOf(address));
+    return this.#sourcesByNode.advance();
+  }
+
+  /** @param removed those of the pods that are not there any more; they come before their successors */
+  #advancePods(pods: ReadonlySet<Pod>, removed: ReadonlySet<Pod>): CompiledEgress['pods'] {
+    for (const pod of pods) {
+      if (pod.hostNetwork === true || pod.node === undefined) continue;
+      const key = podKey(pod.namespace, pod.name, pod.uid ?? '');
+      this.#change([this.#pods, this.#podsByNode], key, removed.has(pod) ? null : this.#podSource(pod));
     }
-    if (changed.size === 0) return this.#compiled.sources;
-    const sources = new Map([...this.#compiled.sources, ...changed]);
-    for (const [node, own] of changed) if (own.size === 0) sources.delete(node);
-    return sources;
+    return this.#podsByNode.advance();
+  }
+
+  #change([places, byNode]: [Map<string, Source>, ByNode], key: string, now: Source | null): void {
+    const before = places.get(key);
+    if (before?.class) this.#release(before.class);
+    if (now === null) places.delete(key);
+    else places.set(key, now);
+    const [id, was] = [idOf(now), idOf(before)];
+    if (before?.node === now?.node && was === id) return;
+    if (before !== undefined) byNode.delete(before.node, key);
+    if (now !== null && id !== undefined) byNode.set(now.node, key, id);
+  }
+
+  #podSource(pod: Pod): Source {
+    const node = pod.node ?? '';
+    const policies = this.#selection.policiesOf(pod, this.#index.namespaceLabels(pod.namespace));
+    if (policies === null) return { node, class: null, isByAddress: true };
+    return { node, class: policies.length === 0 ? null : this.#use(policies) };
   }
 
   /** Null: no pod has the address. Of several pods, the first by namespace and name. */
@@ -210,7 +227,7 @@ class EgressState {
     const [pod] = pods.length > 1 ? pods.sort(comparePods) : pods;
     if (pod === undefined) return null;
     const labels = this.#index.namespaceLabels(pod.namespace);
-    const policies = this.#selection.policiesOf(pod, labels, address);
+    const policies = this.#selection.policiesAt(pod, labels, address);
     return { node: pod.node ?? '', class: policies.length === 0 ? null : this.#use(policies) };
   }
 
@@ -269,4 +286,10 @@ class EgressState {
     }
     return { classes, decisions };
   }
+}
+
+/** Undefined: it is not there. */
+function idOf(source: Source | null | undefined): string | null | undefined {
+  if (source === null || source === undefined) return undefined;
+  return source.isByAddress === true ? BY_ADDRESS : (source.class?.class.id ?? null);
 }

@@ -1,7 +1,8 @@
 import { bucketsOf } from '../../apis/egress/messages.ts';
-import type { EgressArrival, EgressTake } from '../../apis/egress/node-egress.ts';
+import type { EgressArrival, EgressTake, ServedClass } from '../../apis/egress/node-egress.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import { BucketMap } from '../../lib/sharing/bucket-map.ts';
+import { keptMap } from '../../lib/sharing/kept-map.ts';
 import { numbered } from './numbers.ts';
 import { type Served, takeKey } from './route.ts';
 
@@ -27,6 +28,8 @@ export class GatewayArrivals {
   #numbers: ReadonlyMap<string, number> = new Map();
   #isCrowded = false;
   #takes: ReadonlyMap<number, EgressTake> = new Map();
+  /** By class; those that no node has are not there. */
+  #servedClasses: ReadonlyMap<string, ServedClass> = new Map();
   #arrivals: BucketMap<EgressArrival> = BucketMap.of(new Map<string, EgressArrival>(), BUCKETS);
   /** How many arrivals come from a node. */
   readonly #peers = new Map<string, number>();
@@ -39,9 +42,14 @@ export class GatewayArrivals {
     return this.#arrivals;
   }
 
-  /** The nodes that pods come from. */
-  get peers(): Iterable<string> {
-    return this.#peers.keys();
+  get servedClasses(): ReadonlyMap<string, ServedClass> {
+    return this.#servedClasses;
+  }
+
+  /** The nodes that pods come from, or may. */
+  get peers(): ReadonlySet<string> {
+    const served = [...this.#servedClasses.values()].flatMap(({ nodes }) => nodes);
+    return new Set([...this.#peers.keys(), ...served]);
   }
 
   /** Whether there are takes without a number. */
@@ -82,6 +90,21 @@ export class GatewayArrivals {
     for (const id of changes.keys()) stale.add(id);
     for (const id of stale) this.#lists.delete(id);
     return stale;
+  }
+
+  /** Says again which nodes have pods of these classes. */
+  changeNodes(ids: Iterable<string>, nodesOf: (id: string) => readonly string[]): void {
+    const changed = new Map(this.#servedClasses);
+    for (const id of ids) {
+      const nodes = this.#served.has(id) ? nodesOf(id) : [];
+      if (nodes.length === 0) {
+        changed.delete(id);
+        continue;
+      }
+      const lists = this.#takesOf(id);
+      changed.set(id, { nodes, ipv4: lists[4], ipv6: lists[6] });
+    }
+    this.#servedClasses = keptMap(changed, this.#servedClasses);
   }
 
   change(sources: Iterable<ServedSource>): void {

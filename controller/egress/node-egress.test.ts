@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
-import { MOST_SLOTS, type NodeEgress } from '../../apis/egress/node-egress.ts';
+import { BY_ADDRESS, MOST_SLOTS, type NodeEgress } from '../../apis/egress/node-egress.ts';
 import {
   egressInput,
   fakeGateway as gateway,
@@ -47,6 +47,37 @@ describe('what a node does for egress gateways', () => {
     assert.deepEqual([...peers.keys()], ['g1']);
     assert.match(tunnel?.mac ?? '', /^0e(:[0-9a-f]{2}){5}$/);
     assert.deepEqual([takes.size, floating.v4.singles.length], [0, 0]);
+  });
+
+  it('has its pods before they have addresses, and gateways their classes', () => {
+    const pods = [
+      pod('shop/new', [], { node: 'w', uid: 'u1' }),
+      pod('bank/new', [], { node: 'w' }),
+      pod('shop/near', [], { node: 'g1' }),
+      pod('shop/waiting', []),
+      pod('shop/host', [], { node: 'w', hostNetwork: true }),
+    ];
+    const views = nodeEgressCompiler();
+    const compile = egressCompiler(DEFAULT_EGRESS_CONFIG);
+    const { w, g1 } = Object.fromEntries(views(compile({ ...OBJECTS, pods })));
+    const [id = ''] = w?.classes.keys() ?? [];
+    assert.deepEqual(Object.fromEntries(w?.pods ?? []), { 'shop/new/u1': id, 'bank/new/': null });
+    assert.deepEqual([w?.sources.size, g1?.arrivals.size], [0, 0]);
+    assert.deepEqual([...(g1?.peers.keys() ?? [])], ['w']);
+    const [[number] = [0]] = g1?.takes ?? [];
+    const takes = [{ range: { first: 0x1000000n, last: 0x1ffffffn }, take: number }];
+    assert.deepEqual(Object.fromEntries(g1?.served ?? []), { [id]: { nodes: ['w'], ipv4: takes, ipv6: [] } });
+    const gone = views(compile({ ...OBJECTS, pods: [] }));
+    assert.deepEqual([gone.get('w')?.pods.size, gone.get('g1')?.served.size], [0, 0]);
+  });
+
+  it('leaves the class of a pod open where its address decides besides', () => {
+    const subnets = policy('all', { to: ['2.0.0.0/8'], appliedTo: [{ podSubnets: ['10.244.9.0/25'] }] });
+    const pods = [pod('shop/new', [], { node: 'w' }), pod('shop/old', ['10.244.9.7'], { node: 'w' })];
+    const objects = { ...OBJECTS, pods, egressPolicies: [...OBJECTS.egressPolicies, subnets] };
+    const { pods: open, sources, classes } = view(objects, 'w');
+    assert.deepEqual([...open.values()], [BY_ADDRESS, BY_ADDRESS]);
+    assert.ok(classes.has(sources.get('10.244.9.7') ?? ''));
   });
 
   it('is to take what comes for a gateway, and its own pods without the tunnel', () => {

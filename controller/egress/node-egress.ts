@@ -1,16 +1,21 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { EgressConfig } from '../../apis/egress/config.ts';
-import type { EgressClass, EgressPolicyName, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
-import { familyOf } from '../../lib/net/address.ts';
+import {
+  BY_ADDRESS,
+  type EgressClass,
+  type EgressPolicyName,
+  type NodeEgress,
+  type TunnelEnd,
+} from '../../apis/egress/node-egress.ts';
 import { NO_MEMBERS } from '../../lib/net/member-set.ts';
 import { keptMap } from '../../lib/sharing/kept-map.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { EgressPaths } from './allocation.ts';
 import type { Decision } from './class.ts';
-import { ClassMembers, type MovedSource } from './class-members.ts';
 import { type CompiledEgress, type EgressInput, egressCompiler } from './compile-egress.ts';
-import { GatewayArrivals, type ServedSource } from './gateway-arrivals.ts';
+import type { GatewayArrivals } from './gateway-arrivals.ts';
+import { type ChangedClasses, Gateways } from './gateway-index.ts';
 import { type GatewayPools, gatewayPools, NO_POOLS } from './gateway-pools.ts';
 import { nodeOutcomes, policyName } from './node-outcomes.ts';
 import { compareText } from './order.ts';
@@ -65,8 +70,7 @@ interface KnownClass {
 interface ClassChange {
   /** New, other destinations, or another route. */
   readonly changed: ReadonlySet<string>;
-  /** By gateway node and class; undefined: no longer served. */
-  readonly served: ReadonlyMap<string, Map<string, readonly Served[] | undefined>>;
+  readonly served: ChangedClasses;
 }
 
 class NodeViews {
@@ -77,8 +81,7 @@ class NodeViews {
   readonly #known = new Map<string, KnownRoute>();
   readonly #routes = new Map<string, Route>();
   readonly #classes = new Map<string, KnownClass>();
-  readonly #members = new ClassMembers();
-  readonly #gateways = new Map<string, GatewayArrivals>();
+  readonly #gateways = new Gateways();
   #pools: ReadonlyMap<string, GatewayPools> = new Map();
   /** Numbers of slots by node. */
   readonly #numbers = new Map<string, ReadonlyMap<string, number>>();
@@ -101,12 +104,14 @@ class NodeViews {
       this.#pools = gatewayPools(compiled.allocations, this.#pools);
     }
     const classChange = this.#advanceClasses(compiled, last);
-    const moved = this.#members.advance(compiled.sources);
-    const gateways = this.#advanceGateways(classChange, moved);
+    const gateways = this.#gateways.advance(compiled, classChange.served, (id) =>
+      this.#classes.get(id)?.served.keys(),
+    );
     const isStale = (node: string): boolean =>
       changesEnds ||
       compiled.subnets !== last?.subnets ||
       compiled.sources.get(node) !== last?.sources.get(node) ||
+      compiled.pods.get(node) !== last?.pods.get(node) ||
       gateways.has(node) ||
       (classChange.changed.size > 0 &&
         this.#classIds(compiled, node).some((id) => classChange.changed.has(id)));
@@ -180,40 +185,9 @@ class NodeViews {
     return changed;
   }
 
-  /** Returns the nodes that take something else, or from others, than before. */
-  #advanceGateways({ served }: ClassChange, moved: readonly MovedSource[]): Set<string> {
-    const changes = new Map<string, Map<string, ServedSource>>();
-    const note = (gateway: string, source: ServedSource): void => {
-      const ofGateway = changes.get(gateway) ?? new Map<string, ServedSource>();
-      // The gateway's own pods do not come by the tunnel.
-      const taken = source.node === gateway ? { ...source, class: null } : source;
-      changes.set(gateway, ofGateway.set(source.address, taken));
-    };
-    for (const [gateway, classes] of served) {
-      const there = this.#gateways.get(gateway) ?? new GatewayArrivals();
-      this.#gateways.set(gateway, there);
-      if (!changes.has(gateway)) changes.set(gateway, new Map());
-      for (const id of there.changeClasses(classes)) {
-        for (const [address, node] of this.#members.of(id)) {
-          note(gateway, { address, family: familyOf(address), node, class: id });
-        }
-      }
-    }
-    for (const source of moved) {
-      if (source.wasServed) {
-        for (const [gateway, { arrivals }] of this.#gateways)
-          if (arrivals.has(source.address)) note(gateway, { ...source, class: null });
-      }
-      const gateways = source.class === null ? [] : this.#classes.get(source.class)?.served.keys();
-      for (const gateway of gateways ?? []) note(gateway, source);
-    }
-    for (const [gateway, sources] of changes) this.#gateways.get(gateway)?.change(sources.values());
-    return new Set(changes.keys());
-  }
-
-  #classIds({ sources, subnets }: CompiledEgress, node: string): string[] {
-    const own = this.#idsOf(sources.get(node) ?? NOTHING.sources);
-    return subnets.length === 0 ? [...own] : [...new Set([...own, ...subnets.map((one) => one.class)])];
+  #classIds({ sources, pods, subnets }: CompiledEgress, node: string): string[] {
+    const own = [sources.get(node), pods.get(node)].flatMap((ids) => [...this.#idsOf(ids ?? NOTHING.pods)]);
+    return [...new Set([...own, ...subnets.map((one) => one.class)])];
   }
 
   #build(node: string, compiled: CompiledEgress, before: NodeEgress | undefined): NodeEgress {
@@ -243,12 +217,14 @@ class NodeViews {
       ...NOTHING,
       tunnel: this.#ends.get(node) ?? null,
       sources: compiled.sources.get(node) ?? NOTHING.sources,
+      pods: compiled.pods.get(node) ?? NOTHING.pods,
       subnets: compiled.subnets,
       classes: keptMap(new Map(classes.map((one) => [one.id, one])), before?.classes),
       outcomes: keptMap(outcomes, before?.outcomes),
       slots: keptMap(slots, before?.slots),
       peers: keptMap(new Map(peers), before?.peers),
       arrivals: gateway?.arrivals ?? NOTHING.arrivals,
+      served: gateway?.servedClasses ?? NOTHING.served,
       takes: keptMap(gateway?.takes ?? NOTHING.takes, before?.takes),
       ...(refused.length === 0 ? {} : { refused }),
     };
@@ -284,19 +260,21 @@ const NOTHING: NodeEgress = {
   unknownPods: 'Pass',
   nodes: NO_MEMBERS,
   sources: new Map(),
+  pods: new Map(),
   subnets: [],
   classes: new Map(),
   outcomes: new Map(),
   slots: new Map(),
   peers: new Map(),
   arrivals: new Map(),
+  served: new Map(),
   takes: new Map(),
   ...NO_POOLS,
 };
 
 function idsOf(sources: ReadonlyMap<string, string | null>): ReadonlySet<string> {
   const ids = new Set<string>();
-  for (const id of sources.values()) if (id !== null) ids.add(id);
+  for (const id of sources.values()) if (id !== null && id !== BY_ADDRESS) ids.add(id);
   return ids;
 }
 

@@ -57,12 +57,28 @@ export class EgressSelection {
     return this.#subnets[family];
   }
 
+  /**
+   * The policies that select the pod by its labels; a policy may be listed twice. Null: the pod's
+   * address decides besides.
+   */
+  policiesOf(pod: Pod, namespace: Labels): EgressPolicy[] | null {
+    const items = this.#itemsFor(pod, namespace);
+    const isByAddress = this.#subnetItems.size > 0 || items.some(({ subnets }) => subnets !== null);
+    return isByAddress ? null : items.map(({ policy }) => policy);
+  }
+
   /** The policies that select the pod with this address; a policy may be listed twice. */
-  policiesOf(pod: Pod, namespace: Labels, address: string): EgressPolicy[] {
+  policiesAt(pod: Pod, namespace: Labels, address: string): EgressPolicy[] {
+    const named = this.#itemsFor(pod, namespace)
+      .filter(({ subnets }) => isInSubnets(subnets, address))
+      .map(({ policy }) => policy);
+    return this.#subnetItems.size === 0 ? named : [...named, ...this.#subnetPolicies(address)];
+  }
+
+  #itemsFor(pod: Pod, namespace: Labels): AppliedItem[] {
     const items = this.#anywhere.matching(pod.labels);
     for (const there of this.#namespaces.matching(namespace)) items.push(...there.items.matching(pod.labels));
-    const named = items.filter(({ subnets }) => isInSubnets(subnets, address)).map(({ policy }) => policy);
-    return this.#subnetItems.size === 0 ? named : [...named, ...this.#subnetPolicies(address)];
+    return items;
   }
 
   #subnetPolicies(text: string): readonly EgressPolicy[] {

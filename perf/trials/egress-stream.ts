@@ -95,7 +95,7 @@ async function ofLargeGateway(): Promise<Record<string, number>> {
           outcomes: new Map(),
           classes: new Map(),
           slots: new Map(),
-          sources: new Map(),
+          ...{ sources: new Map(), pods: new Map(), served: new Map() },
           subnets: [],
         },
       ],

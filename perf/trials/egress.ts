@@ -51,6 +51,10 @@ function changesOf(): Record<string, Change> {
     list.map((one, i) => (i === at ? value : one));
   return {
     podNew: (now, i) => ({ ...now, pods: [...now.pods, pod(size.pods + i, size.nodes, 250)] }),
+    podScheduled: (now, i) => {
+      const one = { ...pod(size.pods + changes + i, size.nodes, 250), addresses: [] };
+      return { ...now, pods: [...now.pods, one] };
+    },
     podAddress: (now, i) => ({ ...now, pods: replaced(now.pods, 7 * i, pod(7 * i, size.nodes, 251)) }),
     podGone: (now) => ({ ...now, pods: now.pods.slice(0, -1) }),
     policyEdited: (now, i) => {

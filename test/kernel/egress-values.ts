@@ -120,6 +120,8 @@ export function nodeEgress(
       [],
       places.nodes.flatMap(({ v4, v6 }) => [v4, v6]),
     ),
+    pods: new Map(),
+    served: new Map(),
     ...{ sources, subnets: [], classes, outcomes, slots, peers, arrivals },
     takes: isGateway ? new Map([[OWN_ADDRESS, take]]) : new Map(),
     floating: NO_MEMBERS,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { EgressTake, NodeEgress } from '../../apis/egress/node-egress.ts';
+import type { EgressArrival, EgressTake, NodeEgress } from '../../apis/egress/node-egress.ts';
 import {
   type CompiledEgress,
   compileEgress,
@@ -130,9 +130,15 @@ function plainView(view: NodeEgress): object {
           ? take(action.take)
           : action,
   }));
+  const plainTakes = (takes: EgressArrival['takes']) =>
+    takes.map((one) => ({ range: one.range, take: take(one.take) }));
   const arrivals = [...view.arrivals].map(([address, { node, takes }]): [string, unknown] => [
     address,
-    { node, takes: takes.map((one) => ({ range: one.range, take: take(one.take) })) },
+    { node, takes: plainTakes(takes) },
+  ]);
+  const served = [...view.served].map(([id, { nodes, ipv4, ipv6 }]): [string, unknown] => [
+    id,
+    { nodes, ipv4: plainTakes(ipv4), ipv6: plainTakes(ipv6) },
   ]);
   return {
     ...view,
@@ -141,6 +147,7 @@ function plainView(view: NodeEgress): object {
     floating: formatMembers(view.floating),
     outcomes: new Map(outcomes.map((outcome) => [outcome.id, outcome])),
     arrivals: new Map(arrivals),
+    served: new Map(served),
     slots: view.slots.size,
     takes: new Set([...view.takes.values()].map((one) => JSON.stringify(one))),
   };

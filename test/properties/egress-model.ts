@@ -1,12 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { toMembers } from '../../agent/receive/members-text.ts';
-import type {
-  EgressArrival,
-  EgressClass,
-  EgressOutcome,
-  EgressSlot,
-  NodeEgress,
+import {
+  type EgressArrival,
+  type EgressClass,
+  type EgressOutcome,
+  type EgressSlot,
+  type NodeEgress,
+  podKey,
 } from '../../apis/egress/node-egress.ts';
 
 export const EGRESS_NODES = ['a', 'b', 'c'] as const;
@@ -78,12 +79,14 @@ export function egressOf(
 const EMPTY = {
   tunnel: null,
   sources: new Map(),
+  pods: new Map(),
   subnets: [],
   classes: new Map(),
   outcomes: new Map(),
   slots: new Map(),
   peers: new Map(),
   arrivals: new Map(),
+  served: new Map(),
   takes: new Map(),
   owned: [],
   candidacies: [],
@@ -117,7 +120,7 @@ function source(model: EgressModel): Partial<NodeEgress> {
   });
   const slots: EgressSlot[] = numbers.map((number) => ({
     ...{ number, node: 'b', take: 0 },
-    ...(number > 2 ? { floating: true } : {}),
+    ...(number > 2 ? { floating: '0 nodewall.io/edge' } : {}),
   }));
   const known = Object.entries(model.sources).map(
     ([address, id]) => [address, id === '' ? null : id] as const,
@@ -125,6 +128,7 @@ function source(model: EgressModel): Partial<NodeEgress> {
   return {
     tunnel: { node: 'a', address: '192.0.2.1', mac: '0e:00:00:00:00:01' },
     sources: new Map(known.toSorted(([a], [b]) => (a < b ? -1 : 1))),
+    pods: new Map(known.map(([address, id]) => [podKey('shop', `p-${address}`, ''), id])),
     subnets: model.direct ? [{ family: 6, range: { first: 1n, last: 9n }, class: 'a' }] : [],
     classes: new Map(classes.map((one) => [one.id, one])),
     outcomes: new Map(outcomes.map((one) => [one.id, one])),
@@ -144,6 +148,7 @@ function gateway({ arrivals, slots }: EgressModel): Partial<NodeEgress> {
     arrivals: new Map(
       arrivals.toSorted().map((address): [string, EgressArrival] => [address, { node: 'a', takes }]),
     ),
+    served: new Map([['go', { nodes: ['a'], ipv4: takes, ipv6: takes.slice(1) }]]),
     takes: new Map([
       [1, { kind: 'floating', ipv4: ['203.0.113.1'], ipv6: [] }],
       [2, { kind: 'node', interface: slots > 3 ? 'eth1' : null }],

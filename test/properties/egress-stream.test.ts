@@ -112,7 +112,7 @@ describe('the stream of egress gateways', function () {
     });
   });
 
-  it('costs one message for a pod that starts, and nothing for what an agent holds already', () => {
+  it('costs one message for a pod and one for its address, and nothing for what an agent holds already', () => {
     const hub = new Hub({ gate: true });
     const [node] = EGRESS_NODES;
     const first: EgressModel = { ...SOME_EGRESS, sources: { '10.0.0.1': 'a' } };
@@ -129,6 +129,7 @@ describe('the stream of egress gateways', function () {
       }),
       [
         ['egressPatch', 'sources', { '10.0.0.2': '' }],
+        ['egressPatch', 'pods', { 'shop/p-10.0.0.2/': '' }],
         ['bookmark', undefined, undefined],
       ],
     );
