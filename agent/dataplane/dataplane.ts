@@ -3,6 +3,7 @@ import type { DataplaneName } from '../../apis/dataplanes.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
+import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { Owners } from '../record/accounting.ts';
 import type { CountSource, Readings } from '../record/counters.ts';
 
@@ -41,6 +42,8 @@ export interface Running {
   digests(): Record<string, string>;
   /** Compares after changes by third parties. Returns a function that stops it. */
   watch(): () => Promise<void>;
+  /** Null: egress gateways are off. */
+  readonly floating: FloatingKernel | null;
 }
 
 export interface Dataplanes {

@@ -11,8 +11,10 @@ import { NetstateKeeper } from './apply/netstate-keeper.ts';
 import { NetstateReconciler } from './apply/netstate-reconciler.ts';
 import { kernelSysctls, readSysctl } from './apply/sysctls.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
+import type { OpenFloating } from './floating/open-floating.ts';
 import { forgetConnections } from './forget-connections.ts';
 import { warnOfHost } from './host-checks.ts';
+import { toArpTable } from './render/arp-table.ts';
 import { NO_NETSTATE, netstateRenderer } from './render/netstate.ts';
 import { USUAL_MTU } from './render/tunnel.ts';
 
@@ -23,6 +25,7 @@ interface NetworkOptions {
   /** Somebody else changed it; it was repaired by these commands. */
   readonly drifted: (repairs: readonly string[]) => void;
   readonly troubled: (trouble: MonitorTrouble) => void;
+  readonly floating: Pick<OpenFloating, 'silence' | 'verify'>;
 }
 
 export interface OpenNetwork extends EgressNetwork {
@@ -31,7 +34,8 @@ export interface OpenNetwork extends EgressNetwork {
 }
 
 /** The network configuration of this machine, kept by events once something was applied. */
-export function openNetwork({ config, log, clock, drifted, troubled }: NetworkOptions): OpenNetwork {
+export function openNetwork(options: NetworkOptions): OpenNetwork {
+  const { config, log, clock, drifted, troubled, floating } = options;
   warnOfHost({ read: readSysctl }, log);
   const socket = new RouteSocket();
   const stage = 'apply';
@@ -64,6 +68,8 @@ export function openNetwork({ config, log, clock, drifted, troubled }: NetworkOp
   return {
     netstateOf: async (egress) => render(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
     apply: (wanted, options) => keeper.apply(wanted, options),
+    silence: (egress) => floating.silence(toArpTable(egress)),
+    verifySilence: () => floating.verify(),
     async forget(ended) {
       try {
         await forgetConnections(ended);

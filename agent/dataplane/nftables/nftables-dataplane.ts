@@ -1,6 +1,8 @@
+import type { Generation } from 'nftables-napi';
 import { Enforcer } from '../../apply/enforcer.ts';
 import type { Kernel } from '../../apply/netlink/kernel.ts';
 import { NodeRuleReconciler } from '../../apply/reconciler.ts';
+import type { OpenFloating, openFloating } from '../../egress/floating/open-floating.ts';
 import type { openNetwork } from '../../egress/open-network.ts';
 import { countedKernel, kernelCounts } from '../../record/counted-kernel.ts';
 import { nftOwners } from '../../record/owners.ts';
@@ -11,6 +13,7 @@ import { watchKernel } from './watch-kernel.ts';
 
 /** What egress gateways need besides; loaded only if the feature gate is on. */
 export interface EgressParts {
+  readonly openFloating: typeof openFloating;
   readonly openNetwork: typeof openNetwork;
   readonly egressEnforcer: typeof egressEnforcer;
 }
@@ -24,9 +27,14 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
     name: 'nftables',
     run(options) {
       const { log, digests, readings, troubled, enforcer: parts } = options;
-      const counted = countedKernel(kernel, readings);
+      const committed = (generation: Readonly<Generation>): void => reconciler.committed(generation);
+      const floating = egress?.openFloating({ log, clock: parts.clock, committed, troubled }) ?? null;
+      const counted = countedKernel(floating?.keptIn(kernel) ?? kernel, readings);
       const reconciler = new NodeRuleReconciler(counted, { remembered: digests });
-      const enforcer = toEnforcer(options, reconciler, egress);
+      const enforcer =
+        egress === null || floating === null
+          ? plainEnforcer(options, reconciler)
+          : withEgress(options, { reconciler, egress, floating });
       return {
         enforcer,
         counts: kernelCounts(counted),
@@ -35,31 +43,44 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
           return ruleset === null ? null : nftOwners(ruleset);
         },
         digests: () => reconciler.digests(),
+        floating: floating?.kernel ?? null,
         watch: () => watchKernel({ reconciler, enforcer, log, clock: parts.clock, troubled }),
       };
     },
   };
 }
 
-function toEnforcer(
+type Enforcing = Pick<Enforcer<unknown>, 'submit' | 'verify' | 'idle' | 'close'>;
+
+function plainEnforcer({ config, enforcer }: DataplaneOptions, reconciler: NodeRuleReconciler): Enforcing {
+  return new Enforcer({ ...enforcer, reconciler, renderer: (canLog) => renderer(config, canLog) });
+}
+
+interface EgressWith {
+  readonly reconciler: NodeRuleReconciler;
+  readonly egress: EgressParts;
+  readonly floating: OpenFloating;
+}
+
+function withEgress(
   { config, log, troubled, lastEgress, enforcer: parts }: DataplaneOptions,
-  reconciler: NodeRuleReconciler,
-  egress: EgressParts | null,
-): Pick<Enforcer<unknown>, 'submit' | 'verify' | 'idle' | 'close'> {
-  if (egress === null) {
-    return new Enforcer({ ...parts, reconciler, renderer: (canLog) => renderer(config, canLog) });
-  }
+  { reconciler, egress, floating }: EgressWith,
+): Enforcing {
   const drifted = (repairs: readonly string[]): void => parts.events.drifted(repairs);
-  const network = egress.openNetwork({ config, log, clock: parts.clock, drifted, troubled });
+  const network = egress.openNetwork({ config, log, clock: parts.clock, drifted, troubled, floating });
   const last = lastEgress ?? null;
   const enforcer = egress.egressEnforcer({ config, enforcer: parts, reconciler, network, last });
   return {
     submit: (state) => enforcer.submit(state),
     verify: () => enforcer.verify(),
-    idle: () => enforcer.idle(),
+    // Until then, the monitor's event of a change of elements would look like somebody else's.
+    async idle() {
+      await Promise.all([enforcer.idle(), floating.idle()]);
+    },
     async close() {
       await enforcer.close();
       await network.close();
+      await floating.close();
     },
   };
 }
