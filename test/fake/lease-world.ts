@@ -48,7 +48,6 @@ export class LeaseWorld {
 
   constructor(seed: number, nodes: number, slots: number) {
     this.random = randomOf(seed);
-    this.nodes = Array.from({ length: nodes }, (_, i) => new SimulatedNode(this, `node-${i}`));
     for (let i = 0; i < slots; i++) {
       this.slots.set(`${i}`, {
         owner: `node-${i % nodes}`,
@@ -57,6 +56,7 @@ export class LeaseWorld {
         holder: null,
       });
     }
+    this.nodes = Array.from({ length: nodes }, (_, i) => new SimulatedNode(this, `node-${i}`));
     this.publish();
   }
 
@@ -191,7 +191,10 @@ class SimulatedNode {
   start(): void {
     this.#process++;
     this.state = INITIAL_LEASES;
-    this.#happened({ kind: 'enforced', isGuarded: () => true });
+    this.#happened({
+      kind: 'enforced',
+      guarded: new Set([...this.#world.slots.values()].map(({ address }) => address)),
+    });
     const now = this.#world.now;
     this.#then(5, () => ({
       kind: 'read',

@@ -1,6 +1,5 @@
 import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
-import type { Log } from '../../../lib/process/log.ts';
 import type { FloatingKernel } from '../floating-kernel.ts';
 import {
   INITIAL_LEASES,
@@ -25,7 +24,7 @@ export interface LeaseKeeperParts {
   readonly kernel: FloatingKernel;
   /** That of `kernel`. */
   readonly clock: Clock;
-  readonly log: Log;
+  readonly log: (level: 'info' | 'warn' | 'error', message: string, fields: object) => void;
   /** Called after each step. */
   readonly changed: (state: LeaseState) => void;
 }
@@ -57,9 +56,9 @@ export class LeaseKeeper {
     this.#happened({ kind: 'viewed', view });
   }
 
-  /** @param isGuarded whether the rules in force keep this node silent for an address without a lease */
-  enforced(isGuarded: (address: string) => boolean): void {
-    this.#happened({ kind: 'enforced', isGuarded });
+  /** @param guarded the addresses for which the rules in force keep this node silent without a lease */
+  enforced(guarded: ReadonlySet<string>): void {
+    this.#happened({ kind: 'enforced', guarded });
   }
 
   /**
@@ -92,7 +91,7 @@ export class LeaseKeeper {
       const alive = new Map(live.map(({ address, milliseconds }) => [address, now + milliseconds] as const));
       this.#happened({ kind: 'read', alive });
     } catch (error) {
-      log.error('cannot read floating addresses from the kernel; trying again', fieldsOf(error));
+      log('error', 'cannot read floating addresses from the kernel; trying again', fieldsOf(error));
       if (this.#state.phase !== 'ended') this.#cancelRead = clock.after(READ_RETRY, () => void this.#read());
     }
   }
@@ -108,8 +107,7 @@ export class LeaseKeeper {
 
   #do(effect: LeaseEffect): void {
     if (effect.kind === 'arm') this.#arm(effect.at);
-    else if (effect.kind === 'log')
-      this.#parts.log[effect.level](effect.message, { stage: 'egress', ...effect.fields });
+    else if (effect.kind === 'log') this.#parts.log(effect.level, effect.message, effect.fields);
     else void this.#result(effect).then((event) => this.#happened(event));
   }
 

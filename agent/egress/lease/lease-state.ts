@@ -54,10 +54,10 @@ export interface LeaseState {
   /** By slotKey. */
   readonly slots: ReadonlyMap<string, SlotLease>;
   /**
-   * Whether the rules in force keep this node silent for an address without a lease; null: no rules
+   * The addresses for which the rules in force keep this node silent without a lease; null: no rules
    * of this process are in force.
    */
-  readonly isGuarded: ((address: string) => boolean) | null;
+  readonly guarded: ReadonlySet<string> | null;
   /** The rules are to be removed: nothing may stay alive. */
   readonly isReleased: boolean;
   /** Why this node is not ready, by gateway. */
@@ -87,7 +87,7 @@ export type LeaseEvent =
   | { readonly kind: 'read'; readonly alive: ReadonlyMap<string, number> }
   | { readonly kind: 'viewed'; readonly view: LeaseView }
   /** Rules are in force. */
-  | { readonly kind: 'enforced'; readonly isGuarded: (address: string) => boolean }
+  | { readonly kind: 'enforced'; readonly guarded: ReadonlySet<string> }
   | {
       readonly kind: 'health';
       readonly unready: ReadonlyMap<string, string>;
@@ -131,7 +131,7 @@ export const INITIAL_LEASES: LeaseState = {
   found: null,
   view: null,
   slots: new Map(),
-  isGuarded: null,
+  guarded: null,
   isReleased: false,
   unready: new Map(),
   unreachable: [],

@@ -27,7 +27,7 @@ class Stepper {
   timer = Number.POSITIVE_INFINITY;
 
   constructor(alive: readonly (readonly [string, number])[] = []) {
-    this.give({ kind: 'enforced', isGuarded: () => true }, 0);
+    this.give({ kind: 'enforced', guarded: new Set([A, B]) }, 0);
     this.give({ kind: 'read', alive: new Map(alive) }, 0);
   }
 
@@ -134,11 +134,11 @@ describe('leaseStep', () => {
 
   it('takes no address before the rules in force guard it', () => {
     const one = new Stepper();
-    one.give({ kind: 'enforced', isGuarded: (address) => address === B }, 0);
+    one.give({ kind: 'enforced', guarded: new Set([B]) }, 0);
     one.give(viewed(ownedSlot()), 0);
     one.give({ kind: 'answered', grants: [grant()] }, 5);
     assert.deepEqual(one.kinds(), ['send']);
-    one.give({ kind: 'enforced', isGuarded: () => true }, 6);
+    one.give({ kind: 'enforced', guarded: new Set([A, B]) }, 6);
     assert.deepEqual(one.kinds(), ['take']);
   });
 
@@ -261,7 +261,7 @@ describe('leaseStep', () => {
     one.give({ kind: 'dropped', key: KEY }, 105);
     one.give({ kind: 'answered', grants: [grant()] }, 110);
     assert.deepEqual(one.take(), [{ kind: 'send', request: { held: [], ready: notReady } }]);
-    one.give({ kind: 'enforced', isGuarded: () => true }, 120);
+    one.give({ kind: 'enforced', guarded: new Set([A, B]) }, 120);
     assert.deepEqual(one.kinds(), ['take']);
   });
 

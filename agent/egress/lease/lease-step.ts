@@ -47,7 +47,7 @@ function happened(state: LeaseState, event: LeaseEvent, now: number, logs: Logs)
     case 'viewed':
       return viewed(state, event.view);
     case 'enforced':
-      return { ...state, isGuarded: event.isGuarded, isReleased: false };
+      return { ...state, guarded: event.guarded, isReleased: false };
     case 'health':
       return { ...state, unready: event.unready, unreachable: event.unreachable, isUrgent: true };
     case 'answered':
@@ -66,7 +66,7 @@ function happened(state: LeaseState, event: LeaseEvent, now: number, logs: Logs)
     case 'timer':
       return state;
     case 'release':
-      return { ...state, isReleased: true, isGuarded: null, isUrgent: true };
+      return { ...state, isReleased: true, guarded: null, isUrgent: true };
     case 'stop':
       return { ...state, phase: state.phase === 'starting' ? 'ended' : 'stopping' };
   }

@@ -77,13 +77,13 @@ function nextCall(
 
 /** What may be alive now: wanted, granted, and silent without a lease by the rules in force. */
 function desiredAddresses(
-  { isReleased, isGuarded }: LeaseState,
+  { isReleased, guarded }: LeaseState,
   { wanted, granted, until, live }: SlotLease,
   now: number,
 ): ReadonlySet<string> {
   if (wanted === null || isReleased || until <= now) return new Set();
   const isWanted = (address: string): boolean =>
-    granted.has(address) && (live.has(address) || isGuarded?.(address) === true);
+    granted.has(address) && (live.has(address) || guarded?.has(address) === true);
   return new Set(wanted.addresses.filter(isWanted));
 }
 
@@ -165,8 +165,8 @@ function heldSlots({ slots }: LeaseState, now: number): HeldSlot[] {
 }
 
 function readiness(state: LeaseState): GatewayReadiness[] {
-  const { isReleased, isGuarded, unready, slots } = state;
-  if (isGuarded === null && !isReleased) return [];
+  const { isReleased, guarded, unready, slots } = state;
+  if (guarded === null && !isReleased) return [];
   const conflicts = new Set(
     slots.values().flatMap(({ gateway, conflict }) => (conflict === null ? [] : [gateway])),
   );
