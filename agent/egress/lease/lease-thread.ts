@@ -47,6 +47,8 @@ export class LeaseThread {
     unreachable: [],
   };
   #isClosed = false;
+  /** What an earlier process left was looked for. */
+  #isSwept = false;
   #cancelRefresh: () => void = () => {};
   #cancelRestart: () => void = () => {};
   /** Called with `released` or `closed`, or if the thread ends. */
@@ -100,7 +102,7 @@ export class LeaseThread {
     if (this.#worker !== null || this.#isClosed || this.#egress === null) return;
     const { owned, candidacies } = this.#egress;
     if (owned.length + candidacies.length + this.#health.unreachable.length === 0) {
-      void this.#dropFound();
+      if (!this.#isSwept) void this.#dropFound();
       return;
     }
     const { node, boot, url, tokenFile, userAgent, authorities, log } = this.#parts;
@@ -128,6 +130,7 @@ export class LeaseThread {
   /** What an earlier process left, where nothing is this node's any more. */
   async #dropFound(): Promise<void> {
     const { kernel, log } = this.#parts;
+    this.#isSwept = true;
     try {
       const found = await kernel.read();
       if (found.length > 0) await kernel.drop(found.map(({ address }) => address));
@@ -137,8 +140,7 @@ export class LeaseThread {
   }
 
   #sendView(): void {
-    if (this.#egress === null) return this.#send({ kind: 'viewed', view: { owned: [], candidacies: [] } });
-    const { owned, candidacies } = this.#egress;
+    const { owned = [], candidacies = [] } = this.#egress ?? {};
     // Before the view: an address of both is guarded when it is taken.
     this.#sendGuarded();
     this.#send({ kind: 'viewed', view: { owned, candidacies } });
