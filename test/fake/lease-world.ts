@@ -5,16 +5,15 @@ import {
   type LeaseState,
 } from '../../agent/egress/lease/lease-state.ts';
 import { leaseStep } from '../../agent/egress/lease/lease-step.ts';
-import type { LeaseGrant } from '../../apis/egress/lease.ts';
+import type { LeaseGrant, LeaseRequest } from '../../apis/egress/lease.ts';
 import type { OwnedSlot } from '../../apis/egress/node-egress.ts';
+import type { WrittenSlot } from '../../controller/egress/lease/lease-table.ts';
 
 type Call = Extract<LeaseEffect, { kind: 'send' | 'take' | 'drop' | 'renew' }>;
 type Request = Extract<LeaseEffect, { kind: 'send' }>['request'];
 
 const GATEWAY = 'pool';
 export const LEASE = 2_000;
-/** Less than the leader's: faults of a few milliseconds are to be seen. */
-const MARGIN = 2;
 const ANSWER_WITHIN = 500;
 
 /** The random numbers of a seed, from 0 to 1 (mulberry32). */
@@ -28,16 +27,23 @@ export function randomOf(seed: number): () => number {
   };
 }
 
+interface WorldOptions {
+  readonly nodes: number;
+  readonly slots: number;
+  readonly leader: SimulatedLeader;
+}
+
 /**
- * Nodes with the real leaseStep, kernels whose elements end by themselves, and a leader as
- * apis/egress/lease.ts has it, in simulated time. Processes stop and go on anywhere, also between
+ * Nodes with the real leaseStep, kernels whose elements end by themselves, and a leader, in
+ * simulated time. Processes stop and go on anywhere, also between
  * the moment when a timeout is computed and the one when the kernel gets it; messages are delayed
  * and lost. After each event, no address may be answered for by two nodes.
  */
 export class LeaseWorld {
   readonly random: () => number;
   readonly nodes: readonly SimulatedNode[];
-  readonly slots = new Map<string, LeaderSlot>();
+  readonly slots = new Map<string, SimulatedSlot>();
+  readonly leader: SimulatedLeader;
   now = 0;
   /** No message is lost or late. */
   isCalm = false;
@@ -46,14 +52,14 @@ export class LeaseWorld {
   #sequence = 0;
   readonly #queue: { at: number; sequence: number; run: () => void }[] = [];
 
-  constructor(seed: number, nodes: number, slots: number) {
+  constructor(seed: number, { nodes, slots, leader }: WorldOptions) {
+    this.leader = leader;
     this.random = randomOf(seed);
     for (let i = 0; i < slots; i++) {
       this.slots.set(`${i}`, {
         owner: `node-${i % nodes}`,
         epoch: 1,
         address: `192.0.2.${i + 1}`,
-        holder: null,
       });
     }
     this.nodes = Array.from({ length: nodes }, (_, i) => new SimulatedNode(this, `node-${i}`));
@@ -99,6 +105,19 @@ export class LeaseWorld {
 
   /** Sends each node its view, with a delay of its own; later views overtake no earlier ones. */
   publish(): void {
+    this.leader.setSlots(
+      [...this.slots].map(([slot, { owner, epoch, address }]) => ({
+        ...{
+          gateway: GATEWAY,
+          slot,
+          node: owner,
+          epoch,
+          addresses: [address],
+          lease: LEASE,
+          longest: 30_000,
+        },
+      })),
+    );
     for (const node of this.nodes) {
       const owned = [...this.slots]
         .filter(([, { owner }]) => owner === node.name)
@@ -111,26 +130,7 @@ export class LeaseWorld {
     }
   }
 
-  /** What the leader answers: it grants what is the node's, and that nobody else may have. */
-  answer(name: string, { held, extendSeconds }: Request): LeaseGrant[] {
-    const grants: LeaseGrant[] = [];
-    for (const [slot, one] of this.slots) {
-      const claim = held.find((candidate) => candidate.slot === slot);
-      if (claim !== undefined) {
-        const until = this.now + claim.milliseconds;
-        if (one.holder?.node === name) one.holder.until = Math.max(one.holder.until, until);
-        else one.holder ??= { node: name, until };
-      } else if (one.holder?.node === name && one.owner !== name) one.holder = null;
-      if (one.holder !== null && this.now >= one.holder.until + MARGIN) one.holder = null;
-      if (one.owner !== name || (one.holder !== null && one.holder.node !== name)) continue;
-      const milliseconds = extendSeconds === undefined ? LEASE : extendSeconds * 1000;
-      one.holder = { node: name, until: Math.max(one.holder?.until ?? 0, this.now + milliseconds) };
-      grants.push({ gateway: GATEWAY, slot, epoch: one.epoch, addresses: [one.address], milliseconds });
-    }
-    return grants;
-  }
-
-  #slot(slot: string): LeaderSlot {
+  #slot(slot: string): SimulatedSlot {
     const one = this.slots.get(slot);
     if (one === undefined) throw new Error(`no slot ${slot}`);
     return one;
@@ -142,11 +142,50 @@ export class LeaseWorld {
   }
 }
 
-interface LeaderSlot {
+interface SimulatedSlot {
   owner: string;
   epoch: number;
   readonly address: string;
-  holder: { node: string; until: number } | null;
+}
+
+/** As apis/egress/lease.ts has it. */
+export interface SimulatedLeader {
+  setSlots(slots: readonly WrittenSlot[]): void;
+  /** Null: the request is older than the last one. */
+  take(now: number, request: LeaseRequest): readonly LeaseGrant[] | null;
+}
+
+/** With hardly a margin, so that faults of a few milliseconds are seen. Leases are extended at once. */
+export class StrictLeader implements SimulatedLeader {
+  readonly #holders = new Map<string, { readonly node: string; until: number }>();
+  readonly #sent = new Map<string, number>();
+  #slots: readonly WrittenSlot[] = [];
+
+  setSlots(slots: readonly WrittenSlot[]): void {
+    this.#slots = slots;
+  }
+
+  take(now: number, { node, sent, held, extendSeconds }: LeaseRequest): LeaseGrant[] | null {
+    if (sent <= (this.#sent.get(node) ?? Number.NEGATIVE_INFINITY)) return null;
+    this.#sent.set(node, sent);
+    return this.#slots.flatMap(({ gateway, slot, epoch, addresses, node: owner, lease }) => {
+      const claim = held.find((candidate) => candidate.slot === slot);
+      const before = this.#holders.get(slot);
+      if (before?.node === node) {
+        if (claim !== undefined) before.until = Math.max(before.until, now + claim.milliseconds);
+        else this.#holders.delete(slot);
+      }
+      const holder = this.#holders.get(slot);
+      if (owner !== node || (holder !== undefined && holder.node !== node && now < holder.until + 2))
+        return [];
+      const milliseconds = extendSeconds === undefined ? lease : extendSeconds * 1000;
+      this.#holders.set(slot, {
+        node,
+        until: Math.max(holder?.node === node ? holder.until : 0, now + milliseconds),
+      });
+      return [{ gateway, slot, epoch, addresses, milliseconds }];
+    });
+  }
 }
 
 class SimulatedNode {
@@ -161,8 +200,6 @@ class SimulatedNode {
   #streamed = 0;
   #streamSequence = 0;
   #view: LeaseEvent | null = null;
-  /** When the last request was sent that the leader has received. */
-  #received = 0;
   /** Of the process: what an earlier one had begun counts no more. */
   #process = 0;
   #timer = 0;
@@ -322,12 +359,10 @@ class SimulatedNode {
       return null;
     });
     const isLost = (): boolean => this.isCutOff || (!world.isCalm && world.random() < 0.02);
-    const sent = world.now;
+    const full = { ...request, node: this.name, boot: 'boot', sent: world.now };
     world.at(delay(), () => {
-      // The leader ignores a request that is older than the last one.
-      if (isLost() || sent < this.#received) return;
-      this.#received = sent;
-      const grants = world.answer(this.name, request);
+      if (isLost()) return;
+      const grants = world.leader.take(world.now, full) ?? [];
       world.at(delay(), () => {
         if (!isLost()) over({ kind: 'answered', grants });
       });

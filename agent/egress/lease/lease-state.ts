@@ -78,7 +78,9 @@ export interface LeaseState {
   /** Since when no request was answered; null: the last one was. */
   readonly awaySince: number | null;
   readonly isAwayLogged: boolean;
-  /** The extension before the end was answered, or refused. */
+  /** When `stop` came; null: it did not. */
+  readonly stoppedAt: number | null;
+  /** No extension is asked for any more: it was granted, or refused. */
   readonly isExtended: boolean;
 }
 
@@ -144,6 +146,7 @@ export const INITIAL_LEASES: LeaseState = {
   renewRetryAt: Number.NEGATIVE_INFINITY,
   awaySince: null,
   isAwayLogged: false,
+  stoppedAt: null,
   isExtended: false,
 };
 

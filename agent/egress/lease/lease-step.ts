@@ -22,6 +22,8 @@ const CALL_RETRY = 200;
 const CONFLICT_RETRY = 10_000;
 /** A renewal that took longer is made again: its timeouts may end so much too late (milliseconds). */
 const SLOW_RENEWAL = LEASE_MARGIN / 2;
+/** A process that ends asks for no longer (milliseconds). */
+const EXTEND_WITHIN = 2_000;
 /** The first retry after a request without an answer (milliseconds): another replica may answer. */
 const FIRST_RETRY = 50;
 /** Failures are logged after this time (milliseconds): a replica that stops is none. */
@@ -68,7 +70,7 @@ function happened(state: LeaseState, event: LeaseEvent, now: number, logs: Logs)
     case 'release':
       return { ...state, isReleased: true, guarded: null, isUrgent: true };
     case 'stop':
-      return { ...state, phase: state.phase === 'starting' ? 'ended' : 'stopping' };
+      return { ...state, phase: state.phase === 'starting' ? 'ended' : 'stopping', stoppedAt: now };
   }
 }
 
@@ -140,8 +142,22 @@ function answered(state: LeaseState, grants: readonly LeaseGrant[], now: number,
     const seconds = Math.round((now - (state.awaySince ?? now)) / 1000);
     logs.push(log('info', 'a controller answers for leases of floating addresses again', { seconds }));
   }
-  const isExtended = state.isExtended || request.isExtension;
+  const isExtended =
+    request.isExtension && (isGranted(slots, grants) || now - (state.stoppedAt ?? now) >= EXTEND_WITHIN);
   return { ...state, slots, request: null, awaySince: null, isAwayLogged: false, isExtended };
+}
+
+/** The leader writes an extension into the status before it grants it: the first answers are without. */
+function isGranted(slots: ReadonlyMap<string, SlotLease>, grants: readonly LeaseGrant[]): boolean {
+  const extended = new Set(
+    grants.flatMap((grant) => {
+      const lease = slots.get(slotKey(grant))?.wanted?.leaseMilliseconds ?? Number.POSITIVE_INFINITY;
+      return grant.milliseconds > lease ? slotKey(grant) : [];
+    }),
+  );
+  return slots
+    .entries()
+    .every(([key, { wanted, live }]) => wanted === null || live.size === 0 || extended.has(key));
 }
 
 function unanswered(state: LeaseState, error: string, now: number, logs: Logs): LeaseState {

@@ -120,7 +120,7 @@ function renew(state: LeaseState, now: number, effects: LeaseEffect[]): LeaseSta
 function send(state: LeaseState, now: number, effects: LeaseEffect[]): LeaseState {
   const { phase, request, slots, isExtended, unreachable } = state;
   const isExtension = phase === 'stopping';
-  if (request !== null || isExtended || (now < dueAt(state, now) && !isExtension)) return state;
+  if (request !== null || isExtended || now < dueAt(state, now)) return state;
   // What is alive and of no slot can't be named, so it is dropped before.
   if (slots.has(NO_SLOT)) return state;
   const held = heldSlots(state, now);
@@ -151,7 +151,9 @@ function send(state: LeaseState, now: number, effects: LeaseEffect[]): LeaseStat
 function dueAt(state: LeaseState, now: number): number {
   const { slots, lastSentAt, isUrgent, resendAt } = state;
   if (isUrgent) return now;
-  const isAsking = slots.values().some(({ waitsSince: since }) => since !== null && now < since + ASK_FOR);
+  const isAsking =
+    state.phase === 'stopping' ||
+    slots.values().some(({ waitsSince: since }) => since !== null && now < since + ASK_FOR);
   return Math.min(resendAt, lastSentAt + (isAsking ? ASK_FOR_GRANT : heartbeat(state)));
 }
 
