@@ -4,7 +4,7 @@
  * where each transaction waits for the one before (a small batch on a socket of its own, in the
  * worker). All in milliseconds, the longest.
  */
-import { Worker, isMainThread, parentPort } from 'node:worker_threads';
+import { isMainThread, parentPort, Worker } from 'node:worker_threads';
 import { Netlink, type Operation } from 'nftables-napi';
 import { loadManifests } from '../../controller/watch/manifests.ts';
 import { stages } from './stages.ts';
