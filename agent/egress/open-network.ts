@@ -13,6 +13,7 @@ import { kernelSysctls, readSysctl } from './apply/sysctls.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
 import type { OpenFloating } from './floating/open-floating.ts';
 import { forgetConnections } from './forget-connections.ts';
+import { InterfaceAddresses } from './health/interface-addresses.ts';
 import { warnOfHost } from './host-checks.ts';
 import { toArpTable } from './render/arp-table.ts';
 import { NO_NETSTATE, netstateRenderer } from './render/netstate.ts';
@@ -26,9 +27,12 @@ interface NetworkOptions {
   readonly drifted: (repairs: readonly string[]) => void;
   readonly troubled: (trouble: MonitorTrouble) => void;
   readonly floating: Pick<OpenFloating, 'silence' | 'verify'>;
+  /** An interface that a gateway names has another address. */
+  readonly addressesChanged?: () => void;
 }
 
 export interface OpenNetwork extends EgressNetwork {
+  readonly interfaces: InterfaceAddresses;
   /** What is in the kernel stays. */
   close(): Promise<void>;
 }
@@ -39,10 +43,22 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
   warnOfHost({ read: readSysctl }, log);
   const socket = new RouteSocket();
   const stage = 'apply';
+  const interfaces = new InterfaceAddresses({
+    clock,
+    changed: () => options.addressesChanged?.(),
+    async read() {
+      const [links, addresses] = await Promise.all([socket.links(), socket.addresses()]);
+      return { links, addresses };
+    },
+  });
   const keeper = new NetstateKeeper({
     reconciler: new NetstateReconciler(socket, kernelSysctls(socket)),
     clock,
-    open: (listener) => new RouteMonitor({}, listener),
+    open: (listener) =>
+      new RouteMonitor({}, (events) => {
+        listener(events);
+        interfaces.take(events);
+      }),
     drifted,
     problems(problems) {
       const messages = problems.map(({ message }) => message);
@@ -66,6 +82,7 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
   const group = config.interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
   const render = netstateRenderer();
   return {
+    interfaces,
     netstateOf: async (egress) => render(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
     apply: (wanted, options) => keeper.apply(wanted, options),
     silence: (egress) => floating.silence(toArpTable(egress)),

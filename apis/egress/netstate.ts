@@ -90,3 +90,8 @@ export const OWN_NETWORK = {
   /** First and last priority of routing rules. */
   rules: [70, 79],
 } as const;
+
+/** Whether nodewall made the address (IFA_PROTO): it is none of the host's own. */
+export function isOwnProtocol(protocol: number): boolean {
+  return protocol === OWN_NETWORK.protocol || protocol === OWN_NETWORK.floating.protocol;
+}

@@ -4,10 +4,13 @@ import { withApiServer } from '../../apis/failsafe.ts';
 import type { EndpointSlice } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { validateOptions } from '../../apis/validate/object.ts';
+import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { Registration } from '../kubeapi/apiservice/registration.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
+import { reviewAccess } from '../kubeapi/reviews.ts';
+import { accessAuthoriser } from '../publish/auth.ts';
 import { failure } from '../publish/failure.ts';
 import { Hub } from '../publish/hub.ts';
 import type { LeaseService } from '../publish/lease-requests.ts';
@@ -21,6 +24,7 @@ import type { Reflector } from '../watch/cluster/reflector.ts';
 import { WATCH_TIMES } from '../watch/cluster/watch-times.ts';
 import { type Changes, changes } from '../webhook/changes.ts';
 import { latestWorld } from '../webhook/latest.ts';
+import { USE_QUEUE, useRight } from '../webhook/use-right.ts';
 import { AgentService } from './agent-service.ts';
 import { ApiClients } from './api-clients.ts';
 import { ClusterSettings } from './cluster-settings.ts';
@@ -317,6 +321,14 @@ export class ControllerParts {
         failsafe: failsafe(this.compiling.snapshot?.objects.endpointSlices ?? []),
         believesAnyServer: believesAnyServer(config.names),
         interfaceGroups: Object.keys(config.interfaceGroups),
+        ...(hasEgress(this.#context) ? { egress: config.egress } : {}),
+      }),
+      mayUse: useRight({
+        authorise: accessAuthoriser(
+          (spec) => reviewAccess(this.api.reviews.request, spec),
+          this.#process.clock.now,
+          new FairQueue(USE_QUEUE),
+        ),
       }),
       changed: this.worlds.wait,
       latest: latestWorld({ request: this.api.general.request, isCurrent: () => this.source.isCurrent() }),

@@ -17,7 +17,7 @@ const COMMANDS = [
   ['log'],
   ['names'],
   ['egress'],
-  ...['status', 'who', 'drain'].map((name) => ['egress', name]),
+  ...['status', 'who', 'drain', 'reset'].map((name) => ['egress', name]),
   ['dump'],
   ...['objects', 'wire', 'state', 'transaction'].map((stage) => ['dump', stage]),
 ];

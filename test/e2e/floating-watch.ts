@@ -74,7 +74,9 @@ export class FloatingWatch {
       // A node that is back within this time had not stopped.
       return changes.flatMap(({ node, at }, i) => {
         const next = changes[i + 1];
-        return next !== undefined && next.at - at < 20 ? [`${address}: ${node} at ${at}, ${next.node} at ${next.at}`] : [];
+        return next !== undefined && next.at - at < 20
+          ? [`${address}: ${node} at ${at}, ${next.node} at ${next.at}`]
+          : [];
       });
     });
   }

@@ -20,10 +20,11 @@ export interface EgressAgents {
   close(): Promise<void>;
 }
 
-const CONFIG = {
+export const EGRESS_CONFIG = {
   interfaceGroupFile: '',
   interfaceGroups: { pods: { group: 8, match: [] } },
   featureGates: { EgressGateway: true },
+  log: { egressConnections: true },
 };
 
 export async function egressAgents(lab: EgressLab): Promise<EgressAgents> {
@@ -31,7 +32,7 @@ export async function egressAgents(lab: EgressLab): Promise<EgressAgents> {
   const manifests = join(folder, 'manifests');
   const config = join(folder, 'config.yaml');
   await mkdir(manifests);
-  await writeFile(config, JSON.stringify(CONFIG)); // JSON is YAML
+  await writeFile(config, JSON.stringify(EGRESS_CONFIG)); // JSON is YAML
   const agents = new Map<string, RunningAgent>();
   const write = async (name: string, items: readonly object[]): Promise<void> => {
     const fresh = join(folder, `${name}.fresh`);
@@ -78,7 +79,7 @@ export async function egressAgents(lab: EgressLab): Promise<EgressAgents> {
   };
 }
 
-function clusterObjects(lab: EgressLab): object[] {
+export function clusterObjects(lab: EgressLab): object[] {
   const nodes = [...lab.nodes.values()].map(({ name, v4, v6 }, i) => ({
     apiVersion: 'v1',
     kind: 'Node',

@@ -1,13 +1,15 @@
 import type { Generation } from 'nftables-napi';
+import type { NodeState } from '../../../apis/compiled.ts';
 import { Enforcer } from '../../apply/enforcer.ts';
 import type { Kernel } from '../../apply/netlink/kernel.ts';
 import { NodeRuleReconciler } from '../../apply/reconciler.ts';
 import type { OpenFloating, openFloating } from '../../egress/floating/open-floating.ts';
+import type { EgressHealth } from '../../egress/health/egress-health.ts';
 import type { openNetwork } from '../../egress/open-network.ts';
 import { countedKernel, kernelCounts } from '../../record/counted-kernel.ts';
 import { nftOwners } from '../../record/owners.ts';
 import { renderer } from '../../render/render.ts';
-import type { Dataplane, DataplaneOptions } from '../dataplane.ts';
+import type { Dataplane, DataplaneOptions, Running } from '../dataplane.ts';
 import type { egressEnforcer } from './egress-enforcer.ts';
 import { watchKernel } from './watch-kernel.ts';
 
@@ -18,6 +20,7 @@ export interface EgressParts {
   readonly LIVE_SETS: readonly string[];
   readonly openNetwork: typeof openNetwork;
   readonly egressEnforcer: typeof egressEnforcer;
+  readonly EgressHealth: typeof EgressHealth;
 }
 
 /**
@@ -46,6 +49,7 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
         },
         digests: () => reconciler.digests(),
         floating: floating?.kernel ?? null,
+        egressHealth: enforcer.egressHealth,
         watch() {
           const quietSets = egress?.LIVE_SETS ?? [];
           return watchKernel({ reconciler, enforcer, log, clock: parts.clock, troubled, quietSets });
@@ -55,7 +59,7 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
   };
 }
 
-type Enforcing = Pick<Enforcer<unknown>, 'submit' | 'verify' | 'idle' | 'close'>;
+type Enforcing = Running['enforcer'] & Pick<Running, 'egressHealth'>;
 
 function plainEnforcer({ config, enforcer }: DataplaneOptions, reconciler: NodeRuleReconciler): Enforcing {
   return new Enforcer({ ...enforcer, reconciler, renderer: (canLog) => renderer(config, canLog) });
@@ -68,21 +72,38 @@ interface EgressWith {
 }
 
 function withEgress(
-  { config, log, troubled, lastEgress, enforcer: parts }: DataplaneOptions,
+  { config, log, troubled, lastEgress, egressHealth, enforcer: parts }: DataplaneOptions,
   { reconciler, egress, floating }: EgressWith,
 ): Enforcing {
   const drifted = (repairs: readonly string[]): void => parts.events.drifted(repairs);
-  const network = egress.openNetwork({ config, log, clock: parts.clock, drifted, troubled, floating });
+  const { clock } = parts;
+  const addressesChanged = (): void => health.refresh();
+  const around = { config, log, clock, drifted, troubled, floating };
+  const network = egress.openNetwork({ ...around, addressesChanged });
+  let latest: NodeState | null = null;
+  const health: EgressHealth = new egress.EgressHealth({
+    ...{ clock, log, interfaces: network.interfaces },
+    changed() {
+      if (latest !== null) enforcer.submit(latest);
+    },
+    reported: (report) => egressHealth?.(report),
+  });
   const last = lastEgress ?? null;
-  const enforcer = egress.egressEnforcer({ config, enforcer: parts, reconciler, network, last });
+  const enforcer = egress.egressEnforcer({ config, enforcer: parts, reconciler, network, health, last });
   return {
-    submit: (state) => enforcer.submit(state),
+    submit(state) {
+      latest = state;
+      enforcer.submit(state);
+    },
     verify: () => enforcer.verify(),
     // Until then, the monitor's event of a change of elements would look like somebody else's.
     async idle() {
+      await health.idle();
       await Promise.all([enforcer.idle(), floating.idle()]);
     },
+    egressHealth: () => health.report(),
     async close() {
+      health.close();
       await enforcer.close();
       await network.close();
       await floating.close();

@@ -14,6 +14,7 @@ export const nftablesPort: DataplanePort = {
           ...(await import('../../egress/floating/open-floating.ts')),
           ...(await import('../../egress/floating/live-sets.ts')),
           ...(await import('../../egress/open-network.ts')),
+          ...(await import('../../egress/health/egress-health.ts')),
           ...(await import('./egress-enforcer.ts')),
         }
       : null;

@@ -1,5 +1,5 @@
 import { type Address, parseAddress } from '../../../lib/net/address.ts';
-import { packAddress, unpackAddress } from '../../../lib/net/member-set.ts';
+import { packAddress } from '../../../lib/net/member-set.ts';
 
 /** Ethernet and IPv4: RFC 826. */
 const START = Uint8Array.of(0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0);
@@ -25,14 +25,14 @@ export function arpAnnouncements(mac: Uint8Array, address: string): Uint8Array[]
   return [frame(mac, REQUEST, [own, NO_MAC, own]), frame(mac, REPLY, [own, mac, own])];
 }
 
-/** The MAC of a host that uses the address, or wants to; null: the frame is of no such host. */
+/**
+ * The MAC of a host that uses the address; null: the frame is of no such host. Who only asks for it
+ * does not: switches do so for every address that they track, with the sender 0.0.0.0.
+ */
 export function arpClaim(bytes: Uint8Array, address: string): Uint8Array | null {
   if (bytes.length < LENGTH || !START.every((byte, i) => byte === bytes[12 + i])) return null;
-  const operation = bytes[21];
-  const [sender, target] = [addressAt(bytes, 28), addressAt(bytes, 38)];
-  const wanted = parseAddress(address)?.value;
-  const isProbe = operation === REQUEST && sender === 0n && target === wanted;
-  return sender === wanted || isProbe ? bytes.slice(22, 28) : null;
+  const sender = bytes.subarray(28, 32);
+  return Buffer.compare(sender, bytesOf(address)) === 0 ? bytes.slice(22, 28) : null;
 }
 
 function frame(
@@ -48,8 +48,4 @@ function bytesOf(text: string): Uint8Array {
   const address: Address | null = parseAddress(text);
   if (address?.family !== 4) throw new RangeError(`${text} is no IPv4 address`);
   return packAddress(address);
-}
-
-function addressAt(bytes: Uint8Array, at: number): bigint {
-  return unpackAddress(4, bytes, at).value;
 }

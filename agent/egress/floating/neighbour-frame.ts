@@ -3,7 +3,7 @@ import { packAddress } from '../../../lib/net/member-set.ts';
 
 const ETHERNET = 14;
 const IPV6 = 40;
-const AT = { next: ETHERNET + 6, source: ETHERNET + 8, type: ETHERNET + IPV6, target: ETHERNET + IPV6 + 8 };
+const AT = { next: ETHERNET + 6, type: ETHERNET + IPV6, target: ETHERNET + IPV6 + 8 };
 /** With the target, without options. */
 const SHORTEST = ETHERNET + IPV6 + 24;
 const ICMPV6 = 58;
@@ -31,15 +31,12 @@ export function neighbourAnnouncement(mac: Uint8Array, address: string): Uint8Ar
   return frame(mac, target, ALL_NODES, message);
 }
 
-/** The MAC of a host that uses the address, or wants to; null: the frame is of no such host. */
+/** The MAC of a host that uses the address; null: the frame is of no such host. */
 export function neighbourClaim(bytes: Uint8Array, address: string): Uint8Array | null {
   if (bytes.length < SHORTEST || bytes[AT.next] !== ICMPV6) return null;
   const target = bytes.subarray(AT.target, AT.target + 16);
   if (Buffer.compare(target, packed(address)) !== 0) return null;
-  const type = bytes[AT.type];
-  const isProbe =
-    type === SOLICITATION && bytes.subarray(AT.source, AT.source + 16).every((byte) => byte === 0);
-  return type === ADVERTISEMENT || isProbe ? bytes.slice(6, 12) : null;
+  return bytes[AT.type] === ADVERTISEMENT ? bytes.slice(6, 12) : null;
 }
 
 function icmp(type: number, flags: number): Uint8Array {

@@ -4,8 +4,8 @@ import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { BaseChain, Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
 import { dropRule, NOT_SERVED } from './drops.ts';
-import { GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
-import { inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
+import { ENDED, GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
+import { echoes, inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
 
 export const MARK_CT = (mask: number, value: number, negated = false): Match => ({
   ...{ match: 'mark', of: 'ct', mask, value, negated },
@@ -60,6 +60,8 @@ export function frameChains({ config, judges, hasTunnel, hasFloating }: FramePar
       plainRule(RESTORE, REPLY, IS_TAKEN(MARK_CT)),
       // At the pod's node: the answer comes from the gateway.
       plainRule(ACCEPT, tunnel('iifgroup'), REPLY, ...HAS_SLOT(MARK_CT)),
+      // The pod learns of the end when it answers.
+      plainRule(ACCEPT, tunnel('iifgroup'), REPLY, MARK_CT(MARK_MASK, ENDED)),
       plainRule(goto(NAME.arrive), tunnel('iifgroup')),
       ...(judges ? [plainRule({ kind: 'jump', chain: NAME.choose }, fromPods)] : []),
     ]),
@@ -122,20 +124,19 @@ const NEIGHBOURS: Match = {
 
 /** The tunnel's own packets: not tracked, from Nodes only, and nothing but echoes inside for this node. */
 function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[] {
-  const echo: Match = {
-    ...{ match: 'icmp', protocol: 'icmpv6' },
-    types: [128, 129].map((type) => ({ type, code: null })),
-  };
   const notTracked = (field: 'saddr' | 'daddr', ...more: readonly Match[]) =>
     FAMILIES.map((family) => plainRule({ kind: 'notrack' }, nodes(family, field), TUNNEL_PORT, ...more));
   return [
     // Else conntrack has a second entry for each connection, by the hash in the source port.
-    base(
-      'egress-untrack',
-      { hook: 'prerouting', priority: -300 },
-      notTracked('saddr', { match: 'local', field: 'daddr' }),
-    ),
-    base('egress-untrack-output', { hook: 'output', priority: -300 }, notTracked('daddr')),
+    base('egress-untrack', { hook: 'prerouting', priority: -300 }, [
+      ...notTracked('saddr', { match: 'local', field: 'daddr' }),
+      // A full table of connections is no sign of a lost gateway.
+      plainRule({ kind: 'notrack' }, tunnel('iifgroup'), ...echoes('ingress')),
+    ]),
+    base('egress-untrack-output', { hook: 'output', priority: -300 }, [
+      ...notTracked('daddr'),
+      plainRule({ kind: 'notrack' }, tunnel('oifgroup'), ...echoes('egress')),
+    ]),
     base('egress-input', { hook: 'input', priority: -5 }, [
       ...FAMILIES.map((family) => ({
         ...plainRule({ kind: 'drop' }, TUNNEL_PORT, {
@@ -147,7 +148,7 @@ function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[
         counter: true,
         comment: 'the tunnel is for Nodes only',
       })),
-      plainRule(ACCEPT, tunnel('iifgroup'), echo),
+      plainRule(ACCEPT, tunnel('iifgroup'), ...echoes('ingress')),
       { ...plainRule({ kind: 'drop' }, tunnel('iifgroup')), counter: true, comment: NOT_SERVED },
       // Neighbours ask for floating addresses, and answer them; see egress-silence.
       plainRule(ACCEPT, NEIGHBOURS),

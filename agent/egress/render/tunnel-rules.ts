@@ -1,3 +1,5 @@
+import type { Config } from '../../../apis/config.ts';
+import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
 import type { Direction } from '../../../apis/objects.ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { Match } from '../../render/ruleset.ts';
@@ -10,6 +12,7 @@ export const NAME = {
   restore: 'egress-restore',
   translate: 'egress-translate',
   gone: 'egress-gone',
+  ends: 'egress-ends',
   nodes: (family: Family) => `egress-nodes-v${family}`,
   floating: (family: Family) => `egress-floating-v${family}`,
   live: (family: Family) => `egress-live-v${family}`,
@@ -27,8 +30,28 @@ export function inSet(family: Family, field: 'saddr' | 'daddr', set: string): Ma
   return { match: 'address', family, field, in: { set } };
 }
 
-/** The tunnel's packets between Nodes, for the exemption `egressTunnel`. */
-export function tunnelMatches(direction: Direction): Match[][] {
+/** Echoes with the known ends of the tunnel; the interface is to be the tunnel's. */
+export function echoes(direction: Direction): Match[] {
   const field = direction === 'ingress' ? 'saddr' : 'daddr';
-  return FAMILIES.map((family) => [nodes(family, field), TUNNEL_PORT]);
+  return [
+    inSet(6, field, NAME.ends),
+    {
+      ...{ match: 'icmp', protocol: 'icmpv6' },
+      types: [ECHO.request, ECHO.reply].map((type) => ({ type, code: null })),
+    },
+  ];
 }
+
+/** The tunnel's packets between Nodes, and echoes through it, for the exemption `egressTunnel`. */
+export function tunnelMatches(direction: Direction, { egress }: Config['interfaceGroups']): Match[][] {
+  const [field, link] = direction === 'ingress' ? IN : OUT;
+  const tunnel: Match = {
+    ...{ match: 'interfaceGroup', field: link, groups: [egress ?? DEFAULT_EGRESS_GROUP], negated: false },
+  };
+  return [...FAMILIES.map((family) => [nodes(family, field), TUNNEL_PORT]), [tunnel, ...echoes(direction)]];
+}
+
+const IN = ['saddr', 'iifgroup'] as const;
+const OUT = ['daddr', 'oifgroup'] as const;
+/** Types of ICMPv6. */
+const ECHO = { request: 128, reply: 129 } as const;
