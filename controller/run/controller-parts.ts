@@ -7,6 +7,7 @@ import { validateOptions } from '../../apis/validate/object.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { Registration } from '../kubeapi/apiservice/registration.ts';
+import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
 import { reviewAccess } from '../kubeapi/reviews.ts';
@@ -108,6 +109,14 @@ export class ControllerParts {
     return this.#areReportsKnown ? null : 'the reports that other controllers have are not here yet';
   }
 
+  /** Whether the gates are known, and this run is made for what they say. */
+  get isGateKnown(): boolean {
+    return (
+      this.settings.gate('NodeNetworkPolicy') !== null &&
+      this.settings.gate('EgressGateway') === hasEgress(this.#context)
+    );
+  }
+
   learnReports(): void {
     void this.peers.learn().then(() => {
       // Agents are served only with the reported addresses in force.
@@ -116,10 +125,12 @@ export class ControllerParts {
     });
   }
 
-  #setGate(enabled: boolean): void {
-    this.#context.log.info('feature gate set', { NodeNetworkPolicy: enabled });
-    this.hub.setGate(enabled);
-    this.statuses.keeper.gate(enabled);
+  #setGate(name: GateName, enabled: boolean): void {
+    this.#context.log.info('feature gate set', { [name]: enabled });
+    if (name === 'NodeNetworkPolicy') {
+      this.hub.setGate(enabled);
+      this.statuses.keeper.gate(enabled);
+    } else if (enabled !== hasEgress(this.#context)) this.#reactions.happen({ type: 'restartRequested' });
     this.#reactions.happen({ type: 'changed' });
   }
 
@@ -182,13 +193,20 @@ export class ControllerParts {
   }
 
   #makeSettings(): ClusterSettings {
-    const { gate, config, log } = this.#context;
+    const { gate, egressGate, config, log } = this.#context;
+    const { NodeNetworkPolicy } = config.featureGates;
     return new ClusterSettings({
-      givenGate: gate,
-      configuredGate: config.featureGates.NodeNetworkPolicy ?? null,
+      given: {
+        NodeNetworkPolicy: gate,
+        EgressGateway: egressGate === undefined ? hasEgress(this.#context) : egressGate.given,
+      },
+      configured: {
+        ...(NodeNetworkPolicy === undefined ? {} : { NodeNetworkPolicy }),
+        ...(egressGate?.configured == null ? {} : { EgressGateway: egressGate.configured }),
+      },
       namespace: SERVICE.namespace,
       log,
-      gateChanged: (enabled) => this.#setGate(enabled),
+      gateChanged: (name, enabled) => this.#setGate(name, enabled),
       frontProxyChanged: () => this.#reactions.happen({ type: 'frontProxy' }),
     });
   }
@@ -215,7 +233,7 @@ export class ControllerParts {
       after: this.#process.clock.after,
       facts: () => ({
         isServing: this.#reactions.life().isServing,
-        isLast: this.#reactions.life().isOver && this.replicas.isLast,
+        isLast: this.#reactions.life().isOver && !this.#reactions.life().isAgain && this.replicas.isLast,
         isStopping: this.#reactions.life().isEnding,
         isNamespaceTerminating: this.replicas.isNamespaceTerminating,
         caBundle: this.credentials.caBundle,
@@ -354,7 +372,7 @@ export class ControllerParts {
       ...this.replicas.follow(follow),
       this.registration.follow(follow),
       ...this.credentials.follow(follow),
-      this.settings.followGate(follow),
+      this.settings.followGates(follow),
     ];
   }
 }

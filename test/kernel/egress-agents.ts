@@ -79,7 +79,16 @@ export async function egressAgents(lab: EgressLab): Promise<EgressAgents> {
   };
 }
 
-export function clusterObjects(lab: EgressLab): object[] {
+export interface LabObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly spec?: object;
+  readonly status?: object;
+}
+
+/** Its Nodes, pods, and the namespace of the pods, as manifests. */
+export function clusterObjects(lab: EgressLab): LabObject[] {
   const nodes = [...lab.nodes.values()].map(({ name, v4, v6 }, i) => ({
     apiVersion: 'v1',
     kind: 'Node',
