@@ -99,8 +99,8 @@ kernelSuite('floating addresses in a cluster', function () {
   });
 
   it('moves when the agent is stopped, and what goes on later harms nothing', async () => {
-    const stopped = await moves('agent stopped', async (owner) => bed.agent(owner).signal('SIGSTOP'));
-    bed.agent(stopped).signal('SIGCONT');
+    const stopped = await moves('agent stopped', (owner) => bed.agent(owner).signal('SIGSTOP'));
+    await bed.agent(stopped).signal('SIGCONT');
     await until('it is ready again', async () => isReady(stopped), { detail: bed.logs });
     await watch.untilAll(other(stopped), bed.logs);
   });
