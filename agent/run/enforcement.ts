@@ -89,8 +89,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     config: config.names,
     clock,
     log,
-    stateDir: options.stateDir,
-    once: options.once,
+    ...{ stateDir, once },
     apiServer: parts.apiServer,
     submit(state) {
       records.learn(state);

@@ -35,7 +35,7 @@ const AWAY_LOGGED_AFTER = 1_000;
  */
 export function leaseStep(state: LeaseState, event: LeaseEvent, now: number): LeaseStep {
   const logs: LeaseEffect[] = [];
-  const next = begun(happened(state, event, now, logs), now);
+  const next = begun(happened(state, event, now, logs), now, logs);
   const settled = settle(next, now);
   return { state: settled.state, effects: [...logs, ...settled.effects] };
 }
@@ -75,7 +75,7 @@ function happened(state: LeaseState, event: LeaseEvent, now: number, logs: Logs)
 }
 
 /** Once the kernel was read and the controller has spoken, it is known whose slots are alive. */
-function begun(state: LeaseState, now: number): LeaseState {
+function begun(state: LeaseState, now: number, logs: Logs): LeaseState {
   const { phase, found, view } = state;
   if (phase !== 'starting' || found === null || view === null) return state;
   const rest = new Map(found);
@@ -87,6 +87,8 @@ function begun(state: LeaseState, now: number): LeaseState {
     const adopted: Partial<SlotLease> = alive.length === 0 ? {} : adoptedEnds(ends);
     const granted = new Set(alive);
     const { gateway, slot, epoch } = wanted;
+    const fields = { gateway, slot, epoch, addresses: alive };
+    if (alive.length > 0) logs.push(log('info', 'this process goes on with floating addresses', fields));
     slots.set(slotKey(wanted), {
       ...emptySlot(gateway, slot),
       wanted,
