@@ -1,6 +1,7 @@
 import type { Enforced } from '../apply/enforcer.ts';
 import type { MonitorTrouble } from '../dataplane/dataplane.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
+import type { LeaseCounts } from '../egress/lease/thread-messages.ts';
 import type { RecordOutcome } from '../egress/record/binding-recorder.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 
@@ -18,6 +19,8 @@ export interface AgentMetrics {
   egressRecords(outcome: RecordOutcome, lines: number): void;
   /** Sets the function that returns what this node finds out about gateways; null: there is none. */
   egressHealth(report: (() => EgressHealthReport) | null): void;
+  /** What this node holds of floating addresses; null: nothing, as no rules are in force. */
+  leases(counts: LeaseCounts | null): void;
   /** Counts a trouble of a monitor. */
   monitor(name: MonitorName, trouble: MonitorTrouble): void;
   /** Sets the function that returns the totals of each rule; null: nothing is enforced any more. */
@@ -46,6 +49,7 @@ export const NO_METRICS: AgentMetrics = {
   ended() {},
   egressRecords() {},
   egressHealth() {},
+  leases() {},
   monitor() {},
   counts() {},
   enabled() {},

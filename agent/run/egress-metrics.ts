@@ -1,5 +1,6 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
+import type { LeaseCounts } from '../egress/lease/thread-messages.ts';
 import { type ConntrackPressure, readPressure } from '../egress/record/conntrack-pressure.ts';
 import { egressCount } from '../egress/render/counted.ts';
 import type { RuleTotals } from '../record/accounting.ts';
@@ -14,6 +15,7 @@ export class EgressMetrics {
   readonly #totals: () => ReadonlyMap<string, RuleTotals>;
   #records: Counter | null = null;
   #health: (() => EgressHealthReport) | null = null;
+  #leases: ((counts: LeaseCounts | null) => void) | null = null;
 
   constructor(registers: Registry[], totals: () => ReadonlyMap<string, RuleTotals>) {
     this.#registers = registers;
@@ -26,12 +28,17 @@ export class EgressMetrics {
     egressPackets(this.#registers, this.#totals);
     conntrackPressure(this.#registers);
     gatewayHealth(this.#registers, () => this.#health?.() ?? null);
+    this.#leases = leaseGauges(this.#registers);
     this.#records = new Counter({
       name: 'nodewall_egress_records_total',
       help: 'Lines of egress-records.jsonl by event, and those that could not be written (lost).',
       labelNames: ['event'],
       registers: this.#registers,
     });
+  }
+
+  leases(counts: LeaseCounts | null): void {
+    this.#leases?.(counts);
   }
 
   records(event: string, lines: number): void {
@@ -79,6 +86,27 @@ function gatewayHealth(registers: Registry[], report: () => EgressHealthReport |
     'gateway',
     ({ unready }) => [...unready.keys()].map((gateway) => [gateway, 1]),
   );
+}
+
+function leaseGauges(registers: Registry[]): (counts: LeaseCounts | null) => void {
+  const gauge = (name: string, help: string) =>
+    new Gauge({ name: `nodewall_egress_${name}`, help, registers });
+  const alive = gauge('addresses', 'Floating addresses that are alive on this node, each under a lease.');
+  const waiting = gauge(
+    'slots_waiting',
+    'Slots of floating addresses that are of this node and have no lease.',
+  );
+  const conflicts = gauge(
+    'address_conflicts',
+    'Slots that are not taken, because another host has an address.',
+  );
+  const answered = gauge('leases_answered', 'Whether a controller has answered the last request for leases.');
+  return (counts) => {
+    alive.set(counts?.alive ?? 0);
+    waiting.set(counts?.waiting ?? 0);
+    conflicts.set(counts?.conflicts ?? 0);
+    answered.set(counts?.isAnswered === true ? 1 : 0);
+  };
 }
 
 const PACKETS = [

@@ -5,6 +5,7 @@ import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
 import { type DataplaneOptions, type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
+import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -34,16 +35,18 @@ interface EnforcementParts {
   readonly enforced: (result: Enforced, submitted: NodeState) => void;
   /** The network configuration of egress gateways lacks this from now on. */
   readonly egressProblems?: (problems: readonly string[]) => void;
+  /** What this node finds out about egress gateways. */
+  readonly egressHealth?: (report: EgressHealthReport) => void;
   /** Nothing could be applied; it is tried again. */
   readonly failed: (error: Error) => void;
-  /** The node found out something else about egress gateways. */
-  readonly egressHealth?: (report: EgressHealthReport) => void;
 }
 
 /** Stages 5 and 6 of an agent, for any source of states. */
 export interface Enforcement {
   /** The configuration, with the link groups that saved rules use. */
   readonly config: Config;
+  /** Null: egress gateways are off. */
+  readonly floating: FloatingKernel | null;
   submit(state: NodeState): void;
   /** Whether the kernel holds rules of nodewall that packets pass through. */
   holdsRules(): Promise<boolean>;
@@ -83,8 +86,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const { enforcer } = running;
   const pods = localPodsOverlay(interfaces.localPods, (state) => enforcer.submit(state));
   const names = nameOverlay({
-    ...{ config: config.names, clock, log, once },
-    stateDir: options.stateDir,
+    ...{ config: config.names, clock, log, stateDir, once },
     apiServer: parts.apiServer,
     submit(state) {
       records.learn(state);
@@ -112,6 +114,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   let grouped: Promise<void> = Promise.resolve();
   return {
     config,
+    floating: running.floating,
     submit(state) {
       grouped = interfaces.nodeHas(state.nodeAddresses);
       names.submit(state);

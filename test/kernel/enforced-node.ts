@@ -80,6 +80,8 @@ export interface RunningAgent {
   signal(signal: NodeJS.Signals): Promise<void>;
   /** Ends it, and what it started; waits until it is gone. */
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
+  /** Stops it, and what it started, or lets it go on. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void>;
 }
 
 export async function createEnforcedNode(
