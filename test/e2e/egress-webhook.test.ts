@@ -2,12 +2,21 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import type { EgressGatewayStatus } from '../../apis/egress/objects.ts';
 import { NODEWALL } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { webhooksAt } from '../cluster/webhooks.ts';
 import { until } from '../kernel/until.ts';
 import { ROOT } from '../structure/source-file.ts';
+
+interface PolicyStatus {
+  readonly conditions?: readonly {
+    readonly type: string;
+    readonly reason: string;
+    readonly message: string;
+  }[];
+}
 
 const HEAD = 'apiVersion: nodewall.io/v1alpha1\n';
 const gateway = (name: string, range: string, more = ''): string =>
@@ -187,6 +196,28 @@ describe('the webhook’s checks of egress gateways, on a real API server', func
     await until('jane has the right', async () => (await send(mail, '--as=jane')).code === 0);
   });
 
+  it('leave a released address to its holder, and the policy that wants it waits', async () => {
+    const gone = await cluster.kubectl(['delete', 'egresspolicies.nodewall.io', 'bank', '--namespace=shop']);
+    assert.equal(gone.code, 0, gone.stderr);
+    const released = '198.51.100.1';
+    await until('the gateway holds it back', async () => {
+      const { status } = await cluster.get<{ status?: EgressGatewayStatus }>(
+        'egressgateways.nodewall.io',
+        'out',
+      );
+      const record = status?.addresses?.find(({ address }) => address === released);
+      return record?.policy === 'shop/bank' && record.heldUntil !== undefined;
+    });
+    await allowed(policy('shop', 'next', fixed(released)));
+    await until('the policy waits', async () => {
+      const { status } = await cluster.get<{ status?: PolicyStatus }>(
+        ...['egresspolicies.nodewall.io', 'next', '--namespace=shop'],
+      );
+      const said = status?.conditions?.find(({ type }) => type === 'AddressAllocated');
+      return said?.reason === 'AddressHeld' && said.message.includes(`${released} until `);
+    });
+  });
+
   it('let nobody choose an address while no controller answers, and all else pass', async () => {
     await kill();
     await refused(
@@ -197,7 +228,7 @@ describe('the webhook’s checks of egress gateways, on a real API server', func
     const { code } = await cluster.kubectl([
       'delete',
       'egresspolicies.nodewall.io',
-      'bank',
+      'next',
       '--namespace=shop',
     ]);
     assert.equal(code, 0);
