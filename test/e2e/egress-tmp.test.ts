@@ -1,0 +1,371 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { globSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { get } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
+import type {
+  WrittenGatewayStatus,
+  WrittenPolicyStatus,
+} from '../../controller/status/egress/egress-status.ts';
+import { NODEWALL } from '../cli/command.ts';
+import { startCluster, type TestCluster } from '../cluster/cluster.ts';
+import { freePorts } from '../cluster/ports.ts';
+import { until } from '../kernel/until.ts';
+import { ROOT } from '../structure/source-file.ts';
+import { Heartbeats } from './heartbeats.ts';
+
+const NODES = { n1: '192.0.2.1', gw1: '192.0.2.11', gw2: '192.0.2.12' } as const;
+type NodeName = keyof typeof NODES;
+const SERVICE = 'nodewall-controller.nodewall-system.svc';
+const GATEWAY = `
+apiVersion: nodewall.io/v1alpha1
+kind: EgressGateway
+metadata: {name: partners}
+spec: {nodeSelector: {matchLabels: {gateway: "true"}}, source: Node, allowedNamespaces: {}}
+`;
+const POOL = `
+apiVersion: nodewall.io/v1alpha1
+kind: EgressGateway
+metadata: {name: pool}
+spec:
+  nodeSelector: {matchLabels: {gateway: "true"}}
+  addresses: {pools: [{ranges: [203.0.113.0/28]}]}
+  allowedNamespaces: {}
+`;
+const POLICY = (name: string, gateway: string) => `
+apiVersion: nodewall.io/v1alpha1
+kind: EgressPolicy
+metadata: {name: ${name}, namespace: shop}
+spec: {appliedTo: [{podSelector: {matchLabels: {app: ${name}}}}], gateway: ${gateway}}
+`;
+interface Controller {
+  readonly process: ChildProcess;
+  readonly port: number;
+  readonly log: string[];
+  got(path: string): Promise<string>;
+}
+
+describe('egress gateways in the control plane, on a real API server', function () {
+  this.timeout(120_000);
+  let cluster: TestCluster;
+  let kubeconfig: string;
+  let ca: string;
+  let ports: readonly number[];
+  const tokens = new Map<string, string>();
+  const running: Controller[] = [];
+
+  before(async function () {
+    this.timeout(1_800_000);
+    cluster = await startCluster();
+    ports = await freePorts(2);
+    for (const path of [...globSync('deploy/crds/*.yaml', { cwd: ROOT }), 'deploy/rbac.yaml'])
+      await cluster.apply(await readFile(join(ROOT, path), 'utf8'));
+    await cluster.established();
+    for (const [name, address] of Object.entries(NODES)) {
+      const labels = `{gateway: "${name.startsWith('gw')}"}`;
+      await cluster.apply(`{apiVersion: v1, kind: Node, metadata: {name: ${name}, labels: ${labels}}}`);
+      await cluster.patchStatus([`node/${name}`], {
+        addresses: [{ type: 'InternalIP', address }],
+        conditions: [{ type: 'Ready', status: 'True' }],
+      });
+      const options = { boundNode: name, audiences: ['nodewall-controller'] };
+      tokens.set(name, await cluster.token('nodewall-system/nodewall-agent', options));
+    }
+    await cluster.apply('{apiVersion: v1, kind: Namespace, metadata: {name: shop}}');
+    const token = await cluster.token('nodewall-system/nodewall-controller');
+    kubeconfig = await cluster.kubeconfigFor('controller', { token });
+    await pod('web-1', 'web', '10.1.0.1');
+  });
+
+  after(async () => {
+    for (const one of running) await kill(one);
+    await cluster?.close();
+  });
+
+  async function pod(name: string, app: string, address: string): Promise<void> {
+    await cluster.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: ${name}, namespace: shop, labels: {app: ${app}}}
+spec: {nodeName: n1, containers: [{name: c, image: none}]}
+`);
+    await cluster.patchStatus([`pod/${name}`, '--namespace=shop'], {
+      phase: 'Running',
+      podIP: address,
+      podIPs: [{ ip: address }],
+    });
+  }
+
+  async function start(at: 0 | 1, gate: 'on' | 'off' = 'on'): Promise<Controller> {
+    const [metrics = 0] = await freePorts(1);
+    const [port = 0, peer = 0] = at === 0 ? ports : ports.toReversed();
+    const args = [
+      ...['--kubeconfig', kubeconfig, '--listen', `127.0.0.1:${port}`, '--peer', `127.0.0.1:${peer}`],
+      ...['--metrics-listen', `127.0.0.1:${metrics}`],
+      `--feature-gates=NodeNetworkPolicy=true,EgressGateway=${gate === 'on'}`,
+    ];
+    const child = spawn(NODEWALL, ['controller', ...args], { stdio: ['ignore', 'inherit', 'pipe'] });
+    const log: string[] = [];
+    createInterface({ input: child.stderr }).on('line', (line) => void log.push(line));
+    const controller: Controller = {
+      process: child,
+      port,
+      log,
+      async got(path) {
+        const request = get({ host: '127.0.0.1', port: metrics, path, agent: false });
+        const answered = await once(request, 'response').catch(() => null);
+        return answered === null ? '' : `${answered[0].statusCode} ${await text(answered[0])}`;
+      },
+    };
+    running.push(controller);
+    const detail = () => log.join('\n');
+    await until('it serves', async () => (await controller.got('/readyz')).startsWith('200'), { detail });
+    ca = (
+      await cluster.get<{ data: { 'ca.crt': string } }>(
+        'configmap',
+        'nodewall-ca',
+        '--namespace=nodewall-system',
+      )
+    ).data['ca.crt'];
+    return controller;
+  }
+
+  const kill = (one: Controller): Promise<void> => end(one, 'SIGKILL');
+  async function end(one: Controller, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+    if (one.process.exitCode !== null || one.process.signalCode !== null) return;
+    const ended = once(one.process, 'exit');
+    one.process.kill(signal);
+    await ended;
+  }
+
+  const leads = (one: Controller): Promise<unknown> =>
+    until('it leads', async () => /^nodewall_controller_leader 1$/m.test(await one.got('/metrics')), {
+      limit: 40_000,
+      detail: () => one.log.join('\n'),
+    });
+
+  async function ask({ port }: Controller, node: NodeName, path: string, method = 'GET', body?: object) {
+    const request = httpsRequest({
+      host: '127.0.0.1',
+      port,
+      path: `${NODE_VIEWS_PATH}${path}`,
+      method,
+      ca,
+      servername: SERVICE,
+      agent: false,
+      headers: { authorization: `Bearer ${tokens.get(node)}`, 'content-type': 'application/json' },
+    });
+    request.end(body === undefined ? undefined : JSON.stringify(body));
+    const [response] = await once(request, 'response');
+    return response;
+  }
+
+  /** The part `egress` of a node's view. */
+  async function view(controller: Controller, node: NodeName) {
+    const answer = JSON.parse(await text(await ask(controller, node, `/${node}`)));
+    return answer.view?.egress ?? null;
+  }
+
+  async function report(controller: Controller, node: NodeName): Promise<void> {
+    const { metadata } = JSON.parse(await text(await ask(controller, node, `/${node}`)));
+    const said: NodeReport = {
+      node,
+      revision: metadata.resourceVersion,
+      enforced: metadata.resourceVersion,
+      enabled: true,
+      failing: [],
+      policies: 0,
+      hostAddresses: [],
+      version: '0.1.0',
+      features: ['established', 'egress'],
+      dataplane: 'nftables',
+      time: new Date().toISOString(),
+    };
+    const response = await ask(controller, node, `/${node}/status`, 'PUT', said);
+    assert.equal(response.statusCode, 204, await text(response));
+  }
+
+  /** The messages of a watch, as they come. */
+  async function watch(controller: Controller, query: string) {
+    const selector = `?watch=true&fieldSelector=metadata.name%3Dn1${query}`;
+    const response = await ask(controller, 'n1', selector);
+    assert.equal(response.statusCode, 200);
+    const messages: StreamMessage[] = [];
+    createInterface({ input: response }).on('line', (line) => void messages.push(JSON.parse(line)));
+    await until('the whole view', async () => messages.at(-1)?.type === 'bookmark');
+    return { messages, close: () => void response.destroy() };
+  }
+
+  const gateway = async (name: string) =>
+    (await cluster.get<{ status?: WrittenGatewayStatus }>('egressgateways.nodewall.io', name)).status;
+  const policy = async (name: string) =>
+    (
+      await cluster.get<{ status?: WrittenPolicyStatus }>(
+        'egresspolicies.nodewall.io',
+        name,
+        '--namespace=shop',
+      )
+    ).status;
+  const conditions = (status: WrittenGatewayStatus | WrittenPolicyStatus | undefined): string =>
+    (status?.conditions ?? []).map(({ type, status: is, reason }) => `${type}=${is}/${reason}`).join(' ');
+
+  it('gives a policy its gateway, writes the statuses, and sends each node its part', async () => {
+    const one = await start(0);
+    await leads(one);
+    for (const manifest of [GATEWAY, POLICY('web', 'partners')]) await cluster.apply(manifest);
+    for (const node of ['gw1', 'gw2', 'n1'] as const) await report(one, node);
+    await until('the gateway has an owner', async () => (await gateway('partners'))?.slots.length === 1);
+    const status = await gateway('partners');
+    assert.deepEqual(
+      status?.nodes.map(({ name, ready }) => [name, ready]),
+      [
+        ['gw1', true],
+        ['gw2', true],
+      ],
+    );
+    assert.equal(conditions(status), 'Accepted=True/Valid Ready=True/NodesReady');
+    const owner = (status?.slots[0]?.node ?? '') as 'gw1' | 'gw2';
+    await until('the policy has its status', async () => (await policy('web'))?.owners[0] === owner);
+    const found = await policy('web');
+    assert.deepEqual([found?.addresses, found?.pods, found?.desiredNodesRealized], [[NODES[owner]], 1, 1]);
+    await report(one, 'n1');
+    await until(
+      'the policy is realized',
+      async () =>
+        conditions(await policy('web')) ===
+        'Accepted=True/Valid AddressAllocated=True/Allocated Realized=True/Realized',
+    );
+    const source = await view(one, 'n1');
+    assert.deepEqual(Object.keys(source.sources), ['10.1.0.1']);
+    assert.ok(JSON.stringify(source.slots).includes(owner));
+    assert.deepEqual(Object.keys(source.arrivals), []);
+    const taken = await view(one, owner);
+    assert.deepEqual([Object.keys(taken.sources), Object.keys(taken.arrivals)], [[], ['10.1.0.1']]);
+    assert.ok(source.inside.includes('192.0.2.11'));
+  });
+
+  it('sends a pod that starts as one entry, and only to whom it concerns', async () => {
+    const [one] = running;
+    assert.ok(one);
+    const stream = await watch(one, '&features=egress');
+    const older = await watch(one, '');
+    const before = stream.messages.length;
+    await pod('web-2', 'web', '10.1.0.2');
+    const entries = (): unknown[] =>
+      stream.messages
+        .slice(before)
+        .flatMap((message) =>
+          message.type === 'egressPatch' && message.part === 'sources' ? [message] : [],
+        );
+    await until('the entry', async () => entries().length > 0);
+    assert.equal(entries().length, 1, JSON.stringify(entries()));
+    assert.match(JSON.stringify(entries()), /"part":"sources","set":\{"10\.1\.0\.2":"[0-9a-f]+"\}/);
+    assert.ok(!JSON.stringify(older.messages).includes('egress'));
+    stream.close();
+    older.close();
+  });
+
+  it('deals out floating addresses, which another leader keeps', async () => {
+    const [one] = running;
+    assert.ok(one);
+    for (const manifest of [POOL, POLICY('app', 'pool')]) await cluster.apply(manifest);
+    await until('the policy has an address', async () => (await policy('app'))?.addresses.length === 1);
+    await until('the gateway has it too', async () => {
+      const slots = (await gateway('pool'))?.slots ?? [];
+      return slots.some(({ addresses }) => addresses.length === 1);
+    });
+    const statuses = async () => {
+      const found = [
+        await gateway('pool'),
+        await gateway('partners'),
+        await policy('app'),
+        await policy('web'),
+      ];
+      return JSON.stringify(found);
+    };
+    await report(one, 'n1');
+    await until('the statuses are of all pods and addresses', async () => {
+      const found = await statuses();
+      return found.includes('"total":"14","used":1') && found.includes('"pods":2');
+    });
+    const before = await statuses();
+    const two = await start(1);
+    await end(one, 'SIGTERM');
+    await leads(two);
+    for (const node of ['gw1', 'gw2', 'n1'] as const) await report(two, node);
+    // Long enough for a write of each.
+    await cluster.apply(POLICY('late', 'pool'));
+    await until('it writes statuses', async () => (await policy('late'))?.addresses.length === 1);
+    assert.equal(await statuses(), before);
+    const source = await view(two, 'n1');
+    assert.deepEqual(Object.keys(source.sources), ['10.1.0.1', '10.1.0.2']);
+  });
+
+  it('moves a gateway of source Node away from a cordoned node', async () => {
+    const two = running.at(-1);
+    assert.ok(two);
+    const owner = (await gateway('partners'))?.slots[0]?.node ?? '';
+    await cluster.kubectl(['cordon', owner]);
+    await until('another node has it', async () => (await gateway('partners'))?.slots[0]?.node !== owner);
+    const status = await gateway('partners');
+    assert.equal(status?.slots[0]?.epoch, 2);
+    assert.equal(status?.nodes.find(({ name }) => name === owner)?.reason, 'Cordoned');
+    await until(
+      'its view says so',
+      async () => !JSON.stringify((await view(two, 'n1')).slots).includes(owner),
+    );
+    await cluster.kubectl(['uncordon', owner]);
+    await until(
+      'it is ready again',
+      async () => (await gateway('partners'))?.nodes.every(({ ready }) => ready) === true,
+    );
+    assert.notEqual((await gateway('partners'))?.slots[0]?.node, owner);
+  });
+
+  it('leases floating addresses to their owner, through any controller, and moves them within 3 s', async () => {
+    const leader = running.at(-1);
+    assert.ok(leader);
+    const follower = await start(0);
+    const of = (node: 'gw1' | 'gw2', controller: Controller) =>
+      new Heartbeats({
+        ...{ node, gateway: 'pool' },
+        post: (request) => ask(controller, node, `/${node}/lease`, 'POST', request),
+      });
+    const gateways = { gw1: of('gw1', follower), gw2: of('gw2', leader) };
+    for (const one of Object.values(gateways)) one.start(100);
+    const [address = ''] = (await policy('app'))?.addresses ?? [];
+    const owners = () => Object.entries(gateways).flatMap(([node, one]) => (one.has(address) ? [node] : []));
+    await until('a node has the address', async () => owners().length === 1);
+    const [owner = ''] = owners() as ('gw1' | 'gw2')[];
+    const [lost, next] = owner === 'gw1' ? [gateways.gw1, gateways.gw2] : [gateways.gw2, gateways.gw1];
+    await lost.stop();
+    await next.stop();
+    next.start(25);
+    const begun = performance.now();
+    while (!next.has(address) && performance.now() < begun + 10_000) {
+      assert.ok(owners().length <= 1);
+      await sleep(5);
+    }
+    const milliseconds = performance.now() - begun;
+    console.log("MS", milliseconds);assert.ok(milliseconds > 2_000 && milliseconds <= 3_000, `${milliseconds} ms\n${leader.log.join('\n')}`);
+    const metrics = await leader.got('/metrics');
+    assert.match(metrics, /^nodewall_controller_egress_slot_moves_total\{reason="AgentSilent"\} [1-9]/m);
+    assert.match(metrics, /^nodewall_controller_egress_leased_slots 1$/m);
+    assert.ok(leader.log.some((line) => line.includes('floating addresses move to another node')));
+    await next.stop();
+  });
+
+  it('with the gate off, no node has any of it', async () => {
+    await Promise.all(running.map(kill));
+    const off = await start(0, 'off');
+    assert.equal(await view(off, 'n1'), null);
+    assert.ok(!(await off.got('/metrics')).includes('egress'));
+  });
+});
