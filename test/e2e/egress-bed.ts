@@ -139,7 +139,7 @@ export async function startEgressBed(nodes: readonly string[]): Promise<EgressBe
       ...['--state-dir', file(`${node}.state`), '--token-file', file(`${node}.token`)],
       ...['--ca-file', file('ca'), '--config', file(`${node}.config`), '--log-format', 'json'],
     ];
-    running.set(node, toRunningAgent(lab.node(node).namespace.spawn([program, ...args])));
+    running.set(node, toRunningAgent(lab.node(node).namespace.spawn([...CAPABILITIES, program, ...args])));
   }
 
   const agent = (node: string): RunningAgent => running.get(node) ?? assert.fail(node);
@@ -204,6 +204,9 @@ export async function startEgressBed(nodes: readonly string[]): Promise<EgressBe
     },
   };
 }
+
+/** As component `egress` of deploy/kustomize gives them. */
+const CAPABILITIES = ['setpriv', '--bounding-set=-all,+net_admin,+net_raw', '--inh-caps=-all', '--'];
 
 const CONFIG = { interfaceGroupFile: '', interfaceGroups: { pods: { group: 8, match: [] } } };
 
