@@ -27,12 +27,14 @@ export const EGRESS_CONFIG = {
   log: { egressConnections: true },
 };
 
-export async function egressAgents(lab: EgressLab): Promise<EgressAgents> {
+/** @param gate of the agents */
+export async function egressAgents(lab: EgressLab, gate = true): Promise<EgressAgents> {
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-egress-'));
   const manifests = join(folder, 'manifests');
   const config = join(folder, 'config.yaml');
   await mkdir(manifests);
-  await writeFile(config, JSON.stringify(EGRESS_CONFIG)); // JSON is YAML
+  // JSON is YAML.
+  await writeFile(config, JSON.stringify({ ...EGRESS_CONFIG, featureGates: { EgressGateway: gate } }));
   const agents = new Map<string, RunningAgent>();
   const write = async (name: string, items: readonly object[]): Promise<void> => {
     const fresh = join(folder, `${name}.fresh`);
