@@ -57,7 +57,7 @@ export interface EgressBed {
 
 export interface AgentStart {
   readonly program?: string;
-  readonly config?: object;
+  readonly options?: readonly string[];
 }
 
 export { gateway };
@@ -133,11 +133,11 @@ export async function startEgressBed(nodes: readonly string[]): Promise<EgressBe
     await Promise.all(nodes.map(one));
   }
 
-  function startAgent(node: string, { program = NODEWALL }: AgentStart = {}): void {
+  function startAgent(node: string, { program = NODEWALL, options = [] }: AgentStart = {}): void {
     const args = [
       ...['agent', '--controller', `https://${ADDRESS}:${PORT}`, '--node', node],
       ...['--state-dir', file(`${node}.state`), '--token-file', file(`${node}.token`)],
-      ...['--ca-file', file('ca'), '--config', file(`${node}.config`), '--log-format', 'json'],
+      ...['--ca-file', file('ca'), '--config', file(`${node}.config`), '--log-format', 'json', ...options],
     ];
     running.set(node, toRunningAgent(lab.node(node).namespace.spawn([...CAPABILITIES, program, ...args])));
   }
