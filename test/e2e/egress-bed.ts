@@ -35,7 +35,7 @@ export interface EgressBed {
   /** Sets the feature gates of the cluster. */
   setGates(gates: string): Promise<void>;
   apply(...objects: readonly object[]): Promise<void>;
-  startController(...options: readonly string[]): Promise<RunningAgent>;
+  startController(start?: AgentStart): Promise<RunningAgent>;
   startAgent(node: string, options?: AgentStart): void;
   agent(node: string): RunningAgent;
   /** Ends its agent, and starts it again. */
@@ -105,13 +105,16 @@ export async function startEgressBed(nodes: readonly string[]): Promise<EgressBe
     }
   }
 
-  async function startController(...options: readonly string[]): Promise<RunningAgent> {
+  async function startController({
+    program = NODEWALL,
+    options = [],
+  }: AgentStart = {}): Promise<RunningAgent> {
     await running.get('controller')?.end('SIGTERM');
     const args = [
       ...['controller', '--kubeconfig', file('controller.kubeconfig'), '--listen', `${ADDRESS}:${PORT}`],
       ...['--metrics-listen', `127.0.0.1:${METRICS_PORT}`, '--log-format', 'json', ...options],
     ];
-    const one = toRunningAgent(lab.server.spawn([NODEWALL, ...args]));
+    const one = toRunningAgent(lab.server.spawn([program, ...args]));
     running.set('controller', one);
     await until('the controller is ready', isReady, { limit: LIMIT, detail: logs });
     const { data } = await cluster.get<{ data: Record<string, string> }>(
