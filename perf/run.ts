@@ -15,6 +15,7 @@ import { controlPlane } from './benchmarks/control-plane.ts';
 import { denied } from './benchmarks/denied.ts';
 import { difference } from './benchmarks/difference.ts';
 import { egress } from './benchmarks/egress.ts';
+import { egressApply } from './benchmarks/egress-apply.ts';
 import { egressRecords } from './benchmarks/egress-records.ts';
 import { egressTraffic } from './benchmarks/egress-traffic.ts';
 import { established } from './benchmarks/established.ts';
@@ -51,6 +52,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   compileRender,
   controlPlane,
   egress,
+  egressApply,
   egressTraffic,
   egressRecords,
   leases,
