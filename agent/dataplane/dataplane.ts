@@ -31,6 +31,8 @@ export interface DataplaneOptions {
   readonly troubled: (trouble: MonitorTrouble) => void;
   /** What an earlier run did for egress gateways, whose connections go on; null: not known. */
   readonly lastEgress?: NodeEgress | null;
+  /** Called when the network configuration of egress gateways lacks something else than before. */
+  readonly egressProblems?: (problems: readonly string[]) => void;
   /** Called when the node finds out something else about gateways. */
   readonly egressHealth?: (report: EgressHealthReport) => void;
   readonly enforcer: Omit<EnforcerOptions<unknown>, 'reconciler' | 'renderer'>;

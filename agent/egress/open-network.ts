@@ -26,6 +26,8 @@ interface NetworkOptions {
   /** Somebody else changed it; it was repaired by these commands. */
   readonly drifted: (repairs: readonly string[]) => void;
   readonly troubled: (trouble: MonitorTrouble) => void;
+  /** What is missing from now on; empty: nothing is. */
+  readonly incomplete?: ((problems: readonly string[]) => void) | undefined;
   readonly floating: Pick<OpenFloating, 'silence' | 'verify'>;
   /** An interface that a gateway names has another address. */
   readonly addressesChanged?: () => void;
@@ -39,7 +41,7 @@ export interface OpenNetwork extends EgressNetwork {
 
 /** The network configuration of this machine, kept by events once something was applied. */
 export function openNetwork(options: NetworkOptions): OpenNetwork {
-  const { config, log, clock, drifted, troubled, floating } = options;
+  const { config, log, clock, drifted, troubled, floating, incomplete } = options;
   warnOfHost({ read: readSysctl }, log);
   const socket = new RouteSocket();
   const stage = 'apply';
@@ -62,6 +64,7 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
     drifted,
     problems(problems) {
       const messages = problems.map(({ message }) => message);
+      incomplete?.(messages);
       if (messages.length === 0)
         log.info('the network configuration of egress gateways is complete', { stage });
       else

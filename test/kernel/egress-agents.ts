@@ -24,14 +24,17 @@ export const EGRESS_CONFIG = {
   interfaceGroupFile: '',
   interfaceGroups: { pods: { group: 8, match: [] } },
   featureGates: { EgressGateway: true },
+  log: { egressConnections: true },
 };
 
-export async function egressAgents(lab: EgressLab): Promise<EgressAgents> {
+/** @param gate of the agents */
+export async function egressAgents(lab: EgressLab, gate = true): Promise<EgressAgents> {
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-egress-'));
   const manifests = join(folder, 'manifests');
   const config = join(folder, 'config.yaml');
   await mkdir(manifests);
-  await writeFile(config, JSON.stringify(EGRESS_CONFIG)); // JSON is YAML
+  // JSON is YAML.
+  await writeFile(config, JSON.stringify({ ...EGRESS_CONFIG, featureGates: { EgressGateway: gate } }));
   const agents = new Map<string, RunningAgent>();
   const write = async (name: string, items: readonly object[]): Promise<void> => {
     const fresh = join(folder, `${name}.fresh`);
@@ -78,7 +81,16 @@ export async function egressAgents(lab: EgressLab): Promise<EgressAgents> {
   };
 }
 
-export function clusterObjects(lab: EgressLab): object[] {
+export interface LabObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly spec?: object;
+  readonly status?: object;
+}
+
+/** Its Nodes, pods, and the namespace of the pods, as manifests. */
+export function clusterObjects(lab: EgressLab): LabObject[] {
   const nodes = [...lab.nodes.values()].map(({ name, v4, v6 }, i) => ({
     apiVersion: 'v1',
     kind: 'Node',

@@ -67,14 +67,14 @@ interface EgressWith {
 }
 
 function withEgress(
-  { config, log, troubled, lastEgress, egressHealth, enforcer: parts }: DataplaneOptions,
+  { config, log, troubled, lastEgress, egressProblems, egressHealth, enforcer: parts }: DataplaneOptions,
   { reconciler, egress, floating }: EgressWith,
 ): Enforcing {
   const drifted = (repairs: readonly string[]): void => parts.events.drifted(repairs);
   const { clock } = parts;
   const addressesChanged = (): void => health.refresh();
   const around = { config, log, clock, drifted, troubled, floating };
-  const network = egress.openNetwork({ ...around, addressesChanged });
+  const network = egress.openNetwork({ ...around, addressesChanged, incomplete: egressProblems });
   let latest: NodeState | null = null;
   const health: EgressHealth = new egress.EgressHealth({
     ...{ clock, log, interfaces: network.interfaces },
