@@ -1,5 +1,6 @@
 import type { Enforced } from '../apply/enforcer.ts';
 import type { MonitorTrouble } from '../dataplane/dataplane.ts';
+import type { LeaseCounts } from '../egress/lease/thread-messages.ts';
 import type { RecordOutcome } from '../egress/record/binding-recorder.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 
@@ -15,6 +16,8 @@ export interface AgentMetrics {
   ended(policy: string, connections: number): void;
   /** Lines of egress-records.jsonl were written, or lost. */
   egressRecords(outcome: RecordOutcome, lines: number): void;
+  /** What this node holds of floating addresses; null: nothing, as no rules are in force. */
+  leases(counts: LeaseCounts | null): void;
   /** Counts a trouble of a monitor. */
   monitor(name: MonitorName, trouble: MonitorTrouble): void;
   /** Sets the function that returns the totals of each rule; null: nothing is enforced any more. */
@@ -42,6 +45,7 @@ export const NO_METRICS: AgentMetrics = {
   drifted() {},
   ended() {},
   egressRecords() {},
+  leases() {},
   monitor() {},
   counts() {},
   enabled() {},

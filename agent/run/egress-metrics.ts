@@ -1,4 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
+import type { LeaseCounts } from '../egress/lease/thread-messages.ts';
 import { type ConntrackPressure, readPressure } from '../egress/record/conntrack-pressure.ts';
 import { egressCount } from '../egress/render/counted.ts';
 import type { RuleTotals } from '../record/accounting.ts';
@@ -12,6 +13,7 @@ export class EgressMetrics {
   readonly #registers: Registry[];
   readonly #totals: () => ReadonlyMap<string, RuleTotals>;
   #records: Counter | null = null;
+  #leases: ((counts: LeaseCounts | null) => void) | null = null;
 
   constructor(registers: Registry[], totals: () => ReadonlyMap<string, RuleTotals>) {
     this.#registers = registers;
@@ -23,6 +25,7 @@ export class EgressMetrics {
     if (this.#records !== null) return;
     egressPackets(this.#registers, this.#totals);
     conntrackPressure(this.#registers);
+    this.#leases = leaseGauges(this.#registers);
     this.#records = new Counter({
       name: 'nodewall_egress_records_total',
       help: 'Lines of egress-records.jsonl by event, and those that could not be written (lost).',
@@ -31,9 +34,34 @@ export class EgressMetrics {
     });
   }
 
+  leases(counts: LeaseCounts | null): void {
+    this.#leases?.(counts);
+  }
+
   records(event: string, lines: number): void {
     this.#records?.inc({ event }, lines);
   }
+}
+
+function leaseGauges(registers: Registry[]): (counts: LeaseCounts | null) => void {
+  const gauge = (name: string, help: string) =>
+    new Gauge({ name: `nodewall_egress_${name}`, help, registers });
+  const alive = gauge('addresses', 'Floating addresses that are alive on this node, each under a lease.');
+  const waiting = gauge(
+    'slots_waiting',
+    'Slots of floating addresses that are of this node and have no lease.',
+  );
+  const conflicts = gauge(
+    'address_conflicts',
+    'Slots that are not taken, because another host has an address.',
+  );
+  const answered = gauge('leases_answered', 'Whether a controller has answered the last request for leases.');
+  return (counts) => {
+    alive.set(counts?.alive ?? 0);
+    waiting.set(counts?.waiting ?? 0);
+    conflicts.set(counts?.conflicts ?? 0);
+    answered.set(counts?.isAnswered === true ? 1 : 0);
+  };
 }
 
 const PACKETS = [

@@ -78,6 +78,8 @@ export interface RunningAgent {
   isRunning(): boolean;
   /** Ends it, and what it started; waits until it is gone. */
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
+  /** Stops it, and what it started, or lets it go on. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void>;
 }
 
 export async function createEnforcedNode(
@@ -212,6 +214,10 @@ export function toRunningAgent(child: ChildProcess): RunningAgent {
     log: () => parts.join(''),
     news: () => next.promise,
     isRunning,
+    async signal(signal) {
+      if (child.pid === undefined) return;
+      for (const pid of [child.pid, ...(await descendants(child.pid))]) kill(pid, signal);
+    },
     async end(signal) {
       if (!isRunning() || child.pid === undefined) return;
       // bin/nodewall may start Node instead of becoming it: a kill -9 must reach the agent itself.
