@@ -5,7 +5,7 @@ import { plainChain, plainRule } from '../../render/plain.ts';
 import type { BaseChain, Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
 import { dropRule, NOT_SERVED } from './drops.ts';
 import { GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
-import { inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
+import { BETWEEN_AGENTS, CLAIMS, inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
 
 export const MARK_CT = (mask: number, value: number, negated = false): Match => ({
   ...{ match: 'mark', of: 'ct', mask, value, negated },
@@ -58,6 +58,8 @@ export function frameChains({ config, judges, hasTunnel }: FrameParts): Chain[] 
       plainRule(RESTORE, REPLY, IS_TAKEN(MARK_CT)),
       // At the pod's node: the answer comes from the gateway.
       plainRule(ACCEPT, tunnel('iifgroup'), REPLY, ...HAS_SLOT(MARK_CT)),
+      // Agents among themselves: which addresses their pods have.
+      plainRule(ACCEPT, tunnel('iifgroup'), ...BETWEEN_AGENTS),
       plainRule(goto(NAME.arrive), tunnel('iifgroup')),
       ...(judges ? [plainRule({ kind: 'jump', chain: NAME.choose }, fromPods)] : []),
     ]),
@@ -119,6 +121,8 @@ function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[
         comment: 'the tunnel is for Nodes only',
       })),
       plainRule(ACCEPT, tunnel('iifgroup'), echo),
+      plainRule(ACCEPT, tunnel('iifgroup'), ...BETWEEN_AGENTS),
+      { ...plainRule({ kind: 'drop' }, CLAIMS), counter: true, comment: 'for agents, by the tunnel' },
       { ...plainRule({ kind: 'drop' }, tunnel('iifgroup')), counter: true, comment: NOT_SERVED },
       // No reset, no ICMP error: the connection may live on at another node.
       ...FAMILIES.map((family) => ({

@@ -1,7 +1,7 @@
 import type { Direction } from '../../../apis/objects.ts';
-import { FAMILIES, type Family } from '../../../lib/net/address.ts';
+import { type Cidr, FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { Match } from '../../render/ruleset.ts';
-import { TUNNEL } from './tunnel.ts';
+import { CLAIM_PORT, TUNNEL } from './tunnel.ts';
 
 /** Names of the chains, sets and maps that the frame refers to. */
 export const NAME = {
@@ -13,6 +13,9 @@ export const NAME = {
   nodes: (family: Family) => `egress-nodes-v${family}`,
   floating: (family: Family) => `egress-floating-v${family}`,
 } as const;
+
+/** fe80::/10 */
+const LINK_LOCAL: Cidr = { family: 6, value: 0xfe80n << 112n, prefixLength: 10 };
 
 export const TUNNEL_PORT: Match = {
   ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[TUNNEL.port, TUNNEL.port]] },
@@ -26,8 +29,19 @@ export function inSet(family: Family, field: 'saddr' | 'daddr', set: string): Ma
   return { match: 'address', family, field, in: { set } };
 }
 
-/** The tunnel's packets between Nodes, for the exemption `egressTunnel`. */
+/** The port of the agents' claims (agent/egress/pods). */
+export const CLAIMS: Match = {
+  ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[CLAIM_PORT, CLAIM_PORT]] },
+};
+
+/** Between link-local addresses: of the tunnel's ends. */
+export const BETWEEN_AGENTS: readonly Match[] = [
+  { match: 'address', family: 6, field: 'saddr', in: { cidr: LINK_LOCAL } },
+  CLAIMS,
+];
+
+/** The tunnel's packets between Nodes, and those of agents in it, for the exemption `egressTunnel`. */
 export function tunnelMatches(direction: Direction): Match[][] {
   const field = direction === 'ingress' ? 'saddr' : 'daddr';
-  return FAMILIES.map((family) => [nodes(family, field), TUNNEL_PORT]);
+  return [...FAMILIES.map((family) => [nodes(family, field), TUNNEL_PORT]), [...BETWEEN_AGENTS]];
 }
