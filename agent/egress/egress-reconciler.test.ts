@@ -43,7 +43,7 @@ function parts(marked: NodeEgress | null = null) {
         if (refused.network) throw new Error('unreadable');
         return { operations: removals ? [] : ['ip rule add'] };
       },
-      async forget(marks) {
+      async forget({ marks }) {
         calls.push(`forget ${[...marks]}`);
       },
     },

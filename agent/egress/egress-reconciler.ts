@@ -2,7 +2,7 @@ import type { Netstate } from '../../apis/egress/netstate.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Applied, Reconciler } from '../apply/dataplane.ts';
 import type { Ruleset } from '../render/ruleset.ts';
-import { reusedMarks } from './lingering.ts';
+import { type EndedConnections, endedConnections } from './lingering.ts';
 
 /** The rules of a node with egress gateways, and what they were made of. */
 export interface EgressRuleset extends Ruleset {
@@ -17,8 +17,8 @@ export interface EgressNetwork {
     wanted: Netstate,
     options: { readonly removals: boolean },
   ): Promise<{ readonly operations: readonly string[] }>;
-  /** Deletes the connections with these marks: their next packets are those of new ones. */
-  forget(marks: ReadonlySet<number>): Promise<void>;
+  /** Deletes what the kernel knows of these connections. */
+  forget(ended: EndedConnections): Promise<void>;
 }
 
 /**
@@ -56,8 +56,8 @@ export class EgressReconciler implements Reconciler<EgressRuleset> {
       if (this.#last !== null) await this.#try(this.#last.netstate, false);
       throw error;
     }
-    const reused = reusedMarks(this.#marked, egress);
-    if (reused.size > 0) await this.#network.forget(reused);
+    const ended = endedConnections(this.#marked, egress);
+    if (ended.marks.size + ended.addresses.size > 0) await this.#network.forget(ended);
     this.#marked = egress ?? this.#marked;
     const removed = await this.#try(netstate, true);
     this.#last = { egress, netstate };

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import type { EgressSlot, TunnelEnd } from '../../apis/egress/node-egress.ts';
+import type { EgressSlot, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
 import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
-import { withLingering } from './lingering.ts';
+import { endedConnections, withLingering } from './lingering.ts';
+import { slotMark, takeMark } from './render/marks.ts';
 
 const slots = (...all: readonly (readonly [number, string])[]): ReadonlyMap<number, EgressSlot> =>
   new Map(all.map(([number, node]) => [number, { number, node, take: 0 }]));
@@ -33,5 +34,41 @@ describe('withLingering', () => {
     const now = fakeNodeEgress({ slots: slots([1, 'a']), peers: peers('a') });
     assert.equal(withLingering(null, now), now);
     assert.equal(withLingering(fakeNodeEgress({ slots: slots([1, 'a']) }), now), now);
+  });
+});
+
+describe('endedConnections', () => {
+  const owned = (...addresses: string[]): NodeEgress['owned'] => [
+    ...[{ gateway: 'g', slot: '0', epoch: 1, addresses, announce: 'L2', leaseMilliseconds: 2000 } as const],
+  ];
+  const floatingSlot = (node: string, take = 0): ReadonlyMap<number, EgressSlot> =>
+    new Map([[3, { number: 3, node, take, floating: '0 g' }]]);
+  const ended = (before: Partial<NodeEgress>, now: Partial<NodeEgress>) => {
+    const { marks, addresses } = endedConnections(fakeNodeEgress(before), fakeNodeEgress(now));
+    return [...marks, ...addresses];
+  };
+
+  it('has those whose slot means another gateway, but for a floating slot that moved', () => {
+    assert.deepEqual(ended({ slots: slots([1, 'a']) }, { slots: slots([1, 'b']) }), [slotMark(1)]);
+    assert.deepEqual(ended({ slots: floatingSlot('a') }, { slots: floatingSlot('b') }), []);
+    assert.deepEqual(ended({ slots: slots([3, 'a']) }, { slots: floatingSlot('a') }), [slotMark(3)]);
+  });
+
+  it('has those of a floating slot that came to this node, once', () => {
+    const there = { slots: floatingSlot('a') };
+    const here = { slots: floatingSlot('a'), owned: owned('192.0.2.1') };
+    assert.deepEqual(ended(there, here), [slotMark(3)]);
+    assert.deepEqual(ended(here, here), []);
+    assert.deepEqual(ended({ slots: floatingSlot('self', 1) }, there), [slotMark(3)]);
+  });
+
+  it('has those of addresses that this node no longer owns, and of a take that means another', () => {
+    assert.deepEqual(ended({ owned: owned('192.0.2.1', '192.0.2.2') }, { owned: owned('192.0.2.1') }), [
+      '192.0.2.2',
+    ]);
+    const takes = (ipv4: string): NodeEgress['takes'] =>
+      new Map([[2, { kind: 'floating', ipv4: [ipv4], ipv6: [] }]]);
+    assert.deepEqual(ended({ takes: takes('192.0.2.1') }, { takes: takes('192.0.2.2') }), [takeMark(2)]);
+    assert.deepEqual(ended({ takes: takes('192.0.2.1') }, { takes: takes('192.0.2.1') }), []);
   });
 });

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import { type EgressSlot, type NodeEgress, slotKey } from '../../apis/egress/node-egress.ts';
 import { slotMark, takeMark } from './render/marks.ts';
 
 /**
@@ -26,23 +26,53 @@ function added<K, V>(before: ReadonlyMap<K, V>, now: ReadonlyMap<K, V>): Readonl
   return missing.length === 0 ? now : new Map([...now, ...missing]);
 }
 
+/** Connections that cannot go on as they were. */
+export interface EndedConnections {
+  /** By the bits of the mark that are ours. */
+  readonly marks: ReadonlySet<number>;
+  /** By the floating address that they leave with. */
+  readonly addresses: ReadonlySet<string>;
+}
+
 /**
- * The marks of slots and takes whose number means something else now: their connections would go on
- * by another gateway, or with another address. (Of source Node. Floating addresses move with their
- * slot, and connections with them: that is for the step that has leases.)
+ * The connections whose entries in the kernel must go, so that their next packets are those of new
+ * ones:
+ *
+ * - The number of a slot or a take means something else now: the connection would go on by another
+ *   gateway, or with another address. A slot of a floating gateway is the same on another node.
+ * - A floating slot moved from or to this node: the translation is made here, or no longer is.
+ * - This node no longer owns an address: the new owner goes on with the connection, and what this
+ *   node knows of it would be old when the address comes back.
  */
-export function reusedMarks(before: NodeEgress | null, now: NodeEgress | null): Set<number> {
-  if (before === null || now === null) return new Set();
-  const slots = [...before.slots].filter(([number, { node }]) => {
+export function endedConnections(before: NodeEgress | null, now: NodeEgress | null): EndedConnections {
+  if (before === null || now === null) return { marks: new Set(), addresses: new Set() };
+  const came = ownedSlots(now).difference(ownedSlots(before));
+  const slots = [...before.slots].filter(([number, slot]) => {
     const there = now.slots.get(number);
-    return there !== undefined && there.node !== node;
+    return (there !== undefined && !isSameWay(slot, there)) || came.has(slot.floating ?? '');
   });
   const takes = [...before.takes].filter(([number, take]) => {
     const there = now.takes.get(number);
     return there !== undefined && !isDeepStrictEqual(there, take);
   });
-  return new Set([
-    ...slots.map(([number]) => slotMark(number)),
-    ...takes.map(([number]) => takeMark(number)),
-  ]);
+  return {
+    marks: new Set([
+      ...slots.map(([number]) => slotMark(number)),
+      ...takes.map(([number]) => takeMark(number)),
+    ]),
+    addresses: ownedAddresses(before).difference(ownedAddresses(now)),
+  };
+}
+
+function ownedSlots({ owned }: NodeEgress): Set<string> {
+  return new Set(owned.map(slotKey));
+}
+
+function ownedAddresses({ owned }: NodeEgress): Set<string> {
+  return new Set(owned.flatMap(({ addresses }) => addresses));
+}
+
+function isSameWay(a: EgressSlot, b: EgressSlot): boolean {
+  if (a.floating !== b.floating) return false;
+  return a.floating === undefined ? a.node === b.node : a.take === b.take;
 }

@@ -1,4 +1,4 @@
-import { Conntrack, RouteMonitor, RouteSocket } from 'nftables-napi';
+import { RouteMonitor, RouteSocket } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
 import { DEFAULT_EGRESS_GROUP } from '../../apis/egress/link-group.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
@@ -11,9 +11,9 @@ import { NetstateKeeper } from './apply/netstate-keeper.ts';
 import { NetstateReconciler } from './apply/netstate-reconciler.ts';
 import { kernelSysctls, readSysctl } from './apply/sysctls.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
+import { forgetConnections } from './forget-connections.ts';
 import { warnOfHost } from './host-checks.ts';
-import { MARK_MASK } from './render/marks.ts';
-import { NO_NETSTATE, toNetstate } from './render/netstate.ts';
+import { NO_NETSTATE, netstateRenderer } from './render/netstate.ts';
 import { USUAL_MTU } from './render/tunnel.ts';
 
 interface NetworkOptions {
@@ -60,13 +60,13 @@ export function openNetwork({ config, log, clock, drifted, troubled }: NetworkOp
     },
   });
   const group = config.interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
+  const render = netstateRenderer();
   return {
-    netstateOf: async (egress) =>
-      toNetstate(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
+    netstateOf: async (egress) => render(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
     apply: (wanted, options) => keeper.apply(wanted, options),
-    async forget(marks) {
+    async forget(ended) {
       try {
-        await forgetConnections((mark) => marks.has(mark));
+        await forgetConnections(ended);
       } catch (error) {
         log.error('cannot end connections whose gateway changed', { stage, error: (error as Error).message });
       }
@@ -102,25 +102,9 @@ export async function removeNetwork(): Promise<string[]> {
     );
     const [problem] = problems.filter(({ code }) => code !== 'FOREIGN');
     if (problem !== undefined) throw new Error(problem.message);
-    if (operations.length > 0) await forgetConnections((mark) => mark !== 0);
+    if (operations.length > 0) await forgetConnections('all');
     return operations.map((operation) => operation.replace(/^delete: /, '').replace(' add ', ' '));
   } finally {
     await socket.close();
-  }
-}
-
-/**
- * Connections that were steered are bound to the pod's own address here, and would go on with it.
- * Their next packets are those of new connections.
- * @param isMeant by the bits of the mark that are ours
- */
-async function forgetConnections(isMeant: (mark: number) => boolean): Promise<void> {
-  const conntrack = new Conntrack();
-  try {
-    for await (const entries of conntrack.entries()) {
-      await conntrack.delete(entries.filter(({ mark }) => isMeant(mark & MARK_MASK)));
-    }
-  } finally {
-    await conntrack.close();
   }
 }

@@ -43,6 +43,7 @@ export function setLines(set: NamedSet, withMembers: boolean): string[] {
   const address = set.family === 4 ? 'ipv4_addr' : 'ipv6_addr';
   const lines = [`type ${set.key === 'address' ? address : `${address} . inet_proto . inet_service`}`];
   if (set.interval) lines.push('flags interval');
+  if (set.timed) lines.push('flags timeout');
   if (set.comment !== null) lines.push(`comment ${quote(set.comment)}`);
   const members = withMembers ? memberTexts(set) : [];
   if (members.length > 0) lines.push(`elements = { ${members.join(', ')} }`);

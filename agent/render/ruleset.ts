@@ -332,6 +332,11 @@ export interface NamedSet {
   readonly interval: boolean;
   readonly members: SetMembers;
   readonly comment: string | null;
+  /**
+   * flags timeout: the elements are not the reconciler's but belong to whoever adds them with a
+   * timeout (agent/egress/floating/). `members` is empty.
+   */
+  readonly timed?: true;
 }
 
 export type SetKey = 'address' | 'service';

@@ -1,14 +1,15 @@
-import type {
-  Candidacy,
-  EgressArrival,
-  EgressClass,
-  EgressOutcome,
-  EgressSlot,
-  EgressTake,
-  NodeEgress,
-  OwnedSlot,
-  ServedClass,
-  TunnelEnd,
+import {
+  type Candidacy,
+  type EgressArrival,
+  type EgressClass,
+  type EgressOutcome,
+  type EgressSlot,
+  type EgressTake,
+  type NodeEgress,
+  type OwnedSlot,
+  type ServedClass,
+  slotKey,
+  type TunnelEnd,
 } from './node-egress.ts';
 import { formatRange, readRange } from './range-text.ts';
 
@@ -27,7 +28,7 @@ export interface EgressValues {
   readonly arrivals: EgressArrival;
   readonly served: ServedClass;
   readonly takes: EgressTake;
-  /** By `SLOT GATEWAY`. */
+  /** By slotKey. */
   readonly owned: OwnedSlot;
   readonly candidacies: Candidacy;
 }
@@ -70,7 +71,7 @@ export function toEntries(egress: NodeEgress): EgressEntries {
     arrivals,
     served,
     takes: new Map(takes.entries().map(([number, take]) => [`${number}`, take] as const)),
-    owned: new Map(owned.map((one) => [`${one.slot} ${one.gateway}`, one] as const)),
+    owned: new Map(owned.map((one) => [slotKey(one), one] as const)),
     candidacies: new Map(candidacies.map((one) => [one.gateway, one] as const)),
   };
 }

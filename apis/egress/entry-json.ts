@@ -1,4 +1,4 @@
-import { type Family, parseAddress } from '../../lib/net/address.ts';
+import { type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import { checkSchema, type JsonSchema } from '../schema/json-schema.ts';
 import type { EgressPart, EgressValues } from './entries.ts';
@@ -153,19 +153,23 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
   slots: {
     key: isNumber,
     schema: object(
-      { node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS }, floating: { type: 'boolean' } },
+      { node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS }, floating: ID },
       'floating',
     ),
-    write: ({ node, take, floating }) => ({ node, take, ...(floating === true ? { floating } : {}) }),
-    read(written) {
-      const { floating, ...slot } = written as { node: string; take: number; floating?: boolean };
-      return floating === true ? { ...slot, floating } : slot;
-    },
+    write: (slot) => slot,
+    read: (written) => written as EgressValues['slots'],
   },
   peers: {
     key: isText,
-    schema: object({ address: TEXT, mac: { type: 'string', pattern: MAC } }),
-    write: ({ address, mac }) => ({ address, mac }),
+    schema: object(
+      { address: TEXT, mac: { type: 'string', pattern: MAC }, networks: list(TEXT) },
+      'networks',
+    ),
+    write: ({ address, mac, networks }) => ({
+      address,
+      mac,
+      ...(networks === undefined ? {} : { networks }),
+    }),
     read: (written, node) => readEnd({ ...(written as Omit<TunnelEnd, 'node'>), node }),
   },
   arrivals: {
@@ -250,10 +254,14 @@ interface WrittenTake {
 }
 
 /** A tunnel's end that was received. */
-export function readEnd({ node, address, mac }: TunnelEnd): TunnelEnd {
-  const isValid = typeof node === 'string' && isAddress(String(address)) && new RegExp(MAC).test(mac);
+export function readEnd({ node, address, mac, networks }: TunnelEnd): TunnelEnd {
+  const isValid =
+    typeof node === 'string' &&
+    isAddress(String(address)) &&
+    new RegExp(MAC).test(mac) &&
+    (networks ?? []).every((cidr) => parseCidr(cidr) !== null);
   if (!isValid) throw new Error('egress: an end of the tunnel is not valid');
-  return { node, address, mac };
+  return { node, address, mac, ...(networks === undefined ? {} : { networks }) };
 }
 
 function familyOf(text: string): Family | null {

@@ -96,6 +96,11 @@ export interface TunnelEnd {
   readonly address: string;
   /** MAC of the device: `0e:…`, by a hash of the Node's uid or name. */
   readonly mac: string;
+  /**
+   * Pod networks of this node and of no other (CIDRs), by which answers find its pods; absent:
+   * none, each pod needs a route of its own.
+   */
+  readonly networks?: readonly string[];
 }
 
 /**
@@ -152,10 +157,15 @@ export interface EgressSlot {
   /** The take of this node, if `node` is this node; else 0. */
   readonly take: number;
   /**
-   * It leads to the owner of floating addresses, which leases decide: the node does not take it for
-   * lost by itself.
+   * The slot of a floating gateway, as slotKey has it: its connections follow it to another node,
+   * and leases decide about its owner: the node does not take it for lost by itself. Absent: the node itself is the way (source Node).
    */
-  readonly floating?: true;
+  readonly floating?: string;
+}
+
+/** The name of a floating gateway's slot, unique over the gateways. */
+export function slotKey({ slot, gateway }: Pick<OwnedSlot, 'slot' | 'gateway'>): string {
+  return `${slot} ${gateway}`;
 }
 
 /** A pod that a gateway serves. */

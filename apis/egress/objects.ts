@@ -89,6 +89,8 @@ export interface EgressGatewayStatus {
     readonly epoch: number;
     readonly addresses: readonly string[];
   }[];
+  /** Who has each floating address, or had it last; absent: not known. */
+  readonly addresses?: readonly HeldAddress[];
   /**
    * Addresses of policies, until completeSpidernet has put them into the policies' own statuses
    * (egressgateway.spidernet.io); absent: none.
@@ -98,6 +100,17 @@ export interface EgressGatewayStatus {
     readonly name: string;
     readonly addresses: readonly string[];
   }[];
+}
+
+export interface HeldAddress {
+  readonly address: string;
+  /** As holderName (controller/egress/holders.ts) has it; '': the gateway's Shared policies. */
+  readonly policy: string;
+  /**
+   * No policy has it any more, and until then no other one gets it, because connections may still
+   * use it (RFC 3339); absent: the policy has it.
+   */
+  readonly heldUntil?: string;
 }
 
 /** The stages of docs/egress.md: evaluated in this order. */

@@ -54,6 +54,19 @@ export const EGRESS_GATEWAY_STATUS_SCHEMA: JsonSchema = {
         },
       },
     },
+    addresses: {
+      ...ATOMIC_LIST,
+      description: 'Who has each floating address, or had it last.',
+      items: {
+        ...ATOMIC_OBJECT,
+        required: ['address', 'policy'],
+        properties: {
+          address: text('The address.'),
+          policy: text('The policy, as namespace/name or name; empty: the Shared policies.'),
+          heldUntil: text('The policy released it; until then no other one gets it (RFC 3339).'),
+        },
+      },
+    },
     usage: {
       ...ATOMIC_OBJECT,
       description: 'How many addresses are in use.',

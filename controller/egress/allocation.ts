@@ -3,7 +3,7 @@ import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import type { Node } from '../../apis/objects.ts';
 import { type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { dealAddresses, type FamilyAddresses, namedAddress } from './deal-addresses.ts';
-import { hasFamily, type Pool, toPool } from './pool.ts';
+import { hasFamily, isInPool, type Pool, toPool } from './pool.ts';
 import { byRendezvous, rendezvous } from './rendezvous.ts';
 
 /** A node that a gateway's nodeSelector selects. */
@@ -103,6 +103,7 @@ export function allocate(
     gateway.spec.source === 'Floating'
       ? dealSlots(
           gateway,
+          pool,
           candidates,
           [...groups.values()].map((own) => [...own[4], ...own[6]]),
         )
@@ -177,10 +178,12 @@ interface OpenSlot extends Slot {
 
 /**
  * The slots of the status, further ones up to two for each candidate, and in them the addresses:
- * those of one policy together, if the status does not say otherwise.
+ * those of one policy together, if the status does not say otherwise; and the addresses of the
+ * status that are held back.
  */
 function dealSlots(
   gateway: EgressGateway,
+  pool: Pool,
   candidates: readonly Candidate[],
   groups: readonly (readonly string[])[],
 ): { readonly slots: readonly Slot[]; readonly slotOf: ReadonlyMap<string, Slot> } {
@@ -200,6 +203,10 @@ function dealSlots(
       slotOf.set(address, slot);
       slot.addresses.push(address);
     }
+  }
+  // Connections of a policy that released an address may still use it.
+  for (const { address } of gateway.status?.addresses ?? []) {
+    if (!slotOf.has(address) && isInPool(pool, address)) told.get(address)?.addresses.push(address);
   }
   return { slots, slotOf };
 }

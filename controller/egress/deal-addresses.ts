@@ -1,5 +1,6 @@
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import { FAMILIES, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
+import { HolderRecords } from './holders.ts';
 import { addressAt, hasFamily, isInPool, type Pool, placeInPool, poolAddresses } from './pool.ts';
 
 export type FamilyAddresses = Readonly<Record<Family, readonly string[]>>;
@@ -8,7 +9,8 @@ export type FamilyAddresses = Readonly<Record<Family, readonly string[]>>;
  * Deals the pool's addresses out to the policies of a floating gateway: first what statuses say,
  * then Fixed ones, the one of all Shared policies, and Dedicated ones, each in the order of the
  * policies. A policy keeps an address as long as the pool has it; a policy without an address in a
- * family has none left, or must not have it.
+ * family has none left, or must not have it. An address that another policy had last, by the
+ * gateway's status, is dealt to nobody else.
  *
  * @param policies in evaluation order
  */
@@ -42,6 +44,9 @@ class Deal {
   readonly #told: ReadonlySet<string>;
   readonly #own = new Map<EgressPolicy, Record<Family, string[]>>();
   readonly #shared: Record<Family, string | null> = { 4: null, 6: null };
+  readonly #records: HolderRecords;
+  /** Addresses in the statuses of Shared policies. */
+  readonly #ofShared: ReadonlySet<string>;
   /** Of the addresses before, none gets free during one deal. */
   readonly #next: Record<Family, Iterator<string>>;
   #nextPlace = 0n;
@@ -50,6 +55,9 @@ class Deal {
     this.#gateway = gateway;
     this.#pool = pool;
     this.#told = new Set(policies.flatMap(toldAddresses));
+    this.#records = new HolderRecords(gateway.status);
+    const shared = policies.filter(({ spec }) => spec.address.allocation === 'Shared');
+    this.#ofShared = new Set(shared.flatMap(toldAddresses));
     this.#next = { 4: offered(gateway, pool, 4), 6: offered(gateway, pool, 6) };
   }
 
@@ -91,7 +99,9 @@ class Deal {
       if (this.#gateway.spec.paired && other !== null) {
         this.#share(family, addressAt(this.#pool, family, placeInPool(this.#pool, other)));
       }
-      if (this.#shared[family] === null) this.#share(family, this.#free(family));
+      for (const address of ofFamily(this.#records.ofHolder(this.#gateway), family))
+        this.#share(family, address);
+      if (this.#shared[family] === null) this.#share(family, this.#free(family, this.#gateway));
     }
   }
 
@@ -100,13 +110,14 @@ class Deal {
     if (this.#claim(address, this.#gateway)) this.#shared[family] = address;
   }
 
-  /** Gives a Fixed or Dedicated policy the addresses of its status. */
+  /** Gives a Fixed or Dedicated policy the addresses of its status, then those it had last. */
   keep(policy: EgressPolicy): void {
     const { allocation, fixed, count } = policy.spec.address;
+    const told = [...(policy.status?.addresses ?? []), ...this.#records.ofHolder(policy)];
     for (const family of FAMILIES) {
       const wanted = allocation === 'Fixed' ? 1 : count;
       const named = namedAddress(fixed, family);
-      for (const address of ofFamily(policy.status?.addresses ?? [], family)) {
+      for (const address of new Set(ofFamily(told, family))) {
         if (allocation === 'Fixed' && address !== named) continue;
         if (this.#ownOf(policy)[family].length < wanted) this.#take(policy, family, address);
       }
@@ -130,7 +141,7 @@ class Deal {
     }
     for (const family of FAMILIES) {
       for (let missing = count - own[family].length; missing > 0; missing--) {
-        const address = this.#free(family);
+        const address = this.#free(family, policy);
         if (address === null) break;
         this.#take(policy, family, address);
       }
@@ -142,7 +153,7 @@ class Deal {
     for (; ; this.#nextPlace++) {
       const [v4, v6] = FAMILIES.map((family) => addressAt(this.#pool, family, this.#nextPlace));
       if (v4 === undefined || v6 === undefined || v4 === null || v6 === null) return false;
-      if (!this.#isFree(v4) || !this.#isFree(v6)) continue;
+      if (!this.#isFree(v4, policy) || !this.#isFree(v6, policy)) continue;
       this.#take(policy, 4, v4);
       this.#take(policy, 6, v6);
       return true;
@@ -155,7 +166,7 @@ class Deal {
 
   /** Policies of egressgateway.spidernet.io may name an address that another one has. */
   #claim(address: string, by: EgressPolicy | EgressGateway): boolean {
-    if (!isInPool(this.#pool, address)) return false;
+    if (!isInPool(this.#pool, address) || this.#isHeldBack(address, by)) return false;
     const holder = this.#holders.get(address);
     if (holder === undefined) this.#holders.set(address, by);
     const mayShare =
@@ -163,11 +174,17 @@ class Deal {
     return holder === undefined || holder === by || mayShare;
   }
 
-  #free(family: Family): string | null {
+  /** Somebody else had it last. What the claimant's own status names it has. */
+  #isHeldBack(address: string, by: EgressPolicy | EgressGateway): boolean {
+    if (!this.#records.isOfAnother(address, by)) return false;
+    return by.kind === 'EgressGateway' ? !this.#ofShared.has(address) : !toldAddresses(by).includes(address);
+  }
+
+  #free(family: Family, by: EgressPolicy | EgressGateway): string | null {
     for (;;) {
       const { value, done } = this.#next[family].next();
       if (done === true) return null;
-      if (this.#isFree(value)) return value;
+      if (this.#isFree(value, by)) return value;
     }
   }
 
@@ -175,10 +192,11 @@ class Deal {
    * What a status names is kept for its policy, also if that cannot have it now; the address that
    * the gateway names for Shared policies for them.
    */
-  #isFree(address: string): boolean {
+  #isFree(address: string, by: EgressPolicy | EgressGateway): boolean {
     const { defaultAddress } = this.#gateway.spec;
     const isKept = FAMILIES.some((family) => namedAddress(defaultAddress, family) === address);
-    return !isKept && !this.#holders.has(address) && !this.#told.has(address);
+    if (isKept || this.#records.isOfAnother(address, by)) return false;
+    return !this.#holders.has(address) && !this.#told.has(address);
   }
 
   #ownOf(policy: EgressPolicy): Record<Family, string[]> {

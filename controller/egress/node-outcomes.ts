@@ -47,8 +47,8 @@ export function nodeOutcomes(parts: OutcomeParts): NodeOutcomes {
     const take = hop.node === node ? takeNumber(hop.take) : 0;
     if (take === undefined || (take === 0 && !reaches(hop.node))) return null;
     const name = take === 0 ? hop.slot : `take ${take}`;
-    const isFloating = take === 0 && hop.take.kind === 'floating';
-    slots.set(name, { node: hop.node, take, ...(isFloating ? { floating: true } : {}) });
+    const floating = hop.floating === undefined ? {} : { floating: hop.floating };
+    slots.set(name, { node: hop.node, take, ...(take === 0 ? floating : {}) });
     return name;
   };
   const plans = used.map(({ decision, route }) => ({

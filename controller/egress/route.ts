@@ -1,4 +1,10 @@
-import type { DestinationRange, EgressDropReason, EgressTake } from '../../apis/egress/node-egress.ts';
+import { leaseName } from '../../apis/egress/lease.ts';
+import {
+  type DestinationRange,
+  type EgressDropReason,
+  type EgressTake,
+  slotKey,
+} from '../../apis/egress/node-egress.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import type { EgressPath } from './allocation.ts';
 import type { Decision } from './class.ts';
@@ -10,6 +16,8 @@ export interface Hop {
   readonly slot: string;
   readonly node: string;
   readonly take: EgressTake;
+  /** As in EgressSlot. */
+  readonly floating?: string;
 }
 
 /** What a decision means on every node alike. */
@@ -57,9 +65,11 @@ export function routeOf({ policy, key, family }: Decision, ways: CompiledEgress[
           ? own.parts.filter((part) => part.node === node).flatMap((part) => part.addresses)
           : [];
       };
+      const floating = (slot: string) =>
+        way?.gateway ? { floating: slotKey({ slot, gateway: leaseName(way.gateway) }) } : {};
       const hops = path.parts.map(({ slot, node }): Hop => {
         const take = { kind: 'floating', ipv4: onNode(node, 4), ipv6: onNode(node, 6) } as const;
-        return { slot: `slot ${slot} ${gateway}`, node, take };
+        return { slot: `slot ${slot} ${gateway}`, node, take, ...floating(slot) };
       });
       return { kind: 'hops', hops, reserve: [], otherwise: 'Drop' };
     }

@@ -1,6 +1,14 @@
 import type { TunnelEnd } from '../../apis/egress/node-egress.ts';
 import type { Node } from '../../apis/objects.ts';
-import { type Family, parseAddress } from '../../lib/net/address.ts';
+import {
+  BITS,
+  covers,
+  type Family,
+  formatCidr,
+  lastAddress,
+  parseAddress,
+  parseCidr,
+} from '../../lib/net/address.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 
 /**
@@ -8,14 +16,48 @@ import { shortHash } from '../../lib/sharing/hash.ts';
  * IPv4. A Node without one has no end.
  */
 export function tunnelEnds(nodes: readonly Node[]): Map<string, TunnelEnd> {
+  const own = ownNetworks(nodes);
   const count = (family: Family): number => nodes.filter((node) => addressOf(node, family) !== null).length;
   const family = count(6) > count(4) ? 6 : 4;
   return new Map(
     nodes.flatMap((node) => {
       const address = addressOf(node, family);
-      return address === null ? [] : [[node.name, { node: node.name, address, mac: macOf(node) }] as const];
+      if (address === null) return [];
+      const networks = own.get(node.name);
+      const end = { node: node.name, address, mac: macOf(node), ...(networks && { networks }) };
+      return [[node.name, end] as const];
     }),
   );
+}
+
+/** The pod networks of each Node that overlap no other Node's, by name. */
+function ownNetworks(nodes: readonly Node[]): ReadonlyMap<string, readonly string[]> {
+  const all = nodes.flatMap(({ name, podCIDRs = [] }) =>
+    podCIDRs.flatMap((text) => {
+      const cidr = parseCidr(text)?.cidr;
+      if (cidr === undefined || cidr.length === BITS[cidr.family]) return [];
+      return { name, text: formatCidr(cidr), cidr, last: lastAddress(cidr) };
+    }),
+  );
+  // Of CIDRs sorted by address, the wider first, one overlaps a later one only if it contains it.
+  all.sort(
+    (a, b) => a.cidr.family - b.cidr.family || order(a.cidr.value, b.cidr.value) || order(b.last, a.last),
+  );
+  const shared = new Set<(typeof all)[number]>();
+  let widest: (typeof all)[number] | null = null;
+  for (const one of all) {
+    if (widest !== null && covers(widest.cidr, one.cidr)) shared.add(widest).add(one);
+    else widest = one;
+  }
+  const found = Map.groupBy(
+    all.filter((one) => !shared.has(one)),
+    ({ name }) => name,
+  );
+  return new Map([...found].map(([name, list]) => [name, list.map(({ text }) => text)]));
+}
+
+function order(a: bigint, b: bigint): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 function addressOf({ internalAddresses = [] }: Node, family: Family): string | null {

@@ -1,13 +1,16 @@
+import { createNamespace } from '../../test/netns/namespace.ts';
 import { LARGE_EGRESS } from '../generate/egress.ts';
 import { atMost, type Benchmark, figure, trials } from '../measure/figure.ts';
 import { column, runTrial } from '../measure/process.ts';
+
+const AT_GATEWAY = { pods: 100_000, nodes: 1_000, changes: 50 };
 
 type Rows = readonly Readonly<Record<string, number>>[];
 
 export const egress: Benchmark = {
   name: 'egress',
   title: 'egress gateways at the size of a large cluster',
-  how: 'perf/trials/egress.ts: from objects in memory to what every node does (sources, classes, slots, arrivals); then one change after another, until the changed states of all nodes are there. perf/trials/egress-stream.ts: the same with the stream, up to the agent of the gateway.',
+  how: 'perf/trials/egress.ts: from objects in memory to what every node does (sources, classes, slots, arrivals); then one change after another, until the changed states of all nodes are there. perf/trials/egress-stream.ts: the same with the stream, up to the agent of the gateway. perf/trials/egress-arrivals.ts, in an empty namespace: that agent’s rules and network configuration.',
   async run(settings) {
     const rows: Record<string, number>[] = [];
     for (let i = 0; i < trials(settings, 5); i++) {
@@ -19,6 +22,15 @@ export const egress: Benchmark = {
     for (let i = 0; i < trials(settings, 5); i++) {
       const input = { size: LARGE_EGRESS, changes: 50, arrivals: 100_000 };
       streams.push(await runTrial('egress-stream', input, undefined, ['--no-parallel-scavenge']));
+    }
+    const applied: Record<string, number>[] = [];
+    for (let i = 0; i < trials(settings, 5); i++) {
+      const namespace = await createNamespace('arrivals');
+      try {
+        applied.push(await runTrial('egress-arrivals', AT_GATEWAY, namespace, ['--no-parallel-scavenge']));
+      } finally {
+        await namespace.close();
+      }
     }
     const { policies, pods, gateways, nodes } = LARGE_EGRESS;
     const size = `${policies} policies, ${pods} pods, ${gateways} gateways, ${nodes} nodes`;
@@ -41,7 +53,12 @@ export const egress: Benchmark = {
       figure('whole view of a gateway with 100,000 pods', 'ms', column(streams, 'wholeView'), {
         note: `${streams[0]?.wholeMegabytes?.toFixed(1)} MB`,
       }),
-      change(streams, 'one pod more at that gateway, published and applied by its agent', 'arrival', 1),
+      change(streams, 'one pod more at that gateway, published and received by its agent', 'arrival', 1),
+      figure('… rendered by its agent', 'ms', column(applied, 'rendered'), { target: atMost(1) }),
+      change(applied, '… rendered, and in the kernel', 'added', null),
+      figure('all of its pods in the kernel from nothing', 'ms', column(applied, 'first'), {
+        target: atMost(500),
+      }),
     ];
   },
 };

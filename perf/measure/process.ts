@@ -76,6 +76,7 @@ export const TRIALS = [
   'control-plane',
   'difference',
   'egress',
+  'egress-arrivals',
   'egress-stream',
   'established',
   'interfaces',

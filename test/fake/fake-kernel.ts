@@ -161,8 +161,8 @@ function runCommand(table: FakeTable | null, command: Command): FakeTable | null
       deleteSet(table, command.name);
       break;
     case 'addSet': {
-      const { name, key, family, interval, comment } = command.set;
-      addSet(table, { name, keyLength: KEY_LENGTH[key][family], interval, isMap: false, comment });
+      const { name, key, family, interval, comment, timed = false } = command.set;
+      addSet(table, { name, keyLength: KEY_LENGTH[key][family], interval, isMap: false, comment, timed });
       break;
     }
     case 'addMap': {
@@ -224,8 +224,8 @@ function elementsOf(table: FakeTable | null, name: string): Elements | null {
   };
 }
 
-/** NFT_SET_INTERVAL and NFT_SET_MAP of linux/netfilter/nf_tables.h. */
-const FLAGS = { interval: 4, map: 8 } as const;
+/** NFT_SET_… of linux/netfilter/nf_tables.h. */
+const FLAGS = { interval: 4, map: 8, timeout: 16 } as const;
 
 function snapshotOf(table: FakeTable | null, generation: number): TableSnapshot | null {
   if (table === null) return null;
@@ -257,15 +257,16 @@ function toChainSnapshot(
   };
 }
 
-function toSetSnapshot({ name, handle, keyLength, interval, isMap }: FakeSet): SetSnapshot {
+function toSetSnapshot({ name, handle, keyLength, interval, isMap, timed }: FakeSet): SetSnapshot {
   return {
     name,
     handle,
     keyLength,
-    flags: (interval ? FLAGS.interval : 0) | (isMap ? FLAGS.map : 0),
+    flags: (interval ? FLAGS.interval : 0) | (isMap ? FLAGS.map : 0) | (timed ? FLAGS.timeout : 0),
     isMap,
     isInterval: interval,
     isAnonymous: false,
+    hasTimeout: timed === true,
     elementCount: null,
   };
 }

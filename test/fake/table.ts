@@ -42,6 +42,7 @@ export interface SetDeclaration {
   /** To verdicts. */
   readonly isMap: boolean;
   readonly comment: string | null;
+  readonly timed?: boolean;
   /** What the keys of a map of ours are; the kernel knows only their length. */
   readonly key?: MapKey;
 }

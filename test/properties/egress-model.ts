@@ -120,7 +120,7 @@ function source(model: EgressModel): Partial<NodeEgress> {
   });
   const slots: EgressSlot[] = numbers.map((number) => ({
     ...{ number, node: 'b', take: 0 },
-    ...(number > 2 ? { floating: true } : {}),
+    ...(number > 2 ? { floating: '0 nodewall.io/edge' } : {}),
   }));
   const known = Object.entries(model.sources).map(
     ([address, id]) => [address, id === '' ? null : id] as const,

@@ -5,6 +5,7 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { Netstate } from '../../apis/egress/netstate.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import { type Address, type Family, formatAddress, parseCidr } from '../../lib/net/address.ts';
+import { withAlive } from '../tracer/alive.ts';
 import type { Packet } from '../tracer/packet.ts';
 import { nextOf, type Path, pathTracer } from '../tracer/path.ts';
 
@@ -138,7 +139,8 @@ class TracedNode {
     this.egress = egress;
     this.uplink = { 4: 0xc6120000n + number, 6: (0x20010db80000ffffn << 64n) + number };
     this.#netstate = netstate;
-    const ruleset = render({ ...emptyNodeState(name), egress }, DEFAULT_CONFIG);
+    const alive = egress.owned.flatMap(({ addresses }) => addresses);
+    const ruleset = withAlive(render({ ...emptyNodeState(name), egress }, DEFAULT_CONFIG), alive);
     this.walk = pathTracer(ruleset, (packet) => this.#route(packet));
   }
 

@@ -29,6 +29,7 @@ const READERS: Readonly<Record<string, string>> = {
   'controller/kubeapi/lease/election.ts': 'a time that is shown: of a renewal; no replica compares it',
   'controller/publish/server.ts': 'expiry: of tokens; a time that is shown: of a report',
   'controller/run/agent-service.ts': 'expiry: of tokens; a time that is shown: of a report',
+  'controller/status/egress/hold-times.ts': 'expiry: of released addresses, over leaders',
   'controller/status/egress/keeper.ts': 'a time that is shown: of a condition',
   'controller/status/failure-events.ts': 'a time that is shown: of an Event',
   'controller/status/keeper.ts': 'a time that is shown: of a condition',

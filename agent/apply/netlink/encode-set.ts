@@ -96,7 +96,7 @@ function sizeOf(keyLength: number, elements: AnonymousElements): number {
 }
 
 export function namedSet(set: NamedSet, id: number): Operation {
-  const { name, family, key, interval, comment } = set;
+  const { name, family, key, interval, comment, timed = false } = set;
   const address = DATA_TYPE.address[family];
   const service = concatenated(address, DATA_TYPE.protocol, DATA_TYPE.port);
   return {
@@ -109,6 +109,7 @@ export function namedSet(set: NamedSet, id: number): Operation {
         ? { type: address, length: KEY_LENGTH.address[family] }
         : { type: service, length: KEY_LENGTH.service[family], fields: [KEY_LENGTH.address[family], 1, 2] },
     interval,
+    timeout: timed,
     ...(comment === null ? {} : { comment }),
   };
 }

@@ -39,8 +39,13 @@ export async function readCurrentState(
   ]);
   const sets: [string, CurrentSet][] = [];
   const maps: [string, CurrentMap][] = [];
-  for (const { name, isMap, isInterval, isAnonymous } of table.sets) {
+  for (const { name, isMap, isInterval, isAnonymous, hasTimeout, keyLength } of table.sets) {
     if (isAnonymous) continue;
+    const timed = hasTimeout && !isMap && !isInterval ? kindOf(keyLength) : null;
+    if (timed !== null) {
+      sets.push([name, { ...timed, interval: false, members: NO_MEMBERS, timed: true }]);
+      continue;
+    }
     const found = await kernel.elements(name);
     if (isMap) maps.push([name, toCurrentMap(found, isInterval)]);
     else sets.push([name, toCurrentSet(found, isInterval)]);
@@ -60,6 +65,7 @@ export async function readCurrentState(
 }
 
 const UNKNOWN = { rules: null } as const;
+const NO_MEMBERS = { singles: new Uint8Array(), prefixes: [] } as const;
 
 type Rules = TableSnapshot['chains'][number]['rules'];
 

@@ -26,6 +26,7 @@ export function compare(wanted: Ruleset, now: CurrentState): string[] {
     else if (
       there.family !== set.family ||
       there.key !== set.key ||
+      (there.timed ?? false) !== (set.timed ?? false) ||
       !there.members ||
       !sameMembers(there.members, set.members)
     ) {

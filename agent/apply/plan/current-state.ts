@@ -36,6 +36,8 @@ export interface CurrentSet {
   readonly interval: boolean;
   /** Null: the set has elements that no set of ours has, so it is flushed and filled again. */
   readonly members: SetMembers | null;
+  /** flags timeout: the elements are not read, `members` is empty. */
+  readonly timed?: boolean;
 }
 
 /** A VerdictMap as we filled it, or one that was read from the kernel. */

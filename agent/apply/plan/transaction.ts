@@ -98,7 +98,8 @@ function needsReplacement(current: CurrentState, { chains, sets, maps }: Differe
 }
 
 function sameType(a: CurrentSet, b: NamedSet): boolean {
-  return a.family === b.family && a.key === b.key && a.interval === b.interval;
+  const isTimed = (a.timed ?? false) === (b.timed ?? false);
+  return isTimed && a.family === b.family && a.key === b.key && a.interval === b.interval;
 }
 
 function isChangeable(current: CurrentMap, map: VerdictMap): boolean {

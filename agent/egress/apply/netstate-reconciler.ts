@@ -34,6 +34,8 @@ export class NetstateReconciler {
   readonly #sysctls: SysctlPort;
   #wanted: Netstate = NO_NETSTATE;
   #options: ApplyOptions = {};
+  /** What the kernel was brought to last, completely. */
+  #made: Netstate | null = null;
   /** Null: unknown. */
   #current: Map<string, KernelObject> | null = null;
   #names: LinkNames = new Map();
@@ -47,11 +49,14 @@ export class NetstateReconciler {
   async apply(wanted: Netstate, options: ApplyOptions = {}): Promise<NetstateResult> {
     this.#wanted = wanted;
     this.#options = options;
+    if (wanted === this.#made && this.#current !== null) return applySysctls(this.#sysctls, wanted.sysctls);
+    this.#made = null;
     let isKnown = false;
     try {
       const result = await this.#apply(wanted, options);
       // Foreign objects may go without an event that this class is told of.
       isKnown = result.problems.length === 0;
+      if (isKnown && options.removals !== false) this.#made = wanted;
       return result;
     } finally {
       if (!isKnown) this.#current = null;

@@ -1,6 +1,6 @@
 import type { Config } from '../../../apis/config.ts';
 import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
-import { FAMILIES } from '../../../lib/net/address.ts';
+import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { BaseChain, Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
 import { dropRule, NOT_SERVED } from './drops.ts';
@@ -29,13 +29,15 @@ interface FrameParts {
   readonly judges: boolean;
   /** Whether the tunnel is in use. */
   readonly hasTunnel: boolean;
+  /** Whether this node can have floating addresses. */
+  readonly hasFloating: boolean;
 }
 
 /**
  * The base chains. Those that keep connections from leaving by another way than they have got are
  * there even if nothing is steered any more: connections may be left that were.
  */
-export function frameChains({ config, judges, hasTunnel }: FrameParts): Chain[] {
+export function frameChains({ config, judges, hasTunnel, hasFloating }: FrameParts): Chain[] {
   const group = config.interfaceGroups;
   const tunnel = (field: 'iifgroup' | 'oifgroup', negated = false): Match => ({
     ...{ match: 'interfaceGroup', field, groups: [group.egress ?? DEFAULT_EGRESS_GROUP], negated },
@@ -87,11 +89,38 @@ export function frameChains({ config, judges, hasTunnel }: FrameParts): Chain[] 
       dropRule('no-address', null, tunnel('oifgroup', true), IS_TAKEN(MARK_META), ORIGINAL, {
         match: 'ctNoSnat',
       }),
+      ...(hasFloating
+        ? FAMILIES.map((family) => dropRule('not-ready', NOT_ALIVE, IS_TAKEN(MARK_META), ...dead(family)))
+        : []),
     ]),
+    ...(hasFloating ? [silence()] : []),
   ];
 }
 
 const GONE = 'the way of this connection is gone';
+
+/** A floating address whose lease has run out: as the source of what this node sends. */
+function dead(family: Family): Match[] {
+  return [
+    inSet(family, 'saddr', NAME.floating(family)),
+    { match: 'notInSet', family, field: 'saddr', set: NAME.live(family) },
+  ];
+}
+
+/** The kernel answers neighbour solicitations with the address as source. */
+function silence(): Chain {
+  const rules = FAMILIES.map((family) => ({
+    ...{ ...plainRule({ kind: 'drop' }, ...dead(family)), counter: true, comment: NOT_ALIVE },
+  }));
+  return base('egress-silence', { hook: 'output', priority: 110 }, rules);
+}
+
+const NOT_ALIVE = 'the address is not alive on this node';
+/** Neighbour solicitations and advertisements. */
+const NEIGHBOURS: Match = {
+  ...{ match: 'icmp', protocol: 'icmpv6' },
+  types: [135, 136].map((type) => ({ type, code: null })),
+};
 
 /** The tunnel's own packets: not tracked, from Nodes only, and nothing but echoes inside for this node. */
 function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[] {
@@ -124,6 +153,8 @@ function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[
       plainRule(ACCEPT, tunnel('iifgroup'), ...BETWEEN_AGENTS),
       { ...plainRule({ kind: 'drop' }, CLAIMS), counter: true, comment: 'for agents, by the tunnel' },
       { ...plainRule({ kind: 'drop' }, tunnel('iifgroup')), counter: true, comment: NOT_SERVED },
+      // Neighbours ask for floating addresses, and answer them; see egress-silence.
+      plainRule(ACCEPT, NEIGHBOURS),
       // No reset, no ICMP error: the connection may live on at another node.
       ...FAMILIES.map((family) => ({
         ...plainRule({ kind: 'drop' }, inSet(family, 'daddr', NAME.floating(family))),

@@ -9,8 +9,10 @@ import {
   OWN_NETWORK,
 } from '../../../apis/egress/netstate.ts';
 import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
-import { BITS, FAMILIES, parseAddress } from '../../../lib/net/address.ts';
+import { FAMILIES } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
+import { sameItems } from '../../../lib/sharing/same-items.ts';
+import { type AnswerRoute, AnswerRoutes } from './answer-routes.ts';
 import { GATEWAY, MARK_MASK, slotMark } from './marks.ts';
 import { linkLocal, TUNNEL, TUNNEL_ADDRESS, tunnelMtu } from './tunnel.ts';
 
@@ -41,19 +43,41 @@ const PRIORITY = { skip: 70, slots: 71, end: 79 } as const;
  * keeps its device while no pod uses it, for connections that pods had.
  */
 export function toNetstate(egress: NodeEgress | null, host: EgressHost): Netstate {
-  if (egress === null || egress.tunnel === null) return NO_NETSTATE;
-  if (egress.peers.size === 0 && egress.takes.size === 0) return NO_NETSTATE;
-  const slots = [...egress.slots.values()]
+  return netstateRenderer()(egress, host);
+}
+
+/** The same for a sequence of values. Where nothing changed it gives the same object. */
+export function netstateRenderer(): typeof toNetstate {
+  const answerRoutes = new AnswerRoutes();
+  let last: { readonly parts: readonly unknown[]; readonly netstate: Netstate } | null = null;
+  return (egress, host) => {
+    if (egress === null || egress.tunnel === null) return NO_NETSTATE;
+    if (egress.peers.size === 0 && egress.takes.size === 0) return NO_NETSTATE;
+    const { tunnel, slots, peers } = egress;
+    const routes = answerRoutes.next(egress);
+    const parts = [tunnel, slots, peers, routes, host.group, host.underlayMtu];
+    if (last === null || !sameItems(last.parts, parts))
+      last = { parts, netstate: render({ tunnel, slots, peers }, routes, host) };
+    return last.netstate;
+  };
+}
+
+function render(
+  { tunnel, slots: all, peers }: Pick<NodeEgress, 'slots' | 'peers'> & { readonly tunnel: TunnelEnd },
+  answerRoutes: readonly AnswerRoute[],
+  host: EgressHost,
+): Netstate {
+  const slots = [...all.values()]
     .filter(({ take }) => take === 0)
     .flatMap(({ number, node }) => {
-      const peer = egress.peers.get(node);
+      const peer = peers.get(node);
       return peer === undefined ? [] : [{ number, peer }];
     })
     .sort((a, b) => a.number - b.number);
-  const answers = answerRoutes(egress);
+  const answers = toAnswers(answerRoutes, peers);
   return {
-    ...device(egress.tunnel, host),
-    neighbours: neighbours(egress.peers),
+    ...device(tunnel, host),
+    neighbours: neighbours(peers),
     nexthops: [
       ...slots.map(({ number, peer }) => toNexthop(SLOT_NEXTHOPS + number, peer)),
       ...answers.nexthops,
@@ -103,20 +127,15 @@ function defaultRoutes(slot: number): NetRoute[] {
 }
 
 /** At the gateway: answers to the pods that it serves, by their nodes. */
-function answerRoutes({ arrivals, peers }: NodeEgress): Pick<Netstate, 'nexthops' | 'routes'> {
-  const used = new Set([...arrivals.values()].map(({ node }) => node));
-  const ids = nexthopIds(
-    sorted(
-      [...peers.values()].filter(({ node }) => used.has(node)),
-      ({ mac }) => mac,
-    ),
-  );
-  const routes = [...arrivals].flatMap(([text, { node }]): NetRoute[] => {
-    const address = parseAddress(text);
+function toAnswers(
+  routes: readonly AnswerRoute[],
+  peers: NodeEgress['peers'],
+): Pick<Netstate, 'nexthops' | 'routes'> {
+  const used = [...new Set(routes.map(({ node }) => node))].flatMap((node) => peers.get(node) ?? []);
+  const ids = nexthopIds(sorted(used, ({ mac }) => mac));
+  const toPods = routes.flatMap(({ family, destination, node }): NetRoute[] => {
     const nexthop = ids.get(node);
-    if (address === null || nexthop === undefined) return [];
-    const { family } = address;
-    return [{ family, table: TABLE_OF_ANSWERS, destination: `${text}/${BITS[family]}`, nexthop }];
+    return nexthop === undefined ? [] : [{ family, table: TABLE_OF_ANSWERS, destination, nexthop }];
   });
   return {
     nexthops: [...ids]
@@ -125,7 +144,7 @@ function answerRoutes({ arrivals, peers }: NodeEgress): Pick<Netstate, 'nexthops
         return peer === undefined ? [] : [toNexthop(id, peer)];
       })
       .sort((a, b) => (a.id < b.id ? -1 : 1)),
-    routes: sorted(routes, ({ destination }) => destination),
+    routes: sorted(toPods, ({ destination }) => destination),
   };
 }
 

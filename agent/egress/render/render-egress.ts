@@ -6,10 +6,11 @@ import { sameItems } from '../../../lib/sharing/same-items.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { Chain, NamedSet, NftRule } from '../../render/ruleset.ts';
 import { type ChainVerdict, type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
+import { ArrivalRenderer } from './arrivals.ts';
 import { ClassRenderer, classChain, rangeMap } from './classes.ts';
 import { dropChains, dropRule } from './drops.ts';
 import { frameChains } from './frame.ts';
-import { arrivals, takeChains, translation } from './gateway.ts';
+import { takeChains, translation } from './gateway.ts';
 import { MARK_MASK, OTHER_BITS, slotMark, takeMark } from './marks.ts';
 import { slotChain, takeChain } from './outcomes.ts';
 import { inSet, NAME } from './tunnel-rules.ts';
@@ -35,13 +36,14 @@ const sourcesMap = (family: Family): string => `egress-sources-v${family}`;
  */
 export function egressRenderer(config: Config): (egress: NodeEgress | null) => EgressRules {
   const renderer = new ClassRenderer();
+  const arrivals = new ArrivalRenderer();
   let last = NO_EGRESS;
   return (egress) => {
     if (egress === null) return NO_EGRESS;
     const { classes, outcomes } = renderer.render(egress.classes.values(), egress.outcomes.values());
     const judges = egress.classes.size > 0 || egress.unknownPods === 'Hold';
     const source = judges ? sourceRules(egress) : NO_EGRESS;
-    const served = arrivals(egress);
+    const served = arrivals.render(egress);
     const marks = markChains(egress);
     const takes = [...egress.takes].flatMap(([number, take]) => takeChains(number, take));
     const audits = new Map(outcomes.flatMap((one) => one.audits.map((audit) => [audit.name, audit])));
@@ -50,6 +52,7 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
         config,
         judges,
         hasTunnel: egress.peers.size > 0 || egress.takes.size > 0 || hasFloating(egress),
+        hasFloating: hasFloating(egress),
       }),
       ...source.chains,
       ...byName(classes.map(({ chain }) => chain)),
@@ -95,6 +98,7 @@ function hasSameMembers(a: NamedSet, b: NamedSet): boolean {
 }
 
 function hasSameEntries(a: VerdictMap, b: VerdictMap): boolean {
+  if (a === b) return true;
   const verdicts = [a, b].map((map) => map.verdicts.map(({ kind, chain }) => `${kind} ${chain}`).join());
   return (
     verdicts[0] === verdicts[1] &&
@@ -226,6 +230,9 @@ function memberSets({ nodes, floating }: NodeEgress): NamedSet[] {
       nodes.v4.prefixes.length + nodes.v6.prefixes.length > 0,
     ),
     ...setsOf(NAME.floating, floating, 'addresses of the pools', true),
+    ...setsOf(NAME.live, toMemberSet([], []), 'alive on this node, each while its lease lasts', false).map(
+      (set) => ({ ...set, timed: true as const }),
+    ),
   ];
 }
 

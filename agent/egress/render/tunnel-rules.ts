@@ -12,6 +12,7 @@ export const NAME = {
   gone: 'egress-gone',
   nodes: (family: Family) => `egress-nodes-v${family}`,
   floating: (family: Family) => `egress-floating-v${family}`,
+  live: (family: Family) => `egress-live-v${family}`,
 } as const;
 
 /** fe80::/10 */

@@ -98,6 +98,13 @@ export interface NativeLinkSocket {
 }
 
 /** A netlink socket of any protocol; the messages are as in the kernel's headers. */
+/** The addon's `PacketSocket`. */
+export interface NativePacketSocket {
+  send(frame: Uint8Array): void;
+  receive(): Uint8Array[];
+  close(): void;
+}
+
 export interface NativeRawSocket {
   dump(request: Uint8Array): Promise<void>;
   /** Empty at the end of the dump. */
@@ -154,6 +161,11 @@ export interface Binding {
     receiveBuffer: number,
     listener: (batch: NativeNflogBatch) => void,
   ) => NativeMonitor;
+  /** Index of a link, and ETH_P_*. */
+  PacketSocket: new (
+    link: number,
+    protocol: number,
+  ) => NativePacketSocket;
   RawSocket: new (protocol: number) => NativeRawSocket;
   RouteMonitor: new (
     /** One bit for each multicast group, the first for group 1. */

@@ -37,6 +37,7 @@ export type {
   SetName,
   SetOperation,
 } from './operation.ts';
+export { type PacketProtocol, PacketSocket } from './packet-socket.ts';
 export { type RouteEvent, RouteMonitor, type RouteMonitorOptions } from './route-monitor.ts';
 export { RouteSocket } from './route-socket.ts';
 export type { RouteAddress } from './rtnetlink/address.ts';
@@ -73,4 +74,5 @@ export type {
   TableName,
 } from './structure.ts';
 export { type TcpSocketName, TcpSockets } from './tcp-sockets.ts';
+export { type TimedElement, TimedElements } from './timed-elements.ts';
 export type { Verdict } from './verdict.ts';

@@ -1,5 +1,6 @@
 import type { Binding } from './binding.ts';
 import type { Family } from './family.ts';
+import { requireInteger } from './integer.ts';
 import { requireName, toFamilyNumber } from './name.ts';
 import { putVerdict } from './put-expression.ts';
 import type { RecordWriter } from './record.ts';
@@ -42,6 +43,11 @@ export interface KeysOperation extends OperationTarget {
   verdicts?: readonly Verdict[];
   /** For each key an index into `verdicts`. */
   verdictOf?: Uint32Array;
+  /**
+   * To add to a set with `timeout`: after how many milliseconds from now each key ends. Not with
+   * `verdicts`.
+   */
+  timeouts?: readonly number[];
 }
 
 /**
@@ -82,7 +88,8 @@ export interface FlushOperation extends OperationTarget {
 
 /**
  * Changes elements. Adding an existing element (with the same verdict) is no error; deleting a
- * missing one is ENOENT.
+ * missing one is ENOENT, also one that has ended. An element that is there keeps its timeout (before
+ * Linux 6.12): delete and add it in one batch.
  */
 export type SetOperation = KeysOperation | RangesOperation | FlushOperation;
 
@@ -94,6 +101,9 @@ const NFT_MSG_NEWSETELEM = 12;
 const NFT_MSG_DELSETELEM = 14;
 const NLM_F_CREATE = 0x400;
 const NFTA_SET_ELEM_DATA = 2;
+const NFTA_SET_ELEM_TIMEOUT = 4;
+/** A bound against mistakes in units: a week, in milliseconds. */
+const LONGEST_TIMEOUT = 7 * 86_400_000;
 
 /**
  * Writes the operation as a record. Throws a TypeError or RangeError for values that no kernel
@@ -165,17 +175,34 @@ function putElements(
       `${data.length} bytes are not a multiple of ${width}, the length of one ${isRanges ? 'range' : 'key'}`,
     );
   }
-  const table = verdicts && toVerdictTable(verdicts, operation.verdictOf, data.length / width);
+  const count = data.length / width;
+  const table = verdicts && toVerdictTable(verdicts, operation.verdictOf, count);
+  const timeouts = isRanges || operation.op === 'delete' ? undefined : operation.timeouts;
+  if (timeouts !== undefined) requireTimeouts(timeouts, count, verdicts !== undefined);
   begin(to, operation, index, binding);
   to.end({
     shape: isRanges ? (operation.concatenated ? 'concatenatedRanges' : 'ranges') : 'keys',
     whole: isRanges && operation.whole === true,
     keyLength,
     data,
-    valuesOf: table?.verdictOf ?? null,
-    values: {
-      count: table?.distinct.length ?? 0,
-      write: (i) => putVerdict(to, NFTA_SET_ELEM_DATA, table?.distinct[i] as Verdict, binding.verdicts),
-    },
+    valuesOf: timeouts === undefined ? (table?.verdictOf ?? null) : Uint32Array.from(timeouts.keys()),
+    values:
+      timeouts === undefined
+        ? {
+            count: table?.distinct.length ?? 0,
+            write: (i) => putVerdict(to, NFTA_SET_ELEM_DATA, table?.distinct[i] as Verdict, binding.verdicts),
+          }
+        : {
+            count: timeouts.length,
+            write: (i) => to.u64(NFTA_SET_ELEM_TIMEOUT, timeouts[i] as number),
+          },
   });
+}
+
+function requireTimeouts(timeouts: readonly number[], count: number, hasVerdicts: boolean): void {
+  if (hasVerdicts) throw new TypeError('timeouts and verdicts exclude each other');
+  if (timeouts.length !== count) {
+    throw new RangeError(`${timeouts.length} timeouts for ${count} keys`);
+  }
+  for (const timeout of timeouts) requireInteger(timeout, 'timeout', 1, LONGEST_TIMEOUT);
 }

@@ -47,6 +47,8 @@ export interface SetSnapshot {
   isMap: boolean;
   isInterval: boolean;
   isAnonymous: boolean;
+  /** Its elements may have a timeout. */
+  hasTimeout: boolean;
   /**
    * Number of elements according to the kernel; null before Linux 6.15, which does not report it.
    */
@@ -98,7 +100,7 @@ const hooks: Record<Family, readonly Hook[]> = {
 export function toSnapshot(json: string, family: Family, binding: Binding): TableSnapshot | null {
   const native: NativeSnapshot | null = JSON.parse(json);
   if (!native) return null;
-  const { anonymous, interval, map, object } = binding.setFlags;
+  const { anonymous, interval, map, object, timeout } = binding.setFlags;
   return {
     generation: native.generation,
     isDormant: native.dormant !== 0,
@@ -120,6 +122,7 @@ export function toSnapshot(json: string, family: Family, binding: Binding): Tabl
       isMap: (set.flags & (map | object)) !== 0,
       isInterval: (set.flags & interval) !== 0,
       isAnonymous: (set.flags & anonymous) !== 0,
+      hasTimeout: (set.flags & timeout) !== 0,
     })),
   };
 }

@@ -80,6 +80,8 @@ export interface SetDefinition extends TableName {
   key: SetKey;
   /** The set has ranges. Default false. */
   interval?: boolean;
+  /** Elements may have a timeout (KeysOperation.timeouts). Default false. */
+  timeout?: boolean;
   /**
    * A set or map for one rule of the same batch, which is deleted with it; its elements never
    * change. `set` must be a pattern as in libnftables, `__set%d` or `__map%d`: the kernel fills in
@@ -263,7 +265,7 @@ function putRule(to: RecordWriter, { chain, expressions, comment }: AddRule, bin
 const NFT_DATA_VERDICT = 0xffffff00;
 
 function putSet(to: RecordWriter, set: AddSet | AddMap, id: number, { setFlags }: Binding): void {
-  const { key, interval = false, anonymous = false } = set;
+  const { key, interval = false, anonymous = false, timeout = false } = set;
   const isMap = set.op === 'addMap';
   const concatenated = key.fields !== undefined && key.fields.length > 1;
   requireInteger(id, 'id', 1, 2 ** 32 - 1);
@@ -274,6 +276,7 @@ function putSet(to: RecordWriter, set: AddSet | AddMap, id: number, { setFlags }
     3,
     (anonymous ? setFlags.anonymous | setFlags.constant : 0) |
       (interval ? setFlags.interval : 0) |
+      (timeout ? setFlags.timeout : 0) |
       (isMap ? setFlags.map : 0) |
       (interval && concatenated ? setFlags.concat : 0),
   );

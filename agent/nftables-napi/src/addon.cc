@@ -10,6 +10,7 @@
 #include "netlink.h"
 #include "nflog.h"
 #include "nftables.h"
+#include "packet_socket.h"
 #include "raw_socket.h"
 #include "routes.h"
 
@@ -71,6 +72,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("LinkSocket", binding::LinkSocket::define(env));
   exports.Set("LinkMonitor", binding::LinkMonitor::define(env));
   exports.Set("Nflog", binding::Nflog::define(env));
+  exports.Set("PacketSocket", binding::PacketSocket::define(env));
   exports.Set("RawSocket", binding::RawSocket::define(env));
   exports.Set("RouteMonitor", binding::RouteMonitor::define(env));
   exports.Set("families", to_object(env, families));

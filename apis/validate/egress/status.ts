@@ -1,5 +1,5 @@
 import { parseAddress } from '../../../lib/net/address.ts';
-import type { EgressGatewayStatus, EgressPolicyStatus } from '../../egress/objects.ts';
+import type { EgressGatewayStatus, EgressPolicyStatus, HeldAddress } from '../../egress/objects.ts';
 import { EGRESS_GATEWAY_STATUS_SCHEMA, EGRESS_POLICY_STATUS_SCHEMA } from '../../schema/egress-status.ts';
 import { asFields, asList, checkSchema, type JsonSchema } from '../../schema/json-schema.ts';
 import { type FieldPath, type Findings, show } from '../problem.ts';
@@ -18,9 +18,12 @@ export function readGatewayStatus(raw: unknown, found: Findings): EgressGatewayS
     const path = ['slots', at, 'addresses'];
     return asList(asFields(slot)?.addresses).map((text, index) => ({ text, path: [...path, index] }));
   });
-  if (isBroken(EGRESS_GATEWAY_STATUS_SCHEMA, raw, addresses, found)) return null;
+  const held = asList(fields?.addresses).map((one, at) => {
+    return { text: asFields(one)?.address, path: ['addresses', at, 'address'] };
+  });
+  if (isBroken(EGRESS_GATEWAY_STATUS_SCHEMA, raw, [addresses, held], found)) return null;
   // The checks above guarantee the type.
-  const { nodes = [], slots = [] } = raw as Partial<EgressGatewayStatus>;
+  const { nodes = [], slots = [], addresses: holders } = raw as Partial<EgressGatewayStatus>;
   return {
     nodes: nodes.map(({ name, ready, reason }) => {
       return { name, ready, ...(reason === undefined ? {} : { reason }) };
@@ -28,7 +31,12 @@ export function readGatewayStatus(raw: unknown, found: Findings): EgressGatewayS
     slots: slots.map(({ name, node, epoch, addresses }) => {
       return { name, node, epoch, addresses: addresses.map(canonicalAddress) };
     }),
+    ...(holders === undefined ? {} : { addresses: holders.map(readHeld) }),
   };
+}
+
+function readHeld({ address, policy, heldUntil }: HeldAddress): HeldAddress {
+  return { address: canonicalAddress(address), policy, ...(heldUntil === undefined ? {} : { heldUntil }) };
 }
 
 /** As readGatewayStatus. */
@@ -36,7 +44,7 @@ export function readPolicyStatus(raw: unknown, found: Findings): EgressPolicySta
   const fields = asFields(raw);
   if (raw === undefined || (fields !== null && fields.addresses === undefined)) return null;
   const addresses = asList(fields?.addresses).map((text, index) => ({ text, path: ['addresses', index] }));
-  if (isBroken(EGRESS_POLICY_STATUS_SCHEMA, raw, addresses, found)) return null;
+  if (isBroken(EGRESS_POLICY_STATUS_SCHEMA, raw, [addresses], found)) return null;
   return { addresses: (raw as EgressPolicyStatus).addresses.map(canonicalAddress) };
 }
 
@@ -48,13 +56,13 @@ interface AddressAt {
 function isBroken(
   schema: JsonSchema,
   raw: unknown,
-  addresses: readonly AddressAt[],
+  lists: readonly (readonly AddressAt[])[],
   found: Findings,
 ): boolean {
   const [violation] = checkSchema(schema, raw, ({ keyword }) => keyword !== 'unknown');
   const broken =
     violation === undefined
-      ? wrongAddress(addresses)
+      ? (lists.map(wrongAddress).find((wrong) => wrong !== null) ?? null)
       : {
           ...violation,
           what: violation.value === undefined ? 'is missing' : `can't be ${show(violation.value)}`,

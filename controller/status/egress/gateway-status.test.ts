@@ -53,12 +53,13 @@ const policy: EgressPolicy = {
 function decided(spec: Partial<EgressGatewaySpec>, ...readiness: Unready[]) {
   let status: EgressGateway['status'] = null;
   return readiness.map((unready) => {
-    const found = decideGateway(allocate(gateway(spec, status), nodes, [policy]), unready, []);
+    const found = decideGateway(allocate(gateway(spec, status), nodes, [policy]), unready, [], HELD);
     ({ status } = found);
     return found;
   });
 }
 
+const HELD = () => ({ heldUntil: '2026-01-01T00:05:00Z', left: 300_000 });
 const all: Unready = () => null;
 const allBut =
   (out: string): Unready =>
@@ -108,7 +109,7 @@ describe('the status of an egress gateway', () => {
   it('gives the slots of a node that is no candidate any more to others, with the next epoch', () => {
     const [first] = decided(POOL, all);
     const status = first?.status ?? assert.fail();
-    const left = decideGateway(allocate(gateway(POOL, status), nodes.slice(1), [policy]), all, []);
+    const left = decideGateway(allocate(gateway(POOL, status), nodes.slice(1), [policy]), all, [], HELD);
     for (const [i, slot] of left.status.slots.entries()) {
       const was = status.slots[i];
       assert.deepEqual(slot, was?.node === 'b' ? was : { ...was, node: 'b', epoch: 2 });
@@ -116,9 +117,54 @@ describe('the status of an egress gateway', () => {
   });
 });
 
+describe('a released floating address', () => {
+  const fixed = (name: string): EgressPolicy => {
+    const address = { allocation: 'Fixed', fixed: { ipv4: '203.0.113.1' }, count: 1 } as const;
+    return { ...policy, name, spec: { ...policy.spec, address } };
+  };
+  const decideWith = (policies: readonly EgressPolicy[], status: EgressGateway['status'], left = 300_000) =>
+    decideGateway(allocate(gateway(POOL, status), nodes, policies), all, [], () => ({ ...HELD(), left }));
+
+  it('stays with its owner, then leaves its slot, then goes to the policy that waits for it', () => {
+    const first = decideWith([fixed('p')], null).status;
+    assert.deepEqual(first.addresses, [{ address: '203.0.113.1', policy: 'shop/p' }]);
+    const waiting = [fixed('q')];
+    const held = decideWith(waiting, first);
+    assert.deepEqual(held.status.addresses, [
+      { address: '203.0.113.1', policy: 'shop/p', heldUntil: HELD().heldUntil },
+    ]);
+    assert.deepEqual(held.status.slots, first.slots);
+    const { said } = decidePolicy({
+      ...{ policy: waiting[0] ?? assert.fail(), allocation: held.allocation },
+      ...{ problems: [], pods: 0, nodes: new Map() },
+    });
+    assert.deepEqual(
+      [said[1]?.reason, said[1]?.message],
+      [
+        'AddressHeld',
+        'Connections of another policy may still use what it released: 203.0.113.1 until 2026-01-01T00:05:00Z.',
+      ],
+    );
+    const cut = decideWith(waiting, held.status, 0).status;
+    assert.ok(cut.slots.every(({ addresses }) => addresses.length === 0));
+    assert.deepEqual(decideWith(waiting, cut, 1).status.addresses, held.status.addresses);
+    const free = decideWith(waiting, cut, 0).status;
+    assert.deepEqual(free.addresses, []);
+    assert.deepEqual(decideWith(waiting, free).status.addresses, [
+      { address: '203.0.113.1', policy: 'shop/q' },
+    ]);
+  });
+
+  it('is given back to its policy at once, also to one that was created again', () => {
+    const first = decideWith([fixed('p')], null).status;
+    const held = decideWith([], first).status;
+    assert.deepEqual(decideWith([fixed('p')], held).status.addresses, first.addresses);
+  });
+});
+
 describe('the status of an egress policy', () => {
   const of = (spec: Partial<EgressGatewaySpec>, unready: Unready = all) => {
-    const { allocation, status } = decideGateway(allocate(gateway(spec), nodes, [policy]), unready, []);
+    const { allocation, status } = decideGateway(allocate(gateway(spec), nodes, [policy]), unready, [], HELD);
     const waiting = new Map([
       ['n1', null],
       ['n2', 'AgentOff'],

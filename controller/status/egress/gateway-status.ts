@@ -1,6 +1,7 @@
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { type Allocation, allocate } from '../../egress/allocation.ts';
+import { type HoldTimeOf, quarantine } from '../../egress/quarantine.ts';
 import { rendezvous } from '../../egress/rendezvous.ts';
 import { accepted, type EgressConditionState, type WrittenGatewayStatus } from './egress-status.ts';
 
@@ -23,6 +24,7 @@ export function decideGateway(
   before: Allocation,
   unready: Unready,
   problems: readonly string[],
+  holdTimeOf: HoldTimeOf,
 ): GatewayDecision {
   const { gateway, nodes, policies } = before;
   const last = gateway.status?.slots ?? [];
@@ -31,14 +33,17 @@ export function decideGateway(
     return { name, ready: reason === null, ...(reason === null ? {} : { reason }) };
   });
   const kept = gateway.spec.source === 'Node' ? nodeSlots(before, ready, last) : withoutDeleted(before, last);
-  const status = { nodes: ready, slots: kept };
+  const held = gateway.status?.addresses ?? [];
+  const status = { nodes: ready, slots: kept, addresses: held };
   const allocation = allocate({ ...gateway, status }, nodes, policies);
-  const slots = gateway.spec.source === 'Node' ? kept : floatingSlots(allocation, last);
+  const { records, over } = quarantine(allocation, holdTimeOf);
+  const slots = gateway.spec.source === 'Node' ? kept : floatingSlots(allocation, last, over);
   const count = ready.filter((node) => node.ready).length;
+  const next = { nodes: ready, slots, addresses: records, usage: usageOf(allocation) };
   return {
-    status: { nodes: ready, slots, usage: usageOf(allocation) },
+    status: next,
     said: [accepted('gateway', problems), readyCondition(count, ready.length)],
-    allocation: { ...allocation, gateway },
+    allocation: { ...allocation, gateway: { ...gateway, status: next } },
   };
 }
 
@@ -65,11 +70,16 @@ function withoutDeleted({ candidates }: Allocation, slots: Slots): Slots {
   return slots.map((slot) => (names.has(slot.node) ? slot : { ...slot, node: '' }));
 }
 
-function floatingSlots({ slots }: Allocation, last: Slots): Slots {
+function floatingSlots({ slots }: Allocation, last: Slots, over: ReadonlySet<string>): Slots {
   const before = new Map(last.map((slot) => [slot.name, slot]));
   return slots.map(({ name, node, addresses }) => {
     const was = before.get(name);
-    return { name, node, epoch: (was?.epoch ?? 0) + (was?.node === node ? 0 : 1), addresses };
+    return {
+      name,
+      node,
+      epoch: (was?.epoch ?? 0) + (was?.node === node ? 0 : 1),
+      addresses: addresses.filter((address) => !over.has(address)),
+    };
   });
 }
 

@@ -4,7 +4,7 @@ import type { Node } from '../../../apis/objects.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
 import { displayName } from '../../../apis/validate/identity.ts';
 import { formatProblem } from '../../../apis/validate/problem.ts';
-import type { Clock } from '../../../lib/process/clock.ts';
+import type { WallClock } from '../../../lib/process/clock.ts';
 import type { Allocation } from '../../egress/allocation.ts';
 import { policyKey } from '../../egress/class.ts';
 import type { CompiledEgress } from '../../egress/compile-egress.ts';
@@ -15,6 +15,7 @@ import type { StatusWriter } from '../writer.ts';
 import { accepted, type EgressConditionState, type EgressStatus, timed } from './egress-status.ts';
 import type { EgressVersion } from './egress-versions.ts';
 import { decideGateway } from './gateway-status.ts';
+import { HoldTimes } from './hold-times.ts';
 import { decidePolicy } from './policy-status.ts';
 import { type PolicyPods, podsOfPolicies } from './realized-policies.ts';
 
@@ -44,20 +45,24 @@ interface Heard {
  */
 export class EgressStatusKeeper {
   readonly #writer: StatusWriter<EgressStatus>;
-  readonly #clock: Clock & { date(): Date };
+  readonly #clock: WallClock;
   /** By kind and name. */
   readonly #versions = new Map<string, EgressVersion>();
   /** Statuses that were submitted and not seen since. */
   readonly #submitted = new Map<string, EgressStatus>();
   readonly #heard = new Map<string, Heard>();
+  readonly #holdTimes: HoldTimes;
   #state: EgressState | null = null;
   #leadsSince: number | null = null;
   #cancel: (() => void) | null = null;
   #cancelListening: (() => void) | null = null;
+  /** Of the look that is due when an address has been held back long enough. */
+  #cancelHeld: (() => void) | null = null;
 
-  constructor({ writer, clock }: { writer: StatusWriter<EgressStatus>; clock: Clock & { date(): Date } }) {
+  constructor({ writer, clock }: { writer: StatusWriter<EgressStatus>; clock: WallClock }) {
     this.#writer = writer;
     this.#clock = clock;
+    this.#holdTimes = new HoldTimes(clock);
   }
 
   publish(state: EgressState): void {
@@ -93,6 +98,8 @@ export class EgressStatusKeeper {
     this.#cancel = null;
     this.#cancelListening?.();
     this.#cancelListening = null;
+    this.#cancelHeld?.();
+    this.#cancelHeld = null;
     this.#submitted.clear();
     if (leads) {
       this.#listen();
@@ -125,17 +132,21 @@ export class EgressStatusKeeper {
     const linesOf = (key: string): readonly string[] => (errors.get(key) ?? []).map(toLine);
     const nodes = new Map(compiled.nodes.map((node) => [node.name, node]));
     const decided = new Map<string, Allocation>();
+    this.#holdTimes.begin();
     const there = new Set<string>();
     for (const before of compiled.allocations) {
       const { gateway } = before;
       const key = keyOf(gateway);
       const unready = (name: string) => this.#unready(nodes.get(name), gateway);
-      const { status, said, allocation } = decideGateway(before, unready, linesOf(key));
+      const { status, said, allocation } = decideGateway(before, unready, linesOf(key), (record, phase) =>
+        this.#holdTimes.of(`${gateway.uid} ${gateway.name}`, record, phase),
+      );
       for (const policy of before.policies) decided.set(policyKey(policy), allocation);
       if (gateway.apiGroup !== 'nodewall.io') continue;
       there.add(key);
       this.#settle(key, gateway.generation, status, said);
     }
+    this.#awaitHeld();
     const pods = podsOfPolicies(compiled);
     for (const policy of policies) {
       if (policy.apiGroup !== 'nodewall.io') continue;
@@ -152,6 +163,12 @@ export class EgressStatusKeeper {
       const said = accepted(kind === 'EgressGateway' ? 'gateway' : 'policy', linesOf(key));
       this.#settle(key, generation, status ?? {}, [said]);
     }
+  }
+
+  #awaitHeld(): void {
+    const { next } = this.#holdTimes;
+    this.#cancelHeld?.();
+    this.#cancelHeld = next === null ? null : this.#clock.after(next, () => this.#look());
   }
 
   #settlePolicy(

@@ -1,6 +1,7 @@
-import type { EgressPolicy } from '../../../apis/egress/objects.ts';
+import type { EgressPolicy, HeldAddress } from '../../../apis/egress/objects.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
 import type { Allocation, EgressPaths } from '../../egress/allocation.ts';
+import { namedAddress } from '../../egress/deal-addresses.ts';
 import { accepted, type EgressConditionState, type WrittenPolicyStatus } from './egress-status.ts';
 
 export interface PolicyFacts {
@@ -21,7 +22,7 @@ export function decidePolicy({ policy, allocation, problems, pods, nodes }: Poli
   const { addresses, owners } = addressesOf(policy, allocation, paths);
   const failing = [...nodes].filter(([, reason]) => reason !== null);
   const said = [accepted('policy', problems)];
-  if (policy.spec.action === 'Gateway') said.push(allocated(paths, addresses));
+  if (policy.spec.action === 'Gateway') said.push(allocated(paths, addresses, heldFrom(policy, allocation)));
   said.push(realized(nodes.size, failing));
   return {
     status: {
@@ -59,7 +60,20 @@ function addressesOf(
   return { addresses: [...addresses], owners: [...owners].sort() };
 }
 
-function allocated(paths: EgressPaths | undefined, addresses: readonly string[]): EgressConditionState {
+/** The addresses that another policy released, of a Fixed policy those that it names. */
+function heldFrom({ spec }: EgressPolicy, allocation: Allocation | null): readonly HeldAddress[] {
+  const { allocation: kind, fixed } = spec.address;
+  const named = FAMILIES.map((family) => namedAddress(fixed, family));
+  const held =
+    allocation?.gateway.status?.addresses?.filter(({ heldUntil }) => heldUntil !== undefined) ?? [];
+  return held.filter(({ address }) => kind !== 'Fixed' || named.includes(address));
+}
+
+function allocated(
+  paths: EgressPaths | undefined,
+  addresses: readonly string[],
+  held: readonly HeldAddress[],
+): EgressConditionState {
   const type = 'AddressAllocated';
   const reasons = FAMILIES.flatMap((family) => {
     const path = paths?.[family];
@@ -67,6 +81,12 @@ function allocated(paths: EgressPaths | undefined, addresses: readonly string[])
   });
   if (addresses.length > 0 && !reasons.includes('no-address'))
     return { type, status: 'True', reason: 'Allocated', message: `The policy has ${addresses.join(', ')}.` };
+  if (reasons.includes('no-address') && held.length > 0) {
+    const texts = held.slice(0, MOST_SHOWN).map(({ address, heldUntil }) => `${address} until ${heldUntil}`);
+    const more = held.length > texts.length ? `, and ${held.length - texts.length} more` : '';
+    const message = `Connections of another policy may still use what it released: ${texts.join(', ')}${more}.`;
+    return { type, status: 'False', reason: 'AddressHeld', message };
+  }
   if (reasons.includes('no-address'))
     return {
       type,
@@ -79,6 +99,8 @@ function allocated(paths: EgressPaths | undefined, addresses: readonly string[])
     reason === 'NoReadyNode' ? 'No node of the gateway is ready.' : 'There is no gateway that it may use.';
   return { type, status: 'False', reason, message };
 }
+
+const MOST_SHOWN = 4;
 
 function realized(
   desired: number,

@@ -1,0 +1,73 @@
+import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
+import {
+  BITS,
+  type Cidr,
+  type Family,
+  isCovered,
+  parseAddress,
+  parseCidr,
+} from '../../../lib/net/address.ts';
+import { memo } from '../../../lib/sharing/memo.ts';
+import { ArrivalChanges, type ServedPod } from './arrival-changes.ts';
+
+/** The way back to pods that this node serves. */
+export interface AnswerRoute {
+  readonly family: Family;
+  /** CIDR. */
+  readonly destination: string;
+  /** The pods' node. */
+  readonly node: string;
+}
+
+/**
+ * Answers find their pods by the pod networks of the pods' nodes, and where a pod has an address
+ * outside of them by a route of its own. Each value of a sequence costs its changes.
+ */
+export class AnswerRoutes {
+  readonly #changes = new ArrivalChanges();
+  /** By node and destination, with the number of pods. */
+  readonly #used = new Map<string, { readonly route: AnswerRoute; pods: number }>();
+  readonly #networksOf = memo(parseNetworks);
+  #routes: readonly AnswerRoute[] = [];
+
+  /** In no order; the same list if nothing changed. */
+  next(egress: Pick<NodeEgress, 'arrivals' | 'peers'>): readonly AnswerRoute[] {
+    let isChanged = false;
+    for (const { address, before, now } of this.#changes.next(egress)) {
+      for (const [pod, count] of [
+        [before, -1],
+        [now, 1],
+      ] as const) {
+        if (pod !== null && this.#use(address, pod, count)) isChanged = true;
+      }
+    }
+    if (!isChanged) return this.#routes;
+    for (const [key, { pods }] of this.#used) if (pods === 0) this.#used.delete(key);
+    this.#routes = [...this.#used.values()].map(({ route }) => route);
+    return this.#routes;
+  }
+
+  /** Returns whether a route may have come or gone. */
+  #use(text: string, pod: ServedPod, count: 1 | -1): boolean {
+    const route = this.#toRoute(text, pod);
+    if (route === null) return false;
+    const key = `${route.node} ${route.destination}`;
+    const known = this.#used.get(key) ?? { route, pods: 0 };
+    const before = known.pods;
+    known.pods += count;
+    this.#used.set(key, known);
+    return before === 0 || known.pods === 0;
+  }
+
+  #toRoute(text: string, { arrival: { node }, peer }: ServedPod): AnswerRoute | null {
+    const address = parseAddress(text);
+    if (address === null) return null;
+    const { family } = address;
+    const at = this.#networksOf(peer).findIndex((network) => isCovered([network], address));
+    return { family, node, destination: peer.networks?.[at] ?? `${text}/${BITS[family]}` };
+  }
+}
+
+function parseNetworks({ networks = [] }: TunnelEnd): readonly Cidr[] {
+  return networks.flatMap((text) => parseCidr(text)?.cidr ?? []);
+}

@@ -1,0 +1,55 @@
+import type { EgressArrival, NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
+import { changedIds } from '../../../lib/sharing/changed-map.ts';
+
+/** A pod that this node serves as a gateway, and the other end of the tunnel that it comes from. */
+export interface ServedPod {
+  readonly arrival: EgressArrival;
+  readonly peer: TunnelEnd;
+}
+
+export interface ArrivalChange {
+  /** The pod's address. */
+  readonly address: string;
+  /** Null: it was not served, or its node had no end of the tunnel. */
+  readonly before: ServedPod | null;
+  readonly now: ServedPod | null;
+}
+
+type Served = Pick<NodeEgress, 'arrivals' | 'peers'>;
+
+const NOBODY: Served = { arrivals: new Map(), peers: new Map() };
+
+/**
+ * What is different in each value of a sequence. It costs what changed; where nodes changed, one
+ * pass over the pods.
+ */
+export class ArrivalChanges {
+  #last = NOBODY;
+
+  next({ arrivals, peers }: Served): ArrivalChange[] {
+    const last = this.#last;
+    const now = { arrivals, peers };
+    this.#last = now;
+    const changed = new Set(changedIds(last.arrivals, arrivals));
+    const nodes = new Set(
+      [...changedIds(last.peers, peers)].filter((node) => !isSameEnd(last.peers.get(node), peers.get(node))),
+    );
+    if (nodes.size > 0) for (const [address, { node }] of arrivals) if (nodes.has(node)) changed.add(address);
+    return [...changed].map((address) => ({
+      address,
+      before: servedPod(last, address),
+      now: servedPod(now, address),
+    }));
+  }
+}
+
+function servedPod({ arrivals, peers }: Served, address: string): ServedPod | null {
+  const arrival = arrivals.get(address);
+  const peer = arrival === undefined ? undefined : peers.get(arrival.node);
+  return arrival === undefined || peer === undefined ? null : { arrival, peer };
+}
+
+/** As far as pods are concerned. */
+function isSameEnd(a: TunnelEnd | undefined, b: TunnelEnd | undefined): boolean {
+  return a?.mac === b?.mac && a?.networks?.join() === b?.networks?.join();
+}

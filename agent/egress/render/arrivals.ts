@@ -1,0 +1,122 @@
+import type { EgressArrival, NodeEgress } from '../../../apis/egress/node-egress.ts';
+import { type Address, BITS, FAMILIES, type Family, parseAddress } from '../../../lib/net/address.ts';
+import { shortHash } from '../../../lib/sharing/hash.ts';
+import { memo } from '../../../lib/sharing/memo.ts';
+import { plainChain, plainRule } from '../../render/plain.ts';
+import type { Chain } from '../../render/ruleset.ts';
+import {
+  changeEntries,
+  type MapEntry,
+  packAddressMac,
+  toVerdictMap,
+  type VerdictMap,
+} from '../../render/verdict-map.ts';
+import { ArrivalChanges, type ServedPod } from './arrival-changes.ts';
+import { destinationChain, type RenderedClass, type Target } from './classes.ts';
+import { dropRule, NOT_SERVED } from './drops.ts';
+import { takeChain } from './outcomes.ts';
+import { NAME } from './tunnel-rules.ts';
+
+const refuse = dropRule('unknown-pod', NOT_SERVED);
+const arrivalsMap = (family: Family): string => `egress-arrivals-v${family}`;
+
+export interface RenderedArrivals {
+  readonly chains: readonly Chain[];
+  readonly maps: readonly VerdictMap[];
+}
+
+/** Where the packets of a pod go. */
+interface Way {
+  /** The chain that the map leads to. */
+  readonly chain: string;
+  /** Null: a take's own chain. */
+  readonly made: RenderedClass | null;
+}
+
+/**
+ * What comes by the tunnel: (pod, MAC of its node) leads to a take, by its destination where it has
+ * several. All else is dropped. Each value of a sequence costs its changes, and a copy of the keys
+ * in memory.
+ */
+export class ArrivalRenderer {
+  readonly #changes = new ArrivalChanges();
+  // Pods of one class share the list: its chain is named once.
+  readonly #ways: Readonly<Record<Family, (takes: EgressArrival['takes']) => Way>> = {
+    4: memo((takes) => toWay(4, takes)),
+    6: memo((takes) => toWay(6, takes)),
+  };
+  /** Chains by name, with the number of pods. */
+  readonly #made = new Map<string, { readonly rendered: RenderedClass; pods: number }>();
+  #maps: Readonly<Record<Family, VerdictMap>> = { 4: noArrivals(4), 6: noArrivals(6) };
+
+  render(egress: Pick<NodeEgress, 'arrivals' | 'peers'>): RenderedArrivals {
+    const added: Record<Family, MapEntry[]> = { 4: [], 6: [] };
+    const removed: Record<Family, Uint8Array[]> = { 4: [], 6: [] };
+    for (const { address: text, before, now } of this.#changes.next(egress)) {
+      const address = parseAddress(text);
+      if (address === null) continue;
+      const { family } = address;
+      if (before !== null && this.#use(family, before, -1) !== null)
+        removed[family].push(keyOf(address, before));
+      const way = now === null ? null : this.#use(family, now, 1);
+      if (now !== null && way !== null)
+        added[family].push({ first: keyOf(address, now), verdict: { kind: 'goto', chain: way.chain } });
+    }
+    this.#maps = {
+      4: changeEntries(this.#maps[4], added[4], removed[4]),
+      6: changeEntries(this.#maps[6], added[6], removed[6]),
+    };
+    for (const [name, { pods }] of this.#made) if (pods === 0) this.#made.delete(name);
+    const made = [...this.#made].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, { rendered }]) => rendered);
+    return {
+      chains: [plainChain(NAME.arrive, arriveRules()), ...made.map(({ chain }) => chain)],
+      maps: [...FAMILIES.map((family) => this.#maps[family]), ...made.flatMap(({ maps }) => maps)],
+    };
+  }
+
+  /** Counts the pod; null: it has no way. */
+  #use(family: Family, { arrival: { takes } }: ServedPod, count: 1 | -1): Way | null {
+    if (takes.length === 0) return null;
+    const way = this.#ways[family](takes);
+    if (way.made !== null) {
+      const known = this.#made.get(way.chain) ?? { rendered: way.made, pods: 0 };
+      known.pods += count;
+      this.#made.set(way.chain, known);
+    }
+    return way;
+  }
+}
+
+function noArrivals(family: Family): VerdictMap {
+  return toVerdictMap(
+    { name: arrivalsMap(family), key: 'addressMac', family, interval: false, fixed: false },
+    [],
+  );
+}
+
+function keyOf(address: Address, { peer }: ServedPod): Uint8Array {
+  return packAddressMac(address, peer.mac);
+}
+
+function arriveRules() {
+  return [
+    // Known connections have a mark and do not come here.
+    dropRule('unknown-pod', NOT_SERVED, { match: 'ctConfirmed' }),
+    ...FAMILIES.map((family) =>
+      plainRule({ kind: 'addressMacMap', family, map: arrivalsMap(family) }, { match: 'ctNew' }),
+    ),
+    refuse,
+  ];
+}
+
+function toWay(family: Family, takes: EgressArrival['takes']): Way {
+  const [first] = takes;
+  const everything = (1n << BigInt(BITS[family])) - 1n;
+  const isAll = first?.range.first === 0n && first.range.last === everything;
+  if (first !== undefined && isAll) return { chain: takeChain(first.take), made: null };
+  const targets = takes.map(({ range, take }): Target => ({ range, chain: takeChain(take) }));
+  const content = targets.map(({ range, chain }) => [String(range.first), String(range.last), chain]);
+  const chain = `egress-arrival-${shortHash(10, family, content)}`;
+  const none: Record<Family, Target[]> = { 4: [], 6: [] };
+  return { chain, made: destinationChain(chain, { ...none, [family]: targets }, [refuse]) };
+}

@@ -1,0 +1,45 @@
+import type {
+  EgressGateway,
+  EgressGatewayStatus,
+  EgressPolicy,
+  HeldAddress,
+} from '../../apis/egress/objects.ts';
+import { policyText } from './order.ts';
+
+/** Who can have an address: a policy, or the gateway for its Shared policies. */
+export type Holder = EgressPolicy | EgressGateway;
+
+/**
+ * Names a holder in the status: `namespace/name` or `name` of a policy, with the API group where it
+ * is not ours; '' of the gateway. A policy that is created again under its name is the same holder.
+ */
+export function holderName(holder: Holder): string {
+  if (holder.kind === 'EgressGateway') return '';
+  const group = holder.apiGroup === 'nodewall.io' ? '' : `${holder.apiGroup}:`;
+  return `${group}${policyText(holder)}`;
+}
+
+/** Who has each address of a gateway, or had it last, as its status says. */
+export class HolderRecords {
+  readonly #nameOf: ReadonlyMap<string, string>;
+  readonly #byName: ReadonlyMap<string, readonly HeldAddress[]>;
+
+  constructor(status: EgressGatewayStatus | null) {
+    const records = status?.addresses ?? [];
+    this.#nameOf = new Map(records.map(({ address, policy }) => [address, policy]));
+    this.#byName = Map.groupBy(records, ({ policy }) => policy);
+  }
+
+  isOfAnother(address: string, by: Holder): boolean {
+    const name = this.#nameOf.get(address);
+    return name !== undefined && name !== holderName(by);
+  }
+
+  /** Those that it has before those that it had. */
+  ofHolder(holder: Holder): readonly string[] {
+    const own = this.#byName.get(holderName(holder)) ?? [];
+    const isReleased = ({ heldUntil }: HeldAddress): boolean => heldUntil !== undefined;
+    const ordered = [...own.filter((one) => !isReleased(one)), ...own.filter(isReleased)];
+    return ordered.map(({ address }) => address);
+  }
+}

@@ -1,0 +1,71 @@
+import type { HeldAddress } from '../../apis/egress/objects.ts';
+import { FAMILIES } from '../../lib/net/address.ts';
+import type { Allocation } from './allocation.ts';
+import { holderName } from './holders.ts';
+import { compareText } from './order.ts';
+
+/** Milliseconds: a released address stays with its owner for so long, for established connections. */
+export const HOLD = 300_000;
+/** Milliseconds after that in which the owner deletes them, before somebody else gets the address. */
+export const CUT = 10_000;
+
+/** Held: in its slot, for HOLD. Cut: in no slot, for CUT. */
+export type HoldPhase = 'held' | 'cut';
+
+export interface HoldTime {
+  /** When the first phase ends (RFC 3339). */
+  readonly heldUntil: string;
+  /** Milliseconds of this phase that are left. */
+  readonly left: number;
+}
+
+/** How long an address is held back that its holder released before (`heldUntil`), or just now. */
+export type HoldTimeOf = (record: HeldAddress, phase: HoldPhase) => HoldTime;
+
+export interface Quarantine {
+  /** Who has each address, or had it last; sorted. */
+  readonly records: readonly HeldAddress[];
+  /** Addresses that are in no slot any more: what is left of their connections is cut. */
+  readonly over: ReadonlySet<string>;
+}
+
+/**
+ * What the status says next of the holders of addresses. A released address stays in its slot, so
+ * that connections go on; then it leaves it, so that its owner deletes them; then it is forgotten,
+ * and anybody may get it.
+ */
+export function quarantine({ gateway, addresses }: Allocation, holdTimeOf: HoldTimeOf): Quarantine {
+  const before = gateway.status?.addresses ?? [];
+  const holders = holdersOf(addresses);
+  const known = new Map(before.map((record) => [record.address, record]));
+  const records = [...holders].map(([address, names]): HeldAddress => {
+    const last = known.get(address)?.policy;
+    const [first = ''] = names;
+    // Several policies of egressgateway.spidernet.io may have one address.
+    return { address, policy: last !== undefined && names.has(last) ? last : first };
+  });
+  const inSlots = new Set(gateway.status?.slots.flatMap((slot) => slot.addresses));
+  const over = new Set<string>();
+  for (const record of before) {
+    const { address } = record;
+    if (holders.has(address)) continue;
+    const phase = inSlots.has(address) ? 'held' : 'cut';
+    const { heldUntil, left } = holdTimeOf(record, phase);
+    if (phase === 'held' && left <= 0) over.add(address);
+    if (phase === 'held' || left > 0) records.push({ ...record, heldUntil });
+  }
+  return { records: records.sort((a, b) => compareText(a.address, b.address)), over };
+}
+
+/** The names of the holders of each address. */
+function holdersOf(addresses: Allocation['addresses']): ReadonlyMap<string, ReadonlySet<string>> {
+  const holders = new Map<string, Set<string>>();
+  for (const [policy, own] of addresses) {
+    const name = policy.spec.address.allocation === 'Shared' ? '' : holderName(policy);
+    for (const address of FAMILIES.flatMap((family) => own[family])) {
+      const names = holders.get(address) ?? new Set();
+      holders.set(address, names.add(name));
+    }
+  }
+  return holders;
+}
