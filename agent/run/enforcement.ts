@@ -71,13 +71,22 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       clock,
       lastGood: async () => {
         const state = await saved.readState();
-        return state === null ? null : pods.withLocalPods(names.withNames(state));
+        if (state === null) return null;
+        const named = names.withNames(state);
+        return pods.withLocalPods(starting?.over(named) ?? named);
       },
       settled: dataplaneMigration(dataplanes, options.node, log),
     },
   });
   const { enforcer } = running;
   const pods = localPodsOverlay(interfaces.localPods, (state) => enforcer.submit(state));
+  const hasEgress = config.featureGates.EgressGateway === true && !once;
+  const starting = hasEgress
+    ? await (await import('../egress/pods/start-pods.ts')).startPods({
+        ...{ stateDir, config: config.egress, log, clock },
+        submit: (state) => pods.submit(state),
+      })
+    : null;
   const names = nameOverlay({
     config: config.names,
     clock,
@@ -87,10 +96,13 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     apiServer: parts.apiServer,
     submit(state) {
       records.learn(state);
-      pods.submit(state);
+      (starting ?? pods).submit(state);
     },
   });
-  const submitted = (state: NodeState): NodeState => names.withoutNames(pods.withoutLocalPods(state));
+  const submitted = (state: NodeState): NodeState => {
+    const withoutLocalPods = pods.withoutLocalPods(state);
+    return names.withoutNames(starting?.without(withoutLocalPods) ?? withoutLocalPods);
+  };
   function enforced(result: Enforced): void {
     reports.enforced(result);
     metrics.enforced(result);
@@ -100,6 +112,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     if (result.change.changesStructure) saved.digests(running.digests());
     records.enforced(result, running.owners());
     established.enforced(result.state);
+    starting?.enforced(result.state);
   }
   const stopWatching = once ? async () => {} : running.watch();
   await records.start(running.counts);
@@ -125,6 +138,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       await stopWatching();
       await enforcer.close();
       pods.close();
+      await starting?.close();
       await flushes.close();
       await established.close();
       await names.close();

@@ -102,6 +102,7 @@ function arrivalOf(held: Held, { served }: NodeEgress): EgressArrival | null {
   const one = served.get(id ?? '');
   if (one === undefined || !one.nodes.includes(node)) return null;
   const takes = familyOf(address) === 4 ? one.ipv4 : one.ipv6;
-  if (held.made?.of !== one || held.made.arrival.takes !== takes) held.made = { of: one, arrival: { node, takes } };
+  if (held.made?.of !== one || held.made.arrival.takes !== takes)
+    held.made = { of: one, arrival: { node, takes } };
   return held.made.arrival;
 }

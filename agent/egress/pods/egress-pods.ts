@@ -53,6 +53,7 @@ export class EgressPods {
   readonly #byPlugin = new Map<string, number>();
   /** The states that made states come from. */
   readonly #bases = new WeakMap<NodeState, NodeState>();
+  readonly #basesOfEgress = new WeakMap<NodeEgress, NodeEgress>();
   #base: NodeState | null = null;
   #made: NodeState | null = null;
   #inForce: NodeEgress | null = null;
@@ -110,12 +111,15 @@ export class EgressPods {
       return this.#made;
     const result = { ...state, egress: made };
     this.#bases.set(result, state);
+    this.#basesOfEgress.set(made, egress);
     return result;
   }
 
   /** The state that was submitted. */
   without(state: NodeState): NodeState {
-    return this.#bases.get(state) ?? state;
+    const egress = state.egress && this.#basesOfEgress.get(state.egress);
+    // Where policies were left out, the state in force is another object.
+    return this.#bases.get(state) ?? (egress === undefined ? state : { ...state, egress });
   }
 
   /** A state that `submit` was given is in force. */

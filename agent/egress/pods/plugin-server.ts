@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { makeStateDirectory } from '../../../lib/process/state-file.ts';
 import type { Log } from '../../../lib/process/log.ts';
+import { makeStateDirectory } from '../../../lib/process/state-file.ts';
 import { CniFormatError, readPluginCall } from './attachment.ts';
 import type { EgressPods } from './egress-pods.ts';
 
@@ -159,7 +159,11 @@ function toRequest(bytes: Buffer): Request | null {
   const [, command = '', ...sizes] = HEADER.exec(bytes.toString('latin1', 0, end)) ?? [];
   if (command === '') throw new CniFormatError('not a request of nodewall-egress');
   let at = end + 1;
-  const texts = sizes.map((size) => bytes.toString('utf8', at, (at += Number(size))));
+  const texts: string[] = [];
+  for (const size of sizes) {
+    texts.push(bytes.toString('utf8', at, at + Number(size)));
+    at += Number(size);
+  }
   if (bytes.length < at) return null;
   const [args = '', container = '', name = '', config = ''] = texts;
   return { command, args, container, interface: name, config };

@@ -16,7 +16,7 @@ export const NAME = {
 } as const;
 
 /** fe80::/10 */
-const LINK_LOCAL: Cidr = { family: 6, value: 0xfe80n << 112n, prefixLength: 10 };
+const LINK_LOCAL: Cidr = { family: 6, value: 0xfe80n << 112n, length: 10 };
 
 export const TUNNEL_PORT: Match = {
   ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[TUNNEL.port, TUNNEL.port]] },
