@@ -90,6 +90,8 @@ export interface LogConfig {
   readonly burst: number;
   /** NFLOG group by which the kernel passes the packets to record. */
   readonly group: number;
+  /** Whether a gateway records each connection that leaves by it, in a file of its own. */
+  readonly egressConnections: boolean;
 }
 
 /** Whether the agent learns from the answers of any DNS server, of one family at least. */
@@ -177,7 +179,15 @@ export const DEFAULT_CONFIG: Config = {
     learnFrom: [],
     group: 7412,
   },
-  log: { file: '', maxBytes: 10 * 1024 * 1024, maxFiles: 5, rate: 100, burst: 200, group: 7411 },
+  log: {
+    file: '',
+    maxBytes: 10 * 1024 * 1024,
+    maxFiles: 5,
+    rate: 100,
+    burst: 200,
+    group: 7411,
+    egressConnections: false,
+  },
   failsafe: {
     ingress: [
       ...clusterPorts,

@@ -43,10 +43,11 @@ export interface Node {
   /** Read only where egress objects are; absent if the object has none (manifests). */
   readonly uid?: string;
   /**
-   * Why the Node should be no egress gateway: its condition Ready, or spec.unschedulable. Read only
-   * where egress objects are, and used only by a controller that writes their statuses.
+   * Why the Node should be no egress gateway: its condition Ready, spec.unschedulable, or
+   * DRAIN_ANNOTATION. Read only where egress objects are, and used only by a controller that writes
+   * their statuses.
    */
-  readonly unready?: 'NotReady' | 'Cordoned';
+  readonly unready?: 'NotReady' | 'Cordoned' | 'Draining';
 }
 
 export interface Namespace {

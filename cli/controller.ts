@@ -1,10 +1,10 @@
 import { createServer } from 'node:net';
-import type { KubeConfig } from '@kubernetes/client-node';
 import type { ControllerOptions } from '../controller/run/controller-options.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { type ListenAddress, toListenAddress } from '../lib/process/listen-address.ts';
 import { createLog } from '../lib/process/log.ts';
 import { VERSION } from '../lib/process/version.ts';
+import { openKubeConfig } from './cluster-objects.ts';
 import { checkEgressGate, parseFeatureGates } from './feature-gates.ts';
 import { loadConfig } from './load.ts';
 
@@ -32,7 +32,7 @@ export async function controllerCommand(options: ControllerOptions): Promise<Exi
   const gate = given.NodeNetworkPolicy ?? null;
   const config = await loadConfig(options.config);
   checkEgressGate({ ...config, featureGates: { ...config.featureGates, ...given } }, true);
-  const kubeConfig = await clusterOf(options.kubeconfig);
+  const kubeConfig = await openKubeConfig(options.kubeconfig);
   // The controller listens only after it has listed the cluster; whether it can is checked now.
   await checkListen(listen, '--listen');
   if (webhook !== null) await checkListen(webhook, '--webhook-listen');
@@ -41,16 +41,6 @@ export async function controllerCommand(options: ControllerOptions): Promise<Exi
   log.info('starting', { version: VERSION, apiServer: server, listen: options.listen, gate, config });
   const { runController } = await import('../controller/run/run-controller.ts');
   return runController({ options, listen, webhook, peers, gate, config, kubeConfig, log });
-}
-
-async function clusterOf(file: string | undefined): Promise<KubeConfig> {
-  const { loadKubeConfig } = await import('../controller/kubeapi/load-kubeconfig.ts');
-  try {
-    return await loadKubeConfig(file);
-  } catch (error) {
-    const status = file === undefined ? EXIT.usage : EXIT.invalid;
-    throw new CommandError(status, (error as Error).message, { cause: error });
-  }
 }
 
 async function checkListen({ host, port }: ListenAddress, option: string): Promise<void> {

@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { type Done, example } from './command-options.ts';
+import { addEgressCommands } from './egress-commands.ts';
 import { addManifestCommands } from './manifest-commands.ts';
 import { addNodeCommands } from './node-commands.ts';
 import { errorText } from './output.ts';
@@ -48,5 +49,6 @@ function build(done: Done): Command {
   addManifestCommands(program, done);
   addServiceCommands(program, done);
   addNodeCommands(program, done);
+  addEgressCommands(program, done);
   return program;
 }

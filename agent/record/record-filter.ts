@@ -99,7 +99,7 @@ const UNITS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 /**
  * Parses `10m` (ago) or an ISO 8601 time to milliseconds since 1970; null if the text is neither.
  */
-function toTime(text: string, now: number): number | null {
+export function toTime(text: string, now: number): number | null {
   const match = /^(\d{1,9})([smhd])$/.exec(text);
   if (match !== null) return now - Number(match[1]) * UNITS[match[2] as keyof typeof UNITS];
   const time = Date.parse(text);

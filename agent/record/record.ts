@@ -95,7 +95,7 @@ export interface NoticeRecord extends Partial<RuleFields>, Partial<Pick<SpoofedF
 }
 
 /** One line with its newline. All texts are escaped as JSON. */
-export function recordLine(record: LogRecord): string {
+export function recordLine(record: object): string {
   return `${JSON.stringify(record)}\n`;
 }
 

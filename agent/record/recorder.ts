@@ -58,7 +58,7 @@ export interface RecordOutlet {
 
 /** Resources that exist only while rules have logging, or an outlet is open. */
 interface Open {
-  readonly writer: Writer;
+  readonly writer: Writer<LogRecord>;
   /** Cancels the next reading. */
   cancel: () => void;
   nflog: Pick<Nflog, 'close'> | null;
@@ -232,7 +232,7 @@ export class Recorder {
     // While stopping: stop() is followed by a new start.
     if (this.#stopping !== null) return;
     const { config, file, log } = this.#parts;
-    const writer = recordWriter({ config: config.log, file, log });
+    const writer = recordWriter<LogRecord>({ config: config.log, file, log });
     this.#open = { writer, cancel: this.#later(), nflog: null, retryAt: 0 };
     this.#listen();
   }

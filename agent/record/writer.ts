@@ -5,7 +5,7 @@ import type { Writable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { createLogger, format, transports } from 'winston';
 import type { LogConfig } from '../../apis/config.ts';
-import { type LogRecord, recordLine } from './record.ts';
+import { recordLine } from './record.ts';
 import type { RecordLog } from './record-log.ts';
 import { RotatingFile } from './rotating-file.ts';
 
@@ -17,9 +17,9 @@ const CLOSE_WITHIN = 2_000;
 /** Milliseconds until a recurring failure is logged again, at least. */
 const SAY_AGAIN = 60_000;
 
-export interface Writer {
+export interface Writer<Record extends object> {
   /** False if there was no room: the record is lost and counted. */
-  write(record: LogRecord): boolean;
+  write(record: Record): boolean;
   /** The number of lines lost since the last call. */
   takeLost(): number;
   close(): Promise<void>;
@@ -30,13 +30,16 @@ export interface WriterOptions {
   /** A path, or `stdout`. */
   readonly file: string;
   readonly log: RecordLog;
+  /** What the records are, for the log. */
+  readonly what?: string;
 }
 
 /**
  * Writes records as JSON lines through winston. Never blocks and has bounded memory: lines that
  * cannot be written are counted and logged once.
  */
-export function recordWriter({ config, file, log }: WriterOptions): Writer {
+export function recordWriter<Record extends object>(options: WriterOptions): Writer<Record> {
+  const { config, file, log, what = 'flow log' } = options;
   let lost = 0;
   let failing = false;
   let sayAgainAt = 0;
@@ -45,13 +48,13 @@ export function recordWriter({ config, file, log }: WriterOptions): Writer {
     if (failing || performance.now() < sayAgainAt) return;
     failing = true;
     sayAgainAt = performance.now() + SAY_AGAIN;
-    log.error(`cannot write flow log records; enforcement continues. ${advice(error, file)}`, {
+    log.error(`cannot write ${what} records; enforcement continues. ${advice(error, file)}`, {
       file,
       error: error.message,
     });
   };
   const written = (): void => {
-    if (failing) log.info('writing flow log records again; the next one says how many were lost', { file });
+    if (failing) log.info(`writing ${what} records again; the next one says how many were lost`, { file });
     failing = false;
   };
   const stream =

@@ -1,9 +1,10 @@
 import type { Enforced } from '../apply/enforcer.ts';
 import type { MonitorTrouble } from '../dataplane/dataplane.ts';
+import type { RecordOutcome } from '../egress/record/binding-recorder.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 
 /** The sources of events of the kernel. */
-export type MonitorName = 'nf_tables' | 'links' | 'addresses';
+export type MonitorName = 'nf_tables' | 'links' | 'addresses' | 'conntrack';
 
 /** The values that an agent exports as metrics. */
 export interface AgentMetrics {
@@ -12,6 +13,8 @@ export interface AgentMetrics {
   drifted(): void;
   /** Established connections were ended that a rule of this policy (API group/name) denies. */
   ended(policy: string, connections: number): void;
+  /** Lines of egress-records.jsonl were written, or lost. */
+  egressRecords(outcome: RecordOutcome, lines: number): void;
   /** Counts a trouble of a monitor. */
   monitor(name: MonitorName, trouble: MonitorTrouble): void;
   /** Sets the function that returns the totals of each rule; null: nothing is enforced any more. */
@@ -36,6 +39,7 @@ export const NO_METRICS: AgentMetrics = {
   failed() {},
   drifted() {},
   ended() {},
+  egressRecords() {},
   monitor() {},
   counts() {},
   enabled() {},

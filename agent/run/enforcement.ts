@@ -56,7 +56,7 @@ export interface Enforcement {
 export async function startEnforcement(parts: EnforcementParts): Promise<Enforcement> {
   const { options, log, dataplanes, interfaces, saved, clock, reports, metrics } = parts;
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
-  const records = recording({ options, config, log, interfaces });
+  const records = recording({ ...parts, config });
   const { node, stateDir, once } = options;
   const established = new Established({ node, config, log, metrics, clock, outlet: records.outlet });
   const running = dataplanes.chosen.run({

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
@@ -9,7 +10,9 @@ import type { Owners } from '../record/accounting.ts';
 import { type CountSource, RuleCounters } from '../record/counters.ts';
 import type { Interfaces } from '../record/reader.ts';
 import { Recorder, type RecordOutlet } from '../record/recorder.ts';
+import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
+import { type EgressRecording, egressRecording } from './egress-recording.ts';
 import { loadAddon } from './with-kernel.ts';
 
 interface Parts {
@@ -17,23 +20,29 @@ interface Parts {
   readonly config: Config;
   readonly log: Log;
   readonly interfaces: Interfaces;
+  readonly clock: Clock;
+  readonly metrics: AgentMetrics;
 }
 
 const NOWHERE: RecordOutlet = { write() {}, close() {} };
 
 /**
- * The flow log and the counters of an agent. `agent --once` counts, but records nothing, because no
+ * The flow log, the records of egress gateways, and the counters of an agent. `agent --once` counts, but records nothing, because no
  * process stays to read the kernel's log messages.
  */
-export function recording({ options: { node, stateDir, once }, config, log, interfaces }: Parts) {
+export function recording(parts: Parts) {
+  const { options, config, log, interfaces } = parts;
+  const { node, stateDir, once } = options;
   const counters = new RuleCounters({ file: stateFile(stateDir, 'counters.json'), log, running: !once });
   const file = config.log.file === '' ? join(stateDir, 'records.jsonl') : config.log.file;
   let records: Recorder | null = null;
+  let ofEgress: EgressRecording | null = null;
   return {
     /** Must be awaited before anything is applied. */
     async start(source: CountSource): Promise<void> {
       await counters.start(source);
       if (once) return;
+      ofEgress = await egressRecording(parts);
       const { Nflog } = await loadAddon();
       records = new Recorder({
         node,
@@ -52,11 +61,13 @@ export function recording({ options: { node, stateDir, once }, config, log, inte
     enforced({ state }: Enforced, owners: Owners | null): void {
       if (owners !== null) counters.enforced(owners, state);
       records?.enforced(state);
+      ofEgress?.enforced(state);
     },
     totals: () => counters.totals(),
     /** For records other than those of packets; with `--once` they go nowhere. */
     outlet: async (): Promise<RecordOutlet> => (await records?.outlet()) ?? NOWHERE,
     async close(): Promise<void> {
+      await ofEgress?.close();
       await records?.close();
       await counters.close();
     },

@@ -2,10 +2,10 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import type { CompiledRule } from '../../apis/compiled.ts';
 import { memberCount } from '../../lib/net/member-set.ts';
 import type { Enforced } from '../apply/enforcer.ts';
-import { egressCount } from '../egress/render/counted.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
-import type { AgentMetrics } from './agent-metrics.ts';
+import { type AgentMetrics, NO_METRICS } from './agent-metrics.ts';
+import { egressMetrics } from './egress-metrics.ts';
 
 interface PrometheusMetrics extends AgentMetrics {
   readonly registry: Registry;
@@ -61,7 +61,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules, hasEgress }: 
       this.inc(totals?.().get(SPOOFED)?.packets ?? 0);
     },
   });
-  if (hasEgress) egressPackets(registers, () => totals?.() ?? new Map());
+  const ofEgress = hasEgress ? egressMetrics(registers, () => totals?.() ?? new Map()) : NO_METRICS;
   if (ofRules) rulePackets(registers, inForce.rules, () => totals?.() ?? new Map());
 
   /** Nothing in force is the wanted state: the agent is ready. */
@@ -84,6 +84,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules, hasEgress }: 
     failed: () => failures.inc(),
     drifted: () => drifts.inc(),
     ended: endedConnections(registers),
+    egressRecords: ofEgress.egressRecords,
     monitor: (monitor, trouble) => monitors.inc({ monitor, trouble }),
     counts(of) {
       totals = of;
@@ -258,34 +259,6 @@ function rulePackets(
       }
     },
   });
-}
-
-/** Counters of egress gateways. */
-function egressPackets(registers: Registry[], totals: () => ReadonlyMap<string, RuleTotals>): void {
-  const series = [
-    {
-      label: 'policy',
-      name: 'nodewall_egress_packets_total',
-      help: 'First packets of connections that an egress policy decided on, on the node of the pod.',
-    },
-    {
-      label: 'reason',
-      name: 'nodewall_egress_dropped_packets_total',
-      help: 'Packets of pods that egress gateways dropped, by reason (docs/egress.md).',
-    },
-  ] as const;
-  for (const { label, name, help } of series) {
-    new Counter({
-      ...{ name, help, registers, labelNames: [label] },
-      collect() {
-        this.reset();
-        for (const [id, { packets }] of totals()) {
-          const value = Object.entries(egressCount(id) ?? {}).find(([key]) => key === label)?.[1];
-          if (value !== undefined) this.inc({ [label]: value }, packets);
-        }
-      },
-    });
-  }
 }
 
 function buildInfo(registers: Registry[], version: string): void {

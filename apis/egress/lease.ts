@@ -81,7 +81,7 @@ export const ASK_FOR_GRANT = 25;
 export const LEASE_MARGIN = 500;
 
 /** The size limit of a request as JSON (bytes). */
-export const MOST_LEASE_REQUEST = 1 << 20;
+export const MOST_LEASE_REQUEST = 256 << 10;
 
 /** The most items of each list of a request, but for addresses, which its size limits. */
 const MOST_ITEMS = 4096;

@@ -19,6 +19,9 @@ export const NAMESPACE_GATEWAY_LABELS = [
   'egressgateway.spidernet.io/default',
 ] as const;
 
+/** Annotation of a Node that is to be no egress gateway for now; `false` is as if it were absent. */
+export const DRAIN_ANNOTATION = 'nodewall.io/egress-drain';
+
 export interface EgressGateway {
   readonly kind: 'EgressGateway';
   readonly apiGroup: EgressApiGroup;
@@ -88,6 +91,8 @@ export interface EgressGatewayStatus {
     readonly node: string;
     readonly epoch: number;
     readonly addresses: readonly string[];
+    /** Leases last so long, for once; absent: as the spec says. */
+    readonly leaseSeconds?: number;
   }[];
   /** Who has each floating address, or had it last; absent: not known. */
   readonly addresses?: readonly HeldAddress[];

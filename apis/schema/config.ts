@@ -91,6 +91,11 @@ export const CONFIG_SCHEMA: JsonSchema = {
         rate: whole(0, 100_000, 'The most records a second of one rule; 0 is no limit.'),
         burst: whole(1, 1_000_000, 'Records of one rule before the rate limit applies.'),
         group: nflogGroup,
+        egressConnections: {
+          type: 'boolean',
+          default: false,
+          description: 'Record each connection that leaves by this node as an egress gateway.',
+        },
       },
     },
     failsafe: {

@@ -51,6 +51,7 @@ export const EGRESS_GATEWAY_STATUS_SCHEMA: JsonSchema = {
           node: text('The owner; empty: none.'),
           epoch: count('The number of owners so far.'),
           addresses: addresses('The addresses in this slot.'),
+          leaseSeconds: count('The length of leases while it is not that of the spec: the agent restarts.'),
         },
       },
     },

@@ -1,4 +1,5 @@
 import { type Cidr, isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { DRAIN_ANNOTATION } from '../egress/objects.ts';
 import type { Namespace, Node, Pod } from '../objects.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { canonicalCidr } from './ipblock.ts';
@@ -92,7 +93,9 @@ function unreadyReason(raw: FieldMap): NonNullable<Node['unready']> | null {
     .map(asFields)
     .find((one) => one?.type === 'Ready');
   if (ready !== undefined && ready?.status !== 'True') return 'NotReady';
-  return asFields(raw.spec)?.unschedulable === true ? 'Cordoned' : null;
+  if (asFields(raw.spec)?.unschedulable === true) return 'Cordoned';
+  const drain = asFields(asFields(raw.metadata)?.annotations)?.[DRAIN_ANNOTATION];
+  return drain === undefined || drain === 'false' ? null : 'Draining';
 }
 
 /** One warning names all addresses outside: a Node with too many problems would be invalid. */

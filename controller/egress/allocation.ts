@@ -242,6 +242,19 @@ function openSlots(gateway: EgressGateway, candidates: readonly Candidate[]): Op
   return slots;
 }
 
+/** The owner that each slot would have if all candidates were ready and nothing were decided. */
+export function homes(gateway: EgressGateway, candidates: readonly Candidate[]): ReadonlyMap<string, string> {
+  const slots = (gateway.status?.slots ?? []).map(({ name }) => ({
+    name,
+    node: '',
+    epoch: 0,
+    addresses: [],
+  }));
+  const ready = candidates.map((candidate) => ({ ...candidate, ready: true }));
+  const opened = openSlots({ ...gateway, status: { nodes: [], slots } }, ready);
+  return new Map(opened.map(({ name, node }) => [name, node]));
+}
+
 /** Of the nodes with the fewest slots, one by rendezvous. */
 function leastLoaded(
   gateway: string,

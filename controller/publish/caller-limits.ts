@@ -9,11 +9,15 @@ interface Limit {
   readonly atOnce: number;
 }
 
-/** An agent opens one watch, and sends one report at a time; kubectl repeats what is refused. */
+/**
+ * An agent opens one watch, and sends one report and one heartbeat at a time; kubectl repeats what
+ * is refused. While a node waits for an address, it asks each 25 ms (ASK_FOR_GRANT).
+ */
 const LIMITS = {
   watch: { burst: 10, perSecond: 1, atOnce: Number.POSITIVE_INFINITY },
   read: { burst: 50, perSecond: 5, atOnce: 2 },
   report: { burst: 10, perSecond: 1, atOnce: 2 },
+  lease: { burst: 60, perSecond: 20, atOnce: 2 },
 } as const satisfies Record<string, Limit>;
 
 type Work = keyof typeof LIMITS;
@@ -26,11 +30,12 @@ export class CallerLimits {
 
   /** @param now is in milliseconds */
   constructor(now: () => number) {
-    const { watch, read, report } = LIMITS;
+    const { watch, read, report, lease } = LIMITS;
     this.#rates = {
       watch: rateLimiter({ now, ...watch }),
       read: rateLimiter({ now, ...read }),
       report: rateLimiter({ now, ...report }),
+      lease: rateLimiter({ now, ...lease }),
     };
   }
 

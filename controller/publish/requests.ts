@@ -8,13 +8,15 @@ import { CallerLimits, callerOf } from './caller-limits.ts';
 import { DISCOVERY } from './discovery.ts';
 import type { Failure } from './failure.ts';
 import type { Hub } from './hub.ts';
+import { LEASES_PATH } from './lease-batch.ts';
+import { type LeaseOptions, lease, leasesPassedOn } from './lease-requests.ts';
 import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
 import { denial, forbidden } from './permission.ts';
 import { REPORTS_PATH } from './report-batch.ts';
 import { passedOn, type ReportOptions, report } from './report-requests.ts';
 import type { Streams } from './streams.ts';
 
-export interface RouterOptions extends ReportOptions {
+export interface RouterOptions extends ReportOptions, Omit<LeaseOptions, 'hub'> {
   readonly hub: Hub;
   readonly authenticate: Authenticate;
   readonly refusesAgents?: () => Failure | null;
@@ -55,6 +57,8 @@ export function requestRouter(
     const url = parseUrl(request);
     if (url === null) return refused('BadRequest', 'the path of the request is not valid');
     if (url.pathname === REPORTS_PATH) return passedOn(options, request);
+    if (url.pathname === LEASES_PATH)
+      return allowed(request, ['POST']) ?? (await leasesPassedOn(options, request));
     // Checked before authentication, because thousands of agents may connect to a replica that
     // can't serve them.
     const away = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
@@ -83,6 +87,7 @@ function limitOf(
   if (path === METRICS_PATH) return limits.refusal('read', identity, response);
   if (path !== NODE_VIEWS_PATH && !path.startsWith(`${NODE_VIEWS_PATH}/`)) return null;
   if (request.method === 'PUT') return limits.refusal('report', identity, response);
+  if (path.endsWith('/lease')) return limits.refusal('lease', identity, response);
   return limits.refusal(isTrue(query.get('watch')) ? 'watch' : 'read', identity, response);
 }
 
@@ -116,7 +121,7 @@ async function route(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   const { path, request } = asked;
   const known = DISCOVERY.get(path);
   if (known !== undefined) return allowed(request, ['GET']) ?? { code: 200, body: known };
-  const [, node, status] = /^\/([^/]+)(\/status)?$/.exec(path.slice(NODE_VIEWS_PATH.length)) ?? [];
+  const [, node, part] = /^\/([^/]+)(?:\/(status|lease))?$/.exec(path.slice(NODE_VIEWS_PATH.length)) ?? [];
   if (path === NODE_VIEWS_PATH) {
     const isWatch = isTrue(asked.query.get('watch'));
     const wrong = allowed(request, isWatch ? ['GET', 'POST'] : ['GET']);
@@ -127,7 +132,8 @@ async function route(options: RouterOptions, asked: ApiRequest): Promise<Answer>
     return refused('NotFound', `there is no resource at ${path}`);
   const name = decodedName(node);
   if (name === null) return refused('BadRequest', 'the node name in the path is not valid');
-  if (status !== undefined) return allowed(request, ['PUT']) ?? (await report(options, asked, name));
+  if (part === 'status') return allowed(request, ['PUT']) ?? (await report(options, asked, name));
+  if (part === 'lease') return allowed(request, ['POST']) ?? (await lease(options, asked, name));
   return allowed(request, ['GET']) ?? (await get(options, asked, name));
 }
 

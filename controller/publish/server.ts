@@ -8,6 +8,7 @@ import type { Answer } from './answer.ts';
 import type { Authenticate, Authorise } from './auth.ts';
 import { type Failure, failure, toStatus } from './failure.ts';
 import type { Hub } from './hub.ts';
+import type { LeaseService } from './lease-requests.ts';
 import { limitInFlight } from './limit-in-flight.ts';
 import type { NodeReports } from './node-reports.ts';
 import { type MetricsSource, requestRouter } from './requests.ts';
@@ -42,6 +43,8 @@ export interface ControlPlaneOptions {
   readonly reports: NodeReports;
   /** Null if the request is not from another controller. */
   readonly authenticatePeer: Authenticate;
+  /** Heartbeats of egress gateways; absent: their feature gate is off. */
+  readonly leases?: LeaseService;
   readonly ignoredAddresses?: (node: string) => readonly string[];
   readonly tls: ServerTls;
   /** Whether the client is the front proxy, of which longer heads are read; absent: none is. */

@@ -20,6 +20,7 @@ import {
 } from '../publish/auth.ts';
 import type { Failure } from '../publish/failure.ts';
 import type { Hub } from '../publish/hub.ts';
+import type { LeaseService } from '../publish/lease-requests.ts';
 import type { NodeReports } from '../publish/node-reports.ts';
 import {
   type ControlPlaneServer,
@@ -44,6 +45,8 @@ export interface AgentServiceOptions {
   readonly registry: { readonly contentType: string; metrics(): Promise<string> };
   readonly onReport: (report: NodeReport, from: 'agent' | 'controller') => void;
   readonly reports: NodeReports;
+  /** Absent: the feature gate EgressGateway is off. */
+  readonly leases?: LeaseService;
   /** The controllers' ServiceAccount, by which they know each other. */
   readonly account: NamespacedName;
   readonly ignoredAddresses: (node: string) => readonly string[];
@@ -62,7 +65,7 @@ export class AgentService {
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
     const { hub, request, clock, frontProxy, refusesAgents, registry, onReport, reports, onEvent } =
       this.#options;
-    const { ignoredAddresses } = this.#options;
+    const { ignoredAddresses, leases } = this.#options;
     const { now } = clock;
     const date = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
@@ -91,6 +94,7 @@ export class AgentService {
       onReport,
       ignoredAddresses,
       reports,
+      ...(leases === undefined ? {} : { leases }),
       authenticatePeer: async (from) => this.#asPeer(await peer(from)),
       onEvent,
       now,

@@ -10,6 +10,12 @@ export interface MetricsSources {
   /** Null until it serves. */
   server(): ServerStats | null;
   statusesWaiting(): number;
+  /** Of floating addresses; absent: the feature gate EgressGateway is off. */
+  readonly leases?: () => {
+    readonly slots: number;
+    readonly addresses: number;
+    readonly nodesNotReady: number;
+  };
 }
 
 export interface ControllerMetrics {
@@ -26,6 +32,8 @@ export interface ControllerMetrics {
   statusWritten(): void;
   statusFailed(): void;
   failed(): void;
+  /** Slots of floating addresses went from one node to another. */
+  slotMoved(reason: string): void;
 }
 
 /** Seconds. */
@@ -86,6 +94,7 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   const written = counter('status_writes_total', 'Policy statuses written.');
   const unwritten = counter('status_failures_total', 'Failed writes of policy statuses; they are retried.');
   const failures = counter('internal_errors_total', 'Internal errors; agents keep the rules published last.');
+  const moves = sources.leases === undefined ? null : leaseMetrics(registers, sources.leases);
   return {
     registry,
     compiled(seconds, counts) {
@@ -101,7 +110,30 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
     statusWritten: () => written.inc(),
     statusFailed: () => unwritten.inc(),
     failed: () => failures.inc(),
+    slotMoved: (reason) => moves?.inc({ reason }),
   };
+}
+
+/** Returns the counter of moves. */
+function leaseMetrics(registers: Registry[], leases: NonNullable<MetricsSources['leases']>): Counter {
+  const gauge = (name: string, help: string, value: keyof ReturnType<typeof leases>): void =>
+    void new Gauge({
+      name: `nodewall_controller_egress_${name}`,
+      help,
+      registers,
+      collect() {
+        this.set(leases()[value]);
+      },
+    });
+  gauge('leased_slots', 'Slots of floating addresses that a node has under a lease of this leader.', 'slots');
+  gauge('leased_addresses', 'Floating addresses that a node has under a lease of this leader.', 'addresses');
+  gauge('nodes_not_ready', 'Nodes of egress gateways that are not ready.', 'nodesNotReady');
+  return new Counter({
+    name: 'nodewall_controller_egress_slot_moves_total',
+    help: 'Slots of floating addresses that went from one node to another, by the reason.',
+    labelNames: ['reason'],
+    registers,
+  });
 }
 
 /** A counter whose values are counted elsewhere, and set at each scrape. */

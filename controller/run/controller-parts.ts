@@ -10,6 +10,7 @@ import { messageOf } from '../kubeapi/connection.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
 import { failure } from '../publish/failure.ts';
 import { Hub } from '../publish/hub.ts';
+import type { LeaseService } from '../publish/lease-requests.ts';
 import { type AgedReport, NodeReports } from '../publish/node-reports.ts';
 import { Replicas } from '../replicas/replicas.ts';
 import { egressVersions } from '../status/egress/egress-versions.ts';
@@ -135,6 +136,7 @@ export class ControllerParts {
       watches: () => [...this.source.metrics(), ...this.reflectors.map((one) => one.metrics())],
       server: () => this.agents.stats(),
       statusesWaiting: () => this.statuses.waiting(),
+      ...(hasEgress(this.#context) ? { leases: () => this.statuses.egressLeases() } : {}),
     });
   }
 
@@ -144,6 +146,7 @@ export class ControllerParts {
       request: this.api.general.request,
       metrics: this.metrics,
       log: this.#context.log,
+      isLeader: () => this.election.isLeader(),
     });
   }
 
@@ -284,6 +287,7 @@ export class ControllerParts {
       },
       ignoredAddresses: (node) => this.compiling.ignoredAddresses(node),
       reports: this.reports,
+      ...(hasEgress(this.#context) ? { leases: this.#leaseService() } : {}),
       account: SERVICE,
       onReport: (report, from) => {
         if (from === 'agent') {
@@ -294,6 +298,14 @@ export class ControllerParts {
       },
       onEvent: this.#says.server,
     });
+  }
+
+  #leaseService(): LeaseService {
+    const takeAsLeader: LeaseService['takeAsLeader'] = (request) => this.statuses.egress.lease(request);
+    return {
+      takeAsLeader,
+      take: async (request) => takeAsLeader(request) ?? (await this.peers.passLease(request)),
+    };
   }
 
   #makeWebhook(): WebhookService {

@@ -1,4 +1,5 @@
 import { KubeConfig } from '@kubernetes/client-node';
+import type { LeaseAnswer, LeaseRequest } from '../../apis/egress/lease.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
@@ -6,8 +7,10 @@ import type { Log } from '../../lib/process/log.ts';
 import { pause } from '../../lib/process/pause.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import { codeOf, type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
+import { LEASES_PATH, readLeaseBatchAnswer } from '../publish/lease-batch.ts';
 import type { AgedReport, NodeReports } from '../publish/node-reports.ts';
 import { parseBatch, REPORTS_PATH } from '../publish/report-batch.ts';
+import { LeaseRelay } from '../replicas/lease-relay.ts';
 import { ReportRelay } from '../replicas/report-relay.ts';
 import type { ControllerContext } from './controller-context.ts';
 
@@ -37,6 +40,8 @@ const LONGEST_ASKING = 10_000;
 const LONGEST_REFUSED = 2_000;
 const ASK_AGAIN = 500;
 const ANSWER = 5_000;
+/** An agent gives a heartbeat up after about as long (milliseconds). */
+const LEASE_ANSWER = 1_000;
 
 /**
  * The other controllers: agents report to any of them, and each must know the reports of all nodes,
@@ -46,6 +51,7 @@ export class Peers {
   readonly #options: PeersOptions;
   readonly #log: Log;
   readonly #relay: ReportRelay;
+  readonly #leases: LeaseRelay;
   readonly #closing = new AbortController();
   #clients = new Map<string, KubeApiClient>();
   /** That the clients trust. */
@@ -61,6 +67,15 @@ export class Peers {
         await this.#client(peer).request({ method: 'POST', path: REPORTS_PATH, body, signal });
       },
       failing: (peer, error) => this.#sayFailing(peer, error),
+    });
+    this.#leases = new LeaseRelay({
+      clock: options.clock,
+      peers: () => this.#known,
+      send: async (peer, body) => {
+        const { signal } = this.#closing;
+        const wanted = { method: 'POST', path: LEASES_PATH, body, timeout: LEASE_ANSWER, signal } as const;
+        return readLeaseBatchAnswer(await this.#client(peer).request(wanted), body.requests.length);
+      },
     });
   }
 
@@ -81,6 +96,11 @@ export class Peers {
 
   pass(report: NodeReport): void {
     this.#relay.pass(report);
+  }
+
+  /** The answer of the controller that leads, if another one does; null: none is found. */
+  passLease(request: LeaseRequest): Promise<LeaseAnswer | null> {
+    return this.#leases.pass(request);
   }
 
   /**

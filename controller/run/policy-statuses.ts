@@ -11,18 +11,30 @@ import {
   type StatusWriter,
   statusWriter,
   type WriterEvents,
+  type WriteTimes,
 } from '../status/writer.ts';
 import type { ProcessContext } from './controller-context.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
 
 export interface PolicyStatusesOptions extends Pick<ProcessContext, 'clock' | 'identity'> {
   readonly request: KubeApi;
-  readonly metrics: Pick<ControllerMetrics, 'statusWritten' | 'statusFailed'>;
+  readonly metrics: Pick<ControllerMetrics, 'statusWritten' | 'statusFailed' | 'slotMoved'>;
   readonly log: Log;
+  /** Whether it is certain that no other process leads. */
+  readonly isLeader: () => boolean;
 }
+
+/** Addresses of a slot in a log line. */
+const MOST_LOGGED = 10;
 
 /** Their names are their paths. */
 const EGRESS_TARGET: StatusTarget<EgressStatus> = { path: (name) => name, toPatch: (status) => status };
+
+/**
+ * Milliseconds: a floating address that waits for its next owner has none; the limit is for nodes
+ * whose readiness changes all the time.
+ */
+const GATEWAY_TIMES: WriteTimes = { between: 5, betweenOfOne: 100, firstRetry: 200, longestRetry: 5_000 };
 
 /** Writes the statuses of policies, and events on them, while this replica leads. */
 export class PolicyStatuses {
@@ -30,8 +42,9 @@ export class PolicyStatuses {
   readonly egress: EgressStatusKeeper;
   readonly #writer: StatusWriter;
   readonly #egressWriter: StatusWriter<EgressStatus>;
+  readonly #gatewayWriter: StatusWriter<EgressStatus>;
 
-  constructor({ request, clock, identity, metrics, log }: PolicyStatusesOptions) {
+  constructor({ request, clock, identity, metrics, log, isLeader }: PolicyStatusesOptions) {
     const events: WriterEvents = {
       written: () => metrics.statusWritten(),
       failed(policy, error, retryIn) {
@@ -46,6 +59,7 @@ export class PolicyStatuses {
     };
     this.#writer = statusWriter(request, clock, events, POLICY_TARGET);
     this.#egressWriter = statusWriter(request, clock, events, EGRESS_TARGET);
+    this.#gatewayWriter = statusWriter(request, clock, events, EGRESS_TARGET, GATEWAY_TIMES);
     const failures = new FailureEvents({
       request,
       clock,
@@ -53,7 +67,27 @@ export class PolicyStatuses {
       failed: (error) => void log.warn('cannot write an Event', { stage: 'status', error: messageOf(error) }),
     });
     this.keeper = new StatusKeeper({ writer: this.#writer, events: failures, clock });
-    this.egress = new EgressStatusKeeper({ writer: this.#egressWriter, clock });
+    this.egress = new EgressStatusKeeper({
+      writer: this.#egressWriter,
+      gatewayWriter: this.#gatewayWriter,
+      clock,
+      isLeader,
+      moved(gateway, moves) {
+        for (const { slot, from, to, epoch, addresses, reason } of moves) {
+          metrics.slotMoved(reason);
+          const fields = {
+            gateway,
+            slot,
+            from,
+            to,
+            epoch,
+            reason,
+            addresses: addresses.slice(0, MOST_LOGGED),
+          };
+          log.info('floating addresses move to another node', { stage: 'status', ...fields });
+        }
+      },
+    });
   }
 
   /** If false, drops pending writes. */
@@ -61,8 +95,14 @@ export class PolicyStatuses {
     await Promise.all([this.keeper.lead(leads), this.egress.lead(leads)]);
   }
 
+  /** What the metrics say of floating addresses. */
+  egressLeases(): ReturnType<EgressStatusKeeper['leases']> & { readonly nodesNotReady: number } {
+    return { ...this.egress.leases(), nodesNotReady: this.egress.nodesNotReady() };
+  }
+
   /** The number of queued statuses. */
   waiting(): number {
-    return this.#writer.waiting() + this.#egressWriter.waiting();
+    const writers = [this.#writer, this.#egressWriter, this.#gatewayWriter];
+    return writers.reduce((sum, writer) => sum + writer.waiting(), 0);
   }
 }

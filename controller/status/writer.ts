@@ -29,14 +29,23 @@ export interface StatusWriter<T = PolicyStatus> {
 }
 
 /** Milliseconds: between any two writes; between two of one policy; back-off after failures. */
-const BETWEEN = 100;
-const BETWEEN_OF_ONE = 2_000;
-const FIRST_RETRY = 1_000;
-const LONGEST_RETRY = 10_000;
+export interface WriteTimes {
+  readonly between: number;
+  readonly betweenOfOne: number;
+  readonly firstRetry: number;
+  readonly longestRetry: number;
+}
+
+const WRITE_TIMES: WriteTimes = {
+  between: 100,
+  betweenOfOne: 2_000,
+  firstRetry: 1_000,
+  longestRetry: 10_000,
+};
 
 /**
- * Writes statuses one after another, ten a second, each policy at most every two seconds and with
- * its latest status; nodes take turns (StatusQueue). Failed writes are retried, unless the policy
+ * Writes statuses one after another, by default ten a second, each policy at most every two seconds
+ * and with its latest status; nodes take turns (StatusQueue). Failed writes are retried, unless the policy
  * was deleted or replaced by another one of the same name.
  */
 export function statusWriter<T extends object>(
@@ -44,10 +53,11 @@ export function statusWriter<T extends object>(
   clock: Clock,
   events: WriterEvents,
   target: StatusTarget<T>,
+  times: WriteTimes = WRITE_TIMES,
 ): StatusWriter<T> {
   const queue = new StatusQueue<T>();
   const written = new Map<string, number>();
-  const retries = new BackOff({ first: FIRST_RETRY, longest: LONGEST_RETRY });
+  const retries = new BackOff({ first: times.firstRetry, longest: times.longestRetry });
   let next = Number.NEGATIVE_INFINITY;
   let timer: { readonly at: number; readonly cancel: () => void } | null = null;
   let writing: Promise<void> | null = null;
@@ -78,9 +88,9 @@ export function statusWriter<T extends object>(
   }
 
   async function write(name: string, { uid, status, cause }: QueuedStatus<T>): Promise<void> {
-    next = clock.now() + BETWEEN;
+    next = clock.now() + times.between;
     written.set(name, clock.now());
-    forgetOld(written, clock.now());
+    forgetOld(written, clock.now() - times.betweenOfOne);
     try {
       const body = { metadata: { uid }, status: target.toPatch(status) };
       await request({ method: 'PATCH', path: `${target.path(name)}/status`, body });
@@ -99,7 +109,7 @@ export function statusWriter<T extends object>(
   return {
     submit(name, uid, status, cause) {
       const last = written.get(name);
-      const earliest = last === undefined ? clock.now() : last + BETWEEN_OF_ONE;
+      const earliest = last === undefined ? clock.now() : last + times.betweenOfOne;
       const at = Math.max(earliest, queue.get(name)?.at ?? earliest);
       queue.put(name, { uid, status, cause, at });
       arm(at);
@@ -117,9 +127,9 @@ export function statusWriter<T extends object>(
   };
 }
 
-function forgetOld(written: Map<string, number>, now: number): void {
+function forgetOld(written: Map<string, number>, time: number): void {
   for (const [name, at] of written) {
-    if (at > now - BETWEEN_OF_ONE) return;
+    if (at > time) return;
     written.delete(name);
   }
 }

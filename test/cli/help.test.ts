@@ -16,6 +16,8 @@ const COMMANDS = [
   ['rules'],
   ['log'],
   ['names'],
+  ['egress'],
+  ...['status', 'who', 'drain'].map((name) => ['egress', name]),
   ['dump'],
   ...['objects', 'wire', 'state', 'transaction'].map((stage) => ['dump', stage]),
 ];
@@ -45,7 +47,7 @@ describe('nodewall --help', function () {
 
   it('of every command lists --config', async () => {
     for (const command of COMMANDS) {
-      if (['', 'dump'].includes(command.join(' '))) continue;
+      if (['', 'dump', 'egress'].includes(command.join(' '))) continue;
       assert.match((await nodewall(...command, '--help')).stdout, /--config <file>/, command.join(' '));
     }
   });

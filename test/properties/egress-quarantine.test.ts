@@ -88,12 +88,12 @@ class Cluster {
   #decide(written: number): void {
     this.#leader.begin();
     const before = this.allocation();
-    const { status, allocation } = decideGateway(
-      before,
-      () => null,
-      [],
-      (record, phase) => this.#leader.of('g', record, phase),
-    );
+    const { status, allocation } = decideGateway(before, {
+      unready: () => null,
+      problems: [],
+      holdTimeOf: (record, phase) => this.#leader.of('g', record, phase),
+      leaseSecondsOf: () => null,
+    });
     for (const [i, [name, policy]] of [...this.policies].entries()) {
       if ((written & (2 << i)) === 0) continue;
       const user = before.policies.includes(policy) ? allocation : null;

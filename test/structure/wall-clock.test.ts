@@ -16,12 +16,15 @@ const PRODUCT = filesBelow('.').filter(
  * limits and caches use the monotonic clock (lib/process/clock.ts).
  */
 const READERS: Readonly<Record<string, string>> = {
+  'agent/egress/record/binding-recorder.ts': 'a time that is shown: of a record',
   'agent/record/counters.ts': 'a time that is shown: when a rule last matched',
   'agent/record/recorder.ts': 'a time that is shown: of a record',
   'agent/run/cluster-agent.ts': 'a time that is shown: of a report',
   'agent/run/contact-log.ts': 'a time that is shown: since when the controller is away',
   'agent/run/established.ts': 'a time that is shown: of records of ended connections',
   'agent/run/fqdn-resolver.ts': 'expiry: of saved names, over restarts',
+  'cli/egress-node-status.ts': 'a time that is shown: of a reading',
+  'cli/egress-who.ts': 'the option --at',
   'cli/off.ts': 'a time that is shown: since when the node is off',
   'cli/records.ts': 'the filter --since of records',
   'cli/rules.ts': 'a time that is shown: of a reading',

@@ -7,10 +7,16 @@ import {
 
 /** Ids of what the counters of chains belong to (Chain.ruleId). */
 const POLICY = 'egress-policy ';
+const AUDIT = 'egress-audit ';
 const DROP = 'egress-drop ';
 
 export function policyId(policy: EgressPolicyName): string {
   return POLICY + policyText(policy);
+}
+
+/** Of a policy in mode Audit. */
+export function auditId(policy: EgressPolicyName): string {
+  return AUDIT + policyText(policy);
 }
 
 export function dropId(reason: EgressDropReason): string {
@@ -25,12 +31,21 @@ export function policyText({ kind, namespace, name, apiGroup }: EgressPolicyName
 
 /** All ids of a node. */
 export function egressIds({ outcomes }: NodeEgress): string[] {
-  const policies = [...outcomes.values()].flatMap(({ policy }) => (policy === null ? [] : policyId(policy)));
+  const policies = [...outcomes.values()].flatMap(({ policy, audited }) => [
+    ...(policy === null ? [] : [policyId(policy)]),
+    ...audited.map(auditId),
+  ]);
   return [...policies, ...EGRESS_DROP_REASONS.map(dropId)];
 }
 
+export type EgressCount =
+  | { readonly policy: string }
+  | { readonly audited: string }
+  | { readonly reason: string };
+
 /** The policy (policyText) or the drop reason of an id; null: it is of neither. */
-export function egressCount(id: string): { readonly policy: string } | { readonly reason: string } | null {
+export function egressCount(id: string): EgressCount | null {
   if (id.startsWith(POLICY)) return { policy: id.slice(POLICY.length) };
+  if (id.startsWith(AUDIT)) return { audited: id.slice(AUDIT.length) };
   return id.startsWith(DROP) ? { reason: id.slice(DROP.length) } : null;
 }

@@ -5,7 +5,7 @@ import { chainName, comment } from '../../render/name.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { Chain, NftRule, Statement } from '../../render/ruleset.ts';
 import type { ChainVerdict } from '../../render/verdict-map.ts';
-import { policyId, policyText } from './counted.ts';
+import { auditId, policyId, policyText } from './counted.ts';
 import { dropChain } from './drops.ts';
 
 /** The chain in which a slot's number is written into the marks. */
@@ -52,7 +52,8 @@ function auditChain(policy: EgressPolicyName): Chain {
     statement: { kind: 'return' },
     comment: comment(`audit: ${policyText(policy)}`),
   };
-  return plainChain(chainName(AUDIT_CHAIN, shortHash(10, policy), words(policy)), [rule]);
+  const chain = plainChain(chainName(AUDIT_CHAIN, shortHash(10, policy), words(policy)), [rule]);
+  return { ...chain, ruleId: auditId(policy) };
 }
 
 function words(policy: EgressPolicyName | null): string {

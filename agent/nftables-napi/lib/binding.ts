@@ -171,6 +171,8 @@ export interface Binding {
     /** One bit for each multicast group, the first for group 1. */
     groups: number,
     receiveBuffer: number,
+    /** NETLINK_*. */
+    protocol: number,
     listener: (batch: NativeRouteBatch) => void,
   ) => NativeMonitor;
   families: Record<Family, number>;

@@ -42,15 +42,15 @@ export const CONNTRACK_STATUS = { expected: 1, destinationNat: 1 << 5, dying: 1 
 export const TCP_ENDED: ReadonlySet<number | null> = new Set([7, 8]);
 
 /** NFNL_SUBSYS_CTNETLINK << 8, with IPCTNL_MSG_CT_* of linux/netfilter/nfnetlink_conntrack.h. */
-const CT_NEW = 0x100;
+export const CT_NEW = 0x100;
 const CT_GET = 0x101;
-const CT_DELETE = 0x102;
+export const CT_DELETE = 0x102;
 /** struct nfgenmsg. */
-const GENERIC_HEADER = 4;
+export const GENERIC_HEADER = 4;
 const FAMILIES = { 4: 2, 6: 10 } as const;
 
 /** enum ctattr_type. */
-const CTA = { original: 1, reply: 2, status: 3, protocolInfo: 4, mark: 8, id: 12, zone: 18 } as const;
+export const CTA = { original: 1, reply: 2, status: 3, protocolInfo: 4, mark: 8, id: 12, zone: 18 } as const;
 const IDENTITY: ReadonlySet<number> = new Set([CTA.original, CTA.id, CTA.zone]);
 /** enum ctattr_tuple, ctattr_protoinfo and ctattr_protoinfo_tcp. */
 const TUPLE = { addresses: 1, protocol: 2 } as const;
@@ -66,8 +66,13 @@ export function deleteRequest({ family, identity }: ConntrackEntry): Uint8Array 
 }
 
 /** Null if the message is not about a connection over IP. */
-export function toConntrackEntry({ type, view, start, end }: NetlinkMessage): ConntrackEntry | null {
-  if (type !== CT_NEW || end - start < GENERIC_HEADER) return null;
+export function toConntrackEntry(message: NetlinkMessage): ConntrackEntry | null {
+  return message.type === CT_NEW ? readEntry(message) : null;
+}
+
+/** The connection that a message of any type is about. */
+export function readEntry({ view, start, end }: NetlinkMessage): ConntrackEntry | null {
+  if (end - start < GENERIC_HEADER) return null;
   const family = view.getUint8(start) === FAMILIES[4] ? 4 : 6;
   const found: Found = { original: null, reply: null, status: 0, mark: 0, tcpState: null };
   const identity: Uint8Array[] = [];

@@ -6,6 +6,12 @@ export {
   type ConntrackTuple,
   TCP_ENDED,
 } from './conntrack-entry.ts';
+export type { ConntrackEvent, MarkFilter } from './conntrack-event.ts';
+export {
+  type ConntrackBatch,
+  ConntrackMonitor,
+  type ConntrackMonitorOptions,
+} from './conntrack-monitor.ts';
 export type { Elements } from './elements.ts';
 export { NftError, type NftErrorCode, type NftErrorDetail } from './errors.ts';
 export type { CmpOperator, CtKey, Expression, MetaKey, PayloadBase, RtKey } from './expression.ts';

@@ -22,6 +22,7 @@ export interface RouteMonitorOptions {
 }
 
 const defaultReceiveBuffer = 8 * 1024 * 1024;
+const NETLINK_ROUTE = 0;
 /** RTNLGRP_*: link, neigh, ipv4_ifaddr, ipv4_route, ipv4_rule, ipv6_ …, nexthop. */
 const GROUPS = [1, 3, 5, 7, 8, 9, 11, 19, 32];
 
@@ -61,7 +62,7 @@ export class RouteMonitor extends Listening {
       listener(events);
     };
     super(
-      (whileOpen) => new binding.RouteMonitor(groups, receiveBuffer, whileOpen(tell)),
+      (whileOpen) => new binding.RouteMonitor(groups, receiveBuffer, NETLINK_ROUTE, whileOpen(tell)),
       (error) => toNftError(error, errnos),
     );
   }

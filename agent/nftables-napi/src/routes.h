@@ -5,7 +5,7 @@
 
 namespace binding {
 
-// JavaScript: new RouteMonitor(groups, receiveBuffer, listener).
+// JavaScript: new RouteMonitor(groups, receiveBuffer, protocol, listener): messages of any netlink protocol.
 struct RouteMonitoring {
   using Core = nft::RouteMonitor;
   static constexpr const char* name = "RouteMonitor";

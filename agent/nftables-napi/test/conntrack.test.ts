@@ -1,11 +1,17 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { Conntrack, type ConntrackEntry, TcpSockets } from '../lib/index.ts';
+import {
+  Conntrack,
+  type ConntrackBatch,
+  type ConntrackEntry,
+  ConntrackMonitor,
+  TcpSockets,
+} from '../lib/index.ts';
 import { inNamespace, ip, nft } from './netns.ts';
 
 function conntrack(...args: string[]): string {
@@ -83,6 +89,61 @@ inNamespace(import.meta.filename, () => {
       const entries = await all();
       await table.close();
       await assert.rejects(table.delete(entries), { code: 'CLOSED' });
+    });
+  });
+
+  describe('ConntrackMonitor', () => {
+    it('reports the beginning and the end of the connections whose mark is meant, with their bytes', async () => {
+      const batches: ConntrackBatch[] = [];
+      const heard = new EventEmitter();
+      writeFileSync('/proc/sys/net/netfilter/nf_conntrack_acct', '1');
+      const monitor = new ConntrackMonitor({ mark: 0x40000000, mask: 0x40000000 }, (batch) => {
+        batches.push(structuredClone(batch)); // it shares memory with the batch
+        heard.emit('batch');
+      });
+      try {
+        const ends = ['-p', 'udp', '-s', '10.0.0.1', '-d', '10.0.0.2', '--dport', '80'];
+        for (const [port, mark] of [
+          [1000, 0],
+          [1001, 0x4100_0000],
+        ])
+          conntrack('-I', ...ends, '--sport', `${port}`, '-t', '600', '-m', `${mark}`);
+        conntrack('-D', ...ends);
+        while (batches.flatMap(({ events }) => events).length < 2) await once(heard, 'batch');
+        const [begun, ended, ...more] = batches.flatMap(({ events }) => events);
+        assert.deepEqual(more, []);
+        assert.deepEqual([begun?.event, ended?.event], ['begun', 'ended']);
+        assert.deepEqual([begun?.entry.original.sourcePort, begun?.entry.mark], [1001, 0x4100_0000]);
+        assert.equal(begun?.id, ended?.id);
+        assert.deepEqual(ended?.bytes, { original: 0, reply: 0 });
+      } finally {
+        await monitor.close();
+      }
+    });
+
+    it('says so if events are lost, and goes on', async () => {
+      const heard = new EventEmitter();
+      let [overruns, events] = [0, 0];
+      const monitor = new ConntrackMonitor({ mark: 0, mask: 0, receiveBuffer: 4096 }, (batch) => {
+        if (batch.overrun) overruns++;
+        events += batch.events.length;
+        heard.emit('batch');
+      });
+      try {
+        const ends = ['-p', 'udp', '-s', '10.0.0.1', '-d', '10.0.0.2', '-t', '600', '--dport', '80'];
+        const lines = Array.from({ length: 3_000 }, (_, i) => `-A ${ends.join(' ')} --sport ${1000 + i}`);
+        const file = path.join(tmpdir(), `conntrack-${process.pid}`);
+        writeFileSync(file, `${lines.join('\n')}\n`);
+        // The thread of this test is the listener's.
+        conntrack('-R', file);
+        rmSync(file);
+        while (overruns === 0) await once(heard, 'batch');
+        const before = events;
+        add(9000);
+        while (events === before) await once(heard, 'batch');
+      } finally {
+        await monitor.close();
+      }
     });
   });
 

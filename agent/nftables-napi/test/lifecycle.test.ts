@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { readdirSync, readlinkSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import {
+  ConntrackMonitor,
   LinkMonitor,
   LinkSocket,
   Monitor,
@@ -92,6 +94,15 @@ const listeners: { name: string; make: (heard: () => void) => Listening; provoke
     provoke: () => {
       ip('link', 'set', 'lo', 'down');
       ip('link', 'set', 'lo', 'up');
+    },
+  },
+  {
+    name: 'ConntrackMonitor',
+    make: (heard) => new ConntrackMonitor({ mark: 0, mask: 0 }, heard),
+    provoke: () => {
+      const ends = ['-s', '10.0.0.1', '-d', '10.0.0.2', '--sport', '1', '--dport', '2'];
+      spawnSync('conntrack', ['-I', '-p', 'udp', ...ends, '-t', '9']);
+      spawnSync('conntrack', ['-D', '-p', 'udp']);
     },
   },
   {

@@ -28,9 +28,10 @@ export function readGatewayStatus(raw: unknown, found: Findings): EgressGatewayS
     nodes: nodes.map(({ name, ready, reason }) => {
       return { name, ready, ...(reason === undefined ? {} : { reason }) };
     }),
-    slots: slots.map(({ name, node, epoch, addresses }) => {
-      return { name, node, epoch, addresses: addresses.map(canonicalAddress) };
-    }),
+    slots: slots.map(({ addresses, name, node, epoch, leaseSeconds }) => ({
+      ...{ name, node, epoch, addresses: addresses.map(canonicalAddress) },
+      ...(leaseSeconds === undefined ? {} : { leaseSeconds }),
+    })),
     ...(holders === undefined ? {} : { addresses: holders.map(readHeld) }),
   };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { EgressGateway, EgressGatewaySpec, EgressPolicy } from '../../../apis/egress/objects.ts';
 import type { Node } from '../../../apis/objects.ts';
 import { allocate } from '../../egress/allocation.ts';
-import { decideGateway, type Unready } from './gateway-status.ts';
+import { decideGateway, type GatewayFacts, type Unready } from './gateway-status.ts';
 import { decidePolicy } from './policy-status.ts';
 
 const SPEC: EgressGatewaySpec = {
@@ -53,10 +53,14 @@ const policy: EgressPolicy = {
 function decided(spec: Partial<EgressGatewaySpec>, ...readiness: Unready[]) {
   let status: EgressGateway['status'] = null;
   return readiness.map((unready) => {
-    const found = decideGateway(allocate(gateway(spec, status), nodes, [policy]), unready, [], HELD);
+    const found = decideGateway(allocate(gateway(spec, status), nodes, [policy]), facts(unready));
     ({ status } = found);
     return found;
   });
+}
+
+function facts(unready: Unready): GatewayFacts {
+  return { unready, problems: [], holdTimeOf: HELD, leaseSecondsOf: () => null };
 }
 
 const HELD = () => ({ heldUntil: '2026-01-01T00:05:00Z', left: 300_000 });
@@ -99,17 +103,43 @@ describe('the status of an egress gateway', () => {
     assert.equal(decided({}, all)[0]?.status.slots[0]?.node, path.nodes[0]?.name);
   });
 
-  it('leaves floating addresses with an owner that is not ready, for there are no leases', () => {
-    const [first, second] = decided(POOL, all, allBut('a'));
-    assert.deepEqual(second?.status.slots, first?.status.slots);
+  it('moves the slots of an owner that is not ready, and never back', () => {
+    const [first, second, third] = decided(POOL, all, allBut('a'), all);
+    const was = first?.status.slots ?? [];
+    assert.deepEqual(first?.status.slots.map(({ node }) => node).sort(), ['a', 'a', 'b', 'b']);
+    for (const [i, slot] of (second?.status.slots ?? []).entries()) {
+      assert.deepEqual(slot, was[i]?.node === 'b' ? was[i] : { ...was[i], node: 'b', epoch: 2 });
+    }
+    assert.deepEqual(third?.status.slots, second?.status.slots);
+    assert.deepEqual(
+      second?.moves.map(({ from, to, reason }) => [from, to, reason]),
+      second?.status.slots
+        .filter(({ epoch, addresses }) => epoch === 2 && addresses.length > 0)
+        .map(() => ['a', 'b', 'NotReady']),
+    );
     assert.deepEqual(first?.status.usage, { ipv4: { total: '2', used: 1 }, ipv6: { total: '2', used: 1 } });
     assert.equal(first?.status.slots.length, 4);
+  });
+
+  it('moves slots back where failback is on', () => {
+    const failover = { ...SPEC.failover, failback: true };
+    const [first, second, third] = decided({ ...POOL, failover }, all, allBut('a'), all);
+    assert.ok(second?.status.slots.every(({ node }) => node === 'b'));
+    assert.deepEqual(
+      third?.status.slots.map(({ node }) => node),
+      first?.status.slots.map(({ node }) => node),
+    );
+  });
+
+  it('leaves slots with their owners while no node is ready', () => {
+    const [first, second] = decided(POOL, all, () => 'NotReady');
+    assert.deepEqual(second?.status.slots, first?.status.slots);
   });
 
   it('gives the slots of a node that is no candidate any more to others, with the next epoch', () => {
     const [first] = decided(POOL, all);
     const status = first?.status ?? assert.fail();
-    const left = decideGateway(allocate(gateway(POOL, status), nodes.slice(1), [policy]), all, [], HELD);
+    const left = decideGateway(allocate(gateway(POOL, status), nodes.slice(1), [policy]), facts(all));
     for (const [i, slot] of left.status.slots.entries()) {
       const was = status.slots[i];
       assert.deepEqual(slot, was?.node === 'b' ? was : { ...was, node: 'b', epoch: 2 });
@@ -123,7 +153,10 @@ describe('a released floating address', () => {
     return { ...policy, name, spec: { ...policy.spec, address } };
   };
   const decideWith = (policies: readonly EgressPolicy[], status: EgressGateway['status'], left = 300_000) =>
-    decideGateway(allocate(gateway(POOL, status), nodes, policies), all, [], () => ({ ...HELD(), left }));
+    decideGateway(allocate(gateway(POOL, status), nodes, policies), {
+      ...facts(all),
+      holdTimeOf: () => ({ ...HELD(), left }),
+    });
 
   it('stays with its owner, then leaves its slot, then goes to the policy that waits for it', () => {
     const first = decideWith([fixed('p')], null).status;
@@ -164,7 +197,7 @@ describe('a released floating address', () => {
 
 describe('the status of an egress policy', () => {
   const of = (spec: Partial<EgressGatewaySpec>, unready: Unready = all) => {
-    const { allocation, status } = decideGateway(allocate(gateway(spec), nodes, [policy]), unready, [], HELD);
+    const { allocation, status } = decideGateway(allocate(gateway(spec), nodes, [policy]), facts(unready));
     const waiting = new Map([
       ['n1', null],
       ['n2', 'AgentOff'],

@@ -1,6 +1,6 @@
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
-import { type Allocation, allocate } from '../../egress/allocation.ts';
+import { type Allocation, allocate, homes } from '../../egress/allocation.ts';
 import { type HoldTimeOf, quarantine } from '../../egress/quarantine.ts';
 import { rendezvous } from '../../egress/rendezvous.ts';
 import { accepted, type EgressConditionState, type WrittenGatewayStatus } from './egress-status.ts';
@@ -8,11 +8,34 @@ import { accepted, type EgressConditionState, type WrittenGatewayStatus } from '
 /** Why a candidate takes no traffic; null: it does. */
 export type Unready = (node: string) => string | null;
 
+/** The leaseSeconds that a slot needs in its status, by its name; null: none. */
+export type LeaseSecondsOf = (slot: string) => number | null;
+
+/** What a decision depends on besides the objects. */
+export interface GatewayFacts {
+  readonly unready: Unready;
+  readonly problems: readonly string[];
+  readonly holdTimeOf: HoldTimeOf;
+  readonly leaseSecondsOf: LeaseSecondsOf;
+}
+
+/** A slot with addresses that goes from one node to another. */
+export interface SlotMove {
+  readonly slot: string;
+  readonly from: string;
+  readonly to: string;
+  readonly epoch: number;
+  readonly addresses: readonly string[];
+  /** Why the former owner is not ready; `NotSelected`, or `Failback`. */
+  readonly reason: string;
+}
+
 export interface GatewayDecision {
   readonly status: Omit<WrittenGatewayStatus, 'conditions' | 'observedGeneration'>;
   readonly said: readonly EgressConditionState[];
   /** What follows from the status. */
   readonly allocation: Allocation;
+  readonly moves: readonly SlotMove[];
 }
 
 /**
@@ -22,9 +45,7 @@ export interface GatewayDecision {
  */
 export function decideGateway(
   before: Allocation,
-  unready: Unready,
-  problems: readonly string[],
-  holdTimeOf: HoldTimeOf,
+  { unready, problems, holdTimeOf, leaseSecondsOf }: GatewayFacts,
 ): GatewayDecision {
   const { gateway, nodes, policies } = before;
   const last = gateway.status?.slots ?? [];
@@ -32,18 +53,20 @@ export function decideGateway(
     const reason = unready(name);
     return { name, ready: reason === null, ...(reason === null ? {} : { reason }) };
   });
-  const kept = gateway.spec.source === 'Node' ? nodeSlots(before, ready, last) : withoutDeleted(before, last);
+  const kept =
+    gateway.spec.source === 'Node' ? nodeSlots(before, ready, last) : keptOwners(before, ready, last);
   const held = gateway.status?.addresses ?? [];
   const status = { nodes: ready, slots: kept, addresses: held };
   const allocation = allocate({ ...gateway, status }, nodes, policies);
   const { records, over } = quarantine(allocation, holdTimeOf);
-  const slots = gateway.spec.source === 'Node' ? kept : floatingSlots(allocation, last, over);
+  const slots = gateway.spec.source === 'Node' ? kept : floatingSlots(allocation, last, over, leaseSecondsOf);
   const count = ready.filter((node) => node.ready).length;
   const next = { nodes: ready, slots, addresses: records, usage: usageOf(allocation) };
   return {
     status: next,
     said: [accepted('gateway', problems), readyCondition(count, ready.length)],
     allocation: { ...allocation, gateway: { ...gateway, status: next } },
+    moves: movesOf(last, slots, ready),
   };
 }
 
@@ -62,24 +85,49 @@ function nodeSlots({ gateway }: Allocation, nodes: EgressGatewayStatus['nodes'],
 }
 
 /**
- * An owner that is not ready keeps its slots: without leases two nodes could have one address. Only
- * a Node that the gateway no longer selects loses them.
+ * A slot without an owner gets a ready one (allocation.ts): that of a deleted Node, and of one that
+ * is not ready while another is. No slot goes back to the node that had it, unless failback is on.
  */
-function withoutDeleted({ candidates }: Allocation, slots: Slots): Slots {
-  const names = new Set(candidates.map(({ name }) => name));
-  return slots.map((slot) => (names.has(slot.node) ? slot : { ...slot, node: '' }));
+function keptOwners(before: Allocation, nodes: EgressGatewayStatus['nodes'], slots: Slots): Slots {
+  const { gateway, candidates } = before;
+  const ready = new Set(nodes.flatMap((node) => (node.ready ? [node.name] : [])));
+  const usable = ready.size > 0 ? ready : new Set(nodes.map(({ name }) => name));
+  const home = gateway.spec.failover.failback ? homes(gateway, candidates) : new Map<string, string>();
+  return slots.map((slot) => {
+    const back = home.get(slot.name) ?? '';
+    if (ready.has(back)) return { ...slot, node: back };
+    return usable.has(slot.node) ? slot : { ...slot, node: '' };
+  });
 }
 
-function floatingSlots({ slots }: Allocation, last: Slots, over: ReadonlySet<string>): Slots {
+function floatingSlots(
+  { slots }: Allocation,
+  last: Slots,
+  over: ReadonlySet<string>,
+  leaseSecondsOf: LeaseSecondsOf,
+): Slots {
   const before = new Map(last.map((slot) => [slot.name, slot]));
   return slots.map(({ name, node, addresses }) => {
     const was = before.get(name);
+    const leaseSeconds = leaseSecondsOf(name);
     return {
       name,
       node,
       epoch: (was?.epoch ?? 0) + (was?.node === node ? 0 : 1),
       addresses: addresses.filter((address) => !over.has(address)),
+      ...(leaseSeconds === null ? {} : { leaseSeconds }),
     };
+  });
+}
+
+function movesOf(last: Slots, now: Slots, nodes: EgressGatewayStatus['nodes']): SlotMove[] {
+  const before = new Map(last.map(({ name, node }) => [name, node]));
+  return now.flatMap(({ name: slot, node: to, epoch, addresses }) => {
+    const from = before.get(slot) ?? '';
+    if (from === '' || from === to || addresses.length === 0) return [];
+    const owner = nodes.find(({ name }) => name === from);
+    const reason = owner === undefined ? 'NotSelected' : (owner.reason ?? 'Failback');
+    return [{ slot, from, to, epoch, addresses, reason }];
   });
 }
 

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
 import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
-import type { Node } from '../../../apis/objects.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
 import { displayName } from '../../../apis/validate/identity.ts';
 import { formatProblem } from '../../../apis/validate/problem.ts';
@@ -14,8 +14,9 @@ import type { LoadProblem } from '../../watch/source.ts';
 import type { StatusWriter } from '../writer.ts';
 import { accepted, type EgressConditionState, type EgressStatus, timed } from './egress-status.ts';
 import type { EgressVersion } from './egress-versions.ts';
-import { decideGateway } from './gateway-status.ts';
-import { HoldTimes } from './hold-times.ts';
+import { GatewayDecisions } from './gateway-decisions.ts';
+import type { GatewayDecision, SlotMove } from './gateway-status.ts';
+import { Leases } from './leases.ts';
 import { decidePolicy } from './policy-status.ts';
 import { type PolicyPods, podsOfPolicies } from './realized-policies.ts';
 
@@ -24,6 +25,17 @@ export interface EgressState {
   readonly compiled: CompiledEgress;
   readonly policies: readonly EgressPolicy[];
   readonly problems: readonly LoadProblem[];
+}
+
+export interface EgressKeeperOptions {
+  readonly writer: StatusWriter<EgressStatus>;
+  /** For gateways: an owner is written at once. */
+  readonly gatewayWriter: StatusWriter<EgressStatus>;
+  readonly clock: WallClock;
+  /** Whether it is certain that no other process leads. */
+  readonly isLeader: () => boolean;
+  /** Called when slots of a gateway get other owners, before that is written. */
+  readonly moved: (gateway: string, moves: readonly SlotMove[]) => void;
 }
 
 /** Milliseconds: changes are gathered; a node that has not reported for so long is not ready. */
@@ -44,31 +56,58 @@ interface Heard {
  * this process leads. Other replicas compile from what is written.
  */
 export class EgressStatusKeeper {
-  readonly #writer: StatusWriter<EgressStatus>;
+  readonly #options: EgressKeeperOptions;
   readonly #clock: WallClock;
+  readonly #leases: Leases;
+  readonly #gateways: GatewayDecisions;
   /** By kind and name. */
   readonly #versions = new Map<string, EgressVersion>();
   /** Statuses that were submitted and not seen since. */
   readonly #submitted = new Map<string, EgressStatus>();
   readonly #heard = new Map<string, Heard>();
-  readonly #holdTimes: HoldTimes;
   #state: EgressState | null = null;
   #leadsSince: number | null = null;
   #cancel: (() => void) | null = null;
   #cancelListening: (() => void) | null = null;
-  /** Of the look that is due when an address has been held back long enough. */
-  #cancelHeld: (() => void) | null = null;
+  #cancelGateways: (() => void) | null = null;
+  /** Of the look that is due when time alone may change a decision. */
+  #cancelNext: (() => void) | null = null;
 
-  constructor({ writer, clock }: { writer: StatusWriter<EgressStatus>; clock: WallClock }) {
-    this.#writer = writer;
-    this.#clock = clock;
-    this.#holdTimes = new HoldTimes(clock);
+  constructor(options: EgressKeeperOptions) {
+    this.#options = options;
+    this.#clock = options.clock;
+    this.#leases = new Leases({ ...options, changed: () => this.#lookAtGateways() });
+    this.#gateways = new GatewayDecisions({
+      ...options,
+      leases: this.#leases,
+      agentLack: (node) => this.#agentLack(node),
+    });
   }
 
   publish(state: EgressState): void {
     if (state.compiled === this.#state?.compiled && state.problems === this.#state.problems) return;
+    const isFirst = this.#state === null;
     this.#state = state;
+    const { allocations } = state.compiled;
+    if (isFirst && this.#leadsSince !== null) this.#leases.begin(allocations);
+    else this.#leases.publish(allocations);
+    this.#lookAtGateways();
     this.#look();
+  }
+
+  /** A heartbeat; null: this process does not lead. */
+  lease(request: LeaseRequest): LeaseAnswer | null {
+    return this.#leases.take(request);
+  }
+
+  /** Slots and addresses under a lease. */
+  leases(): { readonly slots: number; readonly addresses: number } {
+    return this.#leases.counts();
+  }
+
+  /** Candidates of gateways that are not ready, as it was last decided. */
+  nodesNotReady(): number {
+    return this.#gateways.nodesNotReady();
   }
 
   report(report: NodeReport): void {
@@ -83,10 +122,11 @@ export class EgressStatusKeeper {
     const key = `${one.kind}/${one.name}`;
     if (now === null) {
       this.#versions.delete(key);
-      this.#writer.forget(one.path);
+      this.#writerOf(one).forget(one.path);
     } else this.#versions.set(key, now);
     // The status in the API counts: what somebody else wrote is replaced at the next look.
     this.#submitted.delete(key);
+    if (one.kind === 'EgressGateway') this.#lookAtGateways();
     this.#look();
   }
 
@@ -94,17 +134,24 @@ export class EgressStatusKeeper {
   async lead(leads: boolean): Promise<void> {
     if (leads === (this.#leadsSince !== null)) return;
     this.#leadsSince = leads ? this.#clock.now() : null;
-    this.#cancel?.();
+    for (const cancel of [this.#cancel, this.#cancelListening, this.#cancelGateways, this.#cancelNext])
+      cancel?.();
     this.#cancel = null;
-    this.#cancelListening?.();
     this.#cancelListening = null;
-    this.#cancelHeld?.();
-    this.#cancelHeld = null;
+    this.#cancelGateways = null;
+    this.#cancelNext = null;
     this.#submitted.clear();
+    this.#gateways.clear();
     if (leads) {
+      if (this.#state !== null) this.#leases.begin(this.#state.compiled.allocations);
       this.#listen();
+      this.#lookAtGateways();
       this.#look();
-    } else await this.#writer.clear();
+      return;
+    }
+    this.#leases.end();
+    const { writer, gatewayWriter } = this.#options;
+    await Promise.all([writer.clear(), gatewayWriter.clear()]);
   }
 
   #listen(): void {
@@ -122,53 +169,56 @@ export class EgressStatusKeeper {
     });
   }
 
+  /** At once: what waits for an owner has none meanwhile. Events of one turn count together. */
+  #lookAtGateways(): void {
+    if (this.#leadsSince === null || this.#state === null) return;
+    this.#cancelGateways ??= this.#clock.after(0, () => {
+      this.#cancelGateways = null;
+      if (this.#state !== null) this.#decideGateways(this.#state);
+    });
+  }
+
+  #decideGateways({ compiled, problems }: EgressState): readonly GatewayDecision[] {
+    const lines = errorLines(problems);
+    const decisions = this.#gateways.decide(compiled, (gateway) => lines.get(keyOf(gateway)) ?? []);
+    for (const { allocation, status, said } of decisions) {
+      const { gateway } = allocation;
+      if (gateway.apiGroup === 'nodewall.io') this.#settle(keyOf(gateway), gateway.generation, status, said);
+    }
+    this.#cancelNext?.();
+    const next = this.#gateways.next();
+    this.#cancelNext =
+      next === Number.POSITIVE_INFINITY
+        ? null
+        : this.#clock.after(Math.ceil(next), () => this.#lookAtGateways());
+    return decisions;
+  }
+
   #lookNow(): void {
     if (this.#state === null) return;
     const { compiled, policies, problems } = this.#state;
-    const errors = Map.groupBy(
-      problems.filter(({ severity }) => severity === 'error'),
-      ({ kind, name }) => `${kind}/${name}`,
-    );
-    const linesOf = (key: string): readonly string[] => (errors.get(key) ?? []).map(toLine);
-    const nodes = new Map(compiled.nodes.map((node) => [node.name, node]));
+    const lines = errorLines(problems);
     const decided = new Map<string, Allocation>();
-    this.#holdTimes.begin();
-    const there = new Set<string>();
-    for (const before of compiled.allocations) {
-      const { gateway } = before;
-      const key = keyOf(gateway);
-      const unready = (name: string) => this.#unready(nodes.get(name), gateway);
-      const { status, said, allocation } = decideGateway(before, unready, linesOf(key), (record, phase) =>
-        this.#holdTimes.of(`${gateway.uid} ${gateway.name}`, record, phase),
-      );
-      for (const policy of before.policies) decided.set(policyKey(policy), allocation);
-      if (gateway.apiGroup !== 'nodewall.io') continue;
-      there.add(key);
-      this.#settle(key, gateway.generation, status, said);
-    }
-    this.#awaitHeld();
+    const there = new Set(compiled.allocations.map(({ gateway }) => keyOf(gateway)));
+    for (const { allocation } of this.#decideGateways(this.#state))
+      for (const policy of allocation.policies) decided.set(policyKey(policy), allocation);
     const pods = podsOfPolicies(compiled);
     for (const policy of policies) {
       if (policy.apiGroup !== 'nodewall.io') continue;
       const key = keyOf(policy);
       there.add(key);
       this.#settlePolicy(key, policy, decided.get(policyKey(policy)) ?? null, {
-        problems: linesOf(key),
+        problems: lines.get(key) ?? [],
         found: pods.get(policyKey(policy)),
       });
     }
     // Of an object that is rejected, and has no valid version, only that is known.
     for (const [key, { kind, generation, status }] of this.#versions) {
-      if (there.has(key) || linesOf(key).length === 0) continue;
-      const said = accepted(kind === 'EgressGateway' ? 'gateway' : 'policy', linesOf(key));
+      const wrong = lines.get(key) ?? [];
+      if (there.has(key) || wrong.length === 0) continue;
+      const said = accepted(kind === 'EgressGateway' ? 'gateway' : 'policy', wrong);
       this.#settle(key, generation, status ?? {}, [said]);
     }
-  }
-
-  #awaitHeld(): void {
-    const { next } = this.#holdTimes;
-    this.#cancelHeld?.();
-    this.#cancelHeld = next === null ? null : this.#clock.after(next, () => this.#look());
   }
 
   #settlePolicy(
@@ -192,21 +242,20 @@ export class EgressStatusKeeper {
     const status = { ...fields, observedGeneration: generation, conditions } as EgressStatus;
     if (isDeepStrictEqual(status, withoutUnknown(before, status))) return;
     this.#submitted.set(key, status);
-    this.#writer.submit(version.path, version.uid, status, null);
+    this.#writerOf(version).submit(version.path, version.uid, status, null);
   }
 
-  /** Null: the node can take traffic. */
-  #unready(node: Node | undefined, { status }: EgressGateway): string | null {
-    if (node === undefined) return 'NoNode';
-    if (node.unready !== undefined) return node.unready;
-    if (node.internalAddresses === undefined) return 'NoInternalIP';
-    const heard = this.#heard.get(node.name);
+  #writerOf({ kind }: EgressVersion): StatusWriter<EgressStatus> {
+    return kind === 'EgressGateway' ? this.#options.gatewayWriter : this.#options.writer;
+  }
+
+  /** As in GatewayDecisionsOptions. */
+  #agentLack(node: string): string | null | undefined {
+    const heard = this.#heard.get(node);
     const now = this.#clock.now();
     if (heard !== undefined && now - heard.at <= SILENCE) return agentLack(heard.report);
-    // A new leader may not have heard of all agents yet: it changes nothing meanwhile.
-    const isNew = now - (this.#leadsSince ?? now) < SILENCE;
-    const last = status?.nodes.find(({ name }) => name === node.name);
-    return isNew && (last?.ready ?? true) ? null : 'AgentSilent';
+    // A new leader may not have heard of all agents yet.
+    return now - (this.#leadsSince ?? now) < SILENCE ? undefined : 'AgentSilent';
   }
 
   /** Null: the node enforces the present version of the policy. */
@@ -235,6 +284,12 @@ function agentLack(report: NodeReport): string | null {
 
 function keyOf(object: EgressGateway | EgressPolicy): string {
   return `${object.kind}/${displayName(object)}`;
+}
+
+function errorLines(problems: readonly LoadProblem[]): ReadonlyMap<string, readonly string[]> {
+  const errors = problems.filter(({ severity }) => severity === 'error');
+  const byObject = Map.groupBy(errors, ({ kind, name }) => `${kind}/${name}`);
+  return new Map([...byObject].map(([key, own]) => [key, own.map(toLine)]));
 }
 
 function toLine(problem: LoadProblem): string {

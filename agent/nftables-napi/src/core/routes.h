@@ -18,7 +18,7 @@ struct RouteBatch {
   bool empty() const { return messages.empty() && !overrun && err == 0; }
 };
 
-// For Listener: keeps messages as they are. lib/rtnetlink/ reads them.
+// For Listener: keeps messages as they are. lib/rtnetlink/ and lib/conntrack-event.ts read them.
 class RouteDecoder {
  public:
   using Batch = RouteBatch;
@@ -33,9 +33,9 @@ class RouteDecoder {
 
 using RouteMonitor = Listener<RouteDecoder>;
 
-// `groups`: one bit for each multicast group of rtnetlink, the first for group 1.
-inline std::unique_ptr<RouteMonitor> open_route_monitor(uint32_t groups, int receive_buffer) {
-  return std::make_unique<RouteMonitor>(std::make_unique<NetlinkSocket>(groups, receive_buffer, NETLINK_ROUTE));
+// `groups`: one bit for each multicast group of the protocol, the first for group 1.
+inline std::unique_ptr<RouteMonitor> open_route_monitor(uint32_t groups, int receive_buffer, int protocol) {
+  return std::make_unique<RouteMonitor>(std::make_unique<NetlinkSocket>(groups, receive_buffer, protocol));
 }
 
 }  // namespace nft

@@ -1,0 +1,122 @@
+import type { ConntrackBatch } from 'nftables-napi';
+import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
+import type { Clock } from '../../../lib/process/clock.ts';
+import { type Closable, keepOpen } from '../../../lib/process/keep-open.ts';
+import { pace } from '../../../lib/process/pace.ts';
+import { timeText } from '../../record/record.ts';
+import type { RecordLog } from '../../record/record-log.ts';
+import type { Writer } from '../../record/writer.ts';
+import { GATEWAY } from '../render/marks.ts';
+import { type EgressRecord, type GapRecord, toBinding } from './egress-record.ts';
+
+/** Milliseconds between two lines about events that the kernel discarded, at least. */
+const OVERRUN_INTERVAL = 1_000;
+
+/** What happened to records, for the metrics. */
+export type RecordOutcome = 'begun' | 'ended' | 'lost';
+
+export interface BindingRecorderOptions {
+  readonly node: string;
+  readonly clock: Clock;
+  readonly log: RecordLog;
+  /** Opens a ConntrackMonitor; may throw. */
+  readonly openMonitor: (
+    filter: { readonly mark: number; readonly mask: number },
+    listener: (batch: ConntrackBatch) => void,
+  ) => Closable;
+  readonly openWriter: () => Writer<EgressRecord>;
+  readonly counted: (outcome: RecordOutcome, lines: number) => void;
+  readonly troubled: (trouble: 'overrun' | 'failed') => void;
+}
+
+interface Open {
+  readonly writer: Writer<EgressRecord>;
+  readonly monitor: { close(): Promise<void> };
+}
+
+/**
+ * Records each connection that leaves by this node as a gateway, when it begins and when it ends.
+ * Nothing waits for it: what comes too fast for the agent is discarded by the kernel, what comes too
+ * fast for the disk by the writer, and a line of event `gap` says so. While this node has never been
+ * a gateway, nothing is open.
+ */
+export class BindingRecorder {
+  readonly #options: BindingRecorderOptions;
+  readonly #overruns: ReturnType<typeof pace>;
+  #egress: NodeEgress | null = null;
+  #open: Open | null = null;
+
+  constructor(options: BindingRecorderOptions) {
+    this.#options = options;
+    this.#overruns = pace(options.clock, OVERRUN_INTERVAL, () => this.#gap('overrun'));
+  }
+
+  /** Rules are in force. Connections of a gateway that is none any more go on, and so do records. */
+  enforced(egress: NodeEgress | null): void {
+    this.#egress = egress;
+    if (this.#open === null && egress !== null && egress.takes.size > 0) this.#start();
+  }
+
+  async close(): Promise<void> {
+    this.#overruns.flush();
+    this.#overruns.close();
+    await this.#open?.monitor.close();
+    await this.#open?.writer.close();
+    this.#open = null;
+  }
+
+  #start(): void {
+    const { clock, log, node, openMonitor, openWriter, troubled } = this.#options;
+    const writer = openWriter();
+    const monitor = keepOpen({
+      clock,
+      open: (failed) => {
+        const opened = openMonitor({ mark: GATEWAY, mask: GATEWAY }, (batch) => {
+          this.#receive(batch);
+          if (batch.error !== null) failed(batch.error);
+        });
+        writer.write(this.#gapRecord('start'));
+        return opened;
+      },
+      failed(error, retryIn) {
+        troubled('failed');
+        log.error('cannot record the connections that leave by this gateway; opening the monitor again', {
+          node,
+          error: error.message,
+          retryIn,
+        });
+      },
+    });
+    this.#open = { writer, monitor };
+  }
+
+  #receive({ events, overrun }: ConntrackBatch): void {
+    const { node, counted, troubled } = this.#options;
+    const egress = this.#egress;
+    const writer = this.#open?.writer;
+    if (writer === undefined || egress === null) return;
+    const wall = Date.now() * 1000;
+    const written = { begun: 0, ended: 0 };
+    for (const event of events) {
+      if (writer.write(toBinding(event, node, egress, wall))) written[event.event]++;
+    }
+    counted('begun', written.begun);
+    counted('ended', written.ended);
+    const lost = writer.takeLost();
+    if (lost > 0) {
+      counted('lost', lost);
+      writer.write({ ...this.#gapRecord('lost'), lost });
+    }
+    if (!overrun) return;
+    troubled('overrun');
+    this.#overruns.request();
+  }
+
+  #gap(reason: GapRecord['reason']): void {
+    this.#open?.writer.write(this.#gapRecord(reason));
+  }
+
+  #gapRecord(reason: GapRecord['reason']): GapRecord {
+    return { time: timeText(Date.now() * 1000), node: this.#options.node, event: 'gap', reason };
+  }
+}

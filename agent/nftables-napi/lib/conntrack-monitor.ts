@@ -1,0 +1,68 @@
+import { type Binding, loadBinding, type NativeRouteBatch } from './binding.ts';
+import { type ConntrackEvent, type MarkFilter, toConntrackEvent } from './conntrack-event.ts';
+import { plainError, toErrnoTable, toNftError } from './errno.ts';
+import type { NftError } from './errors.ts';
+import { maximumReceiveBuffer, requireInteger } from './integer.ts';
+import { Listening } from './listening.ts';
+import { netlinkMessages } from './netlink-message.ts';
+
+/** What one call of a conntrack monitor's listener gets. */
+export interface ConntrackBatch {
+  readonly events: readonly ConntrackEvent[];
+  /** The socket's buffer was full: an unknown number of events is lost. */
+  readonly overrun: boolean;
+  /** The socket failed; no more events come. */
+  readonly error: NftError | null;
+}
+
+export interface ConntrackMonitorOptions extends MarkFilter {
+  /** Bytes that the socket may buffer for a slow reader. Default 8 MiB. */
+  receiveBuffer?: number;
+}
+
+const defaultReceiveBuffer = 8 * 1024 * 1024;
+/** NETLINK_NETFILTER of linux/netlink.h. */
+const NETFILTER = 12;
+/** NFNLGRP_CONNTRACK_NEW and NFNLGRP_CONNTRACK_DESTROY, one bit each. */
+const GROUPS = (1 << (1 - 1)) | (1 << (3 - 1));
+
+/**
+ * Reports connections that begin and that end (ctnetlink) in the network namespace in which it is
+ * created, on a thread of its own, in batches of at most 256 KiB; while the listener is busy, the
+ * socket's buffer keeps further events. Runs until close(), and keeps the process alive unless
+ * unref() was called.
+ *
+ * With net.netfilter.nf_conntrack_events = 2, the kernel's default, connections that began while
+ * nobody listened have no events at all; with 0 none has any.
+ *
+ * Needs CAP_NET_ADMIN (else EPERM). The constructor throws a TypeError or RangeError for wrong
+ * options, an NftError if the socket cannot be opened. An exception of the listener is uncaught.
+ */
+export class ConntrackMonitor extends Listening {
+  /** `binding` is for tests only. */
+  constructor(
+    options: ConntrackMonitorOptions,
+    listener: (batch: ConntrackBatch) => void,
+    binding: Binding = loadBinding(),
+  ) {
+    const { mark, mask, receiveBuffer = defaultReceiveBuffer } = options;
+    requireInteger(receiveBuffer, 'receiveBuffer', 1, maximumReceiveBuffer);
+    requireInteger(mask, 'mask', 0, 0xffff_ffff);
+    requireInteger(mark, 'mark', 0, 0xffff_ffff);
+    if (typeof listener !== 'function') throw new TypeError('listener must be a function');
+    const errnos = toErrnoTable(binding.errors);
+    const tell = ({ messages, overrun, errno }: NativeRouteBatch): void => {
+      const events: ConntrackEvent[] = [];
+      for (const message of netlinkMessages(messages)) {
+        const event = toConntrackEvent(message, { mark, mask });
+        if (event !== null) events.push(event);
+      }
+      const error = errno === 0 ? null : plainError(errno, 'conntrack monitor', errnos);
+      if (events.length > 0 || overrun || error !== null) listener({ events, overrun, error });
+    };
+    super(
+      (whileOpen) => new binding.RouteMonitor(GROUPS, receiveBuffer, NETFILTER, whileOpen(tell)),
+      (error) => toNftError(error, errnos),
+    );
+  }
+}

@@ -1,0 +1,42 @@
+import type { KubeConfig } from '@kubernetes/client-node';
+import type { Config } from '../apis/config.ts';
+import type { ClusterObjects } from '../apis/objects.ts';
+import { validateOptions } from '../apis/validate/object.ts';
+import { CommandError, EXIT } from '../lib/process/exit.ts';
+
+/** The kubeconfig of `--kubeconfig`; undefined: the pod's service account. */
+export async function openKubeConfig(file: string | undefined): Promise<KubeConfig> {
+  const { loadKubeConfig } = await import('../controller/kubeapi/load-kubeconfig.ts');
+  try {
+    return await loadKubeConfig(file);
+  } catch (error) {
+    const status = file === undefined ? EXIT.usage : EXIT.invalid;
+    throw new CommandError(status, (error as Error).message, { cause: error });
+  }
+}
+
+/**
+ * The objects of a cluster as its controller reads them, egress gateways included. Throws a
+ * CommandError if a resource cannot be listed.
+ */
+export async function clusterObjects(file: string | undefined, config: Config): Promise<ClusterObjects> {
+  const kubeConfig = await openKubeConfig(file);
+  const { clusterSource } = await import('../controller/watch/cluster/cluster-source.ts');
+  const first = Promise.withResolvers<ClusterObjects>();
+  const source = clusterSource({
+    kubeConfig,
+    ...validateOptions(config),
+    egress: true,
+    quiet: 0,
+    onNotice(notice) {
+      if (notice.event !== 'failed') return;
+      first.reject(new CommandError(EXIT.refused, `cannot read ${notice.resource}: ${notice.error}`));
+    },
+  });
+  try {
+    await source.start(({ objects }) => first.resolve(objects));
+    return await first.promise;
+  } finally {
+    await source.close();
+  }
+}

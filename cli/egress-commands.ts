@@ -1,0 +1,96 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { config, type Done, example, manifests, output, stateDir } from './command-options.ts';
+
+/** `nodewall egress`: commands about egress gateways. */
+export function addEgressCommands(program: Command, done: Done): void {
+  const egress = program
+    .command('egress')
+    .description('Show and drain egress gateways, and find the pods behind their addresses.')
+    .addHelpText('after', example('nodewall egress status', 'nodewall egress who 198.51.100.20:40001'));
+  addStatus(egress, done);
+  addWho(egress, done);
+  addDrain(egress, done);
+}
+
+const kubeconfig = (what: string): Option => new Option('--kubeconfig <file>', what);
+
+function addStatus(egress: Command, done: Done): void {
+  egress
+    .command('status')
+    .description(
+      'Print gateways with their nodes, slots and owners, and policies with their addresses; without --manifests and --kubeconfig what the agent of this node steers, with its counters.',
+    )
+    .addOption(manifests(false).conflicts('kubeconfig'))
+    .addOption(kubeconfig('read the objects and statuses from this cluster'))
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall egress status',
+        'nodewall egress status --kubeconfig ~/.kube/config',
+        'nodewall egress status --manifests docs/examples/egress -o json',
+      ),
+    )
+    .action(async (options) => done(await (await import('./egress-status.ts')).egressStatus(options)));
+}
+
+function addWho(egress: Command, done: Done): void {
+  egress
+    .command('who')
+    .description(
+      'Print the connections that left with this address and port, from the records of the gateway on which it runs (log.egressConnections).',
+    )
+    .argument('<address:port>', 'what the destination saw; without a port: any')
+    .argument('[file...]', 'files of records, oldest first; default: those of the state directory')
+    .option(
+      '--at <time>',
+      'only those open then: 10m ago, or a time (ISO 8601, a second if it has no fraction)',
+    )
+    .addOption(manifests(false).conflicts('kubeconfig'))
+    .addOption(kubeconfig('name the pods that have the addresses now'))
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall egress who 198.51.100.20:40001 --at 2026-11-23T22:10:05Z',
+        'nodewall egress who [2001:db8::14]:40001 --at 10m -o json',
+      ),
+    )
+    .action(async (target, files, options) =>
+      done(await (await import('./egress-who.ts')).egressWho(target, files, options)),
+    );
+}
+
+function addDrain(egress: Command, done: Done): void {
+  egress
+    .command('drain')
+    .description(
+      'Move all slots from a gateway node to other nodes, with their addresses and connections, and wait until it is done. The node gets none until --undo.',
+    )
+    .argument('<node>', 'name of the Node')
+    .option('--undo', 'let the node own slots again', false)
+    .option('--no-wait', 'return at once')
+    .option('--timeout <seconds>', 'how long to wait; then the exit status is 1', seconds, 60)
+    .addOption(kubeconfig('API server and credentials; default: those of the pod'))
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall egress drain edge-1 --kubeconfig ~/.kube/config',
+        'nodewall egress drain edge-1 --undo --kubeconfig ~/.kube/config',
+      ),
+    )
+    .action(async (node, options) =>
+      done(await (await import('./egress-drain.ts')).egressDrain(node, options)),
+    );
+}
+
+function seconds(text: string): number {
+  if (!/^[1-9]\d{0,4}$/.test(text)) throw new InvalidArgumentError('must be a number of seconds, 1 or more');
+  return Number(text);
+}

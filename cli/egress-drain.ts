@@ -1,0 +1,105 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { EGRESS_DRAIN } from '../apis/egress/drain.ts';
+import type { EgressGatewayStatus } from '../apis/egress/objects.ts';
+import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
+import { codeOf } from '../controller/kubeapi/kube-api.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { openKubeConfig } from './cluster-objects.ts';
+import { loadConfig } from './load.ts';
+import { json, print } from './output.ts';
+
+export interface EgressDrainOptions {
+  readonly undo: boolean;
+  readonly wait: boolean;
+  readonly timeout: number;
+  readonly kubeconfig?: string;
+  readonly config?: string;
+  readonly output: 'text' | 'json';
+}
+
+/** Milliseconds between two looks at the statuses. */
+const LOOK_EVERY = 100;
+const GATEWAYS = '/apis/nodewall.io/v1alpha1/egressgateways';
+
+/**
+ * `nodewall egress drain`: has a gateway node give up all its slots, and waits until other nodes
+ * own them. Exit status 1 if some are left at the time limit.
+ */
+export async function egressDrain(node: string, options: EgressDrainOptions): Promise<ExitStatus> {
+  await loadConfig(options.config);
+  const { kubeApi } = await import('../controller/kubeapi/kube-api.ts');
+  const client = kubeApi(await openKubeConfig(options.kubeconfig));
+  try {
+    const started = performance.now();
+    const before = options.undo ? [] : await slotsOf(client.request, node);
+    await annotate(client.request, node, options.undo);
+    const isWaiting = !options.undo && options.wait;
+    const left = isWaiting ? await untilMoved(client.request, node, options.timeout) : before;
+    const milliseconds = Math.round(performance.now() - started);
+    const result = { node, drain: !options.undo, slots: before, left, milliseconds };
+    await print(options.output === 'json' ? json(result) : resultText(result, options));
+    return isWaiting && left.length > 0 ? EXIT.invalid : EXIT.done;
+  } finally {
+    client.close();
+  }
+}
+
+/** `GATEWAY/SLOT` of the slots that a node owns by the statuses. */
+async function slotsOf(request: KubeApi, node: string): Promise<readonly string[]> {
+  interface Listed {
+    readonly items?: readonly {
+      readonly metadata: { readonly name: string };
+      readonly status?: Partial<EgressGatewayStatus>;
+    }[];
+  }
+  const { items = [] } = await asCommand(() => request<Listed>({ method: 'GET', path: GATEWAYS }), {
+    404: 'the cluster has no EgressGateways: install the CustomResourceDefinitions of nodewall',
+  });
+  return items.flatMap(({ metadata, status }) =>
+    (status?.slots ?? []).flatMap((slot) => (slot.node === node ? [`${metadata.name}/${slot.name}`] : [])),
+  );
+}
+
+async function annotate(request: KubeApi, node: string, isUndo: boolean): Promise<void> {
+  const body = { metadata: { annotations: { [EGRESS_DRAIN]: isUndo ? null : 'true' } } };
+  const path = `/api/v1/nodes/${encodeURIComponent(node)}`;
+  await asCommand(() => request({ method: 'PATCH', path, body }), { 404: `there is no Node ${node}` });
+}
+
+async function asCommand<T>(call: () => Promise<T>, messages: Readonly<Record<number, string>>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    const message = messages[Number(codeOf(error))];
+    if (message !== undefined) throw new CommandError(EXIT.invalid, message, { cause: error });
+    throw new CommandError(EXIT.refused, (error as Error).message, { cause: error });
+  }
+}
+
+/** Returns the slots that are left. */
+async function untilMoved(request: KubeApi, node: string, seconds: number): Promise<readonly string[]> {
+  const until = performance.now() + seconds * 1000;
+  let said = '';
+  for (;;) {
+    const left = await slotsOf(request, node);
+    const text = left.join(', ');
+    if (left.length > 0 && text !== said) process.stderr.write(`${node} still owns ${text}\n`);
+    said = text;
+    if (left.length === 0 || performance.now() > until) return left;
+    await pause(LOOK_EVERY);
+  }
+}
+
+interface Result {
+  readonly node: string;
+  readonly slots: readonly string[];
+  readonly left: readonly string[];
+  readonly milliseconds: number;
+}
+
+function resultText({ node, slots, left, milliseconds }: Result, { undo, wait }: EgressDrainOptions): string {
+  if (undo) return `${node} can own slots again; those that it had stay where they are.\n`;
+  if (!wait) return `${node} is to give up ${slots.length} slots.\n`;
+  if (left.length === 0) return `${node} owns no slot; ${slots.length} moved within ${milliseconds} ms.\n`;
+  return `${node} still owns ${left.join(', ')} after ${milliseconds} ms: is another candidate ready? nodewall egress status shows it. The node stays marked; --undo ends that.\n`;
+}

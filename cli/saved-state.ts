@@ -1,0 +1,83 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { countsInForce } from '../agent/dataplane/open-dataplanes.ts';
+import {
+  Accounting,
+  type CountedTable,
+  NO_ACCOUNTS,
+  type RuleTotals,
+  type SavedAccounts,
+} from '../agent/record/accounting.ts';
+import { agentLock } from '../agent/run/agent-lock.ts';
+import { toNodeState } from '../agent/run/state-store.ts';
+import { withKernel } from '../agent/run/with-kernel.ts';
+import type { NodeState } from '../apis/compiled.ts';
+import { CommandError, EXIT } from '../lib/process/exit.ts';
+import { stateFile } from '../lib/process/state-file.ts';
+
+/** What the agent of this node enforces. Throws a CommandError if there is nothing. */
+export async function readState(stateDir: string): Promise<NodeState> {
+  const text = await readFile(stateDir, 'node-state.jsonl');
+  if (text !== null) return toNodeState(text);
+  throw new CommandError(
+    EXIT.invalid,
+    `${stateDir} contains no state: start the agent (nodewall agent), or give its --state-dir`,
+  );
+}
+
+/** The saved counters, and the kernel's since then. `now`: the time of the reading (ISO 8601). */
+export async function readTotals(stateDir: string, now: () => string): Promise<Map<string, RuleTotals>> {
+  for (let attempt = 1; ; attempt++) {
+    const text = await readFile(stateDir, 'counters.json');
+    const saved: unknown = text === null ? NO_ACCOUNTS : JSON.parse(text);
+    const accounts = new Accounting(saved);
+    const found = await readKernel();
+    // The rules have just changed: the agent is about to save the counters of the removed chains.
+    const isStale = found !== null && !isCovered(accounts.save(), found);
+    if (isStale && attempt < ATTEMPTS && (await agentLock(stateDir).holder()) !== null) {
+      await pause(SAVED_WITHIN / ATTEMPTS);
+      continue;
+    }
+    if (found !== null) accounts.read(found, now());
+    return accounts.totals();
+  }
+}
+
+/** Milliseconds within which the agent saves its counters after a change of rules. */
+const SAVED_WITHIN = 2_000;
+const ATTEMPTS = 20;
+
+function isCovered({ chains }: SavedAccounts, table: CountedTable): boolean {
+  const names = new Set(table.chains.map(({ name, handle }) => `${handle} ${name}`));
+  return chains.every(({ name, handle }) => names.has(`${handle} ${name}`));
+}
+
+async function readFile(stateDir: string, name: string): Promise<string | null> {
+  try {
+    return await stateFile(stateDir, name).read();
+  } catch (error) {
+    const { message, cause } = error as Error;
+    const isRefused = (cause as NodeJS.ErrnoException | undefined)?.code === 'EACCES';
+    throw new CommandError(
+      isRefused ? EXIT.refused : EXIT.invalid,
+      isRefused ? `${message}: this needs root` : message,
+      { cause: error },
+    );
+  }
+}
+
+/** Reads the counters of whichever dataplane holds rules; this needs no configuration. */
+async function readKernel(): Promise<CountedTable | null> {
+  try {
+    const found = await withKernel(countsInForce);
+    if (found === null) {
+      process.stderr.write('nodewall: the kernel has no rules; the counts are the last saved ones\n');
+    }
+    return found;
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    process.stderr.write(
+      `nodewall: cannot read the kernel's counters; the counts are the last saved ones, up to 30 s old: ${error.message}\n`,
+    );
+    return null;
+  }
+}

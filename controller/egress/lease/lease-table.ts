@@ -1,0 +1,229 @@
+import {
+  type HeldSlot,
+  LEASE_MARGIN,
+  type LeaseGrant,
+  type LeaseRequest,
+} from '../../../apis/egress/lease.ts';
+import { addToList } from '../../../lib/sharing/list-map.ts';
+
+/** A slot as the API has it: nothing else is granted. */
+export interface WrittenSlot {
+  readonly gateway: string;
+  readonly slot: string;
+  /** The owner. */
+  readonly node: string;
+  readonly epoch: number;
+  readonly addresses: readonly string[];
+  /** Of the gateway, in milliseconds. */
+  readonly lease: number;
+  /** The longest lease that may be granted, or may have been, as the status says; at least `lease`. */
+  readonly longest: number;
+}
+
+/** What the last request of a node said. */
+export interface Heard {
+  readonly boot: string;
+  /** The boot before: what is left of it is too late. */
+  readonly earlierBoot: string | null;
+  readonly sent: number;
+  readonly at: number;
+  /** By gateway: null if the agent is ready. */
+  readonly ready: ReadonlyMap<string, string | null>;
+  readonly unreachable: readonly string[];
+  /** Milliseconds that the agent asked for; 0: it asked for no extension. */
+  readonly extension: number;
+  /** Until when its longest grant lasts. */
+  readonly grantedUntil: number;
+}
+
+/**
+ * Who may have which floating address alive in its kernel, by the requests that this leader has
+ * answered. An address is granted to a node only while no other node can have it. Deterministic:
+ * every method has the time (monotonic milliseconds).
+ */
+export class LeaseTable {
+  /** The slots of each node. */
+  #slots: ReadonlyMap<string, readonly WrittenSlot[]> = new Map();
+  readonly #heard = new Map<string, Heard>();
+  /** By address and node: when it ends, with the margin. */
+  readonly #alive = new Map<string, Map<string, number>>();
+  /** The addresses of each node in `#alive`. */
+  readonly #addresses = new Map<string, Set<string>>();
+  #since = Number.POSITIVE_INFINITY;
+  /** Until when an address may be alive by a grant of another leader; of others `#quietUntil`. */
+  readonly #quiet = new Map<string, number>();
+  #quietUntil = Number.POSITIVE_INFINITY;
+
+  /**
+   * Leadership begins: every address may still be alive on any node, by a grant of the leader
+   * before, as long as its lease. Nothing is known of the nodes.
+   *
+   * @param leases of all gateways, in milliseconds
+   */
+  begin(now: number, slots: readonly WrittenSlot[], leases: readonly number[]): void {
+    this.end();
+    this.#since = now;
+    const endOf = (lease: number): number => now + lease + LEASE_MARGIN;
+    this.#quietUntil = endOf(Math.max(0, ...leases, ...slots.map(({ longest }) => longest)));
+    for (const { addresses, longest } of slots)
+      for (const address of addresses) this.#quiet.set(address, endOf(longest));
+    this.setSlots(slots);
+  }
+
+  /** Forgets everything: nothing is granted until `begin`. */
+  end(): void {
+    this.#since = Number.POSITIVE_INFINITY;
+    this.#quietUntil = Number.POSITIVE_INFINITY;
+    for (const map of [this.#heard, this.#alive, this.#addresses, this.#quiet]) map.clear();
+    this.#slots = new Map();
+  }
+
+  /** The slots of the statuses; a slot without an owner is left out. */
+  setSlots(slots: readonly WrittenSlot[]): void {
+    const byNode = new Map<string, WrittenSlot[]>();
+    for (const slot of slots) if (slot.node !== '') addToList(byNode, slot.node, slot);
+    this.#slots = byNode;
+  }
+
+  /** What the node said last; undefined: nothing since leadership began. */
+  heard(node: string): Heard | undefined {
+    return this.#heard.get(node);
+  }
+
+  heardNodes(): ReadonlyMap<string, Heard> {
+    return this.#heard;
+  }
+
+  /** Whether one of the addresses may be alive somewhere at that time, the margin not counted. */
+  outlasts(addresses: readonly string[], time: number): boolean {
+    const isAlive = (until: number): boolean => until - LEASE_MARGIN > time;
+    return addresses.some(
+      (address) =>
+        isAlive(this.#quietEnd(address)) || [...(this.#alive.get(address)?.values() ?? [])].some(isAlive),
+    );
+  }
+
+  /** When a node counts as silent that has sent nothing since leadership began. */
+  firstSilence(lease: number): number {
+    return this.#since + lease + LEASE_MARGIN;
+  }
+
+  /** The number of slots, and of addresses, that are under a lease. */
+  counts(now: number): { readonly slots: number; readonly addresses: number } {
+    const isAlive = (node: string, address: string): boolean =>
+      (this.#alive.get(address)?.get(node) ?? 0) > now + LEASE_MARGIN;
+    let [slots, count] = [0, 0];
+    for (const [node, own] of this.#slots) {
+      for (const { addresses } of own) {
+        const alive = addresses.filter((address) => isAlive(node, address)).length;
+        count += alive;
+        if (alive > 0) slots++;
+      }
+    }
+    return { slots, addresses: count };
+  }
+
+  /** Forgets deleted nodes, whose addresses count until they end. */
+  forget(now: number, nodes: { has(node: string): boolean }): void {
+    for (const node of this.#heard.keys()) {
+      if (nodes.has(node)) continue;
+      const own = [...(this.#addresses.get(node) ?? [])];
+      for (const address of own)
+        if ((this.#alive.get(address)?.get(node) ?? 0) <= now) this.#free(address, node);
+      if (this.#addresses.get(node)?.size === 0) this.#heard.delete(node);
+    }
+  }
+
+  /** Null: the request is older than one that was answered. */
+  take(now: number, request: LeaseRequest): readonly LeaseGrant[] | null {
+    const { node, boot, sent } = request;
+    const last = this.#heard.get(node);
+    const isNewBoot = last !== undefined && last.boot !== boot;
+    if (last !== undefined && (last.earlierBoot === boot || (!isNewBoot && sent <= last.sent))) return null;
+    this.#claim(now, request);
+    const grants = (this.#slots.get(node) ?? []).flatMap((slot) => this.#grant(now, slot, request) ?? []);
+    const longest = Math.max(0, ...grants.map(({ milliseconds }) => milliseconds));
+    this.#heard.set(node, {
+      ...{ boot, sent, at: now, grantedUntil: now + longest },
+      earlierBoot: isNewBoot ? last.boot : (last?.earlierBoot ?? null),
+      ready: new Map(
+        request.ready.map(({ gateway, ready, reason }) => [
+          gateway,
+          ready ? null : (reason ?? 'AgentNotReady'),
+        ]),
+      ),
+      unreachable: request.unreachable ?? [],
+      extension: (request.extendSeconds ?? 0) * 1000,
+    });
+    return grants;
+  }
+
+  /** The node has what it says, and no more than it was granted. */
+  #claim(now: number, { node, held }: LeaseRequest): void {
+    const claimed = new Map<string, number>();
+    for (const { addresses, milliseconds } of held) {
+      if (milliseconds <= 0) continue;
+      for (const address of addresses) {
+        const known = this.#alive.get(address)?.get(node) ?? Number.NEGATIVE_INFINITY;
+        const until = Math.min(now + milliseconds + LEASE_MARGIN, Math.max(known, this.#quietEnd(address)));
+        if (until > now) claimed.set(address, Math.max(until, claimed.get(address) ?? until));
+      }
+    }
+    for (const address of this.#addresses.get(node) ?? [])
+      if (!claimed.has(address)) this.#free(address, node);
+    for (const [address, until] of claimed) this.#set(address, node, until);
+  }
+
+  #grant(
+    now: number,
+    written: WrittenSlot,
+    { node, held, extendSeconds = 0 }: LeaseRequest,
+  ): LeaseGrant | null {
+    const { gateway, slot, epoch, lease, longest } = written;
+    const claim = held.find((one) => one.gateway === gateway && one.slot === slot);
+    const addresses = written.addresses.filter((address) => this.#isFree(now, address, written, claim));
+    if (addresses.length === 0) return null;
+    // A longer lease is in the status before it is granted: another leader must know.
+    const milliseconds = Math.max(lease, Math.min(longest, extendSeconds * 1000));
+    const until = now + milliseconds + LEASE_MARGIN;
+    for (const address of addresses) {
+      this.#set(address, node, Math.max(until, this.#alive.get(address)?.get(node) ?? until));
+      // Nobody else has it, as #isFree found.
+      if (this.#quietEnd(address) > now) this.#quiet.set(address, now);
+    }
+    return { gateway, slot, epoch, addresses, milliseconds };
+  }
+
+  /** Whether no other node can have it. */
+  #isFree(now: number, address: string, { node, epoch }: WrittenSlot, claim: HeldSlot | undefined): boolean {
+    for (const [other, until] of this.#alive.get(address) ?? [])
+      if (other !== node && until > now) return false;
+    if (now >= this.#quietEnd(address)) return true;
+    // The leader before has granted it to this node, and to no other after that: the status would
+    // name another owner, or another slot.
+    return (
+      claim !== undefined &&
+      claim.epoch === epoch &&
+      claim.milliseconds > 0 &&
+      claim.addresses.includes(address)
+    );
+  }
+
+  #quietEnd(address: string): number {
+    return this.#quiet.get(address) ?? this.#quietUntil;
+  }
+
+  #set(address: string, node: string, until: number): void {
+    const nodes = this.#alive.get(address) ?? new Map<string, number>();
+    this.#alive.set(address, nodes.set(node, until));
+    const own = this.#addresses.get(node) ?? new Set<string>();
+    this.#addresses.set(node, own.add(address));
+  }
+
+  #free(address: string, node: string): void {
+    this.#addresses.get(node)?.delete(address);
+    const nodes = this.#alive.get(address);
+    nodes?.delete(node);
+    if (nodes?.size === 0) this.#alive.delete(address);
+  }
+}

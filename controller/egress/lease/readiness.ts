@@ -1,0 +1,58 @@
+import { leaseName } from '../../../apis/egress/lease.ts';
+import type { Allocation } from '../allocation.ts';
+import type { Heard, LeaseTable } from './lease-table.ts';
+
+/** Milliseconds: what a node said of others counts so long. */
+const FRESH = 3_000;
+/** So many source nodes must say that they do not reach a gateway node, if there are so many. */
+const SEVERAL = 2;
+
+/** The lease of a gateway in milliseconds. */
+export function leaseOf({ gateway }: Pick<Allocation, 'gateway'>): number {
+  return gateway.spec.failover.leaseSeconds * 1000;
+}
+
+/** When the node counts as silent, if no other request comes. */
+export function silentAt({ at, extension }: Heard, lease: number): number {
+  return at + Math.max(lease, extension);
+}
+
+/**
+ * Why a candidate of a gateway takes no traffic, as the heartbeats say; null: it does. Undefined:
+ * they say nothing of it yet.
+ */
+export function heartbeatLack(
+  table: LeaseTable,
+  allocation: Pick<Allocation, 'gateway' | 'candidates'>,
+  node: string,
+  now: number,
+): string | null | undefined {
+  const lease = leaseOf(allocation);
+  const heard = table.heard(node);
+  if (heard === undefined && now < table.firstSilence(lease)) return undefined;
+  // Of source Node the reports decide then: agents of the version before send no heartbeats.
+  if (heard === undefined) return allocation.gateway.spec.source === 'Node' ? null : 'AgentSilent';
+  // Before its lease and the margin are over, so that the next owner is in the status by then.
+  if (now >= silentAt(heard, lease)) return 'AgentSilent';
+  if (isUnreachable(table, allocation, node, now)) return 'Unreachable';
+  return heard.ready.get(leaseName(allocation.gateway));
+}
+
+/**
+ * Whether several nodes say so. Who reaches no candidate of the gateway at all has lost its own
+ * network, and does not count.
+ */
+function isUnreachable(
+  table: LeaseTable,
+  { candidates }: Pick<Allocation, 'candidates'>,
+  node: string,
+  now: number,
+): boolean {
+  const heard = table.heardNodes();
+  let count = 0;
+  for (const [from, { at, unreachable }] of heard) {
+    if (from === node || now - at > FRESH || !unreachable.includes(node)) continue;
+    if (candidates.some(({ name }) => name !== from && !unreachable.includes(name))) count++;
+  }
+  return count > 0 && count >= Math.min(SEVERAL, heard.size - 1);
+}

@@ -1,0 +1,117 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { EgressGateway } from '../../../apis/egress/objects.ts';
+import type { Node } from '../../../apis/objects.ts';
+import type { WallClock } from '../../../lib/process/clock.ts';
+import type { Allocation } from '../../egress/allocation.ts';
+import type { CompiledEgress } from '../../egress/compile-egress.ts';
+import { decideGateway, type GatewayDecision, type SlotMove } from './gateway-status.ts';
+import { HoldTimes } from './hold-times.ts';
+import type { Leases } from './leases.ts';
+
+export interface GatewayDecisionsOptions {
+  readonly clock: WallClock;
+  readonly leases: Pick<Leases, 'lack' | 'leaseSeconds' | 'nextSilence'>;
+  /**
+   * Why the agent of the node takes no traffic, as its reports say; null: it does. Undefined: too
+   * little is known yet, and nothing changes meanwhile.
+   */
+  readonly agentLack: (node: string) => string | null | undefined;
+  /** Called when slots of a gateway get other owners, before that is written. */
+  readonly moved: (gateway: string, moves: readonly SlotMove[]) => void;
+}
+
+/** What was decided for a gateway, and what of. */
+interface Decided {
+  readonly before: Allocation;
+  readonly facts: unknown;
+  readonly decision: GatewayDecision;
+}
+
+/** What the leader decides for all gateways, over one state after another, at the cost of the change. */
+export class GatewayDecisions {
+  readonly #options: GatewayDecisionsOptions;
+  readonly #holdTimes: HoldTimes;
+  #decided: ReadonlyMap<EgressGateway, Decided> = new Map();
+
+  constructor(options: GatewayDecisionsOptions) {
+    this.#options = options;
+    this.#holdTimes = new HoldTimes(options.clock);
+  }
+
+  /** @param problemsOf the lines of the errors of a gateway */
+  decide(
+    { allocations, nodes }: Pick<CompiledEgress, 'allocations' | 'nodes'>,
+    problemsOf: (gateway: EgressGateway) => readonly string[],
+  ): readonly GatewayDecision[] {
+    const byName = new Map(nodes.map((node) => [node.name, node]));
+    this.#holdTimes.begin();
+    const decided = new Map(
+      allocations.map((before) => {
+        const unready = new Map(
+          before.candidates.map(({ name }) => [name, this.#unready(byName.get(name), before)] as const),
+        );
+        return [before.gateway, this.#one(before, unready, problemsOf(before.gateway))] as const;
+      }),
+    );
+    this.#decided = decided;
+    return [...decided.values()].map(({ decision }) => decision);
+  }
+
+  /** Forgets what was decided: another leader may have decided since. */
+  clear(): void {
+    this.#decided = new Map();
+  }
+
+  /** Milliseconds until time alone may change a decision; Infinity: never. */
+  next(): number {
+    const silence = this.#options.leases.nextSilence() - this.#options.clock.now();
+    return Math.max(0, Math.min(silence, this.#holdTimes.next ?? Number.POSITIVE_INFINITY));
+  }
+
+  /** The number of candidates that are not ready. */
+  nodesNotReady(): number {
+    const nodes = [...this.#decided.values()].flatMap(({ decision }) => decision.status.nodes);
+    return new Set(nodes.flatMap(({ name, ready }) => (ready ? [] : [name]))).size;
+  }
+
+  #one(
+    before: Allocation,
+    unready: ReadonlyMap<string, string | null>,
+    problems: readonly string[],
+  ): Decided {
+    const { gateway } = before;
+    const slots = gateway.status?.slots ?? [];
+    const leaseSeconds = new Map(
+      slots.map((slot) => [slot.name, this.#options.leases.leaseSeconds(before, slot)] as const),
+    );
+    const facts = [unready, leaseSeconds, problems];
+    const last = this.#decided.get(gateway);
+    const holdsBack =
+      last?.decision.status.addresses?.some(({ heldUntil }) => heldUntil !== undefined) ?? true;
+    if (last?.before === before && !holdsBack && isDeepStrictEqual(last.facts, facts)) return last;
+    const decision = decideGateway(before, {
+      unready: (name) => unready.get(name) ?? null,
+      problems,
+      holdTimeOf: (record, phase) => this.#holdTimes.of(`${gateway.uid} ${gateway.name}`, record, phase),
+      leaseSecondsOf: (name) => leaseSeconds.get(name) ?? null,
+    });
+    if (decision.moves.length > 0 && !isDeepStrictEqual(decision.moves, last?.decision.moves))
+      this.#options.moved(gateway.name, decision.moves);
+    return { before, facts, decision };
+  }
+
+  /** Null: the node can take traffic. */
+  #unready(node: Node | undefined, allocation: Allocation): string | null {
+    if (node === undefined) return 'NoNode';
+    if (node.unready !== undefined) return node.unready;
+    if (node.internalAddresses === undefined) return 'NoInternalIP';
+    const { agentLack, leases } = this.#options;
+    const reported = agentLack(node.name);
+    if (typeof reported === 'string') return reported;
+    const said = leases.lack(allocation, node.name);
+    if (said !== undefined && (said !== null || reported === null)) return said;
+    // A new leader has not heard of all agents yet.
+    const last = allocation.gateway.status?.nodes.find(({ name }) => name === node.name);
+    return (last?.ready ?? true) ? null : (last?.reason ?? 'AgentSilent');
+  }
+}

@@ -1,0 +1,132 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
+import { leaseName } from '../../../apis/egress/lease.ts';
+import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
+import type { Clock } from '../../../lib/process/clock.ts';
+import type { Allocation } from '../../egress/allocation.ts';
+import { type Heard, LeaseTable, type WrittenSlot } from '../../egress/lease/lease-table.ts';
+import { heartbeatLack, leaseOf, silentAt } from '../../egress/lease/readiness.ts';
+
+export interface LeasesOptions {
+  readonly clock: Clock;
+  /** Whether it is certain, at the time of the call, that no other process leads. */
+  readonly isLeader: () => boolean;
+  /** Called when owners may have to change. */
+  readonly changed: () => void;
+}
+
+/**
+ * The lease server of floating addresses: answers heartbeats while this process leads, by the slots
+ * as the API has them.
+ */
+export class Leases {
+  readonly #options: LeasesOptions;
+  readonly #table = new LeaseTable();
+  #allocations: readonly Allocation[] = [];
+  #isServing = false;
+
+  constructor(options: LeasesOptions) {
+    this.#options = options;
+  }
+
+  /** Leadership begins, with the statuses that the leader before has left. */
+  begin(allocations: readonly Allocation[]): void {
+    this.#allocations = allocations;
+    const leases = allocations.map(leaseOf);
+    this.#table.begin(this.#options.clock.now(), allocations.flatMap(writtenSlots), leases);
+    this.#isServing = true;
+  }
+
+  end(): void {
+    this.#isServing = false;
+    this.#table.end();
+  }
+
+  /** What is in the API now. */
+  publish(allocations: readonly Allocation[]): void {
+    if (!this.#isServing || allocations === this.#allocations) return;
+    this.#allocations = allocations;
+    this.#table.setSlots(allocations.flatMap(writtenSlots));
+    const nodes = new Set(allocations.flatMap((one) => one.nodes.map(({ name }) => name)));
+    this.#table.forget(this.#options.clock.now(), nodes);
+  }
+
+  /** Null: this process does not lead, or not with certainty. */
+  take(request: LeaseRequest): LeaseAnswer | null {
+    const { clock, isLeader, changed } = this.#options;
+    if (!this.#isServing || !isLeader()) return null;
+    const now = clock.now();
+    const before = this.#table.heard(request.node);
+    const grants = this.#table.take(now, request) ?? [];
+    const heard = this.#table.heard(request.node);
+    if (heard !== undefined && isNews(before, heard, this.#shortest())) changed();
+    // The work above takes time, and the process may have been stopped.
+    return isLeader() ? { grants } : null;
+  }
+
+  /** As heartbeatLack. */
+  lack(allocation: Allocation, node: string): string | null | undefined {
+    return heartbeatLack(this.#table, allocation, node, this.#options.clock.now());
+  }
+
+  /**
+   * The leaseSeconds that a slot needs in its status: its owner asks for a longer lease, or one may
+   * still last. Null: none.
+   */
+  leaseSeconds(allocation: Allocation, slot: EgressGatewayStatus['slots'][number]): number | null {
+    const lease = leaseOf(allocation);
+    const now = this.#options.clock.now();
+    const heard = this.#table.heard(slot.node);
+    const isAsked = heard !== undefined && now < silentAt(heard, lease);
+    const asked = isAsked ? heard.extension : 0;
+    const isLeft = slot.leaseSeconds !== undefined && this.#table.outlasts(slot.addresses, now + lease);
+    const longest = Math.max(asked, isLeft ? (slot.leaseSeconds ?? 0) * 1000 : 0);
+    return longest > lease ? Math.ceil(longest / 1000) : null;
+  }
+
+  /** When the first candidate becomes silent, if nothing comes; Infinity: none can. */
+  nextSilence(): number {
+    const { clock } = this.#options;
+    const now = clock.now();
+    let next = Number.POSITIVE_INFINITY;
+    for (const allocation of this.#allocations) {
+      const lease = leaseOf(allocation);
+      for (const { name } of allocation.candidates) {
+        const heard = this.#table.heard(name);
+        const at = heard === undefined ? this.#table.firstSilence(lease) : silentAt(heard, lease);
+        if (at > now) next = Math.min(next, at);
+      }
+    }
+    return next;
+  }
+
+  /** Slots and addresses under a lease. */
+  counts(): { readonly slots: number; readonly addresses: number } {
+    return this.#table.counts(this.#options.clock.now());
+  }
+
+  #shortest(): number {
+    return Math.min(Number.POSITIVE_INFINITY, ...this.#allocations.map(leaseOf));
+  }
+}
+
+/** Whether the node says something else than before, or is back. */
+function isNews(before: Heard | undefined, now: Heard, lease: number): boolean {
+  if (before === undefined || now.at >= silentAt(before, lease)) return true;
+  const factsOf = ({ ready, unreachable, extension }: Heard) => [ready, unreachable, extension];
+  return !isDeepStrictEqual(factsOf(before), factsOf(now));
+}
+
+/** The slots with an owner that the status of the gateway has, and of their addresses those of policies. */
+function writtenSlots(allocation: Allocation): WrittenSlot[] {
+  const { gateway, slots } = allocation;
+  // The statuses of other groups are written by their own controllers.
+  if (gateway.spec.source !== 'Floating' || gateway.apiGroup !== 'nodewall.io') return [];
+  const lease = leaseOf(allocation);
+  const used = new Set(slots.flatMap(({ addresses }) => addresses));
+  return (gateway.status?.slots ?? []).map(({ name, node, epoch, addresses, leaseSeconds = 0 }) => ({
+    ...{ gateway: leaseName(gateway), slot: name, node, epoch, lease },
+    addresses: addresses.filter((address) => used.has(address)),
+    longest: Math.max(lease, leaseSeconds * 1000),
+  }));
+}
