@@ -13,6 +13,9 @@ export interface EgressAgents {
   write(name: string, objects: readonly object[]): Promise<void>;
   start(node: string, ...options: readonly string[]): RunningAgent;
   agent(node: string): RunningAgent;
+  /** Where the agent of a node reads what CNI did. */
+  cniResults(node: string): string;
+  stateDir(node: string): string;
   /** Runs `nodewall` on a node with its state directory and configuration. */
   run(node: string, ...args: readonly string[]): Promise<string>;
   /** Waits until the rules in force on a node say, or no longer say, something. */
@@ -26,20 +29,35 @@ const CONFIG = {
   featureGates: { EgressGateway: true },
 };
 
-export async function egressAgents(lab: EgressLab): Promise<EgressAgents> {
+export interface EgressAgentsPlan {
+  /** Pods that are in no manifest at first; default: none. */
+  readonly isAbsent?: (pod: string) => boolean;
+}
+
+export async function egressAgents(
+  lab: EgressLab,
+  { isAbsent = () => false }: EgressAgentsPlan = {},
+): Promise<EgressAgents> {
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-egress-'));
   const manifests = join(folder, 'manifests');
-  const config = join(folder, 'config.yaml');
   await mkdir(manifests);
-  await writeFile(config, JSON.stringify(CONFIG)); // JSON is YAML
+  for (const node of lab.nodes.keys()) {
+    const cniResults = join(folder, `${node}-cni`);
+    await mkdir(cniResults);
+    const config = { ...CONFIG, egress: { cniResults } };
+    await writeFile(join(folder, `${node}.yaml`), JSON.stringify(config)); // JSON is YAML
+  }
   const agents = new Map<string, RunningAgent>();
   const write = async (name: string, items: readonly object[]): Promise<void> => {
     const fresh = join(folder, `${name}.fresh`);
     await writeFile(fresh, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
     await rename(fresh, join(manifests, name));
   };
-  await write('cluster.json', clusterObjects(lab));
-  const always = (node: string) => ['--state-dir', join(folder, node), '--config', config];
+  await write('cluster.json', clusterObjects(lab, isAbsent));
+  const always = (node: string) => [
+    ...['--state-dir', join(folder, node)],
+    ...['--config', join(folder, `${node}.yaml`)],
+  ];
   const agentOf = (node: string): RunningAgent => {
     const agent = agents.get(node);
     if (agent === undefined) throw new Error(`no agent on ${node}`);
@@ -48,6 +66,8 @@ export async function egressAgents(lab: EgressLab): Promise<EgressAgents> {
   return {
     write,
     agent: agentOf,
+    cniResults: (node) => join(folder, `${node}-cni`),
+    stateDir: (node) => join(folder, node),
     start(node, ...options) {
       const args = ['agent', '--manifests', manifests, '--node', node, ...always(node), ...options];
       const agent = toRunningAgent(lab.node(node).namespace.spawn([NODEWALL, ...args]));
@@ -78,7 +98,7 @@ export async function egressAgents(lab: EgressLab): Promise<EgressAgents> {
   };
 }
 
-function clusterObjects(lab: EgressLab): object[] {
+function clusterObjects(lab: EgressLab, isAbsent: (pod: string) => boolean): object[] {
   const nodes = [...lab.nodes.values()].map(({ name, v4, v6 }, i) => ({
     apiVersion: 'v1',
     kind: 'Node',
@@ -86,7 +106,8 @@ function clusterObjects(lab: EgressLab): object[] {
     spec: { podCIDRs: [`10.244.${i + 1}.0/24`, `fd00:10:244:${i + 1}::/64`] },
     status: { addresses: [v4, v6].map((address) => ({ type: 'InternalIP', address })) },
   }));
-  const pods = [...lab.pods.values()].map(({ name, node, v4, v6 }) => ({
+  const there = [...lab.pods.values()].filter(({ name }) => !isAbsent(name));
+  const pods = there.map(({ name, node, v4, v6 }) => ({
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: { name, namespace: 'default', labels: { pod: name } },

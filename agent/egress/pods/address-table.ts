@@ -32,8 +32,8 @@ export class AddressTable {
     }
   }
 
-  ids(): Iterable<string> {
-    return this.#places.keys();
+  has(id: string): boolean {
+    return this.#places.has(id);
   }
 
   /** Pods by address. A sandbox that ended in a crash leaves its address behind: the last one counts. */

@@ -166,9 +166,10 @@ export class EgressPods {
   }
 
   /** Whether the pod's addresses are in force with its class. */
-  isReady({ pod, addresses }: Attachment): boolean {
+  isReady(attachment: Attachment): boolean {
+    const { pod, addresses } = attachment;
     const id = this.#base?.egress?.pods.get(pod);
-    if (id === undefined) return false;
+    if (id === undefined || !this.#table.has(fileName(attachment))) return false;
     const sources = this.#inForce?.sources;
     return (
       id === BY_ADDRESS || addresses.every((one) => sources?.has(one) === true && sources.get(one) === id)
