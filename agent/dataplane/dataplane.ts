@@ -3,6 +3,7 @@ import type { DataplaneName } from '../../apis/dataplanes.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
+import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { Owners } from '../record/accounting.ts';
 import type { CountSource, Readings } from '../record/counters.ts';
 
@@ -29,6 +30,8 @@ export interface DataplaneOptions {
   readonly troubled: (trouble: MonitorTrouble) => void;
   /** What an earlier run did for egress gateways, whose connections go on; null: not known. */
   readonly lastEgress?: NodeEgress | null;
+  /** Called when the node finds out something else about gateways. */
+  readonly egressHealth?: (report: EgressHealthReport) => void;
   readonly enforcer: Omit<EnforcerOptions<unknown>, 'reconciler' | 'renderer'>;
 }
 
@@ -39,6 +42,8 @@ export interface Running {
   owners(): Owners | null;
   /** Identifies the rules of this run to the next one; empty if the dataplane has no digests. */
   digests(): Record<string, string>;
+  /** Absent: the feature gate EgressGateway is off. */
+  readonly egressHealth?: (() => EgressHealthReport) | undefined;
   /** Compares after changes by third parties. Returns a function that stops it. */
   watch(): () => Promise<void>;
 }

@@ -57,7 +57,7 @@ export class EgressReconciler implements Reconciler<EgressRuleset> {
       throw error;
     }
     const ended = endedConnections(this.#marked, egress);
-    if (ended.marks.size + ended.addresses.size > 0) await this.#network.forget(ended);
+    if (Object.values(ended).some(({ size }) => size > 0)) await this.#network.forget(ended);
     this.#marked = egress ?? this.#marked;
     const removed = await this.#try(netstate, true);
     this.#last = { egress, netstate };

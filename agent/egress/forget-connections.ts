@@ -19,10 +19,15 @@ export async function forgetConnections(ended: EndedConnections | 'all'): Promis
   }
 }
 
-function isEnded({ mark, family, reply }: ConntrackEntry, ended: EndedConnections | 'all'): boolean {
+/** TCP_CONNTRACK_SYN_SENT and TCP_CONNTRACK_SYN_SENT2: the server has not answered. */
+const UNOPENED: ReadonlySet<number> = new Set([1, 9]);
+
+function isEnded(entry: ConntrackEntry, ended: EndedConnections | 'all'): boolean {
+  const { mark, family, reply } = entry;
   const own = mark & MARK_MASK;
   if (ended === 'all') return own !== 0;
   if (ended.marks.has(own)) return true;
+  if (ended.unopened.has(own)) return entry.tcpState === null || UNOPENED.has(entry.tcpState);
   if ((own & GATEWAY) === 0 || ended.addresses.size === 0) return false;
   return ended.addresses.has(formatAddress(unpackAddress(family, reply.destination, 0)));
 }

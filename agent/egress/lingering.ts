@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type EgressSlot, type NodeEgress, slotKey } from '../../apis/egress/node-egress.ts';
+import { type EgressSlot, type EgressTake, type NodeEgress, slotKey } from '../../apis/egress/node-egress.ts';
 import { slotMark, takeMark } from './render/marks.ts';
 
 /**
@@ -20,6 +20,13 @@ export function withLingering(before: NodeEgress | null, now: NodeEgress): NodeE
   return { ...now, slots, takes, peers: added(ends, now.peers) };
 }
 
+function isOtherTake(before: EgressTake, now: EgressTake): boolean {
+  if (before.kind === 'floating' || now.kind === 'floating') return !isDeepStrictEqual(before, now);
+  if (before.interface !== now.interface) return true;
+  // A saved state does not know the addresses of interfaces.
+  return before.found !== undefined && !isDeepStrictEqual(before.found, now.found);
+}
+
 /** `now` itself if it has all of them. */
 function added<K, V>(before: ReadonlyMap<K, V>, now: ReadonlyMap<K, V>): ReadonlyMap<K, V> {
   const missing = [...before].filter(([key]) => !now.has(key));
@@ -32,6 +39,8 @@ export interface EndedConnections {
   readonly marks: ReadonlySet<number>;
   /** By the floating address that they leave with. */
   readonly addresses: ReadonlySet<string>;
+  /** By mark as well, but only what is not an open connection of TCP: that one is reset. */
+  readonly unopened: ReadonlySet<number>;
 }
 
 /**
@@ -43,9 +52,10 @@ export interface EndedConnections {
  * - A floating slot moved from or to this node: the translation is made here, or no longer is.
  * - This node no longer owns an address: the new owner goes on with the connection, and what this
  *   node knows of it would be old when the address comes back.
+ * - A slot's gateway no longer answers.
  */
 export function endedConnections(before: NodeEgress | null, now: NodeEgress | null): EndedConnections {
-  if (before === null || now === null) return { marks: new Set(), addresses: new Set() };
+  if (before === null || now === null) return { marks: new Set(), addresses: new Set(), unopened: new Set() };
   const came = ownedSlots(now).difference(ownedSlots(before));
   const slots = [...before.slots].filter(([number, slot]) => {
     const there = now.slots.get(number);
@@ -53,7 +63,7 @@ export function endedConnections(before: NodeEgress | null, now: NodeEgress | nu
   });
   const takes = [...before.takes].filter(([number, take]) => {
     const there = now.takes.get(number);
-    return there !== undefined && !isDeepStrictEqual(there, take);
+    return there !== undefined && isOtherTake(take, there);
   });
   return {
     marks: new Set([
@@ -61,7 +71,12 @@ export function endedConnections(before: NodeEgress | null, now: NodeEgress | nu
       ...takes.map(([number]) => takeMark(number)),
     ]),
     addresses: ownedAddresses(before).difference(ownedAddresses(now)),
+    unopened: new Set([...lostSlots(now).difference(lostSlots(before))].map(slotMark)),
   };
+}
+
+function lostSlots({ ended = new Set() }: NodeEgress): ReadonlySet<number> {
+  return ended;
 }
 
 function ownedSlots({ owned }: NodeEgress): Set<string> {

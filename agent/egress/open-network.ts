@@ -12,6 +12,7 @@ import { NetstateReconciler } from './apply/netstate-reconciler.ts';
 import { kernelSysctls, readSysctl } from './apply/sysctls.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
 import { forgetConnections } from './forget-connections.ts';
+import { InterfaceAddresses } from './health/interface-addresses.ts';
 import { warnOfHost } from './host-checks.ts';
 import { NO_NETSTATE, netstateRenderer } from './render/netstate.ts';
 import { USUAL_MTU } from './render/tunnel.ts';
@@ -23,22 +24,38 @@ interface NetworkOptions {
   /** Somebody else changed it; it was repaired by these commands. */
   readonly drifted: (repairs: readonly string[]) => void;
   readonly troubled: (trouble: MonitorTrouble) => void;
+  /** An interface that a gateway names has another address. */
+  readonly addressesChanged?: () => void;
 }
 
 export interface OpenNetwork extends EgressNetwork {
+  readonly interfaces: InterfaceAddresses;
   /** What is in the kernel stays. */
   close(): Promise<void>;
 }
 
 /** The network configuration of this machine, kept by events once something was applied. */
-export function openNetwork({ config, log, clock, drifted, troubled }: NetworkOptions): OpenNetwork {
+export function openNetwork(options: NetworkOptions): OpenNetwork {
+  const { config, log, clock, drifted, troubled } = options;
   warnOfHost({ read: readSysctl }, log);
   const socket = new RouteSocket();
   const stage = 'apply';
+  const interfaces = new InterfaceAddresses({
+    clock,
+    changed: () => options.addressesChanged?.(),
+    async read() {
+      const [links, addresses] = await Promise.all([socket.links(), socket.addresses()]);
+      return { links, addresses };
+    },
+  });
   const keeper = new NetstateKeeper({
     reconciler: new NetstateReconciler(socket, kernelSysctls(socket)),
     clock,
-    open: (listener) => new RouteMonitor({}, listener),
+    open: (listener) =>
+      new RouteMonitor({}, (events) => {
+        listener(events);
+        interfaces.take(events);
+      }),
     drifted,
     problems(problems) {
       const messages = problems.map(({ message }) => message);
@@ -62,6 +79,7 @@ export function openNetwork({ config, log, clock, drifted, troubled }: NetworkOp
   const group = config.interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
   const render = netstateRenderer();
   return {
+    interfaces,
     netstateOf: async (egress) => render(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
     apply: (wanted, options) => keeper.apply(wanted, options),
     async forget(ended) {

@@ -131,7 +131,8 @@ const EXEMPTION_MATCHES: Readonly<
           [{ match: 'interfaceGroup', field: 'oifgroup', groups: [interfaceGroups.pods], negated: false }],
           ...localPods.map((matches): Match[] => [{ match: 'ctDnat' }, ...matches]),
         ],
-  egressTunnel: (direction, { hasEgress }) => (hasEgress ? tunnelMatches(direction) : []),
+  egressTunnel: (direction, { config, hasEgress }) =>
+    hasEgress ? tunnelMatches(direction, config.interfaceGroups) : [],
 };
 
 interface BaseParts extends Pick<Known, 'localPods' | 'hasEgress'> {

@@ -5,7 +5,7 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import type { MemberSet } from '../../lib/net/member-set.ts';
-import type { EgressApiGroup, EgressPolicy, EgressProbe } from './objects.ts';
+import type { AddressPair, EgressApiGroup, EgressPolicy, EgressProbe } from './objects.ts';
 
 /** Why the packet of a selected pod cannot go through its gateway (docs/egress.md). */
 export const EGRESS_DROP_REASONS = [
@@ -87,6 +87,11 @@ export interface NodeEgress {
    * their take if this node is the gateway; absent: none.
    */
   readonly refused?: readonly EgressPolicyName[];
+  /**
+   * Set by the agent alone, never sent: slots that lead to no node that answers, and whose
+   * connections end, because new ones find another way; absent: none.
+   */
+  readonly ended?: ReadonlySet<number>;
 }
 
 /** One end of the tunnel. */
@@ -188,7 +193,12 @@ export interface ServedClass {
 export type EgressTake =
   | { readonly kind: 'floating'; readonly ipv4: readonly string[]; readonly ipv6: readonly string[] }
   /** The node's own address: that of the route, or of the interface. */
-  | { readonly kind: 'node'; readonly interface: string | null };
+  | {
+      readonly kind: 'node';
+      readonly interface: string | null;
+      /** Set by the agent alone, never sent: the addresses that the interface has. */
+      readonly found?: AddressPair;
+    };
 
 /** A slot of a floating gateway, for its owner. */
 export interface OwnedSlot {

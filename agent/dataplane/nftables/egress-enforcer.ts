@@ -4,6 +4,7 @@ import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { Enforcer, type EnforcerOptions } from '../../apply/enforcer.ts';
 import type { NodeRuleReconciler } from '../../apply/reconciler.ts';
 import { EgressReconciler, type EgressRuleset } from '../../egress/egress-reconciler.ts';
+import type { EgressHealth } from '../../egress/health/egress-health.ts';
 import { withLingering } from '../../egress/lingering.ts';
 import type { OpenNetwork } from '../../egress/open-network.ts';
 import { renderer } from '../../render/render.ts';
@@ -13,6 +14,7 @@ interface EgressEnforcerOptions {
   readonly enforcer: Omit<EnforcerOptions<unknown>, 'reconciler' | 'renderer'>;
   readonly reconciler: NodeRuleReconciler;
   readonly network: OpenNetwork;
+  readonly health: EgressHealth;
   /** What an earlier run had in force; null: not known. */
   readonly last: NodeEgress | null;
 }
@@ -23,31 +25,55 @@ export function egressEnforcer({
   enforcer,
   reconciler,
   network,
+  health,
   last,
 }: EgressEnforcerOptions): Enforcer<EgressRuleset> {
+  const rulesets = new EgressRulesets(config, health, last);
   return new Enforcer<EgressRuleset>({
     ...enforcer,
+    events: {
+      ...enforcer.events,
+      enforced(result) {
+        enforcer.events.enforced(result);
+        health.inForce(result.state.egress === undefined ? null : rulesets.known());
+      },
+    },
     reconciler: new EgressReconciler(reconciler, network, last),
-    renderer: (canLog) => egressRulesets(config, canLog, last),
+    renderer: (canLog) => rulesets.renderer(canLog),
   });
 }
 
-function egressRulesets(
-  config: Config,
-  canLog: boolean,
-  last: NodeEgress | null,
-): (state: NodeState) => EgressRuleset {
-  const render = renderer(config, canLog);
-  let known = last;
-  let wanted: NodeEgress | null = null;
-  return (state) => {
-    // The same value for the same state: what is the same object is not applied again.
-    if (state.egress !== undefined && state.egress !== wanted) {
-      wanted = state.egress;
-      known = withLingering(known, wanted);
-    }
-    const egress = state.egress === undefined ? null : known;
-    const ruleset = render(egress === null ? state : { ...state, egress });
-    return { chains: ruleset.chains, sets: ruleset.sets, maps: ruleset.maps, egress };
-  };
+class EgressRulesets {
+  readonly #config: Config;
+  readonly #health: EgressHealth;
+  /** With what lingers of earlier states. */
+  #known: NodeEgress | null;
+  #wanted: NodeEgress | null = null;
+
+  constructor(config: Config, health: EgressHealth, last: NodeEgress | null) {
+    this.#config = config;
+    this.#health = health;
+    this.#known = last;
+  }
+
+  known(): NodeEgress | null {
+    return this.#known;
+  }
+
+  renderer(canLog: boolean): (state: NodeState) => EgressRuleset {
+    const render = renderer(this.#config, canLog);
+    return (state) => {
+      const egress = this.#localOf(state);
+      const ruleset = render(egress === null ? state : { ...state, egress });
+      return { chains: ruleset.chains, sets: ruleset.sets, maps: ruleset.maps, egress };
+    };
+  }
+
+  /** The same value for the same state: what is the same object is not applied again. */
+  #localOf({ egress }: NodeState): NodeEgress | null {
+    if (egress === undefined) return null;
+    if (egress !== this.#wanted) this.#known = withLingering(this.#known, egress);
+    this.#wanted = egress;
+    return this.#known === null ? null : this.#health.local(this.#known);
+  }
 }

@@ -1,11 +1,13 @@
+import type { NodeState } from '../../../apis/compiled.ts';
 import { Enforcer } from '../../apply/enforcer.ts';
 import type { Kernel } from '../../apply/netlink/kernel.ts';
 import { NodeRuleReconciler } from '../../apply/reconciler.ts';
+import type { EgressHealth } from '../../egress/health/egress-health.ts';
 import type { openNetwork } from '../../egress/open-network.ts';
 import { countedKernel, kernelCounts } from '../../record/counted-kernel.ts';
 import { nftOwners } from '../../record/owners.ts';
 import { renderer } from '../../render/render.ts';
-import type { Dataplane, DataplaneOptions } from '../dataplane.ts';
+import type { Dataplane, DataplaneOptions, Running } from '../dataplane.ts';
 import type { egressEnforcer } from './egress-enforcer.ts';
 import { watchKernel } from './watch-kernel.ts';
 
@@ -13,6 +15,7 @@ import { watchKernel } from './watch-kernel.ts';
 export interface EgressParts {
   readonly openNetwork: typeof openNetwork;
   readonly egressEnforcer: typeof egressEnforcer;
+  readonly EgressHealth: typeof EgressHealth;
 }
 
 /**
@@ -35,6 +38,7 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
           return ruleset === null ? null : nftOwners(ruleset);
         },
         digests: () => reconciler.digests(),
+        egressHealth: enforcer.egressHealth,
         watch: () => watchKernel({ reconciler, enforcer, log, clock: parts.clock, troubled }),
       };
     },
@@ -42,22 +46,40 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
 }
 
 function toEnforcer(
-  { config, log, troubled, lastEgress, enforcer: parts }: DataplaneOptions,
+  { config, log, troubled, lastEgress, egressHealth, enforcer: parts }: DataplaneOptions,
   reconciler: NodeRuleReconciler,
   egress: EgressParts | null,
-): Pick<Enforcer<unknown>, 'submit' | 'verify' | 'idle' | 'close'> {
+): Running['enforcer'] & Pick<Running, 'egressHealth'> {
   if (egress === null) {
     return new Enforcer({ ...parts, reconciler, renderer: (canLog) => renderer(config, canLog) });
   }
   const drifted = (repairs: readonly string[]): void => parts.events.drifted(repairs);
-  const network = egress.openNetwork({ config, log, clock: parts.clock, drifted, troubled });
+  const { clock } = parts;
+  const addressesChanged = (): void => health.refresh();
+  const network = egress.openNetwork({ config, log, clock, drifted, troubled, addressesChanged });
+  let latest: NodeState | null = null;
+  const health: EgressHealth = new egress.EgressHealth({
+    ...{ clock, log, interfaces: network.interfaces },
+    changed() {
+      if (latest !== null) enforcer.submit(latest);
+    },
+    reported: (report) => egressHealth?.(report),
+  });
   const last = lastEgress ?? null;
-  const enforcer = egress.egressEnforcer({ config, enforcer: parts, reconciler, network, last });
+  const enforcer = egress.egressEnforcer({ config, enforcer: parts, reconciler, network, health, last });
   return {
-    submit: (state) => enforcer.submit(state),
+    submit(state) {
+      latest = state;
+      enforcer.submit(state);
+    },
     verify: () => enforcer.verify(),
-    idle: () => enforcer.idle(),
+    async idle() {
+      await health.idle();
+      await enforcer.idle();
+    },
+    egressHealth: () => health.report(),
     async close() {
+      health.close();
       await enforcer.close();
       await network.close();
     },

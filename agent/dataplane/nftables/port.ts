@@ -10,7 +10,11 @@ export const nftablesPort: DataplanePort = {
     const hasEgress = featureGates.EgressGateway === true;
     if (hasEgress) await checkEgress();
     const egress = hasEgress
-      ? { ...(await import('../../egress/open-network.ts')), ...(await import('./egress-enforcer.ts')) }
+      ? {
+          ...(await import('../../egress/open-network.ts')),
+          ...(await import('../../egress/health/egress-health.ts')),
+          ...(await import('./egress-enforcer.ts')),
+        }
       : null;
     const manages = [nftLeftOvers(kernel), ...(hasEgress ? [EGRESS_LEFT_OVERS] : [])];
     return {

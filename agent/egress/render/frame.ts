@@ -5,7 +5,7 @@ import { plainChain, plainRule } from '../../render/plain.ts';
 import type { BaseChain, Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
 import { dropRule, NOT_SERVED } from './drops.ts';
 import { GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
-import { BETWEEN_AGENTS, CLAIMS, inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
+import { CLAIMS, claims, echoes, inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
 
 export const MARK_CT = (mask: number, value: number, negated = false): Match => ({
   ...{ match: 'mark', of: 'ct', mask, value, negated },
@@ -61,7 +61,7 @@ export function frameChains({ config, judges, hasTunnel, hasFloating }: FramePar
       // At the pod's node: the answer comes from the gateway.
       plainRule(ACCEPT, tunnel('iifgroup'), REPLY, ...HAS_SLOT(MARK_CT)),
       // Agents among themselves: which addresses their pods have.
-      plainRule(ACCEPT, tunnel('iifgroup'), ...BETWEEN_AGENTS),
+      plainRule(ACCEPT, tunnel('iifgroup'), ...claims('ingress')),
       plainRule(goto(NAME.arrive), tunnel('iifgroup')),
       ...(judges ? [plainRule({ kind: 'jump', chain: NAME.choose }, fromPods)] : []),
     ]),
@@ -124,20 +124,19 @@ const NEIGHBOURS: Match = {
 
 /** The tunnel's own packets: not tracked, from Nodes only, and nothing but echoes inside for this node. */
 function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[] {
-  const echo: Match = {
-    ...{ match: 'icmp', protocol: 'icmpv6' },
-    types: [128, 129].map((type) => ({ type, code: null })),
-  };
   const notTracked = (field: 'saddr' | 'daddr', ...more: readonly Match[]) =>
     FAMILIES.map((family) => plainRule({ kind: 'notrack' }, nodes(family, field), TUNNEL_PORT, ...more));
   return [
     // Else conntrack has a second entry for each connection, by the hash in the source port.
-    base(
-      'egress-untrack',
-      { hook: 'prerouting', priority: -300 },
-      notTracked('saddr', { match: 'local', field: 'daddr' }),
-    ),
-    base('egress-untrack-output', { hook: 'output', priority: -300 }, notTracked('daddr')),
+    base('egress-untrack', { hook: 'prerouting', priority: -300 }, [
+      ...notTracked('saddr', { match: 'local', field: 'daddr' }),
+      // A full table of connections is no sign of a lost gateway.
+      plainRule({ kind: 'notrack' }, tunnel('iifgroup'), ...echoes('ingress')),
+    ]),
+    base('egress-untrack-output', { hook: 'output', priority: -300 }, [
+      ...notTracked('daddr'),
+      plainRule({ kind: 'notrack' }, tunnel('oifgroup'), ...echoes('egress')),
+    ]),
     base('egress-input', { hook: 'input', priority: -5 }, [
       ...FAMILIES.map((family) => ({
         ...plainRule({ kind: 'drop' }, TUNNEL_PORT, {
@@ -149,8 +148,8 @@ function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[
         counter: true,
         comment: 'the tunnel is for Nodes only',
       })),
-      plainRule(ACCEPT, tunnel('iifgroup'), echo),
-      plainRule(ACCEPT, tunnel('iifgroup'), ...BETWEEN_AGENTS),
+      plainRule(ACCEPT, tunnel('iifgroup'), ...echoes('ingress')),
+      plainRule(ACCEPT, tunnel('iifgroup'), ...claims('ingress')),
       { ...plainRule({ kind: 'drop' }, CLAIMS), counter: true, comment: 'for agents, by the tunnel' },
       { ...plainRule({ kind: 'drop' }, tunnel('iifgroup')), counter: true, comment: NOT_SERVED },
       // Neighbours ask for floating addresses, and answer them; see egress-silence.

@@ -17,20 +17,29 @@ export function translation(take: number): ChainVerdict {
 /**
  * Source NAT of a take. The port stays where it is free, so that another node can go on with the
  * connection. A family that has no address is dropped: another program's NAT would give it one. So
- * is a take by the address of an interface, unless the address is known (withInterfaceAddresses).
+ * is a take by the address of an interface, unless the address is known (agent/egress/health/).
  */
 export function takeChains(number: number, take: EgressTake): Chain[] {
   const chain = translateChain(number);
   if (take.kind === 'node' && take.interface === null) {
     return [plainChain(chain, [plainRule({ kind: 'masquerade', random: false })])];
   }
-  const addresses = take.kind === 'floating' ? take : { ipv4: [], ipv6: [] };
+  const addresses = addressesOf(take);
   const translated = FAMILIES.map((family) =>
     toOneOf(chain, family, family === 4 ? addresses.ipv4 : addresses.ipv6),
   );
   const drop = dropRule('no-address', 'no address of this family');
   const rules = [...translated.flatMap(({ rules: own }) => own), drop];
   return [plainChain(chain, rules), ...translated.flatMap(({ chains }) => chains)];
+}
+
+function addressesOf(take: EgressTake): {
+  readonly ipv4: readonly string[];
+  readonly ipv6: readonly string[];
+} {
+  if (take.kind === 'floating') return take;
+  const { ipv4, ipv6 } = take.found ?? {};
+  return { ipv4: ipv4 === undefined ? [] : [ipv4], ipv6: ipv6 === undefined ? [] : [ipv6] };
 }
 
 /** One of several addresses by the source, so that a pod keeps its address. */

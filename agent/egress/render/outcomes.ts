@@ -40,9 +40,14 @@ export function outcomeChain(outcome: EgressOutcome): RenderedOutcome {
       (statement): NftRule => ({ matches: [], counter: true, statement, comment: comment(said) }),
     ),
   ];
-  const hash = shortHash(10, policy, audited, action);
+  const hash = shortHash(10, policy, audited, rendered(action));
   const chain = plainChain(chainName(POLICY_CHAIN, hash, words(policy)), rules);
   return { chain: { ...chain, ruleId: policy === null ? null : policyId(policy) }, audits };
+}
+
+/** What is rendered of an action: another reserve makes no other chain. */
+function rendered(action: EgressOutcome['action']): EgressOutcome['action'] {
+  return action.kind === 'slots' ? { kind: action.kind, slots: action.slots } : action;
 }
 
 function auditChain(policy: EgressPolicyName): Chain {

@@ -4,7 +4,7 @@ import { FAMILIES, type Family, formatCidr, parseAddress } from '../../../lib/ne
 import { type MemberSet, packAddress, toMemberSet } from '../../../lib/net/member-set.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
-import type { Chain, NamedSet, NftRule } from '../../render/ruleset.ts';
+import type { Chain, Match, NamedSet, NftRule } from '../../render/ruleset.ts';
 import { type ChainVerdict, type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
 import { ArrivalRenderer } from './arrivals.ts';
 import { ClassRenderer, classChain, rangeMap } from './classes.ts';
@@ -13,6 +13,7 @@ import { frameChains } from './frame.ts';
 import { takeChains, translation } from './gateway.ts';
 import { MARK_MASK, OTHER_BITS, slotMark, takeMark } from './marks.ts';
 import { slotChain, takeChain } from './outcomes.ts';
+import { linkLocal } from './tunnel.ts';
 import { inSet, NAME } from './tunnel-rules.ts';
 
 /** What egress gateways add to the table. */
@@ -182,21 +183,28 @@ function isKnown(): NftRule[] {
  * The chains that write the marks, of a connection once and of each of its packets, and the map by
  * which later packets find theirs.
  */
-function markChains({ slots, takes }: NodeEgress): EgressRules {
+function markChains({ slots, takes, ended }: NodeEgress): EgressRules {
   const all = [
     ...[...slots.values()]
       .filter(({ take }) => take === 0)
-      .map(({ number }) => ({ entry: slotChain(number), mark: slotMark(number) })),
-    ...[...takes.keys()].map((number) => ({ entry: takeChain(number), mark: takeMark(number) })),
+      .map(({ number }) => ({
+        ...{ entry: slotChain(number), mark: slotMark(number), isEnded: ended?.has(number) === true },
+      })),
+    ...[...takes.keys()].map((number) => ({
+      ...{ entry: takeChain(number), mark: takeMark(number), isEnded: false },
+    })),
   ];
   // A slot of which this node itself is the gateway.
   const own = [...slots.values()]
     .filter(({ take }) => take !== 0)
     .map(({ number, take }) => plainChain(slotChain(number), [plainRule(to(takeChain(take)))]));
   const restored = (entry: string): string => `${entry}-mark`;
-  const chains = all.flatMap(({ entry, mark }) => [
+  const chains = all.flatMap(({ entry, mark, isEnded }) => [
     plainChain(entry, [setMark('ct', mark), plainRule(to(restored(entry)))]),
-    plainChain(restored(entry), [setMark('meta', mark), plainRule({ kind: 'accept' })]),
+    plainChain(
+      restored(entry),
+      isEnded ? endedRules() : [setMark('meta', mark), plainRule({ kind: 'accept' })],
+    ),
   ]);
   const map = (name: string, entries: readonly MapEntry[]): VerdictMap =>
     toVerdictMap({ name, key: 'mark', family: null, interval: false, fixed: false }, entries);
@@ -212,6 +220,23 @@ function markChains({ slots, takes }: NodeEgress): EgressRules {
   };
 }
 
+/**
+ * The gateway does not answer. A client of TCP hears it at once, and begins anew. All else, and TCP
+ * without an answer yet, is decided anew as soon as the agent has deleted the connection.
+ */
+function endedRules(): NftRule[] {
+  const isOpen: Match[] = [{ match: 'l4proto', protocols: ['tcp'] }, { match: 'ctEstablished' }];
+  return [
+    {
+      ...plainRule({ kind: 'reject', with: 'tcp reset' }, ...isOpen),
+      ...{ counter: true, comment: LOST_GATEWAY },
+    },
+    dropRule('not-ready', LOST_GATEWAY),
+  ];
+}
+
+const LOST_GATEWAY = 'the gateway of this connection does not answer';
+
 function setMark(of: 'ct' | 'meta', value: number): NftRule {
   return plainRule({ kind: 'setMark', to: of, from: of, mask: OTHER_BITS, value });
 }
@@ -221,8 +246,16 @@ function packMark(mark: number): Uint8Array {
   return new Uint8Array(Uint32Array.of(mark & MARK_MASK).buffer);
 }
 
-function memberSets({ nodes, floating }: NodeEgress): NamedSet[] {
+function memberSets({ nodes, floating, peers }: NodeEgress): NamedSet[] {
+  const ends = toMemberSet(
+    [],
+    [...peers.values()].map(({ mac }) => linkLocal(mac)),
+  );
   return [
+    {
+      ...{ name: NAME.ends, family: 6, key: 'address', interval: false },
+      ...{ comment: 'the other ends of the tunnel', members: ends.v6 },
+    },
     ...setsOf(
       NAME.nodes,
       nodes,

@@ -1,5 +1,7 @@
+import type { Config } from '../../../apis/config.ts';
+import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
 import type { Direction } from '../../../apis/objects.ts';
-import { type Cidr, FAMILIES, type Family } from '../../../lib/net/address.ts';
+import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { Match } from '../../render/ruleset.ts';
 import { CLAIM_PORT, TUNNEL } from './tunnel.ts';
 
@@ -10,16 +12,18 @@ export const NAME = {
   restore: 'egress-restore',
   translate: 'egress-translate',
   gone: 'egress-gone',
+  ends: 'egress-ends',
   nodes: (family: Family) => `egress-nodes-v${family}`,
   floating: (family: Family) => `egress-floating-v${family}`,
   live: (family: Family) => `egress-live-v${family}`,
 } as const;
 
-/** fe80::/10 */
-const LINK_LOCAL: Cidr = { family: 6, value: 0xfe80n << 112n, length: 10 };
-
 export const TUNNEL_PORT: Match = {
   ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[TUNNEL.port, TUNNEL.port]] },
+};
+
+export const CLAIMS: Match = {
+  ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[CLAIM_PORT, CLAIM_PORT]] },
 };
 
 export function nodes(family: Family, field: 'saddr' | 'daddr'): Match {
@@ -30,19 +34,37 @@ export function inSet(family: Family, field: 'saddr' | 'daddr', set: string): Ma
   return { match: 'address', family, field, in: { set } };
 }
 
-/** The port of the agents' claims (agent/egress/pods). */
-export const CLAIMS: Match = {
-  ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[CLAIM_PORT, CLAIM_PORT]] },
-};
-
-/** Between link-local addresses: of the tunnel's ends. */
-export const BETWEEN_AGENTS: readonly Match[] = [
-  { match: 'address', family: 6, field: 'saddr', in: { cidr: LINK_LOCAL } },
-  CLAIMS,
-];
-
-/** The tunnel's packets between Nodes, and those of agents in it, for the exemption `egressTunnel`. */
-export function tunnelMatches(direction: Direction): Match[][] {
+/** Echoes with the known ends of the tunnel; the interface is to be the tunnel's. */
+export function echoes(direction: Direction): Match[] {
   const field = direction === 'ingress' ? 'saddr' : 'daddr';
-  return [...FAMILIES.map((family) => [nodes(family, field), TUNNEL_PORT]), [...BETWEEN_AGENTS]];
+  return [
+    inSet(6, field, NAME.ends),
+    {
+      ...{ match: 'icmp', protocol: 'icmpv6' },
+      types: [ECHO.request, ECHO.reply].map((type) => ({ type, code: null })),
+    },
+  ];
 }
+
+/** Claims of agents (agent/egress/pods), as echoes. */
+export function claims(direction: Direction): Match[] {
+  return [inSet(6, direction === 'ingress' ? 'saddr' : 'daddr', NAME.ends), CLAIMS];
+}
+
+/** The tunnel's packets between Nodes, and what agents send through it, for the exemption `egressTunnel`. */
+export function tunnelMatches(direction: Direction, { egress }: Config['interfaceGroups']): Match[][] {
+  const [field, link] = direction === 'ingress' ? IN : OUT;
+  const tunnel: Match = {
+    ...{ match: 'interfaceGroup', field: link, groups: [egress ?? DEFAULT_EGRESS_GROUP], negated: false },
+  };
+  return [
+    ...FAMILIES.map((family) => [nodes(family, field), TUNNEL_PORT]),
+    [tunnel, ...echoes(direction)],
+    [tunnel, ...claims(direction)],
+  ];
+}
+
+const IN = ['saddr', 'iifgroup'] as const;
+const OUT = ['daddr', 'oifgroup'] as const;
+/** Types of ICMPv6. */
+const ECHO = { request: 128, reply: 129 } as const;

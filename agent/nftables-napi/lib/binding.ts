@@ -114,6 +114,13 @@ export interface NativeRawSocket {
   close(): Promise<void>;
 }
 
+/** A raw socket of ICMP or ICMPv6; the messages are as on the wire, without an IP header. */
+export interface NativeEchoSocket {
+  send(address: Uint8Array, message: Uint8Array): void;
+  receive(): { source: Uint8Array; message: Uint8Array; age: number }[];
+  close(): void;
+}
+
 /** The argument of a RouteMonitor's listener. */
 export interface NativeRouteBatch {
   /** Whole messages, as the kernel sent them. */
@@ -146,6 +153,12 @@ export interface Binding {
     receiveBuffer: number,
     listener: (event: NativeEvent) => void,
   ) => NativeMonitor;
+  /** `device` and `peer` are empty for none. */
+  EchoSocket: new (
+    family: number,
+    device: string,
+    peer: Uint8Array,
+  ) => NativeEchoSocket;
   LinkSocket: new () => NativeLinkSocket;
   LinkMonitor: new (
     receiveBuffer: number,

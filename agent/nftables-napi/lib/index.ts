@@ -12,6 +12,7 @@ export {
   ConntrackMonitor,
   type ConntrackMonitorOptions,
 } from './conntrack-monitor.ts';
+export { type Echo, type EchoReply, EchoSocket, type EchoSocketOptions } from './echo-socket.ts';
 export type { Elements } from './elements.ts';
 export { NftError, type NftErrorCode, type NftErrorDetail } from './errors.ts';
 export type { CmpOperator, CtKey, Expression, MetaKey, PayloadBase, RtKey } from './expression.ts';

@@ -11,15 +11,15 @@ namespace nft {
 namespace {
 
 // As in netlink_socket.cc: the kernel makes dump messages of up to 32 KB.
-constexpr size_t receive_size = 1 << 17;
-constexpr int receive_buffer = 4 << 20;
+constexpr size_t raw_receive_size = 1 << 17;
+constexpr int raw_receive_buffer = 4 << 20;
 
 // Both begin with an int: 0 or a negative errno.
 int error_of(const nlmsghdr* message) { return -*static_cast<const int*>(mnl_nlmsg_get_payload(message)); }
 
 }  // namespace
 
-RawSocket::RawSocket(int protocol) : socket_(0, receive_buffer, protocol), buffer_(receive_size) {
+RawSocket::RawSocket(int protocol) : socket_(0, raw_receive_buffer, protocol), buffer_(raw_receive_size) {
   if (protocol != NETLINK_ROUTE) return;
   // The kernel heeds the filters in requests of dumps, and refuses what it does not know. No such
   // option before Linux 4.20.

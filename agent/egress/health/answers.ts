@@ -1,0 +1,23 @@
+/** When something that is asked again and again counts as lost, and as back. */
+export interface Patience {
+  /** So many questions in a row without an answer: lost. */
+  readonly losses: number;
+  /** So many answers in a row: back. */
+  readonly answers: number;
+}
+
+export interface Answers {
+  readonly isLost: boolean;
+  /** Of what would change `isLost`: how many in a row. */
+  readonly inRow: number;
+}
+
+/** What nobody has asked yet counts as there. */
+export const UNASKED: Answers = { isLost: false, inRow: 0 };
+
+export function withAnswer({ isLost, inRow }: Answers, isAnswered: boolean, patience: Patience): Answers {
+  if (isAnswered !== isLost) return { isLost, inRow: 0 };
+  const now = inRow + 1;
+  const enough = isLost ? patience.answers : patience.losses;
+  return now >= enough ? { isLost: !isLost, inRow: 0 } : { isLost, inRow: now };
+}
