@@ -15,7 +15,7 @@ import { FlushServer } from './flush-server.ts';
 import { nameOverlay } from './fqdn-cache.ts';
 import type { InterfaceGroups } from './interface-groups.ts';
 import { usedLinkGroups, withLastLinkGroups } from './link-groups.ts';
-import { localPodsOverlay } from './local-pods-overlay.ts';
+import { podOverlays } from './pod-overlays.ts';
 import type { StateStore } from './state-store.ts';
 
 interface EnforcementParts {
@@ -71,38 +71,25 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       clock,
       lastGood: async () => {
         const state = await saved.readState();
-        if (state === null) return null;
-        const named = names.withNames(state);
-        return pods.withLocalPods(starting?.over(named) ?? named);
+        return state === null ? null : pods.over(names.withNames(state));
       },
       settled: dataplaneMigration(dataplanes, options.node, log),
     },
   });
   const { enforcer } = running;
-  const pods = localPodsOverlay(interfaces.localPods, (state) => enforcer.submit(state));
-  const hasEgress = config.featureGates.EgressGateway === true && !once;
-  const starting = hasEgress
-    ? await (await import('../egress/pods/start-pods.ts')).startPods({
-        ...{ stateDir, config: config.egress, log, clock },
-        submit: (state) => pods.submit(state),
-      })
-    : null;
+  const pods = await podOverlays({ ...parts, config, submit: (state) => enforcer.submit(state) });
   const names = nameOverlay({
     config: config.names,
     clock,
     log,
-    stateDir: options.stateDir,
-    once: options.once,
+    ...{ stateDir, once },
     apiServer: parts.apiServer,
     submit(state) {
       records.learn(state);
-      (starting ?? pods).submit(state);
+      pods.submit(state);
     },
   });
-  const submitted = (state: NodeState): NodeState => {
-    const withoutLocalPods = pods.withoutLocalPods(state);
-    return names.withoutNames(starting?.without(withoutLocalPods) ?? withoutLocalPods);
-  };
+  const submitted = (state: NodeState): NodeState => names.withoutNames(pods.without(state));
   function enforced(result: Enforced): void {
     reports.enforced(result);
     metrics.enforced(result);
@@ -112,7 +99,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     if (result.change.changesStructure) saved.digests(running.digests());
     records.enforced(result, running.owners());
     established.enforced(result.state);
-    starting?.enforced(result.state);
+    pods.enforced(result.state);
   }
   const stopWatching = once ? async () => {} : running.watch();
   await records.start(running.counts);
@@ -137,8 +124,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     async close() {
       await stopWatching();
       await enforcer.close();
-      pods.close();
-      await starting?.close();
+      await pods.close();
       await flushes.close();
       await established.close();
       await names.close();

@@ -6,6 +6,7 @@ import type { Log } from '../../../lib/process/log.ts';
 import { makeStateDirectory } from '../../../lib/process/state-file.ts';
 import { CniFormatError, readPluginCall } from './attachment.ts';
 import type { EgressPods } from './egress-pods.ts';
+import { pluginFolder, requiredFile } from './release-plugin.ts';
 
 /** Bytes: a runtime's configuration of a network has a few kB. */
 const LONGEST = 1 << 20;
@@ -36,18 +37,6 @@ interface PluginServerOptions {
   readonly pods: Pick<EgressPods, 'add' | 'remove' | 'isKnown' | 'isReady'>;
 }
 
-function folder(stateDir: string): string {
-  return join(stateDir, 'cni');
-}
-
-/**
- * From now on the plugin lets pods start without this agent: nothing is steered on this node any
- * more.
- */
-export async function releasePlugin(stateDir: string): Promise<void> {
-  await rm(join(folder(stateDir), 'required'), { force: true });
-}
-
 /**
  * Answers the CNI plugin nodewall-egress, by a socket of root's. While the file `required` is
  * beside it, the plugin lets no pod start without an answer, after a reboot too.
@@ -66,11 +55,11 @@ export class PluginServer {
   /** A failure is logged: then the plugin lets no pod start. */
   async listen(): Promise<void> {
     const { stateDir, log } = this.#options;
-    const path = join(folder(stateDir), 'agent.sock');
+    const path = join(pluginFolder(stateDir), 'agent.sock');
     try {
       await makeStateDirectory(stateDir);
-      await mkdir(folder(stateDir), { recursive: true, mode: 0o700 });
-      await writeFile(join(folder(stateDir), 'required'), '', { mode: 0o600 });
+      await mkdir(pluginFolder(stateDir), { recursive: true, mode: 0o700 });
+      await writeFile(requiredFile(stateDir), '', { mode: 0o600 });
       // An agent that was killed left it.
       await rm(path, { force: true });
       this.#server.listen(path);
