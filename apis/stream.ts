@@ -217,10 +217,30 @@ export interface NodeReport {
   readonly version: string;
   /** What the agent does with rules beyond version 0.1: of `AGENT_FEATURES`; absent: nothing. */
   readonly features?: readonly string[];
+  /** Absent: the agent has nothing to say of egress gateways, or is of a version without them. */
+  readonly egress?: NodeEgressReport;
   readonly dataplane: DataplaneName;
   /** ISO 8601, UTC. In reports that the controller shows: the time at which the report arrived. */
   readonly time: string;
 }
+
+/** What a node does for egress gateways. */
+export interface NodeEgressReport {
+  /** Why it steers nothing, whatever its view says; absent: it does what its view says. */
+  readonly refused?: string;
+  /** The address of its end of the tunnel that is in force; absent: none is. */
+  readonly tunnel?: string;
+  /**
+   * What the network configuration lacks, whose connections are dropped; absent: nothing. At most
+   * `MOST_EGRESS_PROBLEMS`.
+   */
+  readonly problems?: readonly string[];
+}
+
+/** In NodeReport.features: the agent steers as its view says. */
+export const EGRESS_FEATURE = 'egress';
+/** Maximum length of NodeEgressReport.problems. */
+export const MOST_EGRESS_PROBLEMS = 5;
 
 /**
  * Features that a rule may need, and that agents of earlier versions ignore. `established`:

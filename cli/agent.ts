@@ -10,7 +10,6 @@ import { OffSwitch } from '../agent/run/off-switch.ts';
 import { loadAddon, withKernel } from '../agent/run/with-kernel.ts';
 import type { Config } from '../apis/config.ts';
 import { BackOff } from '../lib/process/back-off.ts';
-import { systemClock } from '../lib/process/clock.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { toListenAddress } from '../lib/process/listen-address.ts';
 import { createLog, type Log } from '../lib/process/log.ts';
@@ -31,7 +30,7 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
   // From the command line, else from the configuration. Undefined means on with --manifests; in a
   // cluster, the cluster's gate decides, and this machine can only switch it off.
   const gate = config.featureGates.NodeNetworkPolicy;
-  checkEgressGate(config, source.kind === 'controller');
+  checkEgressGate(config);
   const log = createLog(options);
   await loadAddon();
   const release = await agentLock(options.stateDir).take(log);
@@ -50,18 +49,8 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
         gate,
         config,
       });
-      const agent = `nodewall-agent/${VERSION}`;
-      const { ApiServer } = await import('../agent/receive/api-server.ts');
-      const api = source.api === null ? null : new ApiServer(source.api, agent, systemClock);
-      const { runClusterAgent } = await import('../agent/run/cluster-agent.ts');
-      const { openDataplanes } = await import('../agent/dataplane/open-dataplanes.ts');
-      const isAllowed = gate !== false;
-      return await withKernel(async (kernel) => {
-        const dataplanes = await openDataplanes({ node: options.node, config, kernel, log });
-        const time = { clock: systemClock, random: Math.random };
-        const run = { options, controller, api, off, config, isAllowed, log, dataplanes, metrics, ...time };
-        return runClusterAgent(run);
-      });
+      const { runInCluster } = await import('./cluster-run.ts');
+      return await runInCluster({ options, controller, api: source.api, config, log, metrics, off });
     }
     const { manifests } = source;
     const enabled = gate ?? true;
@@ -189,8 +178,8 @@ async function agentTelemetry(options: AgentOptions, { featureGates }: Config, l
     version: VERSION,
     isInCluster: controller !== undefined,
     ofRules,
-    hasEgress: featureGates.EgressGateway === true,
   });
+  if (featureGates.EgressGateway === true) metrics.withEgress();
   const { registry, ready } = metrics;
   let server: MetricsServer | null = null;
   let timer: NodeJS.Timeout | undefined;

@@ -5,7 +5,7 @@ import { type ListenAddress, toListenAddress } from '../lib/process/listen-addre
 import { createLog } from '../lib/process/log.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { openKubeConfig } from './cluster-objects.ts';
-import { checkEgressGate, parseFeatureGates } from './feature-gates.ts';
+import { parseFeatureGates } from './feature-gates.ts';
 import { loadConfig } from './load.ts';
 
 /**
@@ -29,18 +29,20 @@ export async function controllerCommand(options: ControllerOptions): Promise<Exi
       throw new CommandError(EXIT.usage, `--peer: ${JSON.stringify(peer)} needs a host`);
   }
   const given = featureGates === undefined ? {} : parseFeatureGates(featureGates);
-  const gate = given.NodeNetworkPolicy ?? null;
   const config = await loadConfig(options.config);
-  checkEgressGate({ ...config, featureGates: { ...config.featureGates, ...given } }, true);
+  const gates = {
+    gate: given.NodeNetworkPolicy ?? null,
+    egressGate: { given: given.EgressGateway ?? null, configured: config.featureGates.EgressGateway ?? null },
+  };
   const kubeConfig = await openKubeConfig(options.kubeconfig);
   // The controller listens only after it has listed the cluster; whether it can is checked now.
   await checkListen(listen, '--listen');
   if (webhook !== null) await checkListen(webhook, '--webhook-listen');
   const log = createLog(options);
   const server = kubeConfig.getCurrentCluster()?.server;
-  log.info('starting', { version: VERSION, apiServer: server, listen: options.listen, gate, config });
+  log.info('starting', { version: VERSION, apiServer: server, listen: options.listen, ...gates, config });
   const { runController } = await import('../controller/run/run-controller.ts');
-  return runController({ options, listen, webhook, peers, gate, config, kubeConfig, log });
+  return runController({ options, listen, webhook, peers, ...gates, config, kubeConfig, log });
 }
 
 async function checkListen({ host, port }: ListenAddress, option: string): Promise<void> {

@@ -10,6 +10,7 @@ export function addEgressCommands(program: Command, done: Done): void {
   addStatus(egress, done);
   addWho(egress, done);
   addDrain(egress, done);
+  addReset(egress, done);
 }
 
 const kubeconfig = (what: string): Option => new Option('--kubeconfig <file>', what);
@@ -88,6 +89,30 @@ function addDrain(egress: Command, done: Done): void {
     .action(async (node, options) =>
       done(await (await import('./egress-drain.ts')).egressDrain(node, options)),
     );
+}
+
+function addReset(egress: Command, done: Done): void {
+  egress
+    .command('reset')
+    .description(
+      'End the established connections that an egress policy steers, of the pods on this node; the agent does it. TCP gets a reset at the next packet.',
+    )
+    .requiredOption(
+      '--policy <name>',
+      'NAMESPACE/NAME of an EgressPolicy, or the name of a ClusterEgressPolicy',
+    )
+    .option('--dry-run', 'only list them', false)
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall egress reset --policy shop/bank --dry-run',
+        'nodewall egress reset --policy shop/bank',
+      ),
+    )
+    .action(async (options) => done(await (await import('./egress-reset.ts')).egressReset(options)));
 }
 
 function seconds(text: string): number {

@@ -160,7 +160,7 @@ function whoText(bindings: readonly (Binding & { readonly podNow?: string })[]):
   );
 }
 
-function endText(address: string, port: number | undefined): string {
+export function endText(address: string, port: number | undefined): string {
   if (port === undefined) return address;
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
 }

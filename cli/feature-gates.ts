@@ -35,17 +35,8 @@ export function withFeatureGates(config: Config, gates: string | undefined): Con
 }
 
 /** Throws a CommandError if egress gateways are on where they can't be enforced. */
-export function checkEgressGate(
-  { featureGates, dataplane, interfaceGroups }: Config,
-  isInCluster: boolean,
-): void {
+export function checkEgressGate({ featureGates, dataplane, interfaceGroups }: Config): void {
   if (featureGates.EgressGateway !== true) return;
-  if (isInCluster) {
-    throw new CommandError(
-      EXIT.usage,
-      'feature gate EgressGateway: is not built for clusters yet; turn it off, or run the agent with --manifests',
-    );
-  }
   if (interfaceGroups.egress === undefined) {
     throw new CommandError(
       EXIT.usage,

@@ -30,15 +30,14 @@ const SAY_EVERY = 1_000;
  */
 export async function flush(options: FlushOptions): Promise<ExitStatus> {
   await loadConfig(options.config);
-  const socket = await openSocket(options.stateDir);
   const { dryRun: isDryRun, node = null } = options;
-  const request: FlushRequest = { isDryRun, by: userName(), node };
-  socket.write(`${JSON.stringify(request)}\n`);
+  const request: FlushRequest = { isDryRun, by: userName(), node, egressPolicy: null };
   const out = options.output === 'json' ? jsonOutput(isDryRun) : textOutput(isDryRun);
   let sayAt = performance.now() + SAY_EVERY;
-  for await (const line of createInterface({ input: socket })) {
-    const answer = JSON.parse(line) as FlushAnswer;
+  for await (const answer of askAgent(options.stateDir, request)) {
     switch (answer.kind) {
+      case 'reset':
+        break;
       case 'connection':
         await out.connection(answer.record);
         break;
@@ -55,7 +54,17 @@ export async function flush(options: FlushOptions): Promise<ExitStatus> {
         throw new CommandError(EXIT.refused, answer.message);
     }
   }
-  throw new CommandError(EXIT.refused, "the agent has ended the command; see the agent's log");
+  throw new CommandError(EXIT.refused, BROKEN);
+}
+
+/** The agent ended while it answered. */
+export const BROKEN = "the agent has ended the command; see the agent's log";
+
+/** Asks the agent of this node; its answers while they come. */
+export async function* askAgent(stateDir: string, request: FlushRequest): AsyncGenerator<FlushAnswer> {
+  const socket = await openSocket(stateDir);
+  socket.write(`${JSON.stringify(request)}\n`);
+  for await (const line of createInterface({ input: socket })) yield JSON.parse(line) as FlushAnswer;
 }
 
 async function openSocket(stateDir: string): Promise<Socket> {

@@ -29,7 +29,7 @@ function addAgent(program: Command, done: Done): void {
     .addOption(strict())
     .option(
       '--feature-gates <gates>',
-      'NodeNetworkPolicy=true|false, and EgressGateway=true|false (default: false)',
+      'NodeNetworkPolicy=true|false, and EgressGateway=true|false (default: false; in a cluster what its controller says)',
     )
     .addOption(logFormat())
     .addOption(logLevel('transaction'))
@@ -93,7 +93,7 @@ function addController(program: Command, done: Done): void {
     )
     .option(
       '--feature-gates <gates>',
-      'NodeNetworkPolicy=true|false; default: the value of ConfigMap nodewall-system/nodewall-config, or its last value',
+      'NodeNetworkPolicy=true|false and EgressGateway=true|false; default: the values of ConfigMap nodewall-system/nodewall-config, or its last ones',
     )
     .option(
       '--token-audiences <names>',

@@ -333,7 +333,17 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     }
   }
 
-  #remember({ generation }: Committed): void {
+  /**
+   * A commit of this process beside those of `apply`, which changed only elements of sets with a
+   * timeout: the state is as it was.
+   */
+  committed(generation: Readonly<Generation>): void {
+    this.#remember({ generation });
+    const isAlone = generation.after === generation.before + 1;
+    if (isAlone && this.#proven === generation.before) this.#proven = generation.after;
+  }
+
+  #remember({ generation }: Pick<Committed, 'generation'>): void {
     // The list is limited: without a monitor (`agent --once`) no event ever removes an entry.
     this.#unseen.push(generation);
     if (this.#unseen.length > MAX_UNSEEN) this.#unseen.shift();

@@ -3,6 +3,7 @@ import type { DataplaneName } from '../../apis/dataplanes.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
+import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { Owners } from '../record/accounting.ts';
 import type { CountSource, Readings } from '../record/counters.ts';
@@ -30,6 +31,8 @@ export interface DataplaneOptions {
   readonly troubled: (trouble: MonitorTrouble) => void;
   /** What an earlier run did for egress gateways, whose connections go on; null: not known. */
   readonly lastEgress?: NodeEgress | null;
+  /** Called when the network configuration of egress gateways lacks something else than before. */
+  readonly egressProblems?: (problems: readonly string[]) => void;
   /** Called when the node finds out something else about gateways. */
   readonly egressHealth?: (report: EgressHealthReport) => void;
   readonly enforcer: Omit<EnforcerOptions<unknown>, 'reconciler' | 'renderer'>;
@@ -46,6 +49,8 @@ export interface Running {
   readonly egressHealth?: (() => EgressHealthReport) | undefined;
   /** Compares after changes by third parties. Returns a function that stops it. */
   watch(): () => Promise<void>;
+  /** Null: egress gateways are off. */
+  readonly floating: FloatingKernel | null;
 }
 
 export interface Dataplanes {

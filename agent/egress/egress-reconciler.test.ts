@@ -43,6 +43,10 @@ function parts(marked: NodeEgress | null = null) {
         if (refused.network) throw new Error('unreadable');
         return { operations: removals ? [] : ['ip rule add'] };
       },
+      async silence(egress) {
+        calls.push(egress === null ? 'no silence' : 'silence');
+      },
+      verifySilence: async () => [],
       async forget({ marks }) {
         calls.push(`forget ${[...marks]}`);
       },
@@ -60,7 +64,7 @@ describe('EgressReconciler', () => {
   it('makes before it breaks: additions, rules, removals', async () => {
     const { calls, named, apply } = parts();
     const { change } = await apply(named('a'));
-    assert.deepEqual(calls, ['additions of a', 'rules', 'all of a']);
+    assert.deepEqual(calls, ['silence', 'additions of a', 'rules', 'all of a']);
     assert.equal(change.text(), 'add rule\nip rule add');
   });
 
@@ -69,9 +73,9 @@ describe('EgressReconciler', () => {
     const egress = named('a');
     await apply(egress);
     await apply(egress);
-    assert.deepEqual(calls.slice(3), ['rules']);
+    assert.deepEqual(calls.slice(4), ['silence', 'rules']);
     await apply(null);
-    assert.deepEqual(calls.slice(4), ['additions of nothing', 'rules', 'all of nothing']);
+    assert.deepEqual(calls.slice(6), ['additions of nothing', 'rules', 'all of nothing', 'no silence']);
   });
 
   it('ends connections by a number that means another gateway now, also after a restart', async () => {
@@ -91,13 +95,13 @@ describe('EgressReconciler', () => {
     await apply(named('a'));
     refused.rules = true;
     await assert.rejects(apply(named('b')), RefusedError);
-    assert.deepEqual(calls.slice(3), ['additions of b', 'rules', 'additions of a']);
+    assert.deepEqual(calls.slice(4), ['silence', 'additions of b', 'rules', 'additions of a']);
   });
 
   it('applies rules whatever becomes of the network: its guards drop what needs it', async () => {
     const { calls, refused, named, apply } = parts();
     refused.network = true;
     await apply(named('a'));
-    assert.deepEqual(calls, ['additions of a', 'rules', 'all of a']);
+    assert.deepEqual(calls, ['silence', 'additions of a', 'rules', 'all of a']);
   });
 });

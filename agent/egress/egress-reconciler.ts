@@ -17,6 +17,10 @@ export interface EgressNetwork {
     wanted: Netstate,
     options: { readonly removals: boolean },
   ): Promise<{ readonly operations: readonly string[] }>;
+  /** Keeps this node silent for floating addresses that are not alive; null: there are none. */
+  silence(egress: NodeEgress | null): Promise<void>;
+  /** @returns what somebody else changed of that */
+  verifySilence(): Promise<readonly string[]>;
   /** Deletes what the kernel knows of these connections. */
   forget(ended: EndedConnections): Promise<void>;
 }
@@ -45,6 +49,7 @@ export class EgressReconciler implements Reconciler<EgressRuleset> {
 
   async apply(desired: EgressRuleset): Promise<Applied> {
     const { egress } = desired;
+    if (egress !== null) await this.#network.silence(egress);
     if (egress === this.#last?.egress) return await this.#rules.apply(desired);
     const netstate = await this.#network.netstateOf(egress);
     const added = await this.#try(netstate, false);
@@ -60,12 +65,13 @@ export class EgressReconciler implements Reconciler<EgressRuleset> {
     if (Object.values(ended).some(({ size }) => size > 0)) await this.#network.forget(ended);
     this.#marked = egress ?? this.#marked;
     const removed = await this.#try(netstate, true);
+    if (egress === null) await this.#network.silence(null);
     this.#last = { egress, netstate };
     return withOperations(applied, [...added, ...removed]);
   }
 
-  verify(): Promise<string[]> {
-    return this.#rules.verify();
+  async verify(): Promise<string[]> {
+    return [...(await this.#rules.verify()), ...(await this.#network.verifySilence())];
   }
 
   holdsRules(): Promise<boolean> {

@@ -11,9 +11,11 @@ import { NetstateKeeper } from './apply/netstate-keeper.ts';
 import { NetstateReconciler } from './apply/netstate-reconciler.ts';
 import { kernelSysctls, readSysctl } from './apply/sysctls.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
+import type { OpenFloating } from './floating/open-floating.ts';
 import { forgetConnections } from './forget-connections.ts';
 import { InterfaceAddresses } from './health/interface-addresses.ts';
 import { warnOfHost } from './host-checks.ts';
+import { toArpTable } from './render/arp-table.ts';
 import { NO_NETSTATE, netstateRenderer } from './render/netstate.ts';
 import { USUAL_MTU } from './render/tunnel.ts';
 
@@ -24,6 +26,9 @@ interface NetworkOptions {
   /** Somebody else changed it; it was repaired by these commands. */
   readonly drifted: (repairs: readonly string[]) => void;
   readonly troubled: (trouble: MonitorTrouble) => void;
+  /** What is missing from now on; empty: nothing is. */
+  readonly incomplete?: ((problems: readonly string[]) => void) | undefined;
+  readonly floating: Pick<OpenFloating, 'silence' | 'verify'>;
   /** An interface that a gateway names has another address. */
   readonly addressesChanged?: () => void;
 }
@@ -36,7 +41,7 @@ export interface OpenNetwork extends EgressNetwork {
 
 /** The network configuration of this machine, kept by events once something was applied. */
 export function openNetwork(options: NetworkOptions): OpenNetwork {
-  const { config, log, clock, drifted, troubled } = options;
+  const { config, log, clock, drifted, troubled, floating, incomplete } = options;
   warnOfHost({ read: readSysctl }, log);
   const socket = new RouteSocket();
   const stage = 'apply';
@@ -59,6 +64,7 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
     drifted,
     problems(problems) {
       const messages = problems.map(({ message }) => message);
+      incomplete?.(messages);
       if (messages.length === 0)
         log.info('the network configuration of egress gateways is complete', { stage });
       else
@@ -82,6 +88,8 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
     interfaces,
     netstateOf: async (egress) => render(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
     apply: (wanted, options) => keeper.apply(wanted, options),
+    silence: (egress) => floating.silence(toArpTable(egress)),
+    verifySilence: () => floating.verify(),
     async forget(ended) {
       try {
         await forgetConnections(ended);

@@ -23,6 +23,8 @@ export interface AgentMetrics {
   enabled(enabled: boolean): void;
   /** Sets whether the node is off (`nodewall off`). */
   off(isOff: boolean): void;
+  /** Adds the series of egress gateways; may be called again. */
+  withEgress(): void;
   /** This and the following methods are for the agent of a cluster only. */
   connected(connected: boolean): void;
   bookmark(revision: string): void;
@@ -44,6 +46,7 @@ export const NO_METRICS: AgentMetrics = {
   counts() {},
   enabled() {},
   off() {},
+  withEgress() {},
   connected() {},
   bookmark() {},
   unfollowable() {},

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { FailsafeEntry } from '../../apis/config.ts';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
@@ -288,7 +289,11 @@ function workFailed(state: AgentState): Transition {
 function enforced(before: AgentState, event: EventOf<'enforced'>): Transition {
   const { inForce, result } = event;
   const areOthers = before.inForce?.state.rules !== inForce.state.rules;
-  const hasNews = areOthers || before.failing.length > 0 || result.failed.size > 0;
+  const hasNews =
+    areOthers ||
+    steersOtherwise(before.inForce?.state.egress, inForce.state.egress) ||
+    before.failing.length > 0 ||
+    result.failed.size > 0;
   return {
     state: {
       ...before,
@@ -301,6 +306,11 @@ function enforced(before: AgentState, event: EventOf<'enforced'>): Transition {
       { kind: 'report', isSoon: hasNews },
     ],
   };
+}
+
+/** Whether other policies are in force, or by other gateways: more than other pods. */
+function steersOtherwise(before: NodeEgress | undefined, now: NodeEgress | undefined): boolean {
+  return before?.outcomes !== now?.outcomes || before?.slots !== now?.slots || before?.takes !== now?.takes;
 }
 
 function refused(state: AgentState, error: Error): Transition {

@@ -50,12 +50,21 @@ interface Parts {
   readonly config: Config;
   /** False if the feature gate is off on this machine, whatever the cluster's gate is. */
   readonly isAllowed: boolean;
+  readonly egress: EgressAbility;
   readonly log: Log;
   readonly dataplanes: Dataplanes;
   readonly metrics: AgentMetrics;
   readonly clock: WallClock;
   /** Returns numbers from 0 to 1. */
   readonly random: () => number;
+}
+
+export interface EgressAbility {
+  /**
+   * Why this machine can't enforce what a view says of egress gateways; null: it can, if `config` has
+   * the feature gate.
+   */
+  readonly refused: string | null;
 }
 
 /** The values that earlier runs saved in the state directory. */
@@ -66,13 +75,21 @@ interface Saved {
   readonly remembered: ClusterMemory | null;
 }
 
-/** Runs the agent of a cluster until a signal ends it; rules stay. */
-export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
+/**
+ * Runs the agent of a cluster until a signal ends it, or until the view has egress gateways, which
+ * only an agent with the feature gate can enforce: `again`. Rules stay.
+ */
+export async function runClusterAgent(parts: Parts): Promise<ExitStatus | 'again'> {
   const { options, log } = parts;
   const agent = await ClusterAgent.load(parts);
   await agent.start();
-  const signal = await untilStopped();
+  const signal = await untilStopped(agent.needsGate);
   const { node } = options;
+  if (signal === null) {
+    log.info('the cluster has egress gateways; starting again with the feature gate EgressGateway', { node });
+    await agent.close();
+    return 'again';
+  }
   log.info('stopping; the rules stay in force', { node, signal });
   exitInTime(log, { node });
   await agent.close();
@@ -94,6 +111,11 @@ class ClusterAgent {
   /** Null: this agent has no access to the API server. */
   readonly #outage: Outage | null;
   readonly #closing = new AbortController();
+  readonly #needsGate = new AbortController();
+  /** Whether the view last had egress gateways. */
+  #viewHasEgress: boolean;
+  /** What the network configuration of egress gateways lacks. */
+  #egressProblems: readonly string[] = [];
   /** The cancel function of each armed timer. */
   readonly #timers = new Map<TimerName, () => void>();
   /** The controller's revision of each received state. */
@@ -133,6 +155,7 @@ class ClusterAgent {
     const rememberedGate = remembered?.enabled ?? null;
     this.#state = initialState({ isAllowed, last, rememberedGate, off: off.now });
     this.#certificates = remembered?.authorities ?? null;
+    this.#viewHasEgress = remembered?.egress === true;
     this.#reports = new AgentLog(node, log);
     this.#contact = new ContactLog({ node, controller: controller.url.host, log, clock });
     this.#places = new ControlPlanePlaces({
@@ -153,8 +176,17 @@ class ClusterAgent {
     this.#outage = api === null ? null : loggedOutage({ node, api, log, clock, random, seen });
   }
 
+  /** Aborted when this run lacks the feature gate EgressGateway for the controller's view. */
+  get needsGate(): AbortSignal {
+    return this.#needsGate.signal;
+  }
+
+  get #hasEgress(): boolean {
+    return this.#parts.config.featureGates.EgressGateway === true;
+  }
+
   async start(): Promise<void> {
-    const { options, config, log, dataplanes, metrics, off, clock, random } = this.#parts;
+    const { options, egress, log, dataplanes, metrics, off, clock, random } = this.#parts;
     const { node } = options;
     this.#stopListening = off.listen(() => this.#happened({ kind: 'switched', off: off.now }));
     // Comes first: if this process lacks the privileges, it ends here.
@@ -180,7 +212,7 @@ class ClusterAgent {
     this.#stream = new ControllerStream({
       ...common,
       fold: fold(node, this.#saved.last),
-      egress: config.featureGates.EgressGateway === true,
+      egress: egress.refused === null,
       events: this.#streamEvents(),
     });
   }
@@ -313,6 +345,10 @@ class ClusterAgent {
       apiServer: () => this.#places.apiServers(),
       enforced: (result, submitted) => this.#enforced(result, submitted),
       failed: (error) => this.#happened({ kind: 'refused', error }),
+      egressProblems: (problems) => {
+        this.#egressProblems = problems;
+        this.#report?.changed(true);
+      },
     });
   }
 
@@ -344,6 +380,9 @@ class ClusterAgent {
         this.#places.reached(address);
       },
       folded: (now) => {
+        this.#seeEgress(now.state.egress !== undefined);
+        // What this run would enforce of it is less than what the next one does.
+        if (this.#needsGate.signal.aborted) return;
         this.#revisions.set(now.state, now.revision);
         metrics.bookmark(now.revision);
         this.#contact.bookmark(now.revision);
@@ -363,6 +402,15 @@ class ClusterAgent {
         this.#happened({ kind: 'unfollowable', reason: error.message });
       },
     };
+  }
+
+  #seeEgress(isThere: boolean): void {
+    // A view that it did not ask for says nothing.
+    if (isThere !== this.#viewHasEgress && this.#parts.egress.refused === null) {
+      this.#viewHasEgress = isThere;
+      this.#remember();
+    }
+    if (isThere && !this.#hasEgress) this.#needsGate.abort();
   }
 
   #moved(): void {
@@ -395,18 +443,22 @@ class ClusterAgent {
       controllerAddresses: addresses,
       ...toWrittenEndpoints(endpoints),
       ...(kubelet === null ? {} : { kubelet }),
+      ...(this.#viewHasEgress ? { egress: true } : {}),
       awaySince: this.#contact.awaySince(),
       ...(this.#certificates === null ? {} : { authorities: this.#certificates }),
     });
   }
 
   #reportNow(): NodeReport {
-    const { options, dataplanes, clock } = this.#parts;
+    const { options, dataplanes, clock, egress } = this.#parts;
+    const { refused } = egress;
+    const speaks = this.#hasEgress || refused !== null;
     return nodeReport(this.#state, {
       node: options.node,
       hostAddresses: hostAddresses(networkInterfaces()),
       version: VERSION,
       dataplane: dataplanes.chosen.name,
+      ...(speaks ? { egress: { refused, problems: this.#egressProblems } } : {}),
       now: clock.date(),
     });
   }

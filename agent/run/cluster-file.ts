@@ -18,6 +18,8 @@ export interface ClusterMemory extends Partial<WrittenEndpoints> {
    * The CA (PEM) for the controller's certificate as last read from the API server; absent: none.
    */
   readonly authorities?: string;
+  /** Whether the controller's view last had egress gateways; absent: it had none. */
+  readonly egress?: true;
   /** The time when the connection to the controller was lost (ISO 8601); null: it is connected. */
   readonly awaySince: string | null;
 }

@@ -2,26 +2,38 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import { type ConntrackPressure, readPressure } from '../egress/record/conntrack-pressure.ts';
 import { egressCount } from '../egress/render/counted.ts';
 import type { RuleTotals } from '../record/accounting.ts';
-import type { AgentMetrics } from './agent-metrics.ts';
 
 /** Policies with a label of their own; the rest is added up under OTHERS. */
 const MOST_POLICIES = 1_000;
 const OTHERS = '(others)';
 
-/** The metrics of egress gateways. */
-export function egressMetrics(
-  registers: Registry[],
-  totals: () => ReadonlyMap<string, RuleTotals>,
-): Pick<AgentMetrics, 'egressRecords'> {
-  egressPackets(registers, totals);
-  conntrackPressure(registers);
-  const records = new Counter({
-    name: 'nodewall_egress_records_total',
-    help: 'Lines of egress-records.jsonl by event, and those that could not be written (lost).',
-    labelNames: ['event'],
-    registers,
-  });
-  return { egressRecords: (event, lines) => records.inc({ event }, lines) };
+/** The metrics of egress gateways: none before `begin`. */
+export class EgressMetrics {
+  readonly #registers: Registry[];
+  readonly #totals: () => ReadonlyMap<string, RuleTotals>;
+  #records: Counter | null = null;
+
+  constructor(registers: Registry[], totals: () => ReadonlyMap<string, RuleTotals>) {
+    this.#registers = registers;
+    this.#totals = totals;
+  }
+
+  /** May be called again. */
+  begin(): void {
+    if (this.#records !== null) return;
+    egressPackets(this.#registers, this.#totals);
+    conntrackPressure(this.#registers);
+    this.#records = new Counter({
+      name: 'nodewall_egress_records_total',
+      help: 'Lines of egress-records.jsonl by event, and those that could not be written (lost).',
+      labelNames: ['event'],
+      registers: this.#registers,
+    });
+  }
+
+  records(event: string, lines: number): void {
+    this.#records?.inc({ event }, lines);
+  }
 }
 
 const PACKETS = [

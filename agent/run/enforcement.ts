@@ -1,10 +1,9 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
-import { type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
+import { type DataplaneOptions, type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -32,6 +31,8 @@ interface EnforcementParts {
   readonly apiServer: () => readonly string[];
   /** Called after each apply; `submitted` is the state as it was submitted. */
   readonly enforced: (result: Enforced, submitted: NodeState) => void;
+  /** The network configuration of egress gateways lacks this from now on. */
+  readonly egressProblems?: (problems: readonly string[]) => void;
   /** Nothing could be applied; it is tried again. */
   readonly failed: (error: Error) => void;
 }
@@ -65,7 +66,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     digests: await saved.readDigests(),
     readings: records.readings,
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
-    lastEgress: await lastEgress(config, saved),
+    ...(await egressOptions(parts)),
     enforcer: {
       events: { ...failureEvents(parts), enforced },
       clock,
@@ -149,7 +150,13 @@ function failureEvents({ reports, metrics, failed }: EnforcementParts): Omit<Enf
   };
 }
 
-/** Null with the gate off, without reading anything. */
-async function lastEgress({ featureGates }: Config, saved: StateStore): Promise<NodeEgress | null> {
-  return featureGates.EgressGateway === true ? ((await saved.readState())?.egress ?? null) : null;
+/** None with the gate off, without reading anything. */
+async function egressOptions({
+  config: { featureGates },
+  saved,
+  egressProblems,
+}: EnforcementParts): Promise<Pick<DataplaneOptions, 'lastEgress' | 'egressProblems'>> {
+  if (featureGates.EgressGateway !== true) return {};
+  const lastEgress = (await saved.readState())?.egress ?? null;
+  return { lastEgress, ...(egressProblems === undefined ? {} : { egressProblems }) };
 }

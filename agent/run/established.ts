@@ -9,6 +9,7 @@ import { connectionJudge, hasRecheck } from '../connections/connection-judge.ts'
 import { type EndSummary, endConnections } from '../connections/end-connections.ts';
 import { type EndCause, endedRecord } from '../connections/ended-record.ts';
 import { mayDeny } from '../connections/may-deny.ts';
+import { EgressHistory, type ResetConnection, resetConnections } from '../egress/reset-connections.ts';
 import type { ConnectionRecord } from '../record/record.ts';
 import type { RecordOutlet } from '../record/recorder.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -46,6 +47,16 @@ export interface PassOptions {
   readonly progress?: (so: EndSummary) => void | Promise<void>;
 }
 
+/** `nodewall egress reset`. */
+export interface ResetOptions {
+  /** `namespace/name`, or the name of a ClusterEgressPolicy. */
+  readonly policy: string;
+  readonly by: string;
+  readonly isDryRun: boolean;
+  readonly signal: AbortSignal;
+  readonly ended: (connection: ResetConnection) => void | Promise<void>;
+}
+
 /**
  * Ends established connections that the rules in force deny: after each change by those of policies
  * with `established: Recheck`, on command by all. One pass at a time. Failures are logged, and
@@ -56,6 +67,7 @@ export class Established {
   readonly #debounce: Debounce;
   readonly #rest: ReturnType<typeof cancellableSleep>;
   readonly #closing = new AbortController();
+  readonly #egress = new EgressHistory();
   #inForce: NodeState | null = null;
   /** Passes run one after another. */
   #passes: Promise<unknown> = Promise.resolve();
@@ -80,6 +92,7 @@ export class Established {
   enforced(state: NodeState): void {
     const before = this.#inForce;
     this.#inForce = state;
+    if (state.egress !== undefined) this.#egress.remember(state.egress);
     if (hasRecheck(state) && (before === null || mayDeny(before, state))) this.#debounce.trigger();
   }
 
@@ -96,6 +109,28 @@ export class Established {
     const summary = await this.#inTurn(() => this.#pass(options, false));
     if (summary === null) throw new Error('no rules are in force yet');
     return summary;
+  }
+
+  /** Ends, or lists, the connections that an egress policy steers. Throws if it steered none here. */
+  async resetEgress({ policy, by, isDryRun, signal, ended }: ResetOptions): Promise<EndSummary> {
+    const { node, log } = this.#parts;
+    const known = this.#egress.policies();
+    if (!known.has(policy)) {
+      const names = [...known].sort().slice(0, 10).join(', ');
+      const others = names === '' ? 'no egress policy steers pods of this node' : `here are ${names}`;
+      throw new Error(`no egress policy ${policy} has steered pods of this node: ${others}`);
+    }
+    const { Conntrack } = await loadAddon();
+    const conntrack = new Conntrack();
+    try {
+      const parts = { history: this.#egress, conntrack, policy, isDryRun, signal, ended };
+      const summary = await this.#inTurn(() => resetConnections(parts));
+      const message = isDryRun ? 'listed' : 'ended';
+      log.info(`${message} the connections of an egress policy`, { node, policy, by, ended: summary.ended });
+      return summary;
+    } finally {
+      await conntrack.close();
+    }
   }
 
   async close(): Promise<void> {

@@ -6,11 +6,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { createLog } from '../../lib/process/log.ts';
-import type { PassOptions } from './established.ts';
+import type { PassOptions, ResetOptions } from './established.ts';
 import { FlushServer, flushSocket } from './flush-server.ts';
 
 const SUMMARY = { examined: 5, ended: 1, failed: 0, error: null };
 const RECORD = { time: '', node: 'n', verdict: 'Drop' } as never;
+
+const RESET = { protocol: 'tcp', src: '10.0.0.1', srcPort: 1, dst: '10.0.0.2', dstPort: 2 } as const;
 
 describe('the server of nodewall flush', () => {
   const stateDir = mkdtempSync(join(tmpdir(), 'nodewall-flush-'));
@@ -21,7 +23,14 @@ describe('the server of nodewall flush', () => {
     return SUMMARY;
   };
   const log = createLog({ logLevel: 'error' });
-  const server = new FlushServer({ node: 'n', stateDir, log, established: { flush: (one) => flush(one) } });
+  const resetEgress = async ({ policy, ended, isDryRun }: ResetOptions) => {
+    assert.equal(isDryRun, true);
+    if (policy !== 'shop/bank') throw new Error('no egress policy');
+    await ended(RESET);
+    return SUMMARY;
+  };
+  const established = { flush: (one: PassOptions) => flush(one), resetEgress };
+  const server = new FlushServer({ node: 'n', stateDir, log, established });
   before(() => server.listen());
   after(async () => {
     await server.close();
@@ -44,6 +53,16 @@ describe('the server of nodewall flush', () => {
 
   it('is for the owner alone', () => {
     assert.equal(statSync(flushSocket(stateDir)).mode & 0o777, 0o600);
+  });
+
+  it('asks for the connections of an egress policy', async () => {
+    const [connection, done] = await ask(request({ egressPolicy: 'shop/bank' }));
+    assert.deepEqual(connection, { kind: 'reset', connection: RESET });
+    assert.deepEqual(done, { kind: 'done', node: 'n', ...SUMMARY });
+    assert.deepEqual(await ask(request({ egressPolicy: 'x' })), [
+      { kind: 'error', message: 'no egress policy' },
+    ]);
+    assert.deepEqual(asked, []);
   });
 
   it('answers with connections, then with the sum', async () => {

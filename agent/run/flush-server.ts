@@ -5,21 +5,25 @@ import { join } from 'node:path';
 import { LineSplitter } from '../../lib/process/lines.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { EndSummary } from '../connections/end-connections.ts';
+import type { ResetConnection } from '../egress/reset-connections.ts';
 import type { ConnectionRecord } from '../record/record.ts';
 import type { Established } from './established.ts';
 
-/** What `nodewall flush` asks of the agent: one line of JSON. */
+/** What `nodewall flush` and `nodewall egress reset` ask of the agent: one line of JSON. */
 export interface FlushRequest {
   readonly isDryRun: boolean;
   /** The user. */
   readonly by: string;
   /** The Node that the agent must be of; null: any. */
   readonly node: string | null;
+  /** The connections of this egress policy are meant (EgressHistory.policies); null: flush. */
+  readonly egressPolicy: string | null;
 }
 
 /** Lines of the answer: connections and progress, then one `done` or `error`. */
 export type FlushAnswer =
   | { readonly kind: 'connection'; readonly record: ConnectionRecord }
+  | { readonly kind: 'reset'; readonly connection: ResetConnection }
   | { readonly kind: 'progress'; readonly examined: number; readonly ended: number }
   | ({ readonly kind: 'done'; readonly node: string } & Omit<EndSummary, 'error'> & {
         readonly error: string | null;
@@ -41,11 +45,11 @@ interface Parts {
   readonly node: string;
   readonly stateDir: string;
   readonly log: Log;
-  readonly established: Pick<Established, 'flush'>;
+  readonly established: Pick<Established, 'flush' | 'resetEgress'>;
 }
 
 /**
- * Serves `nodewall flush` on this machine while rules are in force: the agent alone knows the whole
+ * Serves `nodewall flush` and `nodewall egress reset` on this machine while rules are in force: the agent alone knows the whole
  * state in force, with names, failsafe and interfaces. A caller that goes away ends its pass.
  */
 export class FlushServer {
@@ -105,9 +109,16 @@ export class FlushServer {
     if (request.node !== null && request.node !== node) {
       throw new Error(`the agent here is that of Node ${node}, not of ${request.node}`);
     }
+    const { by, isDryRun, egressPolicy: policy } = request;
+    if (policy !== null) {
+      const ended = (connection: ResetConnection) => send(socket, { kind: 'reset', connection });
+      const { error, ...summary } = await established.resetEgress({ policy, by, isDryRun, signal, ended });
+      await send(socket, { kind: 'done', node, ...summary, error: error?.message ?? null });
+      return;
+    }
     const { error, ...summary } = await established.flush({
-      cause: { reason: 'flush', by: request.by },
-      isDryRun: request.isDryRun,
+      cause: { reason: 'flush', by },
+      isDryRun,
       signal,
       ended: (record) => send(socket, { kind: 'connection', record }),
       progress: ({ examined, ended }) => send(socket, { kind: 'progress', examined, ended }),
@@ -131,9 +142,10 @@ async function readRequest(socket: Socket, signal: AbortSignal): Promise<FlushRe
 }
 
 function toRequest(raw: unknown): FlushRequest {
-  const { isDryRun, by, node } = (raw ?? {}) as Record<string, unknown>;
+  const { isDryRun, by, node, egressPolicy } = (raw ?? {}) as Record<string, unknown>;
   if (typeof isDryRun !== 'boolean' || typeof by !== 'string') throw new Error('not a valid request');
-  return { isDryRun, by, node: typeof node === 'string' ? node : null };
+  const textOr = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+  return { isDryRun, by, node: textOr(node), egressPolicy: textOr(egressPolicy) };
 }
 
 /** Waits for a slow reader, so that nothing piles up. */

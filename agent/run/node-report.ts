@@ -1,5 +1,11 @@
 import type { DataplaneName } from '../../apis/dataplanes.ts';
-import { AGENT_FEATURES, type NodeReport } from '../../apis/stream.ts';
+import {
+  AGENT_FEATURES,
+  EGRESS_FEATURE,
+  MOST_EGRESS_PROBLEMS,
+  type NodeEgressReport,
+  type NodeReport,
+} from '../../apis/stream.ts';
 import type { AgentState } from './agent-state.ts';
 import { LONGEST_REASON } from './rule-errors.ts';
 
@@ -9,13 +15,23 @@ interface Circumstances {
   readonly hostAddresses: readonly string[];
   readonly version: string;
   readonly dataplane: DataplaneName;
+  /** Absent: it has nothing to say. */
+  readonly egress?: EgressCircumstances;
   readonly now: Date;
+}
+
+/** What this node can do for egress gateways. */
+export interface EgressCircumstances {
+  /** Why it steers nothing; null: it steers as its view says. */
+  readonly refused: string | null;
+  /** What the network configuration lacks. */
+  readonly problems: readonly string[];
 }
 
 /** The report of this node for the controller. */
 export function nodeReport(state: AgentState, circumstances: Circumstances): NodeReport {
   const { folded, inForce, enabled, off, viewError, failing, policies } = state;
-  const { node, hostAddresses, version, dataplane, now } = circumstances;
+  const { node, hostAddresses, version, dataplane, now, egress } = circumstances;
   return {
     node,
     revision: folded?.revision ?? null,
@@ -27,8 +43,19 @@ export function nodeReport(state: AgentState, circumstances: Circumstances): Nod
     policies,
     hostAddresses,
     version,
-    features: AGENT_FEATURES,
+    features: egress?.refused === null ? [...AGENT_FEATURES, EGRESS_FEATURE] : AGENT_FEATURES,
+    ...(egress === undefined ? {} : { egress: egressReport(inForce, egress) }),
     dataplane,
     time: now.toISOString(),
   };
+}
+
+function egressReport(
+  inForce: AgentState['inForce'],
+  { refused, problems }: EgressCircumstances,
+): NodeEgressReport {
+  if (refused !== null) return { refused: refused.slice(0, LONGEST_REASON) };
+  const tunnel = inForce?.state.egress?.tunnel?.address;
+  const some = problems.slice(0, MOST_EGRESS_PROBLEMS).map((one) => one.slice(0, LONGEST_REASON));
+  return { ...(tunnel === undefined ? {} : { tunnel }), ...(some.length === 0 ? {} : { problems: some }) };
 }

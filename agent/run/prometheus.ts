@@ -4,8 +4,8 @@ import { memberCount } from '../../lib/net/member-set.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
-import { type AgentMetrics, NO_METRICS } from './agent-metrics.ts';
-import { egressMetrics } from './egress-metrics.ts';
+import type { AgentMetrics } from './agent-metrics.ts';
+import { EgressMetrics } from './egress-metrics.ts';
 
 interface PrometheusMetrics extends AgentMetrics {
   readonly registry: Registry;
@@ -22,15 +22,13 @@ interface Options {
   readonly isInCluster: boolean;
   /** Whether to export a counter for each rule: many series. */
   readonly ofRules: boolean;
-  /** Whether the feature gate EgressGateway is on. */
-  readonly hasEgress: boolean;
 }
 
 /** Seconds. */
 const APPLY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /** The metrics of an agent, for Prometheus. Names and labels are stable. */
-export function prometheusMetrics({ version, isInCluster, ofRules, hasEgress }: Options): PrometheusMetrics {
+export function prometheusMetrics({ version, isInCluster, ofRules }: Options): PrometheusMetrics {
   const registry = new Registry();
   const registers = [registry];
   // Event loop monitoring wakes the process for each sample: by default 100 times a second.
@@ -52,16 +50,8 @@ export function prometheusMetrics({ version, isInCluster, ofRules, hasEgress }: 
   let isReady = false;
   let viewError: string | null = null;
   let totals: (() => Map<string, RuleTotals>) | null = null;
-  new Counter({
-    name: 'nodewall_agent_spoofed_packets_total',
-    help: 'New packets dropped because their source is an address of a Node or of this machine (antiSpoofing).',
-    registers,
-    collect() {
-      this.reset();
-      this.inc(totals?.().get(SPOOFED)?.packets ?? 0);
-    },
-  });
-  const ofEgress = hasEgress ? egressMetrics(registers, () => totals?.() ?? new Map()) : NO_METRICS;
+  spoofedPackets(registers, () => totals?.() ?? new Map());
+  const ofEgress = new EgressMetrics(registers, () => totals?.() ?? new Map());
   if (ofRules) rulePackets(registers, inForce.rules, () => totals?.() ?? new Map());
 
   /** Nothing in force is the wanted state: the agent is ready. */
@@ -73,6 +63,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules, hasEgress }: 
   const ofController = isInCluster ? controllerMetrics(registers) : null;
   return {
     registry,
+    withEgress: () => ofEgress.begin(),
     ready() {
       if (viewError !== null) return `${viewError}; the rules in force stay`;
       return isReady ? null : 'no rules are applied yet';
@@ -84,7 +75,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules, hasEgress }: 
     failed: () => failures.inc(),
     drifted: () => drifts.inc(),
     ended: endedConnections(registers),
-    egressRecords: ofEgress.egressRecords,
+    egressRecords: (event, lines) => ofEgress.records(event, lines),
     monitor: (monitor, trouble) => monitors.inc({ monitor, trouble }),
     counts(of) {
       totals = of;
@@ -257,6 +248,18 @@ function rulePackets(
         const { apiGroup: api_group, policy, rule, direction } = source;
         this.inc({ api_group, policy, rule, direction }, counted.get(id)?.packets ?? 0);
       }
+    },
+  });
+}
+
+function spoofedPackets(registers: Registry[], totals: () => ReadonlyMap<string, RuleTotals>): void {
+  new Counter({
+    name: 'nodewall_agent_spoofed_packets_total',
+    help: 'New packets dropped because their source is an address of a Node or of this machine (antiSpoofing).',
+    registers,
+    collect() {
+      this.reset();
+      this.inc(totals().get(SPOOFED)?.packets ?? 0);
     },
   });
 }

@@ -18,19 +18,17 @@ export interface Netstate {
   readonly sysctls: readonly { readonly path: string; readonly value: string }[];
 }
 
-export type NetLink =
-  | {
-      readonly kind: 'vxlan';
-      readonly name: string;
-      readonly mac: string;
-      readonly group: number;
-      readonly mtu: number;
-      readonly id: number;
-      readonly port: number;
-      /** The node's end of the tunnel. */
-      readonly local: string;
-    }
-  | { readonly kind: 'dummy'; readonly name: string; readonly group: number };
+export interface NetLink {
+  readonly kind: 'vxlan';
+  readonly name: string;
+  readonly mac: string;
+  readonly group: number;
+  readonly mtu: number;
+  readonly id: number;
+  readonly port: number;
+  /** The node's end of the tunnel. */
+  readonly local: string;
+}
 
 export interface NetAddress {
   readonly link: string;
@@ -74,11 +72,17 @@ export type NetRule = { readonly family: Family; readonly priority: number } & (
  */
 export const OWN_NETWORK = {
   /** Names of devices, with their kinds. */
-  links: { 'nodewall-egress': 'vxlan', 'nodewall-eip': 'dummy' },
+  links: { 'nodewall-egress': 'vxlan' },
   /** The VXLAN device's network identifier and UDP port. */
   vxlan: { id: 7412, port: EGRESS_TUNNEL_PORT },
   /** IFA_PROTO of addresses, RTPROT_* of next hops and routes. */
   protocol: 119,
+  /**
+   * Floating addresses are no part of a Netstate: they come and go with leases
+   * (agent/egress/floating/). IFA_PROTO, and the dummy device for those that no interface's subnet
+   * has.
+   */
+  floating: { link: 'nodewall-eip', kind: 'dummy', protocol: 120 },
   /** First and last table; 0x6e77 is `nw` in ASCII. */
   tables: [0x6e77_0000, 0x6e77_ffff],
   /** First and last id of a next hop. */
@@ -86,3 +90,8 @@ export const OWN_NETWORK = {
   /** First and last priority of routing rules. */
   rules: [70, 79],
 } as const;
+
+/** Whether nodewall made the address (IFA_PROTO): it is none of the host's own. */
+export function isOwnProtocol(protocol: number): boolean {
+  return protocol === OWN_NETWORK.protocol || protocol === OWN_NETWORK.floating.protocol;
+}

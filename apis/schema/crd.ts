@@ -170,15 +170,7 @@ const VERSION = 'v1alpha1';
 
 /** The definitions of nodewall.io/v1alpha1, made from the schemas that `validate` uses. */
 export function customResourceDefinitions(): CustomResourceDefinition[] {
-  return (Object.keys(POLICY_KINDS) as Kind[]).map(definition);
-}
-
-/**
- * Those of egress gateways. Not in deploy/ until a controller reads them: an EgressGateway that
- * nobody reads would mislead.
- */
-export function egressDefinitions(): CustomResourceDefinition[] {
-  return (Object.keys(EGRESS_KINDS) as Kind[]).map(definition);
+  return (Object.keys(KINDS) as Kind[]).map(definition);
 }
 
 function definition(kind: Kind): CustomResourceDefinition {

@@ -35,6 +35,13 @@ export class HolderRecords {
     return name !== undefined && name !== holderName(by);
   }
 
+  /** Those that the policy has: of a Shared one those of the gateway. */
+  inUse(policy: EgressPolicy): readonly string[] {
+    const name = policy.spec.address.allocation === 'Shared' ? '' : holderName(policy);
+    const own = this.#byName.get(name) ?? [];
+    return own.flatMap(({ address, heldUntil }) => (heldUntil === undefined ? address : []));
+  }
+
   /** Those that it has before those that it had. */
   ofHolder(holder: Holder): readonly string[] {
     const own = this.#byName.get(holderName(holder)) ?? [];

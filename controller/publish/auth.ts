@@ -21,12 +21,14 @@ export type Authenticate = (request: IncomingMessage) => Promise<Identity | null
 
 /** The requested access: authorization.k8s.io/v1 ResourceAttributes. */
 export interface Access {
-  readonly verb: 'get' | 'list' | 'watch' | 'update';
+  readonly verb: 'get' | 'list' | 'watch' | 'update' | 'use';
   readonly group: string;
   readonly version: string;
   readonly resource: string;
   readonly subresource?: string;
   readonly name?: string;
+  /** Absent: all, or the resource has none. */
+  readonly namespace?: string;
 }
 
 /** The requested access to a path: authorization.k8s.io/v1 NonResourceAttributes. */
@@ -35,8 +37,16 @@ export interface PathAccess {
   readonly path: string;
 }
 
-/** Throws if the permission can't be checked now. */
-export type Authorise = (identity: Identity, access: Access | PathAccess) => Promise<Permission>;
+/**
+ * Throws if the permission can't be checked now.
+ *
+ * @param source whose turn it is; absent: the user's
+ */
+export type Authorise = (
+  identity: Identity,
+  access: Access | PathAccess,
+  source?: string,
+) => Promise<Permission>;
 
 export interface Permission {
   readonly allowed: boolean;
@@ -298,29 +308,38 @@ export interface AccessReviewStatus {
 
 const KEEP_ACCESS = 10_000;
 
+/** Short, whatever the user says. */
+function keyOf(spec: AccessReviewSpec): string {
+  return createHash('sha256').update(JSON.stringify(spec)).digest('base64');
+}
+
 /** Authorises by SubjectAccessReview, users by turns; a result is cached for ten seconds. */
 export function accessAuthoriser(
   review: (spec: AccessReviewSpec) => Promise<AccessReviewStatus>,
   now: () => number,
   queue: FairQueue,
 ): Authorise {
-  const known = new LRUCache<string, Permission, AccessReviewSpec>({
+  const known = new LRUCache<
+    string,
+    Permission,
+    { readonly spec: AccessReviewSpec; readonly source: string }
+  >({
     max: 10_000,
     ttl: KEEP_ACCESS,
     ttlResolution: 0,
     ignoreFetchAbort: true,
     perf: { now },
-    async fetchMethod(_key, _stale, { context }) {
-      const { allowed, denied = false, reason = '' } = await queue.run(context.user, () => review(context));
+    async fetchMethod(_key, _stale, { context: { spec, source } }) {
+      const { allowed, denied = false, reason = '' } = await queue.run(source, () => review(spec));
       return { allowed: allowed === true && !denied, reason };
     },
   });
-  return async ({ username, uid, groups, extra }, access) => {
+  return async ({ username, uid, groups, extra }, access, source = username) => {
     const copied = Object.fromEntries(Object.entries(extra).map(([key, values]) => [key, [...values]]));
     const user = { user: username, uid, groups: [...groups], extra: copied };
-    const context =
+    const spec =
       'path' in access ? { ...user, nonResourceAttributes: access } : { ...user, resourceAttributes: access };
-    const permission = await known.fetch(JSON.stringify(context), { context });
+    const permission = await known.fetch(keyOf(spec), { context: { spec, source } });
     return permission ?? { allowed: false, reason: '' };
   };
 }

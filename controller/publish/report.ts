@@ -1,6 +1,12 @@
 import { DATAPLANE_NAMES, type DataplaneName } from '../../apis/dataplanes.ts';
 import { API_GROUPS, type ApiGroup } from '../../apis/objects.ts';
-import { type FailingRule, MOST_FAILING, type NodeReport } from '../../apis/stream.ts';
+import {
+  type FailingRule,
+  MOST_EGRESS_PROBLEMS,
+  MOST_FAILING,
+  type NodeEgressReport,
+  type NodeReport,
+} from '../../apis/stream.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 
 const MOST_ADDRESSES = 10_000;
@@ -21,7 +27,7 @@ export function parseReport(
     if (!holds) problems.push(`${field}: must be ${what}`);
   };
   const { revision, enforced, enabled, off, viewError, failing, policies } = value;
-  const { hostAddresses, version, features, dataplane, time } = value;
+  const { hostAddresses, version, features, egress, dataplane, time } = value;
   must(value.node === node, 'node', `${node}, as in the path`);
   for (const [field, of] of Object.entries({ revision, enforced }))
     must(of === null || isWord(of, LONGEST.revision), field, 'a revision or null');
@@ -35,6 +41,8 @@ export function parseReport(
     'features',
     `a list of no more than ${MOST_FEATURES} words, or absent`,
   );
+  const steering = egress === undefined ? undefined : toEgress(egress);
+  must(steering !== null, 'egress', 'refused, tunnel, problems, or absent');
   must(DATAPLANE_NAMES.includes(dataplane as DataplaneName), 'dataplane', DATAPLANE_NAMES.join(' or '));
   must(isText(time, 40) && !Number.isNaN(Date.parse(time)), 'time', 'a time (ISO 8601)');
   const addresses = Array.isArray(hostAddresses) ? hostAddresses.slice(0, MOST_ADDRESSES + 1) : null;
@@ -65,6 +73,7 @@ export function parseReport(
     hostAddresses: addresses as string[],
     version: version as string,
     ...(features === undefined ? {} : { features: features as readonly string[] }),
+    ...(steering == null ? {} : { egress: steering }),
     dataplane: dataplane as DataplaneName,
     time: time as string,
   };
@@ -83,6 +92,25 @@ function toFailing(value: unknown): FailingRule | null {
     rule: rule === null ? null : harmless(rule),
     reason: harmless(reason),
   };
+}
+
+/** Null if it is not valid. */
+function toEgress(value: unknown): NodeEgressReport | null {
+  if (!isRecord(value)) return null;
+  const { refused, tunnel, problems } = value;
+  if (refused !== undefined && !isText(refused, LONGEST.reason)) return null;
+  if (tunnel !== undefined && (!isText(tunnel, 64) || parseAddress(tunnel) === null)) return null;
+  if (problems !== undefined && !isProblems(problems)) return null;
+  return {
+    ...(refused === undefined ? {} : { refused: harmless(refused) }),
+    ...(tunnel === undefined ? {} : { tunnel }),
+    ...(problems === undefined ? {} : { problems: problems.map(harmless) }),
+  };
+}
+
+function isProblems(value: unknown): value is readonly string[] {
+  if (!Array.isArray(value) || value.length > MOST_EGRESS_PROBLEMS) return false;
+  return value.every((one) => isText(one, LONGEST.reason));
 }
 
 /**

@@ -1,43 +1,49 @@
+import type { Config } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { followConfigMap } from '../kubeapi/configmap/configmap.ts';
+import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { type FrontProxySetting, frontProxySetting } from '../kubeapi/configmap/front-proxy.ts';
 import { Gate } from '../kubeapi/configmap/gate.ts';
 import type { Following } from '../watch/cluster/follow-object.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
 
 export interface ClusterSettingsOptions {
-  /** The feature gate from the command line; null: use the cluster's. */
-  readonly givenGate: boolean | null;
-  /** The gate in the configuration file, used if the cluster has none. */
-  readonly configuredGate: boolean | null;
+  /** The feature gates from the command line; null: use the cluster's. */
+  readonly given: Readonly<Record<GateName, boolean | null>>;
+  /** The gates in the configuration file, used if the cluster has none. */
+  readonly configured: Config['featureGates'];
   /** The namespace of ConfigMap nodewall-config. */
   readonly namespace: string;
   readonly log: Log;
-  /** Called when the cluster's gate changes, unless the command line sets the gate. */
-  readonly gateChanged: (enabled: boolean) => void;
+  /** Called when a gate of the cluster changes, unless the command line sets it. */
+  readonly gateChanged: (name: GateName, enabled: boolean) => void;
   readonly frontProxyChanged: () => void;
 }
 
-/** Settings from objects of the cluster: the feature gate, and the API server's front proxy. */
+/** Settings from objects of the cluster: the feature gates, and the API server's front proxy. */
 export class ClusterSettings {
   readonly #options: ClusterSettingsOptions;
-  readonly #gate: Gate;
+  readonly #gates: readonly (readonly [GateName, Gate])[];
   #frontProxy: FrontProxySetting | null = null;
 
   constructor(options: ClusterSettingsOptions) {
-    const { configuredGate, givenGate, gateChanged, log } = options;
+    const { configured, given, gateChanged, log } = options;
     this.#options = options;
-    this.#gate = new Gate(configuredGate, {
-      changed(enabled) {
-        if (givenGate === null) gateChanged(enabled);
-      },
-      problem: (text) =>
-        void log.error(`${text}; feature gate NodeNetworkPolicy keeps its value`, { stage: 'watch' }),
+    this.#gates = (['NodeNetworkPolicy', 'EgressGateway'] as const).map((name) => {
+      const gate = new Gate(name, configured[name] ?? null, {
+        changed(enabled) {
+          if (given[name] === null) gateChanged(name, enabled);
+        },
+        problem: (text) =>
+          void log.error(`${text}; feature gate ${name} keeps its value`, { stage: 'watch' }),
+      });
+      return [name, gate];
     });
   }
 
-  get isGateKnown(): boolean {
-    return this.#options.givenGate !== null || this.#gate.enabled !== null;
+  /** Null: not known yet. */
+  gate(name: GateName): boolean | null {
+    return this.#options.given[name] ?? new Map(this.#gates).get(name)?.enabled ?? null;
   }
 
   /** Null: no front proxy is trusted. */
@@ -47,12 +53,12 @@ export class ClusterSettings {
 
   /** The settings to store in the Lease. */
   annotations(): Readonly<Record<string, string>> {
-    return this.#gate.annotations();
+    return Object.assign({}, ...this.#gates.map(([, gate]) => gate.annotations()));
   }
 
   /** @param annotations of the Lease; null: it doesn't exist */
   takeLease(annotations: Readonly<Record<string, string>> | null): void {
-    this.#gate.takeLease(annotations);
+    for (const [, gate] of this.#gates) gate.takeLease(annotations);
   }
 
   followFrontProxy(following: Following): Reflector {
@@ -67,12 +73,14 @@ export class ClusterSettings {
     });
   }
 
-  followGate(following: Following): Reflector {
+  followGates(following: Following): Reflector {
     return followConfigMap({
       ...following,
       namespace: this.#options.namespace,
       name: 'nodewall-config',
-      changed: (data) => this.#gate.takeConfigMap(data),
+      changed: (data) => {
+        for (const [, gate] of this.#gates) gate.takeConfigMap(data);
+      },
     });
   }
 }

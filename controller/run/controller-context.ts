@@ -14,6 +14,11 @@ export interface ControllerContext {
   readonly peers: readonly string[];
   /** `--feature-gates`; null: use the cluster's. */
   readonly gate: boolean | null;
+  /**
+   * EgressGateway in `--feature-gates` and in the configuration file; null: not there. Whether the
+   * gate is on in this run is in `config`. Absent: `config` counts, whatever the cluster says.
+   */
+  readonly egressGate?: { readonly given: boolean | null; readonly configured: boolean | null };
   readonly config: Config;
   readonly kubeConfig: KubeConfig;
   readonly log: Log;

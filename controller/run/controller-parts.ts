@@ -4,10 +4,14 @@ import { withApiServer } from '../../apis/failsafe.ts';
 import type { EndpointSlice } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { validateOptions } from '../../apis/validate/object.ts';
+import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { Registration } from '../kubeapi/apiservice/registration.ts';
+import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
+import { reviewAccess } from '../kubeapi/reviews.ts';
+import { accessAuthoriser } from '../publish/auth.ts';
 import { failure } from '../publish/failure.ts';
 import { Hub } from '../publish/hub.ts';
 import type { LeaseService } from '../publish/lease-requests.ts';
@@ -21,6 +25,7 @@ import type { Reflector } from '../watch/cluster/reflector.ts';
 import { WATCH_TIMES } from '../watch/cluster/watch-times.ts';
 import { type Changes, changes } from '../webhook/changes.ts';
 import { latestWorld } from '../webhook/latest.ts';
+import { USE_QUEUE, useRight } from '../webhook/use-right.ts';
 import { AgentService } from './agent-service.ts';
 import { ApiClients } from './api-clients.ts';
 import { ClusterSettings } from './cluster-settings.ts';
@@ -104,6 +109,14 @@ export class ControllerParts {
     return this.#areReportsKnown ? null : 'the reports that other controllers have are not here yet';
   }
 
+  /** Whether the gates are known, and this run is made for what they say. */
+  get isGateKnown(): boolean {
+    return (
+      this.settings.gate('NodeNetworkPolicy') !== null &&
+      this.settings.gate('EgressGateway') === hasEgress(this.#context)
+    );
+  }
+
   learnReports(): void {
     void this.peers.learn().then(() => {
       // Agents are served only with the reported addresses in force.
@@ -112,10 +125,12 @@ export class ControllerParts {
     });
   }
 
-  #setGate(enabled: boolean): void {
-    this.#context.log.info('feature gate set', { NodeNetworkPolicy: enabled });
-    this.hub.setGate(enabled);
-    this.statuses.keeper.gate(enabled);
+  #setGate(name: GateName, enabled: boolean): void {
+    this.#context.log.info('feature gate set', { [name]: enabled });
+    if (name === 'NodeNetworkPolicy') {
+      this.hub.setGate(enabled);
+      this.statuses.keeper.gate(enabled);
+    } else if (enabled !== hasEgress(this.#context)) this.#reactions.happen({ type: 'restartRequested' });
     this.#reactions.happen({ type: 'changed' });
   }
 
@@ -178,13 +193,20 @@ export class ControllerParts {
   }
 
   #makeSettings(): ClusterSettings {
-    const { gate, config, log } = this.#context;
+    const { gate, egressGate, config, log } = this.#context;
+    const { NodeNetworkPolicy } = config.featureGates;
     return new ClusterSettings({
-      givenGate: gate,
-      configuredGate: config.featureGates.NodeNetworkPolicy ?? null,
+      given: {
+        NodeNetworkPolicy: gate,
+        EgressGateway: egressGate === undefined ? hasEgress(this.#context) : egressGate.given,
+      },
+      configured: {
+        ...(NodeNetworkPolicy === undefined ? {} : { NodeNetworkPolicy }),
+        ...(egressGate?.configured == null ? {} : { EgressGateway: egressGate.configured }),
+      },
       namespace: SERVICE.namespace,
       log,
-      gateChanged: (enabled) => this.#setGate(enabled),
+      gateChanged: (name, enabled) => this.#setGate(name, enabled),
       frontProxyChanged: () => this.#reactions.happen({ type: 'frontProxy' }),
     });
   }
@@ -211,7 +233,7 @@ export class ControllerParts {
       after: this.#process.clock.after,
       facts: () => ({
         isServing: this.#reactions.life().isServing,
-        isLast: this.#reactions.life().isOver && this.replicas.isLast,
+        isLast: this.#reactions.life().isOver && !this.#reactions.life().isAgain && this.replicas.isLast,
         isStopping: this.#reactions.life().isEnding,
         isNamespaceTerminating: this.replicas.isNamespaceTerminating,
         caBundle: this.credentials.caBundle,
@@ -317,6 +339,14 @@ export class ControllerParts {
         failsafe: failsafe(this.compiling.snapshot?.objects.endpointSlices ?? []),
         believesAnyServer: believesAnyServer(config.names),
         interfaceGroups: Object.keys(config.interfaceGroups),
+        ...(hasEgress(this.#context) ? { egress: config.egress } : {}),
+      }),
+      mayUse: useRight({
+        authorise: accessAuthoriser(
+          (spec) => reviewAccess(this.api.reviews.request, spec),
+          this.#process.clock.now,
+          new FairQueue(USE_QUEUE),
+        ),
       }),
       changed: this.worlds.wait,
       latest: latestWorld({ request: this.api.general.request, isCurrent: () => this.source.isCurrent() }),
@@ -342,7 +372,7 @@ export class ControllerParts {
       ...this.replicas.follow(follow),
       this.registration.follow(follow),
       ...this.credentials.follow(follow),
-      this.settings.followGate(follow),
+      this.settings.followGates(follow),
     ];
   }
 }

@@ -21,6 +21,7 @@ export class Controller {
   readonly #serving: Steps;
   readonly #over = new AbortController();
   readonly #fatal = Promise.withResolvers<never>();
+  readonly #restart = Promise.withResolvers<'again'>();
   #life = IDLE;
   /** The turns in progress. */
   #turns: Promise<void> = Promise.resolve();
@@ -40,16 +41,20 @@ export class Controller {
   }
 
   /**
-   * Runs until it is asked to stop and others can continue, or a part fails; in that case throws
-   * its error.
+   * Runs until it is asked to stop and others can continue, or to begin again, or a part fails; in
+   * that case throws its error.
    */
-  async run(): Promise<ExitStatus> {
+  async run(): Promise<ExitStatus | 'again'> {
     const { log } = this.#context;
     const fatal = this.#fatal.promise;
     try {
       await this.#watching.start();
       this.#serving.start().catch((error: unknown) => this.#happen({ type: 'failed', error }));
-      const signal = await Promise.race([untilStopped(this.#over.signal), fatal]);
+      const signal = await Promise.race([untilStopped(this.#over.signal), fatal, this.#restart.promise]);
+      if (signal === 'again') {
+        log.info('starting again, for the feature gate EgressGateway; agents keep their rules');
+        return signal;
+      }
       log.info('stopping; agents keep their rules', { signal });
       this.#happen({ type: 'stopRequested' });
       await Promise.race([this.#handOver(), untilStopped(this.#over.signal), fatal]);
@@ -150,6 +155,7 @@ export class Controller {
     else if (effect === 'wake') this.#parts.worlds.happened();
     else if (effect === 'register') this.#parts.registration.look();
     else if (effect === 'useTls') this.#useTls();
+    else if (effect === 'restart') this.#restart.resolve('again');
     else this.#fatal.reject(effect.giveUp);
   }
 
@@ -183,7 +189,7 @@ export class Controller {
   }
 
   #readiness() {
-    return { isListed: this.#parts.hub.ready, isGateKnown: this.#parts.settings.isGateKnown };
+    return { isListed: this.#parts.hub.ready, isGateKnown: this.#parts.isGateKnown };
   }
 
   /** Null, or the reason why nothing can be served. */

@@ -4,6 +4,8 @@ export interface Lifecycle {
   readonly isEnding: boolean;
   /** It is stopping. */
   readonly isOver: boolean;
+  /** When it has stopped, another one begins in its process. */
+  readonly isAgain: boolean;
   readonly hasCertificate: boolean;
   /** It listens for agents and readers. */
   readonly isServing: boolean;
@@ -36,6 +38,8 @@ export type LifeEvent =
   /** `lead` is done. */
   | { readonly type: 'leading' }
   | { readonly type: 'stopRequested' }
+  /** Another controller is to begin in the place of this one. */
+  | { readonly type: 'restartRequested' }
   /** A part failed without which the process can't continue. */
   | { readonly type: 'failed'; readonly error: unknown }
   /** All parts must stop. */
@@ -52,7 +56,9 @@ export type Effect =
   /** Apply the certificate and the front proxy's CA to the running servers. */
   | 'useTls'
   /** End the process with this error. */
-  | { readonly giveUp: unknown };
+  | { readonly giveUp: unknown }
+  /** Stop all parts, and begin again. */
+  | 'restart';
 
 /** Asynchronous work. */
 export type Turn =
@@ -72,6 +78,7 @@ export interface Step<T> {
 export const IDLE: Lifecycle = {
   isEnding: false,
   isOver: false,
+  isAgain: false,
   hasCertificate: false,
   isServing: false,
   isLeading: false,
@@ -106,6 +113,10 @@ export function afterEvent(life: Lifecycle, event: LifeEvent): Step<Effect> {
       return { life: { ...life, isLeading: true }, effects: [] };
     case 'stopRequested':
       return { life: { ...life, isEnding: true }, effects: [] };
+    case 'restartRequested':
+      return life.isEnding
+        ? { life, effects: [] }
+        : { life: { ...life, isAgain: true }, effects: ['restart'] };
     case 'failed':
       return { life, effects: life.isOver ? [] : [{ giveUp: event.error }] };
     case 'over':

@@ -1,6 +1,7 @@
 import { readSync } from 'node:fs';
 import type { AdmissionStep } from './admission.ts';
 import { admitBody, type BodyAdmission } from './admit-body.ts';
+import { EgressAdmission } from './egress-admission.ts';
 import { WorldReceiver, type WorldUpdate } from './world-mirror.ts';
 
 /** Sent by admission-process.ts to the process of this file; a body's bytes follow by its stdin. */
@@ -14,9 +15,10 @@ export type ChildAnswer = { readonly admission: BodyAdmission | null } | { reado
 /** Answers each body by the world as the updates before it say. */
 function serve(send: (answer: ChildAnswer | 'ready') => void): void {
   const receiver = new WorldReceiver();
+  const egress = new EgressAdmission();
   process.on('message', (message: ChildMessage) => {
     if ('update' in message) receiver.take(message.update);
-    else send(answerTo(readBytes(message.length), message.step, receiver));
+    else send(answerTo(readBytes(message.length), message.step, receiver, egress));
   });
   process.on('disconnect', () => process.exit());
   // Signals are for the controller, which serves on for a while; they may reach all its processes.
@@ -38,10 +40,15 @@ function readBytes(length: number): Buffer {
   return bytes;
 }
 
-function answerTo(body: Uint8Array, step: AdmissionStep, { world }: WorldReceiver): ChildAnswer {
+function answerTo(
+  body: Uint8Array,
+  step: AdmissionStep,
+  { world }: WorldReceiver,
+  egress: EgressAdmission,
+): ChildAnswer {
   try {
     if (world === null) throw new Error('no state was received');
-    return { admission: admitBody(body, step, world) };
+    return { admission: admitBody(body, step, world, egress) };
   } catch (error) {
     return { error: error instanceof Error ? error.message : String(error) };
   }

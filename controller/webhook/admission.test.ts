@@ -36,7 +36,11 @@ function worldOf(objects: readonly object[], more: Partial<AdmissionWorld> = {})
 const EMPTY = worldOf([]);
 
 function create(object: object, world = EMPTY, step: AdmissionStep = 'validate'): Admission {
-  return admit({ uid: 'u', operation: 'CREATE', object: object as never, oldObject: null }, step, world);
+  return admit(
+    { uid: 'u', operation: 'CREATE', object: object as never, oldObject: null, user: null },
+    step,
+    world,
+  );
 }
 
 function update(before: object, now: object, world = EMPTY, step: AdmissionStep = 'validate'): Admission {
@@ -45,13 +49,14 @@ function update(before: object, now: object, world = EMPTY, step: AdmissionStep 
     operation: 'UPDATE',
     object: now as never,
     oldObject: before as never,
+    user: null,
   };
   return admit(request, step, world);
 }
 
 function remove(object: object, world: AdmissionWorld): Admission {
   return admit(
-    { uid: 'u', operation: 'DELETE', object: null, oldObject: object as never },
+    { uid: 'u', operation: 'DELETE', object: null, oldObject: object as never, user: null },
     'validate',
     world,
   );

@@ -1,23 +1,27 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../apis/config.ts';
-import type { ClusterNetworkPolicy, ClusterObject, ClusterObjects, Problem } from '../../apis/objects.ts';
+import type { EgressConfig } from '../../apis/egress/config.ts';
+import type { ClusterNetworkPolicy, ClusterObject, ClusterObjects } from '../../apis/objects.ts';
 import { openApiSchema } from '../../apis/schema/crd.ts';
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 import { overLimit } from '../../apis/schema/limits.ts';
+import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
 import { claimedIdentity, identityOf } from '../../apis/validate/identity.ts';
 import { validateObject } from '../../apis/validate/object.ts';
-import { formatPath, formatProblem, type ObjectProblem } from '../../apis/validate/problem.ts';
+import type { ObjectProblem } from '../../apis/validate/problem.ts';
 import { checkServiceReferences } from '../../apis/validate/references.ts';
 import { defaultsOf } from './defaults.ts';
 import { type Consequences, consequences, type RelatedObject } from './dependants.ts';
+import { EgressAdmission, type EgressAdmissionObjects, isEgressObject } from './egress-admission.ts';
 import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
+import { ALLOWED, linesOf, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from './refusal.ts';
 import type { Admission, AdmissionRequest } from './review.ts';
 import { failsafeWarnings } from './risks.ts';
 import { shadowWarnings } from './shadow.ts';
 import { widePortWarnings } from './wide-ports.ts';
 
 /** The valid objects of the cluster that an answer depends on. */
-export type AdmissionObjects = PodAccessObjects & Pick<ClusterObjects, 'services'>;
+export type AdmissionObjects = PodAccessObjects & EgressAdmissionObjects & Pick<ClusterObjects, 'services'>;
 
 /** The state besides the request that the answer depends on. */
 export interface AdmissionWorld {
@@ -29,34 +33,48 @@ export interface AdmissionWorld {
   readonly believesAnyServer: boolean;
   /** Names of link groups in the agents' configuration. */
   readonly interfaceGroups: readonly string[];
+  /** The configuration of egress gateways; absent: their feature gate is off. */
+  readonly egress?: EgressConfig;
 }
 
 /**
  * Both refuse invalid objects. The API server calls `mutate` before it checks the schema, so users
  * see the same messages as from the command `validate`. Only `mutate` patches, and only `validate`
- * warns.
+ * warns. `use` is about the user's right to choose an address of an egress gateway, and nothing else.
  */
-export type AdmissionStep = 'mutate' | 'validate';
-
-const ALLOWED: Admission = { rejection: null, patch: [], warnings: [] };
+export type AdmissionStep = 'mutate' | 'validate' | 'use';
 
 /**
  * The answer to a request about an object of nodewall.io; requests about other objects are allowed.
  */
-export function admit(request: AdmissionRequest, step: AdmissionStep, world: AdmissionWorld): Admission {
+export function admit(
+  request: AdmissionRequest,
+  step: AdmissionStep,
+  world: AdmissionWorld,
+  egress: EgressAdmission = new EgressAdmission(),
+): Admission {
   const { operation, object, oldObject } = request;
-  if (operation === 'DELETE') return oldObject === null ? ALLOWED : admitDeletion(oldObject, world);
+  if (operation === 'DELETE') return oldObject === null ? ALLOWED : admitDeletion(oldObject, world, egress);
   if (object === null || !isOurs(object) || isUntouched(object, oldObject)) return ALLOWED;
   const raw = withName(object);
+  if (EGRESS_KINDS.includes(String(raw.kind)) && world.egress === undefined)
+    return { ...ALLOWED, warnings: [GATE_OFF] };
   const tooLong = overLong(raw);
   if (tooLong !== null) return refuse(linesOf(raw, [tooLong]), false);
   const { object: valid, problems } = validateObject(raw, {
     failsafe: world.failsafe.ingress,
     believesAnyServer: world.believesAnyServer,
     interfaceGroups: world.interfaceGroups,
+    ...(world.egress === undefined ? {} : { egress: true, egressConfig: world.egress }),
   });
   const errors = problems.filter(({ severity }) => severity === 'error');
   if (errors.length > 0 || valid === null) return refuse(linesOf(raw, errors), false);
+  if (step === 'use') return egress.right(valid, request, world);
+  if (isEgressObject(valid)) {
+    const admission = egress.change(valid, world);
+    if (admission.rejection !== null) return admission;
+    return { ...admission, warnings: [...problems.map(toWarning), ...admission.warnings] };
+  }
   if (!isRelated(valid)) return ALLOWED;
   const moved = movedTier(valid, oldObject);
   if (moved !== null) return refuse(linesOf(raw, [moved]), false);
@@ -95,6 +113,9 @@ const SCHEMAS = {
   ClusterNetworkPolicy: openApiSchema('ClusterNetworkPolicy'),
   ClusterGroup: openApiSchema('ClusterGroup'),
   Tier: openApiSchema('Tier'),
+  EgressGateway: openApiSchema('EgressGateway'),
+  EgressPolicy: openApiSchema('EgressPolicy'),
+  ClusterEgressPolicy: openApiSchema('ClusterEgressPolicy'),
 } as const;
 
 /**
@@ -132,46 +153,14 @@ function effectsOf(identity: string, next: RelatedObject | null, world: Admissio
 }
 
 /** Objects that valid policies need can't be deleted. */
-function admitDeletion(raw: FieldMap, world: AdmissionWorld): Admission {
+function admitDeletion(raw: FieldMap, world: AdmissionWorld, egress: EgressAdmission): Admission {
   if (!isOurs(raw) || raw.kind === 'ClusterNetworkPolicy') return ALLOWED;
+  if (EGRESS_KINDS.includes(String(raw.kind))) return egress.deletion(claimedIdentity(raw).identity, world);
   const { identity, kind, name } = claimedIdentity(raw);
   const effects = effectsOf(identity, null, world);
   if (effects.others.length === 0) return ALLOWED;
   const message = [`${kind}/${name}: is in use`, ...shown(effects.others, MOST_OTHERS)].join('\n');
   return { ...ALLOWED, rejection: { reason: 'Conflict', message, isTransient: true } };
-}
-
-function refuse(lines: readonly string[], isTransient: boolean): Admission {
-  return { ...ALLOWED, rejection: { reason: 'Invalid', message: lines.join('\n'), isTransient } };
-}
-
-/** Of problems of the object itself, as many as its validation lists; of those of others a few. */
-const MOST_OWN = 100;
-const MOST_OTHERS = 10;
-
-function shown(problems: Consequences['own'], most: number): string[] {
-  const lines = problems.slice(0, most).map(lineOf);
-  return problems.length > most ? [...lines, `and ${problems.length - most} more`] : lines;
-}
-
-function lineOf({ object, problem }: Consequences['own'][number]): string {
-  return format(object.kind, object.name, problem);
-}
-
-function linesOf(raw: FieldMap, problems: readonly ObjectProblem[]): string[] {
-  const { kind, name } = claimedIdentity(raw);
-  if (problems.length === 0) return [`${kind}/${name}: is of an unknown kind`];
-  return problems.map((problem) => format(kind, name, problem));
-}
-
-function format(kind: string, name: string, { path, ...problem }: ObjectProblem): string {
-  const whole: Problem = { ...problem, file: '', line: 0, kind, name, path: formatPath(path) };
-  return formatProblem(whole);
-}
-
-/** Without severity and object name, which kubectl adds. */
-function toWarning({ path, message }: ObjectProblem): string {
-  return path.length === 0 ? message : `${formatPath(path)}: ${message}`;
 }
 
 function warningsOf(object: RelatedObject, { objects, failsafe }: AdmissionWorld): string[] {
@@ -202,5 +191,7 @@ function policyWarnings(
         ];
   return [...failsafeWarnings(policy, failsafe), ...widePortWarnings(policy, failsafe), ...ofOthers];
 }
+
+const GATE_OFF = 'feature gate EgressGateway is off: nothing is steered, and nothing checks this object';
 
 const NOT_YET = 'nodewall has just started: it checks references to tiers and groups later, see the status';

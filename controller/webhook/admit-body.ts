@@ -1,7 +1,8 @@
 import { asFields } from '../../apis/schema/json-schema.ts';
 import { type NameReference, readableReferences } from '../../apis/validate/references.ts';
 import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
-import { formatReview, parseReview } from './review.ts';
+import type { EgressAdmission } from './egress-admission.ts';
+import { formatReview, parseReview, type UseQuestion } from './review.ts';
 
 /** The answer to one body, as small values: it passes from one process to another. */
 export interface BodyAdmission {
@@ -11,6 +12,8 @@ export interface BodyAdmission {
   readonly isTransient: boolean;
   /** The Tiers and ClusterGroups that the object names; only if `isTransient`. */
   readonly names: readonly NameReference[];
+  /** The text holds only if the user has this right; null: it holds. */
+  readonly use: (UseQuestion & { readonly uid: string }) | null;
 }
 
 /** Beyond this many names nobody looks them up. */
@@ -24,16 +27,18 @@ export function admitBody(
   body: Uint8Array,
   step: AdmissionStep,
   world: AdmissionWorld,
+  egress?: EgressAdmission,
 ): BodyAdmission | null {
   const review = parseReview(parse(body));
   if (review === null) return null;
-  const admission = admit(review, step, world);
+  const admission = admit(review, step, world, egress);
+  const use = admission.use === undefined ? null : { ...admission.use, uid: review.uid };
   const text = JSON.stringify(formatReview(review, admission));
   const names = admission.rejection?.isTransient ? namesIn(asFields(review.object)) : null;
   // No object will ever have a name as long as that.
   if (names === null || names.some(({ name }) => name.length > LONGEST_NAME))
-    return { text, isTransient: false, names: [] };
-  return { text, isTransient: true, names };
+    return { text, isTransient: false, names: [], use };
+  return { text, isTransient: true, names, use };
 }
 
 /** One more than `MOST_NAMES` at the most, each once. */

@@ -8,6 +8,26 @@ export interface AdmissionRequest {
   readonly object: FieldMap | null;
   /** The stored object; null for CREATE. */
   readonly oldObject: FieldMap | null;
+  /** Null: not readable, or too long. */
+  readonly user: AdmissionUser | null;
+}
+
+/** Who sent the object: authentication.k8s.io/v1 UserInfo. */
+export interface AdmissionUser {
+  readonly username: string;
+  readonly uid: string;
+  readonly groups: readonly string[];
+  readonly extra: Readonly<Record<string, readonly string[]>>;
+}
+
+/** Asks whether the user may choose an address of an egress gateway. */
+export interface UseQuestion {
+  readonly user: AdmissionUser;
+  readonly gateway: string;
+  /** Of the policy; '': it has none. */
+  readonly namespace: string;
+  /** As in `EgressPolicy/shop/bank: spec.address: allocation Fixed`. */
+  readonly subject: string;
 }
 
 /** One operation of a JSON patch (RFC 6902); `add` also replaces an existing field. */
@@ -24,10 +44,14 @@ export interface Admission {
   readonly patch: readonly PatchOperation[];
   /** Shown by kubectl, one line each. */
   readonly warnings: readonly string[];
+  /** The object is allowed only if the user has this right. */
+  readonly use?: UseQuestion;
 }
 
+const CODES = { Invalid: 422, Conflict: 409, Forbidden: 403, ServiceUnavailable: 503 } as const;
+
 export interface Rejection {
-  readonly reason: 'Invalid' | 'Conflict';
+  readonly reason: keyof typeof CODES;
   /** One line for each problem. */
   readonly message: string;
   /**
@@ -42,7 +66,7 @@ const OPERATIONS: readonly unknown[] = ['CREATE', 'UPDATE', 'DELETE'];
 /** Null if the document is not a v1 AdmissionReview of a CREATE, UPDATE or DELETE. */
 export function parseReview(document: unknown): AdmissionRequest | null {
   const { apiVersion, kind, request } = asFields(document) ?? {};
-  const { uid, operation, object, oldObject } = asFields(request) ?? {};
+  const { uid, operation, object, oldObject, userInfo } = asFields(request) ?? {};
   if (apiVersion !== 'admission.k8s.io/v1' || kind !== 'AdmissionReview') return null;
   if (typeof uid !== 'string' || uid === '' || !OPERATIONS.includes(operation)) return null;
   return {
@@ -50,10 +74,25 @@ export function parseReview(document: unknown): AdmissionRequest | null {
     operation: operation as AdmissionRequest['operation'],
     object: asFields(object),
     oldObject: asFields(oldObject),
+    user: readUser(userInfo),
   };
 }
 
-const CODES = { Invalid: 422, Conflict: 409 } as const;
+/** Characters of a user as JSON: it is sent to the API server, by whoever reaches this one. */
+const LONGEST_USER = 1 << 16;
+
+function readUser(raw: unknown): AdmissionUser | null {
+  const { username, uid = '', groups = [], extra = {} } = asFields(raw) ?? {};
+  const fields = asFields(extra);
+  if (typeof username !== 'string' || username === '' || typeof uid !== 'string') return null;
+  if (!isTexts(groups) || fields === null || !Object.values(fields).every(isTexts)) return null;
+  const user = { username, uid, groups, extra: fields as AdmissionUser['extra'] };
+  return JSON.stringify(user).length > LONGEST_USER ? null : user;
+}
+
+function isTexts(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((one) => typeof one === 'string');
+}
 
 /**
  * The API server truncates warnings to this many characters, and all warnings of one answer to
@@ -63,7 +102,10 @@ const LONGEST_WARNING = 256;
 const MOST_WARNINGS = 15;
 
 /** The AdmissionReview with the response. */
-export function formatReview({ uid }: AdmissionRequest, { rejection, patch, warnings }: Admission): object {
+export function formatReview(
+  { uid }: Pick<AdmissionRequest, 'uid'>,
+  { rejection, patch, warnings }: Admission,
+): object {
   const isPatched = rejection === null && patch.length > 0;
   return {
     apiVersion: 'admission.k8s.io/v1',

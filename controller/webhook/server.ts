@@ -9,6 +9,9 @@ import type { AdmissionStep, AdmissionWorld } from './admission.ts';
 import { AdmissionOverrunError, type BodyRequest } from './admission-process.ts';
 import type { BodyAdmission } from './admit-body.ts';
 import { BodyRoom } from './body-room.ts';
+import { ALLOWED } from './refusal.ts';
+import { formatReview } from './review.ts';
+import type { MayUse } from './use-right.ts';
 
 export interface WebhookOptions {
   /** As AdmissionProcess does. */
@@ -26,6 +29,8 @@ export interface WebhookOptions {
    * `world` is as good. See latestWorld.
    */
   readonly latest: (names: readonly NameReference[], world: AdmissionWorld) => Promise<AdmissionWorld | null>;
+  /** Absent: the right can't be checked, and nobody has it. */
+  readonly mayUse?: MayUse;
   /**
    * Called for an internal error. The response is 500, and the configuration's failurePolicy
    * decides.
@@ -50,12 +55,17 @@ const MOST_HEAD = 8 << 10;
 /** Milliseconds; the webhook configurations allow 5 s in all. */
 const LONGEST_WAIT = 1000;
 const REQUEST_TIMEOUT = 5000;
-const STEPS: Readonly<Record<string, AdmissionStep>> = { '/mutate': 'mutate', '/validate': 'validate' };
+const STEPS: Readonly<Record<string, AdmissionStep>> = {
+  '/mutate': 'mutate',
+  '/validate': 'validate',
+  '/use': 'use',
+};
 
 /**
- * Answers AdmissionReview requests (`POST /mutate`, `POST /validate`). Clients are not
+ * Answers AdmissionReview requests (`POST /mutate`, `/validate` and `/use`). Clients are not
  * authenticated, because an API server presents no certificate by default. So an answer reveals
- * only the request's own content and the names of objects that depend on it.
+ * only the request's own content, the names of objects that depend on it, and whether a user has the
+ * right to use a gateway.
  */
 export function webhookHandler(options: WebhookOptions): RequestListener {
   const room = new BodyRoom(MOST_BYTES_AT_ONCE);
@@ -98,7 +108,7 @@ async function answer(
 ): Promise<void> {
   const path = (request.url ?? '').split('?', 1)[0] ?? '';
   const step = Object.hasOwn(STEPS, path) ? STEPS[path] : undefined;
-  if (step === undefined) return refuse(response, 404, 'unknown path; use /mutate or /validate');
+  if (step === undefined) return refuse(response, 404, 'unknown path; use /mutate, /validate or /use');
   if (request.method !== 'POST') return refuse(response, 405, 'use POST', { allow: 'POST' });
   if (!/^application\/json\b/i.test(request.headers['content-type'] ?? '')) {
     return refuse(response, 415, 'the body must be application/json');
@@ -119,7 +129,9 @@ async function answer(
     const admission = await decide(asked, options);
     if (response.headersSent) return;
     if (admission === null) return refuse(response, 400, 'not an AdmissionReview of admission.k8s.io/v1');
-    response.writeHead(200, { 'content-type': 'application/json' }).end(admission.text);
+    const text = await withRight(admission, source, options);
+    if (response.headersSent) return;
+    response.writeHead(200, { 'content-type': 'application/json' }).end(text);
   } catch (error) {
     if (!(error instanceof AdmissionOverrunError)) throw error;
     refuse(response, 503, error.message);
@@ -127,6 +139,22 @@ async function answer(
     reading.leave();
   }
 }
+
+/** The answer, or the refusal of a user who lacks the right that it needs. */
+async function withRight(
+  { text, use }: BodyAdmission,
+  source: string,
+  { mayUse = noRight }: WebhookOptions,
+): Promise<string> {
+  const rejection = use === null ? null : await mayUse(use, source);
+  if (use === null || rejection === null) return text;
+  return JSON.stringify(formatReview(use, { ...ALLOWED, rejection }));
+}
+
+const noRight: MayUse = async ({ subject }) => {
+  const message = `${subject}: this controller checks no rights`;
+  return { reason: 'ServiceUnavailable', message, isTransient: false };
+};
 
 /**
  * A refusal that newer objects could change is given only if the API server has none, and none

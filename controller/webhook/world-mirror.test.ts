@@ -5,8 +5,7 @@ import type { AdmissionObjects, AdmissionWorld } from './admission.ts';
 import { WorldReceiver, WorldSender } from './world-mirror.ts';
 
 const tier = (name: string): Tier => ({ kind: 'Tier', apiGroup: 'nodewall.io', name, priority: 3 });
-const { policies, groups, tiers, services, nodes, pods, endpointSlices } = NO_OBJECTS;
-const NOTHING = { policies, groups, tiers, services, nodes, pods, endpointSlices };
+const NOTHING: AdmissionObjects = { ...NO_OBJECTS, outsidePods: [] };
 const worldOf = (objects: Partial<AdmissionObjects> | null): AdmissionWorld => ({
   objects: objects === null ? null : { ...NOTHING, ...objects },
   failsafe: DEFAULT_CONFIG.failsafe,

@@ -1,8 +1,10 @@
+import { NO_OBJECTS } from '../../apis/objects.ts';
 import type { AdmissionObjects, AdmissionWorld } from './admission.ts';
+import { OutsidePods } from './outside-pods.ts';
 import { podAccessObjects } from './pod-access.ts';
 
 type ListName = keyof AdmissionObjects;
-type Listed = AdmissionObjects[ListName][number];
+type Listed = NonNullable<AdmissionObjects[ListName]>[number];
 
 /** Brings the world of another process up to date. */
 export interface WorldUpdate {
@@ -20,7 +22,20 @@ export interface WorldUpdate {
 /** Rules in one update, which then takes no longer to write than a few milliseconds. */
 const RULES_AT_ONCE = 500;
 
-const LISTS = ['policies', 'groups', 'tiers', 'services', 'nodes', 'pods', 'endpointSlices'] as const;
+const LISTS = [
+  'policies',
+  'groups',
+  'tiers',
+  'services',
+  'nodes',
+  'pods',
+  'endpointSlices',
+  'egressGateways',
+  'egressPolicies',
+  'insideNetworks',
+  'namespaces',
+  'outsidePods',
+] as const satisfies readonly ListName[];
 
 /**
  * Sends each state of the world as its difference to the one before: each JavaScript object once,
@@ -32,6 +47,7 @@ export class WorldSender {
   /** The lists of the state that was sent last, as they were before `reduced`. */
   #source: AdmissionWorld['objects'] = null;
   #sent: Partial<AdmissionObjects> = {};
+  readonly #outsidePods = new OutsidePods();
 
   /** The updates to be sent one after the other; the last one has a state. */
   *updates({ objects, ...settings }: AdmissionWorld): Generator<WorldUpdate> {
@@ -39,7 +55,7 @@ export class WorldSender {
       yield { added: [], state: { lists: null, settings } };
       return;
     }
-    const now = objects === this.#source ? this.#sent : reduced(objects);
+    const now = objects === this.#source ? this.#sent : this.#reduced(objects, settings);
     const lists: Partial<Record<ListName, readonly number[]>> = {};
     let added: [number, Listed][] = [];
     let rules = 0;
@@ -64,6 +80,19 @@ export class WorldSender {
     yield { added, state: { lists, settings } };
   }
 
+  /** Of 100,000 pods an admission needs a few. */
+  #reduced(
+    objects: NonNullable<AdmissionWorld['objects']>,
+    { egress }: Pick<AdmissionWorld, 'egress'>,
+  ): AdmissionObjects {
+    const { policies, groups, tiers, services } = objects;
+    const all = { policies, groups, tiers, services, ...podAccessObjects(objects) };
+    if (egress === undefined) return { ...all, ...NO_EGRESS };
+    const { nodes, namespaces, egressGateways, egressPolicies, insideNetworks } = objects;
+    const outsidePods = this.#outsidePods.of(objects);
+    return { ...all, nodes, namespaces, egressGateways, egressPolicies, insideNetworks, outsidePods };
+  }
+
   /** Forgets the numbers of objects that no list has any more. */
   #forget(): void {
     const all = LISTS.flatMap((name): readonly Listed[] => this.#sent[name] ?? []);
@@ -78,11 +107,8 @@ function rulesOf(object: Listed): number {
   return 1 + (object.spec.ingress?.length ?? 0) + (object.spec.egress?.length ?? 0);
 }
 
-/** Of 100,000 pods an admission needs a few. */
-function reduced(objects: NonNullable<AdmissionWorld['objects']>): AdmissionObjects {
-  const { policies, groups, tiers, services } = objects;
-  return { policies, groups, tiers, services, ...podAccessObjects(objects) };
-}
+const { egressGateways, egressPolicies, insideNetworks, namespaces, pods: outsidePods } = NO_OBJECTS;
+const NO_EGRESS = { egressGateways, egressPolicies, insideNetworks, namespaces, outsidePods };
 
 /** Keeps the world as the updates say. */
 export class WorldReceiver {

@@ -12,6 +12,7 @@ import type { Connection } from '../generate/ruleset.ts';
 import { LAYOUT_TITLES, type Layout, prepare } from '../layouts/layouts.ts';
 import { ALONE, rotated } from '../measure/connections.ts';
 import { atLeast, type Benchmark, type Figure, figure } from '../measure/figure.ts';
+import { iperf3 } from '../measure/iperf3.ts';
 import { hasCommand } from '../measure/process.ts';
 import { median } from '../measure/statistics.ts';
 
@@ -111,47 +112,10 @@ function iperf(what: string, least: number | null, options: readonly string[]): 
     what,
     unit: 'Mbit/s',
     least,
-    async run({ node, client, connection: { destination, port }, seconds }) {
-      const server = node.spawn([
-        ...ALONE,
-        'iperf3',
-        '--server',
-        '--one-off',
-        '--port',
-        String(port),
-        '--forceflush',
-      ]);
-      const ended = once(server, 'exit');
-      // "Server listening on …": from then on a client gets in.
-      await once(server.stdout, 'data');
-      server.stdout.resume();
-      const target = [
-        '--client',
-        destination,
-        '--port',
-        String(port),
-        '--time',
-        String(Math.max(1, seconds)),
-      ];
-      const { stdout } = await client.run([...ALONE, 'iperf3', '--json', ...target, ...options]);
-      await ended;
-      return receivedMegabits(stdout);
+    run({ node, client, connection: { destination, port }, seconds }) {
+      return iperf3({ server: node, client, destination, port, seconds, options });
     },
   };
-}
-
-/** iperf3 --json: what arrived; of UDP `sum` is the sender's, less what got lost. */
-function receivedMegabits(json: string): number {
-  const { end } = JSON.parse(json) as {
-    end: {
-      sum_received?: { bits_per_second: number };
-      sum?: { bits_per_second: number; lost_percent?: number };
-    };
-  };
-  const { sum, sum_received: received } = end;
-  const sent = (sum?.bits_per_second ?? Number.NaN) * (1 - (sum?.lost_percent ?? 0) / 100);
-  const isUdp = sum?.lost_percent !== undefined;
-  return (isUdp ? sent : (received?.bits_per_second ?? Number.NaN)) / 1e6;
 }
 
 const IPERF: readonly Measure[] = [

@@ -43,32 +43,48 @@ export interface Bench {
 export async function openBench({ connection, load }: Place): Promise<Bench> {
   const topology = await createTopology(addressPlan({ clients: 1, nodeAddresses: 1, addressesPerClient: 1 }));
   try {
-    const probe = await probeProgram();
     const [client] = topology.clients;
     if (client === undefined) throw new Error('no client');
     await load(topology.node);
-    const port = String(connection.port);
-    const server = topology.node.spawn([...ALONE, probe, 'serve', '--port', port]);
-    await once(server.stdout, 'data');
-    const target = ['--dst', connection.destination, '--port', port];
-    const crr = (time: number) => client.run([...ALONE, probe, 'crr', ...target, '--seconds', String(time)]);
-    await crr(0.2);
-    await pause(100);
-    return {
-      async measure(seconds) {
-        await topology.node.run(['conntrack', '-F']);
-        const before = await runTime(server.pid);
-        const { stdout } = await crr(seconds);
-        const served = (await runTime(server.pid)) - before;
-        await checkTracked(topology.node);
-        return rateOf(stdout, served);
-      },
-      close: topology.close,
-    };
+    const measure = await openConnections({ connection, client, server: topology.node, on: [topology.node] });
+    return { measure, close: topology.close };
   } catch (error) {
     await topology.close();
     throw error;
   }
+}
+
+interface Between {
+  readonly connection: Pick<Connection, 'destination' | 'port'>;
+  readonly client: Namespace;
+  readonly server: Namespace;
+  /** Where connections are tracked. */
+  readonly on: readonly Namespace[];
+}
+
+/** Starts a server and opens the first connections. The server ends with its namespace. */
+export async function openConnections({
+  connection,
+  client,
+  server: place,
+  on,
+}: Between): Promise<Bench['measure']> {
+  const probe = await probeProgram();
+  const port = String(connection.port);
+  const server = place.spawn([...ALONE, probe, 'serve', '--port', port]);
+  await once(server.stdout, 'data');
+  const target = ['--dst', connection.destination, '--port', port];
+  const crr = (time: number) => client.run([...ALONE, probe, 'crr', ...target, '--seconds', String(time)]);
+  await crr(0.2);
+  await pause(100);
+  return async (seconds) => {
+    for (const one of on) await one.run(['conntrack', '-F']);
+    const before = await runTime(server.pid);
+    const { stdout } = await crr(seconds);
+    const served = (await runTime(server.pid)) - before;
+    for (const one of on) await checkTracked(one);
+    return rateOf(stdout, served);
+  };
 }
 
 /** One measurement in namespaces of its own. */

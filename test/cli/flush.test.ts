@@ -38,6 +38,7 @@ describe('nodewall flush', function () {
   before(async () => {
     stateDir = mkdtempSync(join(tmpdir(), 'nodewall-flush-'));
     const established = {
+      resetEgress: () => assert.fail('not asked'),
       flush: async (options: PassOptions) => ({ examined: 9, ...(await flush(options)) }),
     };
     server = new FlushServer({ node: 'cp-1', stateDir, log: createLog({ logLevel: 'error' }), established });

@@ -17,7 +17,7 @@ const COMMANDS = [
   ['log'],
   ['names'],
   ['egress'],
-  ...['status', 'who', 'drain'].map((name) => ['egress', name]),
+  ...['status', 'who', 'drain', 'reset'].map((name) => ['egress', name]),
   ['dump'],
   ...['objects', 'wire', 'state', 'transaction'].map((stage) => ['dump', stage]),
 ];
@@ -114,11 +114,6 @@ const WRONG: readonly (readonly [args: readonly string[], message: RegExp])[] = 
   [['controller', '--kubeconfig', 'x', '--listen', '8443'], /--listen: "8443": must be HOST:PORT/],
   [['controller', '--kubeconfig', 'x', '--tls-key-file', 'k'], /give both of --tls-cert-file and/],
   [['controller', '--kubeconfig', 'x', '--feature-gates', 'X=true'], /--feature-gates: "X=true": must be/],
-  [
-    ['agent', ...CLUSTER, ...FILES, '--feature-gates', 'EgressGateway=true'],
-    /EgressGateway: is not built for clusters yet; .* run the agent with --manifests/,
-  ],
-  [['controller', '--feature-gates', 'EgressGateway=true'], /EgressGateway: is not built for clusters yet/],
   [['dump', 'nothing'], /unknown command/],
   [['dump', 'wire', ...FLAGSHIP], /--node/],
 ];

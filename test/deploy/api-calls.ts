@@ -26,6 +26,7 @@ function calls(
 
 const WATCH = ['list', 'watch'] as const;
 const KINDS = ['clusternetworkpolicies', 'clustergroups', 'tiers'];
+const EGRESS = ['egressgateways', 'egresspolicies', 'clusteregresspolicies'];
 const RESOURCES = 'controller/watch/cluster/resources.ts';
 
 const AGENT = 'agent/receive/api-server.ts';
@@ -49,14 +50,25 @@ export const API_CALLS: readonly ApiCall[] = [
   ...calls(WATCH, ['endpointslices'], { group: 'discovery.k8s.io', from: RESOURCES }),
   ...calls(WATCH, KINDS, { group: 'nodewall.io', from: RESOURCES }),
   ...calls(WATCH, KINDS, { group: 'crd.antrea.io', from: RESOURCES }),
+  ...calls(WATCH, EGRESS, { group: 'nodewall.io', from: RESOURCES }),
+  ...calls(WATCH, ['egressgateways', 'egresspolicies', 'egressclusterpolicies', 'egressclusterinfos'], {
+    group: 'egressgateway.spidernet.io',
+    from: RESOURCES,
+  }),
+  ...calls(WATCH, ['servicecidrs'], { group: 'networking.k8s.io', from: RESOURCES }),
+  ...calls(WATCH, ['ippools'], { group: 'crd.projectcalico.org', from: RESOURCES }),
   ...calls(['get'], ['clustergroups', 'tiers'], {
     group: 'nodewall.io',
     from: 'controller/webhook/latest.ts',
   }),
-  ...calls(['patch'], ['clusternetworkpolicies/status'], {
-    group: 'nodewall.io',
-    from: 'controller/status/writer.ts',
-  }),
+  ...calls(
+    ['patch'],
+    ['clusternetworkpolicies', ...EGRESS].map((kind) => `${kind}/status`),
+    {
+      group: 'nodewall.io',
+      from: 'controller/status/writer.ts',
+    },
+  ),
   ...calls(['create', 'patch'], ['events'], {
     group: 'events.k8s.io',
     namespace: 'default',

@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import { parseAllDocuments } from 'yaml';
-import { egressDefinitions } from '../../apis/schema/crd.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
 import { isKubeError } from '../../controller/kubeapi/kube-error.ts';
@@ -75,7 +74,6 @@ describe('deploy/crds on a real API server', function () {
     cluster = await startCluster();
     const applied = await cluster.kubectl(['apply', '--server-side', '-f', `${ROOT}/deploy/crds`]);
     assert.equal(applied.code, 0, applied.stderr);
-    await cluster.apply(JSON.stringify({ apiVersion: 'v1', kind: 'List', items: egressDefinitions() }));
     const namespaces = new Set(
       writtenObjects()
         .filter(({ isValid }) => isValid)

@@ -23,20 +23,21 @@ export interface EgressAgents {
   close(): Promise<void>;
 }
 
-const CONFIG = {
+export const EGRESS_CONFIG = {
   interfaceGroupFile: '',
   interfaceGroups: { pods: { group: 8, match: [] } },
   featureGates: { EgressGateway: true },
+  log: { egressConnections: true },
 };
 
-export interface EgressAgentsPlan {
-  /** Pods that are in no manifest at first; default: none. */
-  readonly isAbsent?: (pod: string) => boolean;
-}
-
+/**
+ * @param gate of the agents
+ * @param isAbsent pods that are in no manifest at first; default: none
+ */
 export async function egressAgents(
   lab: EgressLab,
-  { isAbsent = () => false }: EgressAgentsPlan = {},
+  gate = true,
+  isAbsent: (pod: string) => boolean = () => false,
 ): Promise<EgressAgents> {
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-egress-'));
   const manifests = join(folder, 'manifests');
@@ -44,7 +45,7 @@ export async function egressAgents(
   for (const node of lab.nodes.keys()) {
     const cniResults = join(folder, `${node}-cni`);
     await mkdir(cniResults);
-    const config = { ...CONFIG, egress: { cniResults } };
+    const config = { ...EGRESS_CONFIG, featureGates: { EgressGateway: gate }, egress: { cniResults } };
     await writeFile(join(folder, `${node}.yaml`), JSON.stringify(config)); // JSON is YAML
   }
   const agents = new Map<string, RunningAgent>();
@@ -98,7 +99,19 @@ export async function egressAgents(
   };
 }
 
-function clusterObjects(lab: EgressLab, isAbsent: (pod: string) => boolean): object[] {
+export interface LabObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly spec?: object;
+  readonly status?: object;
+}
+
+/** Its Nodes, pods, and the namespace of the pods, as manifests. */
+export function clusterObjects(
+  lab: EgressLab,
+  isAbsent: (pod: string) => boolean = () => false,
+): LabObject[] {
   const nodes = [...lab.nodes.values()].map(({ name, v4, v6 }, i) => ({
     apiVersion: 'v1',
     kind: 'Node',

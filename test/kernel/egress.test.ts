@@ -185,6 +185,55 @@ kernelSuite('egress gateways', () => {
     await restore();
   });
 
+  it('egress reset ends the connections of a policy, also those that began before an edit', async () => {
+    const calls = (['tcp', 'udp'] as const).map((protocol) => ({
+      ...{ name: protocol, host: SERVER.v4, port: SERVER_PORT, protocol },
+    }));
+    const other = await talk(lab.pod('other-0').namespace, calls);
+    const answering = await talk(lab.pod('plain-0').namespace, calls);
+    await agents.write('policies.json', policies('edited'));
+    await agents.untilInForce('plain', /EgressPolicy default\/edited/);
+    assert.deepEqual(await answering(), ['tcp', 'udp']);
+    const reset = async (policy: string, ...options: readonly string[]) =>
+      JSON.parse(
+        await agents.run('plain', 'egress', 'reset', '--policy', policy, '-o', 'json', ...options),
+      ).connections.map(({ protocol, src }: Record<string, string>) => `${protocol} ${src}`);
+    const own = ['tcp', 'udp'].map((protocol) => `${protocol} ${lab.pod('plain-0').v4}`);
+    const isOwn = (found: readonly string[]) => own.every((one) => found.includes(one));
+    assert.ok(isOwn(await reset('default/first', '--dry-run')));
+    assert.deepEqual(await answering(), ['tcp', 'udp']);
+    assert.ok(isOwn(await reset('default/first')));
+    // UDP is a new connection, by the policy in force.
+    assert.deepEqual(await answering(), ['udp']);
+    assert.deepEqual(await other(), ['tcp', 'udp']);
+    await restore();
+  });
+
+  it('a gateway records who had an address and port', async () => {
+    const pod = lab.pod('plain-0');
+    assert.deepEqual(await lab.ask('plain-0', [{ family: 4, protocol: 'udp', srcPort: 31_000 }]), ['reply']);
+    await lab.node('gw-1').namespace.run(['conntrack', '-D', '-p', 'udp', '--orig-port-src', '31000']);
+    const who = async (): Promise<Record<string, unknown>[]> => {
+      const target = `${lab.node('gw-1').v4}:31000`;
+      return JSON.parse(await agents.run('gw-1', 'egress', 'who', target, '-o', 'json')).bindings;
+    };
+    await until('the end is recorded', async () => typeof (await who())[0]?.ended === 'string');
+    const { src, srcPort, podNode, port, dst, dstPort } = (await who())[0] ?? {};
+    assert.deepEqual(
+      { src, srcPort, podNode, port, dst, dstPort },
+      {
+        ...{ src: pod.v4, srcPort: 31_000, podNode: 'plain' },
+        port: 31_000,
+        dst: SERVER.v4,
+        dstPort: SERVER_PORT,
+      },
+    );
+    const { policies: counted } = JSON.parse(await agents.run('plain', 'egress', 'status', '-o', 'json'));
+    assert.ok(
+      counted.find(({ policy }: { policy: string }) => policy === 'EgressPolicy default/first')?.packets > 0,
+    );
+  });
+
   it('nothing leaves with another address while a rule, route, neighbour or device is missing', async () => {
     const { namespace } = lab.node('plain');
     const removals = [

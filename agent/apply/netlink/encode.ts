@@ -109,7 +109,7 @@ function encodeCommand(command: Command, ids: NamedSetIds, to: Operation[]): voi
 const CONCATENATED: readonly number[] = Object.values(KEY_LENGTH.service);
 
 function encodeElements(command: ElementsCommand, setId: number | undefined): Operation {
-  const { kind, set, keyLength, interval, keys, targets, verdicts } = command;
+  const { kind, set, keyLength, interval, keys, targets, verdicts, timeouts } = command;
   const target = { ...TABLE_OF, set, ...(setId === undefined ? {} : { setId }) };
   if (kind === 'flushElements') return { ...target, op: 'flush' };
   const changed = {
@@ -120,5 +120,5 @@ function encodeElements(command: ElementsCommand, setId: number | undefined): Op
   } as const;
   return interval
     ? { ...changed, ranges: keys, concatenated: CONCATENATED.includes(keyLength) }
-    : { ...changed, keys };
+    : { ...changed, keys, ...(timeouts === undefined ? {} : { timeouts }) };
 }

@@ -53,4 +53,6 @@ export interface ElementsCommand {
   /** Only when adding to verdict maps: for each key or pair an index into `verdicts`. */
   readonly targets?: Uint32Array;
   readonly verdicts?: readonly ChainVerdict[];
+  /** Only when adding to sets with a timeout: milliseconds, for each key. */
+  readonly timeouts?: readonly number[];
 }

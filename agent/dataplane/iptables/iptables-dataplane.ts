@@ -38,6 +38,7 @@ export function iptablesDataplane(tools: IptablesTools): Dataplane {
         },
         digests: () => ({}),
         watch: () => pollKernel(enforcer, observed.verifyTook),
+        floating: null,
       };
     },
   };

@@ -41,6 +41,7 @@ export const EGRESS_LEFT_OVERS: LeftOvers = {
   holdsRules: async () => false,
   async remove() {
     const { removeNetwork } = await import('../../egress/open-network.ts');
-    return await removeNetwork();
+    const { removeFloating } = await import('../../egress/floating/open-floating.ts');
+    return [...(await whereNfTablesIs(removeFloating, [])), ...(await removeNetwork())];
   },
 };

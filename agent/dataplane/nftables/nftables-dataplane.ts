@@ -1,7 +1,9 @@
+import type { Generation } from 'nftables-napi';
 import type { NodeState } from '../../../apis/compiled.ts';
 import { Enforcer } from '../../apply/enforcer.ts';
 import type { Kernel } from '../../apply/netlink/kernel.ts';
 import { NodeRuleReconciler } from '../../apply/reconciler.ts';
+import type { OpenFloating, openFloating } from '../../egress/floating/open-floating.ts';
 import type { EgressHealth } from '../../egress/health/egress-health.ts';
 import type { openNetwork } from '../../egress/open-network.ts';
 import { countedKernel, kernelCounts } from '../../record/counted-kernel.ts';
@@ -13,6 +15,7 @@ import { watchKernel } from './watch-kernel.ts';
 
 /** What egress gateways need besides; loaded only if the feature gate is on. */
 export interface EgressParts {
+  readonly openFloating: typeof openFloating;
   readonly openNetwork: typeof openNetwork;
   readonly egressEnforcer: typeof egressEnforcer;
   readonly EgressHealth: typeof EgressHealth;
@@ -27,9 +30,14 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
     name: 'nftables',
     run(options) {
       const { log, digests, readings, troubled, enforcer: parts } = options;
-      const counted = countedKernel(kernel, readings);
+      const committed = (generation: Readonly<Generation>): void => reconciler.committed(generation);
+      const floating = egress?.openFloating({ log, clock: parts.clock, committed, troubled }) ?? null;
+      const counted = countedKernel(floating?.keptIn(kernel) ?? kernel, readings);
       const reconciler = new NodeRuleReconciler(counted, { remembered: digests });
-      const enforcer = toEnforcer(options, reconciler, egress);
+      const enforcer =
+        egress === null || floating === null
+          ? plainEnforcer(options, reconciler)
+          : withEgress(options, { reconciler, egress, floating });
       return {
         enforcer,
         counts: kernelCounts(counted),
@@ -38,6 +46,7 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
           return ruleset === null ? null : nftOwners(ruleset);
         },
         digests: () => reconciler.digests(),
+        floating: floating?.kernel ?? null,
         egressHealth: enforcer.egressHealth,
         watch: () => watchKernel({ reconciler, enforcer, log, clock: parts.clock, troubled }),
       };
@@ -45,18 +54,27 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
   };
 }
 
-function toEnforcer(
-  { config, log, troubled, lastEgress, egressHealth, enforcer: parts }: DataplaneOptions,
-  reconciler: NodeRuleReconciler,
-  egress: EgressParts | null,
-): Running['enforcer'] & Pick<Running, 'egressHealth'> {
-  if (egress === null) {
-    return new Enforcer({ ...parts, reconciler, renderer: (canLog) => renderer(config, canLog) });
-  }
+type Enforcing = Running['enforcer'] & Pick<Running, 'egressHealth'>;
+
+function plainEnforcer({ config, enforcer }: DataplaneOptions, reconciler: NodeRuleReconciler): Enforcing {
+  return new Enforcer({ ...enforcer, reconciler, renderer: (canLog) => renderer(config, canLog) });
+}
+
+interface EgressWith {
+  readonly reconciler: NodeRuleReconciler;
+  readonly egress: EgressParts;
+  readonly floating: OpenFloating;
+}
+
+function withEgress(
+  { config, log, troubled, lastEgress, egressProblems, egressHealth, enforcer: parts }: DataplaneOptions,
+  { reconciler, egress, floating }: EgressWith,
+): Enforcing {
   const drifted = (repairs: readonly string[]): void => parts.events.drifted(repairs);
   const { clock } = parts;
   const addressesChanged = (): void => health.refresh();
-  const network = egress.openNetwork({ config, log, clock, drifted, troubled, addressesChanged });
+  const around = { config, log, clock, drifted, troubled, floating };
+  const network = egress.openNetwork({ ...around, addressesChanged, incomplete: egressProblems });
   let latest: NodeState | null = null;
   const health: EgressHealth = new egress.EgressHealth({
     ...{ clock, log, interfaces: network.interfaces },
@@ -73,15 +91,17 @@ function toEnforcer(
       enforcer.submit(state);
     },
     verify: () => enforcer.verify(),
+    // Until then, the monitor's event of a change of elements would look like somebody else's.
     async idle() {
       await health.idle();
-      await enforcer.idle();
+      await Promise.all([enforcer.idle(), floating.idle()]);
     },
     egressHealth: () => health.report(),
     async close() {
       health.close();
       await enforcer.close();
       await network.close();
+      await floating.close();
     },
   };
 }

@@ -11,6 +11,7 @@ export const nftablesPort: DataplanePort = {
     if (hasEgress) await checkEgress();
     const egress = hasEgress
       ? {
+          ...(await import('../../egress/floating/open-floating.ts')),
           ...(await import('../../egress/open-network.ts')),
           ...(await import('../../egress/health/egress-health.ts')),
           ...(await import('./egress-enforcer.ts')),

@@ -64,9 +64,6 @@ function fromLink(link: RouteLink, raw: RouteObject): KernelObject | null {
   const { name, kind, group, mtu, mac, isUp, vxlan } = link;
   if (!isOwnLinkName(name)) return null;
   const down = isUp ? [] : ['down'];
-  if (kind === 'dummy' && LINKS[name] === kind) {
-    return made({ type: 'link', it: { kind, name, group } }, raw, true, down);
-  }
   const isOurs =
     kind === LINKS[name] && vxlan?.id === OWN_NETWORK.vxlan.id && vxlan.port === OWN_NETWORK.vxlan.port;
   if (vxlan === null || !isOurs) {

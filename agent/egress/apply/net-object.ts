@@ -85,7 +85,6 @@ export function objectText(object: NetObject): string {
 }
 
 function linkText(it: NetLink): string {
-  if (it.kind === 'dummy') return `ip link add ${it.name} group ${it.group} up type dummy`;
   const { name, mac, mtu, group, id, port, local } = it;
   const device = `ip link add ${name} address ${mac} mtu ${mtu} group ${group} up`;
   const checksum = local.includes(':') ? '' : ' noudpcsum';

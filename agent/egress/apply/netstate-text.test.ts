@@ -30,17 +30,13 @@ ip rule add pref 70 fwmark 0x0/0x7f000000 goto 79 protocol kernel
     assert.ok(link?.kind === 'vxlan');
     const text = netstateText({
       ...{ neighbours: [], nexthops: [], routes: [], sysctls: [] },
-      links: [
-        { ...link, local: 'fd00::1' },
-        { kind: 'dummy', name: 'nodewall-eip', group: 10 },
-      ],
-      addresses: [{ link: 'nodewall-eip', address: '2001:db8::7', prefixLength: 128 }],
+      links: [{ ...link, local: 'fd00::1' }],
+      addresses: [{ link: 'nodewall-egress', address: '2001:db8::7', prefixLength: 128 }],
       rules: [{ family: 6, priority: 70, action: 'goto', target: 79, mark: 1, mask: 3, invert: true }],
     });
     assert.deepEqual(text.split('\n').slice(0, -1), [
       'ip link add nodewall-egress address 0e:00:00:00:00:01 mtu 1450 group 10 up type vxlan id 7412 dstport 7790 local fd00::1 nolearning',
-      'ip link add nodewall-eip group 10 up type dummy',
-      'ip addr add 2001:db8::7/128 dev nodewall-eip noprefixroute nodad preferred_lft 0',
+      'ip addr add 2001:db8::7/128 dev nodewall-egress noprefixroute nodad preferred_lft 0',
       'ip -6 rule add pref 70 not fwmark 0x1/0x3 goto 79 protocol kernel',
     ]);
   });

@@ -67,7 +67,6 @@ export function linkOf(object: NetObject): string | null {
 function toLink(it: Extract<NetObject, { type: 'link' }>['it'], index: number) {
   const { name, kind, group } = it;
   const any = { index, name, kind, group, isUp: true };
-  if (it.kind === 'dummy') return { ...any, mtu: 0, mac: NONE, vxlan: null };
   const { mac, mtu, id, port, local } = it;
   // The kernel has another switch for outer IPv6, where checksums are on by default.
   const checksum = local.includes(':');

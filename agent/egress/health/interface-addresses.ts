@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { RouteAddress, RouteEvent, RouteLink } from 'nftables-napi';
-import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
+import { isOwnProtocol } from '../../../apis/egress/netstate.ts';
 import type { AddressPair } from '../../../apis/egress/objects.ts';
 import { formatAddress } from '../../../lib/net/address.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
@@ -89,7 +89,7 @@ export class InterfaceAddresses {
 function addressesOf(name: string, { links, addresses }: Network): AddressPair {
   const index = links.find((link) => link.name === name)?.index;
   const own = addresses.filter(
-    ({ link, protocol, deprecated }) => link === index && protocol !== OWN_NETWORK.protocol && !deprecated,
+    ({ link, protocol, deprecated }) => link === index && !isOwnProtocol(protocol) && !deprecated,
   );
   const first = (length: 4 | 16): string | undefined => {
     const found = own.find(({ address }) => address.length === length && !isLinkLocal(address));

@@ -4,7 +4,7 @@ import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { BaseChain, Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
 import { dropRule, NOT_SERVED } from './drops.ts';
-import { GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
+import { ENDED, GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
 import { CLAIMS, claims, echoes, inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
 
 export const MARK_CT = (mask: number, value: number, negated = false): Match => ({
@@ -14,7 +14,6 @@ export const MARK_META = (mask: number, value: number, negated = false): Match =
   ...{ match: 'mark', of: 'meta', mask, value, negated },
 });
 const ORIGINAL: Match = { match: 'ctDirection', direction: 'original' };
-const REPLY: Match = { match: 'ctDirection', direction: 'reply' };
 /** The connection, or the packet, is on its way through a slot of this node. */
 const HAS_SLOT = (of: typeof MARK_CT): Match[] => [of(NUMBER_MASK, 0, true), of(GATEWAY, 0)];
 const IS_TAKEN = (of: typeof MARK_CT): Match => of(GATEWAY, GATEWAY);
@@ -53,17 +52,23 @@ export function frameChains({ config, judges, hasTunnel, hasFloating }: FramePar
     ...(hasTunnel ? tunnelChains(tunnel) : []),
     // After the destination NAT of kube-proxy and of NodePorts (-100), before routing.
     base('egress-steer', { hook: 'prerouting', priority: -80 }, [
+      plainRule(goto(NAME.marked), MARK_CT(MARK_MASK, 0, true)),
+      plainRule(goto(NAME.arrive), tunnel('iifgroup')),
+      ...(judges ? [plainRule({ kind: 'jump', chain: NAME.choose }, fromPods)] : []),
+    ]),
+    plainChain(NAME.marked, [
       // All packets of a connection go as its first one.
       plainRule(RESTORE, ORIGINAL),
-      plainRule(goto(NAME.gone), ORIGINAL, MARK_CT(MARK_MASK, 0, true)),
+      plainRule(goto(NAME.gone), ORIGINAL),
       // At the gateway: the answer goes back to the pod's node.
-      plainRule(RESTORE, REPLY, IS_TAKEN(MARK_CT)),
+      plainRule(RESTORE, IS_TAKEN(MARK_CT)),
       // At the pod's node: the answer comes from the gateway.
-      plainRule(ACCEPT, tunnel('iifgroup'), REPLY, ...HAS_SLOT(MARK_CT)),
+      plainRule(ACCEPT, tunnel('iifgroup'), ...HAS_SLOT(MARK_CT)),
+      // The pod learns of the end when it answers.
+      plainRule(ACCEPT, tunnel('iifgroup'), MARK_CT(MARK_MASK, ENDED)),
       // Agents among themselves: which addresses their pods have.
       plainRule(ACCEPT, tunnel('iifgroup'), ...claims('ingress')),
       plainRule(goto(NAME.arrive), tunnel('iifgroup')),
-      ...(judges ? [plainRule({ kind: 'jump', chain: NAME.choose }, fromPods)] : []),
     ]),
     // The way of these connections is not there any more. They cannot leave with another address.
     plainChain(NAME.gone, [
@@ -71,6 +76,8 @@ export function frameChains({ config, judges, hasTunnel, hasFloating }: FramePar
       dropRule('no-route', GONE),
     ]),
     base('egress-guard', { hook: 'forward', priority: -150 }, [
+      // All other traffic.
+      plainRule(ACCEPT, MARK_CT(MARK_MASK, 0), MARK_META(MARK_MASK, 0)),
       // Both ends of a connection learn the largest segment that the tunnel takes: its SYN goes
       // through the tunnel at the pod's node, the answer to it at the gateway.
       plainRule({ kind: 'maxSegment', size: 'rt mtu' }, tunnel('oifgroup'), { match: 'tcpSyn' }),
@@ -125,7 +132,7 @@ const NEIGHBOURS: Match = {
 /** The tunnel's own packets: not tracked, from Nodes only, and nothing but echoes inside for this node. */
 function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[] {
   const notTracked = (field: 'saddr' | 'daddr', ...more: readonly Match[]) =>
-    FAMILIES.map((family) => plainRule({ kind: 'notrack' }, nodes(family, field), TUNNEL_PORT, ...more));
+    FAMILIES.map((family) => plainRule({ kind: 'notrack' }, TUNNEL_PORT, nodes(family, field), ...more));
   return [
     // Else conntrack has a second entry for each connection, by the hash in the source port.
     base('egress-untrack', { hook: 'prerouting', priority: -300 }, [

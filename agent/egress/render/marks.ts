@@ -11,6 +11,12 @@ export const GATEWAY = 0x40000000;
 /** A slot's or a take's number. */
 export const NUMBER_MASK = 0x3f000000;
 
+/**
+ * The connection was ended (`nodewall egress reset`): no take has the number 0, so that its next
+ * packet is that of a connection whose way is gone.
+ */
+export const ENDED = GATEWAY;
+
 const SHIFT = 24;
 
 export function slotMark(slot: number): number {

@@ -142,11 +142,15 @@ function sourceRules(egress: NodeEgress): EgressRules {
   return {
     chains: [
       plainChain(NAME.choose, chooseRules(egress)),
+      plainChain(NAME.known, [
+        // Another pod with its address.
+        plainRule({ kind: 'return' }, { match: 'noRouteBack' }),
+        plainRule({ kind: 'accept' }),
+      ]),
       plainChain(SOURCES, [
         ...FAMILIES.map((family) =>
           plainRule({ kind: 'addressMap', family, field: 'saddr', map: sourcesMap(family) }),
         ),
-        ...isKnown(),
         ...subnets.map((map) =>
           plainRule({ kind: 'addressMap', family: map.family ?? 4, field: 'saddr', map: map.name }),
         ),
@@ -166,17 +170,17 @@ function chooseRules({ classes }: NodeEgress): NftRule[] {
     plainRule({ kind: 'return' }, { match: 'ctEstablished' }),
     // A connection that the kernel knows keeps what it has got, answered or not.
     plainRule({ kind: 'return' }, { match: 'ctConfirmed' }),
+    // Pods that no policy selects, first: nothing else is asked about them.
+    ...FAMILIES.map((family) =>
+      plainRule({ kind: 'jump', chain: NAME.known }, inSet(family, 'saddr', knownSet(family))),
+    ),
     plainRule({ kind: 'return' }, { match: 'local', field: 'daddr' }),
     ...FAMILIES.map((family) => plainRule({ kind: 'return' }, inSet(family, 'daddr', insideSet(family)))),
     dropRule('unknown-pod', 'no address behind this interface', { match: 'noRouteBack' }),
     plainRule(to(SOURCES), { match: 'ctNew' }),
     // Neither new nor established: nothing would translate it.
-    ...(classes.size === 0 ? [] : [...isKnown(), dropRule('no-route', 'no connection tracking')]),
+    ...(classes.size === 0 ? [] : [dropRule('no-route', 'no connection tracking')]),
   ];
-}
-
-function isKnown(): NftRule[] {
-  return FAMILIES.map((family) => plainRule({ kind: 'return' }, inSet(family, 'saddr', knownSet(family))));
 }
 
 /**

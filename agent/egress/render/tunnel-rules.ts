@@ -8,6 +8,8 @@ import { CLAIM_PORT, TUNNEL } from './tunnel.ts';
 /** Names of the chains, sets and maps that the frame refers to. */
 export const NAME = {
   choose: 'egress-choose',
+  known: 'egress-known',
+  marked: 'egress-marked',
   arrive: 'egress-arrive',
   restore: 'egress-restore',
   translate: 'egress-translate',

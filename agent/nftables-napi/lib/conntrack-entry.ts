@@ -1,4 +1,5 @@
 import {
+  attribute,
   eachAttribute,
   type NetlinkMessage,
   NLM_F_DUMP,
@@ -50,7 +51,16 @@ export const GENERIC_HEADER = 4;
 const FAMILIES = { 4: 2, 6: 10 } as const;
 
 /** enum ctattr_type. */
-export const CTA = { original: 1, reply: 2, status: 3, protocolInfo: 4, mark: 8, id: 12, zone: 18 } as const;
+export const CTA = {
+  original: 1,
+  reply: 2,
+  status: 3,
+  protocolInfo: 4,
+  mark: 8,
+  id: 12,
+  zone: 18,
+  markMask: 21,
+} as const;
 const IDENTITY: ReadonlySet<number> = new Set([CTA.original, CTA.id, CTA.zone]);
 /** enum ctattr_tuple, ctattr_protoinfo and ctattr_protoinfo_tcp. */
 const TUPLE = { addresses: 1, protocol: 2 } as const;
@@ -63,6 +73,19 @@ export function dumpRequest(): Uint8Array {
 
 export function deleteRequest({ family, identity }: ConntrackEntry): Uint8Array {
   return toMessage(CT_DELETE, NLM_F_REQUEST, [Uint8Array.of(FAMILIES[family], 0, 0, 0), ...identity]);
+}
+
+/** Sets the bits of the mark that are in the mask. By tuple and zone: the kernel ignores the id here. */
+export function markRequest({ family, identity }: ConntrackEntry, mark: number, mask: number): Uint8Array {
+  const parts = [Uint8Array.of(FAMILIES[family], 0, 0, 0), ...identity];
+  const bits = [attribute(CTA.mark, networkOrder(mark)), attribute(CTA.markMask, networkOrder(mask))];
+  return toMessage(CT_NEW, NLM_F_REQUEST, [...parts, ...bits]);
+}
+
+function networkOrder(value: number): Uint8Array {
+  const bytes = new Uint8Array(4);
+  new DataView(bytes.buffer).setUint32(0, value);
+  return bytes;
 }
 
 /** Null if the message is not about a connection over IP. */

@@ -1,5 +1,11 @@
 import { type Binding, loadBinding } from './binding.ts';
-import { type ConntrackEntry, deleteRequest, dumpRequest, toConntrackEntry } from './conntrack-entry.ts';
+import {
+  type ConntrackEntry,
+  deleteRequest,
+  dumpRequest,
+  markRequest,
+  toConntrackEntry,
+} from './conntrack-entry.ts';
 import type { NftError } from './errors.ts';
 import { netlinkMessages } from './netlink-message.ts';
 import { RawSocket } from './raw-socket.ts';
@@ -49,18 +55,33 @@ export class Conntrack {
    * Deletes entries: the next packet of each is that of a new connection. One result per entry:
    * null for success, ENOENT if it no longer exists, EBUSY if hardware forwards it.
    */
-  async delete(entries: readonly ConntrackEntry[]): Promise<(NftError | null)[]> {
-    const results: (NftError | null)[] = [];
-    for (let i = 0; i < entries.length; i += MOST) {
-      const requests = entries.slice(i, i + MOST).map(deleteRequest);
-      const answers = await this.#socket.exchange(requests, () => 'connection');
-      results.push(...answers.map(({ error }) => error));
-    }
-    return results;
+  delete(entries: readonly ConntrackEntry[]): Promise<(NftError | null)[]> {
+    return this.#each(entries, deleteRequest);
+  }
+
+  /**
+   * Sets those bits of the connections' marks that are in the mask. One result per entry: null for
+   * success, ENOENT if it no longer exists.
+   */
+  mark(entries: readonly ConntrackEntry[], mark: number, mask: number): Promise<(NftError | null)[]> {
+    return this.#each(entries, (entry) => markRequest(entry, mark, mask));
   }
 
   /** Waits for pending calls, then closes the socket. Idempotent. */
   close(): Promise<void> {
     return this.#socket.close();
+  }
+
+  async #each(
+    entries: readonly ConntrackEntry[],
+    toRequest: (entry: ConntrackEntry) => Uint8Array,
+  ): Promise<(NftError | null)[]> {
+    const results: (NftError | null)[] = [];
+    for (let i = 0; i < entries.length; i += MOST) {
+      const requests = entries.slice(i, i + MOST).map((entry) => toRequest(entry));
+      const answers = await this.#socket.exchange(requests, () => 'connection');
+      results.push(...answers.map(({ error }) => error));
+    }
+    return results;
   }
 }

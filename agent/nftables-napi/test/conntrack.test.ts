@@ -78,6 +78,17 @@ inNamespace(import.meta.filename, () => {
       assert.equal((await all()).length, 1);
     });
 
+    it('sets the bits of a mark that are meant', async () => {
+      add(1000);
+      const [entry] = await all();
+      assert.ok(entry);
+      assert.deepEqual(await table.mark([entry], 0x2d00_00ff, 0xffff_ffff), [null]);
+      assert.deepEqual(await table.mark([entry], 0x4000_0000, 0x7f00_0000), [null]);
+      assert.equal((await all())[0]?.mark, 0x4000_00ff);
+      await table.delete([entry]);
+      assert.equal((await table.mark([entry], 1, 1))[0]?.code, 'ENOENT');
+    });
+
     it('stops reading when the caller does', async () => {
       add(1000);
       for await (const _ of table.entries()) break;

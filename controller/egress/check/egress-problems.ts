@@ -1,11 +1,11 @@
 import type { EgressConfig } from '../../../apis/egress/config.ts';
 import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
-import type { ClusterObjects, Node, Service } from '../../../apis/objects.ts';
+import type { ClusterObjects } from '../../../apis/objects.ts';
 import type { CrossProblem } from '../../../apis/validate/objects.ts';
-import { ALWAYS_INSIDE } from '../inside.ts';
 import { gatewayProblems, poolsOf } from './gateways.ts';
+import { networkRanges, nodeRanges, podRanges, reservedRanges, serviceRanges } from './object-ranges.ts';
 import { policyProblems } from './policies.ts';
-import { AddressUnion, type OwnedRange, ownedRange, RangeIndex } from './ranges.ts';
+import { AddressUnion, type OwnedRange, RangeIndex } from './ranges.ts';
 
 /**
  * The problems of egress gateways and policies that other objects cause. None of them takes an
@@ -23,8 +23,7 @@ export function egressProblems(
   if (gateways.length === 0 && policies.length === 0) return [];
   const pools = poolsOf(gateways);
   const others = inCluster(objects, config);
-  const reserved = [...ALWAYS_INSIDE, ...config.inside].flatMap((text) => ownedRange(text, text));
-  const inside = new AddressUnion([...others, ...pools, ...reserved]);
+  const inside = new AddressUnion([...others, ...pools, ...reservedRanges(config)]);
   const ofServices = objects.services.flatMap(serviceRanges);
   const owned = new RangeIndex([...others, ...ofServices]);
   return [
@@ -34,33 +33,6 @@ export function egressProblems(
 }
 
 /** The addresses of Nodes and pods, and the networks of pods and Services. */
-function inCluster(
-  { nodes, pods, insideNetworks }: ClusterObjects,
-  { serviceCIDRs }: EgressConfig,
-): OwnedRange[] {
-  const hasServiceCidrs = insideNetworks.some(({ kind }) => kind === 'ServiceCIDR');
-  const services = hasServiceCidrs ? [] : serviceCIDRs;
-  return [
-    ...nodes.flatMap(nodeRanges),
-    ...pods.flatMap(({ namespace, name, addresses }) =>
-      addresses.flatMap((text) => ownedRange(text, `the address of Pod ${namespace}/${name}`)),
-    ),
-    ...insideNetworks.flatMap(({ kind, name, cidrs }) =>
-      cidrs.flatMap((text) => ownedRange(text, `${text} of ${kind} ${name}`)),
-    ),
-    ...services.flatMap((text) => ownedRange(text, `${text} of egress.serviceCIDRs`)),
-  ];
-}
-
-function nodeRanges({ name, addresses, podCIDRs = [] }: Node): OwnedRange[] {
-  return [
-    ...addresses.flatMap((text) => ownedRange(text, `the address ${text} of Node ${name}`)),
-    ...podCIDRs.flatMap((text) => ownedRange(text, `the pod network ${text} of Node ${name}`)),
-  ];
-}
-
-function serviceRanges({ namespace, name, clusterIPs, externalAddresses = [] }: Service): OwnedRange[] {
-  return [...clusterIPs, ...externalAddresses].flatMap((text) =>
-    ownedRange(text, `the address ${text} of Service ${namespace}/${name}`),
-  );
+function inCluster({ nodes, pods, insideNetworks }: ClusterObjects, config: EgressConfig): OwnedRange[] {
+  return [...nodes.flatMap(nodeRanges), ...pods.flatMap(podRanges), ...networkRanges(insideNetworks, config)];
 }

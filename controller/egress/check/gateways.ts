@@ -5,7 +5,7 @@ import { writtenKind } from '../../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../../apis/validate/objects.ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { Interval } from '../../../lib/net/interval.ts';
-import { compare, type RangeIndex } from './ranges.ts';
+import { compare, type Overlaps } from './ranges.ts';
 
 /** One range of the pools of a gateway. */
 export interface PoolOf {
@@ -27,27 +27,36 @@ export function poolsOf(gateways: readonly EgressGateway[]): PoolOf[] {
 /**
  * Pools that overlap those of another gateway, or addresses that something in the cluster has
  * (`others`); and defaults, if there are two.
+ *
+ * @param of whose problems are wanted; absent: those of all
  */
 export function gatewayProblems(
   gateways: readonly EgressGateway[],
   pools: readonly PoolOf[],
-  others: RangeIndex,
+  others: Overlaps,
+  of: readonly EgressGateway[] = gateways,
 ): CrossProblem<EgressGateway>[] {
   const overlaps = new Map(
     FAMILIES.flatMap((family) => [...overlapsOf(pools.filter((pool) => pool.family === family))]),
   );
-  const ofPools = pools.flatMap((pool): CrossProblem<EgressGateway>[] => {
-    const { gateway, family, range, text } = pool;
-    const other = overlaps.get(pool);
-    const foreign = others.overlapping(family, range);
-    return [
-      ...(other === undefined ? [] : [`${text} overlaps ${other.text} of ${nameOf(other.gateway)}`]),
-      ...(foreign === undefined ? [] : [`${text} overlaps ${foreign.owner}`]),
-    ].map((message) => {
-      return { object: gateway, problem: { severity: 'error', path: gatewayPaths(gateway).ranges, message } };
+  const wanted = new Set(of);
+  const ofPools = pools
+    .filter(({ gateway }) => wanted.has(gateway))
+    .flatMap((pool): CrossProblem<EgressGateway>[] => {
+      const { gateway, family, range, text } = pool;
+      const other = overlaps.get(pool);
+      const foreign = others.overlapping(family, range);
+      return [
+        ...(other === undefined ? [] : [`${text} overlaps ${other.text} of ${nameOf(other.gateway)}`]),
+        ...(foreign === undefined ? [] : [`${text} overlaps ${foreign.owner}`]),
+      ].map((message) => {
+        return {
+          object: gateway,
+          problem: { severity: 'error', path: gatewayPaths(gateway).ranges, message },
+        };
+      });
     });
-  });
-  return [...defaultProblems(gateways), ...ofPools];
+  return [...defaultProblems(gateways).filter(({ object }) => wanted.has(object)), ...ofPools];
 }
 
 /** For each pool that overlaps one of another gateway, one such pool. */

@@ -11,7 +11,7 @@ import { toInterval } from '../../../lib/net/interval.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import { gatewayChooser } from '../gateways.ts';
 import { nameOf, type PoolOf } from './gateways.ts';
-import { AddressUnion, ownedRange, type RangeIndex } from './ranges.ts';
+import { AddressUnion, type Overlaps, ownedRange } from './ranges.ts';
 
 export interface PolicyWorld {
   readonly policies: readonly EgressPolicy[];
@@ -19,22 +19,29 @@ export interface PolicyWorld {
   readonly namespaces: readonly Namespace[];
   readonly pools: readonly PoolOf[];
   /** Destinations that are never steered. */
-  readonly inside: AddressUnion;
+  readonly inside: Pick<AddressUnion, 'covers'>;
   /** The part of them that something in the cluster has. */
-  readonly others: RangeIndex;
+  readonly others: Overlaps;
   /** Identities of gateways that exist and were rejected. */
   readonly invalid: ReadonlySet<string>;
 }
 
 type Report = (path: FieldPath, message: string, severity?: 'error' | 'warning') => void;
 
-/** Finds what keeps policies from having their gateway, address or destinations. */
-export function policyProblems(world: PolicyWorld): CrossProblem<EgressPolicy>[] {
+/**
+ * Finds what keeps policies from having their gateway, address or destinations.
+ *
+ * @param of whose problems are wanted; absent: those of all
+ */
+export function policyProblems(
+  world: PolicyWorld,
+  of: readonly EgressPolicy[] = world.policies,
+): CrossProblem<EgressPolicy>[] {
   const find = gatewayFinder(world);
   const takers = takersOf(world.policies);
   const pools = Map.groupBy(world.pools, ({ gateway }) => gateway);
   const poolOf = memo((gateway: EgressGateway) => new AddressUnion(pools.get(gateway) ?? []));
-  return world.policies.flatMap((policy) => {
+  return of.flatMap((policy) => {
     const found: CrossProblem<EgressPolicy>[] = [];
     const report: Report = (path, message, severity = 'error') => {
       found.push({ object: policy, problem: { severity, path, message } });

@@ -1,5 +1,5 @@
-import { BITS, type Family, parseAddress, parseCidr } from '../../../lib/net/address.ts';
-import { type Interval, toInterval, union } from '../../../lib/net/interval.ts';
+import { BITS, FAMILIES, type Family, parseAddress, parseCidr } from '../../../lib/net/address.ts';
+import { type Interval, subtract, toInterval, union } from '../../../lib/net/interval.ts';
 import { firstAt } from '../../../lib/sharing/first-at.ts';
 
 /** A range of addresses, and what has it, for messages. */
@@ -17,8 +17,14 @@ export function ownedRange(text: string, owner: string): OwnedRange[] {
   return cidr === undefined ? [] : [{ family: cidr.family, range: toInterval(cidr), owner }];
 }
 
+/** What finds a range that overlaps another one. */
+export interface Overlaps {
+  /** Undefined: none does. */
+  overlapping(family: Family, range: Interval): OwnedRange | undefined;
+}
+
 /** Finds ranges that overlap others, in O(log n). */
-export class RangeIndex {
+export class RangeIndex implements Overlaps {
   readonly #sorted: Readonly<Record<Family, readonly OwnedRange[]>>;
   /** At each index: the one that reaches furthest of those up to there. */
   readonly #furthest: Readonly<Record<Family, readonly OwnedRange[]>>;
@@ -70,6 +76,17 @@ export class AddressUnion {
     const after = firstAt(0, all.length, (i) => (all[i]?.first ?? 0n) > first);
     const before = all[after - 1];
     return before !== undefined && before.last >= last;
+  }
+
+  /** The parts of the intervals (a union) that it does not have. */
+  rest(family: Family, intervals: readonly Interval[]): Interval[] {
+    return subtract(intervals, this.#intervals[family]);
+  }
+
+  /** Itself with these. */
+  with(more: readonly Pick<OwnedRange, 'family' | 'range'>[]): AddressUnion {
+    const own = FAMILIES.flatMap((family) => this.#intervals[family].map((range) => ({ family, range })));
+    return new AddressUnion([...own, ...more]);
   }
 
   has(family: Family): boolean {

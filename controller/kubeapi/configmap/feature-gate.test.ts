@@ -17,12 +17,10 @@ describe('gateSetting', () => {
     });
   }
 
-  it('refuses egress gateways, which are not built for clusters', () => {
-    const { enabled, problems } = gateSetting({
-      'config.yaml': 'featureGates: {NodeNetworkPolicy: true, EgressGateway: true}',
-    });
-    assert.equal(enabled, true);
-    assert.match(problems.join(), /^config\.yaml: featureGates\.EgressGateway: is not built for clusters/);
+  it('reads each gate for itself', () => {
+    const data = { 'config.yaml': 'featureGates: {EgressGateway: true}' };
+    assert.deepEqual(gateSetting(data, 'EgressGateway'), { enabled: true, problems: [] });
+    assert.deepEqual(gateSetting(data, 'NodeNetworkPolicy'), { enabled: null, problems: [] });
   });
 
   it('names the problems of an invalid configuration', () => {
@@ -43,7 +41,7 @@ describe('gateAfter', () => {
       for (const enabled of [true, false]) {
         const data = says(`featureGates: {NodeNetworkPolicy: ${enabled}}`);
         const sources = { before, stated: !enabled, configured: !enabled };
-        assert.deepEqual(gateAfter(data, sources), { enabled, problem: null });
+        assert.deepEqual(gateAfter(data, sources, 'NodeNetworkPolicy'), { enabled, problem: null });
       }
     }
   });
@@ -54,10 +52,13 @@ describe('gateAfter', () => {
         for (const configured of VALUES) {
           const sources = { before, stated, configured };
           const enabled = before ?? stated ?? configured ?? false;
-          assert.deepEqual(gateAfter(null, sources), { enabled, problem: null });
-          assert.equal(gateAfter({}, sources).enabled, enabled);
-          assert.match(String(gateAfter({}, sources).problem), /does not set feature gate NodeNetworkPolicy/);
-          const unreadable = gateAfter(says('['), sources);
+          assert.deepEqual(gateAfter(null, sources, 'NodeNetworkPolicy'), { enabled, problem: null });
+          assert.equal(gateAfter({}, sources, 'NodeNetworkPolicy').enabled, enabled);
+          assert.match(
+            String(gateAfter({}, sources, 'NodeNetworkPolicy').problem),
+            /does not set feature gate NodeNetworkPolicy/,
+          );
+          const unreadable = gateAfter(says('['), sources, 'NodeNetworkPolicy');
           assert.equal(unreadable.enabled, enabled);
           assert.match(String(unreadable.problem), /is invalid: config\.yaml:1/);
         }
@@ -66,10 +67,30 @@ describe('gateAfter', () => {
   });
 });
 
+describe('gateAfter, of EgressGateway', () => {
+  const silent = { 'config.yaml': 'featureGates: {NodeNetworkPolicy: true}' };
+  const after = (stated: boolean | null) =>
+    gateAfter(silent, { before: null, stated, configured: null }, 'EgressGateway');
+
+  it('is off without a word if nobody ever turned it on', () => {
+    for (const stated of [null, false]) assert.deepEqual(after(stated), { enabled: false, problem: null });
+  });
+
+  it('stays on, with a message, until it is turned off by name', () => {
+    assert.deepEqual(after(true), {
+      enabled: true,
+      problem: 'ConfigMap nodewall-config does not set feature gate EgressGateway',
+    });
+  });
+});
+
 describe('parseGate', () => {
   it('reads what formatGate writes, and nothing else', () => {
-    for (const enabled of [true, false]) assert.equal(parseGate(formatGate(enabled)), enabled);
-    for (const text of [undefined, '', 'true', 'NodeNetworkPolicy=perhaps', 1])
-      assert.equal(parseGate(text), null);
+    for (const name of ['NodeNetworkPolicy', 'EgressGateway'] as const) {
+      for (const enabled of [true, false]) assert.equal(parseGate(formatGate(enabled, name), name), enabled);
+      for (const text of [undefined, '', 'true', `${name}=perhaps`, 1])
+        assert.equal(parseGate(text, name), null);
+    }
+    assert.equal(parseGate('EgressGateway=true', 'NodeNetworkPolicy'), null);
   });
 });

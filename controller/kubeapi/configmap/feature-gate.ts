@@ -1,8 +1,11 @@
+import type { Config } from '../../../apis/config.ts';
 import { parseConfig } from '../../../apis/config-file.ts';
 import { formatProblem } from '../../../apis/validate/problem.ts';
 import type { ConfigMapData } from './configmap.ts';
 
-/** The gate NodeNetworkPolicy in ConfigMap nodewall-config. */
+export type GateName = keyof Config['featureGates'];
+
+/** A gate in ConfigMap nodewall-config. */
 export interface GateSetting {
   /** Null: it is not set, or the value is not valid. */
   readonly enabled: boolean | null;
@@ -11,30 +14,30 @@ export interface GateSetting {
 }
 
 /** Reads key `config.yaml`, of which only `featureGates` is used here. */
-export function gateSetting(data: ConfigMapData | null): GateSetting {
+export function gateSetting(data: ConfigMapData | null, name: GateName = 'NodeNetworkPolicy'): GateSetting {
   const text = data?.['config.yaml'];
   if (text === undefined) return { enabled: null, problems: [] };
   const { config, problems } = parseConfig(text, 'config.yaml');
   const errors = problems.filter(({ severity }) => severity === 'error').map(formatProblem);
-  const gates = config?.featureGates ?? {};
-  return {
-    enabled: gates.NodeNetworkPolicy ?? null,
-    problems: gates.EgressGateway === true ? [...errors, NO_EGRESS] : errors,
-  };
+  return { enabled: config?.featureGates[name] ?? null, problems: errors };
 }
 
-const NO_EGRESS = 'config.yaml: featureGates.EgressGateway: is not built for clusters yet; remove it';
+/**
+ * Annotations of the Lease: the last value set by a ConfigMap. One for each gate: controllers of
+ * version 0.1 know the first one alone, with nothing else in it.
+ */
+export const GATE_ANNOTATIONS: Readonly<Record<GateName, string>> = {
+  NodeNetworkPolicy: 'nodewall.io/feature-gate',
+  EgressGateway: 'nodewall.io/feature-gate-egress',
+};
 
-/** Annotation of the Lease: the last value set by a ConfigMap. */
-export const GATE_ANNOTATION = 'nodewall.io/feature-gate';
-
-export function formatGate(enabled: boolean): string {
-  return `NodeNetworkPolicy=${enabled}`;
+export function formatGate(enabled: boolean, name: GateName): string {
+  return `${name}=${enabled}`;
 }
 
 /** Null if the annotation is missing, or was not written by `formatGate`. */
-export function parseGate(text: unknown): boolean | null {
-  return [true, false].find((enabled) => text === formatGate(enabled)) ?? null;
+export function parseGate(text: unknown, name: GateName): boolean | null {
+  return [true, false].find((enabled) => text === formatGate(enabled, name)) ?? null;
 }
 
 /** Sources of the gate's value besides the ConfigMap. */
@@ -57,23 +60,26 @@ export interface GateChange {
 }
 
 /**
- * A gate that is off removes every node's table, so it must be set explicitly: if the ConfigMap was
- * deleted, emptied or can't be read, the gate stays as it was. When a controller starts, that is
- * the last value set by a ConfigMap; else the value in the controller's own configuration; else
- * off.
+ * A gate that is off removes every node's table, or lets pods leave with their node's address, so it
+ * must be set explicitly: if the ConfigMap was deleted, emptied or can't be read, or doesn't name
+ * the gate, the gate stays as it was. When a controller starts, that is the last value set by a
+ * ConfigMap; else the value in the controller's own configuration; else off.
  */
 export function gateAfter(
   data: ConfigMapData | null,
   { before, stated, configured }: GateSources,
+  name: GateName,
 ): GateChange {
-  const { enabled, problems } = gateSetting(data);
+  const { enabled, problems } = gateSetting(data, name);
   if (problems.length === 0 && enabled !== null) return { enabled, problem: null };
   const kept = before ?? stated ?? configured ?? false;
-  return { enabled: kept, problem: data === null ? null : problemOf(problems) };
+  // Nobody has to name EgressGateway who never turned it on.
+  const isUsual = data === null || (name === 'EgressGateway' && !kept);
+  return { enabled: kept, problem: isUsual ? null : problemOf(problems, name) };
 }
 
-function problemOf(problems: readonly string[]): string {
+function problemOf(problems: readonly string[], name: GateName): string {
   const what = 'ConfigMap nodewall-config';
   if (problems.length > 0) return `${what} is invalid: ${problems.join('; ')}`;
-  return `${what} does not set feature gate NodeNetworkPolicy`;
+  return `${what} does not set feature gate ${name}`;
 }

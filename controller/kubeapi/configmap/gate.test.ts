@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
-import { GATE_ANNOTATION } from './feature-gate.ts';
+import { GATE_ANNOTATIONS } from './feature-gate.ts';
 import { Gate } from './gate.ts';
 
 const states = (enabled: unknown) => ({ 'config.yaml': `featureGates: {NodeNetworkPolicy: ${enabled}}` });
-const remembers = (enabled: boolean) => ({ [GATE_ANNOTATION]: `NodeNetworkPolicy=${enabled}` });
+const remembers = (enabled: boolean) => ({
+  [GATE_ANNOTATIONS.NodeNetworkPolicy]: `NodeNetworkPolicy=${enabled}`,
+});
 
 function start(configured: boolean | null = null): { gate: Gate; changes: boolean[]; problems: string[] } {
   const [changes, problems]: [boolean[], string[]] = [[], []];
-  const gate = new Gate(configured, {
+  const gate = new Gate('NodeNetworkPolicy', configured, {
     changed: (enabled) => void changes.push(enabled),
     problem: (text) => void problems.push(text),
   });
@@ -38,7 +40,7 @@ describe('Gate', () => {
 
   it('stores only the last value of the ConfigMap in the Lease', () => {
     const { gate } = start(true);
-    gate.takeLease({ other: 'x', [GATE_ANNOTATION]: 'nonsense' });
+    gate.takeLease({ other: 'x', [GATE_ANNOTATIONS.NodeNetworkPolicy]: 'nonsense' });
     gate.takeConfigMap(null);
     assert.deepEqual([gate.enabled, gate.annotations()], [true, {}]);
     gate.takeConfigMap(states(false));

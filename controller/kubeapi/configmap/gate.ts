@@ -1,5 +1,12 @@
 import type { ConfigMapData } from './configmap.ts';
-import { formatGate, GATE_ANNOTATION, gateAfter, gateSetting, parseGate } from './feature-gate.ts';
+import {
+  formatGate,
+  GATE_ANNOTATIONS,
+  type GateName,
+  gateAfter,
+  gateSetting,
+  parseGate,
+} from './feature-gate.ts';
 
 export interface GateEvents {
   /** Called at first, and after each change. */
@@ -11,10 +18,11 @@ export interface GateEvents {
 type Annotations = Readonly<Record<string, string>>;
 
 /**
- * The cluster's feature gate NodeNetworkPolicy, from ConfigMap nodewall-config and from the Lease,
- * which stores the ConfigMap's last value.
+ * A feature gate of the cluster, from ConfigMap nodewall-config and from the Lease, which stores the
+ * ConfigMap's last value.
  */
 export class Gate {
+  readonly #name: GateName;
   readonly #configured: boolean | null;
   readonly #events: GateEvents;
   /** Undefined: not read yet. */
@@ -25,7 +33,8 @@ export class Gate {
   #stated: boolean | null = null;
   #enabled: boolean | null = null;
 
-  constructor(configured: boolean | null, events: GateEvents) {
+  constructor(name: GateName, configured: boolean | null, events: GateEvents) {
+    this.#name = name;
     this.#configured = configured;
     this.#events = events;
   }
@@ -37,13 +46,15 @@ export class Gate {
 
   /** The annotations for the Lease; none if no ConfigMap has set a value. */
   annotations(): Annotations {
-    return this.#stated === null ? {} : { [GATE_ANNOTATION]: formatGate(this.#stated) };
+    return this.#stated === null
+      ? {}
+      : { [GATE_ANNOTATIONS[this.#name]]: formatGate(this.#stated, this.#name) };
   }
 
   /** @param data null: the ConfigMap doesn't exist */
   takeConfigMap(data: ConfigMapData | null): void {
     this.#data = data;
-    this.#stated = gateSetting(data).enabled ?? this.#stated;
+    this.#stated = gateSetting(data, this.#name).enabled ?? this.#stated;
     this.#decide();
   }
 
@@ -53,18 +64,15 @@ export class Gate {
    */
   takeLease(annotations: Annotations | null): void {
     if (this.#remembered !== undefined) return;
-    this.#remembered = parseGate(annotations?.[GATE_ANNOTATION]);
+    this.#remembered = parseGate(annotations?.[GATE_ANNOTATIONS[this.#name]], this.#name);
     if (this.#enabled === null) this.#decide();
   }
 
   #decide(): void {
     if (this.#data === undefined || this.#remembered === undefined) return;
     const before = this.#enabled;
-    const { enabled, problem } = gateAfter(this.#data, {
-      before,
-      stated: this.#remembered,
-      configured: this.#configured,
-    });
+    const sources = { before, stated: this.#remembered, configured: this.#configured };
+    const { enabled, problem } = gateAfter(this.#data, sources, this.#name);
     if (problem !== null) this.#events.problem(problem);
     this.#enabled = enabled;
     if (enabled !== before) this.#events.changed(enabled);

@@ -4,6 +4,8 @@ import type { PolicyCondition } from '../../../apis/policy-status.ts';
 /** The whole status of an EgressGateway, as it is written (apis/schema/egress-status.ts). */
 export interface WrittenGatewayStatus extends EgressGatewayStatus {
   readonly observedGeneration: number;
+  /** `tunnel`: the address of the node's end of the tunnel, as its agent reports it. */
+  readonly nodes: readonly (EgressGatewayStatus['nodes'][number] & { readonly tunnel?: string })[];
   readonly usage: {
     readonly [family in 'ipv4' | 'ipv6']?: { readonly total: string; readonly used: number };
   };

@@ -249,4 +249,19 @@ describe('the status of an egress policy', () => {
       ],
     );
   });
+
+  it('is not realized where a gateway drops its connections', () => {
+    const { allocation } = decideGateway(allocate(gateway({}), nodes, [policy]), facts(all));
+    const { said } = decidePolicy({
+      ...{ policy, allocation, problems: [], pods: 1 },
+      nodes: new Map([['n1', null]]),
+      ownerLack: () => 'NetworkIncomplete: no device',
+    });
+    const owner = decided({}, all)[0]?.status.slots[0]?.node;
+    assert.equal(said[2]?.status, 'False');
+    assert.equal(
+      said[2]?.message,
+      `1 of 1 nodes enforce the policy; gateway ${owner}: NetworkIncomplete: no device.`,
+    );
+  });
 });

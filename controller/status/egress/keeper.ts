@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
-import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
+import type { EgressGateway, EgressGatewayStatus, EgressPolicy } from '../../../apis/egress/objects.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
 import { displayName } from '../../../apis/validate/identity.ts';
 import { formatProblem } from '../../../apis/validate/problem.ts';
@@ -12,7 +12,14 @@ import { parseRevision } from '../../publish/revision.ts';
 import { EGRESS, WATCHED } from '../../watch/cluster/resources.ts';
 import type { LoadProblem } from '../../watch/source.ts';
 import type { StatusWriter } from '../writer.ts';
-import { accepted, type EgressConditionState, type EgressStatus, timed } from './egress-status.ts';
+import { agentLack, networkLack } from './agent-lack.ts';
+import {
+  accepted,
+  type EgressConditionState,
+  type EgressStatus,
+  timed,
+  type WrittenGatewayStatus,
+} from './egress-status.ts';
 import type { EgressVersion } from './egress-versions.ts';
 import { GatewayDecisions } from './gateway-decisions.ts';
 import type { GatewayDecision, SlotMove } from './gateway-status.ts';
@@ -183,7 +190,9 @@ export class EgressStatusKeeper {
     const decisions = this.#gateways.decide(compiled, (gateway) => lines.get(keyOf(gateway)) ?? []);
     for (const { allocation, status, said } of decisions) {
       const { gateway } = allocation;
-      if (gateway.apiGroup === 'nodewall.io') this.#settle(keyOf(gateway), gateway.generation, status, said);
+      if (gateway.apiGroup !== 'nodewall.io') continue;
+      const key = keyOf(gateway);
+      this.#settle(key, gateway.generation, { ...status, nodes: this.#withTunnels(status.nodes, key) }, said);
     }
     this.#cancelNext?.();
     const next = this.#gateways.next();
@@ -221,6 +230,17 @@ export class EgressStatusKeeper {
     }
   }
 
+  /** With the tunnel's ends that agents report; that of an agent that was not heard yet stays. */
+  #withTunnels(nodes: EgressGatewayStatus['nodes'], key: string): WrittenGatewayStatus['nodes'] {
+    const before = this.#versions.get(key)?.status;
+    const last = before != null && 'nodes' in before ? before.nodes : [];
+    return nodes.map((node) => {
+      const heard = this.#heard.get(node.name)?.report.egress;
+      const tunnel = heard === undefined ? last.find(({ name }) => name === node.name)?.tunnel : heard.tunnel;
+      return tunnel === undefined ? node : { ...node, tunnel };
+    });
+  }
+
   #settlePolicy(
     key: string,
     policy: EgressPolicy,
@@ -229,7 +249,14 @@ export class EgressStatusKeeper {
   ): void {
     const names = [...(found?.nodes ?? [])].sort();
     const nodes = new Map(names.map((node) => [node, this.#unrealized(node, key)] as const));
-    const { status, said } = decidePolicy({ policy, allocation, problems, pods: found?.pods ?? 0, nodes });
+    const { status, said } = decidePolicy({
+      ...{ policy, allocation, problems, nodes },
+      pods: found?.pods ?? 0,
+      ownerLack: (owner) => {
+        const heard = this.#heard.get(owner)?.report;
+        return heard === undefined ? null : networkLack(heard);
+      },
+    });
     this.#settle(key, policy.generation, status, said);
   }
 
@@ -262,7 +289,7 @@ export class EgressStatusKeeper {
   #unrealized(node: string, key: string): string | null {
     const heard = this.#heard.get(node);
     if (heard === undefined || this.#clock.now() - heard.at > SILENCE) return 'its agent does not report';
-    const lack = agentLack(heard.report);
+    const lack = agentLack(heard.report) ?? networkLack(heard.report);
     if (lack !== null) return lack;
     const version = this.#versions.get(key);
     const place = WATCHED.length + EGRESS.findIndex(({ kind }) => kind === version?.kind);
@@ -273,13 +300,8 @@ export class EgressStatusKeeper {
 
 /** What of a report statuses depend on. */
 function factsOf(report: NodeReport | undefined): unknown {
-  return report === undefined ? null : [agentLack(report), parseRevision(report.enforced ?? '')?.position];
-}
-
-function agentLack(report: NodeReport): string | null {
-  if (report.features?.includes('egress') !== true) return 'AgentWithoutEgress';
-  if (report.off !== undefined || !report.enabled) return 'AgentOff';
-  return report.viewError === undefined ? null : 'AgentNotFollowing';
+  if (report === undefined) return null;
+  return [agentLack(report), report.egress, parseRevision(report.enforced ?? '')?.position];
 }
 
 function keyOf(object: EgressGateway | EgressPolicy): string {

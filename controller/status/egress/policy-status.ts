@@ -12,9 +12,11 @@ export interface PolicyFacts {
   readonly pods: number;
   /** Nodes that must enforce it, sorted, with the reason why one does not; null: it does. */
   readonly nodes: ReadonlyMap<string, string | null>;
+  /** Why a gateway node drops connections of its policies; null, or absent: nothing is known. */
+  readonly ownerLack?: (owner: string) => string | null;
 }
 
-export function decidePolicy({ policy, allocation, problems, pods, nodes }: PolicyFacts): {
+export function decidePolicy({ policy, allocation, problems, pods, nodes, ownerLack }: PolicyFacts): {
   readonly status: Omit<WrittenPolicyStatus, 'conditions' | 'observedGeneration'>;
   readonly said: readonly EgressConditionState[];
 } {
@@ -23,7 +25,13 @@ export function decidePolicy({ policy, allocation, problems, pods, nodes }: Poli
   const failing = [...nodes].filter(([, reason]) => reason !== null);
   const said = [accepted('policy', problems)];
   if (policy.spec.action === 'Gateway') said.push(allocated(paths, addresses, heldFrom(policy, allocation)));
-  said.push(realized(nodes.size, failing));
+  said.push(
+    realized(
+      nodes.size,
+      failing,
+      owners.map((name) => [`gateway ${name}`, ownerLack?.(name) ?? null] as const),
+    ),
+  );
   return {
     status: {
       addresses,
@@ -105,10 +113,11 @@ const MOST_SHOWN = 4;
 function realized(
   desired: number,
   failing: readonly (readonly [string, string | null])[],
+  owners: readonly (readonly [string, string | null])[],
 ): EgressConditionState {
   const type = 'Realized';
   const count = `${desired - failing.length} of ${desired} nodes enforce the policy`;
-  const [first] = failing;
+  const [first] = [...failing, ...owners.filter(([, lack]) => lack !== null)];
   if (first === undefined)
     return { type, status: 'True', reason: desired === 0 ? 'NoNodes' : 'Realized', message: `${count}.` };
   return { type, status: 'False', reason: 'Realizing', message: `${count}; ${first[0]}: ${first[1]}.` };

@@ -1,0 +1,169 @@
+import type { RouteEvent } from 'nftables-napi';
+import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
+import type { OwnedAddress } from '../../../apis/egress/node-egress.ts';
+import type { Log } from '../../../lib/process/log.ts';
+import {
+  type AddressConflict,
+  type FloatingKernel,
+  FloatingLate,
+  type LiveAddress,
+  type Renewal,
+} from '../floating-kernel.ts';
+import type { LiveSets } from './live-sets.ts';
+import { announce, type NeighbourParts, probe } from './neighbour-link.ts';
+import { type Place, type PlacePort, Places } from './places.ts';
+
+interface FloatingParts extends NeighbourParts {
+  readonly live: Pick<LiveSets, 'read' | 'add' | 'renew' | 'delete'>;
+  readonly port: PlacePort;
+  readonly log: Log;
+}
+
+/** An address that is alive by the last call. */
+interface Held {
+  readonly place: Place;
+  until: number;
+  stop: () => void;
+}
+
+/** The floating addresses of this machine in its kernel. */
+export class FloatingAddresses implements FloatingKernel {
+  readonly #parts: FloatingParts;
+  readonly #held = new Map<string, Held>();
+
+  constructor(parts: FloatingParts) {
+    this.#parts = parts;
+  }
+
+  /** What is not whole, an element without its address or the other way round, is removed. */
+  async read(): Promise<readonly LiveAddress[]> {
+    const { live, port, clock } = this.#parts;
+    const places = await Places.read(port);
+    const present = new Map(places.present().map((place) => [place.address, place]));
+    const elements = await live.read();
+    const whole = elements.filter(({ address, isWhole }) => isWhole && present.has(address));
+    const alive = new Set(whole.map(({ address }) => address));
+    await live.delete(elements.flatMap(({ address }) => (alive.has(address) ? [] : address)));
+    await places.remove(new Set(present.keys()).difference(alive));
+    for (const { address, milliseconds } of whole) {
+      const place = present.get(address);
+      if (place === undefined || this.#held.has(address)) continue;
+      this.#held.set(address, { place, until: clock.now() + milliseconds, stop: () => {} });
+    }
+    return whole.map(({ address, milliseconds }) => ({ address, milliseconds }));
+  }
+
+  async take(addresses: readonly OwnedAddress[], until: number): Promise<readonly AddressConflict[]> {
+    const { live, port, clock } = this.#parts;
+    const places = await Places.read(port);
+    const wanted = addresses.map((address) => places.placeOf(address));
+    const conflicts = await this.#conflicts(places, wanted);
+    if (conflicts.length > 0) return conflicts;
+    const names = addresses.map(({ address }) => address);
+    await places.remove(new Set(names));
+    try {
+      const late = await live.add(names.map((address) => ({ address, until })));
+      if (late.length > 0) throw new FloatingLate('the grant ended before the kernel had the addresses');
+      await places.put(wanted);
+      if (clock.now() >= until) throw new FloatingLate('the grant ended before the addresses were there');
+      for (const place of wanted) this.#hold(place, until);
+    } catch (error) {
+      await this.drop(names);
+      throw error;
+    }
+    return [];
+  }
+
+  async renew(renewals: readonly Renewal[]): Promise<readonly string[]> {
+    const ended = new Set(await this.#parts.live.renew(renewals));
+    for (const { address, until } of renewals) {
+      const held = this.#held.get(address);
+      if (held !== undefined && !ended.has(address)) held.until = until;
+    }
+    return [...ended];
+  }
+
+  async drop(addresses: readonly string[]): Promise<void> {
+    for (const address of addresses) {
+      this.#held.get(address)?.stop();
+      this.#held.delete(address);
+    }
+    await this.#parts.live.delete(addresses);
+    await (await Places.read(this.#parts.port)).remove(new Set(addresses));
+  }
+
+  /** Puts back what somebody else removed, or what went with its interface. */
+  changed(events: readonly RouteEvent[]): void {
+    const isOurs = events.some(
+      (one) =>
+        one.event === 'overrun' ||
+        (one.event === 'removed' &&
+          one.object.kind === 'address' &&
+          one.object.address.protocol === OWN_NETWORK.floating.protocol) ||
+        (one.event === 'present' && one.object.kind === 'link' && one.object.link.isUp),
+    );
+    if (isOurs && this.#held.size > 0) void this.#putBack();
+  }
+
+  /** Ends announcements. What is in the kernel stays. */
+  close(): void {
+    for (const { stop } of this.#held.values()) stop();
+    this.#held.clear();
+  }
+
+  async #putBack(): Promise<void> {
+    const { port, clock, log } = this.#parts;
+    try {
+      const places = await Places.read(port);
+      const present = new Set(places.present().map(({ address }) => address));
+      const missing = [...this.#held.values()].filter(
+        ({ place, until }) => clock.now() < until && !present.has(place.address),
+      );
+      if (missing.length === 0) return;
+      await places.put(missing.map(({ place }) => place));
+      // A call of drop may have come between.
+      const [kept, dropped] = [true, false].map((isKept) =>
+        missing.filter((held) => (this.#held.get(held.place.address) === held) === isKept),
+      ) as [Held[], Held[]];
+      const gone = new Set(dropped.map(({ place }) => place.address));
+      if (gone.size > 0) await (await Places.read(port)).remove(gone);
+      for (const { place, until } of kept) this.#hold(place, until);
+      log.warn('floating addresses were removed from an interface; put back', {
+        stage: 'egress',
+        addresses: kept.map(({ place }) => place.address),
+      });
+    } catch (error) {
+      log.error('cannot put floating addresses back', { stage: 'egress', error: (error as Error).message });
+    }
+  }
+
+  #hold(place: Place, until: number): void {
+    const { address, neighbours } = place;
+    this.#held.get(address)?.stop();
+    const held: Held = { place, until, stop: () => {} };
+    this.#held.set(address, held);
+    if (neighbours === null) return;
+    const isAlive = () => this.#held.get(address) === held && this.#parts.clock.now() < held.until;
+    held.stop = announce(this.#parts, neighbours, address, isAlive);
+  }
+
+  async #conflicts(places: Places, wanted: readonly Place[]): Promise<AddressConflict[]> {
+    const isOwn = (mac: Uint8Array): boolean => places.isOwnMac(mac);
+    const found = await Promise.all(
+      wanted.map(async ({ address, neighbours }): Promise<AddressConflict[]> => {
+        const mac = neighbours && (await probe(this.#parts, neighbours, address, isOwn));
+        return mac === null
+          ? []
+          : [
+              {
+                address,
+                mac: Buffer.from(mac)
+                  .toString('hex')
+                  .replace(/..(?=.)/g, '$&:'),
+              },
+            ];
+      }),
+    );
+    return found.flat();
+  }
+}

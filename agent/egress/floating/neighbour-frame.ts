@@ -1,0 +1,70 @@
+import { parseAddress } from '../../../lib/net/address.ts';
+import { packAddress } from '../../../lib/net/member-set.ts';
+
+const ETHERNET = 14;
+const IPV6 = 40;
+const AT = { next: ETHERNET + 6, type: ETHERNET + IPV6, target: ETHERNET + IPV6 + 8 };
+/** With the target, without options. */
+const SHORTEST = ETHERNET + IPV6 + 24;
+const ICMPV6 = 58;
+const SOLICITATION = 135;
+const ADVERTISEMENT = 136;
+/** Those who know another MAC of the address take this one. */
+const OVERRIDE = 0x20;
+const TARGET_LINK_ADDRESS = 2;
+const UNSPECIFIED = new Uint8Array(16);
+const ALL_NODES = packed('ff02::1');
+
+/** Asks whether anybody has the address, without claiming it (RFC 4862 5.4.2). */
+export function neighbourProbe(mac: Uint8Array, address: string): Uint8Array {
+  const target = packed(address);
+  const group = Uint8Array.from(packed('ff02::1:ff00:0'));
+  group.set(target.subarray(13), 13);
+  return frame(mac, UNSPECIFIED, group, Buffer.concat([icmp(SOLICITATION, 0), target]));
+}
+
+/** Tells everybody who has the address: an unsolicited advertisement (RFC 4861 7.2.6). */
+export function neighbourAnnouncement(mac: Uint8Array, address: string): Uint8Array {
+  const target = packed(address);
+  const option = [Uint8Array.of(TARGET_LINK_ADDRESS, 1), mac];
+  const message = Buffer.concat([icmp(ADVERTISEMENT, OVERRIDE), target, ...option]);
+  return frame(mac, target, ALL_NODES, message);
+}
+
+/** The MAC of a host that uses the address; null: the frame is of no such host. */
+export function neighbourClaim(bytes: Uint8Array, address: string): Uint8Array | null {
+  if (bytes.length < SHORTEST || bytes[AT.next] !== ICMPV6) return null;
+  const target = bytes.subarray(AT.target, AT.target + 16);
+  if (Buffer.compare(target, packed(address)) !== 0) return null;
+  return bytes[AT.type] === ADVERTISEMENT ? bytes.slice(6, 12) : null;
+}
+
+function icmp(type: number, flags: number): Uint8Array {
+  return Uint8Array.of(type, 0, 0, 0, flags, 0, 0, 0);
+}
+
+/** To a multicast group; hop limit 255, without which nobody believes it. */
+function frame(mac: Uint8Array, source: Uint8Array, group: Uint8Array, message: Uint8Array): Uint8Array {
+  const to = Buffer.concat([Uint8Array.of(0x33, 0x33), group.subarray(12)]);
+  const header = Uint8Array.of(0x60, 0, 0, 0, 0, message.length, ICMPV6, 255);
+  const sum = checksum(
+    Buffer.concat([source, group, Uint8Array.of(0, 0, 0, message.length, 0, 0, 0, ICMPV6), message]),
+  );
+  const whole = Uint8Array.from(message);
+  whole.set([sum >>> 8, sum & 0xff], 2);
+  return Buffer.concat([to, mac, Uint8Array.of(0x86, 0xdd), header, source, group, whole]);
+}
+
+/** RFC 1071. */
+function checksum(bytes: Uint8Array): number {
+  let sum = 0;
+  for (let at = 0; at < bytes.length; at += 2) sum += ((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0);
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
+  return ~sum & 0xffff;
+}
+
+function packed(text: string): Uint8Array {
+  const address = parseAddress(text);
+  if (address?.family !== 6) throw new RangeError(`${text} is no IPv6 address`);
+  return packAddress(address);
+}

@@ -1,0 +1,105 @@
+import {
+  type Generation,
+  Netlink,
+  PacketSocket,
+  RouteMonitor,
+  RouteSocket,
+  TimedElements,
+} from 'nftables-napi';
+import type { Clock } from '../../../lib/process/clock.ts';
+import { keepOpen } from '../../../lib/process/keep-open.ts';
+import type { Log } from '../../../lib/process/log.ts';
+import type { Kernel } from '../../apply/netlink/kernel.ts';
+import type { MonitorTrouble } from '../../dataplane/dataplane.ts';
+import type { FloatingKernel } from '../floating-kernel.ts';
+import { ARP_TABLE, type ArpTable } from '../render/arp-table.ts';
+import { ArpKeeper } from './arp-keeper.ts';
+import { FloatingAddresses } from './floating-addresses.ts';
+import { LiveSets } from './live-sets.ts';
+import { Places } from './places.ts';
+
+interface FloatingOptions {
+  readonly log: Log;
+  readonly clock: Clock;
+  /** A transaction in our tables that changed nothing but elements with a timeout. */
+  readonly committed: (generation: Readonly<Generation>) => void;
+  readonly troubled: (trouble: MonitorTrouble) => void;
+}
+
+/** What floating addresses need beside the reconciler's rules. */
+export interface OpenFloating {
+  readonly kernel: FloatingKernel;
+  /** The table for ARP; null: there is none. Trouble is logged, and floating addresses wait. */
+  silence(table: ArpTable | null): Promise<void>;
+  /** @returns what somebody else changed of it; the next `silence` makes it again */
+  verify(): Promise<readonly string[]>;
+  keptIn(kernel: Kernel): Kernel;
+  /** Resolves once no change of elements is running. */
+  idle(): Promise<void>;
+  /** What is in the kernel stays. */
+  close(): Promise<void>;
+}
+
+/** Opens the sockets of this machine for floating addresses. */
+export function openFloating({ log, clock, committed, troubled }: FloatingOptions): OpenFloating {
+  const [netlink, timed, port] = [new Netlink(), new TimedElements(), new RouteSocket()];
+  const live = new LiveSets({ netlink, timed, clock, committed });
+  const open = (link: number, protocol: 'arp' | 'ndp') => new PacketSocket(link, protocol);
+  const addresses = new FloatingAddresses({ live, port, open, clock, log });
+  const arp = new ArpKeeper(netlink);
+  const stage = 'egress';
+  const monitor = keepOpen({
+    clock,
+    open(failed, isAgain) {
+      if (isAgain) addresses.changed([{ event: 'overrun' }]);
+      return new RouteMonitor({}, (events) => {
+        for (const one of events) if (one.event === 'error') failed(one.error);
+        addresses.changed(events);
+      });
+    },
+    failed(error, retryIn) {
+      troubled('failed');
+      log.error('the monitor of addresses failed; opening it again', {
+        stage,
+        error: error.message,
+        retryIn,
+      });
+    },
+  });
+  return {
+    kernel: addresses,
+    async silence(table) {
+      try {
+        await arp.apply(table);
+      } catch (error) {
+        log.error('cannot make the table arp nodewall: this node can have no floating IPv4 address', {
+          stage,
+          error: (error as Error).message,
+        });
+      }
+    },
+    async verify() {
+      return (await arp.verify()) ? [`table ${ARP_TABLE.family} ${ARP_TABLE.name} was changed`] : [];
+    },
+    keptIn: (kernel) => live.keptIn(kernel),
+    idle: () => live.idle(),
+    async close() {
+      addresses.close();
+      await monitor.close();
+      await Promise.all([netlink.close(), timed.close(), port.close()]);
+    },
+  };
+}
+
+/** Removes what floating addresses have left on this machine; returns what was removed. */
+export async function removeFloating(): Promise<string[]> {
+  const [netlink, port] = [new Netlink(), new RouteSocket()];
+  try {
+    // The addresses first: without the table the kernel would answer for them.
+    const removed = await (await Places.read(port)).removeAll();
+    const hadTable = await new ArpKeeper(netlink).remove();
+    return hadTable ? [...removed, `table ${ARP_TABLE.family} ${ARP_TABLE.name}`] : removed;
+  } finally {
+    await Promise.all([netlink.close(), port.close()]);
+  }
+}

@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict';
+import type { ConntrackEntry } from 'nftables-napi';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import { parseAddress } from '../../lib/net/address.ts';
+import { packAddress } from '../../lib/net/member-set.ts';
+import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
+import { ENDED, slotMark, takeMark } from './render/marks.ts';
+import { EgressHistory, resetConnections } from './reset-connections.ts';
+
+const POD = '10.244.1.7';
+const BANK = '203.0.113.5';
+const ELSEWHERE = '192.0.2.80';
+
+function bytes(text: string): Uint8Array {
+  const address = parseAddress(text);
+  assert.ok(address !== null);
+  return packAddress(address);
+}
+
+function entry(dst: string, mark: number, changes: Partial<ConntrackEntry> = {}): ConntrackEntry {
+  const tuple = (source: string, destination: string) => ({
+    ...{ source: bytes(source), destination: bytes(destination), sourcePort: 1, destinationPort: 2 },
+    ...{ icmpType: null, icmpCode: null },
+  });
+  const ends = { original: tuple(POD, dst), reply: tuple(dst, POD) };
+  return { family: 4, protocol: 6, status: 14, tcpState: 3, mark, identity: [], ...ends, ...changes };
+}
+
+/** One policy steers the pod to 203.0.113.0/24 by slot 5; of slot 6 this node is the gateway, as take 9. */
+function steering(namespace: string, name: string): NodeEgress {
+  const policy = { kind: 'EgressPolicy', apiGroup: 'nodewall.io', namespace, name } as const;
+  const range = { first: 0xcb007100n, last: 0xcb0071ffn };
+  return fakeNodeEgress({
+    sources: new Map([[POD, 'c']]),
+    classes: new Map([['c', { id: 'c', ipv4: [{ range, outcome: 'o' }], ipv6: [] }]]),
+    outcomes: new Map([
+      ['o', { id: 'o', policy, audited: [], action: { kind: 'slots', slots: [5], reserve: [6] } }],
+    ]),
+    slots: new Map([
+      [5, { number: 5, node: 'edge-1', take: 0 }],
+      [6, { number: 6, node: 'worker-1', take: 9 }],
+    ]),
+  });
+}
+
+describe('connections of an egress policy', () => {
+  it('are those that it steers by the mark that they have, now or before an edit', () => {
+    const history = new EgressHistory();
+    history.remember(steering('shop', 'old'));
+    history.remember(steering('shop', 'new'));
+    assert.deepEqual([...history.policies()].sort(), ['shop/new', 'shop/old']);
+    for (const policy of history.policies()) {
+      const has = (one: ConntrackEntry) => history.hasSteered(policy, one);
+      assert.ok(has(entry(BANK, slotMark(5))));
+      assert.ok(has(entry(BANK, slotMark(5) | 0x80ff)), 'the bits of others do not count');
+      assert.ok(has(entry(BANK, takeMark(9))), 'this node is the gateway');
+      assert.ok(!has(entry(BANK, slotMark(7))));
+      assert.ok(!has(entry(BANK, 0)));
+      assert.ok(!has(entry(BANK, ENDED)));
+      assert.ok(!has(entry(ELSEWHERE, slotMark(5))));
+    }
+  });
+
+  it('are remembered for a while', () => {
+    const history = new EgressHistory();
+    for (let i = 0; i < 40; i++) history.remember(steering('shop', `p${i}`));
+    assert.equal(history.policies().size, 16);
+    const last = steering('shop', 'last');
+    for (let i = 0; i < 40; i++) history.remember({ ...last });
+    assert.equal(history.policies().size, 16);
+  });
+
+  it('are marked as ended if they are TCP, else deleted', async () => {
+    const history = new EgressHistory();
+    history.remember(steering('', 'all'));
+    const calls: unknown[] = [];
+    const ended: string[] = [];
+    const mark = slotMark(5);
+    const summary = await resetConnections({
+      history,
+      conntrack: {
+        async *entries() {
+          yield [entry(BANK, mark), entry(BANK, mark, { protocol: 17, tcpState: null })];
+          yield [entry(BANK, mark, { tcpState: 7 }), entry(ELSEWHERE, mark)];
+        },
+        async mark(entries, value, mask) {
+          if (entries.length > 0) calls.push(['mark', entries.length, value, mask]);
+          return entries.map(() => null);
+        },
+        async delete(entries) {
+          if (entries.length > 0) calls.push(['delete', entries.map(({ protocol }) => protocol)]);
+          return entries.map(() => null);
+        },
+      },
+      policy: 'all',
+      isDryRun: false,
+      signal: new AbortController().signal,
+      ended: ({ protocol, src, dst }) => void ended.push(`${protocol} ${src} ${dst}`),
+    });
+    assert.deepEqual(calls, [
+      ['mark', 1, ENDED, 0x7f000000],
+      ['delete', [17]],
+    ]);
+    assert.deepEqual(ended, [`tcp ${POD} ${BANK}`, `udp ${POD} ${BANK}`]);
+    assert.deepEqual(summary, { examined: 4, ended: 2, failed: 0, error: null });
+  });
+});

@@ -1,0 +1,142 @@
+import { CONNTRACK_STATUS, type Conntrack, type ConntrackEntry, TCP_ENDED } from 'nftables-napi';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import { formatAddress } from '../../lib/net/address.ts';
+import { addressOf } from '../connections/connection-flows.ts';
+import type { EndSummary } from '../connections/end-connections.ts';
+import { type Protocol, protocolName } from '../record/packet.ts';
+import { type PolicyOfConnection, policyOfConnection } from './record/connection-policy.ts';
+import { ENDED, MARK_MASK, slotMark, takeMark } from './render/marks.ts';
+
+/** States that are remembered: edits of policies since a connection began. */
+const REMEMBERED = 16;
+const TCP = 6;
+
+/** A connection that was ended. */
+export interface ResetConnection {
+  readonly protocol: Protocol;
+  readonly src: string;
+  readonly srcPort: number | null;
+  readonly dst: string;
+  readonly dstPort: number | null;
+}
+
+/** What this node did for its pods lately: a connection keeps what it got, also of a deleted policy. */
+export class EgressHistory {
+  /** The newest first. */
+  #states: readonly NodeEgress[] = [];
+
+  /** A state is in force. */
+  remember(egress: NodeEgress): void {
+    const [last] = this.#states;
+    const isSame =
+      last?.sources === egress.sources &&
+      last.subnets === egress.subnets &&
+      last.classes === egress.classes &&
+      last.outcomes === egress.outcomes;
+    const kept = isSame ? this.#states.slice(1) : this.#states.slice(0, REMEMBERED - 1);
+    this.#states = [egress, ...kept];
+  }
+
+  /** `namespace/name`, or the name of a ClusterEgressPolicy, of all policies of these states. */
+  policies(): ReadonlySet<string> {
+    const outcomes = this.#states.flatMap(({ outcomes: all }) => [...all.values()]);
+    return new Set(outcomes.flatMap(({ policy }) => (policy === null ? [] : nameOf({ policy }))));
+  }
+
+  /**
+   * Whether in one of these states the policy steers such connections by the mark that this one has.
+   * Where several policies did, one after another, it is a connection of each.
+   */
+  hasSteered(policy: string, { mark, original, reply }: ConntrackEntry): boolean {
+    const bits = mark & MARK_MASK;
+    if (bits === 0 || bits === ENDED) return false;
+    const [source, destination] = [addressOf(original.source), addressOf(reply.source)];
+    return this.#states.some((egress) => {
+      const found = policyOfConnection(egress, source, destination);
+      return found !== null && nameOf(found) === policy && marksOf(found.action, egress).includes(bits);
+    });
+  }
+}
+
+function nameOf({ policy: { namespace, name } }: Pick<PolicyOfConnection, 'policy'>): string {
+  return namespace === '' ? name : `${namespace}/${name}`;
+}
+
+/** The marks that connections of an action get. */
+function marksOf(action: PolicyOfConnection['action'], { slots }: NodeEgress): number[] {
+  switch (action.kind) {
+    case 'take':
+      return [takeMark(action.take)];
+    case 'slots':
+      return [...action.slots, ...(action.reserve ?? [])].map((number) => {
+        const take = slots.get(number)?.take ?? 0;
+        return take === 0 ? slotMark(number) : takeMark(take);
+      });
+    case 'pass':
+    case 'direct':
+    case 'drop':
+      return [];
+  }
+}
+
+export interface ResetOptions {
+  readonly history: EgressHistory;
+  readonly conntrack: Pick<Conntrack, 'entries' | 'delete' | 'mark'>;
+  /** As in EgressHistory.policies. */
+  readonly policy: string;
+  readonly isDryRun: boolean;
+  readonly signal: AbortSignal;
+  readonly ended: (connection: ResetConnection) => void | Promise<void>;
+}
+
+/**
+ * Ends the established connections of a policy that pods of this node began. The next packet of a
+ * TCP connection is answered with a reset; of other protocols, it is the first one of a new
+ * connection, about which the policies in force decide.
+ */
+export async function resetConnections(options: ResetOptions): Promise<EndSummary> {
+  const { history, conntrack, policy, isDryRun, signal, ended } = options;
+  const summary: EndSummary = { examined: 0, ended: 0, failed: 0, error: null };
+  for await (const entries of conntrack.entries()) {
+    signal.throwIfAborted();
+    summary.examined += entries.length;
+    const own = entries.filter((entry) => isOpen(entry) && history.hasSteered(policy, entry));
+    for (const entry of isDryRun ? own : await endAll(own, conntrack, summary)) {
+      summary.ended++;
+      await ended(toConnection(entry));
+    }
+  }
+  return summary;
+}
+
+function isOpen({ status, tcpState }: ConntrackEntry): boolean {
+  return (status & (CONNTRACK_STATUS.expected | CONNTRACK_STATUS.dying)) === 0 && !TCP_ENDED.has(tcpState);
+}
+
+async function endAll(
+  own: readonly ConntrackEntry[],
+  conntrack: ResetOptions['conntrack'],
+  summary: EndSummary,
+): Promise<readonly ConntrackEntry[]> {
+  const tcp = own.filter(({ protocol }) => protocol === TCP);
+  const others = own.filter(({ protocol }) => protocol !== TCP);
+  const results = [...(await conntrack.mark(tcp, ENDED, MARK_MASK)), ...(await conntrack.delete(others))];
+  return [...tcp, ...others].filter((_, i) => {
+    const error = results[i] ?? null;
+    // It has ended meanwhile.
+    if (error === null || error.code === 'ENOENT') return error === null;
+    summary.failed++;
+    summary.error ??= error;
+    return false;
+  });
+}
+
+function toConnection({ protocol, original, reply }: ConntrackEntry): ResetConnection {
+  return {
+    protocol: protocolName(protocol),
+    src: formatAddress(addressOf(original.source)),
+    srcPort: original.sourcePort,
+    dst: formatAddress(addressOf(reply.source)),
+    dstPort: reply.sourcePort,
+  };
+}

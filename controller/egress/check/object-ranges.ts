@@ -1,0 +1,49 @@
+import type { EgressConfig } from '../../../apis/egress/config.ts';
+import type { InsideNetworks } from '../../../apis/egress/objects.ts';
+import type { Node, Pod, Service } from '../../../apis/objects.ts';
+import { ALWAYS_INSIDE } from '../inside.ts';
+import { type OwnedRange, ownedRange } from './ranges.ts';
+
+/** The part of a pod that the checks read. */
+export type AddressedPod = Pick<Pod, 'kind' | 'namespace' | 'name' | 'addresses'>;
+
+export function nodeRanges({ name, addresses, podCIDRs = [] }: Node): OwnedRange[] {
+  return [
+    ...addresses.flatMap((text) => ownedRange(text, `the address ${text} of Node ${name}`)),
+    ...podCIDRs.flatMap((text) => ownedRange(text, `the pod network ${text} of Node ${name}`)),
+  ];
+}
+
+export function podRanges({ namespace, name, addresses }: AddressedPod): OwnedRange[] {
+  return addresses.flatMap((text) => ownedRange(text, `the address of Pod ${namespace}/${name}`));
+}
+
+export function serviceRanges({
+  namespace,
+  name,
+  clusterIPs,
+  externalAddresses = [],
+}: Service): OwnedRange[] {
+  return [...clusterIPs, ...externalAddresses].flatMap((text) =>
+    ownedRange(text, `the address ${text} of Service ${namespace}/${name}`),
+  );
+}
+
+/** Networks of pods and Services; the configured ones of Services where the API has none. */
+export function networkRanges(
+  networks: readonly InsideNetworks[],
+  { serviceCIDRs }: EgressConfig,
+): OwnedRange[] {
+  const isInApi = networks.some(({ kind }) => kind === 'ServiceCIDR');
+  return [
+    ...networks.flatMap(({ kind, name, cidrs }) =>
+      cidrs.flatMap((text) => ownedRange(text, `${text} of ${kind} ${name}`)),
+    ),
+    ...(isInApi ? [] : serviceCIDRs).flatMap((text) => ownedRange(text, `${text} of egress.serviceCIDRs`)),
+  ];
+}
+
+/** Destinations that are inside the cluster though nothing there has them. */
+export function reservedRanges({ inside }: EgressConfig): OwnedRange[] {
+  return [...ALWAYS_INSIDE, ...inside].flatMap((text) => ownedRange(text, text));
+}

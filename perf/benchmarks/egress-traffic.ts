@@ -1,0 +1,170 @@
+import { type EgressAgents, egressAgents, egressPolicy, gateway } from '../../test/kernel/egress-agents.ts';
+import { createEgressLab, type EgressLab, SERVER } from '../../test/kernel/egress-lab.ts';
+import { openConnections, rotated } from '../measure/connections.ts';
+import { atLeast, type Benchmark, type Figure, figure } from '../measure/figure.ts';
+import { iperf3 } from '../measure/iperf3.ts';
+import { median } from '../measure/statistics.ts';
+
+const POLICIES = 5_000;
+const RATE_PORT = 7100;
+const STREAM_PORT = 7200;
+
+/**
+ * One policy, or as many as a large cluster has, each for the pod and another destination; the bare
+ * tunnel with the routes and the masquerade alone; and agents with the feature gate off.
+ */
+const SETUPS = ['one', 'many', 'bare', 'off'] as const;
+type Setup = (typeof SETUPS)[number];
+
+interface Place {
+  readonly name: Setup;
+  /** By pod: plain-0 is steered, plain-1 is not. */
+  readonly connections: Readonly<
+    Record<string, (seconds: number) => Promise<{ readonly perSecond: number }>>
+  >;
+  megabits(pod: string, seconds: number): Promise<number>;
+  close(): Promise<void>;
+}
+
+export const egressTraffic: Benchmark = {
+  name: 'egress-traffic',
+  title: 'traffic through an egress gateway',
+  how: `A pod, its node, a gateway node and a server, each in a namespace of its own, stand-alone agents; \`test/probe crr\` and iperf3 from the pod to the server on one processor at a high priority, by turns: one policy, ${POLICIES.toLocaleString('en')} policies for the pod (the last destination in order is the server), the same tunnel without nodewall (VXLAN device, routes, masquerade at the gateway), and agents with the feature gate off. Other traffic is that of a pod that no policy selects. A share is of the same turn.`,
+  async run(settings) {
+    const values = new Map<string, number[]>();
+    const add = (key: string, value: number): void =>
+      void values.set(key, [...(values.get(key) ?? []), value]);
+    const [rounds, bursts, seconds] = settings.quick ? [1, 2, 0.25] : [3, 7, 0.4];
+    for (let round = 0; round < rounds; round++) {
+      const places: Place[] = [];
+      try {
+        for (const name of rotated(SETUPS, round)) places.push(await open(name));
+        for (let burst = 0; burst < bursts; burst++)
+          for (const place of rotated(places, burst))
+            for (const pod of podsOf(place.name)) {
+              const rate = await place.connections[pod]?.(seconds);
+              add(`${place.name} ${pod} rate`, rate?.perSecond ?? Number.NaN);
+              add(`${place.name} ${pod} stream`, await place.megabits(pod, 1));
+            }
+      } finally {
+        for (const place of places) await place.close();
+      }
+    }
+    return toFigures((key) => values.get(key) ?? []);
+  },
+};
+
+function podsOf(name: Setup): readonly string[] {
+  if (name === 'one') return ['plain-0', 'plain-1'];
+  return [name === 'off' ? 'plain-1' : 'plain-0'];
+}
+
+function toFigures(of: (key: string) => readonly number[]): Figure[] {
+  const share = (what: string, [key, against]: readonly [string, string], least: number, unit: string) =>
+    figure(
+      what,
+      '%',
+      of(key).map((value, i) => (100 * value) / (of(against)[i] ?? Number.NaN)),
+      {
+        target: atLeast(least),
+        note: `${Math.round(median(of(key))).toLocaleString('en')} ${unit} against ${Math.round(median(of(against))).toLocaleString('en')}`,
+      },
+    );
+  const many = `${POLICIES.toLocaleString('en')} policies against one`;
+  return [
+    share(`connections, ${many}`, ['many plain-0 rate', 'one plain-0 rate'], 98, '1/s'),
+    share(`iperf3 TCP, ${many}`, ['many plain-0 stream', 'one plain-0 stream'], 98, 'Mbit/s'),
+    share('iperf3 TCP against the bare tunnel', ['one plain-0 stream', 'bare plain-0 stream'], 97, 'Mbit/s'),
+    figure('connections against the bare tunnel', '%', shares(of, 'one plain-0 rate', 'bare plain-0 rate')),
+    share(
+      'connections of other pods, gate on against off',
+      ['one plain-1 rate', 'off plain-1 rate'],
+      99,
+      '1/s',
+    ),
+    share(
+      'iperf3 TCP of other pods, gate on against off',
+      ['one plain-1 stream', 'off plain-1 stream'],
+      99,
+      'Mbit/s',
+    ),
+  ];
+}
+
+function shares(of: (key: string) => readonly number[], key: string, against: string): number[] {
+  return of(key).map((value, i) => (100 * value) / (of(against)[i] ?? Number.NaN));
+}
+
+async function open(name: Setup): Promise<Place> {
+  const lab = await createEgressLab({ nodes: ['plain', 'gw-1'], podsPerNode: 2 });
+  let agents: EgressAgents | null = null;
+  const close = async (): Promise<void> => {
+    await agents?.close();
+    await lab.close();
+  };
+  try {
+    if (name === 'bare') await bareTunnel(lab);
+    else agents = await start(lab, name);
+    const on = [...lab.nodes.values()].map(({ namespace }) => namespace);
+    const connections: Record<string, Place['connections'][string]> = {};
+    for (const [i, pod] of podsOf(name).entries()) {
+      const connection = { destination: SERVER.v4, port: RATE_PORT + i };
+      const client = lab.pod(pod).namespace;
+      connections[pod] = await openConnections({ connection, client, server: lab.server, on });
+    }
+    return {
+      name,
+      connections,
+      megabits: (pod, seconds) =>
+        iperf3({
+          ...{ server: lab.server, client: lab.pod(pod).namespace, destination: SERVER.v4 },
+          ...{ port: STREAM_PORT, seconds, options: [] },
+        }),
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function start(lab: EgressLab, name: Exclude<Setup, 'bare'>): Promise<EgressAgents> {
+  const agents = await egressAgents(lab, name !== 'off');
+  const last = egressPolicy('last', ['plain-0'], { gateway: 'one', to: [`${SERVER.v4}/32`] });
+  const others = Array.from({ length: name === 'many' ? POLICIES - 1 : 0 }, (_, i) =>
+    egressPolicy(`a-${i}`, ['plain-0'], { gateway: 'one', to: [`100.64.${i >> 8}.${i & 255}/32`] }),
+  );
+  await agents.write('egress.json', [gateway('one', ['gw-1']), ...others, last]);
+  const inForce = name === 'off' ? /chain input/ : /chain egress-seal/;
+  for (const node of lab.nodes.keys()) agents.start(node);
+  for (const node of lab.nodes.keys()) await agents.untilInForce(node, inForce);
+  if (name !== 'off') await agents.untilInForce('plain', /EgressPolicy default\/last/);
+  return agents;
+}
+
+/** From plain-0 through gw-1. The pod's node tracks and translates nothing. */
+async function bareTunnel(lab: EgressLab): Promise<void> {
+  const ends = [
+    { node: lab.node('plain'), inner: '10.99.0.1', mac: '0e:00:00:00:00:01' },
+    { node: lab.node('gw-1'), inner: '10.99.0.2', mac: '0e:00:00:00:00:02' },
+  ] as const;
+  const pod = lab.pod('plain-0').v4;
+  const extra = [
+    [`rule add pref 50 from ${pod} lookup 100`, 'route add default via 10.99.0.2 dev tunnel table 100'],
+    [`route replace ${pod}/32 via 10.99.0.1 dev tunnel`],
+  ];
+  for (const [i, { node, inner, mac }] of ends.entries()) {
+    const other = ends[1 - i] ?? ends[0];
+    const lines = [
+      `link add tunnel address ${mac} mtu 1450 type vxlan id 7412 dstport 7790 local ${node.v4} nolearning noudpcsum`,
+      'link set tunnel up',
+      `addr add ${inner}/24 dev tunnel`,
+      `neigh add ${other.inner} lladdr ${other.mac} dev tunnel nud permanent`,
+      ...(extra[i] ?? []),
+    ];
+    await node.namespace.run(['sysctl', '-q', '-w', 'net.ipv4.conf.default.rp_filter=2']);
+    await node.namespace.run(['ip', '-batch', '-'], { stdin: `${lines.join('\n')}\n` });
+    await node.namespace.run(['bridge', 'fdb', 'add', other.mac, 'dev', 'tunnel', 'dst', other.node.v4]);
+  }
+  await ends[0].node.namespace.run(['nft', 'delete', 'table', 'inet', 'cni']);
+}
