@@ -52,9 +52,10 @@ export class StartingPod {
   }
 
   async close(): Promise<void> {
-    if (this.#caller === null) return;
-    this.#caller.kill();
-    await once(this.#caller, 'close');
+    const caller = this.#caller;
+    if (caller === null || caller.exitCode !== null || caller.signalCode !== null) return;
+    caller.kill();
+    await once(caller, 'close');
   }
 
   /** The manifest; `isRunning`: with addresses in the status. */
@@ -119,7 +120,9 @@ export class StartingPod {
   async connect(family: 4 | 6): Promise<{ milliseconds: number; syns: number }> {
     const before = await this.#syns();
     this.#caller?.stdin.write(`${family === 4 ? SERVER.v4 : SERVER.v6}\n`);
+    const late = setTimeout(() => this.#caller?.kill(), 15_000);
     const { value } = (await this.#lines?.next()) ?? {};
+    clearTimeout(late);
     return { milliseconds: Number(value), syns: (await this.#syns()) - before };
   }
 

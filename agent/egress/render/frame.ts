@@ -66,8 +66,6 @@ export function frameChains({ config, judges, hasTunnel, hasFloating }: FramePar
       plainRule(ACCEPT, tunnel('iifgroup'), ...HAS_SLOT(MARK_CT)),
       // The pod learns of the end when it answers.
       plainRule(ACCEPT, tunnel('iifgroup'), MARK_CT(MARK_MASK, ENDED)),
-      // Agents among themselves: which addresses their pods have.
-      plainRule(ACCEPT, tunnel('iifgroup'), ...claims('ingress')),
       plainRule(goto(NAME.arrive), tunnel('iifgroup')),
     ]),
     // The way of these connections is not there any more. They cannot leave with another address.
