@@ -100,7 +100,7 @@ function keyOf(address: Address, { peer }: ServedPod): Uint8Array {
 
 function arriveRules() {
   return [
-    // Questions of pods' nodes, and answers of gateways (agent/egress/health/).
+    // Of pods' nodes and gateways among themselves (agent/egress/health/, agent/egress/pods/).
     plainRule({ kind: 'accept' }, ...echoes('ingress')),
     plainRule({ kind: 'accept' }, ...claims('ingress')),
     // Known connections have a mark and do not come here.
