@@ -25,6 +25,7 @@ import { iptables } from './benchmarks/iptables.ts';
 import { kept } from './benchmarks/kept.ts';
 import { kinds } from './benchmarks/kinds.ts';
 import { layouts } from './benchmarks/layouts.ts';
+import { leases } from './benchmarks/leases.ts';
 import { members } from './benchmarks/members.ts';
 import { memory } from './benchmarks/memory.ts';
 import { names as namesBenchmark } from './benchmarks/names.ts';
@@ -50,6 +51,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   controlPlane,
   egress,
   egressTraffic,
+  leases,
   admission,
   cluster,
   firstApply,

@@ -335,15 +335,13 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
 
   /**
    * A commit of this process beside those of `apply`, which changed only elements of sets with a
-   * timeout: the state is as it was.
+   * timeout: the state is as it was. The monitor reports none of these.
    */
-  committed(generation: Readonly<Generation>): void {
-    this.#remember({ generation });
-    const isAlone = generation.after === generation.before + 1;
-    if (isAlone && this.#proven === generation.before) this.#proven = generation.after;
+  committed({ before, after }: Readonly<Generation>): void {
+    if (after === before + 1 && this.#proven === before) this.#proven = after;
   }
 
-  #remember({ generation }: Pick<Committed, 'generation'>): void {
+  #remember({ generation }: Committed): void {
     // The list is limited: without a monitor (`agent --once`) no event ever removes an entry.
     this.#unseen.push(generation);
     if (this.#unseen.length > MAX_UNSEEN) this.#unseen.shift();

@@ -31,6 +31,8 @@ export interface FloatingKernel {
    * @returns addresses that have ended; the others are renewed.
    */
   renew(renewals: readonly Renewal[]): Promise<readonly string[]>;
+  /** Called after renewals that another thread has made, with what they gave (lease/lease-worker.ts). */
+  renewed(renewals: readonly Renewal[]): void;
   /** Live element first, then the address. What isn't there is no error. */
   drop(addresses: readonly string[]): Promise<void>;
 }

@@ -9,8 +9,10 @@ import { exitInTime, untilStopped } from '../../lib/process/stopped.ts';
 import { VERSION } from '../../lib/process/version.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { type Dataplanes, holdRules, removeAll, warnHidden } from '../dataplane/dataplane.ts';
+import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import { lookupOrLast } from '../receive/address-lookup.ts';
 import type { ApiServer } from '../receive/api-server.ts';
+import type { Authorities } from '../receive/authorities.ts';
 import { type ControllerClient, controllerClient } from '../receive/controller-client.ts';
 import { FoldError, fold } from '../receive/fold.ts';
 import { hostAddresses } from '../receive/host-addresses.ts';
@@ -27,6 +29,7 @@ import { controllerAuthorities, loggedOutage } from './api-access.ts';
 import { type ClusterFile, type ClusterMemory, clusterFile } from './cluster-file.ts';
 import { ContactLog } from './contact-log.ts';
 import { ControlPlanePlaces } from './control-plane-places.ts';
+import type { EgressLeases } from './egress-leases.ts';
 import { type Enforcement, startEnforcement } from './enforcement.ts';
 import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } from './interface-groups.ts';
 import { nodeReport } from './node-report.ts';
@@ -108,6 +111,7 @@ class ClusterAgent {
   readonly #contact: ContactLog;
   readonly #places: ControlPlanePlaces;
   readonly #client: ControllerClient;
+  readonly #authorities: Authorities;
   /** Null: this agent has no access to the API server. */
   readonly #outage: Outage | null;
   readonly #closing = new AbortController();
@@ -127,6 +131,8 @@ class ClusterAgent {
   #certificates: string | null;
   #interfaces: InterfaceGroups | null = null;
   #enforcement: Enforcement | null = null;
+  /** Null: nothing is enforced, or the feature gate EgressGateway is off. */
+  #leases: EgressLeases | null = null;
   /** Serializes the turns of work, because steps are asynchronous. */
   #work: Promise<void> = Promise.resolve();
   #report: Reporter | null = null;
@@ -170,6 +176,7 @@ class ClusterAgent {
       changed: () => this.#moved(),
     });
     this.#state = { ...this.#state, places: this.#places.entries() };
+    this.#authorities = this.#controllerAuthorities();
     this.#client = this.#controllerClient();
     const seen = (now: Extract<AgentEvent, { kind: 'seen' }>['seen']): void =>
       this.#happened({ kind: 'seen', seen: now });
@@ -320,6 +327,7 @@ class ClusterAgent {
         return this.#stop();
       case 'start':
         this.#enforcement = await this.#startEnforcement();
+        await this.#startLeases(this.#enforcement.floating);
         return this.#happened({ kind: 'enforcing' });
       case 'enforce':
         return this.#happened({ kind: 'wanted', target: step.target });
@@ -329,6 +337,9 @@ class ClusterAgent {
   }
 
   async #stop(): Promise<void> {
+    // What is alive needs the rules: they may be removed next.
+    await this.#leases?.stop(this.#state.phase === 'stopping');
+    this.#leases = null;
     await this.#enforcement?.close();
     this.#enforcement = null;
     this.#happened({ kind: 'stopped' });
@@ -349,12 +360,27 @@ class ClusterAgent {
         this.#egressProblems = problems;
         this.#report?.changed(true);
       },
+      egressHealth: (report) => this.#leases?.health(report),
     });
+  }
+
+  async #startLeases(floating: FloatingKernel | null): Promise<void> {
+    if (floating === null) return;
+    const { options, controller, log, metrics, clock } = this.#parts;
+    const { startLeases } = await import('./egress-leases.ts');
+    this.#leases = await startLeases({
+      ...{ node: options.node, controller, authorities: this.#authorities, log, metrics, clock },
+      addresses: () => this.#places.addresses,
+      kernel: floating,
+    });
+    const folded = this.#state.folded?.state;
+    if (folded !== undefined) this.#leases.viewed(folded.egress ?? null);
   }
 
   #enforced(result: Enforced, state: NodeState): void {
     const of = this.#origins.get(state) ?? state;
     const revision = this.#revisions.get(of) ?? null;
+    this.#leases?.enforced(result.state.egress ?? null);
     this.#happened({ kind: 'enforced', inForce: { state, of, revision }, result });
   }
 
@@ -383,6 +409,7 @@ class ClusterAgent {
         this.#seeEgress(now.state.egress !== undefined);
         // What this run would enforce of it is less than what the next one does.
         if (this.#needsGate.signal.aborted) return;
+        this.#leases?.viewed(now.state.egress ?? null);
         this.#revisions.set(now.state, now.revision);
         metrics.bookmark(now.revision);
         this.#contact.bookmark(now.revision);
@@ -417,11 +444,10 @@ class ClusterAgent {
     this.#happened({ kind: 'moved', places: this.#places.entries() });
   }
 
-  #controllerClient(): ControllerClient {
-    const { controller, api, clock, random } = this.#parts;
-    const { url, tokenFile, caFile } = controller;
-    const authorities = controllerAuthorities({
-      caFile,
+  #controllerAuthorities(): Authorities {
+    const { controller, api, clock } = this.#parts;
+    return controllerAuthorities({
+      caFile: controller.caFile,
       api,
       remembered: this.#certificates,
       signal: this.#closing.signal,
@@ -431,8 +457,13 @@ class ClusterAgent {
         this.#remember();
       },
     });
+  }
+
+  #controllerClient(): ControllerClient {
+    const { controller, clock, random } = this.#parts;
+    const { url, tokenFile } = controller;
     const lookup = lookupOrLast(() => this.#places.addresses, clock);
-    const address = { url, tokenFile, authorities, lookup };
+    const address = { url, tokenFile, authorities: this.#authorities, lookup };
     return controllerClient(address, `nodewall-agent/${VERSION}`, clock, random);
   }
 

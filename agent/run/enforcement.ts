@@ -5,6 +5,8 @@ import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
 import { type DataplaneOptions, type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
+import type { FloatingKernel } from '../egress/floating-kernel.ts';
+import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
@@ -33,6 +35,8 @@ interface EnforcementParts {
   readonly enforced: (result: Enforced, submitted: NodeState) => void;
   /** The network configuration of egress gateways lacks this from now on. */
   readonly egressProblems?: (problems: readonly string[]) => void;
+  /** What this node finds out about egress gateways. */
+  readonly egressHealth?: (report: EgressHealthReport) => void;
   /** Nothing could be applied; it is tried again. */
   readonly failed: (error: Error) => void;
 }
@@ -41,6 +45,8 @@ interface EnforcementParts {
 export interface Enforcement {
   /** The configuration, with the link groups that saved rules use. */
   readonly config: Config;
+  /** Null: egress gateways are off. */
+  readonly floating: FloatingKernel | null;
   submit(state: NodeState): void;
   /** Whether the kernel holds rules of nodewall that packets pass through. */
   holdsRules(): Promise<boolean>;
@@ -80,10 +86,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const { enforcer } = running;
   const pods = await podOverlays({ ...parts, config, submit: (state) => enforcer.submit(state) });
   const names = nameOverlay({
-    config: config.names,
-    clock,
-    log,
-    ...{ stateDir, once },
+    ...{ config: config.names, clock, log, stateDir, once },
     apiServer: parts.apiServer,
     submit(state) {
       records.learn(state);
@@ -105,12 +108,14 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const stopWatching = once ? async () => {} : running.watch();
   await records.start(running.counts);
   metrics.counts(records.totals);
+  metrics.egressHealth(running.egressHealth ?? null);
   const flushes = new FlushServer({ node, stateDir, log, established });
   if (!once) await flushes.listen();
 
   let grouped: Promise<void> = Promise.resolve();
   return {
     config,
+    floating: running.floating,
     submit(state) {
       grouped = interfaces.nodeHas(state.nodeAddresses);
       names.submit(state);
@@ -155,8 +160,13 @@ async function egressOptions({
   config: { featureGates },
   saved,
   egressProblems,
-}: EnforcementParts): Promise<Pick<DataplaneOptions, 'lastEgress' | 'egressProblems'>> {
+  egressHealth,
+}: EnforcementParts): Promise<Pick<DataplaneOptions, 'lastEgress' | 'egressProblems' | 'egressHealth'>> {
   if (featureGates.EgressGateway !== true) return {};
   const lastEgress = (await saved.readState())?.egress ?? null;
-  return { lastEgress, ...(egressProblems === undefined ? {} : { egressProblems }) };
+  return {
+    lastEgress,
+    ...(egressProblems === undefined ? {} : { egressProblems }),
+    ...(egressHealth === undefined ? {} : { egressHealth }),
+  };
 }

@@ -75,7 +75,9 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     failed: () => failures.inc(),
     drifted: () => drifts.inc(),
     ended: endedConnections(registers),
+    leases: (counts) => ofEgress.leases(counts),
     egressRecords: (event, lines) => ofEgress.records(event, lines),
+    egressHealth: (report) => ofEgress.health(report),
     monitor: (monitor, trouble) => monitors.inc({ monitor, trouble }),
     counts(of) {
       totals = of;

@@ -83,6 +83,7 @@ export const TRIALS = [
   'members',
   'publish-clients',
   'publish-server',
+  'renewal',
   'routes',
   'save',
   'scale',

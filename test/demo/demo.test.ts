@@ -85,6 +85,19 @@ kernelSuite('demo', function () {
     await assertNothingLeft();
   });
 
+  it('egress: shows the address that the server sees, and another gateway when a cable is pulled', async () => {
+    const root = await rootTables();
+    const { status, output } = await start(['egress']).ended;
+    assert.equal(status, 0, output);
+    const plain = (text: string): string =>
+      withoutTimes(text)
+        .replaceAll(/(?<=:)\d{5}|\d+(?= of)/g, 'N')
+        .replaceAll(/ +/g, ' ');
+    assert.equal(plain(output), plain(shownInDocs('docs/egress.md', /^nodewall demo/)), 'docs/egress.md');
+    assert.equal(await rootTables(), root, "the machine's own tables");
+    await assertNothingLeft();
+  });
+
   it('exits with 1 and names the error when the firewall decides otherwise', async () => {
     // The real program, but its failsafe list is empty: the node is cut off from its cluster.
     const config = join(folder, 'config.yaml');
@@ -195,9 +208,9 @@ async function rootTables(): Promise<string> {
   return output;
 }
 
-function shownInDocs(): string {
-  const page = readFileSync(join(import.meta.dirname, '../../docs/demo.md'), 'utf8');
-  return fencesOf('docs/demo.md', page, 'text')[0]?.text ?? '';
+function shownInDocs(path = 'docs/demo.md', begin = /^/): string {
+  const page = readFileSync(join(import.meta.dirname, '../..', path), 'utf8');
+  return fencesOf(path, page, 'text').find(({ text }) => begin.test(text))?.text ?? '';
 }
 
 function withoutTimes(text: string): string {

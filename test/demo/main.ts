@@ -4,13 +4,16 @@
  */
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { SERVER } from '../kernel/egress-lab.ts';
 import { NODE, PLACES } from './connections.ts';
-import { missingRequirement } from './requirements.ts';
+import { createEgressStage, POD, SOURCE } from './egress-stage.ts';
+import { type EgressTelling, tellEgressStory } from './egress-story.ts';
+import { missingRequirement, missingTunnel } from './requirements.ts';
 import { createScreen, styled } from './screen.ts';
 import { createStage } from './stage.ts';
 import { type Telling, tellStory } from './story.ts';
 
-const HELP = `Usage: npm run demo [-- --full]
+const HELP = `Usage: npm run demo [-- egress | --full]
 
 Shows nodewall at work, with real connections between network namespaces of this machine:
 a node, ${NODE}, with a worker node, an office machine and an outsider, IPv4 and IPv6.
@@ -18,6 +21,9 @@ The real agent enforces a copy of deploy/examples/flagship; then the policy is c
 Each connection's end is compared with the policy's sentence, with nodewall explain, and
 with the kernel's counters. Needs root; takes about 4 s. The machine's own network is not
 touched, and all that it made is removed, also when it is interrupted.
+
+With egress, it shows egress gateways instead: a pod, its node, two gateways and a server in
+namespaces; which address the server sees, and what it sees when a gateway's cable is pulled.
 
 Options:
   --full      show every nft line that the change of the policy changed
@@ -32,29 +38,40 @@ Example:
 
 async function main(args: readonly string[]): Promise<number> {
   let full: boolean;
+  let isEgress: boolean;
   try {
-    const { values } = parseArgs({
+    const { values, positionals } = parseArgs({
       args: [...args],
+      allowPositionals: true,
       options: { full: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
     });
     if (values.help) {
       process.stdout.write(HELP);
       return 0;
     }
+    const [part, ...more] = positionals;
+    if (more.length > 0 || (part !== undefined && part !== 'egress'))
+      throw new Error(`no demo ${positionals.join(' ')}`);
+    isEgress = part === 'egress';
     full = values.full ?? false;
   } catch (error) {
     process.stderr.write(`demo: ${(error as Error).message}; npm run demo -- --help says more\n`);
     return 2;
   }
-  const missing = await missingRequirement(process.env.PATH ?? '');
+  const missing =
+    (await missingRequirement(process.env.PATH ?? '')) ?? (isEgress ? await missingTunnel() : null);
   if (missing !== null) {
     process.stderr.write(`demo: ${missing}\n`);
     return 3;
   }
-  return await show(full);
+  return await show((undo, stopped) =>
+    isEgress ? performEgress(undo, stopped) : perform(full, undo, stopped),
+  );
 }
 
-async function show(full: boolean): Promise<number> {
+type Performance = (undo: AsyncDisposableStack, stopped: AbortSignal) => Promise<string[]>;
+
+async function show(performance: Performance): Promise<number> {
   const interrupt = new AbortController();
   const interrupted = new Promise<never>((_, reject) => {
     const stop = (why: string): void => {
@@ -68,7 +85,7 @@ async function show(full: boolean): Promise<number> {
   interrupted.catch(() => {});
   const undo = new AsyncDisposableStack();
   try {
-    const surprises = await Promise.race([perform(full, undo, interrupt.signal), interrupted]);
+    const surprises = await Promise.race([performance(undo, interrupt.signal), interrupted]);
     await undo.disposeAsync();
     return conclude(surprises);
   } catch (error) {
@@ -97,6 +114,22 @@ async function perform(full: boolean, undo: AsyncDisposableStack, stopped: Abort
   }
   const telling: Telling = { stage: await createStage(nodewall, undo), screen, full, surprises: [] };
   await tellStory(telling);
+  return telling.surprises;
+}
+
+async function performEgress(undo: AsyncDisposableStack, stopped: AbortSignal): Promise<string[]> {
+  const screen = createScreen(stopped);
+  screen.line(styled('bold', 'nodewall demo: egress gateways, in network namespaces of this machine'));
+  screen.line();
+  const stage = await createEgressStage(undo);
+  const place = (name: string, address: string, role: string): void =>
+    screen.line(`  ${name.padEnd(10)}  ${address.padEnd(14)}  ${role}`);
+  for (const { name, v4 } of stage.lab.nodes.values())
+    place(name, v4, name === SOURCE ? "Node, the pod's" : 'Node, gateway');
+  place(POD, stage.lab.pod(POD).v4, `pod on ${SOURCE}`);
+  place('server', SERVER.v4, 'not in the cluster: answers with the address that it sees');
+  const telling: EgressTelling = { stage, screen, nodewall, surprises: [] };
+  await tellEgressStory(telling);
   return telling.surprises;
 }
 

@@ -13,6 +13,18 @@ const PROGRAMS: Readonly<Record<string, string>> = {
   cc: 'gcc',
 };
 
+/** What the demo of egress gateways needs besides; null where it is there. */
+export async function missingTunnel(): Promise<string | null> {
+  const namespace = await createNamespace('trial');
+  try {
+    const link = ['ip', 'link', 'add', 'trial', 'type', 'vxlan', 'id', '1', 'dstport', '4789'];
+    const { status, stderr } = await namespace.run(link, { anyStatus: true });
+    return status === 0 ? null : `needs VXLAN in the kernel: run modprobe vxlan; ip says: ${stderr.trim()}`;
+  } finally {
+    await namespace.close();
+  }
+}
+
 /** What keeps the demo from running here, and what to do about it; null where nothing does. */
 export async function missingRequirement(path: string): Promise<string | null> {
   if (process.platform !== 'linux') return 'needs Linux: run it there, or in a virtual machine';

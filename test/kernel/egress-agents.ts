@@ -9,6 +9,10 @@ import { until } from './until.ts';
 const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
 
 export interface EgressAgents {
+  /** The directory that all agents read. */
+  readonly manifests: string;
+  /** Their configuration file. */
+  readonly config: string;
   /** Writes a manifest as an editor does: beside, then renamed. */
   write(name: string, objects: readonly object[]): Promise<void>;
   start(node: string, ...options: readonly string[]): RunningAgent;
@@ -65,6 +69,8 @@ export async function egressAgents(
     return agent;
   };
   return {
+    manifests,
+    config,
     write,
     agent: agentOf,
     cniResults: (node) => join(folder, `${node}-cni`),

@@ -76,8 +76,12 @@ export interface RunningAgent {
   /** Resolves when it writes more, or ends. */
   news(): Promise<void>;
   isRunning(): boolean;
+  /** For signals that do not end it (SIGSTOP). */
+  signal(signal: NodeJS.Signals): Promise<void>;
   /** Ends it, and what it started; waits until it is gone. */
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
+  /** Stops it, and what it started, or lets it go on. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void>;
 }
 
 export async function createEnforcedNode(
@@ -212,6 +216,10 @@ export function toRunningAgent(child: ChildProcess): RunningAgent {
     log: () => parts.join(''),
     news: () => next.promise,
     isRunning,
+    async signal(signal) {
+      if (child.pid === undefined) return;
+      for (const pid of [child.pid, ...(await descendants(child.pid))]) kill(pid, signal);
+    },
     async end(signal) {
       if (!isRunning() || child.pid === undefined) return;
       // bin/nodewall may start Node instead of becoming it: a kill -9 must reach the agent itself.

@@ -16,6 +16,8 @@ import { watchKernel } from './watch-kernel.ts';
 /** What egress gateways need besides; loaded only if the feature gate is on. */
 export interface EgressParts {
   readonly openFloating: typeof openFloating;
+  /** Their elements change all the time. */
+  readonly LIVE_SETS: readonly string[];
   readonly openNetwork: typeof openNetwork;
   readonly egressEnforcer: typeof egressEnforcer;
   readonly EgressHealth: typeof EgressHealth;
@@ -48,7 +50,10 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
         digests: () => reconciler.digests(),
         floating: floating?.kernel ?? null,
         egressHealth: enforcer.egressHealth,
-        watch: () => watchKernel({ reconciler, enforcer, log, clock: parts.clock, troubled }),
+        watch() {
+          const quietSets = egress?.LIVE_SETS ?? [];
+          return watchKernel({ reconciler, enforcer, log, clock: parts.clock, troubled, quietSets });
+        },
       };
     },
   };

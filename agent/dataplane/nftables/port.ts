@@ -12,6 +12,7 @@ export const nftablesPort: DataplanePort = {
     const egress = hasEgress
       ? {
           ...(await import('../../egress/floating/open-floating.ts')),
+          ...(await import('../../egress/floating/live-sets.ts')),
           ...(await import('../../egress/open-network.ts')),
           ...(await import('../../egress/health/egress-health.ts')),
           ...(await import('./egress-enforcer.ts')),

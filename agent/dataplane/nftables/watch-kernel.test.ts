@@ -23,6 +23,7 @@ describe('watchKernel', () => {
     stop = watchKernel({
       reconciler: { isOwn: (generation) => generation === 7, invalidate: () => void seen.invalidated++ },
       enforcer: { idle: async () => {}, verify: () => void seen.verified++ },
+      quietSets: [],
       log: { debug: () => {}, info: line, error: line } as unknown as Log,
       clock,
       troubled: (trouble) => void seen.troubles.push(trouble),

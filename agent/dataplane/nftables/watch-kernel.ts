@@ -26,6 +26,8 @@ interface Watched {
   readonly clock: Clock;
   /** Counts the monitor's failures and losses. */
   readonly troubled: (trouble: MonitorTrouble) => void;
+  /** Sets whose elements this agent changes beside the enforcer: their events are none. */
+  readonly quietSets: readonly string[];
   /** Default: the addon's Monitor; replaced in tests. */
   readonly open?: (listener: (event: MonitorEvent) => void) => Closable;
 }
@@ -35,8 +37,9 @@ interface Watched {
  * is opened again. Returns a function that stops it.
  */
 export function watchKernel(watched: Watched): () => Promise<void> {
-  const { reconciler, enforcer, log, clock, troubled } = watched;
-  const { open = (listener) => new Monitor({ family: TABLE.family, table: TABLE.name }, listener) } = watched;
+  const { reconciler, enforcer, log, clock, troubled, quietSets } = watched;
+  const table = { family: TABLE.family, table: TABLE.name } as const;
+  const { open = (listener) => new Monitor({ ...table, quietSets }, listener) } = watched;
   /** A third party may have changed anything that was known. */
   function verifyAll(): void {
     void enforcer.idle().then(() => {

@@ -76,11 +76,15 @@ export class FloatingAddresses implements FloatingKernel {
 
   async renew(renewals: readonly Renewal[]): Promise<readonly string[]> {
     const ended = new Set(await this.#parts.live.renew(renewals));
+    this.renewed(renewals.filter(({ address }) => !ended.has(address)));
+    return [...ended];
+  }
+
+  renewed(renewals: readonly Renewal[]): void {
     for (const { address, until } of renewals) {
       const held = this.#held.get(address);
-      if (held !== undefined && !ended.has(address)) held.until = until;
+      if (held !== undefined) held.until = until;
     }
-    return [...ended];
   }
 
   async drop(addresses: readonly string[]): Promise<void> {

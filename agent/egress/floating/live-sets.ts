@@ -25,6 +25,9 @@ const SETS: Readonly<Record<Family, readonly LiveSet[]>> = {
   6: [{ ...INET, set: NAME.live(6) }],
 };
 
+/** Those of the table that the reconciler keeps. */
+export const LIVE_SETS: readonly string[] = [NAME.live(4), NAME.live(6)];
+
 /** Milliseconds: the kernel rounds timeouts up to its clock's ticks. */
 const TICK = 10;
 /** Milliseconds that the way to the kernel may take before a timeout is set again. */

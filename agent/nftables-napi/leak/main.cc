@@ -258,7 +258,7 @@ int main() {
   for (int i = 0; i < 4; i++) decoding(i & 1, i & 2);
   nft::NetlinkSocket socket;
   for (int i = 0; i < rounds; i++) {
-    nft::Monitor monitor(NFPROTO_INET, "t", 1 << 20);
+    nft::Monitor monitor(NFPROTO_INET, "t", {"quiet"}, 1 << 20);
     monitor.start([](const nft::MonitorEvent&) {}, [] {});
     round(socket);
     monitor.stop();

@@ -150,6 +150,7 @@ export interface Binding {
   EventMonitor: new (
     family: number,
     table: string,
+    quietSets: readonly string[],
     receiveBuffer: number,
     listener: (event: NativeEvent) => void,
   ) => NativeMonitor;

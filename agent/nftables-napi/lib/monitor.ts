@@ -44,6 +44,11 @@ export interface MonitorOptions {
   family: Family;
   table: string;
   /**
+   * Sets whose elements don't count: a commit that changed nothing else is not reported. Default:
+   * none.
+   */
+  quietSets?: readonly string[];
+  /**
    * Bytes that the socket may buffer for a slow reader. Default 64 MiB; memory is only used while
    * data waits.
    */
@@ -68,15 +73,17 @@ export class Monitor extends Listening {
     listener: (event: MonitorEvent) => void,
     binding: Binding = loadBinding(),
   ) {
-    const { family, table, receiveBuffer = defaultReceiveBuffer } = options;
+    const { family, table, quietSets = [], receiveBuffer = defaultReceiveBuffer } = options;
     const number = toFamilyNumber(family, binding);
     requireName(table, 'table');
+    if (!Array.isArray(quietSets)) throw new TypeError('quietSets must be an array');
+    for (const set of quietSets) requireName(set, 'set');
     requireInteger(receiveBuffer, 'receiveBuffer', 1, maximumReceiveBuffer);
     if (typeof listener !== 'function') throw new TypeError('listener must be a function');
     const errnos = toErrnoTable(binding.errors);
     const tell = (event: NativeEvent): void => listener(toMonitorEvent(event, errnos));
     super(
-      (whileOpen) => new binding.EventMonitor(number, table, receiveBuffer, whileOpen(tell)),
+      (whileOpen) => new binding.EventMonitor(number, table, quietSets, receiveBuffer, whileOpen(tell)),
       (error) => toNftError(error, errnos),
     );
   }

@@ -5,7 +5,7 @@
 
 namespace binding {
 
-// JavaScript: new EventMonitor(family, table, receiveBuffer, listener).
+// JavaScript: new EventMonitor(family, table, quietSets, receiveBuffer, listener).
 struct EventMonitoring {
   using Core = nft::Monitor;
   static constexpr const char* name = "EventMonitor";

@@ -53,6 +53,19 @@ inNamespace(import.meta.filename, () => {
       assert.deepEqual(generations, [generation.after, batch.generation.after]);
     });
 
+    it('ignores elements of quiet sets, and nothing else', async () => {
+      await monitor.close();
+      const tell = (event: MonitorEvent): number => events.push(event);
+      monitor = new Monitor({ family: 'inet', table: 't', quietSets: ['live'] }, tell);
+      nft('add table inet t; add set inet t live { type ipv4_addr; }; add set inet t s { type ipv4_addr; }');
+      nft('add element inet t live { 10.0.0.1 }');
+      nft('delete element inet t live { 10.0.0.1 }; add element inet t live { 10.0.0.1 }');
+      nft('add element inet t live { 10.0.0.2 }; add element inet t s { 10.0.0.2 }');
+      nft('delete set inet t live');
+      const changes = (await expectEvents(3)).map((event) => event.kind === 'change' && event.objects);
+      assert.deepEqual(changes, [{ table: 1, set: 2 }, { element: 1 }, { set: 1 }]);
+    });
+
     it('ignores other tables and families', async () => {
       nft('add table inet other; add chain inet other t');
       nft('add table ip t; add chain ip t c');

@@ -32,8 +32,6 @@ export interface Heard {
   readonly unreachable: readonly string[];
   /** Milliseconds that the agent asked for; 0: it asked for no extension. */
   readonly extension: number;
-  /** Until when its longest grant lasts. */
-  readonly grantedUntil: number;
 }
 
 /**
@@ -50,23 +48,23 @@ export class LeaseTable {
   /** The addresses of each node in `#alive`. */
   readonly #addresses = new Map<string, Set<string>>();
   #since = Number.POSITIVE_INFINITY;
-  /** Until when an address may be alive by a grant of another leader; of others `#quietUntil`. */
-  readonly #quiet = new Map<string, number>();
+  /** Until when an address may be alive by a grant of the leader before, but for `#settled`. */
   #quietUntil = Number.POSITIVE_INFINITY;
+  /** Granted by this leader, after a claim that shows that only this node has them. */
+  readonly #settled = new Set<string>();
 
   /**
-   * Leadership begins: every address may still be alive on any node, by a grant of the leader
-   * before, as long as its lease. Nothing is known of the nodes.
+   * Leadership begins: every address may still be alive on any node by a grant of the leader before,
+   * for the longest of all leases, as it may just have come from another slot or gateway. Nothing is
+   * known of the nodes.
    *
    * @param leases of all gateways, in milliseconds
    */
   begin(now: number, slots: readonly WrittenSlot[], leases: readonly number[]): void {
     this.end();
     this.#since = now;
-    const endOf = (lease: number): number => now + lease + LEASE_MARGIN;
-    this.#quietUntil = endOf(Math.max(0, ...leases, ...slots.map(({ longest }) => longest)));
-    for (const { addresses, longest } of slots)
-      for (const address of addresses) this.#quiet.set(address, endOf(longest));
+    const longest = Math.max(0, ...leases, ...slots.map((slot) => slot.longest));
+    this.#quietUntil = now + longest + LEASE_MARGIN;
     this.setSlots(slots);
   }
 
@@ -74,7 +72,7 @@ export class LeaseTable {
   end(): void {
     this.#since = Number.POSITIVE_INFINITY;
     this.#quietUntil = Number.POSITIVE_INFINITY;
-    for (const map of [this.#heard, this.#alive, this.#addresses, this.#quiet]) map.clear();
+    for (const map of [this.#heard, this.#alive, this.#addresses, this.#settled]) map.clear();
     this.#slots = new Map();
   }
 
@@ -83,6 +81,11 @@ export class LeaseTable {
     const byNode = new Map<string, WrittenSlot[]>();
     for (const slot of slots) if (slot.node !== '') addToList(byNode, slot.node, slot);
     this.#slots = byNode;
+  }
+
+  /** When leadership began. */
+  get since(): number {
+    return this.#since;
   }
 
   /** What the node said last; undefined: nothing since leadership began. */
@@ -101,11 +104,6 @@ export class LeaseTable {
       (address) =>
         isAlive(this.#quietEnd(address)) || [...(this.#alive.get(address)?.values() ?? [])].some(isAlive),
     );
-  }
-
-  /** When a node counts as silent that has sent nothing since leadership began. */
-  firstSilence(lease: number): number {
-    return this.#since + lease + LEASE_MARGIN;
   }
 
   /** The number of slots, and of addresses, that are under a lease. */
@@ -142,9 +140,8 @@ export class LeaseTable {
     if (last !== undefined && (last.earlierBoot === boot || (!isNewBoot && sent <= last.sent))) return null;
     this.#claim(now, request);
     const grants = (this.#slots.get(node) ?? []).flatMap((slot) => this.#grant(now, slot, request) ?? []);
-    const longest = Math.max(0, ...grants.map(({ milliseconds }) => milliseconds));
     this.#heard.set(node, {
-      ...{ boot, sent, at: now, grantedUntil: now + longest },
+      ...{ boot, sent, at: now },
       earlierBoot: isNewBoot ? last.boot : (last?.earlierBoot ?? null),
       ready: new Map(
         request.ready.map(({ gateway, ready, reason }) => [
@@ -188,8 +185,7 @@ export class LeaseTable {
     const until = now + milliseconds + LEASE_MARGIN;
     for (const address of addresses) {
       this.#set(address, node, Math.max(until, this.#alive.get(address)?.get(node) ?? until));
-      // Nobody else has it, as #isFree found.
-      if (this.#quietEnd(address) > now) this.#quiet.set(address, now);
+      if (now < this.#quietUntil) this.#settled.add(address);
     }
     return { gateway, slot, epoch, addresses, milliseconds };
   }
@@ -210,7 +206,7 @@ export class LeaseTable {
   }
 
   #quietEnd(address: string): number {
-    return this.#quiet.get(address) ?? this.#quietUntil;
+    return this.#settled.has(address) ? Number.NEGATIVE_INFINITY : this.#quietUntil;
   }
 
   #set(address: string, node: string, until: number): void {

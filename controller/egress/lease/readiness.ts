@@ -1,4 +1,4 @@
-import { leaseName } from '../../../apis/egress/lease.ts';
+import { LEASE_MARGIN, leaseName } from '../../../apis/egress/lease.ts';
 import type { Allocation } from '../allocation.ts';
 import type { Heard, LeaseTable } from './lease-table.ts';
 
@@ -17,6 +17,17 @@ export function silentAt({ at, extension }: Heard, lease: number): number {
   return at + Math.max(lease, extension);
 }
 
+/** When a node counts as silent that this leader has not heard of: its leases may be longer. */
+export function firstSilenceAt(
+  table: LeaseTable,
+  allocation: Pick<Allocation, 'gateway'>,
+  node: string,
+): number {
+  const slots = allocation.gateway.status?.slots.filter((slot) => slot.node === node) ?? [];
+  const longer = slots.map(({ leaseSeconds = 0 }) => leaseSeconds * 1000);
+  return table.since + Math.max(leaseOf(allocation), ...longer) + LEASE_MARGIN;
+}
+
 /**
  * Why a candidate of a gateway takes no traffic, as the heartbeats say; null: it does. Undefined:
  * they say nothing of it yet.
@@ -29,7 +40,7 @@ export function heartbeatLack(
 ): string | null | undefined {
   const lease = leaseOf(allocation);
   const heard = table.heard(node);
-  if (heard === undefined && now < table.firstSilence(lease)) return undefined;
+  if (heard === undefined && now < firstSilenceAt(table, allocation, node)) return undefined;
   // Of source Node the reports decide then: agents of the version before send no heartbeats.
   if (heard === undefined) return allocation.gateway.spec.source === 'Node' ? null : 'AgentSilent';
   // Before its lease and the margin are over, so that the next owner is in the status by then.

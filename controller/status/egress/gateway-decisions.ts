@@ -20,6 +20,9 @@ export interface GatewayDecisionsOptions {
   readonly moved: (gateway: string, moves: readonly SlotMove[]) => void;
 }
 
+/** Milliseconds between two looks at addresses that are held back. */
+const HELD_AGAIN = 500;
+
 /** What was decided for a gateway, and what of. */
 interface Decided {
   readonly before: Allocation;
@@ -65,7 +68,9 @@ export class GatewayDecisions {
   /** Milliseconds until time alone may change a decision; Infinity: never. */
   next(): number {
     const silence = this.#options.leases.nextSilence() - this.#options.clock.now();
-    return Math.max(0, Math.min(silence, this.#holdTimes.next ?? Number.POSITIVE_INFINITY));
+    // A time that is over stays so until what follows from it is written.
+    const held = Math.max(this.#holdTimes.next ?? Number.POSITIVE_INFINITY, HELD_AGAIN);
+    return Math.max(0, Math.min(silence, held));
   }
 
   /** The number of candidates that are not ready. */

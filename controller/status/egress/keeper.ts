@@ -188,6 +188,7 @@ export class EgressStatusKeeper {
   #decideGateways({ compiled, problems }: EgressState): readonly GatewayDecision[] {
     const lines = errorLines(problems);
     const decisions = this.#gateways.decide(compiled, (gateway) => lines.get(keyOf(gateway)) ?? []);
+    this.#leases.decided(decisions);
     for (const { allocation, status, said } of decisions) {
       const { gateway } = allocation;
       if (gateway.apiGroup !== 'nodewall.io') continue;

@@ -5,7 +5,8 @@ import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import type { Allocation } from '../../egress/allocation.ts';
 import { type Heard, LeaseTable, type WrittenSlot } from '../../egress/lease/lease-table.ts';
-import { heartbeatLack, leaseOf, silentAt } from '../../egress/lease/readiness.ts';
+import { firstSilenceAt, heartbeatLack, leaseOf, silentAt } from '../../egress/lease/readiness.ts';
+import type { GatewayDecision } from './gateway-status.ts';
 
 export interface LeasesOptions {
   readonly clock: Clock;
@@ -23,6 +24,8 @@ export class Leases {
   readonly #options: LeasesOptions;
   readonly #table = new LeaseTable();
   #allocations: readonly Allocation[] = [];
+  /** By gateway and slot: the owner that was decided last, written or not. */
+  #owners: ReadonlyMap<string, string> = new Map();
   #isServing = false;
 
   constructor(options: LeasesOptions) {
@@ -32,6 +35,7 @@ export class Leases {
   /** Leadership begins, with the statuses that the leader before has left. */
   begin(allocations: readonly Allocation[]): void {
     this.#allocations = allocations;
+    this.#owners = new Map();
     const leases = allocations.map(leaseOf);
     this.#table.begin(this.#options.clock.now(), allocations.flatMap(writtenSlots), leases);
     this.#isServing = true;
@@ -46,9 +50,21 @@ export class Leases {
   publish(allocations: readonly Allocation[]): void {
     if (!this.#isServing || allocations === this.#allocations) return;
     this.#allocations = allocations;
-    this.#table.setSlots(allocations.flatMap(writtenSlots));
+    this.#useSlots();
     const nodes = new Set(allocations.flatMap((one) => one.nodes.map(({ name }) => name)));
     this.#table.forget(this.#options.clock.now(), nodes);
+  }
+
+  /**
+   * What is to be in the API: a slot that is to move is not granted any more. Else an owner that has
+   * given it up would have it again, until its next heartbeat.
+   */
+  decided(decisions: readonly GatewayDecision[]): void {
+    const owners = decisions.flatMap(({ allocation: { gateway }, status }) =>
+      status.slots.map(({ name, node }) => [slotKey(leaseName(gateway), name), node] as const),
+    );
+    this.#owners = new Map(owners);
+    this.#useSlots();
   }
 
   /** Null: this process does not lead, or not with certainty. */
@@ -93,7 +109,8 @@ export class Leases {
       const lease = leaseOf(allocation);
       for (const { name } of allocation.candidates) {
         const heard = this.#table.heard(name);
-        const at = heard === undefined ? this.#table.firstSilence(lease) : silentAt(heard, lease);
+        const at =
+          heard === undefined ? firstSilenceAt(this.#table, allocation, name) : silentAt(heard, lease);
         if (at > now) next = Math.min(next, at);
       }
     }
@@ -105,9 +122,20 @@ export class Leases {
     return this.#table.counts(this.#options.clock.now());
   }
 
+  #useSlots(): void {
+    const written = this.#allocations.flatMap(writtenSlots);
+    const stays = ({ gateway, slot, node }: WrittenSlot): boolean =>
+      (this.#owners.get(slotKey(gateway, slot)) ?? node) === node;
+    this.#table.setSlots(written.filter(stays));
+  }
+
   #shortest(): number {
     return Math.min(Number.POSITIVE_INFINITY, ...this.#allocations.map(leaseOf));
   }
+}
+
+function slotKey(gateway: string, slot: string): string {
+  return `${slot} ${gateway}`;
 }
 
 /** Whether the node says something else than before, or is back. */

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "core/failure.h"
@@ -77,14 +78,20 @@ std::optional<MonitorEvent> CommitCounter::take(const nlmsghdr* message) {
   // NFTA_RULE_TABLE, ...).
   const auto attributes = Attributes<NFTA_SET_ELEM_LIST_MAX + 1>::of(message);
   if (!attributes[1] || text_of(attributes[1]) != table_) return std::nullopt;
+  if (kind == ObjectKind::element && attributes[NFTA_SET_ELEM_LIST_SET] &&
+      std::ranges::find(quiet_, text_of(attributes[NFTA_SET_ELEM_LIST_SET])) != quiet_.end()) {
+    return std::nullopt;
+  }
   pending_.touches++;
   pending_.objects[static_cast<size_t>(*kind)] +=
       *kind == ObjectKind::element ? count_elements(attributes[NFTA_SET_ELEM_LIST_ELEMENTS]) : 1;
   return std::nullopt;
 }
 
-Monitor::Monitor(uint8_t family, std::string table, int receive_buffer)
-    : socket_(std::in_place, nftables_group, receive_buffer), counter_(family, std::move(table)), buffer_(1 << 17) {
+Monitor::Monitor(uint8_t family, std::string table, std::vector<std::string> quiet, int receive_buffer)
+    : socket_(std::in_place, nftables_group, receive_buffer),
+      counter_(family, std::move(table), std::move(quiet)),
+      buffer_(1 << 17) {
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) throw Failure(errno, "eventfd");
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/netlink_socket.h"
 
@@ -28,10 +29,12 @@ struct MonitorEvent {
   int err = 0;  // of Kind::error
 };
 
-// Counts the messages of one table until the NEWGEN that ends a commit.
+// Counts the messages of one table until the NEWGEN that ends a commit, but those of elements of
+// `quiet` sets.
 class CommitCounter {
  public:
-  CommitCounter(uint8_t family, std::string table) : family_(family), table_(std::move(table)) {}
+  CommitCounter(uint8_t family, std::string table, std::vector<std::string> quiet)
+      : family_(family), table_(std::move(table)), quiet_(std::move(quiet)) {}
 
   // The event, if this message ends a commit that touched the table.
   std::optional<MonitorEvent> take(const nlmsghdr* message);
@@ -40,6 +43,7 @@ class CommitCounter {
  private:
   uint8_t family_;
   std::string table_;
+  std::vector<std::string> quiet_;
   MonitorEvent pending_;
 };
 
@@ -50,7 +54,7 @@ class Monitor {
   using Batch = MonitorEvent;
   using OnEvent = std::function<void(const MonitorEvent&)>;
 
-  Monitor(uint8_t family, std::string table, int receive_buffer);
+  Monitor(uint8_t family, std::string table, std::vector<std::string> quiet, int receive_buffer);
   ~Monitor();
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;

@@ -1,0 +1,184 @@
+import type { LeaseGrant, LeaseRequest } from '../../../apis/egress/lease.ts';
+import type { Candidacy, OwnedAddress, OwnedSlot } from '../../../apis/egress/node-egress.ts';
+import type { AddressConflict, Renewal } from '../floating-kernel.ts';
+
+/** The part of the controller's view that leases need. */
+export interface LeaseView {
+  readonly candidacies: readonly Pick<Candidacy, 'gateway' | 'heartbeatMilliseconds'>[];
+  readonly owned: readonly OwnedSlot[];
+}
+
+/** A slot that is wanted here, or may be alive in this node's kernel. */
+export interface SlotLease {
+  readonly gateway: string;
+  readonly slot: string;
+  /** Null: it is not this node's by the stream. */
+  readonly wanted: OwnedSlot | null;
+  /** Of the newest grant. */
+  readonly epoch: number;
+  /** The addresses of the newest grant. */
+  readonly granted: ReadonlySet<string>;
+  /** When the newest grant ends; -Infinity: none. */
+  readonly until: number;
+  /** The addresses that may be alive in the kernel, or on an interface. */
+  readonly live: ReadonlySet<string>;
+  /** No element of them is alive in the kernel after this. */
+  readonly aliveUntil: number;
+  /** The end that the elements were given last, where all have the same; else NaN. */
+  readonly renewedUntil: number;
+  /** The call of FloatingKernel that runs for this slot; there is one at a time. */
+  readonly call: {
+    readonly kind: 'take' | 'drop';
+    readonly addresses: ReadonlySet<string>;
+    readonly until: number;
+  } | null;
+  /** Some of `live` that must be dropped before they are taken again: a call failed, or they ended. */
+  readonly unsure: ReadonlySet<string>;
+  /** No call before this: the last one failed, or found a conflict. */
+  readonly retryAt: number;
+  readonly conflict: AddressConflict | null;
+  /** Since when it waits for a grant; null: it has one, or is not wanted. */
+  readonly waitsSince: number | null;
+}
+
+/** The whole state of this node's leases. Only a step makes a new one. */
+export interface LeaseState {
+  /**
+   * starting: until the kernel was read and the controller has said which slots are this node's. No
+   * request is sent before, because it would not name all that is alive.
+   */
+  readonly phase: 'starting' | 'running' | 'stopping' | 'ended';
+  /** Alive when this process began, with their ends; null: the kernel was not read yet. */
+  readonly found: ReadonlyMap<string, number> | null;
+  readonly view: LeaseView | null;
+  /** By slotKey. */
+  readonly slots: ReadonlyMap<string, SlotLease>;
+  /**
+   * The addresses for which the rules in force keep this node silent without a lease; null: no rules
+   * of this process are in force.
+   */
+  readonly guarded: ReadonlySet<string> | null;
+  /** The rules are to be removed: nothing may stay alive. */
+  readonly isReleased: boolean;
+  /** Why this node is not ready, by gateway. */
+  readonly unready: ReadonlyMap<string, string>;
+  /** Gateway nodes that this node does not reach. */
+  readonly unreachable: readonly string[];
+  /** The last request named some: one more follows when there are none. */
+  readonly isUnreachableKnown: boolean;
+  readonly request: { readonly sentAt: number; readonly isExtension: boolean } | null;
+  readonly lastSentAt: number;
+  /** Something changed that the leader waits for. */
+  readonly isUrgent: boolean;
+  /** After a failure, the next request comes no later. */
+  readonly resendAt: number;
+  /** The renewal that runs, with the end that each slot gets by it; null: none runs. */
+  readonly renewing: { readonly startedAt: number; readonly ends: ReadonlyMap<string, number> } | null;
+  readonly renewRetryAt: number;
+  /** Since when no request was answered; null: the last one was. */
+  readonly awaySince: number | null;
+  readonly isAwayLogged: boolean;
+  /** When `stop` came; null: it did not. */
+  readonly stoppedAt: number | null;
+  /** No extension is asked for any more: it was granted, or refused. */
+  readonly isExtended: boolean;
+}
+
+export type LeaseEvent =
+  /** The kernel was read: what is alive, with its end. */
+  | { readonly kind: 'read'; readonly alive: ReadonlyMap<string, number> }
+  | { readonly kind: 'viewed'; readonly view: LeaseView }
+  /** Rules are in force. */
+  | { readonly kind: 'enforced'; readonly guarded: ReadonlySet<string> }
+  | {
+      readonly kind: 'health';
+      readonly unready: ReadonlyMap<string, string>;
+      readonly unreachable: readonly string[];
+    }
+  | { readonly kind: 'answered'; readonly grants: readonly LeaseGrant[] }
+  | { readonly kind: 'unanswered'; readonly error: string }
+  | { readonly kind: 'taken'; readonly key: string; readonly conflicts: readonly AddressConflict[] }
+  | { readonly kind: 'dropped'; readonly key: string }
+  /** The call for this slot failed. */
+  | { readonly kind: 'failed'; readonly key: string; readonly error: string }
+  | { readonly kind: 'renewed'; readonly ended: readonly string[] }
+  | { readonly kind: 'notRenewed'; readonly error: string }
+  | { readonly kind: 'timer' }
+  /** The rules are to be removed. */
+  | { readonly kind: 'release' }
+  /** The process ends, and another one follows. */
+  | { readonly kind: 'stop' };
+
+export type LeaseEffect =
+  | { readonly kind: 'send'; readonly request: Omit<LeaseRequest, 'node' | 'boot' | 'sent'> }
+  | {
+      readonly kind: 'take';
+      readonly key: string;
+      readonly addresses: readonly OwnedAddress[];
+      readonly until: number;
+    }
+  | { readonly kind: 'drop'; readonly key: string; readonly addresses: readonly string[] }
+  | { readonly kind: 'renew'; readonly renewals: readonly Renewal[] }
+  /** The only timer; Infinity: none. */
+  | { readonly kind: 'arm'; readonly at: number }
+  | {
+      readonly kind: 'log';
+      readonly level: 'info' | 'warn' | 'error';
+      readonly message: string;
+      readonly fields: object;
+    };
+
+export const INITIAL_LEASES: LeaseState = {
+  phase: 'starting',
+  found: null,
+  view: null,
+  slots: new Map(),
+  guarded: null,
+  isReleased: false,
+  unready: new Map(),
+  unreachable: [],
+  isUnreachableKnown: false,
+  request: null,
+  lastSentAt: Number.NEGATIVE_INFINITY,
+  isUrgent: false,
+  resendAt: Number.POSITIVE_INFINITY,
+  renewing: null,
+  renewRetryAt: Number.NEGATIVE_INFINITY,
+  awaySince: null,
+  isAwayLogged: false,
+  stoppedAt: null,
+  isExtended: false,
+};
+
+export function slotKey({ gateway, slot }: Pick<OwnedSlot, 'gateway' | 'slot'>): string {
+  return `${slot} ${gateway}`;
+}
+
+/** The key of what is alive and belongs to no slot of this node. */
+export const NO_SLOT = slotKey({ gateway: '', slot: '' });
+
+const NONE: ReadonlySet<string> = new Set();
+
+export function emptySlot(gateway: string, slot: string): SlotLease {
+  return {
+    gateway,
+    slot,
+    wanted: null,
+    epoch: 0,
+    granted: NONE,
+    until: Number.NEGATIVE_INFINITY,
+    live: NONE,
+    aliveUntil: Number.NEGATIVE_INFINITY,
+    renewedUntil: Number.NaN,
+    call: null,
+    unsure: NONE,
+    retryAt: Number.NEGATIVE_INFINITY,
+    conflict: null,
+    waitsSince: null,
+  };
+}
+
+/** Whether anything of this node's may be alive. */
+export function isAnyAlive({ slots }: LeaseState): boolean {
+  return slots.values().some(({ live }) => live.size > 0);
+}

@@ -1,0 +1,225 @@
+import { Worker } from 'node:worker_threads';
+import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
+import { hasAddress } from '../../../lib/net/member-set.ts';
+import type { Clock } from '../../../lib/process/clock.ts';
+import type { Log } from '../../../lib/process/log.ts';
+import { monotonicClock } from '../../../lib/process/monotonic-clock.ts';
+import type { Authorities } from '../../receive/authorities.ts';
+import type { FloatingKernel } from '../floating-kernel.ts';
+import type {
+  FromLeaseThread,
+  KernelCall,
+  LeaseCounts,
+  LeaseThreadData,
+  ToLeaseThread,
+} from './thread-messages.ts';
+
+export interface LeaseThreadParts extends Omit<LeaseThreadData, 'origin'> {
+  readonly authorities: Authorities;
+  /** The addresses at which the controller was reached. */
+  readonly addresses: () => readonly string[];
+  readonly kernel: FloatingKernel;
+  /** That of `kernel`. */
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly counted: (counts: LeaseCounts) => void;
+}
+
+/** Until authorities and addresses are sent again, and until a thread that ended is started again. */
+const REFRESH = 30_000;
+const RESTART = 1_000;
+/** The longest wait for a thread that is to release or to end (milliseconds). */
+const LONGEST_END = 4_000;
+
+/**
+ * This node's leases of floating addresses, in a thread of their own (lease-worker.ts). The thread
+ * begins with the first view that needs it: on most nodes, none ever does.
+ */
+export class LeaseThread {
+  readonly #parts: LeaseThreadParts;
+  #worker: Worker | null = null;
+  #egress: NodeEgress | null = null;
+  /** Of the rules in force; null: none are. */
+  #inForce: NodeEgress | null = null;
+  #health: Extract<ToLeaseThread, { kind: 'health' }> = {
+    kind: 'health',
+    unready: new Map(),
+    unreachable: [],
+  };
+  #isClosed = false;
+  /** What an earlier process left was looked for. */
+  #isSwept = false;
+  #cancelRefresh: () => void = () => {};
+  #cancelRestart: () => void = () => {};
+  /** Called with `released` or `closed`, or if the thread ends. */
+  #ended: () => void = () => {};
+
+  constructor(parts: LeaseThreadParts) {
+    this.#parts = parts;
+  }
+
+  /** The controller's view, from its stream. */
+  viewed(egress: NodeEgress | null): void {
+    this.#egress = egress;
+    this.#start();
+    this.#sendView();
+  }
+
+  /** These rules are in force. */
+  enforced(egress: NodeEgress | null): void {
+    this.#inForce = egress;
+    this.#sendGuarded();
+  }
+
+  /**
+   * @param unready why this node is not ready, by gateway
+   * @param unreachable gateway nodes that do not answer through the tunnel
+   */
+  health(unready: ReadonlyMap<string, string>, unreachable: readonly string[]): void {
+    this.#health = { kind: 'health', unready, unreachable };
+    this.#start();
+    this.#send(this.#health);
+  }
+
+  /** Drops everything before the rules are removed. Until the next `enforced`, nothing is taken. */
+  async release(): Promise<void> {
+    this.#inForce = null;
+    if (this.#worker === null) return await this.#dropFound();
+    await this.#end('release');
+  }
+
+  /** What is alive stays, as long as the controller grants to a process that starts again. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancelRestart();
+    if (this.#worker !== null) await this.#end('close');
+    this.#cancelRefresh();
+    await this.#worker?.terminate();
+    this.#worker = null;
+  }
+
+  #start(): void {
+    if (this.#worker !== null || this.#isClosed || this.#egress === null) return;
+    const { owned, candidacies } = this.#egress;
+    if (owned.length + candidacies.length + this.#health.unreachable.length === 0) {
+      if (!this.#isSwept) void this.#dropFound();
+      return;
+    }
+    const { node, boot, url, tokenFile, userAgent, authorities, log } = this.#parts;
+    const workerData: LeaseThreadData = { node, boot, url, tokenFile, userAgent, origin: authorities.origin };
+    const worker = new Worker(new URL('./lease-worker.ts', import.meta.url), { workerData });
+    this.#worker = worker;
+    worker.on('message', (message: FromLeaseThread) => this.#take(message));
+    worker.on('error', (error) => {
+      log.error('the thread of leases failed', { stage: 'egress', error: error.message });
+    });
+    worker.on('exit', () => this.#exited(worker));
+    this.#refresh();
+    this.#send(this.#health);
+    this.#sendView();
+  }
+
+  #exited(worker: Worker): void {
+    if (this.#worker !== worker) return;
+    this.#worker = null;
+    this.#cancelRefresh();
+    this.#ended();
+    if (!this.#isClosed) this.#cancelRestart = this.#parts.clock.after(RESTART, () => this.#start());
+  }
+
+  /** What an earlier process left, where nothing is this node's any more. */
+  async #dropFound(): Promise<void> {
+    const { kernel, log } = this.#parts;
+    this.#isSwept = true;
+    try {
+      const found = await kernel.read();
+      if (found.length > 0) await kernel.drop(found.map(({ address }) => address));
+    } catch (error) {
+      log.error('cannot drop floating addresses', { stage: 'egress', error: (error as Error).message });
+    }
+  }
+
+  #sendView(): void {
+    const { owned = [], candidacies = [] } = this.#egress ?? {};
+    // Before the view: an address of both is guarded when it is taken.
+    this.#sendGuarded();
+    this.#send({ kind: 'viewed', view: { owned, candidacies } });
+  }
+
+  #sendGuarded(): void {
+    const floating = this.#inForce?.floating;
+    if (floating === undefined) return;
+    const owned = this.#egress?.owned.flatMap(({ addresses }) => addresses) ?? [];
+    const addresses = new Set(owned.filter((address) => hasAddress(floating, address)));
+    this.#send({ kind: 'guarded', addresses });
+  }
+
+  #send(message: ToLeaseThread): void {
+    this.#worker?.postMessage(message);
+  }
+
+  #refresh(): void {
+    const { authorities, addresses, clock, log } = this.#parts;
+    this.#cancelRefresh();
+    this.#cancelRefresh = clock.after(REFRESH, () => this.#refresh());
+    authorities.read().then(
+      (text) => this.#send({ kind: 'access', authorities: text, addresses: addresses() }),
+      (error: Error) => log.debug('no authorities for leases', { stage: 'egress', error: error.message }),
+    );
+  }
+
+  #take(message: FromLeaseThread): void {
+    const { kernel, clock, authorities, log, counted } = this.#parts;
+    switch (message.kind) {
+      case 'call':
+        void this.#call(message);
+        break;
+      case 'renewed': {
+        const offset = clock.now() - monotonicClock.now();
+        kernel.renewed(message.renewals.map(({ address, until }) => ({ address, until: until + offset })));
+        break;
+      }
+      case 'refused':
+        authorities.refused();
+        this.#refresh();
+        break;
+      case 'log':
+        log[message.level](message.message, { stage: 'egress', ...message.fields });
+        break;
+      case 'counts':
+        counted(message.counts);
+        break;
+      case 'released':
+      case 'closed':
+        this.#ended();
+    }
+  }
+
+  async #call({ id, method, addresses, until }: KernelCall): Promise<void> {
+    const { kernel, clock } = this.#parts;
+    const names = addresses.flatMap((one) => (typeof one === 'string' ? one : []));
+    const owned = addresses.flatMap((one) => (typeof one === 'string' ? [] : one));
+    try {
+      const calls = {
+        read: () => kernel.read(),
+        take: () => kernel.take(owned, until - monotonicClock.now() + clock.now()),
+        drop: () => kernel.drop(names),
+      };
+      this.#send({ kind: 'result', id, value: await calls[method]() });
+    } catch (error) {
+      this.#send({ kind: 'result', id, error: (error as Error).message });
+    }
+  }
+
+  #end(kind: 'release' | 'close'): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#parts.clock.after(LONGEST_END, () => this.#ended());
+      this.#ended = () => {
+        cancel();
+        this.#ended = () => {};
+        resolve();
+      };
+      this.#send({ kind });
+    });
+  }
+}

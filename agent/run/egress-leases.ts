@@ -1,0 +1,48 @@
+import { readFile } from 'node:fs/promises';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import { VERSION } from '../../lib/process/version.ts';
+import type { EgressHealthReport } from '../egress/health/health-report.ts';
+import { LeaseThread, type LeaseThreadParts } from '../egress/lease/lease-thread.ts';
+import type { AgentMetrics } from './agent-metrics.ts';
+
+interface EgressLeasesParts
+  extends Pick<LeaseThreadParts, 'node' | 'authorities' | 'addresses' | 'kernel' | 'clock' | 'log'> {
+  readonly controller: { readonly url: URL; readonly tokenFile: string };
+  readonly metrics: AgentMetrics;
+}
+
+/** The leases of a cluster's agent, for as long as it enforces rules. */
+export interface EgressLeases {
+  /** The controller's view, as the stream of this process has it. */
+  viewed(egress: NodeEgress | null): void;
+  /** These rules are in force. */
+  enforced(egress: NodeEgress | null): void;
+  health(report: EgressHealthReport): void;
+  /** @param isLast the rules stay, and so does what is alive, for the next process */
+  stop(isLast: boolean): Promise<void>;
+}
+
+export async function startLeases({
+  controller,
+  metrics,
+  ...parts
+}: EgressLeasesParts): Promise<EgressLeases> {
+  const thread = new LeaseThread({
+    ...parts,
+    boot: (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim(),
+    url: controller.url.href,
+    tokenFile: controller.tokenFile,
+    userAgent: `nodewall-agent/${VERSION}`,
+    counted: (counts) => metrics.leases(counts),
+  });
+  return {
+    viewed: (egress) => thread.viewed(egress),
+    enforced: (egress) => thread.enforced(egress),
+    health: ({ unready, unreachable }) => thread.health(unready, unreachable),
+    async stop(isLast) {
+      if (!isLast) await thread.release();
+      await thread.close();
+      metrics.leases(null);
+    },
+  };
+}

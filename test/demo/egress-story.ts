@@ -1,0 +1,132 @@
+/** The acts of `npm run demo -- egress`, in order. */
+import { SERVER } from '../kernel/egress-lab.ts';
+import { until } from '../kernel/until.ts';
+import type { CallerEvent } from './egress-caller.ts';
+import { type EgressStage, GATEWAYS, OBJECTS, POD, SOURCE } from './egress-stage.ts';
+import { type Screen, styled } from './screen.ts';
+
+export interface EgressTelling {
+  readonly stage: EgressStage;
+  readonly screen: Screen;
+  readonly nodewall: string;
+  /** What turned out otherwise than expected. */
+  readonly surprises: string[];
+}
+
+const POLICY = [
+  'EgressGateway internet: the nodes edge-1 and edge-2, each with its own address',
+  `EgressPolicy partner: the pod ${POD} leaves by it to 198.51.100.0/24`,
+];
+
+export async function tellEgressStory(telling: EgressTelling): Promise<void> {
+  const { stage, screen } = telling;
+  await expectSeen(telling, 'Without nodewall', SOURCE);
+
+  screen.heading('1  nodewall agent runs on the three Nodes');
+  for (const line of POLICY) screen.remark(`  ${line}`);
+  const first = await startAgents(telling);
+  await stage.lab.forget();
+  await expectSeen(telling, 'With it', first);
+
+  screen.heading('2  Why?');
+  await explain(telling, first);
+
+  screen.heading(`3  Somebody pulls the cable of ${first}`);
+  screen.remark('  The pod has a connection open, and opens another one every 20 ms.');
+  const port = await failOver(telling, first);
+  await onlyGateways(telling);
+
+  screen.heading('4  The server complains about a connection: who was it?');
+  await who(telling, other(first), port);
+}
+
+function other(gateway: string): string {
+  return GATEWAYS.find((name) => name !== gateway) ?? '';
+}
+
+async function expectSeen({ stage, screen, surprises }: EgressTelling, when: string, node: string) {
+  const { address } = await stage.seen();
+  const found = stage.nodeOf(address);
+  screen.line(`  ${when} the server sees the pod as ${address ?? 'nobody'}: ${found}.`);
+  if (found !== node) surprises.push(`${when} the server saw ${found}, not ${node}`);
+}
+
+/** In force is when the server sees a gateway, whatever the agents say. Returns that gateway. */
+async function startAgents({ stage, screen }: EgressTelling): Promise<string> {
+  const { agents } = stage;
+  await agents.write('egress.json', OBJECTS);
+  const started = [SOURCE, ...GATEWAYS].map((node) => agents.start(node));
+  const seen = { node: '' };
+  const took = await until(
+    'the server sees a gateway',
+    async () => {
+      const ended = started.find((agent) => !agent.isRunning());
+      if (ended !== undefined) throw new Error(`nodewall agent ended:\n${ended.log()}`);
+      seen.node = stage.nodeOf((await stage.seen()).address);
+      return GATEWAYS.some((name) => name === seen.node);
+    },
+    { detail: agents.agent(SOURCE).log },
+  );
+  screen.line(`  In force ${(took / 1000).toFixed(2)} s after the agents were started.`);
+  return seen.node;
+}
+
+async function explain(telling: EgressTelling, gateway: string): Promise<void> {
+  const flow = { traffic: 'Egress', pod: `default/${POD}`, dst: SERVER.v4 };
+  const { manifests, config } = telling.stage.agents;
+  telling.screen.remark(`  $ nodewall explain --manifests … --flow '${JSON.stringify(flow)}'`);
+  const options = ['--manifests', manifests, '--config', config, '--flow', JSON.stringify(flow)];
+  const { namespace } = telling.stage.lab.node(SOURCE);
+  const { stdout } = await namespace.run([telling.nodewall, 'explain', ...options]);
+  show(telling, stdout);
+  if (!stdout.includes(`node ${gateway}`)) telling.surprises.push(`explain does not name ${gateway}`);
+}
+
+/** Returns the port of a connection by the other gateway. */
+async function failOver({ stage, screen, surprises }: EgressTelling, first: string): Promise<number> {
+  const isOther = ({ address }: CallerEvent): boolean => stage.nodeOf(address) === other(first);
+  stage.watch();
+  await stage.event('the pod has a connection open', ({ event }) => event === 'opened', 0);
+  const pulled = await stage.pullCable(first);
+  const [seen, reset, opened] = await Promise.all([
+    stage.event('the other gateway', (one) => one.event === 'seen' && isOther(one), pulled),
+    stage.event('a reset', ({ event }) => event === 'reset', pulled),
+    stage.event('it is open again', (one) => one.event === 'opened' && isOther(one), pulled),
+  ]);
+  stage.stopWatching();
+  const after = (at: number): string => styled('bold', `${Math.round(at - pulled)} ms`);
+  screen.line(`  ${after(seen.at)}: the server sees the pod as ${seen.address}, ${other(first)}.`);
+  screen.line(`  ${after(reset.at)}: the open connection is reset, so that the pod need not wait;`);
+  screen.line(`  ${after(opened.at)}: it is open again, by ${other(first)}.`);
+  if (opened.at - pulled > LONGEST) surprises.push(`it took more than ${LONGEST} ms`);
+  return opened.port;
+}
+
+/** Milliseconds. */
+const LONGEST = 3_000;
+
+async function onlyGateways({ stage, screen, surprises }: EgressTelling): Promise<void> {
+  const seen = [...(await stage.lab.seen())].sort(([a], [b]) => (a < b ? -1 : 1));
+  const texts = seen.map(([address, packets]) => `${packets} of ${address} (${stage.nodeOf(address)})`);
+  screen.line(`  Packets that the server got since 1: ${texts.join(', ')}.`);
+  const wrong = seen.filter(([address]) => !GATEWAYS.some((name) => name === stage.nodeOf(address)));
+  for (const [address] of wrong) surprises.push(`the server saw ${address}`);
+}
+
+async function who(telling: EgressTelling, gateway: string, port: number): Promise<void> {
+  const { agents, lab } = telling.stage;
+  const target = `${lab.node(gateway).v4}:${port}`;
+  telling.screen.remark(`  $ nodewall egress who ${target} --manifests … (on ${gateway})`);
+  const found = { text: '' };
+  await until(`${gateway} has recorded it`, async () => {
+    found.text = await agents.run(gateway, 'egress', 'who', target, '--manifests', agents.manifests);
+    return found.text.includes(lab.pod(POD).v4);
+  });
+  const [header = '', row = ''] = found.text.split('\n');
+  const [start, end] = [header.indexOf('pod address'), header.indexOf('policy')];
+  show(telling, [header, row].map((line) => line.slice(start, end).trimEnd()).join('\n'));
+}
+
+function show({ screen }: EgressTelling, text: string): void {
+  for (const line of text.trimEnd().split('\n')) screen.line(line === '' ? '' : `  ${line}`);
+}

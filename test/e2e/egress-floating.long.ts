@@ -1,0 +1,144 @@
+/**
+ * Floating addresses in a cluster: a real API server, a controller and agents. The owner's agent is
+ * asked to give up, killed, stopped, restarted, and cut off from the controller; meanwhile somebody
+ * on the link asks all the time who has the addresses, and connections go on.
+ */
+import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
+import { egressPolicy } from '../kernel/egress-agents.ts';
+import { type LabFlow, SERVER } from '../kernel/egress-lab.ts';
+import { kernelSuite } from '../kernel/kernel-suite.ts';
+import { listen, talk } from '../kernel/talk.ts';
+import { until } from '../kernel/until.ts';
+import { type EgressBed, gateway, startEgressBed } from './egress-bed.ts';
+import { FloatingWatch } from './floating-watch.ts';
+
+const EIP = ['192.0.2.50', '2001:db8:a::50'] as const;
+const NODES = ['plain', 'gw-1', 'gw-2'] as const;
+const GATEWAYS = ['gw-1', 'gw-2'] as const;
+const TALK_PORT = 7100;
+const TALKS = 20;
+const FLOWS: readonly LabFlow[] = ([4, 6] as const).flatMap((family) =>
+  (['tcp', 'udp', 'icmp'] as const).map((protocol) => ({ family, protocol })),
+);
+
+kernelSuite('floating addresses in a cluster', function () {
+  this.timeout(120_000);
+  let bed: EgressBed;
+  let watch: FloatingWatch;
+  let talks: () => Promise<readonly string[]>;
+  const gaps: string[] = [];
+
+  before(async function () {
+    this.timeout(1_800_000);
+    bed = await startEgressBed(NODES);
+    await bed.setGates('NodeNetworkPolicy: true, EgressGateway: true');
+    await bed.startController();
+    for (const node of NODES) bed.startAgent(node);
+    const addresses = { pools: [{ ranges: [...EIP] }] };
+    await bed.apply(
+      gateway('pool', GATEWAYS, { addresses }),
+      egressPolicy('web', ['plain-0'], { gateway: 'pool' }),
+    );
+    await until('it leaves with the addresses', async () => leaves(), { limit: 60_000, detail: bed.logs });
+    watch = await FloatingWatch.start(bed.lab, EIP);
+    await listen(bed.lab.server, [TALK_PORT]);
+    const calls = Array.from({ length: TALKS }, (_, i) => {
+      const host = i % 2 === 0 ? SERVER.v4 : SERVER.v6;
+      return { name: `${i}`, host, port: TALK_PORT };
+    });
+    talks = await talk(bed.lab.pod('plain-0').namespace, calls);
+  });
+  after(async () => {
+    for (const line of gaps) process.stdout.write(`      ${line}\n`);
+    watch?.close();
+    await bed?.close();
+  });
+
+  async function leaves(): Promise<boolean> {
+    const sources = await bed.sourcesOf('plain-0', FLOWS);
+    return sources.join() === [...EIP].join();
+  }
+
+  /** The owner by the answers on the link; both addresses are in one slot or have one owner each. */
+  const other = (node: string): string => (node === 'gw-1' ? 'gw-2' : 'gw-1');
+
+  /** Something happens to the owner of both addresses, and the other node has them. */
+  async function moves(what: string, happen: (owner: string) => Promise<unknown>): Promise<string> {
+    const owner = await watch.ownerOfAll();
+    await happen(owner);
+    const gap = await watch.moved(owner, other(owner), bed.logs);
+    gaps.push(`${what}: ${gap.map((one) => Math.round(one)).join(' and ')} ms`);
+    await until('all connections go on', async () => (await talks()).length === TALKS, { limit: 10_000 });
+    assert.ok(await leaves());
+    return owner;
+  }
+
+  async function annotate(node: string, text: string): Promise<void> {
+    const key = 'nodewall.io/egress-drain';
+    await bed.cluster.kubectl(['annotate', 'node', node, '--overwrite', `${key}${text}`]);
+  }
+
+  it('brings both addresses to one node', async () => {
+    await annotate('gw-2', '=true');
+    await watch.untilAll('gw-1', bed.logs);
+    await annotate('gw-2', '-');
+  });
+
+  it('moves by plan', async () => {
+    for (let i = 0; i < 3; i++) {
+      const drained = await moves('planned move', (owner) => annotate(owner, '=true'));
+      await annotate(drained, '-');
+      await until('it is ready again', async () => isReady(drained), { detail: bed.logs });
+    }
+  });
+
+  it('moves when the agent is killed', async () => {
+    const killed = await moves('agent killed', (owner) => bed.agent(owner).end('SIGKILL'));
+    bed.startAgent(killed);
+    await until('it is ready again', async () => isReady(killed), { detail: bed.logs });
+  });
+
+  it('moves when the agent is stopped, and what goes on later harms nothing', async () => {
+    const stopped = await moves('agent stopped', (owner) => bed.agent(owner).signal('SIGSTOP'));
+    await bed.agent(stopped).signal('SIGCONT');
+    await until('it is ready again', async () => isReady(stopped), { detail: bed.logs });
+    await watch.untilAll(other(stopped), bed.logs);
+  });
+
+  it('moves when the owner does not reach the controller', async () => {
+    const cut = await moves('cut off from the controller', async (owner) => {
+      const rules = `table inet cut { chain out { type filter hook output priority -400; tcp dport 8443 drop; }; }`;
+      await bed.lab.node(owner).namespace.run(['nft', '-f', '-'], { stdin: rules });
+    });
+    await bed.lab.node(cut).namespace.run(['nft', 'delete', 'table', 'inet', 'cut']);
+    await until('it is ready again', async () => isReady(cut), { limit: 60_000, detail: bed.logs });
+  });
+
+  it('moves when the owner loses its link', async () => {
+    const { namespace } = bed.lab.node(await watch.ownerOfAll());
+    await moves('link down', () => namespace.run(['ip', 'link', 'set', 'eth0', 'down']));
+    await namespace.run(['ip', 'link', 'set', 'eth0', 'up']);
+  });
+
+  it('a restart of the agent moves nothing', async () => {
+    const owner = await watch.ownerOfAll();
+    await bed.restartAgent(owner);
+    const goesOn = async (): Promise<boolean> => /goes on with floating/.test(bed.agent(owner).log());
+    await until('the new process goes on', goesOn, { detail: bed.logs });
+    // Longer than a lease.
+    await pause(3_000);
+    await watch.untilAll(owner, bed.logs);
+    assert.deepEqual(await watch.changes(), []);
+    assert.equal((await talks()).length, TALKS);
+  });
+
+  async function isReady(node: string): Promise<boolean> {
+    const status = await bed.gatewayStatus('pool');
+    return status?.nodes?.some((one) => one.name === node && one.ready) === true;
+  }
+
+  it('never had two owners at one moment', () => {
+    assert.deepEqual(watch.overlaps(), []);
+  });
+});
