@@ -15,6 +15,8 @@ import { controlPlane } from './benchmarks/control-plane.ts';
 import { denied } from './benchmarks/denied.ts';
 import { difference } from './benchmarks/difference.ts';
 import { egress } from './benchmarks/egress.ts';
+import { egressApply } from './benchmarks/egress-apply.ts';
+import { egressRecords } from './benchmarks/egress-records.ts';
 import { egressTraffic } from './benchmarks/egress-traffic.ts';
 import { established } from './benchmarks/established.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
@@ -50,7 +52,9 @@ const BENCHMARKS: readonly Benchmark[] = [
   compileRender,
   controlPlane,
   egress,
+  egressApply,
   egressTraffic,
+  egressRecords,
   leases,
   admission,
   cluster,

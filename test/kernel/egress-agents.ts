@@ -11,15 +11,15 @@ const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bi
 export interface EgressAgents {
   /** The directory that all agents read. */
   readonly manifests: string;
-  /** Their configuration file. */
+  /** A configuration file like theirs. */
   readonly config: string;
+  stateDir(node: string): string;
+  /** Where the agent of a node reads what CNI did. */
+  cniResults(node: string): string;
   /** Writes a manifest as an editor does: beside, then renamed. */
   write(name: string, objects: readonly object[]): Promise<void>;
   start(node: string, ...options: readonly string[]): RunningAgent;
   agent(node: string): RunningAgent;
-  /** Where the agent of a node reads what CNI did. */
-  cniResults(node: string): string;
-  stateDir(node: string): string;
   /** Runs `nodewall` on a node with its state directory and configuration. */
   run(node: string, ...args: readonly string[]): Promise<string>;
   /** Waits until the rules in force on a node say, or no longer say, something. */
@@ -31,26 +31,28 @@ export const EGRESS_CONFIG = {
   interfaceGroupFile: '',
   interfaceGroups: { pods: { group: 8, match: [] } },
   featureGates: { EgressGateway: true },
-  log: { egressConnections: true },
 };
 
 /**
- * @param gate of the agents
+ * @param settings of the configuration, beside those that all labs have
  * @param isAbsent pods that are in no manifest at first; default: none
  */
 export async function egressAgents(
   lab: EgressLab,
-  gate = true,
+  settings: object = {},
   isAbsent: (pod: string) => boolean = () => false,
 ): Promise<EgressAgents> {
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-egress-'));
   const manifests = join(folder, 'manifests');
+  const config = join(folder, 'config.yaml');
   await mkdir(manifests);
+  // JSON is YAML.
+  await writeFile(config, JSON.stringify({ ...EGRESS_CONFIG, ...settings }));
+  const cniResults = (node: string) => join(folder, `${node}-cni`);
   for (const node of lab.nodes.keys()) {
-    const cniResults = join(folder, `${node}-cni`);
-    await mkdir(cniResults);
-    const config = { ...EGRESS_CONFIG, featureGates: { EgressGateway: gate }, egress: { cniResults } };
-    await writeFile(join(folder, `${node}.yaml`), JSON.stringify(config)); // JSON is YAML
+    await mkdir(cniResults(node));
+    const own = { ...EGRESS_CONFIG, ...settings, egress: { cniResults: cniResults(node) } };
+    await writeFile(join(folder, `${node}.yaml`), JSON.stringify(own));
   }
   const agents = new Map<string, RunningAgent>();
   const write = async (name: string, items: readonly object[]): Promise<void> => {
@@ -59,8 +61,9 @@ export async function egressAgents(
     await rename(fresh, join(manifests, name));
   };
   await write('cluster.json', clusterObjects(lab, isAbsent));
+  const stateDir = (node: string) => join(folder, node);
   const always = (node: string) => [
-    ...['--state-dir', join(folder, node)],
+    ...['--state-dir', stateDir(node)],
     ...['--config', join(folder, `${node}.yaml`)],
   ];
   const agentOf = (node: string): RunningAgent => {
@@ -71,10 +74,10 @@ export async function egressAgents(
   return {
     manifests,
     config,
+    stateDir,
+    cniResults,
     write,
     agent: agentOf,
-    cniResults: (node) => join(folder, `${node}-cni`),
-    stateDir: (node) => join(folder, node),
     start(node, ...options) {
       const args = ['agent', '--manifests', manifests, '--node', node, ...always(node), ...options];
       const agent = toRunningAgent(lab.node(node).namespace.spawn([NODEWALL, ...args]));

@@ -20,7 +20,7 @@ kernelSuite('egress gateways: the start of pods', () => {
   let pod: StartingPod;
   before(async () => {
     lab = await createEgressLab({ nodes: NODES, podsPerNode: 1 });
-    agents = await egressAgents(lab, true, (name) => name === 'plain-0');
+    agents = await egressAgents(lab, {}, (name) => name === 'plain-0');
     await agents.write('gateways.json', [gateway('one', ['gw-1']), gateway('two', ['gw-2'])]);
     await agents.write('policies.json', [
       egressPolicy('one', ['one'], { gateway: 'one' }),
