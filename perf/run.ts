@@ -15,7 +15,9 @@ import { controlPlane } from './benchmarks/control-plane.ts';
 import { denied } from './benchmarks/denied.ts';
 import { difference } from './benchmarks/difference.ts';
 import { egress } from './benchmarks/egress.ts';
+import { egressApply } from './benchmarks/egress-apply.ts';
 import { egressFailover } from './benchmarks/egress-failover.ts';
+import { egressRecords } from './benchmarks/egress-records.ts';
 import { egressTraffic } from './benchmarks/egress-traffic.ts';
 import { established } from './benchmarks/established.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
@@ -52,7 +54,9 @@ const BENCHMARKS: readonly Benchmark[] = [
   controlPlane,
   egress,
   egressFailover,
+  egressApply,
   egressTraffic,
+  egressRecords,
   leases,
   admission,
   cluster,
