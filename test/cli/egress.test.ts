@@ -126,7 +126,7 @@ describe('nodewall egress', function () {
       const { milliseconds, ...result } = JSON.parse(stdout);
       assert.deepEqual(result, { node: 'edge-1', drain: true, slots: ['edge/0'], left: [] });
       assert.ok(milliseconds >= 100);
-      assert.match(stderr, /^edge-1 still owns edge\/0$/m);
+      assert.match(stderr, /^edge-1 still serves edge\/0$/m);
       assert.deepEqual(patches, [['/api/v1/nodes/edge-1', { 'nodewall.io/egress-drain': 'true' }]]);
     });
 
