@@ -16,6 +16,7 @@ import { denied } from './benchmarks/denied.ts';
 import { difference } from './benchmarks/difference.ts';
 import { egress } from './benchmarks/egress.ts';
 import { egressApply } from './benchmarks/egress-apply.ts';
+import { egressRecords } from './benchmarks/egress-records.ts';
 import { egressTraffic } from './benchmarks/egress-traffic.ts';
 import { established } from './benchmarks/established.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
@@ -53,6 +54,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   egress,
   egressApply,
   egressTraffic,
+  egressRecords,
   leases,
   admission,
   cluster,

@@ -13,6 +13,7 @@ export interface EgressAgents {
   readonly manifests: string;
   /** Their configuration file. */
   readonly config: string;
+  stateDir(node: string): string;
   /** Writes a manifest as an editor does: beside, then renamed. */
   write(name: string, objects: readonly object[]): Promise<void>;
   start(node: string, ...options: readonly string[]): RunningAgent;
@@ -28,17 +29,16 @@ export const EGRESS_CONFIG = {
   interfaceGroupFile: '',
   interfaceGroups: { pods: { group: 8, match: [] } },
   featureGates: { EgressGateway: true },
-  log: { egressConnections: true },
 };
 
-/** @param gate of the agents */
-export async function egressAgents(lab: EgressLab, gate = true): Promise<EgressAgents> {
+/** @param settings of the configuration, beside those that all labs have */
+export async function egressAgents(lab: EgressLab, settings: object = {}): Promise<EgressAgents> {
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-egress-'));
   const manifests = join(folder, 'manifests');
   const config = join(folder, 'config.yaml');
   await mkdir(manifests);
   // JSON is YAML.
-  await writeFile(config, JSON.stringify({ ...EGRESS_CONFIG, featureGates: { EgressGateway: gate } }));
+  await writeFile(config, JSON.stringify({ ...EGRESS_CONFIG, ...settings }));
   const agents = new Map<string, RunningAgent>();
   const write = async (name: string, items: readonly object[]): Promise<void> => {
     const fresh = join(folder, `${name}.fresh`);
@@ -46,7 +46,8 @@ export async function egressAgents(lab: EgressLab, gate = true): Promise<EgressA
     await rename(fresh, join(manifests, name));
   };
   await write('cluster.json', clusterObjects(lab));
-  const always = (node: string) => ['--state-dir', join(folder, node), '--config', config];
+  const stateDir = (node: string) => join(folder, node);
+  const always = (node: string) => ['--state-dir', stateDir(node), '--config', config];
   const agentOf = (node: string): RunningAgent => {
     const agent = agents.get(node);
     if (agent === undefined) throw new Error(`no agent on ${node}`);
@@ -55,6 +56,7 @@ export async function egressAgents(lab: EgressLab, gate = true): Promise<EgressA
   return {
     manifests,
     config,
+    stateDir,
     write,
     agent: agentOf,
     start(node, ...options) {
