@@ -78,6 +78,7 @@ export const TRIALS = [
   'difference',
   'egress',
   'egress-arrivals',
+  'egress-leases',
   'egress-stream',
   'established',
   'interfaces',
