@@ -145,6 +145,31 @@ describe('the allocation of a gateway', () => {
     assert.equal(dealt(allocate(floating({}, status), NODES, [policy('s')])).s, '198.51.100.1');
   });
 
+  it('gives only what statuses have, where it is asked for that', () => {
+    const addresses = [
+      { address: '198.51.100.1', policy: '' },
+      { address: '198.51.100.2', policy: 'a' },
+    ];
+    const status = { nodes: [], slots: [], addresses };
+    const policies = [
+      policy('a', DEDICATED),
+      policy('b', DEDICATED),
+      policy('s'),
+      fixed('f', '198.51.100.4'),
+    ];
+    const told = policy('t', DEDICATED, ['198.51.100.3']);
+    const allocation = allocate(floating({}, status), NODES, [...policies, told], 'written');
+    assert.deepEqual(dealt(allocation), {
+      a: '198.51.100.2',
+      b: 'no-address',
+      s: '198.51.100.1',
+      f: 'no-address',
+      t: '198.51.100.3',
+    });
+    assert.equal(ownerOf(allocation, '198.51.100.4'), undefined);
+    assert.equal(dealt(allocate(floating(), NODES, policies, 'written')).s, 'no-address');
+  });
+
   it('spreads addresses evenly over the slots', () => {
     const wide = floating({ ranges: ['198.51.100.0/24'] });
     const policies = Array.from({ length: 100 }, (_, i) => policy(`p${i}`, DEDICATED));

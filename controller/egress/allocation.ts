@@ -2,7 +2,7 @@ import type { EgressDropReason } from '../../apis/egress/node-egress.ts';
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import type { Node } from '../../apis/objects.ts';
 import { type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
-import { dealAddresses, type FamilyAddresses, namedAddress } from './deal-addresses.ts';
+import { dealAddresses, type FamilyAddresses, namedAddress, written } from './deal-addresses.ts';
 import { hasFamily, isInPool, type Pool, toPool } from './pool.ts';
 import { byRendezvous, rendezvous } from './rendezvous.ts';
 
@@ -79,6 +79,12 @@ const MOST_GATEWAY_SLOTS = 64;
 const MOST_RESERVES = 2;
 
 /**
+ * Which addresses count: all, or only those that the controller has written into a status. Others
+ * may still be dealt otherwise.
+ */
+export type Dealing = 'all' | 'written';
+
+/**
  * Allocates addresses and owners for one gateway, as its status and those of its policies say.
  * Where they say nothing, as the controller does it from nothing. The owner in a status stays the
  * owner, ready or not: only the controller moves slots.
@@ -90,14 +96,16 @@ export function allocate(
   gateway: EgressGateway,
   nodes: readonly Node[],
   policies: readonly EgressPolicy[],
+  dealing: Dealing = 'all',
 ): Allocation {
   const candidates = nodes
     .map((node) => toCandidate(node, gateway))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
   const pool = toPool(gateway.spec.ranges);
   const floating = policies.filter((policy) => !usesNodeAddress(gateway, policy));
-  const dealt: ReadonlyMap<EgressPolicy, FamilyAddresses> =
+  const all: ReadonlyMap<EgressPolicy, FamilyAddresses> =
     gateway.spec.source === 'Floating' ? dealAddresses(gateway, pool, floating) : new Map();
+  const dealt = dealing === 'written' && gateway.apiGroup === 'nodewall.io' ? written(gateway, all) : all;
   const groups = new Map([...dealt.values()].map((own) => [[...own[4], ...own[6]].join(), own]));
   const { slots, slotOf } =
     gateway.spec.source === 'Floating'

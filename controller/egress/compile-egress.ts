@@ -9,6 +9,7 @@ import { listChange } from '../../lib/sharing/list-change.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { ObjectIndex } from '../index/object-index.ts';
+import type { Dealing } from './allocation.ts';
 import { ByNode } from './by-node.ts';
 import { type Decision, type FlatClass, flatten, policyKey } from './class.ts';
 import { destinationsOf } from './destinations.ts';
@@ -52,10 +53,13 @@ export function compileEgress(objects: EgressInput, config: EgressConfig): Compi
  * An incremental compileEgress: everything unchanged is the same JavaScript object. A pod costs its
  * policies and the pods of its node, a policy the pods that it selects.
  */
-export function egressCompiler(config: EgressConfig): (objects: EgressInput) => CompiledEgress {
+export function egressCompiler(
+  config: EgressConfig,
+  dealing: Dealing = 'all',
+): (objects: EgressInput) => CompiledEgress {
   let state: EgressState | null = null;
   return (objects) => {
-    const before = state ?? new EgressState(config);
+    const before = state ?? new EgressState(config, dealing);
     // An exception leaves the state inconsistent, so the next call starts from scratch.
     state = null;
     const compiled = before.advance(objects);
@@ -82,7 +86,7 @@ class EgressState {
   readonly #config: EgressConfig;
   readonly #insideIndex: InsideIndex;
   readonly #index = new ObjectIndex(NO_OBJECTS);
-  readonly #wayIndex = new WayIndex(this.#index);
+  readonly #wayIndex: WayIndex;
   readonly #selection = new EgressSelection();
   readonly #destinations = memo(destinationsOf);
   #objects: EgressInput = NO_OBJECTS;
@@ -103,7 +107,8 @@ class EgressState {
   #subnetClasses: readonly UsedClass[] = [];
   #compiled: CompiledEgress;
 
-  constructor(config: EgressConfig) {
+  constructor(config: EgressConfig, dealing: Dealing) {
+    this.#wayIndex = new WayIndex(this.#index, dealing);
     this.#config = config;
     this.#insideIndex = new InsideIndex(config);
     this.#compiled = {

@@ -35,6 +35,21 @@ export function dealAddresses(
   ]);
 }
 
+/** Of the addresses those that the gateway's status has for the policy, or the policy's own. */
+export function written(
+  { status }: EgressGateway,
+  dealt: ReadonlyMap<EgressPolicy, FamilyAddresses>,
+): ReadonlyMap<EgressPolicy, FamilyAddresses> {
+  const records = new HolderRecords(status);
+  return new Map(
+    [...dealt].map(([policy, own]) => {
+      const known = new Set([...records.inUse(policy), ...toldAddresses(policy)]);
+      const of = (family: Family): readonly string[] => own[family].filter((address) => known.has(address));
+      return [policy, { 4: of(4), 6: of(6) }];
+    }),
+  );
+}
+
 class Deal {
   readonly #gateway: EgressGateway;
   readonly #pool: Pool;

@@ -4,7 +4,7 @@ import { addToList } from '../../lib/sharing/list-map.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { ObjectIndex } from '../index/object-index.ts';
 import { canonicalRequirements } from '../index/selector.ts';
-import { type Allocation, allocate, type EgressPaths, NO_GATEWAY } from './allocation.ts';
+import { type Allocation, allocate, type Dealing, type EgressPaths, NO_GATEWAY } from './allocation.ts';
 import { policyKey } from './class.ts';
 import { gatewayChooser } from './gateways.ts';
 import { compareText } from './order.ts';
@@ -28,11 +28,13 @@ type WayParts = Pick<ClusterObjects, 'nodes' | 'namespaces'> & EgressObjects;
 /** Follows the gateways of policies, and what these give them, over successive states. */
 export class WayIndex {
   readonly #index: ObjectIndex;
+  readonly #dealing: Dealing;
   #parts: readonly (readonly object[])[] = [];
   #ways: Ways = { ways: new Map(), allocations: [] };
 
   /** @param index in the state of the objects of each `advance` */
-  constructor(index: ObjectIndex) {
+  constructor(index: ObjectIndex, dealing: Dealing) {
+    this.#dealing = dealing;
     this.#index = index;
   }
 
@@ -86,6 +88,6 @@ export class WayIndex {
     const nodes = this.#index.selectNodes(canonicalRequirements(gateway.spec.nodeSelector));
     const isKept =
       before !== undefined && sameItems(before.policies, policies) && sameItems(before.nodes, nodes);
-    return isKept ? before : allocate(gateway, nodes, policies);
+    return isKept ? before : allocate(gateway, nodes, policies, this.#dealing);
   }
 }

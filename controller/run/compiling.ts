@@ -161,7 +161,8 @@ function toEgressCompiler(
   options: CompilingOptions['egress'],
 ): ((objects: ClusterObjects) => PublishedEgress) | null {
   if (options === undefined) return null;
-  const compile = egressCompiler(options.config);
+  // An address that is in no status yet might pass to another policy before it is.
+  const compile = egressCompiler(options.config, 'written');
   const view = nodeEgressCompiler();
   return (objects) => {
     const compiled = compile(objects);
