@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import { type AgentState, initialState } from './agent-state.ts';
 import { nodeReport } from './node-report.ts';
@@ -44,4 +45,31 @@ describe('the report of a node', () => {
   ] as const) {
     it(`says ${what}`, () => assert.deepEqual(report(more), { ...report(more), ...said }));
   }
+
+  it('says what the node does for egress gateways, if the gate is on', () => {
+    const egress = { refused: null, problems: [] as string[] };
+    const said = (more: Partial<AgentState>, circumstances: typeof egress) => {
+      const { features, egress: own } = nodeReport(
+        { ...START, ...more },
+        { ...AROUND, egress: circumstances },
+      );
+      return { features, own };
+    };
+    const features = ['established', 'egress'];
+    assert.deepEqual(said({}, egress), { features, own: {} });
+    const tunnel = { node: 'node-0', address: '192.0.2.1', mac: '0e:00:00:00:00:01' };
+    const steering = { ...state, egress: { tunnel } as NodeEgress };
+    const inForce = { state: steering, of: steering, revision: 'e.1' };
+    const problems = Array.from({ length: 7 }, (_, i) => `problem ${i}`);
+    assert.deepEqual(said({ inForce }, { ...egress, problems }), {
+      features,
+      own: { tunnel: '192.0.2.1', problems: problems.slice(0, 5) },
+    });
+  });
+
+  it('says why the node steers nothing', () => {
+    const egress = { refused: 'the gate is off here', problems: [] };
+    const { features, egress: own } = nodeReport(START, { ...AROUND, egress });
+    assert.deepEqual([features, own], [['established'], { refused: 'the gate is off here' }]);
+  });
 });

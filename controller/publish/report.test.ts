@@ -31,6 +31,25 @@ describe('parseReport', () => {
       assert.ok('problems' in parseReport({ ...REPORT, features }, 'cp-1'));
   });
 
+  it('keeps what the node says of egress gateways', () => {
+    const egress = { tunnel: '192.0.2.1', problems: ['ip rule add: \u001b[2Jdenied'] };
+    const parsed = parseReport({ ...REPORT, egress: { ...egress, later: 1 } }, 'cp-1');
+    assert.ok('failing' in parsed);
+    assert.deepEqual(parsed.egress, { tunnel: '192.0.2.1', problems: ['ip rule add:  [2Jdenied'] });
+    const refused = { ...REPORT, egress: { refused: 'no device' } };
+    assert.deepEqual(parseReport(refused, 'cp-1'), refused);
+    for (const wrong of [
+      null,
+      [],
+      { tunnel: 'here' },
+      { refused: 7 },
+      { problems: 'one' },
+      { problems: Array(6).fill('x') },
+      { problems: ['x'.repeat(3000)] },
+    ])
+      assert.ok('problems' in parseReport({ ...REPORT, egress: wrong }, 'cp-1'), JSON.stringify(wrong));
+  });
+
   it('removes control characters that would act on a terminal', () => {
     const words = {
       rule: 'r\u009b2J',

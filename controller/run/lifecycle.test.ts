@@ -83,6 +83,13 @@ describe('the life cycle of a controller', () => {
     assert.deepEqual(afterLook({ ...LEADER, isEnding: true }, KNOWN, false).effects, ['resign']);
   });
 
+  it('begins again when it is asked to, unless it ends', () => {
+    const again = { ...LEADER, isAgain: true };
+    assert.deepEqual(after(LEADER, 'restartRequested'), { life: again, effects: ['restart'] });
+    const ending = { ...LEADER, isEnding: true };
+    assert.deepEqual(after(ending, 'restartRequested'), { life: ending, effects: [] });
+  });
+
   it('gives up when a part fails, unless it is over', () => {
     const error = new Error('no address');
     for (const life of [IDLE, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {

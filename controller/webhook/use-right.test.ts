@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import type { Access } from '../publish/auth.ts';
+import { FairQueue } from '../../lib/process/fair-queue.ts';
+import { type Access, accessAuthoriser } from '../publish/auth.ts';
 import type { UseQuestion } from './review.ts';
-import { useRight } from './use-right.ts';
+import { USE_QUEUE, useRight } from './use-right.ts';
 
 const QUESTION: UseQuestion = {
   user: { username: 'jane', uid: '7', groups: ['tenants'], extra: {} },
@@ -45,5 +46,43 @@ describe('the right to use an egress gateway', () => {
       assert.equal(rejection?.reason, 'ServiceUnavailable');
       assert.match(rejection.message, why);
     }
+  });
+
+  it('is checked a few users at a time, and addresses by turns: a flood refuses itself', async () => {
+    const running: (() => void)[] = [];
+    let most = 0;
+    const review = async () => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      running.push(resolve);
+      most = Math.max(most, running.length);
+      await promise;
+      return { allowed: true };
+    };
+    const authorise = accessAuthoriser(review, () => 0, new FairQueue(USE_QUEUE));
+    const mayUse = useRight({ authorise, timeout: 60_000 });
+    const ask = (username: string, source: string) =>
+      mayUse({ ...QUESTION, user: { ...QUESTION.user, username } }, source);
+    const flood = Array.from({ length: 1000 }, (_, i) => ask(`user-${i}`, 'attacker'));
+    await new Promise(setImmediate);
+    let isAnswered = false;
+    const jane = ask('jane', 'api-server').then((rejection) => {
+      isAnswered = true;
+      return rejection;
+    });
+    for (let turn = 0; turn < 3 * USE_QUEUE.atOnce && !isAnswered; turn++) {
+      running.shift()?.();
+      await new Promise(setImmediate);
+    }
+    assert.ok(isAnswered);
+    assert.equal(await jane, null);
+    while (running.length > 0) {
+      running.shift()?.();
+      await new Promise(setImmediate);
+    }
+    const answers = await Promise.all(flood);
+    assert.equal(most, USE_QUEUE.atOnce);
+    const refused = answers.filter((rejection) => rejection?.reason === 'ServiceUnavailable');
+    assert.ok(refused.length >= 1000 - USE_QUEUE.most - USE_QUEUE.atOnce - 1, String(refused.length));
+    assert.match(refused[0]?.message ?? '', /more than 64 requests wait; try again$/);
   });
 });

@@ -6,6 +6,7 @@ import type { Allocation } from '../../egress/allocation.ts';
 import type { CompiledEgress } from '../../egress/compile-egress.ts';
 import { decideGateway, type GatewayDecision, type SlotMove } from './gateway-status.ts';
 import { HoldTimes } from './hold-times.ts';
+import { LatestAddresses } from './latest-addresses.ts';
 import type { Leases } from './leases.ts';
 
 export interface GatewayDecisionsOptions {
@@ -34,6 +35,7 @@ interface Decided {
 export class GatewayDecisions {
   readonly #options: GatewayDecisionsOptions;
   readonly #holdTimes: HoldTimes;
+  readonly #addresses = new LatestAddresses();
   #decided: ReadonlyMap<EgressGateway, Decided> = new Map();
 
   constructor(options: GatewayDecisionsOptions) {
@@ -57,6 +59,7 @@ export class GatewayDecisions {
       }),
     );
     this.#decided = decided;
+    this.#addresses.keep(new Set(allocations.map(({ gateway }) => nameOf(gateway))));
     return [...decided.values()].map(({ decision }) => decision);
   }
 
@@ -64,6 +67,7 @@ export class GatewayDecisions {
   clear(): void {
     this.#decided = new Map();
     this.#holdTimes.clear();
+    this.#addresses.clear();
   }
 
   /** Milliseconds until time alone may change a decision; Infinity: never. */
@@ -95,15 +99,23 @@ export class GatewayDecisions {
     const holdsBack =
       last?.decision.status.addresses?.some(({ heldUntil }) => heldUntil !== undefined) ?? true;
     if (last?.before === before && !holdsBack && isDeepStrictEqual(last.facts, facts)) return last;
-    const decision = decideGateway(before, {
+    const decision = decideGateway(this.#withLatest(before), {
       unready: (name) => unready.get(name) ?? null,
       problems,
-      holdTimeOf: (record, phase) => this.#holdTimes.of(`${gateway.uid} ${gateway.name}`, record, phase),
+      holdTimeOf: (record, phase) => this.#holdTimes.of(nameOf(gateway), record, phase),
       leaseSecondsOf: (name) => leaseSeconds.get(name) ?? null,
     });
     if (decision.moves.length > 0 && !isDeepStrictEqual(decision.moves, last?.decision.moves))
       this.#options.moved(gateway.name, decision.moves);
+    this.#addresses.decided(nameOf(gateway), decision.status);
     return { before, facts, decision };
+  }
+
+  /** With the addresses as they were decided last. */
+  #withLatest(before: Allocation): Allocation {
+    const { gateway } = before;
+    const status = this.#addresses.of(nameOf(gateway), gateway.status);
+    return status === gateway.status ? before : { ...before, gateway: { ...gateway, status } };
   }
 
   /** Null: the node can take traffic. */
@@ -120,4 +132,8 @@ export class GatewayDecisions {
     const last = allocation.gateway.status?.nodes.find(({ name }) => name === node.name);
     return (last?.ready ?? true) ? null : (last?.reason ?? 'AgentSilent');
   }
+}
+
+function nameOf({ uid, name }: EgressGateway): string {
+  return `${uid} ${name}`;
 }
