@@ -14,7 +14,7 @@ import type {
   WrittenGatewayStatus,
   WrittenPolicyStatus,
 } from '../../controller/status/egress/egress-status.ts';
-import { NODEWALL } from '../cli/command.ts';
+import { NODEWALL, nodewall } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { until } from '../kernel/until.ts';
@@ -327,6 +327,37 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
       async () => (await gateway('partners'))?.nodes.every(({ ready }) => ready) === true,
     );
     assert.notEqual((await gateway('partners'))?.slots[0]?.node, owner);
+  });
+
+  it('nodewall egress drain moves what a node serves, and waits for it', async () => {
+    const leader = running.at(-1);
+    assert.ok(leader);
+    const gateways = (['gw1', 'gw2'] as const).map(
+      (node) =>
+        new Heartbeats({
+          ...{ node, gateway: 'pool' },
+          post: (request) => ask(leader, node, `/${node}/lease`, 'POST', request),
+        }),
+    );
+    for (const one of gateways) one.start(100);
+    const isReady = async (name: string) => (await gateway(name))?.nodes.every(({ ready }) => ready) === true;
+    await until('both are ready', () => isReady('pool'), { limit: 5_000 });
+    const owner = (await gateway('partners'))?.slots[0]?.node ?? '';
+    const egress = (...args: readonly string[]) =>
+      nodewall('egress', ...args, '--kubeconfig', cluster.kubeconfig, '-o', 'json');
+    const { status, stdout, stderr } = await egress('drain', owner, '--timeout', '15');
+    assert.equal(status, 0, stderr);
+    const { slots, left } = JSON.parse(stdout);
+    assert.ok(slots.includes('partners/0'), stdout);
+    assert.deepEqual(left, []);
+    const shown = JSON.parse((await egress('status')).stdout);
+    const { nodes, slots: moved } = shown.gateways.find(({ name }: { name: string }) => name === 'partners');
+    assert.notEqual(moved[0].node, owner);
+    const { ready, reason } = nodes.find(({ name }: { name: string }) => name === owner);
+    assert.deepEqual([ready, reason], [false, 'Draining']);
+    assert.equal((await egress('drain', owner, '--undo')).status, 0);
+    await until('it is ready again', () => isReady('pool'), { limit: 5_000 });
+    for (const one of gateways) await one.stop();
   });
 
   it('leases floating addresses to their owner, through any controller, and moves them within 3 s', async () => {

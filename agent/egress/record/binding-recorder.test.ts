@@ -5,7 +5,7 @@ import { parseAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
 import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
-import { takeMark } from '../render/marks.ts';
+import { ENDED, takeMark } from '../render/marks.ts';
 import { BindingRecorder } from './binding-recorder.ts';
 import type { EgressRecord } from './egress-record.ts';
 
@@ -119,6 +119,21 @@ describe('records of a gateway', () => {
       { ...common, event: 'begun', src: LOCAL, podNode: 'edge-1', policy: 'EgressPolicy shop/bank', ...seen },
       { ...common, event: 'begun', src: '10.244.9.9', ...seen },
     ]);
+  });
+
+  it('have no connection that was reset on its way to another gateway', () => {
+    const { recorder, tell, lines } = bed();
+    recorder.enforced(gateway);
+    recorder.enforced(null);
+    const { entry, ...rest } = event(LOCAL, { event: 'ended' });
+    const reply = { ...entry.reply, destination: entry.original.source };
+    tell({
+      events: [{ ...rest, entry: { ...entry, mark: ENDED, reply } }, event(LOCAL, { event: 'ended' })],
+    });
+    assert.deepEqual(
+      lines.map((line) => line.event),
+      ['gap', 'ended'],
+    );
   });
 
   it('say what is missing: discarded events once a second, and lines that were not written', () => {

@@ -1,4 +1,4 @@
-import type { ConntrackBatch } from 'nftables-napi';
+import type { ConntrackBatch, ConntrackEvent } from 'nftables-napi';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import { type Closable, keepOpen } from '../../../lib/process/keep-open.ts';
@@ -29,6 +29,11 @@ export interface BindingRecorderOptions {
   readonly troubled: (trouble: 'overrun' | 'failed') => void;
 }
 
+/** Not so are those that `nodewall egress reset` marked, of a pod of this node by another gateway. */
+function isTranslated({ entry: { original, reply } }: ConntrackEvent): boolean {
+  return Buffer.compare(original.source, reply.destination) !== 0;
+}
+
 interface Open {
   readonly writer: Writer<EgressRecord>;
   readonly monitor: { close(): Promise<void> };
@@ -53,8 +58,9 @@ export class BindingRecorder {
 
   /** Rules are in force. Connections of a gateway that is none any more go on, and so do records. */
   enforced(egress: NodeEgress | null): void {
+    if (egress === null) return;
     this.#egress = egress;
-    if (this.#open === null && egress !== null && egress.takes.size > 0) this.#start();
+    if (this.#open === null && egress.takes.size > 0) this.#start();
   }
 
   async close(): Promise<void> {
@@ -98,6 +104,7 @@ export class BindingRecorder {
     const wall = Date.now() * 1000;
     const written = { begun: 0, ended: 0 };
     for (const event of events) {
+      if (!isTranslated(event)) continue;
       if (writer.write(toBinding(event, node, egress, wall))) written[event.event]++;
     }
     counted('begun', written.begun);
