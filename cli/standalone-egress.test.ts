@@ -25,7 +25,7 @@ describe('egress gateways of a stand-alone agent', () => {
     const log = {
       error: (message: string, fields: object) => void lines.push(`${message} ${JSON.stringify(fields)}`),
     };
-    return { lines, view: egressView('w', config, log as never) };
+    return { lines, ...egressView('w', config, log as never) };
   }
 
   it('are nothing with the gate off', () => {
@@ -48,9 +48,22 @@ describe('egress gateways of a stand-alone agent', () => {
     assert.match(lines[0] ?? '', /source Floating need leases.*Use source: Node.*"objects":"g"/);
   });
 
-  it('name a gateway with an interface', () => {
-    const { view, lines } = logged(ON);
-    view(emptyNodeState('w'), objects({ source: 'Node', ranges: [], interface: 'eth1' }));
-    assert.match(lines.join(), /with an interface are not built.*"objects":"g"/);
+  it('leave out this node as a gateway that its probes fail, and take it again', () => {
+    const { view, unready } = logged(ON);
+    const some = objects({ source: 'Node', ranges: [] });
+    const actions = () =>
+      [...(view(emptyNodeState('w'), some).egress?.outcomes.values() ?? [])].map(({ action }) => action);
+    const before = actions();
+    assert.deepEqual(before.map(({ kind }) => kind).sort(), ['drop', 'take'], 'IPv6 has no address');
+    unready(new Map([['g', 'ProbesFailed']]));
+    assert.ok(actions().some((action) => action.kind === 'drop' && action.reason === 'not-ready'));
+    assert.ok(actions().every(({ kind }) => kind === 'drop'));
+    unready(new Map());
+    assert.deepEqual(actions(), before);
+    // Ready for another gateway: nobody hears that it is not for this one.
+    const more = { ...some, egressGateways: [...some.egressGateways, fakeGateway('h', { source: 'Node' })] };
+    view(emptyNodeState('w'), more);
+    unready(new Map([['g', 'ProbesFailed']]));
+    assert.deepEqual(actions(), before);
   });
 });

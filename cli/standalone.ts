@@ -64,23 +64,23 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
   const outcome: Outcome = { snapshot: null, declared: true, enforced: null, failure: null };
   const enforcement = await startEnforcement({
     ...parts,
-    saved,
-    clock: systemClock,
-    reports,
+    ...{ saved, clock: systemClock, reports },
     apiServer: () =>
       apiServerEndpoints(outcome.snapshot?.objects ?? NO_OBJECTS).flatMap(({ addresses }) => addresses),
     enforced: (result) => Object.assign(outcome, { enforced: result, failure: null }),
     failed: (error) => Object.assign(outcome, { failure: error }),
+    egressHealth: ({ unready }) => egress.unready(unready, () => deliver(outcome.snapshot)),
   });
   const { config } = enforcement;
   const remembered = await savedVersions.read();
   const source = fileSource(manifests, { remembered, ...validateOptions(config) });
   const compile = compiler();
   const view = nodeViewer(node);
-  const withEgress = egressView(node, config, log);
+  const egress = egressView(node, config, log);
 
   let remembering: Promise<void> = Promise.resolve();
-  function deliver(snapshot: Snapshot): void {
+  function deliver(snapshot: Snapshot | null): void {
+    if (snapshot === null) return;
     outcome.snapshot = snapshot;
     manifestReports.problems(snapshot);
     if (!snapshot.complete) return;
@@ -90,7 +90,7 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
       manifestReports.undeclared();
       return;
     }
-    enforcement.submit(withEgress(view(compiled), snapshot.objects));
+    enforcement.submit(egress.view(view(compiled), snapshot.objects));
     // To format the versions of 10,000 rules takes a while and must not delay the rules' commit.
     const committed = Promise.race([enforcement.idle(), sleep(LONGEST_WAIT, undefined, { ref: false })]);
     remembering = committed.then(() => savedVersions.save(source.remember()));

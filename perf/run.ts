@@ -15,6 +15,7 @@ import { controlPlane } from './benchmarks/control-plane.ts';
 import { denied } from './benchmarks/denied.ts';
 import { difference } from './benchmarks/difference.ts';
 import { egress } from './benchmarks/egress.ts';
+import { egressApply } from './benchmarks/egress-apply.ts';
 import { egressTraffic } from './benchmarks/egress-traffic.ts';
 import { established } from './benchmarks/established.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
@@ -50,6 +51,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   compileRender,
   controlPlane,
   egress,
+  egressApply,
   egressTraffic,
   leases,
   admission,

@@ -14,7 +14,11 @@ describe('exemptions', () => {
     egress: [{ name: 'out', action: 'Drop' }],
   });
   const nodes = toMemberSet([], ['192.0.2.9']);
-  const deny = { ...nodeState(denied), egress: fakeNodeEgress({ nodes }) };
+  const mac = '0e:00:00:00:00:02';
+  const peers = new Map([['g', { node: 'g', address: '192.0.2.9', mac }]]);
+  const deny = { ...nodeState(denied), egress: fakeNodeEgress({ nodes, peers }) };
+  const echo = { protocol: 'icmpv6', icmpType: 128, interfaceGroup: 10 } as const;
+  const end = 'fe80::c00:ff:fe00:2';
   const tunnel = { protocol: 'udp', srcPort: 40_000, dstPort: 7790 } as const;
   const nd = { protocol: 'icmpv6', src: 'fe80::1', dst: 'fe80::2' } as const;
   const cases: readonly (readonly [
@@ -78,11 +82,16 @@ describe('exemptions', () => {
       [
         { ...tunnel, src: '192.0.2.9' },
         { ...tunnel, direction: 'egress', dst: '192.0.2.9' },
+        { ...echo, src: end, dst: 'fe80::1' },
+        { ...echo, icmpType: 129, direction: 'egress', src: 'fe80::1', dst: end },
       ],
       [
         { ...tunnel, src: '192.0.2.8' },
         { ...tunnel, src: '192.0.2.9', protocol: 'tcp' },
         { ...tunnel, src: '192.0.2.9', dstPort: 7791 },
+        { ...echo, src: 'fe80::2', dst: 'fe80::1' },
+        { ...echo, src: end, dst: 'fe80::1', interfaceGroup: 9 },
+        { ...echo, src: end, dst: 'fe80::1', icmpType: 127 },
       ],
     ],
   ];

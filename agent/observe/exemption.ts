@@ -1,5 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, Exemption } from '../../apis/config.ts';
+import { DEFAULT_EGRESS_GROUP } from '../../apis/egress/link-group.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import {
   DHCP,
@@ -10,7 +11,9 @@ import {
 } from '../../apis/exemptions.ts';
 import { failsafePeers } from '../../apis/failsafe.ts';
 import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
+import { type Address, parseAddress } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
+import { linkLocal } from '../egress/render/tunnel.ts';
 import type { KnownFlow } from './known-flow.ts';
 
 /**
@@ -55,14 +58,25 @@ const EXEMPT: Readonly<Record<Exemption, IsExempt>> = {
     return client === ports.client && server === ports.server;
   },
   localPods: (flow, config) => flow.direction === 'egress' && isOfPods(flow, config),
-  egressTunnel: ({ traffic, protocol, dstPort, peer }, _, egress) =>
-    egress !== null &&
-    peer !== undefined &&
-    traffic === 'Host' &&
-    protocol === PROTOCOL_NUMBERS.udp &&
-    dstPort === EGRESS_TUNNEL_PORT &&
-    hasMember(egress.nodes, peer),
+  egressTunnel(flow, { interfaceGroups }, egress) {
+    const { traffic, protocol, dstPort, peer, group } = flow;
+    if (egress === null || peer === undefined || traffic !== 'Host') return false;
+    if (protocol === PROTOCOL_NUMBERS.udp)
+      return dstPort === EGRESS_TUNNEL_PORT && hasMember(egress.nodes, peer);
+    const isInside = group !== undefined && group === (interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP);
+    return isInside && isIcmpv6(flow, ECHO) && isEnd(egress, peer);
+  },
 };
+
+/** Echo request and reply of ICMPv6. */
+const ECHO: readonly number[] = [128, 129];
+
+function isEnd({ peers }: NodeEgress, { family, value }: Address): boolean {
+  return [...peers.values()].some(({ mac }) => {
+    const end = parseAddress(linkLocal(mac));
+    return end?.family === family && end.value === value;
+  });
+}
 
 function isOfPods({ group }: KnownFlow, { interfaceGroups }: Config): boolean {
   return group !== undefined && group === interfaceGroups.pods;

@@ -1,5 +1,6 @@
 import type { Enforced } from '../apply/enforcer.ts';
 import type { MonitorTrouble } from '../dataplane/dataplane.ts';
+import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { LeaseCounts } from '../egress/lease/thread-messages.ts';
 import type { RecordOutcome } from '../egress/record/binding-recorder.ts';
 import type { RuleTotals } from '../record/accounting.ts';
@@ -16,6 +17,8 @@ export interface AgentMetrics {
   ended(policy: string, connections: number): void;
   /** Lines of egress-records.jsonl were written, or lost. */
   egressRecords(outcome: RecordOutcome, lines: number): void;
+  /** Sets the function that returns what this node finds out about gateways; null: there is none. */
+  egressHealth(report: (() => EgressHealthReport) | null): void;
   /** What this node holds of floating addresses; null: nothing, as no rules are in force. */
   leases(counts: LeaseCounts | null): void;
   /** Counts a trouble of a monitor. */
@@ -45,6 +48,7 @@ export const NO_METRICS: AgentMetrics = {
   drifted() {},
   ended() {},
   egressRecords() {},
+  egressHealth() {},
   leases() {},
   monitor() {},
   counts() {},

@@ -1,4 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
+import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { LeaseCounts } from '../egress/lease/thread-messages.ts';
 import { type ConntrackPressure, readPressure } from '../egress/record/conntrack-pressure.ts';
 import { egressCount } from '../egress/render/counted.ts';
@@ -13,6 +14,7 @@ export class EgressMetrics {
   readonly #registers: Registry[];
   readonly #totals: () => ReadonlyMap<string, RuleTotals>;
   #records: Counter | null = null;
+  #health: (() => EgressHealthReport) | null = null;
   #leases: ((counts: LeaseCounts | null) => void) | null = null;
 
   constructor(registers: Registry[], totals: () => ReadonlyMap<string, RuleTotals>) {
@@ -25,6 +27,7 @@ export class EgressMetrics {
     if (this.#records !== null) return;
     egressPackets(this.#registers, this.#totals);
     conntrackPressure(this.#registers);
+    gatewayHealth(this.#registers, () => this.#health?.() ?? null);
     this.#leases = leaseGauges(this.#registers);
     this.#records = new Counter({
       name: 'nodewall_egress_records_total',
@@ -41,6 +44,48 @@ export class EgressMetrics {
   records(event: string, lines: number): void {
     this.#records?.inc({ event }, lines);
   }
+
+  /** @param report null: there is none */
+  health(report: (() => EgressHealthReport) | null): void {
+    this.#health = report;
+  }
+}
+
+function gatewayHealth(registers: Registry[], report: () => EgressHealthReport | null): void {
+  const gauge = (
+    name: string,
+    help: string,
+    label: 'node' | 'gateway',
+    values: (now: EgressHealthReport) => Iterable<readonly [string, number]>,
+  ): Gauge<string> =>
+    new Gauge({
+      ...{ name: `nodewall_egress_${name}`, help, registers, labelNames: [label] },
+      collect() {
+        this.reset();
+        const now = report();
+        for (const [of, value] of now === null ? [] : values(now)) this.set({ [label]: of }, value);
+      },
+    });
+  gauge(
+    'gateway_reachable',
+    'Whether a gateway node answers through the tunnel; 0: its connections go by others.',
+    'node',
+    ({ roundTrips, unreachable }) =>
+      [...roundTrips.keys()].map((node) => [node, unreachable.includes(node) ? 0 : 1]),
+  );
+  gauge(
+    'probe_seconds',
+    'Round trip of the last answer of a gateway node through the tunnel.',
+    'node',
+    ({ roundTrips }) =>
+      [...roundTrips].flatMap(([node, trip]) => (trip === null ? [] : [[node, trip / 1000]])),
+  );
+  gauge(
+    'gateway_failing',
+    'Egress gateways of which this node is a candidate, and all of whose probes fail here.',
+    'gateway',
+    ({ unready }) => [...unready.keys()].map((gateway) => [gateway, 1]),
+  );
 }
 
 function leaseGauges(registers: Registry[]): (counts: LeaseCounts | null) => void {

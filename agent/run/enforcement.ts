@@ -86,10 +86,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const { enforcer } = running;
   const pods = localPodsOverlay(interfaces.localPods, (state) => enforcer.submit(state));
   const names = nameOverlay({
-    config: config.names,
-    clock,
-    log,
-    ...{ stateDir, once },
+    ...{ config: config.names, clock, log, stateDir, once },
     apiServer: parts.apiServer,
     submit(state) {
       records.learn(state);
@@ -110,6 +107,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const stopWatching = once ? async () => {} : running.watch();
   await records.start(running.counts);
   metrics.counts(records.totals);
+  metrics.egressHealth(running.egressHealth ?? null);
   const flushes = new FlushServer({ node, stateDir, log, established });
   if (!once) await flushes.listen();
 

@@ -77,6 +77,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     ended: endedConnections(registers),
     leases: (counts) => ofEgress.leases(counts),
     egressRecords: (event, lines) => ofEgress.records(event, lines),
+    egressHealth: (report) => ofEgress.health(report),
     monitor: (monitor, trouble) => monitors.inc({ monitor, trouble }),
     counts(of) {
       totals = of;

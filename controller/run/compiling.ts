@@ -146,7 +146,7 @@ export class Compiling {
         problems,
         objects: { egressPolicies: policies },
       } = next;
-      this.#options.egress?.statuses.publish({ compiled: egress.compiled, policies, problems });
+      this.#options.egress?.statuses.publish({ ...egress, policies, problems });
     }
     this.#snapshot = next;
   }

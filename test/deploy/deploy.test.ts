@@ -203,6 +203,20 @@ describe('deploy', () => {
     assert.deepEqual(writable, [{ name: 'state', mountPath: '/var/lib/nodewall' }]);
   });
 
+  it('gives agents with component egress NET_RAW besides, and nothing else', () => {
+    const [component] = readManifests('deploy/kustomize/components/egress/kustomization.yaml') as unknown as [
+      { readonly patches: readonly { readonly target: object; readonly patch: string }[] },
+    ];
+    const path = '/spec/template/spec/containers/0/securityContext/capabilities/add/-';
+    assert.deepEqual(
+      component.patches.map(({ target, patch }) => [
+        target,
+        ...parseAllDocuments(patch).map((one) => one.toJS()),
+      ]),
+      [[{ kind: 'DaemonSet', name: 'nodewall-agent' }, [{ op: 'add', path, value: 'NET_RAW' }]]],
+    );
+  });
+
   /** Without the one that is for scrapers of metrics. */
   const ownRoles = () =>
     [...kinds(base, 'Role'), ...kinds(base, 'ClusterRole')].filter(

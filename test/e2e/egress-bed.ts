@@ -35,7 +35,7 @@ export interface EgressBed {
   /** Sets the feature gates of the cluster. */
   setGates(gates: string): Promise<void>;
   apply(...objects: readonly object[]): Promise<void>;
-  startController(...options: readonly string[]): Promise<RunningAgent>;
+  startController(start?: AgentStart): Promise<RunningAgent>;
   startAgent(node: string, options?: AgentStart): void;
   agent(node: string): RunningAgent;
   /** Ends its agent, and starts it again. */
@@ -57,7 +57,7 @@ export interface EgressBed {
 
 export interface AgentStart {
   readonly program?: string;
-  readonly config?: object;
+  readonly options?: readonly string[];
 }
 
 export { gateway };
@@ -105,13 +105,16 @@ export async function startEgressBed(nodes: readonly string[]): Promise<EgressBe
     }
   }
 
-  async function startController(...options: readonly string[]): Promise<RunningAgent> {
+  async function startController({
+    program = NODEWALL,
+    options = [],
+  }: AgentStart = {}): Promise<RunningAgent> {
     await running.get('controller')?.end('SIGTERM');
     const args = [
       ...['controller', '--kubeconfig', file('controller.kubeconfig'), '--listen', `${ADDRESS}:${PORT}`],
       ...['--metrics-listen', `127.0.0.1:${METRICS_PORT}`, '--log-format', 'json', ...options],
     ];
-    const one = toRunningAgent(lab.server.spawn([NODEWALL, ...args]));
+    const one = toRunningAgent(lab.server.spawn([program, ...args]));
     running.set('controller', one);
     await until('the controller is ready', isReady, { limit: LIMIT, detail: logs });
     const { data } = await cluster.get<{ data: Record<string, string> }>(
@@ -133,13 +136,13 @@ export async function startEgressBed(nodes: readonly string[]): Promise<EgressBe
     await Promise.all(nodes.map(one));
   }
 
-  function startAgent(node: string, { program = NODEWALL }: AgentStart = {}): void {
+  function startAgent(node: string, { program = NODEWALL, options = [] }: AgentStart = {}): void {
     const args = [
       ...['agent', '--controller', `https://${ADDRESS}:${PORT}`, '--node', node],
       ...['--state-dir', file(`${node}.state`), '--token-file', file(`${node}.token`)],
-      ...['--ca-file', file('ca'), '--config', file(`${node}.config`), '--log-format', 'json'],
+      ...['--ca-file', file('ca'), '--config', file(`${node}.config`), '--log-format', 'json', ...options],
     ];
-    running.set(node, toRunningAgent(lab.node(node).namespace.spawn([program, ...args])));
+    running.set(node, toRunningAgent(lab.node(node).namespace.spawn([...CAPABILITIES, program, ...args])));
   }
 
   const agent = (node: string): RunningAgent => running.get(node) ?? assert.fail(node);
@@ -204,6 +207,9 @@ export async function startEgressBed(nodes: readonly string[]): Promise<EgressBe
     },
   };
 }
+
+/** As component `egress` of deploy/kustomize gives them. */
+const CAPABILITIES = ['setpriv', '--bounding-set=-all,+net_admin,+net_raw', '--inh-caps=-all', '--'];
 
 const CONFIG = { interfaceGroupFile: '', interfaceGroups: { pods: { group: 8, match: [] } } };
 

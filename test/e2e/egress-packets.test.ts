@@ -76,8 +76,8 @@ kernelSuite('egress gateways in a cluster', function () {
 
   it('steers on without the controller, also after a restart of the agents', async () => {
     await bed.untilLeavesBy('plain-0', 'gw-2', FLOWS);
-    const controller = bed.agent('controller');
-    await controller.end('SIGKILL');
+    // Not killed: the next one would wait for the Lease, to write statuses.
+    await bed.agent('controller').end('SIGTERM');
     for (const node of ['plain', 'gw-2']) await bed.restartAgent(node, { signal: 'SIGKILL' });
     for (let i = 0; i < 3; i++)
       assert.deepEqual(await bed.sourcesOf('plain-0', FLOWS), addresses('gw-2'), bed.logs());
@@ -86,24 +86,36 @@ kernelSuite('egress gateways in a cluster', function () {
     await bed.untilLeavesBy('plain-0', 'gw-1', FLOWS);
   });
 
+  it('names a gateway whose machine has the gate off, and removes what was there', async () => {
+    await bed.restartAgent('gw-2', { options: ['--feature-gates', 'EgressGateway=false'] });
+    const reason = 'AgentWithoutEgress: feature gate EgressGateway is off on this machine';
+    await until(
+      'the status says it',
+      async () => (await bed.gatewayStatus('two'))?.nodes[0]?.reason === reason,
+      { limit: 20_000, detail: bed.logs },
+    );
+    await nothingLeft('gw-2');
+  });
+
   it('removes all of it when the gate is turned off', async () => {
     await bed.setGates('NodeNetworkPolicy: true, EgressGateway: false');
     await bed.untilLeavesBy('plain-0', 'plain', FLOWS);
-    for (const node of NODES) {
-      const { namespace } = bed.lab.node(node);
-      const left = async () => {
-        const [links, rules, table] = await Promise.all(
-          [
-            ['ip', 'link', 'show', 'type', 'vxlan'],
-            ['ip', 'rule'],
-            ['nft', 'list', 'table', 'inet', 'nodewall'],
-          ].map((argv) => namespace.run(argv, { anyStatus: true })),
-        );
-        return `${links?.stdout}${/^7\d:.*$/m.exec(rules?.stdout ?? '') ?? ''}${/chain egress-s.*/.exec(table?.stdout ?? '') ?? ''}`;
-      };
-      await until(`${node} has nothing left`, async () => (await left()) === '', { detail: bed.logs });
-    }
+    for (const node of NODES) await nothingLeft(node);
   });
+
+  async function nothingLeft(node: string): Promise<void> {
+    const { namespace } = bed.lab.node(node);
+    const shown = async (...argv: string[]): Promise<string> =>
+      (await namespace.run(argv, { anyStatus: true })).stdout;
+    const left = async (): Promise<string> => {
+      const links = await shown('ip', 'link', 'show', 'type', 'vxlan');
+      const rules = /^7\d:.*$/m.exec(await shown('ip', 'rule'))?.[0] ?? '';
+      const chains =
+        /chain egress-s.*/.exec(await shown('nft', 'list', 'table', 'inet', 'nodewall'))?.[0] ?? '';
+      return links + rules + chains;
+    };
+    await until(`${node} has nothing left`, async () => (await left()) === '', { detail: bed.logs });
+  }
 
   const addresses = (node: string): string[] => [bed.lab.node(node).v4, bed.lab.node(node).v6].sort();
 });

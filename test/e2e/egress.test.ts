@@ -8,6 +8,7 @@ import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
 import type {
   WrittenGatewayStatus,
@@ -18,6 +19,7 @@ import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { until } from '../kernel/until.ts';
 import { ROOT } from '../structure/source-file.ts';
+import { Heartbeats } from './heartbeats.ts';
 
 const NODES = { n1: '192.0.2.1', gw1: '192.0.2.11', gw2: '192.0.2.12' } as const;
 type NodeName = keyof typeof NODES;
@@ -325,6 +327,39 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
       async () => (await gateway('partners'))?.nodes.every(({ ready }) => ready) === true,
     );
     assert.notEqual((await gateway('partners'))?.slots[0]?.node, owner);
+  });
+
+  it('leases floating addresses to their owner, through any controller, and moves them within 3 s', async () => {
+    const leader = running.at(-1);
+    assert.ok(leader);
+    const follower = await start(0);
+    const of = (node: 'gw1' | 'gw2', controller: Controller) =>
+      new Heartbeats({
+        ...{ node, gateway: 'pool' },
+        post: (request) => ask(controller, node, `/${node}/lease`, 'POST', request),
+      });
+    const gateways = { gw1: of('gw1', follower), gw2: of('gw2', leader) };
+    for (const one of Object.values(gateways)) one.start(100);
+    const [address = ''] = (await policy('app'))?.addresses ?? [];
+    const owners = () => Object.entries(gateways).flatMap(([node, one]) => (one.has(address) ? [node] : []));
+    await until('a node has the address', async () => owners().length === 1);
+    const [owner = ''] = owners() as ('gw1' | 'gw2')[];
+    const [lost, next] = owner === 'gw1' ? [gateways.gw1, gateways.gw2] : [gateways.gw2, gateways.gw1];
+    await lost.stop();
+    await next.stop();
+    next.start(25);
+    const begun = performance.now();
+    while (!next.has(address) && performance.now() < begun + 10_000) {
+      assert.ok(owners().length <= 1);
+      await sleep(5);
+    }
+    const milliseconds = performance.now() - begun;
+    assert.ok(milliseconds > 2_000 && milliseconds <= 3_000, `${milliseconds} ms\n${leader.log.join('\n')}`);
+    const metrics = await leader.got('/metrics');
+    assert.match(metrics, /^nodewall_controller_egress_slot_moves_total\{reason="AgentSilent"\} [1-9]/m);
+    assert.match(metrics, /^nodewall_controller_egress_leased_slots 1$/m);
+    assert.ok(leader.log.some((line) => line.includes('floating addresses move to another node')));
+    await next.stop();
   });
 
   it('with the gate off, no node has any of it', async () => {

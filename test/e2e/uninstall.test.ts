@@ -166,7 +166,8 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
       }
       await isGone('namespace', SYSTEM);
       assert.equal(await isThere('apiservice', API_SERVICE), false);
-      assert.equal(await isThere('crd', 'tiers.nodewall.io'), false);
+      for (const kind of ['tiers', 'egressgateways', 'clusteregresspolicies'])
+        assert.equal(await isThere('crd', `${kind}.nodewall.io`), false);
     }
   });
 });

@@ -3,78 +3,111 @@
  * nothing leaves with an address that no gateway has.
  */
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type EgressAgents, egressAgents, egressPolicy, gateway } from './egress-agents.ts';
 import { createEgressLab, type EgressLab, type LabFlow, SERVER, SERVER_PORT } from './egress-lab.ts';
 import { kernelSuite } from './kernel-suite.ts';
-import { talk } from './talk.ts';
+import { listen, talk } from './talk.ts';
 import { until } from './until.ts';
 
 const FLOWS: readonly LabFlow[] = ([4, 6] as const).flatMap((family) =>
   (['tcp', 'udp'] as const).map((protocol) => ({ family, protocol })),
 );
-const GATEWAY_NODES = ['gw-1', 'gw-2', 'gw-3'];
+const NODES = ['gw-1', 'gw-2', 'gw-3'];
+/** Of a flood: connections a second. */
 const RATE = 1_000;
+/** egress-health.long.ts: what takes longer. */
+const IS_LONG = process.env.NODEWALL_LONG_FLOODS === '1';
+/** Longer than a gateway may be silent. */
+const PATIENCE = 1_000;
 
 kernelSuite('lost gateways', () => {
   let lab: EgressLab;
   let agents: EgressAgents;
   before(async () => {
-    lab = await createEgressLab({ nodes: ['plain', ...GATEWAY_NODES], podsPerNode: 1 });
+    lab = await createEgressLab({ nodes: ['plain', ...NODES], podsPerNode: 1 });
     agents = await egressAgents(lab);
-    await agents.write('gateways.json', [gateway('one', GATEWAY_NODES)]);
-    await agents.write('policies.json', [egressPolicy('all', ['plain-0'], { gateway: 'one' })]);
+    await write({});
     for (const node of lab.nodes.keys()) agents.start(node);
-    await untilLeavesBy(GATEWAY_NODES);
+    await agents.untilInForce('plain', /EgressPolicy default\/all/);
+    await untilLeavesBy(NODES);
   });
   after(async () => {
     await agents?.close();
     await lab?.close();
   });
 
+  async function write(spec: object, policy: object = {}, nodes = NODES): Promise<void> {
+    await agents.write('gateways.json', [gateway('one', nodes, spec)]);
+    await agents.write('policies.json', [egressPolicy('all', ['plain-0'], { gateway: 'one', ...policy })]);
+  }
+
   const addressesOf = (nodes: readonly string[]): string[] =>
     nodes.flatMap((name) => [lab.node(name).v4, lab.node(name).v6]);
+  const logOf = (node: string): string => agents.agent(node).log();
 
-  /** The one node by which new connections of the pod leave. */
-  async function untilLeavesBy(nodes: readonly string[]): Promise<string> {
-    let found = '';
-    await until(`new connections leave by one of ${nodes}`, async () => {
+  /** The nodes by which connections left since the last look. */
+  async function seenNodes(): Promise<string[]> {
+    const seen = [...(await lab.seen()).keys()];
+    const nodes = [...lab.nodes.keys()].filter((name) =>
+      addressesOf([name]).some((address) => seen.includes(address)),
+    );
+    const known = addressesOf(nodes);
+    assert.deepEqual(
+      seen.filter((address) => !known.includes(address)),
+      [],
+    );
+    return nodes;
+  }
+
+  /** Waits until new connections are all answered, and leave by these nodes only. */
+  async function untilLeavesBy(nodes: readonly string[]): Promise<readonly string[]> {
+    let found: readonly string[] = [];
+    await until(`new connections leave by ${nodes}`, async () => {
       await lab.forget();
       const answers = await lab.ask('plain-0', FLOWS, 50);
-      const seen = [...(await lab.seen()).keys()];
-      found = nodes.find((name) => seen.every((one) => addressesOf([name]).includes(one))) ?? '';
-      return found !== '' && seen.length > 0 && answers.every((one) => one === 'reply');
+      found = await seenNodes();
+      return (
+        found.length > 0 &&
+        answers.every((one) => one === 'reply') &&
+        found.every((one) => nodes.includes(one))
+      );
     });
     return found;
   }
 
-  async function cut(node: string): Promise<void> {
-    await lab.node(node).namespace.run(['ip', 'link', 'set', 'eth0', 'down']);
+  async function owner(): Promise<string> {
+    const [node = '', ...more] = await untilLeavesBy(NODES);
+    assert.deepEqual(more, []);
+    return node;
   }
 
-  async function mend(node: string): Promise<void> {
-    const { namespace, v4, v6 } = lab.node(node);
-    const index = GATEWAY_NODES.indexOf(node) + 1;
-    await namespace.run(['ip', '-batch', '-'], {
-      stdin: [
-        'link set eth0 up',
-        `addr replace ${v4}/24 dev eth0`,
-        `addr replace ${v6}/64 dev eth0 nodad`,
-        'route replace default via 192.0.2.100',
-        'route replace default via 2001:db8:a::100',
-        ...[...lab.nodes.keys()].flatMap((other, i) => {
-          if (i === index) return [];
-          return [
-            `route replace 10.244.${i + 1}.0/24 via ${lab.node(other).v4}`,
-            `route replace fd00:10:244:${i + 1}::/64 via ${lab.node(other).v6}`,
-          ];
-        }),
-      ].join('\n'),
-    });
+  /** The switch no longer forwards what comes from the node or goes there, as if its power was lost. */
+  async function cut(node: string, isCut = true): Promise<void> {
+    await lab.port(node, isCut ? 'down' : 'up');
+  }
+
+  /** Floods while something happens: the server sees these nodes' addresses alone. */
+  async function flooded(nodes: readonly string[], action: () => Promise<void>): Promise<void> {
+    await lab.forget();
+    const stops = await Promise.all(
+      ([4, 6] as const).map((family) => lab.flood('plain-0', { family, protocol: 'udp' }, RATE)),
+    );
+    try {
+      await action();
+    } finally {
+      for (const stop of stops) assert.ok((await stop()) > 0);
+    }
+    const seen = await seenNodes();
+    assert.deepEqual(
+      seen.filter((name) => !nodes.includes(name)),
+      [],
+    );
   }
 
   it('new connections go by the next gateway, old ones end, and nothing has a foreign address', async () => {
-    const first = await untilLeavesBy(GATEWAY_NODES);
+    const first = await owner();
     const calls = (['tcp', 'udp'] as const).flatMap((protocol) =>
       [SERVER.v4, SERVER.v6].map((host) => ({
         ...{ name: `${protocol} ${host}`, host, port: SERVER_PORT, protocol },
@@ -82,30 +115,192 @@ kernelSuite('lost gateways', () => {
     );
     const answering = await talk(lab.pod('plain-0').namespace, calls);
     assert.equal((await answering()).length, calls.length);
-    await lab.forget();
-    const stop = await lab.flood('plain-0', { family: 4, protocol: 'udp' }, RATE);
     await cut(first);
-    const next = await untilLeavesBy(GATEWAY_NODES.filter((name) => name !== first));
-    // UDP goes on by the next gateway; TCP has been reset.
-    const left = await answering();
+    const [next = ''] = await untilLeavesBy(NODES.filter((name) => name !== first));
+    // What is not TCP goes on by the next gateway. TCP has been reset: the client knows at once.
     assert.deepEqual(
-      left,
+      await answering(),
       [SERVER.v4, SERVER.v6].map((host) => `udp ${host}`),
     );
-    const sent = await stop();
-    const { stdout } = await lab.node('plain').namespace.run(['conntrack', '-L', '-p', 'tcp']);
-    process.stdout.write(`${first} ${next} ${sent} ${stdout}\n`);
-    await mend(first);
-    assert.equal(await untilLeavesBy([first]), first);
+    assert.equal(await openTcp(), 0);
+    assert.match(logOf('plain'), new RegExp(`"gatewayNode":"${first}".*a gateway does not answer`));
+    await cut(first, false);
+    await untilLeavesBy([first]);
+    assert.notEqual(next, first);
+    // Those that went by the other one stay there.
+    await lab.forget();
+    assert.equal((await answering()).length, 2);
+    assert.deepEqual(await seenNodes(), [next]);
   });
 
-  it('a gateway whose agent is dead or starts again is not lost', async () => {
-    const first = await untilLeavesBy(GATEWAY_NODES);
-    await agents.agent(first).end('SIGKILL');
-    await sleep(1_000);
-    agents.start(first);
-    await sleep(1_000);
-    assert.equal(await untilLeavesBy([first]), first);
-    process.stdout.write(agents.agent('plain').log());
+  /** Connections of TCP of the pod that the kernel of its node takes for open. */
+  async function openTcp(): Promise<number> {
+    const { stdout } = await lab.node('plain').namespace.run(['conntrack', '-L', '-p', 'tcp']);
+    return stdout.split('\n').filter((line) => line.includes('ESTABLISHED')).length;
+  }
+
+  it('the agent of a gateway is killed, and starts again: nobody takes the gateway for lost', async () => {
+    const first = await owner();
+    const before = logOf('plain').length;
+    await flooded([first], async () => {
+      await agents.agent(first).end('SIGKILL');
+      await sleep(PATIENCE);
+      agents.start(first);
+      await agents.untilInForce(first, /chain egress-seal/);
+    });
+    assert.doesNotMatch(logOf('plain').slice(before), /does not answer/);
+  });
+
+  it('the tunnel brings echoes of known ends to the node itself, and nothing else', async () => {
+    const first = await owner();
+    const { namespace } = lab.node(first);
+    await listen(namespace, [SERVER_PORT]);
+    const shown = await namespace.run(['ip', '-6', '-o', 'addr', 'show', 'dev', 'nodewall-egress']);
+    const [, end = ''] = /inet6 (fe80:[0-9a-f:]+)/.exec(shown.stdout) ?? [];
+    const child = [process.execPath, join(import.meta.dirname, 'tunnel-child.ts')];
+    const { stdout } = await lab.node('plain').namespace.run([...child, end, `${SERVER_PORT}`]);
+    assert.deepEqual(JSON.parse(stdout), { echo: true, tcp: false });
+  });
+
+  it('without any gateway that answers: dropped as not-ready, or directly; and back', async () => {
+    const first = await owner();
+    for (const name of NODES) await cut(name);
+    await agents.untilInForce('plain', /goto egress-drop-not-ready comment "EgressPolicy default\/all"/);
+    await lab.forget();
+    assert.deepEqual(
+      await lab.ask('plain-0', FLOWS, 50),
+      FLOWS.map(() => 'nothing'),
+    );
+    assert.deepEqual(await seenNodes(), []);
+    await write({}, { whenUnavailable: 'Direct' });
+    await untilLeavesBy(['plain']);
+    for (const name of NODES) await cut(name, false);
+    await write({});
+    await untilLeavesBy([first]);
+  });
+
+  if (!IS_LONG) return;
+
+  it('Spread: the others take what a lost gateway had, and it takes its part again', async () => {
+    await write({ choice: 'Spread' });
+    const three = async (nodes: readonly string[]) => {
+      await until(`connections leave by ${nodes}`, async () => {
+        await lab.forget();
+        const many = Array.from({ length: 8 }, () => FLOWS).flat();
+        await lab.ask('plain-0', many, 100);
+        return (await seenNodes()).join() === nodes.join();
+      });
+    };
+    // The hash is of source and destination: one pod and one server have one gateway each family.
+    const used = await untilLeavesBy(NODES);
+    for (const name of used) {
+      await cut(name);
+      const others = NODES.filter((one) => one !== name);
+      await untilLeavesBy(others);
+      await cut(name, false);
+    }
+    await three([...used]);
+    await write({});
+    await owner();
+  });
+
+  it('gateways lost and back, one after another, under a flood', async () => {
+    const first = await owner();
+    await flooded(NODES, async () => {
+      for (const name of [first, ...NODES.filter((one) => one !== first)]) {
+        await cut(name);
+        await untilLeavesBy(NODES.filter((one) => one !== name));
+        await cut(name, false);
+        await sleep(2 * PATIENCE);
+      }
+    });
+    await untilLeavesBy([first]);
+  });
+
+  it('the agent of the pod starts again while a gateway is lost: it learns so anew', async () => {
+    const first = await owner();
+    await cut(first);
+    const others = NODES.filter((name) => name !== first);
+    await untilLeavesBy(others);
+    await flooded(NODES, async () => {
+      await agents.agent('plain').end('SIGKILL');
+      agents.start('plain');
+      await agents.untilInForce('plain', /EgressPolicy default\/all/);
+      await until('it is lost again', async () => logOf('plain').includes('does not answer'));
+      await untilLeavesBy(others);
+    });
+    await cut(first, false);
+    await untilLeavesBy([first]);
+  });
+
+  it('the agent of the pod is stopped for longer than a gateway may be silent: none is lost', async () => {
+    await owner();
+    const before = logOf('plain').length;
+    const agent = agents.agent('plain');
+    await agent.signal('SIGSTOP');
+    await sleep(2 * PATIENCE);
+    await agent.signal('SIGCONT');
+    await sleep(PATIENCE);
+    assert.doesNotMatch(logOf('plain').slice(before), /does not answer/);
+  });
+
+  it('the device of the tunnel is removed: repaired, and no gateway is lost', async () => {
+    const first = await owner();
+    const before = logOf('plain').length;
+    await lab.node('plain').namespace.run(['ip', 'link', 'del', 'nodewall-egress']);
+    await untilLeavesBy([first]);
+    await sleep(2 * PATIENCE);
+    assert.doesNotMatch(logOf('plain').slice(before), /a gateway does not answer/);
+    await untilLeavesBy([first]);
+  });
+
+  it('probes: a gateway that fails them all leaves its pods and those of others to the next', async () => {
+    const first = await owner();
+    const { namespace } = lab.node(first);
+    const probes = [
+      { tcp: { address: SERVER.v4, port: SERVER_PORT }, seconds: 1, failures: 2 },
+      { icmp: { address: SERVER.v6 }, seconds: 1, failures: 2 },
+    ];
+    await write({ probes });
+    const deny = (port: string) => `table inet deny { chain out { type filter hook output priority 0
+      ip daddr ${SERVER.v4} tcp dport ${port} drop; ip6 daddr ${SERVER.v6} drop; }\n}`;
+    // One of them alone is enough to stay.
+    await namespace.run(['nft', '-f', '-'], { stdin: deny('9') });
+    await sleep(4 * PATIENCE);
+    await untilLeavesBy([first]);
+    await namespace.run(['nft', '-f', '-'], { stdin: `delete table inet deny\n${deny(`${SERVER_PORT}`)}` });
+    await untilLeavesBy(NODES.filter((name) => name !== first));
+    assert.match(logOf(first), /all probes of an egress gateway fail/);
+    await namespace.run(['nft', 'delete', 'table', 'inet', 'deny']);
+    await untilLeavesBy([first]);
+    await write({});
+  });
+
+  it('interface: the address of the interface, which may change', async () => {
+    const first = await owner();
+    const { namespace } = lab.node(first);
+    // Another address of the node's network: the server answers to it.
+    await namespace.run(['ip', 'link', 'add', 'out0', 'type', 'veth', 'peer', 'name', 'out1']);
+    await namespace.run(['ip', 'link', 'set', 'out0', 'up']);
+    await namespace.run(['ip', 'addr', 'add', '192.0.2.201/32', 'dev', 'out0']);
+    await write({ interface: 'out0' }, {}, [first]);
+    const leavesWith = (address: string) =>
+      until(`connections leave with ${address}`, async () => {
+        await lab.forget();
+        await lab.ask('plain-0', [{ family: 4, protocol: 'udp' }], 50);
+        return [...(await lab.seen()).keys()].join() === address;
+      });
+    await leavesWith('192.0.2.201');
+    await namespace.run(['ip', 'addr', 'add', '192.0.2.202/32', 'dev', 'out0']);
+    await namespace.run(['ip', 'addr', 'del', '192.0.2.201/32', 'dev', 'out0']);
+    await leavesWith('192.0.2.202');
+    await namespace.run(['ip', 'addr', 'del', '192.0.2.202/32', 'dev', 'out0']);
+    await until('dropped without an address', async () => {
+      await lab.forget();
+      const answers = await lab.ask('plain-0', [{ family: 4, protocol: 'udp' }], 50);
+      return answers.join() === 'nothing' && (await lab.seen()).size === 0;
+    });
+    await write({});
+    await untilLeavesBy([first]);
   });
 });

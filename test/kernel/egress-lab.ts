@@ -32,6 +32,8 @@ export interface EgressLab {
   /** Packets that the server has seen since the last reset, by source address. */
   seen(): Promise<ReadonlyMap<string, number>>;
   forget(): Promise<void>;
+  /** Cuts a node off (or the server), without a sign at either end, as if its power was lost. */
+  port(name: string, state: 'up' | 'down'): Promise<void>;
   /**
    * Sends the first packet of each flow, of a connection that was never there before; returns for
    * each what came back (probe send).
@@ -188,6 +190,11 @@ async function build(
     seen: () => seenBy(server),
     forget: async () => {
       await server.run(['nft', '-f', '-'], { stdin: 'flush set inet seen v4\nflush set inet seen v6\n' });
+    },
+    async port(name, state) {
+      // disabled, forwarding
+      const number = state === 'down' ? '0' : '3';
+      await of('switch').run(['bridge', 'link', 'set', 'dev', `p${hosts.indexOf(name)}`, 'state', number]);
     },
     ask: (name, flows, wait = 150) => {
       const first = asked;

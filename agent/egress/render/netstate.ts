@@ -98,12 +98,14 @@ function device(
   const sysctl = (path: string, value: string) => ({ path: `net/ipv4/conf/${name}/${path}`, value });
   // Next hops are IPv6, also where the host has IPv6 off by default.
   const withIPv6 = { path: `net/ipv6/conf/${name}/disable_ipv6`, value: '0' };
+  // The link-local address that the MAC gives, which others ask whether this node is there.
+  const byMac = { path: `net/ipv6/conf/${name}/addr_gen_mode`, value: '0' };
   return {
     links: [link],
     addresses: [address],
     // Loose: at the pod's node the way back to the server is another interface. With the mark: at
     // the gateway the way back to the pod is in a table of ours.
-    sysctls: [sysctl('rp_filter', '2'), sysctl('src_valid_mark', '1'), withIPv6],
+    sysctls: [sysctl('rp_filter', '2'), sysctl('src_valid_mark', '1'), withIPv6, byMac],
   };
 }
 

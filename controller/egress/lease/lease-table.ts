@@ -43,6 +43,8 @@ export class LeaseTable {
   /** The slots of each node. */
   #slots: ReadonlyMap<string, readonly WrittenSlot[]> = new Map();
   readonly #heard = new Map<string, Heard>();
+  /** The nodes that said last that they do not reach others. */
+  readonly #complaining = new Set<string>();
   /** By address and node: when it ends, with the margin. */
   readonly #alive = new Map<string, Map<string, number>>();
   /** The addresses of each node in `#alive`. */
@@ -72,7 +74,8 @@ export class LeaseTable {
   end(): void {
     this.#since = Number.POSITIVE_INFINITY;
     this.#quietUntil = Number.POSITIVE_INFINITY;
-    for (const map of [this.#heard, this.#alive, this.#addresses, this.#settled]) map.clear();
+    for (const map of [this.#heard, this.#complaining, this.#alive, this.#addresses, this.#settled])
+      map.clear();
     this.#slots = new Map();
   }
 
@@ -93,8 +96,17 @@ export class LeaseTable {
     return this.#heard.get(node);
   }
 
-  heardNodes(): ReadonlyMap<string, Heard> {
-    return this.#heard;
+  /** The number of nodes that have sent something. */
+  get heardNodes(): number {
+    return this.#heard.size;
+  }
+
+  /** The nodes that do not reach others, by what they said last. */
+  complaints(): readonly (readonly [node: string, heard: Heard])[] {
+    return [...this.#complaining].flatMap((node) => {
+      const heard = this.#heard.get(node);
+      return heard === undefined ? [] : [[node, heard] as const];
+    });
   }
 
   /** Whether one of the addresses may be alive somewhere at that time, the margin not counted. */
@@ -134,11 +146,13 @@ export class LeaseTable {
 
   /** Null: the request is older than one that was answered. */
   take(now: number, request: LeaseRequest): readonly LeaseGrant[] | null {
-    const { node, boot, sent } = request;
+    const { node, boot, sent, unreachable = [] } = request;
     const last = this.#heard.get(node);
     const isNewBoot = last !== undefined && last.boot !== boot;
     if (last !== undefined && (last.earlierBoot === boot || (!isNewBoot && sent <= last.sent))) return null;
     this.#claim(now, request);
+    if (unreachable.length > 0) this.#complaining.add(node);
+    else this.#complaining.delete(node);
     const grants = (this.#slots.get(node) ?? []).flatMap((slot) => this.#grant(now, slot, request) ?? []);
     this.#heard.set(node, {
       ...{ boot, sent, at: now },
@@ -149,7 +163,7 @@ export class LeaseTable {
           ready ? null : (reason ?? 'AgentNotReady'),
         ]),
       ),
-      unreachable: request.unreachable ?? [],
+      unreachable,
       extension: (request.extendSeconds ?? 0) * 1000,
     });
     return grants;

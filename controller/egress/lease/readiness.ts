@@ -59,11 +59,10 @@ function isUnreachable(
   node: string,
   now: number,
 ): boolean {
-  const heard = table.heardNodes();
   let count = 0;
-  for (const [from, { at, unreachable }] of heard) {
+  for (const [from, { at, unreachable }] of table.complaints()) {
     if (from === node || now - at > FRESH || !unreachable.includes(node)) continue;
     if (candidates.some(({ name }) => name !== from && !unreachable.includes(name))) count++;
   }
-  return count > 0 && count >= Math.min(SEVERAL, heard.size - 1);
+  return count > 0 && count >= Math.min(SEVERAL, table.heardNodes - 1);
 }

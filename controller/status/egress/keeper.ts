@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
+import { type EgressPolicyName, MOST_SLOTS, type NodeEgress } from '../../../apis/egress/node-egress.ts';
 import type { EgressGateway, EgressGatewayStatus, EgressPolicy } from '../../../apis/egress/objects.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
-import { displayName } from '../../../apis/validate/identity.ts';
 import { formatProblem } from '../../../apis/validate/problem.ts';
 import type { WallClock } from '../../../lib/process/clock.ts';
 import type { Allocation } from '../../egress/allocation.ts';
@@ -30,6 +30,8 @@ import { type PolicyPods, podsOfPolicies } from './realized-policies.ts';
 /** A state as it was compiled and published. */
 export interface EgressState {
   readonly compiled: CompiledEgress;
+  /** What each node was sent. */
+  readonly nodes: ReadonlyMap<string, Pick<NodeEgress, 'refused'>>;
   readonly policies: readonly EgressPolicy[];
   readonly problems: readonly LoadProblem[];
 }
@@ -51,6 +53,7 @@ const SILENCE = 180_000;
 /** How often silent nodes are looked for. */
 const LISTEN = 10_000;
 /** The conditions without which the first generation of an object is not yet compiled. */
+const CROWDED = `NoSlotLeft: more than ${MOST_SLOTS} ways to gateways there`;
 const NOTHING_KNOWN = 'is not published yet';
 
 interface Heard {
@@ -292,6 +295,8 @@ export class EgressStatusKeeper {
     if (heard === undefined || this.#clock.now() - heard.at > SILENCE) return 'its agent does not report';
     const lack = agentLack(heard.report) ?? networkLack(heard.report);
     if (lack !== null) return lack;
+    const refused = this.#state?.nodes.get(node)?.refused ?? [];
+    if (refused.some((policy) => policy.apiGroup === 'nodewall.io' && keyOf(policy) === key)) return CROWDED;
     const version = this.#versions.get(key);
     const place = WATCHED.length + EGRESS.findIndex(({ kind }) => kind === version?.kind);
     const reached = parseRevision(heard.report.enforced ?? '')?.position?.[place] ?? -1;
@@ -305,8 +310,9 @@ function factsOf(report: NodeReport | undefined): unknown {
   return [agentLack(report), report.egress, parseRevision(report.enforced ?? '')?.position];
 }
 
-function keyOf(object: EgressGateway | EgressPolicy): string {
-  return `${object.kind}/${displayName(object)}`;
+function keyOf(object: EgressGateway | EgressPolicyName): string {
+  const namespace = 'namespace' in object ? object.namespace : '';
+  return `${object.kind}/${namespace === '' ? '' : `${namespace}/`}${object.name}`;
 }
 
 function errorLines(problems: readonly LoadProblem[]): ReadonlyMap<string, readonly string[]> {

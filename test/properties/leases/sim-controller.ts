@@ -59,7 +59,7 @@ export class SimController {
       if (state.version <= this.#seen) return;
       this.#seen = state.version;
       for (const one of state.versions) this.#keeper.version(null, one);
-      this.#keeper.publish({ ...state, problems: [] });
+      this.#keeper.publish({ ...state, nodes: new Map(), problems: [] });
       this.#turn();
     });
   }

@@ -1,0 +1,62 @@
+import type { IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type LeaseGrant, type LeaseRequest, parseLeaseAnswer } from '../../apis/egress/lease.ts';
+
+export interface HeartbeatsOptions {
+  readonly node: string;
+  readonly gateway: string;
+  readonly post: (request: LeaseRequest) => Promise<IncomingMessage>;
+}
+
+/** The heartbeats of a gateway node, which has what it is granted. */
+export class Heartbeats {
+  readonly #options: HeartbeatsOptions;
+  #running: Promise<void> = Promise.resolve();
+  #isOver = false;
+  /** By address: when it ends (performance.now). */
+  readonly #alive = new Map<string, { readonly until: number; readonly grant: LeaseGrant }>();
+
+  constructor(options: HeartbeatsOptions) {
+    this.#options = options;
+  }
+
+  start(milliseconds: number): void {
+    this.#isOver = false;
+    this.#running = this.#run(milliseconds);
+  }
+
+  /** As if the node lost its power: it gives nothing up. */
+  async stop(): Promise<void> {
+    this.#isOver = true;
+    await this.#running;
+  }
+
+  has(address: string): boolean {
+    return (this.#alive.get(address)?.until ?? 0) > performance.now();
+  }
+
+  async #run(milliseconds: number): Promise<void> {
+    while (!this.#isOver) {
+      await this.#beat();
+      await sleep(milliseconds);
+    }
+  }
+
+  async #beat(): Promise<void> {
+    const { node, gateway, post } = this.#options;
+    const sent = performance.now();
+    const held = [...this.#alive].flatMap(([address, { until, grant }]) => {
+      const { slot, epoch } = grant;
+      const left = until - sent;
+      return left > 0 ? [{ gateway, slot, epoch, addresses: [address], milliseconds: left }] : [];
+    });
+    const response = await post({ node, boot: 'b', sent, held, ready: [{ gateway, ready: true }] });
+    const body = await text(response);
+    const answer = response.statusCode === 200 ? parseLeaseAnswer(JSON.parse(body)) : { grants: [] };
+    if ('problem' in answer) throw new Error(answer.problem);
+    for (const grant of answer.grants)
+      for (const address of grant.addresses)
+        this.#alive.set(address, { until: sent + grant.milliseconds, grant });
+  }
+}
