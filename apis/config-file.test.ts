@@ -35,7 +35,7 @@ failsafe:
   kubeletKubeconfig: /etc/k.conf
 nodeCIDRs: [10.0.0.0/16, 2001:DB8::/32]
 featureGates: {NodeNetworkPolicy: false, EgressGateway: false}
-egress: {inside: [10.9.0.0/16], serviceCIDRs: [2001:DB8:1::/112], unknownPods: Pass, read: [egressgateway.spidernet.io]}
+egress: {inside: [10.9.0.0/16], serviceCIDRs: [2001:DB8:1::/112], unknownPods: Pass, cniResults: /run/cni/results, read: [egressgateway.spidernet.io]}
 dataplane: iptables
 iptables: {variant: legacy}
 dispatch: linear
@@ -80,6 +80,8 @@ dispatch: linear
         serviceCIDRs: ['2001:db8:1::/112'],
         unknownPods: 'Pass',
         read: ['egressgateway.spidernet.io'],
+        cniResults: '/run/cni/results',
+        cniPlugins: '',
       },
       dataplane: 'iptables',
       iptables: { variant: 'legacy' },

@@ -16,6 +16,8 @@ import { denied } from './benchmarks/denied.ts';
 import { difference } from './benchmarks/difference.ts';
 import { egress } from './benchmarks/egress.ts';
 import { egressApply } from './benchmarks/egress-apply.ts';
+import { egressFailover } from './benchmarks/egress-failover.ts';
+import { egressRecords } from './benchmarks/egress-records.ts';
 import { egressTraffic } from './benchmarks/egress-traffic.ts';
 import { established } from './benchmarks/established.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
@@ -51,8 +53,10 @@ const BENCHMARKS: readonly Benchmark[] = [
   compileRender,
   controlPlane,
   egress,
+  egressFailover,
   egressApply,
   egressTraffic,
+  egressRecords,
   leases,
   admission,
   cluster,

@@ -7,6 +7,8 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 
 const here = import.meta.dirname;
+/** The CNI plugin of egress gateways, which needs a compiler as well. */
+const PLUGIN = '../../bin/nodewall-egress.c';
 const target = path.join(here, 'build/Release/nftables_napi.node');
 
 /**
@@ -16,7 +18,7 @@ function modified(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? -1;
 }
 
-const sources = ['src/**/*.{cc,h}', 'CMakeLists.txt', 'package.json', 'build.ts'].flatMap((pattern) =>
+const sources = ['src/**/*.{cc,h}', 'CMakeLists.txt', 'package.json', 'build.ts', PLUGIN].flatMap((pattern) =>
   globSync(pattern, { cwd: here }).map((name) => path.join(here, name)),
 );
 const built = modified(target);

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { toMemberSet } from '../../lib/net/member-set.ts';
 import { hostAddresses } from './host-addresses.ts';
 
 const at = (...addresses: string[]) => addresses.map((address) => ({ address, internal: false }));
@@ -19,6 +20,15 @@ describe('host addresses', () => {
 
   it('exclude addresses of Services', () => {
     assert.deepEqual(hostAddresses({ 'kube-ipvs0': at('10.96.0.1'), eth0: at('192.0.2.1') }), ['192.0.2.1']);
+  });
+
+  it('exclude floating addresses of egress gateways', () => {
+    const floating = toMemberSet([], ['192.0.2.50', '2001:db8::50']);
+    const interfaces = {
+      'nodewall-eip': at('203.0.113.9'),
+      eth0: at('192.0.2.50', '192.0.2.1', '2001:db8::50'),
+    };
+    assert.deepEqual(hostAddresses(interfaces, floating), ['192.0.2.1']);
   });
 
   it('are at most 256', () => {

@@ -1,5 +1,7 @@
 import type { NetworkInterfaceInfo } from 'node:os';
+import { OWN_NETWORK } from '../../apis/egress/netstate.ts';
 import { type Address, covers, formatAddress, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { hasMember, type MemberSet } from '../../lib/net/member-set.ts';
 
 /**
  * The most addresses that a node reports. The controller accepts fewer
@@ -11,24 +13,26 @@ const MOST = 256;
 const LINK_LOCAL = ['169.254.0.0/16', 'fe80::/10'].flatMap((text) => parseCidr(text)?.cidr ?? []);
 
 /**
- * kube-proxy in ipvs mode assigns the address of every Service to this interface: they are not the
- * machine's own.
+ * Their addresses are not the machine's own: those of Services, which kube-proxy in ipvs mode
+ * assigns, and of egress gateways.
  */
-const NOT_OURS: ReadonlySet<string> = new Set(['kube-ipvs0']);
+const NOT_OURS: ReadonlySet<string> = new Set(['kube-ipvs0', OWN_NETWORK.floating.link]);
 
 type Interfaces = NodeJS.Dict<readonly Pick<NetworkInterfaceInfo, 'address' | 'internal'>[]>;
 
 /**
  * The addresses of a machine (from os.networkInterfaces) without loopback and link-local ones:
  * unique, IPv4 first, each family sorted as text.
+ * @param floating addresses of egress gateways, which this machine has for a while
  */
-export function hostAddresses(interfaces: Interfaces): string[] {
+export function hostAddresses(interfaces: Interfaces, floating: MemberSet | null = null): string[] {
   const found: Address[] = [];
   for (const [name, addresses = []] of Object.entries(interfaces)) {
     if (NOT_OURS.has(name)) continue;
     for (const { address: text, internal } of addresses) {
       const address = parseAddress(text);
-      if (address !== null && !internal && !isLinkLocal(address)) found.push(address);
+      if (address === null || internal || isLinkLocal(address)) continue;
+      if (floating === null || !hasMember(floating, address)) found.push(address);
     }
   }
   const texts = (family: 4 | 6): string[] =>

@@ -486,7 +486,7 @@ class ClusterAgent {
     const speaks = this.#hasEgress || refused !== null;
     return nodeReport(this.#state, {
       node: options.node,
-      hostAddresses: hostAddresses(networkInterfaces()),
+      hostAddresses: hostAddresses(networkInterfaces(), this.#state.folded?.state.egress?.floating),
       version: VERSION,
       dataplane: dataplanes.chosen.name,
       ...(speaks ? { egress: { refused, problems: this.#egressProblems } } : {}),

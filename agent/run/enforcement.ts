@@ -16,7 +16,7 @@ import { FlushServer } from './flush-server.ts';
 import { nameOverlay } from './fqdn-cache.ts';
 import type { InterfaceGroups } from './interface-groups.ts';
 import { usedLinkGroups, withLastLinkGroups } from './link-groups.ts';
-import { localPodsOverlay } from './local-pods-overlay.ts';
+import { podOverlays } from './pod-overlays.ts';
 import type { StateStore } from './state-store.ts';
 
 interface EnforcementParts {
@@ -78,13 +78,13 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       clock,
       lastGood: async () => {
         const state = await saved.readState();
-        return state === null ? null : pods.withLocalPods(names.withNames(state));
+        return state === null ? null : pods.over(names.withNames(state));
       },
       settled: dataplaneMigration(dataplanes, options.node, log),
     },
   });
   const { enforcer } = running;
-  const pods = localPodsOverlay(interfaces.localPods, (state) => enforcer.submit(state));
+  const pods = await podOverlays({ ...parts, config, submit: (state) => enforcer.submit(state) });
   const names = nameOverlay({
     ...{ config: config.names, clock, log, stateDir, once },
     apiServer: parts.apiServer,
@@ -93,7 +93,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       pods.submit(state);
     },
   });
-  const submitted = (state: NodeState): NodeState => names.withoutNames(pods.withoutLocalPods(state));
+  const submitted = (state: NodeState): NodeState => names.withoutNames(pods.without(state));
   function enforced(result: Enforced): void {
     reports.enforced(result);
     metrics.enforced(result);
@@ -103,6 +103,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     if (result.change.changesStructure) saved.digests(running.digests());
     records.enforced(result, running.owners());
     established.enforced(result.state);
+    pods.enforced(result.state);
   }
   const stopWatching = once ? async () => {} : running.watch();
   await records.start(running.counts);
@@ -129,7 +130,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     async close() {
       await stopWatching();
       await enforcer.close();
-      pods.close();
+      await pods.close();
       await flushes.close();
       await established.close();
       await names.close();

@@ -9,6 +9,7 @@ import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
 import { type NodeFacts, OwnAddresses } from '../connections/node-facts.ts';
+import { releasePlugin } from '../egress/pods/release-plugin.ts';
 import { classifier, type OwnedGroup, unknownMatches } from '../interfaces/classify.ts';
 import { type GroupNames, writeGroupNames } from '../interfaces/group-names.ts';
 import { GroupReconciler } from '../interfaces/group-reconciler.ts';
@@ -269,8 +270,8 @@ interface Released {
 }
 
 /**
- * Undoes the changes of an agent with this state directory: resets its interfaces to group 0, and
- * removes its lines from the file of group names.
+ * Undoes the changes of an agent with this state directory: resets its interfaces to group 0,
+ * removes its lines from the file of group names, and lets the CNI plugin start pods without it.
  */
 export async function releaseInterfaceGroups(
   stateDir: string,
@@ -278,6 +279,7 @@ export async function releaseInterfaceGroups(
   log: Warnings,
 ): Promise<Released> {
   await nameGroups(interfaceGroupFile, null, log);
+  await releasePlugin(stateDir);
   const file = ownedGroupsFile(stateDir);
   const remembered = await readOwnedGroups(file, log);
   if (remembered.length === 0) return { interfaces: [] };

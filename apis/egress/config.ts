@@ -14,6 +14,10 @@ export interface EgressConfig {
    * these objects at the same time.
    */
   readonly read: readonly string[];
+  /** The directory of the results of CNI, as libcni keeps them. */
+  readonly cniResults: string;
+  /** The directory of CNI plugins into which the agent puts nodewall-egress; '': it does not. */
+  readonly cniPlugins: string;
 }
 
 export const DEFAULT_EGRESS_CONFIG: EgressConfig = {
@@ -21,4 +25,6 @@ export const DEFAULT_EGRESS_CONFIG: EgressConfig = {
   serviceCIDRs: [],
   unknownPods: 'Hold',
   read: ['egressgateway.spidernet.io'],
+  cniResults: '/var/lib/cni/results',
+  cniPlugins: '',
 };

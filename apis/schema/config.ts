@@ -148,6 +148,14 @@ export const CONFIG_SCHEMA: JsonSchema = {
           description: 'API groups of other projects whose objects are read besides.',
           items: { type: 'string' },
         },
+        cniResults: {
+          type: 'string',
+          description: 'The directory of the results of CNI, as libcni keeps them.',
+        },
+        cniPlugins: {
+          type: 'string',
+          description: "The directory into which the agent puts the CNI plugin nodewall-egress; '': none.",
+        },
       },
     },
     dataplane: { type: 'string', enum: [...DATAPLANE_NAMES, 'auto'], default: 'nftables' },

@@ -32,9 +32,12 @@ export interface Quarantine {
 /**
  * What the status says next of the holders of addresses. A released address stays in its slot, so
  * that connections go on; then it leaves it, so that its owner deletes them; then it is forgotten,
- * and anybody may get it.
+ * and anybody may get it. While no node is ready the second phase does not begin.
  */
-export function quarantine({ gateway, addresses }: Allocation, holdTimeOf: HoldTimeOf): Quarantine {
+export function quarantine(
+  { gateway, addresses, candidates }: Allocation,
+  holdTimeOf: HoldTimeOf,
+): Quarantine {
   const before = gateway.status?.addresses ?? [];
   const holders = holdersOf(addresses);
   const known = new Map(before.map((record) => [record.address, record]));
@@ -46,10 +49,16 @@ export function quarantine({ gateway, addresses }: Allocation, holdTimeOf: HoldT
   });
   const inSlots = new Set(gateway.status?.slots.flatMap((slot) => slot.addresses));
   const over = new Set<string>();
+  const isFollowed = candidates.some(({ ready }) => ready);
   for (const record of before) {
     const { address } = record;
     if (holders.has(address)) continue;
     const phase = inSlots.has(address) ? 'held' : 'cut';
+    // The owner may be a node that does not know yet what it has to delete.
+    if (phase === 'cut' && !isFollowed) {
+      records.push(record);
+      continue;
+    }
     const { heldUntil, left } = holdTimeOf(record, phase);
     if (phase === 'held' && left <= 0) over.add(address);
     if (phase === 'held' || left > 0) records.push({ ...record, heldUntil });

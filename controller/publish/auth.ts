@@ -313,11 +313,15 @@ function keyOf(spec: AccessReviewSpec): string {
   return createHash('sha256').update(JSON.stringify(spec)).digest('base64');
 }
 
-/** Authorises by SubjectAccessReview, users by turns; a result is cached for ten seconds. */
+/**
+ * Authorises by SubjectAccessReview, users by turns; a result is cached for ten seconds, a refusal
+ * for `keepRefused` (milliseconds).
+ */
 export function accessAuthoriser(
   review: (spec: AccessReviewSpec) => Promise<AccessReviewStatus>,
   now: () => number,
   queue: FairQueue,
+  keepRefused = KEEP_ACCESS,
 ): Authorise {
   const known = new LRUCache<
     string,
@@ -329,9 +333,11 @@ export function accessAuthoriser(
     ttlResolution: 0,
     ignoreFetchAbort: true,
     perf: { now },
-    async fetchMethod(_key, _stale, { context: { spec, source } }) {
+    async fetchMethod(_key, _stale, { context: { spec, source }, options }) {
       const { allowed, denied = false, reason = '' } = await queue.run(source, () => review(spec));
-      return { allowed: allowed === true && !denied, reason };
+      const isAllowed = allowed === true && !denied;
+      options.ttl = isAllowed ? KEEP_ACCESS : keepRefused;
+      return { allowed: isAllowed, reason };
     },
   });
   return async ({ username, uid, groups, extra }, access, source = username) => {

@@ -25,7 +25,7 @@ import type { Reflector } from '../watch/cluster/reflector.ts';
 import { WATCH_TIMES } from '../watch/cluster/watch-times.ts';
 import { type Changes, changes } from '../webhook/changes.ts';
 import { latestWorld } from '../webhook/latest.ts';
-import { USE_QUEUE, useRight } from '../webhook/use-right.ts';
+import { KEEP_REFUSED_USE, USE_QUEUE, useRight } from '../webhook/use-right.ts';
 import { AgentService } from './agent-service.ts';
 import { ApiClients } from './api-clients.ts';
 import { ClusterSettings } from './cluster-settings.ts';
@@ -346,6 +346,7 @@ export class ControllerParts {
           (spec) => reviewAccess(this.api.reviews.request, spec),
           this.#process.clock.now,
           new FairQueue(USE_QUEUE),
+          KEEP_REFUSED_USE,
         ),
       }),
       changed: this.worlds.wait,

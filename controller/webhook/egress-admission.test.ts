@@ -6,7 +6,7 @@ import { NO_OBJECTS } from '../../apis/objects.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { fakeNode } from '../../test/fake/egress-objects.ts';
 import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
-import type { Admission } from './review.ts';
+import { type Admission, parseReview } from './review.ts';
 
 type Raw = Record<string, unknown>;
 
@@ -199,5 +199,30 @@ describe('the admission of egress gateways and policies', () => {
     assert.match(String(right({ address: own }, null, worldOf([]))), /it is not known which one that is$/);
     assert.equal(send(BANK, WORLD, null, 'use').use?.user, USER);
     assert.equal(send(OUT, WORLD, null, 'use').use, undefined);
+  });
+
+  it('takes a user that cannot be read, or is too long, for none', () => {
+    const read = (userInfo: unknown) => {
+      const request = { uid: 'u', operation: 'CREATE', object: BANK, oldObject: null, userInfo };
+      return parseReview({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request })?.user;
+    };
+    assert.deepEqual(read({ username: 'jane', groups: ['tenants'] }), USER);
+    for (const one of [
+      null,
+      {},
+      { username: '' },
+      { username: 'a', groups: [1] },
+      { username: 'a'.repeat(1e5) },
+    ])
+      assert.equal(read(one), null);
+    const request = { uid: 'u', operation: 'CREATE', object: BANK, oldObject: null, user: null } as const;
+    const { rejection } = admit(request, 'use', WORLD);
+    assert.deepEqual(
+      [rejection?.reason, rejection?.message],
+      [
+        'Forbidden',
+        'EgressPolicy/shop/bank: spec.address: allocation Fixed needs the right to use the gateway, and the request does not say whose it is',
+      ],
+    );
   });
 });

@@ -1,7 +1,7 @@
 import type { ClusterObjects, Pod } from '../../apis/objects.ts';
 import { type Family, parseAddress } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
-import { listChange } from '../../lib/sharing/list-change.ts';
+import { type ListChange, listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { AddressedPod } from '../egress/check/object-ranges.ts';
 import { cidrIntervals, hasInterval } from '../egress/segments.ts';
@@ -18,40 +18,45 @@ export class OutsidePods {
   #parts: readonly (readonly object[])[] = [];
   #pods: readonly Pod[] = [];
   readonly #found = new Map<Pod, AddressedPod>();
-  #list: readonly AddressedPod[] = [];
 
-  /** Returns the same list if it is the same. */
-  of({ nodes, pods, insideNetworks }: Parts): readonly AddressedPod[] {
+  /** What has changed since the call before. */
+  advance({ nodes, pods, insideNetworks }: Parts): ListChange<AddressedPod> {
+    const gone: AddressedPod[] = [];
+    const come: AddressedPod[] = [];
     const parts = [nodes, insideNetworks];
     if (!sameItems(parts, this.#parts)) {
       this.#parts = parts;
-      this.#follow([
+      const networks = [
         ...nodes.flatMap(({ podCIDRs = [] }) => podCIDRs),
         ...insideNetworks.flatMap(({ cidrs }) => cidrs),
-      ]);
+      ];
+      if (!sameItems(networks, this.#networks)) gone.push(...this.#restart(networks));
     }
     const { removed, added } = listChange(this.#pods, pods);
     this.#pods = pods;
-    const before = this.#found.size;
-    let hasChanged = false;
-    for (const pod of removed) hasChanged = this.#found.delete(pod) || hasChanged;
+    for (const pod of removed) {
+      const known = this.#found.get(pod);
+      if (known !== undefined) gone.push(known);
+      this.#found.delete(pod);
+    }
     for (const pod of added) {
       if (!this.#isOutside(pod)) continue;
       const { kind, namespace, name, addresses } = pod;
-      this.#found.set(pod, { kind, namespace, name, addresses });
+      const short = { kind, namespace, name, addresses };
+      this.#found.set(pod, short);
+      come.push(short);
     }
-    if (hasChanged || this.#found.size !== before || this.#list.length !== before)
-      this.#list = [...this.#found.values()];
-    return this.#list;
+    return { removed: gone, added: come };
   }
 
-  #follow(networks: readonly string[]): void {
-    if (sameItems(networks, this.#networks)) return;
+  /** All pods are looked at again. Returns those that there were. */
+  #restart(networks: readonly string[]): AddressedPod[] {
+    const before = [...this.#found.values()];
     this.#networks = networks;
     this.#within = { 4: cidrIntervals(networks, 4), 6: cidrIntervals(networks, 6) };
-    // All are looked at again.
     this.#pods = [];
     this.#found.clear();
+    return before;
   }
 
   #isOutside({ addresses }: Pod): boolean {

@@ -15,6 +15,9 @@ const TIMEOUT = 2_500;
 /** Reviews at once, and waiting ones: the answer is useless after the timeout. */
 export const USE_QUEUE = { atOnce: 4, most: 64 } as const;
 
+/** Milliseconds: who was refused is granted the right, and tries again. */
+export const KEEP_REFUSED_USE = 1_000;
+
 /**
  * Asks the API server whether the user has the verb `use` on the gateway: in all namespaces, or in
  * that of the policy, as a RoleBinding there gives it. What can't be checked is refused.

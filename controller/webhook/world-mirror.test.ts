@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
 import { NO_OBJECTS, type Service, type Tier } from '../../apis/objects.ts';
+import { fakeNode, fakePod } from '../../test/fake/egress-objects.ts';
 import type { AdmissionObjects, AdmissionWorld } from './admission.ts';
 import { WorldReceiver, WorldSender } from './world-mirror.ts';
 
 const tier = (name: string): Tier => ({ kind: 'Tier', apiGroup: 'nodewall.io', name, priority: 3 });
-const NOTHING: AdmissionObjects = { ...NO_OBJECTS, outsidePods: [] };
+const NOTHING: AdmissionObjects = { ...NO_OBJECTS };
 const worldOf = (objects: Partial<AdmissionObjects> | null): AdmissionWorld => ({
   objects: objects === null ? null : { ...NOTHING, ...objects },
   failsafe: DEFAULT_CONFIG.failsafe,
@@ -81,5 +83,24 @@ describe('the mirror of the world', () => {
     ];
     assert.equal(send(worldOf({ pods, nodes })), 1);
     assert.deepEqual(receiver.world?.objects?.pods, []);
+  });
+
+  it('sends of the pods those outside of all networks, where egress gateways are read', () => {
+    const pod = (name: string, address: string) => fakePod(`n/${name}`, [address]);
+    const [inside, a, b] = [pod('inside', '10.0.0.1'), pod('a', '10.1.0.1'), pod('b', '10.1.0.2')];
+    const nodes = [fakeNode('n', ['192.0.2.1'], { podCIDRs: ['10.0.0.0/24'] })];
+    const wider = [fakeNode('n', ['192.0.2.1'], { podCIDRs: ['10.0.0.0/24', '10.1.0.2/32'] })];
+    for (const [objects, expected] of [
+      [{ nodes, pods: [inside, a] }, ['a']],
+      [{ nodes, pods: [inside, b] }, ['b']],
+      [{ nodes, pods: [a, b, inside] }, ['a', 'b']],
+      [{ nodes: wider, pods: [a, b, inside] }, ['a']],
+      [{ nodes: wider, pods: [] }, []],
+    ] as const) {
+      send({ ...worldOf(objects), egress: DEFAULT_EGRESS_CONFIG });
+      const found = receiver.world?.objects?.outsidePods ?? assert.fail();
+      assert.deepEqual(found.map(({ name }) => name).sort(), expected);
+      assert.deepEqual(receiver.world?.objects?.nodes, objects.nodes);
+    }
   });
 });

@@ -1,15 +1,21 @@
 import { NO_OBJECTS } from '../../apis/objects.ts';
+import type { AddressedPod } from '../egress/check/object-ranges.ts';
 import type { AdmissionObjects, AdmissionWorld } from './admission.ts';
 import { OutsidePods } from './outside-pods.ts';
 import { podAccessObjects } from './pod-access.ts';
 
-type ListName = keyof AdmissionObjects;
-type Listed = NonNullable<AdmissionObjects[ListName]>[number];
+type ListName = Exclude<keyof AdmissionObjects, 'outsidePods'>;
+type Listed = AdmissionObjects[ListName][number];
 
 /** Brings the world of another process up to date. */
 export interface WorldUpdate {
   /** Objects that were not sent before, by number. */
   readonly added: readonly (readonly [number, Listed])[];
+  /** The same of `outsidePods`, with those that are gone; there may be many, which always change. */
+  readonly pods?: {
+    readonly removed: readonly number[];
+    readonly added: readonly (readonly [number, AddressedPod])[];
+  };
   /** Null: more objects follow before the state is whole. */
   readonly state: {
     /** The numbers of the objects of each changed list; null: nothing has been listed yet. */
@@ -34,7 +40,6 @@ const LISTS = [
   'egressPolicies',
   'insideNetworks',
   'namespaces',
-  'outsidePods',
 ] as const satisfies readonly ListName[];
 
 /**
@@ -48,6 +53,7 @@ export class WorldSender {
   #source: AdmissionWorld['objects'] = null;
   #sent: Partial<AdmissionObjects> = {};
   readonly #outsidePods = new OutsidePods();
+  readonly #podNumbers = new Map<AddressedPod, number>();
 
   /** The updates to be sent one after the other; the last one has a state. */
   *updates({ objects, ...settings }: AdmissionWorld): Generator<WorldUpdate> {
@@ -74,10 +80,23 @@ export class WorldSender {
       }
       lists[name] = list.map((one) => this.#numbers.get(one) ?? 0);
     }
+    if (objects !== this.#source && settings.egress !== undefined) yield* this.#podUpdates(objects);
     this.#source = objects;
     this.#sent = now;
     if (Object.keys(lists).length > 0) this.#forget();
     yield { added, state: { lists, settings } };
+  }
+
+  *#podUpdates(objects: NonNullable<AdmissionWorld['objects']>): Generator<WorldUpdate> {
+    const { removed, added } = this.#outsidePods.advance(objects);
+    const gone = removed.map((pod) => this.#podNumbers.get(pod) ?? 0);
+    for (const pod of removed) this.#podNumbers.delete(pod);
+    if (gone.length > 0) yield { added: [], pods: { removed: gone, added: [] }, state: null };
+    for (let i = 0; i < added.length; i += RULES_AT_ONCE) {
+      const some = added.slice(i, i + RULES_AT_ONCE).map((pod) => [++this.#last, pod] as const);
+      for (const [number, pod] of some) this.#podNumbers.set(pod, number);
+      yield { added: [], pods: { removed: [], added: some }, state: null };
+    }
   }
 
   /** Of 100,000 pods an admission needs a few. */
@@ -89,8 +108,7 @@ export class WorldSender {
     const all = { policies, groups, tiers, services, ...podAccessObjects(objects) };
     if (egress === undefined) return { ...all, ...NO_EGRESS };
     const { nodes, namespaces, egressGateways, egressPolicies, insideNetworks } = objects;
-    const outsidePods = this.#outsidePods.of(objects);
-    return { ...all, nodes, namespaces, egressGateways, egressPolicies, insideNetworks, outsidePods };
+    return { ...all, nodes, namespaces, egressGateways, egressPolicies, insideNetworks };
   }
 
   /** Forgets the numbers of objects that no list has any more. */
@@ -107,13 +125,15 @@ function rulesOf(object: Listed): number {
   return 1 + (object.spec.ingress?.length ?? 0) + (object.spec.egress?.length ?? 0);
 }
 
-const { egressGateways, egressPolicies, insideNetworks, namespaces, pods: outsidePods } = NO_OBJECTS;
-const NO_EGRESS = { egressGateways, egressPolicies, insideNetworks, namespaces, outsidePods };
+const { egressGateways, egressPolicies, insideNetworks, namespaces } = NO_OBJECTS;
+const NO_EGRESS = { egressGateways, egressPolicies, insideNetworks, namespaces };
 
 /** Keeps the world as the updates say. */
 export class WorldReceiver {
   readonly #objects = new Map<number, Listed>();
   readonly #numbers: Partial<Record<ListName, readonly number[]>> = {};
+  readonly #pods = new Map<number, AddressedPod>();
+  #outsidePods: readonly AddressedPod[] | null = null;
   #world: AdmissionWorld | null = null;
 
   /** Null before the first whole state. */
@@ -121,13 +141,21 @@ export class WorldReceiver {
     return this.#world;
   }
 
-  take({ added, state }: WorldUpdate): void {
+  take({ added, pods, state }: WorldUpdate): void {
     for (const [number, object] of added) this.#objects.set(number, object);
+    if (pods !== undefined) {
+      for (const number of pods.removed) this.#pods.delete(number);
+      for (const [number, pod] of pods.added) this.#pods.set(number, pod);
+      this.#outsidePods = null;
+    }
     if (state === null) return;
     const { lists, settings } = state;
     Object.assign(this.#numbers, lists);
     const before = this.#world?.objects;
-    const objects = lists === null ? null : { ...(before ?? this.#all()), ...this.#all(lists) };
+    this.#outsidePods ??= [...this.#pods.values()];
+    const { egress } = settings;
+    const outside = egress === undefined ? {} : { outsidePods: this.#outsidePods };
+    const objects = lists === null ? null : { ...(before ?? this.#all()), ...this.#all(lists), ...outside };
     this.#world = { objects, ...settings };
     const used = new Set(LISTS.flatMap((name) => this.#numbers[name] ?? []));
     for (const number of this.#objects.keys()) if (!used.has(number)) this.#objects.delete(number);

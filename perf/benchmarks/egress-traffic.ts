@@ -129,7 +129,7 @@ async function open(name: Setup): Promise<Place> {
 }
 
 async function start(lab: EgressLab, name: Exclude<Setup, 'bare'>): Promise<EgressAgents> {
-  const agents = await egressAgents(lab, name !== 'off');
+  const agents = await egressAgents(lab, { featureGates: { EgressGateway: name !== 'off' } });
   const last = egressPolicy('last', ['plain-0'], { gateway: 'one', to: [`${SERVER.v4}/32`] });
   const others = Array.from({ length: name === 'many' ? POLICIES - 1 : 0 }, (_, i) =>
     egressPolicy(`a-${i}`, ['plain-0'], { gateway: 'one', to: [`100.64.${i >> 8}.${i & 255}/32`] }),

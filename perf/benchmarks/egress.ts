@@ -3,6 +3,7 @@ import { LARGE_EGRESS } from '../generate/egress.ts';
 import { atMost, type Benchmark, figure, trials } from '../measure/figure.ts';
 import { column, runTrial } from '../measure/process.ts';
 
+const LEASES = { nodes: 100, gateways: 64, policies: 6_400, seconds: 20 };
 const AT_GATEWAY = { pods: 100_000, nodes: 1_000, changes: 50 };
 
 type Rows = readonly Readonly<Record<string, number>>[];
@@ -10,7 +11,7 @@ type Rows = readonly Readonly<Record<string, number>>[];
 export const egress: Benchmark = {
   name: 'egress',
   title: 'egress gateways at the size of a large cluster',
-  how: 'perf/trials/egress.ts: from objects in memory to what every node does (sources, classes, slots, arrivals); then one change after another, until the changed states of all nodes are there. perf/trials/egress-stream.ts: the same with the stream, up to the agent of the gateway. perf/trials/egress-arrivals.ts, in an empty namespace: that agent’s rules and network configuration.',
+  how: 'perf/trials/egress.ts: from objects in memory to what every node does (sources, classes, slots, arrivals); then one change after another, until the changed states of all nodes are there. perf/trials/egress-stream.ts: the same with the stream, up to the agent of the gateway. perf/trials/egress-arrivals.ts, in an empty namespace: that agent’s rules and network configuration. perf/trials/egress-leases.ts: heartbeats at the leading controller, in simulated time.',
   async run(settings) {
     const rows: Record<string, number>[] = [];
     for (let i = 0; i < trials(settings, 5); i++) {
@@ -32,6 +33,8 @@ export const egress: Benchmark = {
         await namespace.close();
       }
     }
+    const leases: Record<string, number>[] = [];
+    for (let i = 0; i < trials(settings, 5); i++) leases.push(await runTrial('egress-leases', LEASES));
     const { policies, pods, gateways, nodes } = LARGE_EGRESS;
     const size = `${policies} policies, ${pods} pods, ${gateways} gateways, ${nodes} nodes`;
     const seconds = (name: string) => column(rows, name).map((milliseconds) => milliseconds / 1000);
@@ -59,6 +62,13 @@ export const egress: Benchmark = {
       figure('all of its pods in the kernel from nothing', 'ms', column(applied, 'first'), {
         target: atMost(500),
       }),
+      figure(
+        `heartbeats of ${LEASES.nodes} nodes, ${leases[0]?.slots} slots with addresses: processor time of a second`,
+        'ms',
+        column(leases, 'perSecond'),
+        { note: `without HTTPS; ${leases[0]?.kilobytes?.toFixed(0)} kB` },
+      ),
+      figure(`one of these nodes silent: ${leases[0]?.moves} slots decided`, 'ms', column(leases, 'silent')),
     ];
   },
 };

@@ -69,6 +69,7 @@ export async function processorTimeOf(pid: number): Promise<number> {
 /** The programs perf/trials/NAME.ts. */
 export const TRIALS = [
   'admission',
+  'admission-egress',
   'apply',
   'cluster',
   'compile',
@@ -77,6 +78,7 @@ export const TRIALS = [
   'difference',
   'egress',
   'egress-arrivals',
+  'egress-leases',
   'egress-stream',
   'established',
   'interfaces',

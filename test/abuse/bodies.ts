@@ -19,6 +19,10 @@ const group = (spec: string): string => object('ClusterGroup', spec);
 const rule = (fields: string): string => policy(`"egress":[{"action":"Drop",${fields}}]`);
 const peer = (fields: string): string => rule(`"to":[{${fields}}]`);
 const selector = (fields: string): string => peer(`"podSelector":{${fields}}`);
+const egressPolicy = (fields: string): string =>
+  object('EgressPolicy', `"appliedTo":[{"podSelector":{}}],${fields}`, '"name":"p","namespace":"n"');
+const egressGateway = (fields: string): string =>
+  object('EgressGateway', `"nodeSelector":{"matchLabels":{"a":"b"}},${fields}`);
 const long = (text: string): string => text.repeat(SIZE / text.length);
 
 /** What is sent, and a part of the answer. */
@@ -63,6 +67,22 @@ export const BODIES: Readonly<Record<string, readonly [body: string, answer: Reg
       `"name":"p","labels":{${fill((n) => `"a${n}":"b"`)}}`,
     ),
     /"allowed":true/,
+  ],
+  'destinations of an EgressPolicy': [egressPolicy(`"to":[${fill(cidr)}]`), /at most 256/],
+  'exceptions of an EgressPolicy': [egressPolicy(`"except":[${fill(cidr)}]`), /at most 256/],
+  'ranges of an EgressGateway': [
+    egressGateway(`"addresses":{"pools":[{"ranges":[${fill(cidr)}]}]}`),
+    /at most 64/,
+  ],
+  'pools of an EgressGateway': [
+    egressGateway(`"addresses":{"pools":[${fill((n) => `{"ranges":[${cidr(n)}]}`)}]}`),
+    /at most 32/,
+  ],
+  'a range': [egressGateway(`"addresses":{"pools":[{"ranges":["::-${long('f:')}"]}]}`), /"allowed":false/],
+  'a name of a gateway': [egressPolicy(`"gateway":"${long('a-')}"`), /"allowed":false/],
+  'a namespace': [
+    object('EgressPolicy', '"appliedTo":[{"podSelector":{}}]', `"name":"p","namespace":"${long('a')}"`),
+    /"allowed":false/,
   ],
   'a name': [object('Tier', '"priority":7', `"name":"${long('a.')}"`), /"allowed":false/],
   'a name of a rule': [rule(`"name":"${long('a-')}!"`), /"allowed":false/],

@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
 import { NO_OBJECTS } from '../../apis/objects.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
@@ -34,6 +35,7 @@ describe('the webhook, sent the largest bodies', function () {
       failsafe: DEFAULT_CONFIG.failsafe,
       believesAnyServer: false,
       interfaceGroups: [],
+      egress: DEFAULT_EGRESS_CONFIG,
     };
     const handler = webhookHandler({
       admit: (request) => admission.admit(request),

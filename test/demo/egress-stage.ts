@@ -33,7 +33,7 @@ export interface EgressStage {
 export async function createEgressStage(undo: AsyncDisposableStack): Promise<EgressStage> {
   const lab = await createEgressLab({ nodes: [SOURCE, ...GATEWAYS], podsPerNode: 1 });
   undo.defer(() => lab.close());
-  const agents = await egressAgents(lab);
+  const agents = await egressAgents(lab, { log: { egressConnections: true } });
   undo.defer(() => agents.close());
   const program = (name: string): string => join(import.meta.dirname, name);
   const server = lab.server.spawn([process.execPath, program('egress-server.ts'), String(PORT)]);

@@ -126,7 +126,7 @@ kernelSuite('floating addresses in a cluster', function () {
     await until('it is ready again', async () => isReady(cut), { limit: 60_000, detail: bed.logs });
   });
 
-  it('moves when nothing passes the owner's interface', async () => {
+  it('moves when nothing passes the interface of the owner', async () => {
     const hook = (name: string): string =>
       `chain ${name} { type filter hook ${name} device eth0 priority 0; policy drop; }`;
     const rules = `table netdev cut { ${hook('ingress')}; ${hook('egress')}; }`;

@@ -333,12 +333,13 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     const leader = running.at(-1);
     assert.ok(leader);
     const follower = await start(0);
-    const of = (node: 'gw1' | 'gw2', controller: Controller) =>
+    const reached = { gw1: follower, gw2: leader };
+    const of = (node: 'gw1' | 'gw2') =>
       new Heartbeats({
         ...{ node, gateway: 'pool' },
-        post: (request) => ask(controller, node, `/${node}/lease`, 'POST', request),
+        post: (request) => ask(reached[node], node, `/${node}/lease`, 'POST', request),
       });
-    const gateways = { gw1: of('gw1', follower), gw2: of('gw2', leader) };
+    const gateways = { gw1: of('gw1'), gw2: of('gw2') };
     for (const one of Object.values(gateways)) one.start(100);
     const [address = ''] = (await policy('app'))?.addresses ?? [];
     const owners = () => Object.entries(gateways).flatMap(([node, one]) => (one.has(address) ? [node] : []));
@@ -359,7 +360,19 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     assert.match(metrics, /^nodewall_controller_egress_slot_moves_total\{reason="AgentSilent"\} [1-9]/m);
     assert.match(metrics, /^nodewall_controller_egress_leased_slots 1$/m);
     assert.ok(leader.log.some((line) => line.includes('floating addresses move to another node')));
+    // A leader that stops hands over before the lease ends.
+    reached.gw2 = follower;
+    let isLost = false;
+    const ended = end(leader, 'SIGTERM').then(() => leads(follower));
+    const look = setInterval(() => {
+      isLost ||= !next.has(address);
+    }, 5);
+    await ended;
+    // Longer than a lease.
+    await sleep(2_100);
+    clearInterval(look);
     await next.stop();
+    assert.ok(!isLost, leader.log.join('\n'));
   });
 
   it('with the gate off, no node has any of it', async () => {

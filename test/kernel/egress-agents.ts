@@ -11,8 +11,11 @@ const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bi
 export interface EgressAgents {
   /** The directory that all agents read. */
   readonly manifests: string;
-  /** Their configuration file. */
+  /** A configuration file like theirs. */
   readonly config: string;
+  stateDir(node: string): string;
+  /** Where the agent of a node reads what CNI did. */
+  cniResults(node: string): string;
   /** Writes a manifest as an editor does: beside, then renamed. */
   write(name: string, objects: readonly object[]): Promise<void>;
   start(node: string, ...options: readonly string[]): RunningAgent;
@@ -28,25 +31,41 @@ export const EGRESS_CONFIG = {
   interfaceGroupFile: '',
   interfaceGroups: { pods: { group: 8, match: [] } },
   featureGates: { EgressGateway: true },
-  log: { egressConnections: true },
 };
 
-/** @param gate of the agents */
-export async function egressAgents(lab: EgressLab, gate = true): Promise<EgressAgents> {
+/**
+ * @param settings of the configuration, beside those that all labs have
+ * @param isAbsent pods that are in no manifest at first; default: none
+ */
+export async function egressAgents(
+  lab: EgressLab,
+  settings: object = {},
+  isAbsent: (pod: string) => boolean = () => false,
+): Promise<EgressAgents> {
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-egress-'));
   const manifests = join(folder, 'manifests');
   const config = join(folder, 'config.yaml');
   await mkdir(manifests);
   // JSON is YAML.
-  await writeFile(config, JSON.stringify({ ...EGRESS_CONFIG, featureGates: { EgressGateway: gate } }));
+  await writeFile(config, JSON.stringify({ ...EGRESS_CONFIG, ...settings }));
+  const cniResults = (node: string) => join(folder, `${node}-cni`);
+  for (const node of lab.nodes.keys()) {
+    await mkdir(cniResults(node));
+    const own = { ...EGRESS_CONFIG, ...settings, egress: { cniResults: cniResults(node) } };
+    await writeFile(join(folder, `${node}.yaml`), JSON.stringify(own));
+  }
   const agents = new Map<string, RunningAgent>();
   const write = async (name: string, items: readonly object[]): Promise<void> => {
     const fresh = join(folder, `${name}.fresh`);
     await writeFile(fresh, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
     await rename(fresh, join(manifests, name));
   };
-  await write('cluster.json', clusterObjects(lab));
-  const always = (node: string) => ['--state-dir', join(folder, node), '--config', config];
+  await write('cluster.json', clusterObjects(lab, isAbsent));
+  const stateDir = (node: string) => join(folder, node);
+  const always = (node: string) => [
+    ...['--state-dir', stateDir(node)],
+    ...['--config', join(folder, `${node}.yaml`)],
+  ];
   const agentOf = (node: string): RunningAgent => {
     const agent = agents.get(node);
     if (agent === undefined) throw new Error(`no agent on ${node}`);
@@ -55,6 +74,8 @@ export async function egressAgents(lab: EgressLab, gate = true): Promise<EgressA
   return {
     manifests,
     config,
+    stateDir,
+    cniResults,
     write,
     agent: agentOf,
     start(node, ...options) {
@@ -96,7 +117,10 @@ export interface LabObject {
 }
 
 /** Its Nodes, pods, and the namespace of the pods, as manifests. */
-export function clusterObjects(lab: EgressLab): LabObject[] {
+export function clusterObjects(
+  lab: EgressLab,
+  isAbsent: (pod: string) => boolean = () => false,
+): LabObject[] {
   const nodes = [...lab.nodes.values()].map(({ name, v4, v6 }, i) => ({
     apiVersion: 'v1',
     kind: 'Node',
@@ -104,7 +128,8 @@ export function clusterObjects(lab: EgressLab): LabObject[] {
     spec: { podCIDRs: [`10.244.${i + 1}.0/24`, `fd00:10:244:${i + 1}::/64`] },
     status: { addresses: [v4, v6].map((address) => ({ type: 'InternalIP', address })) },
   }));
-  const pods = [...lab.pods.values()].map(({ name, node, v4, v6 }) => ({
+  const there = [...lab.pods.values()].filter(({ name }) => !isAbsent(name));
+  const pods = there.map(({ name, node, v4, v6 }) => ({
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: { name, namespace: 'default', labels: { pod: name } },

@@ -27,7 +27,7 @@ kernelSuite('egress gateways', () => {
   let agents: EgressAgents;
   before(async () => {
     lab = await createEgressLab();
-    agents = await egressAgents(lab);
+    agents = await egressAgents(lab, { log: { egressConnections: true } });
     await agents.write('gateways.json', GATEWAYS);
     await agents.write('policies.json', policies('first'));
     for (const node of lab.nodes.keys()) agents.start(node);

@@ -18,6 +18,10 @@ const EIP = ['192.0.2.50', '2001:db8:a::50'] as const;
 const TALK_PORT = 7100;
 /** Long enough for a loaded machine. */
 const LEASE = 30_000;
+/** New connections a second of each pod and family. */
+const RATE = 1_000;
+/** floating.long.ts: more moves, under as many packets. */
+const MOVES = process.env.NODEWALL_LONG_FLOODS === '1' ? 60 : 3;
 const FLOWS: readonly LabFlow[] = ([4, 6] as const).flatMap((family) =>
   (['tcp', 'udp', 'icmp'] as const).map((protocol) => ({ family, protocol })),
 );
@@ -232,6 +236,50 @@ kernelSuite('floating addresses', () => {
       .node('gw-2')
       .namespace.run(['nft', '-nn', 'list', 'chain', 'inet', 'nodewall', 'egress-seal']);
     return /priority (\d+)/.exec(stdout)?.[1];
+  }
+
+  it('under floods, while the owner changes and agents are killed, the server sees no other address', async () => {
+    await nodes.node('gw-2').renew(EIP, LEASE);
+    await lab.forget();
+    const flows = ['plain-0', 'gw-1-0'].flatMap((pod) =>
+      ([4, 6] as const).map((family) => lab.flood(pod, { family, protocol: 'udp' }, RATE)),
+    );
+    const floods = await Promise.all(flows);
+    try {
+      for (let i = 0; i < MOVES; i++) {
+        const [from, to] = i % 2 === 0 ? (['gw-2', 'gw-1'] as const) : (['gw-1', 'gw-2'] as const);
+        if (i % 3 === 2) await killAndExpire(from, to);
+        else await move(from, to);
+        await untilSeen();
+      }
+    } finally {
+      const sent = (await Promise.all(floods.map((stop) => stop()))).reduce((sum, count) => sum + count, 0);
+      const seen = [...(await lab.seen())];
+      const count = seen.reduce((sum, [, packets]) => sum + packets, 0);
+      process.stdout.write(`      ${sent} packets sent, ${count} seen, ${MOVES} moves\n`);
+      assert.deepEqual(seen.map(([address]) => address).sort(), [...EIP]);
+    }
+  });
+
+  /** The owner dies; its lease ends, then the next one begins. */
+  async function killAndExpire(from: string, to: string): Promise<void> {
+    assert.deepEqual(await nodes.node(from).renew(EIP, 300), []);
+    await nodes.node(from).kill();
+    await owner(to);
+    const again = nodes.start(from);
+    const loaded = Promise.all([again.load(), ...['plain', to].map((name) => nodes.node(name).load())]);
+    await until('the end of the lease', async () => (await again.read()).length === 0);
+    assert.deepEqual(await nodes.node(to).take(EIP, LEASE), []);
+    await loaded;
+  }
+
+  /** More packets with both addresses. */
+  async function untilSeen(): Promise<void> {
+    const before = await lab.seen();
+    await until('packets with both addresses', async () => {
+      const now = await lab.seen();
+      return EIP.every((address) => (now.get(address) ?? 0) > (before.get(address) ?? 0));
+    });
   }
 
   it('cleanup leaves nothing', async () => {

@@ -7,11 +7,13 @@ describe('hostSysctls', () => {
       'net/ipv4/ip_forward': '0',
       'net/ipv6/conf/all/forwarding': '0',
       'net/netfilter/nf_conntrack_tcp_loose': '0',
+      'net/ipv4/conf/all/arp_ignore': '8',
     };
     const good: Readonly<Record<string, string>> = {
       'net/ipv4/ip_forward': '1',
       'net/ipv6/conf/all/forwarding': '1',
       'net/netfilter/nf_conntrack_tcp_loose': '1',
+      'net/ipv4/conf/all/arp_ignore': '1',
     };
     const findings = hostSysctls({ read: (path) => bad[path] ?? null });
     assert.deepEqual(

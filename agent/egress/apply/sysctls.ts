@@ -96,6 +96,12 @@ export function hostSysctls(port: Pick<SysctlPort, 'read'>): SysctlFinding[] {
       isGood: (found: string) => found !== '0',
       why: 'TCP connections end when their address moves to another gateway',
     },
+    {
+      path: 'net/ipv4/conf/all/arp_ignore',
+      needed: '0 to 3',
+      isGood: (found: string) => found !== '8',
+      why: 'the kernel does not answer ARP requests for floating addresses',
+    },
   ];
   return checks.flatMap(({ path, needed, isGood, why }) => {
     const found = port.read(path);

@@ -15,7 +15,7 @@ import { ArrivalChanges, type ServedPod } from './arrival-changes.ts';
 import { destinationChain, type RenderedClass, type Target } from './classes.ts';
 import { dropRule, NOT_SERVED } from './drops.ts';
 import { takeChain } from './outcomes.ts';
-import { echoes, NAME } from './tunnel-rules.ts';
+import { claims, echoes, NAME } from './tunnel-rules.ts';
 
 const refuse = dropRule('unknown-pod', NOT_SERVED);
 const arrivalsMap = (family: Family): string => `egress-arrivals-v${family}`;
@@ -100,8 +100,9 @@ function keyOf(address: Address, { peer }: ServedPod): Uint8Array {
 
 function arriveRules() {
   return [
-    // Questions of pods' nodes, and answers of gateways (agent/egress/health/).
+    // Of pods' nodes and gateways among themselves (agent/egress/health/, agent/egress/pods/).
     plainRule({ kind: 'accept' }, ...echoes('ingress')),
+    plainRule({ kind: 'accept' }, ...claims('ingress')),
     // Known connections have a mark and do not come here.
     dropRule('unknown-pod', NOT_SERVED, { match: 'ctConfirmed' }),
     ...FAMILIES.map((family) =>

@@ -5,7 +5,7 @@ import { plainChain, plainRule } from '../../render/plain.ts';
 import type { BaseChain, Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
 import { dropRule, NOT_SERVED } from './drops.ts';
 import { ENDED, GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
-import { echoes, inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
+import { CLAIMS, claims, echoes, inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
 
 export const MARK_CT = (mask: number, value: number, negated = false): Match => ({
   ...{ match: 'mark', of: 'ct', mask, value, negated },
@@ -154,6 +154,8 @@ function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[
         comment: 'the tunnel is for Nodes only',
       })),
       plainRule(ACCEPT, tunnel('iifgroup'), ...echoes('ingress')),
+      plainRule(ACCEPT, tunnel('iifgroup'), ...claims('ingress')),
+      { ...plainRule({ kind: 'drop' }, CLAIMS), counter: true, comment: 'for agents, by the tunnel' },
       { ...plainRule({ kind: 'drop' }, tunnel('iifgroup')), counter: true, comment: NOT_SERVED },
       // Neighbours ask for floating addresses, and answer them; see egress-silence.
       plainRule(ACCEPT, NEIGHBOURS),

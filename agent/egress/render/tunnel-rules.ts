@@ -3,7 +3,7 @@ import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
 import type { Direction } from '../../../apis/objects.ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { Match } from '../../render/ruleset.ts';
-import { TUNNEL } from './tunnel.ts';
+import { CLAIM_PORT, TUNNEL } from './tunnel.ts';
 
 /** Names of the chains, sets and maps that the frame refers to. */
 export const NAME = {
@@ -22,6 +22,10 @@ export const NAME = {
 
 export const TUNNEL_PORT: Match = {
   ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[TUNNEL.port, TUNNEL.port]] },
+};
+
+export const CLAIMS: Match = {
+  ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[CLAIM_PORT, CLAIM_PORT]] },
 };
 
 export function nodes(family: Family, field: 'saddr' | 'daddr'): Match {
@@ -44,13 +48,22 @@ export function echoes(direction: Direction): Match[] {
   ];
 }
 
-/** The tunnel's packets between Nodes, and echoes through it, for the exemption `egressTunnel`. */
+/** Claims of agents (agent/egress/pods), as echoes. */
+export function claims(direction: Direction): Match[] {
+  return [inSet(6, direction === 'ingress' ? 'saddr' : 'daddr', NAME.ends), CLAIMS];
+}
+
+/** The tunnel's packets between Nodes, and what agents send through it, for the exemption `egressTunnel`. */
 export function tunnelMatches(direction: Direction, { egress }: Config['interfaceGroups']): Match[][] {
   const [field, link] = direction === 'ingress' ? IN : OUT;
   const tunnel: Match = {
     ...{ match: 'interfaceGroup', field: link, groups: [egress ?? DEFAULT_EGRESS_GROUP], negated: false },
   };
-  return [...FAMILIES.map((family) => [nodes(family, field), TUNNEL_PORT]), [tunnel, ...echoes(direction)]];
+  return [
+    ...FAMILIES.map((family) => [nodes(family, field), TUNNEL_PORT]),
+    [tunnel, ...echoes(direction)],
+    [tunnel, ...claims(direction)],
+  ];
 }
 
 const IN = ['saddr', 'iifgroup'] as const;

@@ -152,9 +152,14 @@ describe('a released floating address', () => {
     const address = { allocation: 'Fixed', fixed: { ipv4: '203.0.113.1' }, count: 1 } as const;
     return { ...policy, name, spec: { ...policy.spec, address } };
   };
-  const decideWith = (policies: readonly EgressPolicy[], status: EgressGateway['status'], left = 300_000) =>
+  const decideWith = (
+    policies: readonly EgressPolicy[],
+    status: EgressGateway['status'],
+    left = 300_000,
+    unready = all,
+  ) =>
     decideGateway(allocate(gateway(POOL, status), nodes, policies), {
-      ...facts(all),
+      ...facts(unready),
       holdTimeOf: () => ({ ...HELD(), left }),
     });
 
@@ -181,6 +186,8 @@ describe('a released floating address', () => {
     const cut = decideWith(waiting, held.status, 0).status;
     assert.ok(cut.slots.every(({ addresses }) => addresses.length === 0));
     assert.deepEqual(decideWith(waiting, cut, 1).status.addresses, held.status.addresses);
+    const unseen = decideWith(waiting, cut, 0, () => 'AgentSilent').status;
+    assert.deepEqual(unseen.addresses, held.status.addresses);
     const free = decideWith(waiting, cut, 0).status;
     assert.deepEqual(free.addresses, []);
     assert.deepEqual(decideWith(waiting, free).status.addresses, [

@@ -95,13 +95,16 @@ export class EgressStatusKeeper {
   }
 
   publish(state: EgressState): void {
-    if (state.compiled === this.#state?.compiled && state.problems === this.#state.problems) return;
-    const isFirst = this.#state === null;
+    const before = this.#state;
+    if (state.compiled === before?.compiled && state.problems === before.problems) return;
     this.#state = state;
-    const { allocations } = state.compiled;
-    if (isFirst && this.#leadsSince !== null) this.#leases.begin(allocations);
+    const { allocations, nodes } = state.compiled;
+    if (before === null && this.#leadsSince !== null) this.#leases.begin(allocations);
     else this.#leases.publish(allocations);
-    this.#lookAtGateways();
+    // Owners do not depend on pods.
+    const { compiled: last, problems } = before ?? {};
+    if (allocations !== last?.allocations || nodes !== last.nodes || state.problems !== problems)
+      this.#lookAtGateways();
     this.#look();
   }
 

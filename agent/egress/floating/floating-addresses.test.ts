@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import type { RouteObject } from 'nftables-napi';
+import { createLogger } from 'winston';
+import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
+import type { OwnedAddress } from '../../../apis/egress/node-egress.ts';
+import { parseAddress } from '../../../lib/net/address.ts';
+import { packAddress } from '../../../lib/net/member-set.ts';
+import { systemClock } from '../../../lib/process/clock.ts';
+import { FakeElements } from '../../../test/fake/fake-elements.ts';
+import { FakeRoutes } from '../../../test/fake/fake-routes.ts';
+import { FloatingLate } from '../floating-kernel.ts';
+import { arpAnnouncements } from './arp-frame.ts';
+import { FloatingAddresses } from './floating-addresses.ts';
+import { LiveSets } from './live-sets.ts';
+
+const [V4, V6] = ['192.0.2.50', '2001:db8::50'];
+const BOTH: readonly OwnedAddress[] = [V4, V6].map((address) => ({ address, announce: 'L2' }));
+const FOREIGN = Buffer.from('020000000009', 'hex');
+const log = createLogger({ silent: true });
+
+function bytes(text: string): Uint8Array {
+  return packAddress(parseAddress(text) ?? assert.fail(text));
+}
+
+function link(index: number, name: string, mac = Buffer.from('0e0000000001', 'hex')): RouteObject {
+  const rest = { kind: null, group: 0, mtu: 1500, isUp: true, vxlan: null };
+  return { kind: 'link', link: { index, name, mac, ...rest } };
+}
+
+function address(on: number, text: string, prefixLength: number, protocol = 0): RouteObject {
+  const flags = { noPrefixRoute: false, noDad: false, deprecated: false };
+  return { kind: 'address', address: { link: on, address: bytes(text), prefixLength, protocol, ...flags } };
+}
+
+describe('FloatingAddresses', () => {
+  const parts = () => {
+    const elements = new FakeElements(systemClock);
+    const routes = new FakeRoutes();
+    routes.objects.push(link(2, 'eth0'), link(3, 'eth1'), address(2, '198.51.100.1', 24));
+    routes.objects.push(
+      address(3, '192.0.2.1', 24),
+      address(3, '2001:db8::1', 64),
+      address(2, '192.0.0.1', 16),
+    );
+    const frames: Uint8Array[] = [];
+    const live = new LiveSets({ netlink: elements, timed: elements, clock: systemClock, committed() {} });
+    const open = (index: number) => {
+      assert.equal(index, 3);
+      return { send() {}, receive: () => frames.splice(0), close() {} };
+    };
+    const make = () => new FloatingAddresses({ live, port: routes, open, clock: systemClock, log });
+    const made: FloatingAddresses[] = [];
+    const fresh = () => {
+      const one = make();
+      made.push(one);
+      return one;
+    };
+    const present = () =>
+      routes.objects.flatMap((it) =>
+        it.kind === 'address' && it.address.protocol === OWN_NETWORK.floating.protocol ? [it.address] : [],
+      );
+    const close = (): void => {
+      for (const one of made) one.close();
+    };
+    return { elements, routes, frames, fresh, present, close };
+  };
+  const soon = (): number => systemClock.now() + 10_000;
+
+  it('takes addresses on the interface with the smallest subnet that has them, and drops them', async () => {
+    const { elements, fresh, present, close } = parts();
+    const addresses = fresh();
+    assert.deepEqual(await addresses.take(BOTH, soon()), []);
+    assert.deepEqual(
+      present().map((it) => [it.link, it.prefixLength, it.noPrefixRoute, it.noDad, it.deprecated]),
+      [
+        [3, 32, true, false, false],
+        [3, 128, true, true, true],
+      ],
+    );
+    assert.equal(Object.keys(elements.alive()).length, 3);
+    assert.deepEqual(await addresses.renew([{ address: V4, until: soon() }]), []);
+    await addresses.drop([V4, V6]);
+    assert.deepEqual([present(), elements.alive()], [[], {}]);
+    await addresses.drop([V4]);
+    close();
+  });
+
+  it('takes none of them if another host has one, or if the time is over', async () => {
+    const { elements, frames, fresh, present, close } = parts();
+    const addresses = fresh();
+    frames.push(...arpAnnouncements(FOREIGN, V4));
+    assert.deepEqual(await addresses.take(BOTH, soon()), [{ address: V4, mac: '02:00:00:00:00:09' }]);
+    await assert.rejects(addresses.take(BOTH, systemClock.now() + 20), FloatingLate);
+    assert.deepEqual([present(), elements.alive()], [[], {}]);
+    close();
+  });
+
+  it('leaves nothing alive if the address cannot be put, and says why', async () => {
+    const { elements, routes, fresh, present, close } = parts();
+    const addresses = fresh();
+    routes.refusal = { kind: 'address', code: 'EPERM', text: 'not permitted' };
+    await assert.rejects(addresses.take(BOTH, soon()), /ip addr add 192\.0\.2\.50.*not permitted/);
+    routes.refusal = { kind: 'link', code: 'EOPNOTSUPP', text: 'Unknown device type' };
+    const routed = [{ address: V4, announce: 'None' }] as const;
+    await assert.rejects(
+      addresses.take(routed, soon()),
+      /no dummy device nodewall-eip: .*Unknown device type/,
+    );
+    routes.refusal = null;
+    assert.deepEqual([present(), elements.alive()], [[], {}]);
+    assert.deepEqual(await addresses.take(routed, soon()), []);
+    const dummy = routes.objects.find((it) => it.kind === 'link' && it.link.name === 'nodewall-eip');
+    assert.equal(present()[0]?.link, dummy?.kind === 'link' ? dummy.link.index : null);
+    routes.objects.push(address(2, '192.0.2.51', 24));
+    const foreign = [{ address: '192.0.2.51', announce: 'L2' }] as const;
+    await assert.rejects(addresses.take(foreign, soon()), /192\.0\.2\.51 is on eth0, and not by nodewall/);
+    close();
+  });
+
+  it('a new process goes on with what is whole, and removes the rest', async () => {
+    const { elements, routes, fresh, present, close } = parts();
+    await fresh().take(BOTH, soon());
+    const at = routes.objects.findIndex((it) => it.kind === 'address' && it.address.prefixLength === 128);
+    routes.objects.splice(at, 1);
+    routes.objects.push(address(3, '192.0.2.60', 32, OWN_NETWORK.floating.protocol));
+    const addresses = fresh();
+    assert.deepEqual(
+      (await addresses.read()).map((one) => one.address),
+      [V4],
+    );
+    assert.deepEqual([present().length, Object.keys(elements.alive()).length], [1, 2]);
+    close();
+  });
+
+  it('puts back what somebody removes, and nothing that was dropped', async () => {
+    const { routes, fresh, present, close } = parts();
+    const addresses = fresh();
+    await addresses.take(BOTH, soon());
+    const [first] = present();
+    const at = routes.objects.findIndex((it) => it.kind === 'address' && it.address === first);
+    const [object] = routes.objects.splice(at, 1);
+    addresses.changed([{ event: 'removed', object: object ?? assert.fail() }]);
+    while (present().length < 2) await new Promise((resolve) => setImmediate(resolve));
+    await addresses.drop([V4, V6]);
+    addresses.changed([{ event: 'overrun' }]);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    assert.deepEqual(present(), []);
+    close();
+  });
+});

@@ -1,0 +1,108 @@
+import { isDeepStrictEqual } from 'node:util';
+import { bucketsOf } from '../../../apis/egress/messages.ts';
+import type { EgressArrival, NodeEgress, ServedClass } from '../../../apis/egress/node-egress.ts';
+import { familyOf } from '../../../lib/net/address.ts';
+import { BucketMap } from '../../../lib/sharing/bucket-map.ts';
+import type { Claim } from './claim.ts';
+
+/** Milliseconds after which a claim ends that its node does not repeat. */
+const LIFE = 60_000;
+/** Claims of one node at a time: its pods that the controller does not know yet. */
+const MOST = 2_048;
+/** Addresses whose last pod is known. */
+const MOST_KNOWN = 200_000;
+
+interface Held extends Claim {
+  readonly node: string;
+  readonly until: number;
+  /** As it was made last: the same object as long as the class is. */
+  made: { readonly of: ServedClass; readonly arrival: EgressArrival } | null;
+}
+
+/**
+ * A gateway's pods by the claims of their nodes, over what the controller says. A node may claim
+ * only classes that pods of it have, and no address that the controller gives to another node, as
+ * long as that node has not withdrawn it. Once the controller says the same, a claim is over.
+ */
+export class ClaimedArrivals {
+  /** By node, then by address. */
+  readonly #claims = new Map<string, Map<string, Held>>();
+  /** The pod or node that each address belonged to last. */
+  readonly #last = new Map<string, string>();
+
+  /**
+   * Returns the addresses that another pod had before: their connections must end before the claims
+   * count.
+   */
+  take(node: string, claims: readonly Claim[], egress: NodeEgress, now: number): string[] {
+    const own = this.#claims.get(node) ?? new Map<string, Held>();
+    this.#claims.set(node, own);
+    const reused: string[] = [];
+    for (const claim of claims) {
+      const { address, pod } = claim;
+      if (!own.has(address) && own.size >= MOST) continue;
+      own.set(address, { ...claim, node, until: now + LIFE, made: own.get(address)?.made ?? null });
+      if (claim.class === null) continue;
+      const before = this.#last.get(address);
+      if (before === pod) continue;
+      if (before !== undefined || egress.arrivals.has(address)) reused.push(address);
+      this.#last.delete(address);
+      this.#last.set(address, pod);
+      const [oldest] = this.#last.keys();
+      if (this.#last.size > MOST_KNOWN && oldest !== undefined) this.#last.delete(oldest);
+    }
+    return reused;
+  }
+
+  /** As NodeEgress.arrivals. */
+  over(egress: NodeEgress, now: number): NodeEgress['arrivals'] {
+    const set = new Map<string, EgressArrival>();
+    const removed = new Set<string>();
+    for (const [node, claims] of this.#claims) {
+      for (const [address, held] of claims) {
+        const there = egress.arrivals.get(address);
+        if (now > held.until || isOver(held, there, egress)) claims.delete(address);
+        else if (held.class === null) removed.add(address);
+        else if (this.#mayHave(node, address, there)) {
+          const arrival = arrivalOf(held, egress);
+          if (arrival !== null) set.set(address, arrival);
+        }
+      }
+      if (claims.size === 0) this.#claims.delete(node);
+    }
+    for (const address of set.keys()) removed.delete(address);
+    if (set.size + removed.size === 0) return egress.arrivals;
+    return BucketMap.of(egress.arrivals, bucketsOf('arrivals')).with(set, removed);
+  }
+
+  #mayHave(node: string, address: string, there: EgressArrival | undefined): boolean {
+    if (there === undefined || there.node === node) return true;
+    return this.#claims.get(there.node)?.get(address)?.class === null;
+  }
+}
+
+/** Whether a claim is in force with these arrivals. */
+export function isInForce(node: string, claim: Claim, egress: NodeEgress): boolean {
+  const { address } = claim;
+  const there = egress.arrivals.get(address);
+  if (claim.class === null) return there?.node !== node;
+  const wanted = arrivalOf({ ...claim, node, until: 0, made: null }, egress);
+  return wanted !== null && (wanted.takes.length === 0 || isDeepStrictEqual(there, wanted));
+}
+
+/** The controller says the same, or nothing that the claim changes. */
+function isOver(held: Held, there: EgressArrival | undefined, egress: NodeEgress): boolean {
+  if (held.class === null) return there?.node !== held.node;
+  return there !== undefined && isDeepStrictEqual(there, arrivalOf(held, egress));
+}
+
+/** Null: the node has no such class here. */
+function arrivalOf(held: Held, { served }: NodeEgress): EgressArrival | null {
+  const { node, address, class: id } = held;
+  const one = served.get(id ?? '');
+  if (one === undefined || !one.nodes.includes(node)) return null;
+  const takes = familyOf(address) === 4 ? one.ipv4 : one.ipv6;
+  if (held.made?.of !== one || held.made.arrival.takes !== takes)
+    held.made = { of: one, arrival: { node, takes } };
+  return held.made.arrival;
+}

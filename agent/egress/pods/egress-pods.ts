@@ -1,0 +1,296 @@
+import type { NodeState } from '../../../apis/compiled.ts';
+import { BY_ADDRESS, type NodeEgress } from '../../../apis/egress/node-egress.ts';
+import type { Clock } from '../../../lib/process/clock.ts';
+import type { Log } from '../../../lib/process/log.ts';
+import { BucketMap } from '../../../lib/sharing/bucket-map.ts';
+import { changedIds } from '../../../lib/sharing/changed-map.ts';
+import { linkLocal } from '../render/tunnel.ts';
+import { AddressTable } from './address-table.ts';
+import type { Attachment } from './attachment.ts';
+import { type Claim, type ClaimMessage, peerAt } from './claim.ts';
+import { ClaimSocket } from './claim-socket.ts';
+import { ClaimedArrivals, isInForce } from './claimed-arrivals.ts';
+import { CniCache } from './cni-cache.ts';
+import { withHeld } from './held-class.ts';
+import { PodClaims } from './pod-claims.ts';
+
+export interface EgressPodsOptions {
+  readonly log: Log;
+  readonly clock: Clock;
+  /** The directory of libcni's results. */
+  readonly results: string;
+  /** Ends the connections that these addresses began. */
+  readonly forget: (addresses: ReadonlySet<string>) => Promise<void>;
+  /** States as they are to be enforced. */
+  readonly submit: (state: NodeState) => void;
+}
+
+/** Milliseconds in which files of one start of a pod are read together. */
+const GATHER = 2;
+/** Milliseconds that a plugin's result counts without a file of it. */
+const WITHOUT_FILE = 120_000;
+
+/** A plugin's call that waits for its pod to be in force. */
+interface Waiting {
+  readonly attachment: Attachment;
+  readonly resolve: () => void;
+}
+
+/**
+ * Stands before the enforcer on a node with egress gateways: puts what CNI says of this node's pods,
+ * and what other nodes claim for theirs, over what the controller says. Nothing is done for states
+ * without egress gateways.
+ */
+export class EgressPods {
+  readonly #options: EgressPodsOptions;
+  readonly #table = new AddressTable();
+  readonly #claims = new PodClaims();
+  readonly #claimed = new ClaimedArrivals();
+  readonly #cache: CniCache;
+  #socket: ClaimSocket | null = null;
+  #isStarted = false;
+  /** Plugins' results without a file, with when they came. */
+  readonly #byPlugin = new Map<string, number>();
+  /** The states that made states come from. */
+  readonly #bases = new WeakMap<NodeState, NodeState>();
+  readonly #basesOfEgress = new WeakMap<NodeEgress, NodeEgress>();
+  #base: NodeState | null = null;
+  #made: NodeState | null = null;
+  #inForce: NodeEgress | null = null;
+  /** Claims that are not in force yet, by node. */
+  readonly #asked = new Map<string, Claim[]>();
+  readonly #waiting = new Set<Waiting>();
+  #cancelGather: (() => void) | null = null;
+  #cancelTimer: () => void = () => {};
+  #isClosed = false;
+
+  constructor(options: EgressPodsOptions) {
+    this.#options = options;
+    const { results: path, log, clock } = options;
+    this.#cache = new CniCache({
+      ...{ path, log, clock },
+      changed: (name, attachment, at) => this.#fileChanged(name, attachment, at),
+    });
+  }
+
+  /** Resolves once what CNI says now is known. */
+  async start(): Promise<void> {
+    await this.#cache.start();
+    this.#isStarted = true;
+    this.#tableChanged(true);
+    this.#socket = await ClaimSocket.open(this.#options.log, (from, message) =>
+      this.#received(from, message),
+    );
+  }
+
+  submit(state: NodeState): void {
+    this.#base = state;
+    this.#advance();
+  }
+
+  /** A state as it is to be enforced now. */
+  over(state: NodeState): NodeState {
+    const { egress } = state;
+    if (egress === undefined || egress.pods.size + egress.served.size === 0) return state;
+    const now = this.#options.clock.now();
+    const { sources, waiting, due, next } = this.#claims.over(egress, now);
+    const arrivals = this.#claimed.over(egress, now);
+    this.#send(egress, 'claims', due);
+    this.#look(next);
+    const before = this.#made?.egress;
+    const made = withHeld(
+      {
+        ...egress,
+        sources: same(sources, egress.sources, before?.sources),
+        arrivals: same(arrivals, egress.arrivals, before?.arrivals),
+      },
+      waiting,
+    );
+    if (made.sources === egress.sources && made.arrivals === egress.arrivals) return state;
+    if (this.#made !== null && this.#bases.get(this.#made) === state && isSame(made, before))
+      return this.#made;
+    const result = { ...state, egress: made };
+    this.#bases.set(result, state);
+    this.#basesOfEgress.set(made, egress);
+    return result;
+  }
+
+  /** The state that was submitted. */
+  without(state: NodeState): NodeState {
+    const egress = state.egress && this.#basesOfEgress.get(state.egress);
+    // Where policies were left out, the state in force is another object.
+    return this.#bases.get(state) ?? (egress === undefined ? state : { ...state, egress });
+  }
+
+  /** A state that `submit` was given is in force. */
+  enforced({ egress }: Pick<NodeState, 'egress'>): void {
+    this.#inForce = egress ?? null;
+    this.#answerAll();
+    for (const one of this.#waiting) {
+      if (!this.isReady(one.attachment)) continue;
+      this.#waiting.delete(one);
+      one.resolve();
+    }
+  }
+
+  /**
+   * A plugin says what CNI is about to make.
+   * @returns resolves once the pod's connections go their way; `signal` ends the wait
+   */
+  add(attachment: Attachment, signal: AbortSignal): Promise<void> {
+    const id = fileName(attachment);
+    this.#byPlugin.set(id, this.#options.clock.now());
+    this.#table.set(id, attachment, Number.POSITIVE_INFINITY);
+    this.#tableChanged(false);
+    if (this.isReady(attachment)) return Promise.resolve();
+    return new Promise((resolve) => {
+      const one = { attachment, resolve };
+      this.#waiting.add(one);
+      signal.addEventListener('abort', () => {
+        this.#waiting.delete(one);
+        resolve();
+      });
+    });
+  }
+
+  /** A plugin says that CNI removes it. */
+  remove(attachment: Attachment): void {
+    this.#byPlugin.delete(fileName(attachment));
+    this.#table.delete(fileName(attachment));
+    this.#tableChanged(false);
+  }
+
+  /** Whether the controller has named the pod. */
+  isKnown({ pod }: Pick<Attachment, 'pod'>): boolean {
+    return this.#base?.egress?.pods.has(pod) === true;
+  }
+
+  /** Whether the pod's addresses are in force with its class. */
+  isReady(attachment: Attachment): boolean {
+    const { pod, addresses } = attachment;
+    const id = this.#base?.egress?.pods.get(pod);
+    if (id === undefined || !this.#table.has(fileName(attachment))) return false;
+    const sources = this.#inForce?.sources;
+    return (
+      id === BY_ADDRESS || addresses.every((one) => sources?.has(one) === true && sources.get(one) === id)
+    );
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancelTimer();
+    this.#cancelGather?.();
+    for (const { resolve } of this.#waiting) resolve();
+    await this.#cache.close();
+    await this.#socket?.close();
+  }
+
+  #advance(): void {
+    if (this.#base === null || this.#isClosed) return;
+    const made = this.over(this.#base);
+    if (made === this.#made) return;
+    this.#made = made;
+    this.#options.submit(made);
+  }
+
+  #fileChanged(name: string, attachment: Attachment | null, at: number): void {
+    const since = this.#byPlugin.get(name);
+    if (attachment !== null) this.#byPlugin.delete(name);
+    // The file of a plugin's result follows at the end of the whole chain.
+    else if (since !== undefined && this.#options.clock.now() - since < WITHOUT_FILE) return;
+    if (attachment === null) this.#table.delete(name);
+    else this.#table.set(name, attachment, at);
+    if (!this.#isStarted) return;
+    this.#cancelGather ??= this.#options.clock.after(GATHER, () => {
+      this.#cancelGather = null;
+      this.#tableChanged(false);
+    });
+  }
+
+  #tableChanged(isFirst: boolean): void {
+    const now = this.#options.clock.now();
+    const egress = this.#base?.egress ?? null;
+    const ended = this.#claims.hasPods(this.#table.pods(), { egress, now, isFirst });
+    this.#advance();
+    void this.#clean(ended);
+  }
+
+  async #clean(ended: readonly string[]): Promise<void> {
+    if (ended.length === 0) return;
+    await this.#options.forget(new Set(ended));
+    this.#claims.cleaned(ended);
+    this.#advance();
+  }
+
+  #look(next: number | null): void {
+    this.#cancelTimer();
+    if (next !== null && !this.#isClosed)
+      this.#cancelTimer = this.#options.clock.after(Math.max(1, next), () => this.#advance());
+  }
+
+  #send(egress: NodeEgress, kind: ClaimMessage['kind'], due: ReadonlyMap<string, readonly Claim[]>): void {
+    for (const [node, claims] of due) {
+      const end = egress.peers.get(node);
+      if (end !== undefined) this.#socket?.send(linkLocal(end.mac), kind, claims);
+    }
+  }
+
+  #received(from: string, { kind, claims }: ClaimMessage): void {
+    const egress = this.#base?.egress;
+    const node = egress === undefined ? null : peerAt(egress, from);
+    if (egress === undefined || node === null) return;
+    const now = this.#options.clock.now();
+    if (kind === 'inForce') for (const claim of claims) this.#claims.isInForce(node, claim, now);
+    else void this.#take(node, claims, egress);
+    this.#advance();
+  }
+
+  /** As a gateway. */
+  async #take(node: string, claims: readonly Claim[], egress: NodeEgress): Promise<void> {
+    const reused = this.#claimed.take(node, claims, egress, this.#options.clock.now());
+    if (reused.length > 0) await this.#options.forget(new Set(reused));
+    const others = (this.#asked.get(node) ?? []).filter(
+      (one) => !claims.some(({ address }) => address === one.address),
+    );
+    this.#asked.set(node, [...others, ...claims].slice(-MOST_ASKED));
+    this.#advance();
+    this.#answerAll();
+  }
+
+  #answerAll(): void {
+    const egress = this.#inForce;
+    if (egress === null) return;
+    for (const [node, claims] of this.#asked) {
+      const done = claims.filter((claim) => isInForce(node, claim, egress));
+      if (done.length === 0) continue;
+      this.#send(egress, 'inForce', new Map([[node, done]]));
+      const left = claims.filter((claim) => !done.includes(claim));
+      if (left.length === 0) this.#asked.delete(node);
+      else this.#asked.set(node, left);
+    }
+  }
+}
+
+const MOST_ASKED = 1_000;
+
+/** The name of libcni's file. */
+function fileName({ network, container, interface: name }: Attachment): string {
+  return `${network}-${container}-${name}`;
+}
+
+/** An equal one of the others, so that what is the same stays the same object. */
+function same<T>(
+  now: ReadonlyMap<string, T>,
+  ...others: readonly (ReadonlyMap<string, T> | undefined)[]
+): ReadonlyMap<string, T> {
+  for (const other of others) {
+    if (other === undefined || other.size !== now.size) continue;
+    const comparable = now instanceof BucketMap ? BucketMap.of(other, now.buckets.length) : other;
+    if (changedIds(comparable, now)[Symbol.iterator]().next().done === true) return other;
+  }
+  return now;
+}
+
+function isSame(a: NodeEgress, b: NodeEgress | undefined): boolean {
+  return a.sources === b?.sources && a.arrivals === b.arrivals && a.classes === b.classes;
+}

@@ -1,0 +1,205 @@
+import {
+  BY_ADDRESS,
+  type EgressClass,
+  type EgressOutcome,
+  type NodeEgress,
+} from '../../../apis/egress/node-egress.ts';
+import type { Claim } from './claim.ts';
+
+/** Milliseconds. */
+const TIMES = {
+  /** A gateway forgets a claim that is not repeated. */
+  refresh: 10_000,
+  /** The waits between sending and sending again. */
+  firstRetry: 25,
+  longestRetry: 1_000,
+  /** Where the controller says the same: gateways that do not answer are not waited for longer. */
+  patience: 5_000,
+};
+
+/** An address that a pod of this node has by CNI. */
+interface Held {
+  readonly pod: string;
+  readonly since: number;
+  /** It was there when the agent started, or the controller has agreed: from then on that decides. */
+  isSettled: boolean;
+  /** The class by which it is steered; undefined: it is held. */
+  steered: string | null | undefined;
+  /** By gateway. */
+  readonly sent: Map<string, Sent>;
+}
+
+interface Sent {
+  readonly class: string;
+  due: number;
+  pause: number;
+  isInForce: boolean;
+}
+
+export interface ClaimedSources {
+  /** As NodeEgress.sources. */
+  readonly sources: ReadonlyMap<string, string | null>;
+  /** Addresses of pods that have a class, and whose gateways are not ready for them. */
+  readonly waiting: ReadonlySet<string>;
+  /** By gateway: what is to be sent now. */
+  readonly due: ReadonlyMap<string, readonly Claim[]>;
+  /** Milliseconds from now until something may be due; null: nothing waits. */
+  readonly next: number | null;
+}
+
+/**
+ * Puts what CNI says of this node's addresses over what the controller says. A pod is steered once
+ * each gateway of its class has said that it lets the address in: until then a gateway may take it
+ * for the pod that had the address before.
+ */
+export class PodClaims {
+  readonly #held = new Map<string, Held>();
+  /** Addresses that CNI removed, with their pods, until the controller knows. */
+  readonly #removed = new Map<string, string>();
+  /** Addresses that may have connections of a pod that had them before, with how often they ended. */
+  readonly #unclean = new Map<string, number>();
+  /** What gateways must hear: addresses that are removed. */
+  readonly #withdrawn: { readonly gateway: string; readonly claim: Claim }[] = [];
+
+  /**
+   * @param pods by address, by CNI
+   * @param isFirst what is there at the start has been there for a while
+   * @returns addresses that are no longer the pod's that they were: end their connections, then
+   *   call `cleaned`
+   */
+  hasPods(
+    pods: ReadonlyMap<string, string>,
+    { egress, now, isFirst }: { egress: NodeEgress | null; now: number; isFirst: boolean },
+  ): string[] {
+    const ended: string[] = [];
+    for (const [address, { pod, steered }] of this.#held) {
+      if (pods.get(address) === pod) continue;
+      this.#held.delete(address);
+      this.#removed.set(address, pod);
+      ended.push(address);
+      const claim = { address, pod, class: null };
+      for (const gateway of steered ? gatewaysOf(egress, steered) : [])
+        this.#withdrawn.push({ gateway, claim });
+    }
+    for (const [address, pod] of pods) {
+      if (this.#held.has(address)) continue;
+      // The pod that the controller has there may be another one.
+      if (!isFirst && !this.#removed.has(address) && egress?.sources.has(address) === true)
+        ended.push(address);
+      this.#removed.delete(address);
+      const own = { isSettled: isFirst, steered: undefined, sent: new Map() };
+      this.#held.set(address, { pod, since: now, ...own });
+    }
+    for (const address of ended) this.#unclean.set(address, (this.#unclean.get(address) ?? 0) + 1);
+    return ended;
+  }
+
+  cleaned(addresses: Iterable<string>): void {
+    for (const address of addresses) {
+      const left = (this.#unclean.get(address) ?? 0) - 1;
+      if (left > 0) this.#unclean.set(address, left);
+      else this.#unclean.delete(address);
+    }
+  }
+
+  isInForce(gateway: string, { address, pod, class: id }: Claim, now: number): void {
+    const held = this.#held.get(address);
+    const sent = held?.pod === pod ? held.sent.get(gateway) : undefined;
+    if (sent === undefined || sent.class !== id || sent.isInForce) return;
+    sent.isInForce = true;
+    sent.due = now + TIMES.refresh;
+  }
+
+  over(egress: NodeEgress, now: number): ClaimedSources {
+    const sources = new Map(egress.sources);
+    const waiting = new Set<string>();
+    const due = new Map<string, Claim[]>();
+    let next: number | null = null;
+    for (const { gateway, claim } of this.#withdrawn.splice(0)) add(due, gateway, claim);
+    // A pod that the controller still has: its address is nobody's.
+    for (const [address, pod] of this.#removed)
+      if (egress.pods.has(pod)) sources.delete(address);
+      else this.#removed.delete(address);
+    for (const [address, held] of this.#held) {
+      const id = egress.pods.get(held.pod);
+      if (id === BY_ADDRESS) continue;
+      sources.delete(address);
+      // A pod that the controller has not named yet, or not any more.
+      if (id === undefined) continue;
+      const isAgreed = egress.sources.has(address) && egress.sources.get(address) === id;
+      const wait = this.#advance(address, held, { id, isAgreed, egress, now, due });
+      if (wait !== null) next = Math.min(next ?? wait, wait);
+      const { steered } = held;
+      const isThere = steered === null || (steered !== undefined && egress.classes.has(steered));
+      if (isThere) sources.set(address, steered ?? null);
+      else waiting.add(address);
+    }
+    return { sources, waiting, due, next };
+  }
+
+  /** Adds what is due; returns the milliseconds until something may be, or null. */
+  #advance(address: string, held: Held, { id, isAgreed, egress, now, due }: Turn): number | null {
+    if (isAgreed && (held.isSettled || held.steered === id)) {
+      held.steered = id;
+      held.isSettled = true;
+      return null;
+    }
+    let wait: number | null = null;
+    const isClean = !this.#unclean.has(address);
+    let isReady = isClean;
+    for (const gateway of id === null ? [] : gatewaysOf(egress, id)) {
+      const sent = sentTo(held, gateway, id ?? '');
+      if (!sent.isInForce) isReady = false;
+      if (now >= sent.due) {
+        add(due, gateway, { address, pod: held.pod, class: id });
+        sent.due = now + (sent.isInForce ? TIMES.refresh : sent.pause);
+        sent.pause = Math.min(2 * sent.pause, TIMES.longestRetry);
+      }
+      wait = Math.min(wait ?? TIMES.refresh, sent.due - now);
+    }
+    const isPatienceOver = isAgreed && isClean && now >= held.since + TIMES.patience;
+    if (isReady || isPatienceOver) held.steered = id;
+    return wait;
+  }
+}
+
+interface Turn {
+  readonly id: string | null;
+  /** The controller says the same of the address. */
+  readonly isAgreed: boolean;
+  readonly egress: NodeEgress;
+  readonly now: number;
+  readonly due: Map<string, Claim[]>;
+}
+
+function sentTo(held: Held, gateway: string, id: string): Sent {
+  const before = held.sent.get(gateway);
+  if (before?.class === id) return before;
+  const sent = { class: id, due: Number.NEGATIVE_INFINITY, pause: TIMES.firstRetry, isInForce: false };
+  held.sent.set(gateway, sent);
+  return sent;
+}
+
+/** The other nodes that the class's connections may leave by. */
+export function gatewaysOf(egress: NodeEgress | null, id: string): ReadonlySet<string> {
+  const found = new Set<string>();
+  const one = egress?.classes.get(id);
+  for (const outcome of one === undefined ? [] : outcomesOf(one)) {
+    const { action }: Partial<EgressOutcome> = egress?.outcomes.get(outcome) ?? {};
+    for (const number of action?.kind === 'slots' ? action.slots : []) {
+      const slot = egress?.slots.get(number);
+      if (slot !== undefined && slot.take === 0) found.add(slot.node);
+    }
+  }
+  return found;
+}
+
+function outcomesOf({ ipv4, ipv6 }: EgressClass): Set<string> {
+  return new Set([...ipv4, ...ipv6].map(({ outcome }) => outcome));
+}
+
+function add(due: Map<string, Claim[]>, gateway: string, claim: Claim): void {
+  const claims = due.get(gateway) ?? [];
+  claims.push(claim);
+  due.set(gateway, claims);
+}

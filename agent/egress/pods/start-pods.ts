@@ -1,0 +1,57 @@
+import { Conntrack } from 'nftables-napi';
+import type { NodeState } from '../../../apis/compiled.ts';
+import type { EgressConfig } from '../../../apis/egress/config.ts';
+import type { Clock } from '../../../lib/process/clock.ts';
+import type { Log } from '../../../lib/process/log.ts';
+import { EgressPods } from './egress-pods.ts';
+import { forgetSources } from './forget-sources.ts';
+import { installPlugin } from './install-plugin.ts';
+import { PluginServer } from './plugin-server.ts';
+
+interface StartOptions {
+  readonly stateDir: string;
+  readonly config: EgressConfig;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly submit: (state: NodeState) => void;
+}
+
+/** The part of the agent that learns the addresses of pods that start. */
+export interface RunningPods extends Pick<EgressPods, 'submit' | 'over' | 'without' | 'enforced'> {
+  close(): Promise<void>;
+}
+
+/** Starts what a node with egress gateways needs to steer pods from their first packet on. */
+export async function startPods({
+  stateDir,
+  config,
+  log,
+  clock,
+  submit,
+}: StartOptions): Promise<RunningPods> {
+  const forget = async (addresses: ReadonlySet<string>): Promise<void> => {
+    const conntrack = new Conntrack();
+    try {
+      await forgetSources(conntrack, addresses);
+    } catch (error) {
+      log.error('cannot end the connections of pods that ended', { error: (error as Error).message });
+    } finally {
+      await conntrack.close();
+    }
+  };
+  const pods = new EgressPods({ log, clock, results: config.cniResults, forget, submit });
+  await pods.start();
+  const server = new PluginServer({ stateDir, log, pods });
+  await server.listen();
+  if (config.cniPlugins !== '') await installPlugin(config.cniPlugins, log);
+  return {
+    submit: (state) => pods.submit(state),
+    over: (state) => pods.over(state),
+    without: (state) => pods.without(state),
+    enforced: (state) => pods.enforced(state),
+    async close() {
+      await server.close();
+      await pods.close();
+    },
+  };
+}

@@ -1,0 +1,53 @@
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { releasePlugin } from '../egress/pods/release-plugin.ts';
+import type { RunningPods } from '../egress/pods/start-pods.ts';
+import type { LocalPods } from '../interfaces/local-pods.ts';
+import { localPodsOverlay } from './local-pods-overlay.ts';
+
+interface OverlayOptions {
+  readonly options: { readonly stateDir: string; readonly once: boolean };
+  readonly config: Config;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly interfaces: { readonly localPods: LocalPods };
+  /** States as they are to be enforced. */
+  readonly submit: (state: NodeState) => void;
+}
+
+/**
+ * Stands before the enforcer: adds to states what this node knows of its pods besides, routes to
+ * them and, with egress gateways, the addresses of those that start.
+ */
+export async function podOverlays({ interfaces, submit, ...parts }: OverlayOptions): Promise<RunningPods> {
+  const local = localPodsOverlay(interfaces.localPods, submit);
+  const starting = await startingPods({ ...parts, submit: (state) => local.submit(state) });
+  return {
+    submit: (state) => starting.submit(state),
+    over: (state) => local.withLocalPods(starting.over(state)),
+    without: (state) => starting.without(local.withoutLocalPods(state)),
+    enforced: (state) => starting.enforced(state),
+    async close() {
+      local.close();
+      await starting.close();
+    },
+  };
+}
+
+/** With the feature gate off states pass unchanged, and nothing of it is loaded. */
+async function startingPods({
+  options: { stateDir, once },
+  config: { featureGates, egress },
+  ...parts
+}: Omit<OverlayOptions, 'interfaces'>): Promise<RunningPods> {
+  const hasEgress = featureGates.EgressGateway === true;
+  if (hasEgress && !once) {
+    const { startPods } = await import('../egress/pods/start-pods.ts');
+    return await startPods({ stateDir, config: egress, ...parts });
+  }
+  if (!hasEgress) await releasePlugin(stateDir);
+  const unchanged = (state: NodeState): NodeState => state;
+  return { submit: parts.submit, over: unchanged, without: unchanged, enforced() {}, async close() {} };
+}
