@@ -96,15 +96,15 @@ function leaseGauges(registers: Registry[]): (counts: LeaseCounts | null) => voi
     'slots_waiting',
     'Slots of floating addresses that are of this node and have no lease.',
   );
-  const conflicts = gauge(
-    'address_conflicts',
-    'Slots that are not taken, because another host has an address.',
+  const hindered = gauge(
+    'slots_hindered',
+    'Slots that this node cannot take: another host has an address, or the kernel refuses it.',
   );
   const answered = gauge('leases_answered', 'Whether a controller has answered the last request for leases.');
   return (counts) => {
     alive.set(counts?.alive ?? 0);
     waiting.set(counts?.waiting ?? 0);
-    conflicts.set(counts?.conflicts ?? 0);
+    hindered.set(counts?.hindered ?? 0);
     answered.set(counts?.isAnswered === true ? 1 : 0);
   };
 }

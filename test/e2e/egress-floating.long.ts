@@ -4,7 +4,9 @@
  * on the link asks all the time who has the addresses, and connections go on.
  */
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { NODEWALL } from '../cli/command.ts';
 import { egressPolicy } from '../kernel/egress-agents.ts';
 import { type LabFlow, SERVER } from '../kernel/egress-lab.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
@@ -17,7 +19,9 @@ const EIP = ['192.0.2.50', '2001:db8:a::50'] as const;
 const NODES = ['plain', 'gw-1', 'gw-2'] as const;
 const GATEWAYS = ['gw-1', 'gw-2'] as const;
 const TALK_PORT = 7100;
-const TALKS = 20;
+const TALKS = 1_000;
+/** Of them: those whose owner was cut off, with packets under way. */
+const MOST_LOST = 10;
 const FLOWS: readonly LabFlow[] = ([4, 6] as const).flatMap((family) =>
   (['tcp', 'udp', 'icmp'] as const).map((protocol) => ({ family, protocol })),
 );
@@ -69,9 +73,16 @@ kernelSuite('floating addresses in a cluster', function () {
     await happen(owner);
     const gap = await watch.moved(owner, other(owner), bed.logs);
     gaps.push(`${what}: ${gap.map((one) => Math.round(one)).join(' and ')} ms`);
-    await until('all connections go on', async () => (await talks()).length === TALKS, { limit: 10_000 });
+    await until('connections go on', async () => (await talks()).length >= TALKS - MOST_LOST, {
+      limit: 20_000,
+    });
     assert.ok(await leaves());
     return owner;
+  }
+
+  async function nodewall(node: string, command: 'off' | 'on'): Promise<void> {
+    const stateDir = join(bed.cluster.folder, `${node}.state`);
+    await bed.lab.node(node).namespace.run([NODEWALL, command, '--state-dir', stateDir]);
   }
 
   async function annotate(node: string, text: string): Promise<void> {
@@ -115,10 +126,39 @@ kernelSuite('floating addresses in a cluster', function () {
     await until('it is ready again', async () => isReady(cut), { limit: 60_000, detail: bed.logs });
   });
 
-  it('moves when the owner loses its link', async () => {
-    const { namespace } = bed.lab.node(await watch.ownerOfAll());
-    await moves('link down', () => namespace.run(['ip', 'link', 'set', 'eth0', 'down']));
-    await namespace.run(['ip', 'link', 'set', 'eth0', 'up']);
+  it('moves when nothing passes the interface of the owner', async () => {
+    const hook = (name: string): string =>
+      `chain ${name} { type filter hook ${name} device eth0 priority 0; policy drop; }`;
+    const rules = `table netdev cut { ${hook('ingress')}; ${hook('egress')}; }`;
+    const cut = await moves('nothing passes its interface', async (owner) => {
+      await bed.lab.node(owner).namespace.run(['nft', '-f', '-'], { stdin: rules });
+    });
+    await bed.lab.node(cut).namespace.run(['nft', 'delete', 'table', 'netdev', 'cut']);
+    await until('it is ready again', async () => isReady(cut), { limit: 60_000, detail: bed.logs });
+  });
+
+  it('moves when the owner is switched off, and comes back to life with the rules', async () => {
+    const off = await moves('nodewall off', (owner) => nodewall(owner, 'off'));
+    await nodewall(off, 'on');
+    await until('it is ready again', async () => isReady(off), { detail: bed.logs });
+  });
+
+  it('stays where it is while the controller is killed and another one begins', async () => {
+    const owner = await watch.ownerOfAll();
+    await bed.agent('controller').end('SIGKILL');
+    await bed.startController();
+    await watch.untilAll(owner, bed.logs);
+    assert.ok((await talks()).length >= TALKS - MOST_LOST);
+  });
+
+  it('keeps its leases while 10,000 rules are applied', async () => {
+    const owner = await watch.ownerOfAll();
+    await bed.apply(...Array.from({ length: 100 }, (_, i) => largePolicy(i)));
+    const has = async (): Promise<boolean> => /"rules":10000/.test(bed.agent(owner).log());
+    await until('10,000 rules are in force', has, { limit: 90_000, detail: bed.logs });
+    assert.deepEqual(await watch.changes(), []);
+    assert.doesNotMatch(bed.agent(owner).log().split('"rules":0').at(-1) ?? '', /lease of floating/);
+    await watch.untilAll(owner, bed.logs);
   });
 
   it('a restart of the agent moves nothing', async () => {
@@ -130,7 +170,7 @@ kernelSuite('floating addresses in a cluster', function () {
     await pause(3_000);
     await watch.untilAll(owner, bed.logs);
     assert.deepEqual(await watch.changes(), []);
-    assert.equal((await talks()).length, TALKS);
+    assert.ok((await talks()).length >= TALKS - MOST_LOST);
   });
 
   async function isReady(node: string): Promise<boolean> {
@@ -142,3 +182,16 @@ kernelSuite('floating addresses in a cluster', function () {
     assert.deepEqual(watch.overlaps(), []);
   });
 });
+
+/** 100 rules of 10,000, each with a port and a network of its own. */
+function largePolicy(index: number): object {
+  const ingress = Array.from({ length: 100 }, (_, i) => ({
+    ...{ name: `r${i}`, action: 'Drop', ports: [{ protocol: 'TCP', port: 20_000 + 100 * index + i }] },
+    from: [{ ipBlock: { cidr: `172.16.${index}.${i}/32` } }],
+  }));
+  return {
+    ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy' },
+    metadata: { name: `large-${index}` },
+    spec: { appliedTo: [{ nodeSelector: {} }], priority: 1_000 + index, ingress },
+  };
+}

@@ -79,7 +79,7 @@ export interface RunningAgent {
   /** Ends it, and what it started; waits until it is gone. */
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
   /** Stops it, and what it started, or lets it go on. */
-  signal(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void>;
+  readonly signal: (signal: 'SIGSTOP' | 'SIGCONT') => Promise<void>;
 }
 
 export async function createEnforcedNode(

@@ -89,7 +89,9 @@ export class LiveSets {
   /** Makes addresses alive that are not. @returns those whose time is over */
   add(wanted: readonly Renewal[]): Promise<readonly string[]> {
     return this.#inTurn(async () => {
-      await this.#delete(wanted.map(({ address }) => address));
+      // A refused deletion would cost the kernel a grace period.
+      const there = new Set((await this.read()).map(({ address }) => address));
+      await this.#delete(wanted.flatMap(({ address }) => (there.has(address) ? address : [])));
       return await this.#set(wanted, false);
     });
   }

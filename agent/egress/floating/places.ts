@@ -97,7 +97,9 @@ export class Places {
 
   /** Puts them on their interfaces. Those that are there stay. */
   async put(places: readonly Place[]): Promise<void> {
-    const dummy = places.some(({ link }) => link === null) ? await this.#makeDummy(places) : 0;
+    const dummy = places.some(({ link }) => link === null)
+      ? await this.#makeDummy(places.filter(({ link }) => link === null))
+      : 0;
     await change(
       this.#port,
       places.map(({ address, link }) => toChange('add', address, link ?? dummy)),

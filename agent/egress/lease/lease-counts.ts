@@ -10,7 +10,7 @@ export function leaseCounts(changed: (counts: LeaseCounts) => void): (state: Lea
     const counts: LeaseCounts = {
       alive: all.reduce((sum, { live }) => sum + live.size, 0),
       waiting: all.filter(({ waitsSince }) => waitsSince !== null).length,
-      conflicts: all.filter(({ conflict }) => conflict !== null).length,
+      hindered: all.filter(({ hindrance }) => hindrance !== null).length,
       isAnswered: awaySince === null,
     };
     if (isDeepStrictEqual(counts, last)) return;

@@ -34,9 +34,15 @@ export interface SlotLease {
   } | null;
   /** Some of `live` that must be dropped before they are taken again: a call failed, or they ended. */
   readonly unsure: ReadonlySet<string>;
-  /** No call before this: the last one failed, or found a conflict. */
+  /** Nothing is taken before this: the last time it failed, or there was a conflict. */
   readonly retryAt: number;
-  readonly conflict: AddressConflict | null;
+  /** Nothing is dropped before this: the last time it failed. */
+  readonly redropAt: number;
+  /** The calls that failed since the last one that did not. */
+  readonly failures: number;
+  readonly lastError: string | null;
+  /** Why it can't be taken here, as the reason of a condition; null: it can, as far as is known. */
+  readonly hindrance: 'AddressConflict' | 'AddressNotTaken' | null;
   /** Since when it waits for a grant; null: it has one, or is not wanted. */
   readonly waitsSince: number | null;
 }
@@ -173,7 +179,10 @@ export function emptySlot(gateway: string, slot: string): SlotLease {
     call: null,
     unsure: NONE,
     retryAt: Number.NEGATIVE_INFINITY,
-    conflict: null,
+    redropAt: Number.NEGATIVE_INFINITY,
+    failures: 0,
+    lastError: null,
+    hindrance: null,
     waitsSince: null,
   };
 }

@@ -21,6 +21,7 @@ function viewed(...owned: OwnedSlot[]): LeaseEvent {
 /** One node; events are given by the test, times are milliseconds since its start. */
 class Stepper {
   state: LeaseState = INITIAL_LEASES;
+  readonly logs: string[] = [];
   /** Since the last `take`. */
   #effects: LeaseEffect[] = [];
   timer = Number.POSITIVE_INFINITY;
@@ -35,13 +36,14 @@ class Stepper {
     this.state = state;
     for (const effect of effects) {
       if (effect.kind === 'arm') this.timer = effect.at;
+      else if (effect.kind === 'log') this.logs.push(effect.message);
       else this.#effects.push(effect);
     }
   }
 
-  /** The effects since the last call, without the log. */
+  /** The effects since the last call. */
   take(): LeaseEffect[] {
-    return this.#effects.splice(0).filter(({ kind }) => kind !== 'log');
+    return this.#effects.splice(0);
   }
 
   kinds(): string[] {
@@ -202,6 +204,24 @@ describe('leaseStep', () => {
     one.give({ kind: 'timer' }, 10_045);
     one.give({ kind: 'answered', grants: [grant()] }, 10_046);
     assert.deepEqual(one.kinds(), ['send', 'take']);
+  });
+
+  it('lets another node have a slot that it fails to take, and says each error once', () => {
+    const one = new Stepper();
+    one.give(viewed(ownedSlot()), 0);
+    let now = 1;
+    for (; one.state.slots.get(KEY)?.hindrance === null; now = Math.min(one.timer, now + 10)) {
+      if (one.state.request !== null) one.give({ kind: 'answered', grants: [grant()] }, now);
+      else one.give({ kind: 'timer' }, now);
+      const call = one.state.slots.get(KEY)?.call?.kind;
+      if (call === 'take') one.give({ kind: 'failed', key: KEY, error: 'no interface' }, now);
+      if (one.state.slots.get(KEY)?.call?.kind === 'drop') one.give({ kind: 'dropped', key: KEY }, now);
+    }
+    assert(now < 1_000, `${now}`);
+    one.give({ kind: 'answered', grants: [grant()] }, now);
+    assert.equal(one.logs.filter((message) => /cannot take/.test(message)).length, 1);
+    const ready = one.take().findLast((effect) => effect.kind === 'send')?.request.ready;
+    assert.deepEqual(ready, [{ gateway: 'pool', ready: false, reason: 'AddressNotTaken' }]);
   });
 
   describe('of a new process', () => {

@@ -18,8 +18,10 @@ export interface LeaseStep {
 
 /** After a failed call of the kernel, and for a renewal (milliseconds). */
 const CALL_RETRY = 200;
-/** While another host answers for an address (milliseconds). */
-const CONFLICT_RETRY = 10_000;
+/** While another host answers for an address, or calls keep failing (milliseconds). */
+const LONG_RETRY = 10_000;
+/** From so many failures on, another node should have the slot. */
+const MOST_FAILURES = 3;
 /** A renewal that took longer is made again: its timeouts may end so much too late (milliseconds). */
 const SLOW_RENEWAL = LEASE_MARGIN / 2;
 /** A process that ends asks for no longer (milliseconds). */
@@ -192,9 +194,8 @@ function called(state: LeaseState, event: Called, now: number, logs: Logs): Leas
     return { ...state, slots: new Map(state.slots).set(event.key, { ...one, call: null, ...change }) };
   };
   if (event.kind === 'failed') {
-    const { error } = event;
-    logs.push(log('error', `cannot ${call.kind} floating addresses; trying again`, { ...fields, error }));
-    return put({ unsure: one.unsure.union(call.addresses), retryAt: now + CALL_RETRY });
+    const change = failed(one, event.error, now, logs);
+    return { ...put(change), isUrgent: state.isUrgent || change.hindrance !== one.hindrance };
   }
   if (event.kind === 'dropped') {
     logs.push(log('info', 'dropped floating addresses', fields));
@@ -206,12 +207,34 @@ function called(state: LeaseState, event: Called, now: number, logs: Logs): Leas
   if (conflict === undefined) {
     logs.push(log('info', 'took floating addresses', fields));
     // The probe took time, and the kernel perhaps too: the end is set again by a renewal.
-    return put({ conflict: null, renewedUntil: Number.NaN });
+    return put({ hindrance: null, failures: 0, lastError: null, renewedUntil: Number.NaN });
   }
   const message = 'another host has a floating address: the slot is not taken';
-  logs.push(log('error', message, { ...fields, ...conflict, reason: 'AddressConflict' }));
+  logs.push(log('error', message, { ...fields, ...conflict }));
   const live = one.live.difference(call.addresses);
-  return { ...put({ live, conflict, retryAt: now + CONFLICT_RETRY }), isUrgent: true };
+  const hindrance = 'AddressConflict';
+  return { ...put({ live, hindrance, retryAt: now + LONG_RETRY }), isUrgent: true };
+}
+
+/** What a failed call has left is not known. */
+function failed(one: SlotLease, error: string, now: number, logs: Logs): Partial<SlotLease> {
+  const { gateway, slot, epoch, call, unsure } = one;
+  const addresses = call?.addresses ?? new Set();
+  if (error !== one.lastError) {
+    const fields = { gateway, slot, epoch, addresses: [...addresses], error };
+    logs.push(log('error', `cannot ${call?.kind} floating addresses; trying again`, fields));
+  }
+  const failures = one.failures + 1;
+  const isHindered = failures >= MOST_FAILURES;
+  return {
+    unsure: unsure.union(addresses),
+    failures,
+    lastError: error,
+    hindrance: isHindered ? 'AddressNotTaken' : one.hindrance,
+    ...(call?.kind === 'drop'
+      ? { redropAt: now + CALL_RETRY }
+      : { retryAt: now + (isHindered ? LONG_RETRY : CALL_RETRY) }),
+  };
 }
 
 function renewed(state: LeaseState, ended: ReadonlySet<string>, now: number): LeaseState {

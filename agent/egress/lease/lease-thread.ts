@@ -1,11 +1,11 @@
 import { Worker } from 'node:worker_threads';
-import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
+import type { NodeEgress, OwnedAddress } from '../../../apis/egress/node-egress.ts';
 import { hasAddress } from '../../../lib/net/member-set.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import type { Log } from '../../../lib/process/log.ts';
 import { monotonicClock } from '../../../lib/process/monotonic-clock.ts';
 import type { Authorities } from '../../receive/authorities.ts';
-import type { FloatingKernel } from '../floating-kernel.ts';
+import type { AddressConflict, FloatingKernel } from '../floating-kernel.ts';
 import type {
   FromLeaseThread,
   KernelCall,
@@ -46,6 +46,8 @@ export class LeaseThread {
     unready: new Map(),
     unreachable: [],
   };
+  /** What was dropped before the thread asked for it; false: it failed. */
+  readonly #dropped = new Map<string, Promise<boolean>>();
   #isClosed = false;
   /** What an earlier process left was looked for. */
   #isSwept = false;
@@ -60,7 +62,9 @@ export class LeaseThread {
 
   /** The controller's view, from its stream. */
   viewed(egress: NodeEgress | null): void {
+    const gone = ownedAddresses(this.#egress).difference(ownedAddresses(egress));
     this.#egress = egress;
+    if (gone.size > 0) this.#dropEarly(gone);
     this.#start();
     this.#sendView();
   }
@@ -109,7 +113,7 @@ export class LeaseThread {
     const workerData: LeaseThreadData = { node, boot, url, tokenFile, userAgent, origin: authorities.origin };
     const worker = new Worker(new URL('./lease-worker.ts', import.meta.url), { workerData });
     this.#worker = worker;
-    worker.on('message', (message: FromLeaseThread) => this.#take(message));
+    worker.on('message', (message: FromLeaseThread) => this.#receive(message));
     worker.on('error', (error) => {
       log.error('the thread of leases failed', { stage: 'egress', error: error.message });
     });
@@ -149,7 +153,7 @@ export class LeaseThread {
   #sendGuarded(): void {
     const floating = this.#inForce?.floating;
     if (floating === undefined) return;
-    const owned = this.#egress?.owned.flatMap(({ addresses }) => addresses) ?? [];
+    const owned = [...ownedAddresses(this.#egress)];
     const addresses = new Set(owned.filter((address) => hasAddress(floating, address)));
     this.#send({ kind: 'guarded', addresses });
   }
@@ -168,7 +172,7 @@ export class LeaseThread {
     );
   }
 
-  #take(message: FromLeaseThread): void {
+  #receive(message: FromLeaseThread): void {
     const { kernel, clock, authorities, log, counted } = this.#parts;
     switch (message.kind) {
       case 'call':
@@ -196,19 +200,42 @@ export class LeaseThread {
   }
 
   async #call({ id, method, addresses, until }: KernelCall): Promise<void> {
-    const { kernel, clock } = this.#parts;
+    const { kernel } = this.#parts;
     const names = addresses.flatMap((one) => (typeof one === 'string' ? one : []));
     const owned = addresses.flatMap((one) => (typeof one === 'string' ? [] : one));
     try {
       const calls = {
         read: () => kernel.read(),
-        take: () => kernel.take(owned, until - monotonicClock.now() + clock.now()),
-        drop: () => kernel.drop(names),
+        take: () => this.#take(owned, until),
+        drop: () => this.#drop(names),
       };
       this.#send({ kind: 'result', id, value: await calls[method]() });
     } catch (error) {
       this.#send({ kind: 'result', id, error: (error as Error).message });
     }
+  }
+
+  /** Before the thread asks for it: this one is about to render what the view changes. */
+  #dropEarly(addresses: ReadonlySet<string>): void {
+    const dropped = this.#parts.kernel.drop([...addresses]).then(
+      () => true,
+      () => false,
+    );
+    for (const address of addresses) this.#dropped.set(address, dropped);
+  }
+
+  async #drop(addresses: readonly string[]): Promise<void> {
+    const early = addresses.map((address) => this.#dropped.get(address) ?? false);
+    for (const address of addresses) this.#dropped.delete(address);
+    if (!(await Promise.all(early)).every(Boolean)) await this.#parts.kernel.drop(addresses);
+  }
+
+  async #take(addresses: readonly OwnedAddress[], until: number): Promise<readonly AddressConflict[]> {
+    for (const { address } of addresses) {
+      await this.#dropped.get(address);
+      this.#dropped.delete(address);
+    }
+    return await this.#parts.kernel.take(addresses, until - monotonicClock.now() + this.#parts.clock.now());
   }
 
   #end(kind: 'release' | 'close'): Promise<void> {
@@ -222,4 +249,8 @@ export class LeaseThread {
       this.#send({ kind });
     });
   }
+}
+
+function ownedAddresses(egress: NodeEgress | null): Set<string> {
+  return new Set(egress?.owned.flatMap(({ addresses }) => addresses) ?? []);
 }

@@ -9,8 +9,8 @@ const HEARTBEAT = 500;
 const ASK_FOR = 2_000;
 /** Until the next process has begun to renew: an upgrade pulls no image in this time. */
 const EXTEND_SECONDS = 30;
-/** A slot that had a conflict and is not wanted is forgotten after this (milliseconds). */
-const CONFLICT_KEPT = 60_000;
+/** A slot that could not be taken, and is not wanted, is forgotten after this (milliseconds). */
+const HINDRANCE_KEPT = 60_000;
 
 interface Settled {
   readonly state: LeaseState;
@@ -39,18 +39,18 @@ function callKernel(state: LeaseState, now: number, effects: LeaseEffect[]): Lea
   for (const [key, before] of state.slots) {
     const one = { ...before, waitsSince: waitsSince(state, before, now) };
     if (isForgotten(one, now)) continue;
-    slots.set(key, one.call === null && now >= one.retryAt ? nextCall(state, key, one, now, effects) : one);
+    slots.set(key, one.call === null ? nextCall(state, key, one, now, effects) : one);
   }
   return { ...state, slots };
 }
 
 function waitsSince({ isReleased }: LeaseState, one: SlotLease, now: number): number | null {
-  const waits = one.wanted !== null && one.until <= now && one.conflict === null && !isReleased;
+  const waits = one.wanted !== null && one.until <= now && one.hindrance === null && !isReleased;
   return waits ? (one.waitsSince ?? now) : null;
 }
 
-function isForgotten({ wanted, live, conflict, retryAt }: SlotLease, now: number): boolean {
-  return wanted === null && live.size === 0 && (conflict === null || now >= retryAt + CONFLICT_KEPT);
+function isForgotten({ wanted, live, hindrance, retryAt }: SlotLease, now: number): boolean {
+  return wanted === null && live.size === 0 && (hindrance === null || now >= retryAt + HINDRANCE_KEPT);
 }
 
 function nextCall(
@@ -63,12 +63,13 @@ function nextCall(
   const desired = desiredAddresses(state, one, now);
   const dropped = one.live.difference(desired).union(one.unsure);
   if (dropped.size > 0) {
+    if (now < one.redropAt) return one;
     if (one.wanted !== null && one.until <= now) effects.push(lapsed(one));
     effects.push({ kind: 'drop', key, addresses: [...dropped] });
     return { ...one, call: { kind: 'drop', addresses: dropped, until: now } };
   }
   const taken = desired.difference(one.live);
-  if (taken.size === 0 || state.phase === 'stopping') return one;
+  if (taken.size === 0 || now < one.retryAt || state.phase === 'stopping') return one;
   const { until } = one;
   effects.push({ kind: 'take', key, addresses: ownedAddresses(one, taken), until });
   const aliveUntil = Math.max(one.aliveUntil, until);
@@ -169,11 +170,13 @@ function heldSlots({ slots }: LeaseState, now: number): HeldSlot[] {
 function readiness(state: LeaseState): GatewayReadiness[] {
   const { isReleased, guarded, unready, slots } = state;
   if (guarded === null && !isReleased) return [];
-  const conflicts = new Set(
-    slots.values().flatMap(({ gateway, conflict }) => (conflict === null ? [] : [gateway])),
+  const hindered = new Map(
+    slots
+      .values()
+      .flatMap(({ gateway, hindrance }) => (hindrance === null ? [] : [[gateway, hindrance] as const])),
   );
   return candidacies(state).map(({ gateway }) => {
-    const found = unready.get(gateway) ?? (conflicts.has(gateway) ? 'AddressConflict' : undefined);
+    const found = unready.get(gateway) ?? hindered.get(gateway);
     const reason = isReleased ? 'AgentOff' : found;
     return reason === undefined ? { gateway, ready: true } : { gateway, ready: false, reason };
   });
@@ -202,9 +205,14 @@ function isOver({ isExtended, request, renewing, slots }: LeaseState): boolean {
 /** When the state alone makes something due. */
 function nextTime(state: LeaseState, now: number): number {
   const { request, renewRetryAt, slots } = state;
-  const times = slots.values().flatMap(({ call, until, retryAt, live, conflict }) => {
+  const times = slots.values().flatMap(({ call, until, retryAt, redropAt, live, hindrance }) => {
     if (call !== null) return [];
-    return [retryAt, conflict === null ? retryAt : retryAt + CONFLICT_KEPT, live.size > 0 ? until : now];
+    return [
+      retryAt,
+      redropAt,
+      hindrance === null ? retryAt : retryAt + HINDRANCE_KEPT,
+      live.size > 0 ? until : now,
+    ];
   });
   const all = [...times, renewRetryAt, request === null ? dueAt(state, now) : now];
   return Math.min(...all.filter((time) => time > now), Number.POSITIVE_INFINITY);

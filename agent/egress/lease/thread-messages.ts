@@ -73,7 +73,8 @@ export interface LeaseCounts {
   readonly alive: number;
   /** Slots that are this node's and wait for a grant. */
   readonly waiting: number;
-  readonly conflicts: number;
+  /** Slots that can't be taken: another host has an address, or calls of the kernel fail. */
+  readonly hindered: number;
   /** The last request was answered. */
   readonly isAnswered: boolean;
 }
