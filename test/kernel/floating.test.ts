@@ -251,6 +251,7 @@ kernelSuite('floating addresses', () => {
         if (i % 3 === 2) await killAndExpire(from, to);
         else await move(from, to);
         await untilSeen();
+        await removeAnswerRoutes(to);
       }
     } finally {
       const sent = (await Promise.all(floods.map((stop) => stop()))).reduce((sum, count) => sum + count, 0);
@@ -271,6 +272,14 @@ kernelSuite('floating addresses', () => {
     await until('the end of the lease', async () => (await again.read()).length === 0);
     assert.deepEqual(await nodes.node(to).take(EIP, LEASE), []);
     await loaded;
+  }
+
+  /** The owner's routes to pods on other nodes, which the agent puts back. */
+  async function removeAnswerRoutes(node: string): Promise<void> {
+    const { namespace } = lab.node(node);
+    for (const ip of ['ip', 'ip -6'])
+      await namespace.run(['sh', '-c', `${ip} route flush table 1853292800`], { anyStatus: true });
+    await untilSeen();
   }
 
   /** More packets with both addresses. */

@@ -35,13 +35,25 @@ export async function whereNfTablesIs<T>(work: () => Promise<T>, otherwise: T): 
   }
 }
 
+/**
+ * Before the table `inet nodewall`, without which the kernel would reset what comes to these
+ * addresses.
+ */
+export const FLOATING_LEFT_OVERS: LeftOvers = {
+  name: 'floating addresses',
+  holdsRules: async () => false,
+  async remove() {
+    const { removeFloating } = await import('../../egress/floating/open-floating.ts');
+    return await whereNfTablesIs(removeFloating, []);
+  },
+};
+
 /** The network configuration of egress gateways: no packet takes it without the table's marks. */
 export const EGRESS_LEFT_OVERS: LeftOvers = {
   name: 'egress network',
   holdsRules: async () => false,
   async remove() {
     const { removeNetwork } = await import('../../egress/open-network.ts');
-    const { removeFloating } = await import('../../egress/floating/open-floating.ts');
-    return [...(await whereNfTablesIs(removeFloating, [])), ...(await removeNetwork())];
+    return await removeNetwork();
   },
 };

@@ -96,10 +96,9 @@ function withEgress(
       enforcer.submit(state);
     },
     verify: () => enforcer.verify(),
-    // Until then, the monitor's event of a change of elements would look like somebody else's.
     async idle() {
       await health.idle();
-      await Promise.all([enforcer.idle(), floating.idle()]);
+      await enforcer.idle();
     },
     egressHealth: () => health.report(),
     async close() {

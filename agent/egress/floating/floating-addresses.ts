@@ -98,15 +98,18 @@ export class FloatingAddresses implements FloatingKernel {
 
   /** Puts back what somebody else removed, or what went with its interface. */
   changed(events: readonly RouteEvent[]): void {
-    const isOurs = events.some(
-      (one) =>
-        one.event === 'overrun' ||
-        (one.event === 'removed' &&
-          one.object.kind === 'address' &&
-          one.object.address.protocol === OWN_NETWORK.floating.protocol) ||
-        (one.event === 'present' && one.object.kind === 'link' && one.object.link.isUp),
-    );
-    if (isOurs && this.#held.size > 0) void this.#putBack();
+    if (this.#held.size === 0) return;
+    const links = new Set([...this.#held.values()].map(({ place }) => place.link));
+    const isMeant = events.some((one) => {
+      if (one.event === 'overrun') return true;
+      if (!('object' in one)) return false;
+      const { event, object } = one;
+      // An interface that was down has lost its IPv6 addresses.
+      if (event === 'present')
+        return object.kind === 'link' && object.link.isUp && links.has(object.link.index);
+      return object.kind === 'address' && object.address.protocol === OWN_NETWORK.floating.protocol;
+    });
+    if (isMeant) void this.#putBack();
   }
 
   /** Ends announcements. What is in the kernel stays. */

@@ -58,15 +58,9 @@ export class LiveSets {
   readonly #parts: LiveParts;
   /** Not for renewals, which bring nothing back to life: a table's replacement may take seconds. */
   readonly #lane = new Lane();
-  readonly #running = new Set<Promise<unknown>>();
 
   constructor(parts: LiveParts) {
     this.#parts = parts;
-  }
-
-  /** Resolves once the calls that run now have settled. */
-  async idle(): Promise<void> {
-    await Promise.allSettled(this.#running);
   }
 
   async read(): Promise<readonly LiveElement[]> {
@@ -88,7 +82,7 @@ export class LiveSets {
 
   /** Makes addresses alive that are not. @returns those whose time is over */
   add(wanted: readonly Renewal[]): Promise<readonly string[]> {
-    return this.#inTurn(async () => {
+    return this.#lane.run(async () => {
       // A refused deletion would cost the kernel a grace period.
       const there = new Set((await this.read()).map(({ address }) => address));
       await this.#delete(wanted.flatMap(({ address }) => (there.has(address) ? address : [])));
@@ -98,11 +92,11 @@ export class LiveSets {
 
   /** Gives living addresses another end. @returns those that are not alive any more */
   renew(renewals: readonly Renewal[]): Promise<readonly string[]> {
-    return this.#run(() => this.#set(renewals, true));
+    return this.#set(renewals, true);
   }
 
   delete(addresses: readonly string[]): Promise<void> {
-    return this.#inTurn(() => this.#delete(addresses));
+    return this.#lane.run(() => this.#delete(addresses));
   }
 
   /**
@@ -120,18 +114,6 @@ export class LiveSets {
         return this.#lane.run(() => this.#replaced(kernel, commands));
       },
     };
-  }
-
-  #inTurn<Result>(task: () => Promise<Result>): Promise<Result> {
-    return this.#run(() => this.#lane.run(task));
-  }
-
-  #run<Result>(task: () => Promise<Result>): Promise<Result> {
-    const result = task();
-    this.#running.add(result);
-    const ended = () => void this.#running.delete(result);
-    result.then(ended, ended);
-    return result;
   }
 
   async #replaced(kernel: Kernel, commands: Parameters<Kernel['transact']>[0]) {

@@ -34,8 +34,6 @@ export interface OpenFloating {
   /** @returns what somebody else changed of it; the next `silence` makes it again */
   verify(): Promise<readonly string[]>;
   keptIn(kernel: Kernel): Kernel;
-  /** Resolves once no change of elements is running. */
-  idle(): Promise<void>;
   /** What is in the kernel stays. */
   close(): Promise<void>;
 }
@@ -82,7 +80,6 @@ export function openFloating({ log, clock, committed, troubled }: FloatingOption
       return (await arp.verify()) ? [`table ${ARP_TABLE.family} ${ARP_TABLE.name} was changed`] : [];
     },
     keptIn: (kernel) => live.keptIn(kernel),
-    idle: () => live.idle(),
     async close() {
       addresses.close();
       await monitor.close();

@@ -14,6 +14,7 @@ export const MARK_META = (mask: number, value: number, negated = false): Match =
   ...{ match: 'mark', of: 'meta', mask, value, negated },
 });
 const ORIGINAL: Match = { match: 'ctDirection', direction: 'original' };
+const REPLY: Match = { match: 'ctDirection', direction: 'reply' };
 /** The connection, or the packet, is on its way through a slot of this node. */
 const HAS_SLOT = (of: typeof MARK_CT): Match[] => [of(NUMBER_MASK, 0, true), of(GATEWAY, 0)];
 const IS_TAKEN = (of: typeof MARK_CT): Match => of(GATEWAY, GATEWAY);
@@ -46,6 +47,10 @@ export function frameChains({ config, judges, hasTunnel, hasFloating }: FramePar
     field: 'iifgroup',
     groups: [group.pods],
     negated: false,
+  };
+  const notToPods: Match = {
+    ...{ match: 'interfaceGroup', field: 'oifgroup', negated: true },
+    groups: [group.pods, group.egress ?? DEFAULT_EGRESS_GROUP].sort((a, b) => a - b),
   };
   const isTcp: Match = { match: 'l4proto', protocols: ['tcp'] };
   return [
@@ -82,6 +87,9 @@ export function frameChains({ config, judges, hasTunnel, hasFloating }: FramePar
       // A rule, route or device is missing, or somebody else has changed a mark.
       dropRule('no-route', null, ORIGINAL, ...HAS_SLOT(MARK_CT), tunnel('oifgroup', true)),
       dropRule('no-route', null, ...HAS_SLOT(MARK_META), tunnel('oifgroup', true)),
+      // At the gateway, an answer without its route. Forwarded by another way, it would be a new
+      // connection at the pod's node, on which the pod answers with its own address.
+      dropRule('no-route', null, REPLY, IS_TAKEN(MARK_CT), notToPods),
       // The outer packet inherits the mark, and would be routed into its own tunnel.
       plainRule(clearMark(), tunnel('oifgroup')),
     ]),
