@@ -93,6 +93,7 @@ class Cluster {
       problems: [],
       holdTimeOf: (record, phase) => this.#leader.of('g', record, phase),
       leaseSecondsOf: () => null,
+      hasConflict: () => false,
     });
     for (const [i, [name, policy]] of [...this.policies].entries()) {
       if ((written & (2 << i)) === 0) continue;
