@@ -50,7 +50,7 @@ function addWho(egress: Command, done: Done): void {
       'only those open then: 10m ago, or a time (ISO 8601, a second if it has no fraction)',
     )
     .addOption(manifests(false).conflicts('kubeconfig'))
-    .addOption(kubeconfig('name the pods that have the addresses now'))
+    .addOption(kubeconfig('name the pods that have the addresses now, and the policies'))
     .addOption(stateDir())
     .addOption(config())
     .addOption(output('text', 'json'))

@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { EGRESS_DRAIN } from '../apis/egress/drain.ts';
-import type { EgressGatewayStatus } from '../apis/egress/objects.ts';
+import { DRAIN_ANNOTATION, type EgressGatewayStatus } from '../apis/egress/objects.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { codeOf } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -44,7 +43,10 @@ export async function egressDrain(node: string, options: EgressDrainOptions): Pr
   }
 }
 
-/** `GATEWAY/SLOT` of the slots that a node owns by the statuses. */
+/**
+ * `GATEWAY/SLOT` of the slots that a node owns by the statuses, and the `GATEWAY` of those that send
+ * it new connections without a slot (choice Spread).
+ */
 async function slotsOf(request: KubeApi, node: string): Promise<readonly string[]> {
   interface Listed {
     readonly items?: readonly {
@@ -55,13 +57,21 @@ async function slotsOf(request: KubeApi, node: string): Promise<readonly string[
   const { items = [] } = await asCommand(() => request<Listed>({ method: 'GET', path: GATEWAYS }), {
     404: 'the cluster has no EgressGateways: install the CustomResourceDefinitions of nodewall',
   });
-  return items.flatMap(({ metadata, status }) =>
-    (status?.slots ?? []).flatMap((slot) => (slot.node === node ? [`${metadata.name}/${slot.name}`] : [])),
-  );
+  return items.flatMap(({ metadata, status }) => servedBy(node, metadata.name, status ?? {}));
+}
+
+function servedBy(
+  node: string,
+  gateway: string,
+  { slots = [], nodes = [] }: Partial<EgressGatewayStatus>,
+): string[] {
+  const own = slots.filter((slot) => slot.node === node).map(({ name }) => `${gateway}/${name}`);
+  const isUsed = slots.length === 0 && nodes.some(({ name, ready }) => name === node && ready);
+  return isUsed ? [gateway] : own;
 }
 
 async function annotate(request: KubeApi, node: string, isUndo: boolean): Promise<void> {
-  const body = { metadata: { annotations: { [EGRESS_DRAIN]: isUndo ? null : 'true' } } };
+  const body = { metadata: { annotations: { [DRAIN_ANNOTATION]: isUndo ? null : 'true' } } };
   const path = `/api/v1/nodes/${encodeURIComponent(node)}`;
   await asCommand(() => request({ method: 'PATCH', path, body }), { 404: `there is no Node ${node}` });
 }
@@ -83,7 +93,7 @@ async function untilMoved(request: KubeApi, node: string, seconds: number): Prom
   for (;;) {
     const left = await slotsOf(request, node);
     const text = left.join(', ');
-    if (left.length > 0 && text !== said) process.stderr.write(`${node} still owns ${text}\n`);
+    if (left.length > 0 && text !== said) process.stderr.write(`${node} still serves ${text}\n`);
     said = text;
     if (left.length === 0 || performance.now() > until) return left;
     await pause(LOOK_EVERY);
@@ -99,7 +109,8 @@ interface Result {
 
 function resultText({ node, slots, left, milliseconds }: Result, { undo, wait }: EgressDrainOptions): string {
   if (undo) return `${node} can own slots again; those that it had stay where they are.\n`;
-  if (!wait) return `${node} is to give up ${slots.length} slots.\n`;
-  if (left.length === 0) return `${node} owns no slot; ${slots.length} moved within ${milliseconds} ms.\n`;
-  return `${node} still owns ${left.join(', ')} after ${milliseconds} ms: is another candidate ready? nodewall egress status shows it. The node stays marked; --undo ends that.\n`;
+  if (!wait) return `${node} is to give up: ${slots.join(', ') || 'nothing'}.\n`;
+  if (left.length === 0)
+    return `${node} owns no slot; ${slots.join(', ') || 'none'} moved within ${milliseconds} ms.\n`;
+  return `${node} still serves ${left.join(', ')} after ${milliseconds} ms: is another candidate ready? nodewall egress status shows it. The node stays marked; --undo ends that.\n`;
 }

@@ -19,8 +19,12 @@ export interface EgressWhoOptions {
   readonly output: 'text' | 'json';
 }
 
-/** Names of the pods that have these addresses now. */
-type PodNames = ReadonlyMap<string, string>;
+interface Now {
+  /** The pod that has the address now. */
+  readonly podNow?: string;
+  /** The policy that decides about such connections now. */
+  readonly policyNow?: string;
+}
 
 /** `nodewall egress who`: the pods that had an address and port, from the records of this gateway. */
 export async function egressWho(
@@ -36,11 +40,8 @@ export async function egressWho(
     port,
     during,
   });
-  const names = await podNames(options);
-  const bindings = found.bindings.map((one) => {
-    const pod = names.get(one.src);
-    return pod === undefined ? one : { ...one, podNow: pod };
-  });
+  const now = await namer(options);
+  const bindings = found.bindings.map((one) => ({ ...one, ...now(one) }));
   sayGaps(found);
   if (options.output === 'json')
     await print(json({ target, at: options.at ?? null, bindings, gaps: found.gaps }));
@@ -106,16 +107,32 @@ async function* linesOf(paths: readonly string[]): AsyncGenerator<string | null>
   }
 }
 
-async function podNames({ manifests, kubeconfig, config }: EgressWhoOptions): Promise<PodNames> {
-  if (manifests === undefined && kubeconfig === undefined) return new Map();
-  const { objects } = await objectsOf({ manifests, kubeconfig, config });
-  return new Map(
+/** Names pods, and the policies that decide about such connections, by the objects as they are now. */
+async function namer({
+  manifests,
+  kubeconfig,
+  config: file,
+}: EgressWhoOptions): Promise<(one: Binding) => Now> {
+  if (manifests === undefined && kubeconfig === undefined) return () => ({});
+  const { objects, config } = await objectsOf({ manifests, kubeconfig, config: file });
+  const { compileEgress } = await import('../controller/egress/compile-egress.ts');
+  const { egressExplainer } = await import('../controller/egress/decide.ts');
+  const explain = egressExplainer(objects, compileEgress(objects, config.egress));
+  const pods = new Map(
     objects.pods
       .filter(({ hostNetwork }) => hostNetwork !== true)
       .flatMap(({ namespace, name, addresses }) =>
         addresses.map((address) => [address, `${namespace}/${name}`] as const),
       ),
   );
+  return ({ src, dst }) => {
+    const podNow = pods.get(src);
+    const { policy } = explain({ traffic: 'Egress', src, dst });
+    return {
+      ...(podNow === undefined ? {} : { podNow }),
+      ...(policy === null ? {} : { policyNow: policy }),
+    };
+  };
 }
 
 function sayGaps({ gaps, bad }: Found): void {
@@ -140,7 +157,7 @@ function gapText({ time, reason, lost }: GapRecord): string {
   }
 }
 
-function whoText(bindings: readonly (Binding & { readonly podNow?: string })[]): string {
+function whoText(bindings: readonly (Binding & Now)[]): string {
   const rows = bindings.map((one) => [
     one.begun ?? 'before the records',
     one.ended ?? 'no end',
@@ -151,7 +168,7 @@ function whoText(bindings: readonly (Binding & { readonly podNow?: string })[]):
       .join(', ') || '-',
     endText(one.address, one.port),
     endText(one.dst, one.dstPort),
-    one.policy ?? '-',
+    one.policy ?? (one.policyNow === undefined ? '-' : `${one.policyNow} now`),
     one.bytesOut === undefined ? '-' : `${one.bytesOut} out, ${one.bytesIn} in`,
   ]);
   return table(

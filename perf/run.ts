@@ -16,6 +16,7 @@ import { denied } from './benchmarks/denied.ts';
 import { difference } from './benchmarks/difference.ts';
 import { egress } from './benchmarks/egress.ts';
 import { egressApply } from './benchmarks/egress-apply.ts';
+import { egressFailover } from './benchmarks/egress-failover.ts';
 import { egressRecords } from './benchmarks/egress-records.ts';
 import { egressTraffic } from './benchmarks/egress-traffic.ts';
 import { established } from './benchmarks/established.ts';
@@ -52,6 +53,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   compileRender,
   controlPlane,
   egress,
+  egressFailover,
   egressApply,
   egressTraffic,
   egressRecords,

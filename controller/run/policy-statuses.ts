@@ -58,8 +58,10 @@ export class PolicyStatuses {
       },
     };
     this.#writer = statusWriter(request, clock, events, POLICY_TARGET);
-    this.#egressWriter = statusWriter(request, clock, events, EGRESS_TARGET);
-    this.#gatewayWriter = statusWriter(request, clock, events, EGRESS_TARGET, GATEWAY_TIMES);
+    // What a former leader wrote late would bring back former owners and addresses.
+    const egressTarget = { ...EGRESS_TARGET, mayWrite: isLeader };
+    this.#egressWriter = statusWriter(request, clock, events, egressTarget);
+    this.#gatewayWriter = statusWriter(request, clock, events, egressTarget, GATEWAY_TIMES);
     const failures = new FailureEvents({
       request,
       clock,

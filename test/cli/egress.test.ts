@@ -33,7 +33,9 @@ describe('nodewall egress', function () {
 
     it('names pods, and refuses what is no address, and records that are not there', async () => {
       const named = await who('198.51.100.20:40001', RECORDS, ...EXAMPLE);
-      assert.deepEqual([named.bindings[0].podNow, named.bindings[1].podNow], ['shop/pay-1', undefined]);
+      const [known, unknown] = named.bindings;
+      assert.deepEqual([known.podNow, known.policyNow], ['shop/pay-1', 'shop/bank']);
+      assert.deepEqual([unknown.podNow, unknown.policyNow], [undefined, undefined]);
       assert.equal((await who('bank:443', RECORDS)).status, 2);
       assert.equal((await who('198.51.100.20:70000', RECORDS)).status, 2);
       assert.equal((await who('198.51.100.20', RECORDS, '--at', 'noon')).status, 2);
@@ -126,7 +128,7 @@ describe('nodewall egress', function () {
       const { milliseconds, ...result } = JSON.parse(stdout);
       assert.deepEqual(result, { node: 'edge-1', drain: true, slots: ['edge/0'], left: [] });
       assert.ok(milliseconds >= 100);
-      assert.match(stderr, /^edge-1 still owns edge\/0$/m);
+      assert.match(stderr, /^edge-1 still serves edge\/0$/m);
       assert.deepEqual(patches, [['/api/v1/nodes/edge-1', { 'nodewall.io/egress-drain': 'true' }]]);
     });
 

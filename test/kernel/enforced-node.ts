@@ -76,8 +76,6 @@ export interface RunningAgent {
   /** Resolves when it writes more, or ends. */
   news(): Promise<void>;
   isRunning(): boolean;
-  /** For signals that do not end it (SIGSTOP). */
-  signal(signal: NodeJS.Signals): Promise<void>;
   /** Ends it, and what it started; waits until it is gone. */
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
   /** Stops it, and what it started, or lets it go on. */

@@ -63,6 +63,7 @@ export class GatewayDecisions {
   /** Forgets what was decided: another leader may have decided since. */
   clear(): void {
     this.#decided = new Map();
+    this.#holdTimes.clear();
   }
 
   /** Milliseconds until time alone may change a decision; Infinity: never. */

@@ -33,6 +33,14 @@ describe('the hold times of released addresses', () => {
     assert.equal(times.of('g', RECORD, 'held').left, 300_000);
   });
 
+  it('are those of the status for a leader that leads again', () => {
+    const times = new HoldTimes(clock);
+    times.of('g', RECORD, 'held');
+    clock.pass(200_000);
+    times.clear();
+    assert.equal(times.of('g', RECORD, 'held').left, 300_000);
+  });
+
   it('go on under another leader, and never get longer', () => {
     const of = (heldUntil: string) => new HoldTimes(clock).of('g', { ...RECORD, heldUntil }, 'held').left;
     assert.equal(of('2026-01-01T00:01:00Z'), 60_000);

@@ -27,6 +27,12 @@ export class HoldTimes {
     this.#now = new Map();
   }
 
+  /** Forgets all: another leader may have decided since. */
+  clear(): void {
+    this.#before = new Map();
+    this.#now = new Map();
+  }
+
   /** @param gateway its uid and name */
   of(gateway: string, { address, policy, heldUntil }: HeldAddress, phase: HoldPhase): HoldTime {
     const key = `${gateway}|${address}|${policy}|${phase}`;

@@ -16,6 +16,7 @@ import { formatPath } from '../../../apis/validate/problem.ts';
 import { Debounce, type DebounceTimes } from '../../../lib/process/debounce.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
 import { egressProblems } from '../../egress/check/egress-problems.ts';
+import { isSameForChecks } from '../../egress/check/same-checks.ts';
 import { compareProblems } from '../assemble.ts';
 import { LISTS } from '../content.ts';
 import { sameValue } from '../same-value.ts';
@@ -254,16 +255,17 @@ const NO_PROBLEMS: readonly LoadProblem[] = [];
 
 /**
  * The problems of egress gateways and policies that other objects cause. Computed again when one of
- * few kinds changes: a pod with an address of a pool must not cost a pass over all pods each time.
+ * few kinds changes, apart from statuses: a pod with an address of a pool must not cost a pass over
+ * all pods each time.
  */
 function problemsBetween(config: EgressConfig): (objects: ClusterObjects) => readonly LoadProblem[] {
-  let last: readonly unknown[] = [];
+  let last: ClusterObjects = NO_OBJECTS;
   let problems = NO_PROBLEMS;
   return (objects) => {
-    const { egressGateways, egressPolicies, namespaces, insideNetworks } = objects;
-    const now = [egressGateways, egressPolicies, namespaces, insideNetworks];
-    if (sameItems(now, last)) return problems;
-    last = now;
+    const before = last;
+    last = objects;
+    const others = ({ namespaces, insideNetworks }: ClusterObjects) => [namespaces, insideNetworks];
+    if (sameItems(others(objects), others(before)) && isSameForChecks(before, objects)) return problems;
     const found = egressProblems(objects, config, new Set()).map(({ object, problem }): LoadProblem => {
       const { severity, path, message } = problem;
       const kind = object.kind === 'EgressGateway' ? object.kind : (object.writtenAs ?? object.kind);
