@@ -58,10 +58,9 @@ export class PolicyStatuses {
       },
     };
     this.#writer = statusWriter(request, clock, events, POLICY_TARGET);
-    // What a former leader wrote late would bring back former owners and addresses.
-    const egressTarget = { ...EGRESS_TARGET, mayWrite: isLeader };
-    this.#egressWriter = statusWriter(request, clock, events, egressTarget);
-    this.#gatewayWriter = statusWriter(request, clock, events, egressTarget, GATEWAY_TIMES);
+    const asLeader = onlyAsLeader(request, isLeader);
+    this.#egressWriter = statusWriter(asLeader, clock, events, EGRESS_TARGET);
+    this.#gatewayWriter = statusWriter(asLeader, clock, events, EGRESS_TARGET, GATEWAY_TIMES);
     const failures = new FailureEvents({
       request,
       clock,
@@ -107,4 +106,15 @@ export class PolicyStatuses {
     const writers = [this.#writer, this.#egressWriter, this.#gatewayWriter];
     return writers.reduce((sum, writer) => sum + writer.waiting(), 0);
   }
+}
+
+/**
+ * Asks before each request. A process that was stopped for a while does not know by its timers that
+ * another one leads, and would bring back former owners and addresses.
+ */
+export function onlyAsLeader(request: KubeApi, isLeader: () => boolean): KubeApi {
+  return async (options) => {
+    if (!isLeader()) throw new Error('another controller may lead');
+    return await request(options);
+  };
 }

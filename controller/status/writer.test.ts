@@ -46,20 +46,6 @@ describe('statusWriter', () => {
   const held = (name: string): unknown => api.objects.get(`${NODEWALL_POLICIES}/${name}`)?.status;
   const submit = (name: string, wanted: PolicyStatus): void => writer.submit(name, uid(name), wanted, null);
 
-  it('writes nothing while the target says so, and then the latest', async () => {
-    let mayWrite = false;
-    const events = { written: () => {}, failed: () => assert.fail() };
-    const target = { ...POLICY_TARGET, mayWrite: () => mayWrite };
-    writer = statusWriter(api.request, clock, events, target);
-    submit('a', status(1));
-    await pass(2_000);
-    assert.deepEqual([held('a'), writer.waiting()], [undefined, 1]);
-    submit('a', status(2));
-    mayWrite = true;
-    await pass(3_000);
-    assert.deepEqual([held('a'), writer.waiting()], [status(2), 0]);
-  });
-
   it('writes ten a second, a policy every two seconds, the latest only, and only the status', async () => {
     for (let i = 0; i < 5; i++) for (const name of ['a', 'b', 'c']) submit(name, status(i));
     await pass(500);

@@ -91,11 +91,6 @@ export function statusWriter<T extends object>(
     next = clock.now() + times.between;
     written.set(name, clock.now());
     forgetOld(written, clock.now() - times.betweenOfOne);
-    if (target.mayWrite?.() === false) {
-      if (queue.get(name) === undefined)
-        queue.put(name, { uid, status, cause, at: clock.now() + times.firstRetry });
-      return;
-    }
     try {
       const body = { metadata: { uid }, status: target.toPatch(status) };
       await request({ method: 'PATCH', path: `${target.path(name)}/status`, body });
@@ -144,11 +139,6 @@ export interface StatusTarget<T> {
   /** The object's path, by the name that `submit` has. */
   path(name: string): string;
   toPatch(status: T): object;
-  /**
-   * Asked at each write: whether this process leads, now. One that was stopped for a while does not
-   * know by its timers. False: the status waits. Absent: it may always be written.
-   */
-  mayWrite?(): boolean;
 }
 
 /** Nulls delete absent fields: a merge patch (RFC 7386) leaves unnamed fields unchanged. */
