@@ -53,6 +53,12 @@ export interface GatewayReadiness {
   readonly reason?: string;
 }
 
+/**
+ * A reason that moves nothing: another host has an address of the node's slots, and would have it
+ * beside every other node too.
+ */
+export const ADDRESS_CONFLICT = 'AddressConflict';
+
 export interface LeaseAnswer {
   readonly grants: readonly LeaseGrant[];
 }

@@ -35,7 +35,7 @@ export const EGRESS_GATEWAY_STATUS_SCHEMA: JsonSchema = {
         properties: {
           name: text('Name of the Node.'),
           ready: { type: 'boolean', description: 'Whether it can take traffic.' },
-          reason: text('The reason why it is not ready.'),
+          reason: text('The reason why it is not ready; of a ready node, what else is wrong.'),
           tunnel: text("The address of the node's end of the tunnel."),
         },
       },

@@ -59,6 +59,20 @@ describe('leases of floating addresses', () => {
     assert.equal(cluster.moves[0]?.reason, 'Unreachable');
   });
 
+  it('stay with a node that sees another host with its address, which the status says', () => {
+    const { cluster, owner, address } = withOwner(7);
+    const agent = cluster.agents.get(owner);
+    assert.ok(agent);
+    agent.unready = 'AddressConflict';
+    cluster.world.pass(5_000);
+    assert.deepEqual(cluster.aliveOn(address), [owner]);
+    const said = cluster.gateways[0]?.status?.nodes.find(({ name }) => name === owner);
+    assert.deepEqual(said, { name: owner, ready: true, reason: 'AddressConflict' });
+    agent.unready = 'ProbesFailed';
+    assert.ok(untilMoved(cluster, owner, address) <= 1_000);
+    assert.equal(cluster.moves[0]?.reason, 'ProbesFailed');
+  });
+
   it('stay with an agent that restarts within its longer lease, also if another controller leads', () => {
     const { cluster, owner, address } = withOwner(5);
     cluster.agents.get(owner)?.restart(20_000);

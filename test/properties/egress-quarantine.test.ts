@@ -104,7 +104,12 @@ class Cluster {
   #newLeader(): GatewayDecisions {
     return new GatewayDecisions({
       clock: this.clock,
-      leases: { lack: () => null, leaseSeconds: () => null, nextSilence: () => Number.POSITIVE_INFINITY },
+      leases: {
+        lack: () => null,
+        leaseSeconds: () => null,
+        hasConflict: () => false,
+        nextSilence: () => Number.POSITIVE_INFINITY,
+      },
       agentLack: () => null,
       moved: () => {},
     });

@@ -1,4 +1,4 @@
-import { LEASE_MARGIN, leaseName } from '../../../apis/egress/lease.ts';
+import { ADDRESS_CONFLICT, LEASE_MARGIN, leaseName } from '../../../apis/egress/lease.ts';
 import type { Allocation } from '../allocation.ts';
 import type { Heard, LeaseTable } from './lease-table.ts';
 
@@ -46,7 +46,17 @@ export function heartbeatLack(
   // Before its lease and the margin are over, so that the next owner is in the status by then.
   if (now >= silentAt(heard, lease)) return 'AgentSilent';
   if (isUnreachable(table, allocation, node, now)) return 'Unreachable';
-  return heard.ready.get(leaseName(allocation.gateway));
+  const said = heard.ready.get(leaseName(allocation.gateway));
+  return said === ADDRESS_CONFLICT ? null : said;
+}
+
+/** Whether the node says that another host has one of its addresses of the gateway. */
+export function hasConflict(
+  table: LeaseTable,
+  { gateway }: Pick<Allocation, 'gateway'>,
+  node: string,
+): boolean {
+  return table.heard(node)?.ready.get(leaseName(gateway)) === ADDRESS_CONFLICT;
 }
 
 /**

@@ -11,7 +11,7 @@ import type { Leases } from './leases.ts';
 
 export interface GatewayDecisionsOptions {
   readonly clock: WallClock;
-  readonly leases: Pick<Leases, 'lack' | 'leaseSeconds' | 'nextSilence'>;
+  readonly leases: Pick<Leases, 'lack' | 'hasConflict' | 'leaseSeconds' | 'nextSilence'>;
   /**
    * Why the agent of the node takes no traffic, as its reports say; null: it does. Undefined: too
    * little is known yet, and nothing changes meanwhile.
@@ -94,7 +94,10 @@ export class GatewayDecisions {
     const leaseSeconds = new Map(
       slots.map((slot) => [slot.name, this.#options.leases.leaseSeconds(before, slot)] as const),
     );
-    const facts = [unready, leaseSeconds, problems];
+    const conflicts = new Set(
+      before.candidates.flatMap(({ name }) => (this.#options.leases.hasConflict(before, name) ? [name] : [])),
+    );
+    const facts = [unready, leaseSeconds, conflicts, problems];
     const last = this.#decided.get(gateway);
     const holdsBack =
       last?.decision.status.addresses?.some(({ heldUntil }) => heldUntil !== undefined) ?? true;
@@ -104,6 +107,7 @@ export class GatewayDecisions {
       problems,
       holdTimeOf: (record, phase) => this.#holdTimes.of(nameOf(gateway), record, phase),
       leaseSecondsOf: (name) => leaseSeconds.get(name) ?? null,
+      hasConflict: (name) => conflicts.has(name),
     });
     if (decision.moves.length > 0 && !isDeepStrictEqual(decision.moves, last?.decision.moves))
       this.#options.moved(gateway.name, decision.moves);

@@ -60,7 +60,7 @@ function decided(spec: Partial<EgressGatewaySpec>, ...readiness: Unready[]) {
 }
 
 function facts(unready: Unready): GatewayFacts {
-  return { unready, problems: [], holdTimeOf: HELD, leaseSecondsOf: () => null };
+  return { unready, problems: [], holdTimeOf: HELD, leaseSecondsOf: () => null, hasConflict: () => false };
 }
 
 const HELD = () => ({ heldUntil: '2026-01-01T00:05:00Z', left: 300_000 });

@@ -1,3 +1,4 @@
+import { ADDRESS_CONFLICT } from '../../../apis/egress/lease.ts';
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { type Allocation, allocate, homes } from '../../egress/allocation.ts';
@@ -17,6 +18,8 @@ export interface GatewayFacts {
   readonly problems: readonly string[];
   readonly holdTimeOf: HoldTimeOf;
   readonly leaseSecondsOf: LeaseSecondsOf;
+  /** Whether another host has an address of the node: it is ready all the same. */
+  readonly hasConflict: (node: string) => boolean;
 }
 
 /** A slot with addresses that goes from one node to another. */
@@ -45,13 +48,14 @@ export interface GatewayDecision {
  */
 export function decideGateway(
   before: Allocation,
-  { unready, problems, holdTimeOf, leaseSecondsOf }: GatewayFacts,
+  { unready, problems, holdTimeOf, leaseSecondsOf, hasConflict }: GatewayFacts,
 ): GatewayDecision {
   const { gateway, nodes, policies } = before;
   const last = gateway.status?.slots ?? [];
   const ready = before.candidates.map(({ name }) => {
-    const reason = unready(name);
-    return { name, ready: reason === null, ...(reason === null ? {} : { reason }) };
+    const lack = unready(name);
+    const reason = lack ?? (hasConflict(name) ? ADDRESS_CONFLICT : null);
+    return { name, ready: lack === null, ...(reason === null ? {} : { reason }) };
   });
   const kept =
     gateway.spec.source === 'Node' ? nodeSlots(before, ready, last) : keptOwners(before, ready, last);

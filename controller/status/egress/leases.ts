@@ -5,7 +5,13 @@ import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import type { Allocation } from '../../egress/allocation.ts';
 import { type Heard, LeaseTable, type WrittenSlot } from '../../egress/lease/lease-table.ts';
-import { firstSilenceAt, heartbeatLack, leaseOf, silentAt } from '../../egress/lease/readiness.ts';
+import {
+  firstSilenceAt,
+  hasConflict,
+  heartbeatLack,
+  leaseOf,
+  silentAt,
+} from '../../egress/lease/readiness.ts';
 import type { GatewayDecision } from './gateway-status.ts';
 
 export interface LeasesOptions {
@@ -83,6 +89,11 @@ export class Leases {
   /** As heartbeatLack. */
   lack(allocation: Allocation, node: string): string | null | undefined {
     return heartbeatLack(this.#table, allocation, node, this.#options.clock.now());
+  }
+
+  /** As hasConflict. */
+  hasConflict(allocation: Allocation, node: string): boolean {
+    return hasConflict(this.#table, allocation, node);
   }
 
   /**

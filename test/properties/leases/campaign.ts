@@ -70,7 +70,7 @@ const FAULTS: readonly ((cluster: SimCluster) => void)[] = [
   (cluster) => setAnyNode(cluster, { labels: { egress: 'yes' } }),
   (cluster) => {
     const agent = anyAgent(cluster);
-    agent.isReady = !agent.isReady;
+    agent.unready = cluster.world.pick([null, 'ProbesFailed', 'AddressConflict']);
   },
   (cluster) => {
     const [one, other] = [...cluster.agents.values()];
@@ -119,7 +119,7 @@ function heal(cluster: SimCluster): void {
   cluster.isElectionStuck = false;
   cluster.cutOff.clear();
   for (const [name, agent] of cluster.agents) {
-    agent.isReady = true;
+    agent.unready = null;
     agent.unreachable = [];
     cluster.setNode(name, { labels: { egress: 'yes' }, unready: undefined });
   }

@@ -40,7 +40,8 @@ export class SimAgent {
   #pending: number | null = null;
   #wait: () => void = () => {};
   #extendSeconds = 0;
-  isReady = true;
+  /** Why it is not ready; null: it is. */
+  unready: string | null = null;
   unreachable: readonly string[] = [];
   isOn = true;
 
@@ -152,7 +153,11 @@ export class SimAgent {
       boot: `${this.node}-${this.#boot}`,
       sent,
       held: this.#held(),
-      ready: ['g1', 'g2'].map((gateway) => ({ gateway, ready: this.isReady })),
+      ready: ['g1', 'g2'].map((gateway) => {
+        return this.unready === null
+          ? { gateway, ready: true }
+          : { gateway, ready: false, reason: this.unready };
+      }),
       ...(this.unreachable.length === 0 ? {} : { unreachable: this.unreachable }),
       ...(this.#extendSeconds === 0 ? {} : { extendSeconds: this.#extendSeconds }),
     };
