@@ -84,7 +84,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     },
   });
   const { enforcer } = running;
-  const pods = await podOverlays({ ...parts, config, submit: (state) => enforcer.submit(state) });
+  const pods = await podOverlays({ ...parts, config, running });
   const names = nameOverlay({
     ...{ config: config.names, clock, log, stateDir, once },
     apiServer: parts.apiServer,

@@ -2,6 +2,8 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
+import type { Running } from '../dataplane/dataplane.ts';
+import type { EgressPodsOptions } from '../egress/pods/egress-pods.ts';
 import { releasePlugin } from '../egress/pods/release-plugin.ts';
 import type { RunningPods } from '../egress/pods/start-pods.ts';
 import type { LocalPods } from '../interfaces/local-pods.ts';
@@ -13,17 +15,20 @@ interface OverlayOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly interfaces: { readonly localPods: LocalPods };
-  /** States as they are to be enforced. */
-  readonly submit: (state: NodeState) => void;
+  readonly running: Pick<Running, 'enforcer' | 'egressHealth'>;
 }
 
 /**
  * Stands before the enforcer: adds to states what this node knows of its pods besides, routes to
  * them and, with egress gateways, the addresses of those that start.
  */
-export async function podOverlays({ interfaces, submit, ...parts }: OverlayOptions): Promise<RunningPods> {
-  const local = localPodsOverlay(interfaces.localPods, submit);
-  const starting = await startingPods({ ...parts, submit: (state) => local.submit(state) });
+export async function podOverlays({ interfaces, running, ...parts }: OverlayOptions): Promise<RunningPods> {
+  const local = localPodsOverlay(interfaces.localPods, (state) => running.enforcer.submit(state));
+  const starting = await startingPods({
+    ...parts,
+    unreachable: () => running.egressHealth?.().unreachable ?? [],
+    submit: (state) => local.submit(state),
+  });
   return {
     submit: (state) => starting.submit(state),
     over: (state) => local.withLocalPods(starting.over(state)),
@@ -36,12 +41,15 @@ export async function podOverlays({ interfaces, submit, ...parts }: OverlayOptio
   };
 }
 
+type StartingOptions = Pick<OverlayOptions, 'options' | 'config' | 'log' | 'clock'> &
+  Pick<EgressPodsOptions, 'unreachable' | 'submit'>;
+
 /** With the feature gate off states pass unchanged, and nothing of it is loaded. */
 async function startingPods({
   options: { stateDir, once },
   config: { featureGates, egress },
   ...parts
-}: Omit<OverlayOptions, 'interfaces'>): Promise<RunningPods> {
+}: StartingOptions): Promise<RunningPods> {
   const hasEgress = featureGates.EgressGateway === true;
   if (hasEgress && !once) {
     const { startPods } = await import('../egress/pods/start-pods.ts');

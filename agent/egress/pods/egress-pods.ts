@@ -21,6 +21,8 @@ export interface EgressPodsOptions {
   readonly results: string;
   /** Ends the connections that these addresses began. */
   readonly forget: (addresses: ReadonlySet<string>) => Promise<void>;
+  /** Names of nodes that do not answer through the tunnel. */
+  readonly unreachable: () => readonly string[];
   /** States as they are to be enforced. */
   readonly submit: (state: NodeState) => void;
 }
@@ -93,7 +95,7 @@ export class EgressPods {
     const { egress } = state;
     if (egress === undefined || egress.pods.size + egress.served.size === 0) return state;
     const now = this.#options.clock.now();
-    const { sources, waiting, due, next } = this.#claims.over(egress, now);
+    const { sources, waiting, due, next } = this.#claims.over(egress, now, this.#options.unreachable());
     const arrivals = this.#claimed.over(egress, now);
     this.#send(egress, 'claims', due);
     this.#look(next);

@@ -31,6 +31,7 @@ function egress(
 class Node {
   readonly claims = new PodClaims();
   now = 0;
+  lost: readonly string[] = [];
   egress: NodeEgress;
 
   constructor(first: NodeEgress, pods: Record<string, string> = {}) {
@@ -45,7 +46,7 @@ class Node {
 
   /** Sources, and what is sent: `GATEWAY ADDRESS POD CLASS`. */
   look(): [Record<string, string | null>, string[]] {
-    const { sources, due } = this.claims.over(this.egress, this.now);
+    const { sources, due } = this.claims.over(this.egress, this.now, this.lost);
     const sent = [...due].flatMap(([gateway, claims]) =>
       claims.map((claim) => `${gateway} ${claim.address} ${claim.pod} ${claim.class}`),
     );
@@ -112,6 +113,17 @@ describe('pods of a node, by CNI and by the controller', () => {
     node.claims.cleaned([A]);
     assert.deepEqual(node.look()[0], {});
     node.now = 5_000;
+    assert.deepEqual(node.look()[0], { [A]: 'c1' });
+  });
+
+  it('a gateway that is lost is not waited for, and asked first when it is back', () => {
+    const node = new Node(egress({ x: 'c1' }));
+    node.cni({ [A]: 'x' });
+    node.lost = ['g1'];
+    assert.deepEqual(node.look()[0], { [A]: 'c1' });
+    node.lost = [];
+    assert.deepEqual(node.look()[0], {});
+    node.confirm('g1', 'x', 'c1');
     assert.deepEqual(node.look()[0], { [A]: 'c1' });
   });
 

@@ -110,7 +110,8 @@ export class PodClaims {
     sent.due = now + TIMES.refresh;
   }
 
-  over(egress: NodeEgress, now: number): ClaimedSources {
+  /** @param lost nodes that do not answer through the tunnel: nothing is sent there, nor waited for */
+  over(egress: NodeEgress, now: number, lost: readonly string[] = []): ClaimedSources {
     const sources = new Map(egress.sources);
     const waiting = new Set<string>();
     const due = new Map<string, Claim[]>();
@@ -127,7 +128,7 @@ export class PodClaims {
       // A pod that the controller has not named yet, or not any more.
       if (id === undefined) continue;
       const isAgreed = egress.sources.has(address) && egress.sources.get(address) === id;
-      const wait = this.#advance(address, held, { id, isAgreed, egress, now, due });
+      const wait = this.#advance(address, held, { id, isAgreed, egress, now, lost, due });
       if (wait !== null) next = Math.min(next ?? wait, wait);
       const { steered } = held;
       const isThere = steered === null || (steered !== undefined && egress.classes.has(steered));
@@ -138,7 +139,7 @@ export class PodClaims {
   }
 
   /** Adds what is due; returns the milliseconds until something may be, or null. */
-  #advance(address: string, held: Held, { id, isAgreed, egress, now, due }: Turn): number | null {
+  #advance(address: string, held: Held, { id, isAgreed, egress, now, lost, due }: Turn): number | null {
     if (isAgreed && (held.isSettled || held.steered === id)) {
       held.steered = id;
       held.isSettled = true;
@@ -149,7 +150,7 @@ export class PodClaims {
     let isReady = isClean;
     for (const gateway of id === null ? [] : gatewaysOf(egress, id)) {
       const sent = sentTo(held, gateway, id ?? '');
-      if (!sent.isInForce) isReady = false;
+      if (!sent.isInForce && !lost.includes(gateway)) isReady = false;
       if (now >= sent.due) {
         add(due, gateway, { address, pod: held.pod, class: id });
         sent.due = now + (sent.isInForce ? TIMES.refresh : sent.pause);
@@ -159,6 +160,8 @@ export class PodClaims {
     }
     const isPatienceOver = isAgreed && isClean && now >= held.since + TIMES.patience;
     if (isReady || isPatienceOver) held.steered = id;
+    // Another gateway, or one that answers again, may still have an earlier pod.
+    else if (held.steered === id && !held.isSettled) held.steered = undefined;
     return wait;
   }
 }
@@ -169,6 +172,7 @@ interface Turn {
   readonly isAgreed: boolean;
   readonly egress: NodeEgress;
   readonly now: number;
+  readonly lost: readonly string[];
   readonly due: Map<string, Claim[]>;
 }
 

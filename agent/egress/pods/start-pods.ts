@@ -1,19 +1,13 @@
 import { Conntrack } from 'nftables-napi';
-import type { NodeState } from '../../../apis/compiled.ts';
 import type { EgressConfig } from '../../../apis/egress/config.ts';
-import type { Clock } from '../../../lib/process/clock.ts';
-import type { Log } from '../../../lib/process/log.ts';
-import { EgressPods } from './egress-pods.ts';
+import { EgressPods, type EgressPodsOptions } from './egress-pods.ts';
 import { forgetSources } from './forget-sources.ts';
 import { installPlugin } from './install-plugin.ts';
 import { PluginServer } from './plugin-server.ts';
 
-interface StartOptions {
+interface StartOptions extends Pick<EgressPodsOptions, 'log' | 'clock' | 'unreachable' | 'submit'> {
   readonly stateDir: string;
   readonly config: EgressConfig;
-  readonly log: Log;
-  readonly clock: Clock;
-  readonly submit: (state: NodeState) => void;
 }
 
 /** The part of the agent that learns the addresses of pods that start. */
@@ -22,13 +16,8 @@ export interface RunningPods extends Pick<EgressPods, 'submit' | 'over' | 'witho
 }
 
 /** Starts what a node with egress gateways needs to steer pods from their first packet on. */
-export async function startPods({
-  stateDir,
-  config,
-  log,
-  clock,
-  submit,
-}: StartOptions): Promise<RunningPods> {
+export async function startPods({ stateDir, config, ...parts }: StartOptions): Promise<RunningPods> {
+  const { log } = parts;
   const forget = async (addresses: ReadonlySet<string>): Promise<void> => {
     const conntrack = new Conntrack();
     try {
@@ -39,7 +28,7 @@ export async function startPods({
       await conntrack.close();
     }
   };
-  const pods = new EgressPods({ log, clock, results: config.cniResults, forget, submit });
+  const pods = new EgressPods({ ...parts, results: config.cniResults, forget });
   await pods.start();
   const server = new PluginServer({ stateDir, log, pods });
   await server.listen();
