@@ -326,6 +326,38 @@ describe('rendered egress', () => {
     );
   });
 
+  it('lets in echoes of known ends of the tunnel alone, and does not track them', () => {
+    const walk = walker(fakeNodeEgress({ peers: new Map(PEERS.map((peer) => [peer.node, peer])) }));
+    const own = value('fe80::c00:ff:fe00:9');
+    for (const type of [128, 129, 135]) {
+      for (const [from, isKnown] of [
+        ['fe80::c00:ff:fe00:2', true],
+        ['fe80::c00:ff:fe00:7', false],
+      ] as const) {
+        const { srcPort: _, dstPort: __, ...rest } = packet(6, 0, 0, TUNNEL);
+        const echo = { ...rest, protocol: 58, type, code: 0, isSyn: false, src: value(from), dst: own };
+        const path = walk(echo);
+        const isLetIn = isKnown && type !== 135;
+        assert.equal(path.end?.chain === 'egress-drop-unknown-pod', !isLetIn, `${from} ${type}`);
+        assert.equal(path.packet.isUntracked === true, isLetIn, `${from} ${type}`);
+      }
+    }
+  });
+
+  it('ends the connections of a slot whose gateway is lost, and no others', () => {
+    const slots = new Map([1, 2].map((number) => [number, { number, node: 'a', take: 0 }]));
+    const peers = new Map(PEERS.map((peer) => [peer.node, peer]));
+    const walk = walker(fakeNodeEgress({ tunnel: end(SELF, 9), slots, peers, ended: new Set([1]) }));
+    const open = { ...packet(4, 1, 1), established: true, isSyn: false };
+    const reset = walk({ ...open, ctMark: slotMark(1) });
+    assert.deepEqual([reset.verdict, reset.end?.chain], ['Reject', 'egress-slot-1-mark']);
+    for (const changes of [{ protocol: 17 }, { established: false }]) {
+      const path = walk({ ...open, ...changes, ctMark: slotMark(1) });
+      assert.deepEqual([path.verdict, path.end?.chain], ['Drop', 'egress-drop-not-ready']);
+    }
+    assert.equal(walk({ ...open, ctMark: slotMark(2) }).verdict, 'Allow');
+  });
+
   it('drops what has a slot and does not go out by the tunnel', () => {
     fc.assert(
       fc.property(nodeEgress, fc.array(some, { minLength: 20, maxLength: 20 }), (egress, flows) => {
