@@ -45,6 +45,6 @@ export function foreignProblems(
   const end = blocked.length === 0 ? '' : `; not made meanwhile: ${blocked.join('; ')}`;
   return foreign.map(({ text }) => ({
     code: 'FOREIGN',
-    message: `another program made what only nodewall makes: ${text}. Remove it (docs/egress.md, Network configuration)${end}`,
+    message: `another program made what only nodewall makes: ${text}. Remove it (docs/egress-datapath.md, Network configuration)${end}`,
   }));
 }
