@@ -18,6 +18,7 @@ import { egress } from './benchmarks/egress.ts';
 import { egressApply } from './benchmarks/egress-apply.ts';
 import { egressFailover } from './benchmarks/egress-failover.ts';
 import { egressRecords } from './benchmarks/egress-records.ts';
+import { egressStart } from './benchmarks/egress-start.ts';
 import { egressTraffic } from './benchmarks/egress-traffic.ts';
 import { established } from './benchmarks/established.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
@@ -55,6 +56,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   egress,
   egressFailover,
   egressApply,
+  egressStart,
   egressTraffic,
   egressRecords,
   leases,

@@ -79,6 +79,7 @@ function betterOf({ target, unit }: FigureResult): 'more' | 'less' | null {
     case 'rules':
     case 'processes':
     case 'views':
+    case 'packets':
     case 'B':
       return 'less';
     // A share or a ratio without a target may be of anything.

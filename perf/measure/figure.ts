@@ -24,6 +24,7 @@ export type Unit =
   | 'Mbit/s'
   | 'rules'
   | 'views'
+  | 'packets'
   | 'processes'
   | 'B';
 
