@@ -192,7 +192,7 @@ std::vector<char> route_request(uint16_t type, uint16_t flags, size_t header) {
 // Dumps, an answer for each of several requests, and a monitor whose batches somebody takes.
 void routing(nft::NetlinkSocket& links) {
   std::atomic<size_t> bytes = 0;
-  const auto monitor = nft::open_route_monitor(1, 1 << 20);
+  const auto monitor = nft::open_route_monitor(1, 1 << 20, NETLINK_ROUTE);
   monitor->start([&](const nft::RouteBatch& batch) { bytes += batch.messages.size(); monitor->taken(); }, [] {});
   nft::RawSocket socket(NETLINK_ROUTE);
   socket.dump(route_request(RTM_GETLINK, NLM_F_DUMP, sizeof(ifinfomsg)));
