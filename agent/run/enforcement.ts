@@ -5,6 +5,7 @@ import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
 import { type DataplaneOptions, type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
+import { withMemory } from '../egress/egress-memory.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { AgentLog } from './agent-log.ts';
@@ -72,7 +73,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     digests: await saved.readDigests(),
     readings: records.readings,
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
-    ...(await egressOptions(parts)),
+    ...(await egressOptions(parts, () => remember())),
     enforcer: {
       events: { ...failureEvents(parts), enforced },
       clock,
@@ -84,6 +85,9 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     },
   });
   const { enforcer } = running;
+  function remember(): void {
+    if (running.egressMemory !== undefined) saved.egress(running.egressMemory());
+  }
   const pods = await podOverlays({ ...parts, config, running });
   const names = nameOverlay({
     ...{ config: config.names, clock, log, stateDir, once },
@@ -99,6 +103,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     metrics.enforced(result);
     parts.enforced(result, submitted(result.wanted));
     saved.state(submitted(result.state));
+    remember();
     saved.linkGroups(usedLinkGroups(result.state, config));
     if (result.change.changesStructure) saved.digests(running.digests());
     records.enforced(result, running.owners());
@@ -155,18 +160,29 @@ function failureEvents({ reports, metrics, failed }: EnforcementParts): Omit<Enf
   };
 }
 
-/** None with the gate off, without reading anything. */
-async function egressOptions({
-  config: { featureGates },
-  saved,
-  egressProblems,
-  egressHealth,
-}: EnforcementParts): Promise<Pick<DataplaneOptions, 'lastEgress' | 'egressProblems' | 'egressHealth'>> {
+type EgressOptions = Pick<
+  DataplaneOptions,
+  'lastEgress' | 'lostGateways' | 'egressProblems' | 'egressHealth'
+>;
+
+/**
+ * None with the gate off, without reading anything.
+ * @param changed what the node knows by itself is different now
+ */
+async function egressOptions(
+  { config: { featureGates }, saved, egressProblems, egressHealth }: EnforcementParts,
+  changed: () => void,
+): Promise<EgressOptions> {
   if (featureGates.EgressGateway !== true) return {};
-  const lastEgress = (await saved.readState())?.egress ?? null;
+  const last = (await saved.readState())?.egress ?? null;
+  const memory = await saved.readEgress();
   return {
-    lastEgress,
+    lastEgress: last === null ? null : withMemory(last, memory),
+    lostGateways: memory?.lost ?? [],
     ...(egressProblems === undefined ? {} : { egressProblems }),
-    ...(egressHealth === undefined ? {} : { egressHealth }),
+    egressHealth(report) {
+      changed();
+      egressHealth?.(report);
+    },
   };
 }
