@@ -2,7 +2,9 @@
  * Values of stage 1: Kubernetes objects, validated and narrowed to the fields that nodewall uses.
  * Names and meanings of fields are those of Kubernetes and Antrea.
  */
+
 import type { EgressGateway, EgressObjects, EgressPolicy, InsideNetworks } from './egress/objects.ts';
+import type { Guardrail } from './guardrail.ts';
 import type { LabelSelector, Labels } from './label-selector.ts';
 
 export type { LabelSelector, LabelSelectorRequirement, Labels } from './label-selector.ts';
@@ -243,6 +245,7 @@ export interface ClusterObjects extends EgressObjects {
   readonly groups: readonly ClusterGroup[];
   readonly tiers: readonly Tier[];
   readonly policies: readonly ClusterNetworkPolicy[];
+  readonly guardrails: readonly Guardrail[];
 }
 
 export const NO_OBJECTS: ClusterObjects = {
@@ -254,6 +257,7 @@ export const NO_OBJECTS: ClusterObjects = {
   groups: [],
   tiers: [],
   policies: [],
+  guardrails: [],
   egressGateways: [],
   egressPolicies: [],
   insideNetworks: [],
@@ -268,6 +272,7 @@ export type ClusterObject =
   | ClusterGroup
   | Tier
   | ClusterNetworkPolicy
+  | Guardrail
   | EgressGateway
   | EgressPolicy
   | InsideNetworks;

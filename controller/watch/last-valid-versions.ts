@@ -1,4 +1,5 @@
 import type { EgressGateway, EgressPolicy, EgressPolicySpec } from '../../apis/egress/objects.ts';
+import type { Guardrail } from '../../apis/guardrail.ts';
 import type { ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
 import { checkSchema } from '../../apis/schema/json-schema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../../apis/schema/policy.ts';
@@ -13,7 +14,7 @@ export type LastValidVersions = ReadonlyMap<string, LastValidVersion>;
 
 export interface LastValidVersion {
   readonly file: string;
-  readonly object: Tier | ClusterGroup | ClusterNetworkPolicy | EgressGateway | EgressPolicy;
+  readonly object: Tier | ClusterGroup | ClusterNetworkPolicy | Guardrail | EgressGateway | EgressPolicy;
 }
 
 export const NO_LAST_VALID: LastValidVersions = new Map();
