@@ -4,7 +4,6 @@
  */
 
 import type { EgressGateway, EgressObjects, EgressPolicy, InsideNetworks } from './egress/objects.ts';
-import type { Guardrail } from './guardrail.ts';
 import type { LabelSelector, Labels } from './label-selector.ts';
 
 export type { LabelSelector, LabelSelectorRequirement, Labels } from './label-selector.ts';
@@ -176,6 +175,38 @@ export interface ClusterNetworkPolicy {
   /** 0 if the object has none (manifests). */
   readonly generation: number;
   readonly spec: ClusterNetworkPolicySpec;
+}
+
+/** Flows, as a rule's peers and ports: every value of what is absent. */
+export interface RequiredFlow {
+  readonly name?: string;
+  readonly direction: Direction;
+  /** Ingress only. */
+  readonly from?: readonly NetworkPolicyPeer[];
+  /** Egress only. */
+  readonly to?: readonly NetworkPolicyPeer[];
+  readonly ports?: readonly NetworkPolicyPort[];
+  readonly protocols?: readonly NetworkPolicyProtocol[];
+  /** Absent: Host. NodePort: ingress only. */
+  readonly traffic?: PolicyTraffic;
+}
+
+export interface GuardrailSpec {
+  readonly nodeSelector: LabelSelector;
+  readonly mustAllow?: readonly RequiredFlow[];
+  readonly mustDeny?: readonly RequiredFlow[];
+}
+
+/** Connections that must stay allowed, or denied, whatever the policies are. */
+export interface Guardrail {
+  readonly kind: 'Guardrail';
+  readonly apiGroup: 'nodewall.io';
+  readonly name: string;
+  /** '' if the object has none (manifests). */
+  readonly uid: string;
+  /** 0 if the object has none (manifests). */
+  readonly generation: number;
+  readonly spec: GuardrailSpec;
 }
 
 /** Exactly one kind of member, except that podSelector and namespaceSelector may stand together. */

@@ -1,4 +1,4 @@
-import type { Guardrail, RequiredFlow } from '../guardrail.ts';
+import type { Guardrail, RequiredFlow } from '../objects.ts';
 import { GUARDRAIL_SCHEMA } from '../schema/guardrail.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { checkMetadata, toIdentity } from './metadata.ts';

@@ -1,11 +1,11 @@
 import { DEFAULT_CONFIG } from '../config.ts';
-import type { Guardrail } from '../guardrail.ts';
 import {
   API_GROUPS,
   type ApiGroup,
   type ClusterGroup,
   type ClusterNetworkPolicy,
   type ClusterObject,
+  type Guardrail,
   type NamespacedName,
   type Tier,
 } from '../objects.ts';

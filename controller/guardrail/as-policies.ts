@@ -1,5 +1,11 @@
-import type { Guardrail, RequiredFlow } from '../../apis/guardrail.ts';
-import type { ClusterNetworkPolicy, ClusterObjects, Direction, PolicyTraffic } from '../../apis/objects.ts';
+import type {
+  ClusterNetworkPolicy,
+  ClusterObjects,
+  Direction,
+  Guardrail,
+  PolicyTraffic,
+  RequiredFlow,
+} from '../../apis/objects.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 
 /** Begins the names of these policies: no object of Kubernetes has such a name. */

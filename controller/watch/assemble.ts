@@ -1,12 +1,12 @@
 import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from '../../apis/egress/config.ts';
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import { completeSpidernet } from '../../apis/egress/spidernet/complete.ts';
-import type { Guardrail } from '../../apis/guardrail.ts';
 import type {
   ClusterGroup,
   ClusterNetworkPolicy,
   ClusterObject,
   ClusterObjects,
+  Guardrail,
   Tier,
 } from '../../apis/objects.ts';
 import { identityOf } from '../../apis/validate/identity.ts';

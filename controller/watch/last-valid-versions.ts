@@ -1,6 +1,5 @@
 import type { EgressGateway, EgressPolicy, EgressPolicySpec } from '../../apis/egress/objects.ts';
-import type { Guardrail } from '../../apis/guardrail.ts';
-import type { ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
+import type { ClusterGroup, ClusterNetworkPolicy, Guardrail, Tier } from '../../apis/objects.ts';
 import { checkSchema } from '../../apis/schema/json-schema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../../apis/schema/policy.ts';
 import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';

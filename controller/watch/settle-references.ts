@@ -1,5 +1,4 @@
-import type { Guardrail } from '../../apis/guardrail.ts';
-import type { ApiGroup, ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
+import type { ApiGroup, ClusterGroup, ClusterNetworkPolicy, Guardrail, Tier } from '../../apis/objects.ts';
 import { checkGroups, groupIdentity, groupLookup } from '../../apis/validate/groups.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../apis/validate/objects.ts';
