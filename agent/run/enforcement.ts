@@ -3,7 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
-import { type DataplaneOptions, type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
+import { type DataplaneOptions, type Dataplanes, holdRules, type Running } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
 import { withMemory } from '../egress/egress-memory.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
@@ -73,7 +73,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     digests: await saved.readDigests(),
     readings: records.readings,
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
-    ...(await egressOptions(parts, () => remember())),
+    ...(await egressOptions(parts, () => rememberEgress(running, saved))),
     enforcer: {
       events: { ...failureEvents(parts), enforced },
       clock,
@@ -85,9 +85,6 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     },
   });
   const { enforcer } = running;
-  function remember(): void {
-    if (running.egressMemory !== undefined) saved.egress(running.egressMemory());
-  }
   const pods = await podOverlays({ ...parts, config, running });
   const names = nameOverlay({
     ...{ config: config.names, clock, log, stateDir, once },
@@ -103,7 +100,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     metrics.enforced(result);
     parts.enforced(result, submitted(result.wanted));
     saved.state(submitted(result.state));
-    remember();
+    rememberEgress(running, saved);
     saved.linkGroups(usedLinkGroups(result.state, config));
     if (result.change.changesStructure) saved.digests(running.digests());
     records.enforced(result, running.owners());
@@ -158,6 +155,10 @@ function failureEvents({ reports, metrics, failed }: EnforcementParts): Omit<Enf
       metrics.drifted();
     },
   };
+}
+
+function rememberEgress({ egressMemory }: Running, saved: StateStore): void {
+  if (egressMemory !== undefined) saved.egress(egressMemory());
 }
 
 type EgressOptions = Pick<
