@@ -13,6 +13,7 @@ import { emptyNodeState } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { EgressTake, NodeEgress } from '../../apis/egress/node-egress.ts';
 import { nodeEgressCompiler } from '../../controller/egress/node-egress.ts';
+import { parseAddress } from '../../lib/net/address.ts';
 import { type EgressScenario, egressScenario } from '../generate/egress/egress-scenario.ts';
 import type { EgressAnswer } from '../oracle/egress/permission.ts';
 import { agreeOnEgress } from '../properties/egress-agree.ts';
@@ -127,17 +128,25 @@ function withFound(takes: NodeEgress['takes'], uplinks: readonly string[]): Node
   );
 }
 
-/** Its InternalIPs. */
+/** Its InternalIPs; of a family without one, the addresses that an annotation gives it. */
 function uplinksOf(name: string, { objects }: EgressScenario): string[] {
   const found = (objects as readonly NodeLike[]).find(
     ({ kind, metadata }) => kind === 'Node' && metadata.name === name,
   );
-  const addresses = found?.status?.addresses ?? [];
-  return addresses.flatMap(({ type, address }) => (type === 'InternalIP' ? address : []));
+  const { status, metadata } = found ?? {};
+  const internal = (status?.addresses ?? []).flatMap(({ type, address }) =>
+    type === 'InternalIP' ? address : [],
+  );
+  const annotated = (metadata?.annotations?.['nodewall.io/addresses'] ?? '')
+    .split(',')
+    .map((text) => text.trim())
+    .filter((text) => parseAddress(text) !== null)
+    .filter((text) => !internal.some((one) => one.includes(':') === text.includes(':')));
+  return [...internal, ...annotated];
 }
 
 interface NodeLike {
   readonly kind: string;
-  readonly metadata: { readonly name: string };
+  readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
   readonly status?: { readonly addresses?: readonly { readonly type: string; readonly address: string }[] };
 }
