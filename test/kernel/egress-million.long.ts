@@ -74,6 +74,8 @@ kernelSuite('egress gateways: a million packets', function () {
     { pod = 'plain-0', by }: { readonly pod?: string; readonly by: readonly string[] },
     action: () => Promise<void>,
   ): Promise<void> {
+    // The ports of a flood may be those of connections that got another way; CNI's DEL ends a pod's.
+    if (pod === 'plain-0') await lab.node('plain').namespace.run(['conntrack', '-F']);
     await lab.forget();
     const floods = ([4, 6] as const).map((family) => lab.flood(pod, { family, protocol: 'udp' }, RATE));
     const stops = await Promise.all(floods);
@@ -137,10 +139,7 @@ kernelSuite('egress gateways: a million packets', function () {
   it('all gateways gone', async () => {
     await agents.write('gateways.json', [gateway('one', ['nobody']), gateway('two', ['nobody'])]);
     await agents.untilInForce('plain', /goto egress-drop-not-ready comment "EgressPolicy default\/killed/);
-    // Connections of before go on, by the gateway that they had.
-    await flooded('all gateways gone', { by: ['gw-1'] }, () => pause(3_000));
-    await lab.node('plain').namespace.run(['conntrack', '-F']);
-    await flooded('all gateways gone, new connections', { by: [] }, () => pause(3_000));
+    await flooded('all gateways gone', { by: [] }, () => pause(3_000));
     await agents.write('gateways.json', GATEWAYS);
     await agents.untilInForce('plain', /goto egress-slot-\d+ comment "EgressPolicy default\/killed/);
     await untilOut();
