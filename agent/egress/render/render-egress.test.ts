@@ -374,7 +374,9 @@ describe('rendered egress', () => {
   });
 
   it("drops what a pod sends to the tunnel's port of a Node, also where the tunnel is not in use", () => {
-    const walk = walker(fakeNodeEgress({ nodes: toMemberSet([], [text(4, OUTSIDE[4]), text(6, OUTSIDE[6])]) }));
+    const walk = walker(
+      fakeNodeEgress({ nodes: toMemberSet([], [text(4, OUTSIDE[4]), text(6, OUTSIDE[6])]) }),
+    );
     const sent = (of: 4 | 6, to: number, dstPort: number, protocol = 17) => {
       const path = walk({ ...packet(of, 1, to), protocol, dstPort });
       return [path.verdict, path.end?.comment];
