@@ -8,7 +8,7 @@ const ends = (...nodes: readonly string[]): ReadonlyMap<string, TunnelEnd> =>
   new Map(nodes.map((node, i) => [node, { node, address: `192.0.2.${i}`, mac: `0e:00:00:00:00:0${i}` }]));
 
 /** Gateways on the wire: each answers what it is asked, unless it is silent. */
-function lab() {
+function lab(lost: readonly string[] = []) {
   const clock = fakeClock();
   const silent = new Set<number>();
   const events: string[] = [];
@@ -19,7 +19,7 @@ function lab() {
   let forge = (echo: Echo): Partial<EchoReply> => ({ data: echo.data });
   const prober = new TunnelProber({
     clock,
-    ...{ identifier: 7, secret: Uint8Array.of(1, 2, 3) },
+    ...{ identifier: 7, secret: Uint8Array.of(1, 2, 3), lost },
     open() {
       opened++;
       if (failure !== null) throw failure;
@@ -63,7 +63,7 @@ describe('TunnelProber', () => {
     const flood = { ...{ address: new Uint8Array(16), identifier: 1, sequence: 1 }, data: Uint8Array.of(1) };
     let reads = 0;
     const prober = new TunnelProber({
-      ...{ clock, identifier: 7, secret: Uint8Array.of(1), changed() {}, hindered() {} },
+      ...{ clock, identifier: 7, secret: Uint8Array.of(1), changed() {}, hindered() {}, lost: [] },
       open: () => ({
         request() {},
         replies() {
@@ -77,6 +77,16 @@ describe('TunnelProber', () => {
     // A whole buffer has about 400.
     assert.ok(reads > 1_000 && reads < 10_000, `${reads}`);
     prober.close();
+  });
+
+  it('begins with what an earlier process knew as lost, until it answers', () => {
+    const { prober, events, turns } = lab(['b', 'gone']);
+    assert.deepEqual(prober.lost(), ['b', 'gone']);
+    prober.ask(ends('a', 'b'));
+    assert.deepEqual(prober.lost(), ['b']);
+    turns(5);
+    assert.deepEqual(prober.lost(), []);
+    assert.deepEqual(events, ['b back']);
   });
 
   it('takes a gateway for lost after three questions without an answer, and back after five answers', () => {
