@@ -1,6 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { Clock } from '../../lib/process/clock.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
 import { type DataplaneOptions, type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
@@ -14,6 +14,7 @@ import { Established } from './established.ts';
 import { recording } from './flow-recording.ts';
 import { FlushServer } from './flush-server.ts';
 import { nameOverlay } from './fqdn-cache.ts';
+import { type GuardHooks, openGuard } from './guarded.ts';
 import type { InterfaceGroups } from './interface-groups.ts';
 import { usedLinkGroups, withLastLinkGroups } from './link-groups.ts';
 import { podOverlays } from './pod-overlays.ts';
@@ -26,7 +27,7 @@ interface EnforcementParts {
   readonly dataplanes: Dataplanes;
   readonly interfaces: InterfaceGroups;
   readonly saved: StateStore;
-  readonly clock: Clock;
+  readonly clock: WallClock;
   readonly reports: AgentLog;
   readonly metrics: AgentMetrics;
   /** The API server's addresses, as far as known: names behind a wildcard never have them. */
@@ -37,6 +38,8 @@ interface EnforcementParts {
   readonly egressProblems?: (problems: readonly string[]) => void;
   /** What this node finds out about egress gateways. */
   readonly egressHealth?: (report: EgressHealthReport) => void;
+  /** Guarded apply; null: it is off. */
+  readonly guard: GuardHooks | null;
   /** Nothing could be applied; it is tried again. */
   readonly failed: (error: Error) => void;
 }
@@ -65,6 +68,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
   const records = recording({ ...parts, config });
   const { node, stateDir, once } = options;
+  let lost = (): void => {};
   const established = new Established({ node, config, log, metrics, clock, outlet: records.outlet });
   const running = dataplanes.chosen.run({
     config,
@@ -74,7 +78,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
     ...(await egressOptions(parts)),
     enforcer: {
-      events: { ...failureEvents(parts), enforced },
+      events: { ...failureEvents(parts, () => lost()), enforced },
       clock,
       lastGood: async () => {
         const state = await saved.readState();
@@ -94,11 +98,21 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     },
   });
   const submitted = (state: NodeState): NodeState => names.withoutNames(pods.without(state));
+  const guard = await openGuard({
+    ...parts,
+    config,
+    submit: names.submit,
+    whole: (state) => pods.over(names.withNames(state)),
+    outlet: records.outlet,
+  });
+  lost = () => guard?.lost();
   function enforced(result: Enforced): void {
     reports.enforced(result);
     metrics.enforced(result);
-    parts.enforced(result, submitted(result.wanted));
-    saved.state(submitted(result.state));
+    const wanted = submitted(result.wanted);
+    parts.enforced(result, guard?.wantedOf(wanted) ?? wanted);
+    if (guard === null) saved.state(submitted(result.state));
+    else guard.enforced(submitted(result.state), result.state);
     saved.linkGroups(usedLinkGroups(result.state, config));
     if (result.change.changesStructure) saved.digests(running.digests());
     records.enforced(result, running.owners());
@@ -109,7 +123,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   await records.start(running.counts);
   metrics.counts(records.totals);
   metrics.egressHealth(running.egressHealth ?? null);
-  const flushes = new FlushServer({ node, stateDir, log, established });
+  const flushes = new FlushServer({ node, stateDir, log, established, guard });
   if (!once) await flushes.listen();
 
   let grouped: Promise<void> = Promise.resolve();
@@ -118,16 +132,19 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     floating: running.floating,
     submit(state) {
       grouped = interfaces.nodeHas(state.nodeAddresses);
-      names.submit(state);
+      if (guard === null) names.submit(state);
+      else guard.submit(state);
     },
     holdsRules: () => holdRules(dataplanes, options.node, log),
     async idle() {
       await grouped;
+      await guard?.idle();
       await names.idle();
       await enforcer.idle();
       if (once) await established.now();
     },
     async close() {
+      await guard?.close();
       await stopWatching();
       await enforcer.close();
       await pods.close();
@@ -140,7 +157,10 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   };
 }
 
-function failureEvents({ reports, metrics, failed }: EnforcementParts): Omit<EnforcerEvents, 'enforced'> {
+function failureEvents(
+  { reports, metrics, failed }: EnforcementParts,
+  lost: () => void,
+): Omit<EnforcerEvents, 'enforced'> {
   return {
     failed(error, retryIn) {
       reports.failed(error, retryIn);
@@ -151,6 +171,7 @@ function failureEvents({ reports, metrics, failed }: EnforcementParts): Omit<Enf
     drifted(differences) {
       reports.drifted(differences);
       metrics.drifted();
+      lost();
     },
   };
 }
