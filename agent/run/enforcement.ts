@@ -3,7 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
-import { type DataplaneOptions, type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
+import { type DataplaneOptions, type Dataplanes, holdRules, type Running } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
@@ -68,24 +68,13 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
   const records = recording({ ...parts, config });
   const { node, stateDir, once } = options;
-  let lost = (): void => {};
   const established = new Established({ node, config, log, metrics, clock, outlet: records.outlet });
-  const running = dataplanes.chosen.run({
+  const running = await runDataplane(parts, {
     config,
-    log,
-    digests: await saved.readDigests(),
     readings: records.readings,
-    troubled: (trouble) => metrics.monitor('nf_tables', trouble),
-    ...(await egressOptions(parts)),
-    enforcer: {
-      events: { ...failureEvents(parts, () => lost()), enforced },
-      clock,
-      lastGood: async () => {
-        const state = await saved.readState();
-        return state === null ? null : pods.over(names.withNames(state));
-      },
-      settled: dataplaneMigration(dataplanes, options.node, log),
-    },
+    enforced,
+    whole: (state) => whole(state),
+    lost: () => guard?.lost(),
   });
   const { enforcer } = running;
   const pods = await podOverlays({ ...parts, config, running });
@@ -97,15 +86,9 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       pods.submit(state);
     },
   });
+  const whole = (state: NodeState): NodeState => pods.over(names.withNames(state));
   const submitted = (state: NodeState): NodeState => names.withoutNames(pods.without(state));
-  const guard = await openGuard({
-    ...parts,
-    config,
-    submit: names.submit,
-    whole: (state) => pods.over(names.withNames(state)),
-    outlet: records.outlet,
-  });
-  lost = () => guard?.lost();
+  const guard = await openGuard({ ...parts, config, submit: names.submit, whole, outlet: records.outlet });
   function enforced(result: Enforced): void {
     reports.enforced(result);
     metrics.enforced(result);
@@ -146,15 +129,44 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     async close() {
       await guard?.close();
       await stopWatching();
-      await enforcer.close();
-      await pods.close();
-      await flushes.close();
-      await established.close();
-      await names.close();
-      await records.close();
+      for (const one of [enforcer, pods, flushes, established, names, records]) await one.close();
       await saved.flush();
     },
   };
+}
+
+interface DataplaneParts {
+  readonly config: Config;
+  readonly readings: DataplaneOptions['readings'];
+  readonly enforced: EnforcerEvents['enforced'];
+  /** The state with what this node adds. */
+  readonly whole: (state: NodeState) => NodeState;
+  /** A third party changed the rules. */
+  readonly lost: () => void;
+}
+
+async function runDataplane(
+  parts: EnforcementParts,
+  { config, readings, enforced, whole, lost }: DataplaneParts,
+): Promise<Running> {
+  const { options, log, dataplanes, saved, clock, metrics } = parts;
+  return dataplanes.chosen.run({
+    config,
+    log,
+    digests: await saved.readDigests(),
+    readings,
+    troubled: (trouble) => metrics.monitor('nf_tables', trouble),
+    ...(await egressOptions(parts)),
+    enforcer: {
+      events: { ...failureEvents(parts, lost), enforced },
+      clock,
+      lastGood: async () => {
+        const state = await saved.readState();
+        return state === null ? null : whole(state);
+      },
+      settled: dataplaneMigration(dataplanes, options.node, log),
+    },
+  });
 }
 
 function failureEvents(

@@ -17,6 +17,8 @@ const PRODUCT = filesBelow('.').filter(
  */
 const READERS: Readonly<Record<string, string>> = {
   'agent/egress/record/binding-recorder.ts': 'a time that is shown: of a record',
+  'agent/guard/guard-file.ts': 'the limit of rollbacks, over restarts; a time set back makes none later',
+  'agent/guard/guard.ts': 'a time that is shown: since when a policy is held',
   'agent/record/counters.ts': 'a time that is shown: when a rule last matched',
   'agent/record/recorder.ts': 'a time that is shown: of a record',
   'agent/run/cluster-agent.ts': 'a time that is shown: of a report',
