@@ -5,6 +5,7 @@ import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
 import { type DataplaneOptions, type Dataplanes, holdRules, type Running } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
+import { withMemory } from '../egress/egress-memory.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { AgentLog } from './agent-log.ts';
@@ -96,6 +97,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     parts.enforced(result, guard?.wantedOf(wanted) ?? wanted);
     if (guard === null) saved.state(submitted(result.state));
     else guard.enforced(submitted(result.state), result.state);
+    rememberEgress(running, saved);
     saved.linkGroups(usedLinkGroups(result.state, config));
     if (result.change.changesStructure) saved.digests(running.digests());
     records.enforced(result, running.owners());
@@ -150,13 +152,13 @@ async function runDataplane(
   { config, readings, enforced, whole, lost }: DataplaneParts,
 ): Promise<Running> {
   const { options, log, dataplanes, saved, clock, metrics } = parts;
-  return dataplanes.chosen.run({
+  const running = dataplanes.chosen.run({
     config,
     log,
     digests: await saved.readDigests(),
     readings,
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
-    ...(await egressOptions(parts)),
+    ...(await egressOptions(parts, () => rememberEgress(running, saved))),
     enforcer: {
       events: { ...failureEvents(parts, lost), enforced },
       clock,
@@ -167,6 +169,7 @@ async function runDataplane(
       settled: dataplaneMigration(dataplanes, options.node, log),
     },
   });
+  return running;
 }
 
 function failureEvents(
@@ -188,18 +191,33 @@ function failureEvents(
   };
 }
 
-/** None with the gate off, without reading anything. */
-async function egressOptions({
-  config: { featureGates },
-  saved,
-  egressProblems,
-  egressHealth,
-}: EnforcementParts): Promise<Pick<DataplaneOptions, 'lastEgress' | 'egressProblems' | 'egressHealth'>> {
+function rememberEgress({ egressMemory }: Running, saved: StateStore): void {
+  if (egressMemory !== undefined) saved.egress(egressMemory());
+}
+
+type EgressOptions = Pick<
+  DataplaneOptions,
+  'lastEgress' | 'lostGateways' | 'egressProblems' | 'egressHealth'
+>;
+
+/**
+ * None with the gate off, without reading anything.
+ * @param changed what the node knows by itself is different now
+ */
+async function egressOptions(
+  { config: { featureGates }, saved, egressProblems, egressHealth }: EnforcementParts,
+  changed: () => void,
+): Promise<EgressOptions> {
   if (featureGates.EgressGateway !== true) return {};
-  const lastEgress = (await saved.readState())?.egress ?? null;
+  const last = (await saved.readState())?.egress ?? null;
+  const memory = await saved.readEgress();
   return {
-    lastEgress,
+    lastEgress: last === null ? null : withMemory(last, memory),
+    lostGateways: memory?.lost ?? [],
     ...(egressProblems === undefined ? {} : { egressProblems }),
-    ...(egressHealth === undefined ? {} : { egressHealth }),
+    egressHealth(report) {
+      changed();
+      egressHealth?.(report);
+    },
   };
 }

@@ -25,6 +25,7 @@ const READERS: Readonly<Record<string, string>> = {
   'agent/run/contact-log.ts': 'a time that is shown: since when the controller is away',
   'agent/run/established.ts': 'a time that is shown: of records of ended connections',
   'agent/run/fqdn-resolver.ts': 'expiry: of saved names, over restarts',
+  'agent/run/guarded.ts': 'a time that is shown: of a record',
   'cli/egress-node-status.ts': 'a time that is shown: of a reading',
   'cli/egress-who.ts': 'the option --at',
   'cli/off.ts': 'a time that is shown: since when the node is off',
