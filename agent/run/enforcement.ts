@@ -3,7 +3,8 @@ import type { Config } from '../../apis/config.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
-import { type DataplaneOptions, type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
+import { BootRules } from '../boot/boot-rules.ts';
+import { type DataplaneOptions, type Dataplanes, holdRules, type Running } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
@@ -65,6 +66,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
   const records = recording({ ...parts, config });
   const { node, stateDir, once } = options;
+  const boot = new BootRules({ stateDir, enabled: config.boot.enabled, log });
   const established = new Established({ node, config, log, metrics, clock, outlet: records.outlet });
   const running = dataplanes.chosen.run({
     config,
@@ -84,6 +86,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     },
   });
   const { enforcer } = running;
+  const save = saving(parts, config, running, boot);
   const pods = await podOverlays({ ...parts, config, running });
   const names = nameOverlay({
     ...{ config: config.names, clock, log, stateDir, once },
@@ -98,9 +101,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     reports.enforced(result);
     metrics.enforced(result);
     parts.enforced(result, submitted(result.wanted));
-    saved.state(submitted(result.state));
-    saved.linkGroups(usedLinkGroups(result.state, config));
-    if (result.change.changesStructure) saved.digests(running.digests());
+    save(result, submitted(result.state));
     records.enforced(result, running.owners());
     established.enforced(result.state);
     pods.enforced(result.state);
@@ -136,7 +137,18 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       await names.close();
       await records.close();
       await saved.flush();
+      await boot.flush();
     },
+  };
+}
+
+/** What the next start needs, and the next boot. */
+function saving({ saved }: EnforcementParts, config: Config, running: Running, boot: BootRules) {
+  return ({ state, change }: Enforced, submitted: NodeState): void => {
+    saved.state(submitted);
+    boot.inForce(state, running.bootFiles(state));
+    saved.linkGroups(usedLinkGroups(state, config));
+    if (change.changesStructure) saved.digests(running.digests());
   };
 }
 
