@@ -13,10 +13,12 @@ export interface BootRulesOptions {
   readonly log: Log;
 }
 
-/** Keeps the files that are loaded at boot equal to the rules in force. Failures are logged. */
+/** Keeps the files that are loaded at boot equal to the confirmed rules. Failures are logged. */
 export class BootRules {
   readonly #saver: Saver<() => BootFiles, BootFiles>;
   readonly #enabled: boolean;
+  readonly #files = new WeakMap<NodeState, () => BootFiles>();
+  #confirmed: NodeState | null = null;
 
   constructor({ stateDir, enabled, log }: BootRulesOptions) {
     this.#enabled = enabled;
@@ -32,10 +34,21 @@ export class BootRules {
     );
   }
 
-  /** @param files the rules of the state as files; made when they are written */
-  inForce({ rules, egress }: NodeState, files: () => BootFiles): void {
-    const isNothing = rules.length === 0 && egress === undefined;
-    this.#saver.save(isNothing || !this.#enabled ? NO_FILES : files);
+  /**
+   * The state is in force, confirmed or not.
+   * @param files its rules as files; made when they are written
+   */
+  inForce(state: NodeState, files: () => BootFiles): void {
+    const isNothing = state.rules.length === 0 && state.egress === undefined;
+    this.#files.set(state, isNothing || !this.#enabled ? NO_FILES : files);
+    if (state === this.#confirmed) this.confirmed(state);
+  }
+
+  /** The state is the one that counts from now on. */
+  confirmed(state: NodeState): void {
+    this.#confirmed = state;
+    const files = this.#files.get(state);
+    if (files !== undefined) this.#saver.save(files);
   }
 
   flush(): Promise<void> {
