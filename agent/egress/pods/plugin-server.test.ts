@@ -92,10 +92,10 @@ describe('the CNI plugin nodewall-egress', () => {
 
   it('needs no agent from the moment the gate is off', async () => {
     await server.listen();
-    server.require(false);
+    server.setRequired(false);
     await server.close();
     assert.deepEqual(JSON.parse((await plugin('ADD'))[1]), RESULT);
-    server.require(true);
+    server.setRequired(true);
     await server.close();
     assert.ok((await stat(requiredFile(stateDir))).isFile());
   });

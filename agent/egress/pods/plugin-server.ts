@@ -89,7 +89,7 @@ export class PluginServer {
   }
 
   /** Whether pods may start only with an answer: false, from the moment the gate is off. */
-  require(isRequired: boolean): void {
+  setRequired(isRequired: boolean): void {
     if (isRequired === this.#isRequired) return;
     this.#isRequired = isRequired;
     this.#writeRequired().catch((error: Error) => {

@@ -42,7 +42,7 @@ export async function startPods({ stateDir, config, ...parts }: StartOptions): P
   if (config.cniPlugins !== '') await installPlugin(config.cniPlugins, log);
   return {
     submit(state) {
-      server.require(state.egress !== undefined);
+      server.setRequired(state.egress !== undefined);
       pods.submit(state);
     },
     over: (state) => pods.over(state),
