@@ -146,18 +146,24 @@ kernelSuite('egress gateways: a million packets', function () {
   });
 
   it(`${REBOOTS} boots of the pod's node; the pod talks from its first millisecond`, async () => {
-    const pod = new StartingPod(lab, agents, 'plain-0');
-    const one = { name: 'plain-0', uid: '', label: 'plain-0' };
+    const pod = new StartingPod(lab, agents, 'plain-1');
+    const one = { name: 'boot', uid: 'boot', label: 'one' };
+    await agents.write('pods.json', [pod.object(one, true)]);
+    await agents.untilInForce('plain', /EgressPolicy default\/one/);
     for (let i = 0; i < REBOOTS; i++) {
       await agents.agent('plain').end('SIGKILL');
       await loseKernel('plain');
+      // As kubelet does it, before the agent is there.
       const added = pod.plugin('ADD', one);
       await pause(300);
       agents.start('plain');
-      assert.equal(JSON.parse(await added).ips?.length, 2, agents.agent('plain').log());
-      await flooded(`boot ${i + 1}`, { by: ['gw-1'] }, () => untilSeen(5_000));
+      const result = await added;
+      assert.equal(JSON.parse(result).ips?.length, 2, result);
+      await flooded(`boot ${i + 1}`, { pod: 'plain-1', by: ['gw-1'] }, () => untilSeen(5_000));
       assert.equal(await pod.plugin('DEL', one), '');
     }
+    await agents.write('pods.json', []);
+    await untilOut();
   });
 
   it('boots of the gateway while pods of another node talk', () =>
