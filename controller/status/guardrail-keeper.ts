@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { GuardrailStatus, Violation } from '../../apis/guardrail.ts';
 import type { Guardrail } from '../../apis/objects.ts';
+import { brokenText } from '../guardrail/broken-text.ts';
 import type { FailureEvents } from './failure-events.ts';
 import type { StatusTarget, StatusWriter, WriteTimes } from './writer.ts';
 
@@ -81,10 +82,4 @@ export class GuardrailKeeper {
     if (violation === undefined || before?.phase === 'Broken') return;
     this.#options.events.broken({ name, uid }, brokenText(violation));
   }
-}
-
-/** As in `on cp-1: {"direction":"ingress",…} is decided by protect-api/drop-rest`. */
-export function brokenText({ node, flow, rule }: Violation): string {
-  const decides = rule === null ? 'no rule' : `${rule.policy}/${rule.rule}`;
-  return `on ${node}: ${JSON.stringify(flow)} is decided by ${decides}`;
 }

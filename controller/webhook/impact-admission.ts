@@ -1,6 +1,6 @@
+import { brokenText } from '../guardrail/broken-text.ts';
 import type { ObjectChange } from '../impact/changed-objects.ts';
 import type { Impact } from '../impact/impact.ts';
-import { brokenText } from '../status/guardrail-keeper.ts';
 import { ALLOWED } from './refusal.ts';
 import type { Admission } from './review.ts';
 
