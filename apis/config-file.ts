@@ -10,6 +10,7 @@ import {
   toInterfaceGroups,
 } from './validate/interface-groups.ts';
 import { canonicalCidr } from './validate/ipblock.ts';
+import { checkProbes, type RawProbe, toProbe } from './validate/probes.ts';
 import { type Findings, findings, formatPath, hasError } from './validate/problem.ts';
 import { reportSchema } from './validate/schema-problem.ts';
 import { checkSettings } from './validate/settings.ts';
@@ -39,9 +40,11 @@ interface RawConfig {
   readonly nodeCIDRs?: readonly string[];
   readonly featureGates?: Config['featureGates'];
   readonly egress?: Partial<Config['egress']>;
+  readonly guard?: Partial<Omit<Config['guard'], 'probes'>> & { readonly probes?: readonly RawProbe[] };
   readonly dataplane?: Config['dataplane'];
   readonly iptables?: Partial<Config['iptables']>;
   readonly dispatch?: Config['dispatch'];
+  readonly boot?: Partial<Config['boot']>;
 }
 
 /**
@@ -68,6 +71,7 @@ export function parseConfig(text: string, file: string): ParsedConfig {
 function checkConfig(raw: FieldMap, found: Findings): void {
   checkInterfaceGroups(asFields(raw.interfaceGroups) ?? {}, found);
   checkSettings(raw, found);
+  checkProbes(asFields(raw.guard)?.probes, ['guard', 'probes'], found);
   for (const direction of ['ingress', 'egress']) {
     for (const [index, entry] of asList(asFields(raw.failsafe)?.[direction]).entries()) {
       checkFailsafe(entry, ['failsafe', direction, index], found);
@@ -105,8 +109,18 @@ function toConfig(raw: RawConfig): Config {
       inside: raw.egress?.inside?.map(canonicalCidr) ?? DEFAULT_CONFIG.egress.inside,
       serviceCIDRs: raw.egress?.serviceCIDRs?.map(canonicalCidr) ?? DEFAULT_CONFIG.egress.serviceCIDRs,
     },
+    guard: {
+      ...DEFAULT_CONFIG.guard,
+      ...raw.guard,
+      probes: raw.guard?.probes?.map(toProbe) ?? DEFAULT_CONFIG.guard.probes,
+    },
     dataplane: raw.dataplane ?? DEFAULT_CONFIG.dataplane,
     iptables: { ...DEFAULT_CONFIG.iptables, ...raw.iptables },
     dispatch: raw.dispatch ?? DEFAULT_CONFIG.dispatch,
+    boot: {
+      ...DEFAULT_CONFIG.boot,
+      ...raw.boot,
+      ssh: raw.boot?.ssh?.map(canonicalCidr) ?? DEFAULT_CONFIG.boot.ssh,
+    },
   });
 }

@@ -1,3 +1,4 @@
+import { removeBootFiles } from '../agent/boot/boot-folder.ts';
 import { removeAll, warnHidden } from '../agent/dataplane/dataplane.ts';
 import type { ApiServerAddress } from '../agent/receive/api-server.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
@@ -31,6 +32,12 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
   // cluster, the cluster's gate decides, and this machine can only switch it off.
   const gate = config.featureGates.NodeNetworkPolicy;
   checkEgressGate(config);
+  if (source.kind === 'controller' && config.guard.enabled === true) {
+    throw new CommandError(
+      EXIT.invalid,
+      'guard.enabled: guarded apply is not built for clusters yet; leave it out, or set it to false',
+    );
+  }
   const log = createLog(options);
   await loadAddon();
   const release = await agentLock(options.stateDir).take(log);
@@ -217,6 +224,7 @@ async function disabled(
   const { allLeftOvers } = await import('../agent/dataplane/open-dataplanes.ts');
   const { removed, hidden } = await withKernel(async (kernel) => removeAll(await allLeftOvers(kernel)));
   warnHidden(log, options.node, hidden);
+  await removeBootFiles(options.stateDir);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, log);
   log.info('disabled', { node: options.node, removed, interfaces, gate });
   if (!options.once) await untilStopped(ended);

@@ -6,11 +6,14 @@ export function addNodeCommands(program: Command, done: Done): void {
   addOff(program, done);
   addOn(program, done);
   addFlush(program, done);
+  addConfirm(program, done);
+  addRetry(program, done);
   addCleanup(program, done);
   addInterfaces(program, done);
   addRules(program, done);
   addLog(program, done);
   addNames(program, done);
+  addBootUnit(program, done);
 }
 
 function addOff(program: Command, done: Done): void {
@@ -64,6 +67,34 @@ function addFlush(program: Command, done: Done): void {
       ),
     )
     .action(async (options) => done(await (await import('./flush.ts')).flush(options)));
+}
+
+function addConfirm(program: Command, done: Done): void {
+  program
+    .command('confirm')
+    .description(
+      'Confirm the rules that the agent of this node tries (guarded apply): they stay, and survive.',
+    )
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example('nodewall confirm', 'kubectl -n nodewall-system exec POD -- nodewall confirm'),
+    )
+    .action(async (options) => done(await (await import('./guard.ts')).confirm(options)));
+}
+
+function addRetry(program: Command, done: Done): void {
+  program
+    .command('retry')
+    .description('Apply and try again the policies that were rolled back on this node (guarded apply).')
+    .argument('[policy]', 'only this policy')
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText('after', example('nodewall retry', 'nodewall retry deny-all'))
+    .action(async (policy, options) => done(await (await import('./guard.ts')).retry(policy, options)));
 }
 
 function addCleanup(program: Command, done: Done): void {
@@ -151,4 +182,20 @@ function addNames(program: Command, done: Done): void {
     .addOption(output('table', 'json'))
     .addHelpText('after', example('nodewall names'))
     .action(async (options) => done(await (await import('./names-command.ts')).namesCommand(options)));
+}
+
+function addBootUnit(program: Command, done: Done): void {
+  program
+    .command('boot-unit')
+    .description(
+      'Print, install or remove the units of systemd that load the last rules in force at boot, before the network is up and without an agent.',
+    )
+    .option('--install <directory>', 'write them there and enable them, as systemctl enable does')
+    .option('--remove <directory>', 'remove them from there')
+    .addOption(stateDir())
+    .addHelpText(
+      'after',
+      example('nodewall boot-unit --install /etc/systemd/system', 'systemctl status nodewall-boot'),
+    )
+    .action(async (options) => done(await (await import('./boot-unit.ts')).bootUnit(options)));
 }

@@ -1,8 +1,9 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { Clock } from '../../lib/process/clock.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
+import { BootRules } from '../boot/boot-rules.ts';
 import { type DataplaneOptions, type Dataplanes, holdRules, type Running } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
 import { withMemory } from '../egress/egress-memory.ts';
@@ -15,6 +16,7 @@ import { Established } from './established.ts';
 import { recording } from './flow-recording.ts';
 import { FlushServer } from './flush-server.ts';
 import { nameOverlay } from './fqdn-cache.ts';
+import { type GuardHooks, openGuard } from './guarded.ts';
 import type { InterfaceGroups } from './interface-groups.ts';
 import { usedLinkGroups, withLastLinkGroups } from './link-groups.ts';
 import { podOverlays } from './pod-overlays.ts';
@@ -27,7 +29,7 @@ interface EnforcementParts {
   readonly dataplanes: Dataplanes;
   readonly interfaces: InterfaceGroups;
   readonly saved: StateStore;
-  readonly clock: Clock;
+  readonly clock: WallClock;
   readonly reports: AgentLog;
   readonly metrics: AgentMetrics;
   /** The API server's addresses, as far as known: names behind a wildcard never have them. */
@@ -38,6 +40,8 @@ interface EnforcementParts {
   readonly egressProblems?: (problems: readonly string[]) => void;
   /** What this node finds out about egress gateways. */
   readonly egressHealth?: (report: EgressHealthReport) => void;
+  /** Guarded apply; null: it is off. */
+  readonly guard: GuardHooks | null;
   /** Nothing could be applied; it is tried again. */
   readonly failed: (error: Error) => void;
 }
@@ -66,25 +70,21 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
   const records = recording({ ...parts, config });
   const { node, stateDir, once } = options;
+  const boot = new BootRules({ stateDir, enabled: config.boot.enabled, log });
+  const confirmed = (state: NodeState): void => {
+    saved.state(state);
+    boot.confirmed(state);
+  };
   const established = new Established({ node, config, log, metrics, clock, outlet: records.outlet });
-  const running = dataplanes.chosen.run({
+  const running = await runDataplane(parts, {
     config,
-    log,
-    digests: await saved.readDigests(),
     readings: records.readings,
-    troubled: (trouble) => metrics.monitor('nf_tables', trouble),
-    ...(await egressOptions(parts, () => rememberEgress(running, saved))),
-    enforcer: {
-      events: { ...failureEvents(parts), enforced },
-      clock,
-      lastGood: async () => {
-        const state = await saved.readState();
-        return state === null ? null : pods.over(names.withNames(state));
-      },
-      settled: dataplaneMigration(dataplanes, options.node, log),
-    },
+    enforced,
+    whole: (state) => whole(state),
+    lost: () => guard?.lost(),
   });
   const { enforcer } = running;
+  const save = saving(parts, config, running);
   const pods = await podOverlays({ ...parts, config, running });
   const names = nameOverlay({
     ...{ config: config.names, clock, log, stateDir, once },
@@ -94,15 +94,21 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       pods.submit(state);
     },
   });
+  const whole = (state: NodeState): NodeState => pods.over(names.withNames(state));
   const submitted = (state: NodeState): NodeState => names.withoutNames(pods.without(state));
+  const guard = await openGuard({
+    ...{ ...parts, config, submit: names.submit, whole, outlet: records.outlet, confirmed },
+  });
   function enforced(result: Enforced): void {
     reports.enforced(result);
     metrics.enforced(result);
-    parts.enforced(result, submitted(result.wanted));
-    saved.state(submitted(result.state));
-    rememberEgress(running, saved);
-    saved.linkGroups(usedLinkGroups(result.state, config));
-    if (result.change.changesStructure) saved.digests(running.digests());
+    const wanted = submitted(result.wanted);
+    parts.enforced(result, guard?.wantedOf(wanted) ?? wanted);
+    const state = submitted(result.state);
+    boot.inForce(state, running.bootFiles(result.state));
+    if (guard === null) confirmed(state);
+    else guard.enforced(state, result.state);
+    save(result);
     records.enforced(result, running.owners());
     established.enforced(result.state);
     pods.enforced(result.state);
@@ -111,7 +117,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   await records.start(running.counts);
   metrics.counts(records.totals);
   metrics.egressHealth(running.egressHealth ?? null);
-  const flushes = new FlushServer({ node, stateDir, log, established });
+  const flushes = new FlushServer({ node, stateDir, log, established, guard });
   if (!once) await flushes.listen();
 
   let grouped: Promise<void> = Promise.resolve();
@@ -120,29 +126,74 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     floating: running.floating,
     submit(state) {
       grouped = interfaces.nodeHas(state.nodeAddresses);
-      names.submit(state);
+      if (guard === null) names.submit(state);
+      else guard.submit(state);
     },
     holdsRules: () => holdRules(dataplanes, options.node, log),
     async idle() {
       await grouped;
+      await guard?.idle();
       await names.idle();
       await enforcer.idle();
       if (once) await established.now();
     },
     async close() {
+      await guard?.close();
       await stopWatching();
-      await enforcer.close();
-      await pods.close();
-      await flushes.close();
-      await established.close();
-      await names.close();
-      await records.close();
-      await saved.flush();
+      for (const one of [enforcer, pods, flushes, established, names, records]) await one.close();
+      for (const one of [saved, boot]) await one.flush();
     },
   };
 }
 
-function failureEvents({ reports, metrics, failed }: EnforcementParts): Omit<EnforcerEvents, 'enforced'> {
+/** What the next start needs, of any state. */
+function saving({ saved }: EnforcementParts, config: Config, running: Running) {
+  return ({ state, change }: Enforced): void => {
+    rememberEgress(running, saved);
+    saved.linkGroups(usedLinkGroups(state, config));
+    if (change.changesStructure) saved.digests(running.digests());
+  };
+}
+
+interface DataplaneParts {
+  readonly config: Config;
+  readonly readings: DataplaneOptions['readings'];
+  readonly enforced: EnforcerEvents['enforced'];
+  /** The state with what this node adds. */
+  readonly whole: (state: NodeState) => NodeState;
+  /** A third party changed the rules. */
+  readonly lost: () => void;
+}
+
+async function runDataplane(
+  parts: EnforcementParts,
+  { config, readings, enforced, whole, lost }: DataplaneParts,
+): Promise<Running> {
+  const { options, log, dataplanes, saved, clock, metrics } = parts;
+  const running = dataplanes.chosen.run({
+    config,
+    log,
+    digests: await saved.readDigests(),
+    readings,
+    troubled: (trouble) => metrics.monitor('nf_tables', trouble),
+    ...(await egressOptions(parts, () => rememberEgress(running, saved))),
+    enforcer: {
+      events: { ...failureEvents(parts, lost), enforced },
+      clock,
+      lastGood: async () => {
+        const state = await saved.readState();
+        return state === null ? null : whole(state);
+      },
+      settled: dataplaneMigration(dataplanes, options.node, log),
+    },
+  });
+  return running;
+}
+
+function failureEvents(
+  { reports, metrics, failed }: EnforcementParts,
+  lost: () => void,
+): Omit<EnforcerEvents, 'enforced'> {
   return {
     failed(error, retryIn) {
       reports.failed(error, retryIn);
@@ -153,6 +204,7 @@ function failureEvents({ reports, metrics, failed }: EnforcementParts): Omit<Enf
     drifted(differences) {
       reports.drifted(differences);
       metrics.drifted();
+      lost();
     },
   };
 }

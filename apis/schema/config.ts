@@ -158,6 +158,44 @@ export const CONFIG_SCHEMA: JsonSchema = {
         },
       },
     },
+    guard: {
+      type: 'object',
+      description:
+        'Guarded apply: a change that denies more is tried first, and rolled back if a probe fails.',
+      properties: {
+        enabled: { type: 'boolean', description: 'Default: true in a cluster, false with --manifests.' },
+        window: seconds('How long a change is tried before it is confirmed.'),
+        failAfter: seconds('How long a probe fails before the change is rolled back.'),
+        probes: {
+          type: 'array',
+          description:
+            'Connections that must stay possible, besides those to API server, controller and DNS.',
+          items: {
+            type: 'object',
+            required: ['name'],
+            properties: {
+              name: { type: 'string', description: 'A name for messages.' },
+              direction: { type: 'string', enum: ['egress', 'ingress'], default: 'egress' },
+              tcp: { type: 'string', description: 'ADDRESS:PORT; a connection is made.' },
+              udp: { type: 'string', description: 'ADDRESS:PORT; a datagram is sent, any answer counts.' },
+              http: {
+                type: 'string',
+                description: 'An http or https URL with an address; any answer counts.',
+              },
+              icmp: { type: 'string', description: 'Not supported yet.' },
+              from: { type: 'string', enum: ['node', 'peer', 'controller'], default: 'node' },
+            },
+          },
+        },
+        confirm: {
+          type: 'string',
+          enum: ['Automatic', 'Manual'],
+          default: 'Automatic',
+          description: 'Manual waits for nodewall confirm, and rolls back after timeout.',
+        },
+        timeout: seconds('With confirm: Manual, how long to wait for nodewall confirm.'),
+      },
+    },
     dataplane: { type: 'string', enum: [...DATAPLANE_NAMES, 'auto'], default: 'nftables' },
     iptables: {
       type: 'object',
@@ -172,5 +210,23 @@ export const CONFIG_SCHEMA: JsonSchema = {
       },
     },
     dispatch: { type: 'string', enum: ['indexed', 'linear'], default: 'indexed' },
+    boot: {
+      type: 'object',
+      description: 'The files that are loaded at boot, before an agent runs.',
+      properties: {
+        enabled: { type: 'boolean', default: true, description: 'Keep them equal to the rules in force.' },
+        onError: {
+          type: 'string',
+          enum: ['minimal', 'open'],
+          default: 'minimal',
+          description: 'What is in force if they cannot be loaded.',
+        },
+        ssh: {
+          type: 'array',
+          description: 'The networks (CIDRs) from which minimal lets SSH in.',
+          items: { type: 'string' },
+        },
+      },
+    },
   },
 };
