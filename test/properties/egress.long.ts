@@ -4,7 +4,7 @@ import { agreeOnEgress } from './egress-agree.ts';
 import { agreeOnNodes } from './egress-nodes.ts';
 import { check } from './runs.ts';
 
-const ROUND = 100;
+const ROUND = 20;
 
 /** A million flows through small clusters, and larger ones in which more policies meet. */
 describe('egress gateways, long', function () {
