@@ -251,7 +251,9 @@ export class StatusKeeper {
     // The problems may be those of the previous version: computed after a delay.
     if (!isInForce && this.#clock.now() < known.since + DOUBT) return false;
     const progress =
-      policy === undefined ? NO_PROGRESS : this.#realized.progress(`${GROUP}/${name}`, version.since);
+      policy === undefined
+        ? NO_PROGRESS
+        : this.#realized.progress(`${GROUP}/${name}`, version.since, version.generation);
     const facts = {
       generation: version.generation,
       problems: said.map(toLine),
