@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { EgressSlot, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
+import { toMemberSet } from '../../lib/net/member-set.ts';
 import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
 import { endedConnections, withLingering } from './lingering.ts';
 import { slotMark, takeMark } from './render/marks.ts';
@@ -28,6 +29,37 @@ describe('withLingering', () => {
     const before = fakeNodeEgress({ slots: slots([1, 'a']), peers: peers('a') });
     const kept = withLingering(before, fakeNodeEgress({ slots: slots([1, 'b']), peers: peers('b') }));
     assert.equal(kept.slots.get(1)?.node, 'b');
+  });
+
+  it('keeps the ways back to pods that were served, while their nodes are there', () => {
+    const nodes = toMemberSet([], ['192.0.2.1']);
+    const take = { kind: 'node', interface: null } as const;
+    const [end] = peers('a').values();
+    const served = new Map(
+      ['10.1.0.7', '10.1.0.8', '10.9.0.7'].map((address) => [address, { node: 'a', takes: [] }]),
+    );
+    const before = fakeNodeEgress({
+      nodes,
+      peers: new Map([['a', { ...(end ?? assert.fail()), networks: ['10.1.0.0/24'] }]]),
+      arrivals: served,
+      takes: new Map([[1, take]]),
+    });
+    const arrivals = new Map([...served].slice(0, 1));
+    const some = withLingering(before, fakeNodeEgress({ nodes, peers: before.peers, arrivals }));
+    const ways = ['10.1.0.0/24', '10.9.0.7/32'].map((network) => [network, 'a']);
+    const waysOf = ({ answers = new Map() }: NodeEgress) =>
+      answers
+        .entries()
+        .map(([network, { node }]) => [network, node])
+        .toArray();
+    assert.deepEqual(waysOf(some), ways);
+    const none = withLingering(some, fakeNodeEgress({ nodes }));
+    assert.deepEqual(waysOf(none), ways);
+    // Only what a node is asked for lets it in.
+    assert.equal(none.peers.size, 0);
+    const again = withLingering(none, fakeNodeEgress({ nodes }));
+    assert.equal(again.answers, none.answers);
+    assert.equal(withLingering(none, fakeNodeEgress()).answers, undefined);
   });
 
   it('is the same object if nothing lingers', () => {

@@ -1,24 +1,56 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type EgressSlot, type EgressTake, type NodeEgress, slotKey } from '../../apis/egress/node-egress.ts';
+import {
+  type EgressSlot,
+  type EgressTake,
+  type NodeEgress,
+  slotKey,
+  type TunnelEnd,
+} from '../../apis/egress/node-egress.ts';
+import { hasAddress } from '../../lib/net/member-set.ts';
+import { changedIds } from '../../lib/sharing/changed-map.ts';
+import { memo } from '../../lib/sharing/memo.ts';
+import { answerRoute, parseNetworks } from './render/answer-routes.ts';
 import { slotMark, takeMark } from './render/marks.ts';
 
+/** Ways back to single pods that are kept; those to the networks of nodes are few. */
+const MOST_ANSWERS = 16_384;
+
 /**
- * Keeps the slots and takes that the node had before and that no policy needs any more, as long as
- * their numbers are free: established connections go on by them, and no new one gets them.
+ * Keeps what the node had before and no policy needs any more, because established connections go
+ * on by it, and no new one gets it: slots and takes, as long as their numbers are free, and at a
+ * gateway the ways back to pods that it served.
  */
 export function withLingering(before: NodeEgress | null, now: NodeEgress): NodeEgress {
   if (before === null || before === now) return now;
-  const slots = added(before.slots, now.slots);
-  const takes = added(before.takes, now.takes);
-  if (slots === now.slots && takes === now.takes) return now;
-  const ends = new Map(
-    [...slots.values()].flatMap(({ node }) => {
-      const peer = now.peers.get(node) ?? before.peers.get(node);
-      return peer === undefined ? [] : [[node, peer] as const];
-    }),
-  );
-  return { ...now, slots, takes, peers: added(ends, now.peers) };
+  const slots = merged(before.slots, now.slots);
+  const takes = merged(before.takes, now.takes);
+  const answers = answersAfter(before, now);
+  const needed = new Set([...slots.values()].map(({ node }) => node));
+  const peers = merged(before.peers, now.peers, (node) => needed.has(node));
+  if (slots === now.slots && takes === now.takes && peers === now.peers && answers.size === 0) return now;
+  return { ...now, slots, takes, peers, ...(answers.size === 0 ? {} : { answers }) };
 }
+
+/** As NodeEgress.answers; the same object if nothing changed. */
+function answersAfter(before: NodeEgress, now: NodeEgress): ReadonlyMap<string, TunnelEnd> {
+  const last = before.answers ?? NO_ANSWERS;
+  const next = new Map(last);
+  const networksOf = memo(parseNetworks);
+  for (const address of changedIds(before.arrivals, now.arrivals)) {
+    const arrival = before.arrivals.get(address);
+    const peer = arrival === undefined ? undefined : before.peers.get(arrival.node);
+    if (peer === undefined || now.arrivals.has(address)) continue;
+    const route = answerRoute(address, peer, networksOf);
+    if (route !== null) next.set(route.destination, peer);
+  }
+  const isThere = memo(({ address }: TunnelEnd) => hasAddress(now.nodes, address));
+  for (const [destination, end] of next) {
+    if (!isThere(end) || next.size > MOST_ANSWERS) next.delete(destination);
+  }
+  return hasSame(last, next) ? last : next;
+}
+
+const NO_ANSWERS: ReadonlyMap<string, TunnelEnd> = new Map();
 
 function isOtherTake(before: EgressTake, now: EgressTake): boolean {
   if (before.kind === 'floating' || now.kind === 'floating') return !isDeepStrictEqual(before, now);
@@ -27,10 +59,20 @@ function isOtherTake(before: EgressTake, now: EgressTake): boolean {
   return before.found !== undefined && !isDeepStrictEqual(before.found, now.found);
 }
 
-/** `now` itself if it has all of them. */
-function added<K, V>(before: ReadonlyMap<K, V>, now: ReadonlyMap<K, V>): ReadonlyMap<K, V> {
-  const missing = [...before].filter(([key]) => !now.has(key));
-  return missing.length === 0 ? now : new Map([...now, ...missing]);
+/** `now`, with what it lacks of `before`; one of the two if it is the same. */
+function merged<K, V>(
+  before: ReadonlyMap<K, V>,
+  now: ReadonlyMap<K, V>,
+  isKept: (key: K) => boolean = () => true,
+): ReadonlyMap<K, V> {
+  const missing = [...before].filter(([key]) => !now.has(key) && isKept(key));
+  if (missing.length === 0) return now;
+  const all = new Map([...now, ...missing]);
+  return hasSame(before, all) ? before : all;
+}
+
+function hasSame<K, V>(a: ReadonlyMap<K, V>, b: ReadonlyMap<K, V>): boolean {
+  return a.size === b.size && a.entries().every(([key, value]) => b.get(key) === value);
 }
 
 /** Connections that cannot go on as they were. */

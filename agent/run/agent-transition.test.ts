@@ -484,6 +484,13 @@ describe("the agent's transitions in a cluster", () => {
     assert.deepEqual([none.inForce, none.policies, none.failing, none.enabled], [null, 0, [], true]);
   });
 
+  it('a start beside rules of an earlier run is not reported as switched off', () => {
+    const { enabled } = play({}, [[started(true), 'ask', 'arm patience 10000']]);
+    assert.equal(enabled, true);
+    const off = play({ off: OFF }, [[started(true), 'work', 'ask', 'arm patience 10000']]);
+    assert.equal(off.enabled, false);
+  });
+
   it('reports the policies that are not in force when everything is refused', () => {
     const before = play({}, [
       ...FOLLOWING,

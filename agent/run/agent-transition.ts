@@ -156,7 +156,10 @@ export function transition(state: AgentState, event: AgentEvent): Transition {
 type EventOf<K extends AgentEvent['kind']> = Extract<AgentEvent, { kind: K }>;
 
 function started(before: AgentState, holdsRules: boolean): Transition {
-  const state: AgentState = { ...before, phase: 'running' };
+  // Rules that stay count as enforced while the controller's view is being received: else it would
+  // give this node's floating addresses away.
+  const enabled = holdsRules && whyNone(before) === null;
+  const state: AgentState = { ...before, phase: 'running', enabled };
   // If this machine, `nodewall off` or the saved gate disables enforcement, no controller is
   // needed.
   const decided = whyNone(state) === null ? [] : [WORK];

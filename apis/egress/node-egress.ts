@@ -92,6 +92,11 @@ export interface NodeEgress {
    * connections end, because new ones find another way; absent: none.
    */
   readonly ended?: ReadonlySet<number>;
+  /**
+   * Set by the agent alone, never sent: ways back to pods that this node served before, whose
+   * connections go on: their nodes, by CIDR; absent: none.
+   */
+  readonly answers?: ReadonlyMap<string, TunnelEnd>;
 }
 
 /** One end of the tunnel. */

@@ -153,11 +153,12 @@ kernelSuite('floating addresses in a cluster', function () {
 
   it('keeps its leases while 10,000 rules are applied', async () => {
     const owner = await watch.ownerOfAll();
+    const before = bed.agent(owner).log().length;
     await bed.apply(...Array.from({ length: 100 }, (_, i) => largePolicy(i)));
     const has = async (): Promise<boolean> => /"rules":10000/.test(bed.agent(owner).log());
     await until('10,000 rules are in force', has, { limit: 90_000, detail: bed.logs });
     assert.deepEqual(await watch.changes(), []);
-    assert.doesNotMatch(bed.agent(owner).log().split('"rules":0').at(-1) ?? '', /lease of floating/);
+    assert.doesNotMatch(bed.agent(owner).log().slice(before), /lease of floating/);
     await watch.untilAll(owner, bed.logs);
   });
 

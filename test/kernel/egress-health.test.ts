@@ -183,6 +183,7 @@ kernelSuite('lost gateways', () => {
 
   it('Spread: the others take what a lost gateway had, and it takes its part again', async () => {
     await write({ choice: 'Spread' });
+    await agents.untilInForce('plain', /jhash/);
     const three = async (nodes: readonly string[]) => {
       await until(`connections leave by ${nodes}`, async () => {
         await lab.forget();

@@ -2,6 +2,7 @@ import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts'
 import {
   BITS,
   type Cidr,
+  covers,
   type Family,
   isCovered,
   parseAddress,
@@ -59,15 +60,45 @@ export class AnswerRoutes {
     return before === 0 || known.pods === 0;
   }
 
-  #toRoute(text: string, { arrival: { node }, peer }: ServedPod): AnswerRoute | null {
-    const address = parseAddress(text);
-    if (address === null) return null;
-    const { family } = address;
-    const at = this.#networksOf(peer).findIndex((network) => isCovered([network], address));
-    return { family, node, destination: peer.networks?.[at] ?? `${text}/${BITS[family]}` };
+  #toRoute(text: string, { peer }: ServedPod): AnswerRoute | null {
+    return answerRoute(text, peer, this.#networksOf);
   }
 }
 
-function parseNetworks({ networks = [] }: TunnelEnd): readonly Cidr[] {
+/** Null: the text is no address. */
+export function answerRoute(
+  text: string,
+  peer: TunnelEnd,
+  networksOf: typeof parseNetworks,
+): AnswerRoute | null {
+  const address = parseAddress(text);
+  if (address === null) return null;
+  const { family } = address;
+  const at = networksOf(peer).findIndex((network) => isCovered([network], address));
+  return { family, node: peer.node, destination: peer.networks?.[at] ?? `${text}/${BITS[family]}` };
+}
+
+/** Pod networks of a node. */
+export function parseNetworks({ networks = [] }: TunnelEnd): readonly Cidr[] {
   return networks.flatMap((text) => parseCidr(text)?.cidr ?? []);
+}
+
+/** Ways back of before, as NodeEgress.answers has them, but to what `current` has a way to. */
+export function formerRoutes(
+  answers: NodeEgress['answers'],
+  current: readonly AnswerRoute[],
+): readonly AnswerRoute[] {
+  if (answers === undefined) return [];
+  const destinations = new Set(current.map(({ destination }) => destination));
+  const networks = current.flatMap(({ destination, family }) => {
+    const cidr = destination.endsWith(`/${BITS[family]}`) ? undefined : parseCidr(destination)?.cidr;
+    return cidr ?? [];
+  });
+  return [...answers].flatMap(([destination, { node }]) => {
+    const cidr = parseCidr(destination)?.cidr;
+    if (cidr === undefined || destinations.has(destination)) return [];
+    return networks.some((network) => covers(network, cidr))
+      ? []
+      : { family: cidr.family, destination, node };
+  });
 }

@@ -12,7 +12,7 @@ import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts'
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
-import { type AnswerRoute, AnswerRoutes } from './answer-routes.ts';
+import { type AnswerRoute, AnswerRoutes, formerRoutes } from './answer-routes.ts';
 import { GATEWAY, MARK_MASK, slotMark } from './marks.ts';
 import { linkLocal, TUNNEL, TUNNEL_ADDRESS, tunnelMtu } from './tunnel.ts';
 
@@ -53,13 +53,21 @@ export function netstateRenderer(): typeof toNetstate {
   return (egress, host) => {
     if (egress === null || egress.tunnel === null) return NO_NETSTATE;
     if (egress.peers.size === 0 && egress.takes.size === 0) return NO_NETSTATE;
-    const { tunnel, slots, peers } = egress;
+    const { tunnel, slots, peers, answers } = egress;
     const routes = answerRoutes.next(egress);
-    const parts = [tunnel, slots, peers, routes, host.group, host.underlayMtu];
-    if (last === null || !sameItems(last.parts, parts))
-      last = { parts, netstate: render({ tunnel, slots, peers }, routes, host) };
+    const parts = [tunnel, slots, peers, answers, routes, host.group, host.underlayMtu];
+    if (last === null || !sameItems(last.parts, parts)) {
+      const all = [...routes, ...formerRoutes(answers, routes)];
+      const ends = withFormer(peers, answers);
+      last = { parts, netstate: render({ tunnel, slots, peers: ends }, all, host) };
+    }
     return last.netstate;
   };
+}
+
+function withFormer(peers: NodeEgress['peers'], answers: NodeEgress['answers']): NodeEgress['peers'] {
+  if (answers === undefined) return peers;
+  return new Map([...[...answers.values()].map((end) => [end.node, end] as const), ...peers]);
 }
 
 function render(

@@ -2,6 +2,7 @@ import type { Config } from '../../../apis/config.ts';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { FAMILIES, type Family, formatCidr, parseAddress } from '../../../lib/net/address.ts';
 import { type MemberSet, packAddress, toMemberSet } from '../../../lib/net/member-set.ts';
+import { memo } from '../../../lib/sharing/memo.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { Chain, Match, NamedSet, NftRule } from '../../render/ruleset.ts';
@@ -38,6 +39,7 @@ const sourcesMap = (family: Family): string => `egress-sources-v${family}`;
 export function egressRenderer(config: Config): (egress: NodeEgress | null) => EgressRules {
   const renderer = new ClassRenderer();
   const arrivals = new ArrivalRenderer();
+  const endsOf = memo(tunnelEnds);
   let last = NO_EGRESS;
   return (egress) => {
     if (egress === null) return NO_EGRESS;
@@ -65,7 +67,7 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
       ...dropChains(),
     ];
     const maps = [...source.maps, ...classes.flatMap((one) => one.maps), ...marks.maps, ...served.maps];
-    const sets = [...source.sets, ...memberSets(egress)];
+    const sets = [...source.sets, endsOf(egress.peers), ...memberSets(egress)];
     last = {
       chains,
       sets: shared(byName(sets), last.sets, hasSameMembers),
@@ -250,16 +252,16 @@ function packMark(mark: number): Uint8Array {
   return new Uint8Array(Uint32Array.of(mark & MARK_MASK).buffer);
 }
 
-function memberSets({ nodes, floating, peers }: NodeEgress): NamedSet[] {
-  const ends = toMemberSet(
-    [],
-    [...peers.values()].map(({ mac }) => linkLocal(mac)),
-  );
+function tunnelEnds(peers: NodeEgress['peers']): NamedSet {
+  const ends = [...peers.values()].map(({ mac }) => linkLocal(mac));
+  return {
+    ...{ name: NAME.ends, family: 6, key: 'address', interval: false },
+    ...{ comment: 'the other ends of the tunnel', members: toMemberSet([], ends).v6 },
+  };
+}
+
+function memberSets({ nodes, floating }: NodeEgress): NamedSet[] {
   return [
-    {
-      ...{ name: NAME.ends, family: 6, key: 'address', interval: false },
-      ...{ comment: 'the other ends of the tunnel', members: ends.v6 },
-    },
     ...setsOf(
       NAME.nodes,
       nodes,
