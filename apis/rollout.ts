@@ -75,6 +75,8 @@ export const EVERY_PLACE = 'z';
  */
 export interface RolloutDecision extends RolloutShare {
   readonly serial: number;
+  /** The policy's uid, or `group NAME`: places of nodes depend on it. */
+  readonly key: string;
   readonly state: RolloutState;
   /** Why it is paused: until a command resumes it, or while an annotation says so. */
   readonly pausedBy?: 'Command' | 'Failures';

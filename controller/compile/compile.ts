@@ -226,7 +226,15 @@ function compiledPolicy(
   const selected = rules.appliedTo.map((nodes) => spans.of(nodes));
   if (share === undefined) return { apiGroup, name, rules: rules.rules, spans: selected };
   const { version, since } = share;
-  return { apiGroup, name, rules: rules.rules, spans: selected.map(nodesOf(share)), version, since };
+  return {
+    apiGroup,
+    name,
+    rules: rules.rules,
+    spans: selected.map(nodesOf(share)),
+    selected,
+    version,
+    since,
+  };
 }
 
 interface VersionName extends Pick<Place, 'apiGroup' | 'name'> {

@@ -24,6 +24,7 @@ class Trial {
   now = 1_000_000;
   outcomes = new Map<string, Outcome>();
   facts: Omit<RolloutFacts, 'outcomeOf' | 'now'> = {
+    key: 'u',
     members: [member()],
     settings: { ...DEFAULT_ROLLOUT, steps: [1, '25%', '100%'] },
     nodes: NODES,

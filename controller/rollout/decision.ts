@@ -25,6 +25,8 @@ export interface MemberFacts {
 }
 
 export interface RolloutFacts {
+  /** Of RolloutDecision. */
+  readonly key: string;
   /** Sorted by name; at least one. */
   readonly members: readonly MemberFacts[];
   readonly settings: RolloutSettings;
@@ -54,14 +56,17 @@ interface Draft extends RolloutStage {
 }
 
 const NOBODY: RolloutShare = { through: '', firsts: [] };
+/** Replaced in the end. */
+const UNNAMED = { serial: 0, key: '' };
 
 /**
  * The next stage of a rollout, at most one step further: a pure function, so that a new leader
  * continues with what the last one wrote. An unchanged decision is the same object.
  */
 export function nextStage(last: RolloutStage | null, facts: RolloutFacts): NextStage {
-  const { decision, notes, next } = advance(withCommands(withTargets(last, facts), facts), facts);
+  const { notes, next, ...decided } = advance(withCommands(withTargets(last, facts), facts), facts);
   const serial = last?.decision.serial ?? 0;
+  const decision = { ...decided.decision, key: facts.key };
   if (last !== null && isDeepStrictEqual({ ...decision, serial }, last.decision))
     return { decision: last.decision, notes, next };
   return { decision: { ...decision, serial: serial + 1 }, notes, next };
@@ -89,7 +94,7 @@ function withTargets(last: RolloutStage | null, { members }: RolloutFacts): Draf
   const draft = { notes: last?.notes ?? {}, taking: before ?? NOBODY };
   if (isBack && before?.state !== 'Completed') return { ...draft, ...completed(policies) };
   if (before === null || isRestart) {
-    const decision = { serial: 0, state: 'Progressing', step: 0, ...NOBODY, policies } as const;
+    const decision = { ...UNNAMED, state: 'Progressing', step: 0, ...NOBODY, policies } as const;
     const taking = before === null || before.state === 'Completed' ? NOBODY : before;
     return { decision, notes: {}, taking };
   }
@@ -116,7 +121,7 @@ function withCommands(draft: Draft, { members, nodes, outcomeOf }: RolloutFacts)
       }
       case 'undo':
         if (isOver) break;
-        decision = { serial: 0, state: 'Undone', step: 0, ...NOBODY, policies };
+        decision = { ...UNNAMED, state: 'Undone', step: 0, ...NOBODY, policies };
         notes = {};
         break;
       case 'promote':
@@ -132,7 +137,7 @@ function withCommands(draft: Draft, { members, nodes, outcomeOf }: RolloutFacts)
 function completed(policies: readonly RolloutMember[]): RolloutStage {
   const done = policies.map((one) => ({ ...one, from: one.to }));
   const share = { through: EVERY_PLACE, firsts: [] };
-  return { decision: { serial: 0, state: 'Completed', step: 0, ...share, policies: done }, notes: {} };
+  return { decision: { ...UNNAMED, state: 'Completed', step: 0, ...share, policies: done }, notes: {} };
 }
 
 function advance({ decision, notes, taking }: Draft, facts: RolloutFacts): NextStage {
