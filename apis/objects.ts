@@ -2,6 +2,7 @@
  * Values of stage 1: Kubernetes objects, validated and narrowed to the fields that nodewall uses.
  * Names and meanings of fields are those of Kubernetes and Antrea.
  */
+
 import type { EgressGateway, EgressObjects, EgressPolicy, InsideNetworks } from './egress/objects.ts';
 import type { LabelSelector, Labels } from './label-selector.ts';
 import type { RolloutDecision, RolloutShare, RolloutSpec } from './rollout.ts';
@@ -215,6 +216,38 @@ export interface PolicyShare {
   };
 }
 
+/** Flows, as a rule's peers and ports: every value of what is absent. */
+export interface RequiredFlow {
+  readonly name?: string;
+  readonly direction: Direction;
+  /** Ingress only. */
+  readonly from?: readonly NetworkPolicyPeer[];
+  /** Egress only. */
+  readonly to?: readonly NetworkPolicyPeer[];
+  readonly ports?: readonly NetworkPolicyPort[];
+  readonly protocols?: readonly NetworkPolicyProtocol[];
+  /** Absent: Host. NodePort: ingress only. */
+  readonly traffic?: PolicyTraffic;
+}
+
+export interface GuardrailSpec {
+  readonly nodeSelector: LabelSelector;
+  readonly mustAllow?: readonly RequiredFlow[];
+  readonly mustDeny?: readonly RequiredFlow[];
+}
+
+/** Connections that must stay allowed, or denied, whatever the policies are. */
+export interface Guardrail {
+  readonly kind: 'Guardrail';
+  readonly apiGroup: 'nodewall.io';
+  readonly name: string;
+  /** '' if the object has none (manifests). */
+  readonly uid: string;
+  /** 0 if the object has none (manifests). */
+  readonly generation: number;
+  readonly spec: GuardrailSpec;
+}
+
 /** Exactly one kind of member, except that podSelector and namespaceSelector may stand together. */
 export interface ClusterGroupSpec {
   readonly podSelector?: LabelSelector;
@@ -282,6 +315,7 @@ export interface ClusterObjects extends EgressObjects {
   readonly groups: readonly ClusterGroup[];
   readonly tiers: readonly Tier[];
   readonly policies: readonly ClusterNetworkPolicy[];
+  readonly guardrails: readonly Guardrail[];
 }
 
 export const NO_OBJECTS: ClusterObjects = {
@@ -293,6 +327,7 @@ export const NO_OBJECTS: ClusterObjects = {
   groups: [],
   tiers: [],
   policies: [],
+  guardrails: [],
   egressGateways: [],
   egressPolicies: [],
   insideNetworks: [],
@@ -307,6 +342,7 @@ export type ClusterObject =
   | ClusterGroup
   | Tier
   | ClusterNetworkPolicy
+  | Guardrail
   | EgressGateway
   | EgressPolicy
   | InsideNetworks;

@@ -24,7 +24,9 @@ export function addManifestCommands(program: Command, done: Done): void {
 function addValidate(program: Command, done: Done): void {
   program
     .command('validate')
-    .description('Print every problem in every manifest; exits with 1 if there is any.')
+    .description(
+      'Print every problem in every manifest, and every Guardrail that does not hold; exits with 1 if there is any.',
+    )
     .addOption(manifests(true))
     .addOption(config())
     .addOption(output('text', 'json'))

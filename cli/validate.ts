@@ -1,7 +1,11 @@
 import type { Config } from '../apis/config.ts';
+import type { Violation } from '../apis/guardrail.ts';
 import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
+import { compile } from '../controller/compile/compile.ts';
+import { withGuardrails } from '../controller/guardrail/as-policies.ts';
+import { checkGuardrails } from '../controller/guardrail/check-guardrails.ts';
 import { loadManifests, type Places } from '../controller/watch/manifests.ts';
 import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
 import { widePortWarnings } from '../controller/webhook/wide-ports.ts';
@@ -18,19 +22,27 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
     places,
   } = await loadManifests(options.manifests, { ...validateOptions(config), egress: true });
   const problems: Problem[] = [...found, ...closedProblems(objects, config, places)];
-  const invalid = hasErrors(problems);
+  const violations = violationsOf(objects, config);
+  const invalid = hasErrors(problems) || violations.length > 0;
   if (options.output === 'json') {
     const policies = objects.policies.length;
     const egress = egressCounts(objects);
-    await print(json({ valid: !invalid, files, policies, ...egress, problems }));
+    await print(
+      json({ valid: !invalid, files, policies, ...egress, problems, ...violationsJson(objects, violations) }),
+    );
   } else {
-    await print(problems.map((problem) => `${formatProblem(problem)}\n`).join(''));
+    await print(
+      [...problems.map(formatProblem), ...violations.map(formatViolation)]
+        .map((line) => `${line}\n`)
+        .join(''),
+    );
     const of = (severity: Problem['severity']) =>
       problems.filter((problem) => problem.severity === severity).length;
     const counts = [
       count(files, 'file'),
       count(objects.policies.length, 'valid policy', 'valid policies'),
       ...egressTexts(objects),
+      ...guardrailTexts(objects, violations),
       count(of('error'), 'error'),
       count(of('warning'), 'warning'),
       ...(of('notice') === 0 ? [] : [count(of('notice'), 'notice')]),
@@ -56,6 +68,35 @@ function closedProblems(objects: ClusterObjects, { failsafe }: Config, places: P
       },
     ),
   );
+}
+
+interface GuardrailViolation extends Violation {
+  readonly guardrail: string;
+}
+
+function violationsOf(objects: ClusterObjects, config: Config): GuardrailViolation[] {
+  if (objects.guardrails.length === 0) return [];
+  const found = checkGuardrails(compile(withGuardrails()(objects)), { config });
+  return [...found]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([guardrail, own]) => own.map((violation) => ({ guardrail, ...violation })));
+}
+
+/** As in docs/semantics.md section 6. */
+function formatViolation({ guardrail, node, flow, rule }: GuardrailViolation): string {
+  const decides = rule === null ? 'no rule' : `${rule.policy}/${rule.rule}`;
+  return `Guardrail/${guardrail} ${node} ${JSON.stringify(flow)} ${decides}`;
+}
+
+/** Empty without Guardrails. */
+function violationsJson({ guardrails }: ClusterObjects, violations: readonly GuardrailViolation[]): object {
+  return guardrails.length === 0 ? {} : { guardrails: guardrails.length, violations };
+}
+
+function guardrailTexts({ guardrails }: ClusterObjects, violations: readonly GuardrailViolation[]): string[] {
+  if (guardrails.length === 0) return [];
+  const broken = new Set(violations.map(({ guardrail }) => guardrail)).size;
+  return [count(guardrails.length, 'valid guardrail'), `${broken} of them broken`];
 }
 
 /** Empty without egress gateways and policies of them. */

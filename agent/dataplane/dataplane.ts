@@ -3,6 +3,7 @@ import type { DataplaneName } from '../../apis/dataplanes.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
+import type { EgressMemory } from '../egress/egress-memory.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { Owners } from '../record/accounting.ts';
@@ -31,6 +32,8 @@ export interface DataplaneOptions {
   readonly troubled: (trouble: MonitorTrouble) => void;
   /** What an earlier run did for egress gateways, whose connections go on; null: not known. */
   readonly lastEgress?: NodeEgress | null;
+  /** Gateway nodes that did not answer an earlier run; absent: not known. */
+  readonly lostGateways?: readonly string[];
   /** Called when the network configuration of egress gateways lacks something else than before. */
   readonly egressProblems?: (problems: readonly string[]) => void;
   /** Called when the node finds out something else about gateways. */
@@ -47,6 +50,8 @@ export interface Running {
   digests(): Record<string, string>;
   /** Absent: the feature gate EgressGateway is off. */
   readonly egressHealth?: (() => EgressHealthReport) | undefined;
+  /** For the next run; absent: as above. */
+  readonly egressMemory?: (() => EgressMemory) | undefined;
   /** Compares after changes by third parties. Returns a function that stops it. */
   watch(): () => Promise<void>;
   /** Null: egress gateways are off. */

@@ -3,8 +3,9 @@ import type { Config } from '../../apis/config.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
-import { type DataplaneOptions, type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
+import { type DataplaneOptions, type Dataplanes, holdRules, type Running } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
+import { withMemory } from '../egress/egress-memory.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { AgentLog } from './agent-log.ts';
@@ -72,7 +73,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     digests: await saved.readDigests(),
     readings: records.readings,
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
-    ...(await egressOptions(parts)),
+    ...(await egressOptions(parts, () => rememberEgress(running, saved))),
     enforcer: {
       events: { ...failureEvents(parts), enforced },
       clock,
@@ -99,6 +100,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     metrics.enforced(result);
     parts.enforced(result, submitted(result.wanted));
     saved.state(submitted(result.state));
+    rememberEgress(running, saved);
     saved.linkGroups(usedLinkGroups(result.state, config));
     if (result.change.changesStructure) saved.digests(running.digests());
     records.enforced(result, running.owners());
@@ -155,18 +157,33 @@ function failureEvents({ reports, metrics, failed }: EnforcementParts): Omit<Enf
   };
 }
 
-/** None with the gate off, without reading anything. */
-async function egressOptions({
-  config: { featureGates },
-  saved,
-  egressProblems,
-  egressHealth,
-}: EnforcementParts): Promise<Pick<DataplaneOptions, 'lastEgress' | 'egressProblems' | 'egressHealth'>> {
+function rememberEgress({ egressMemory }: Running, saved: StateStore): void {
+  if (egressMemory !== undefined) saved.egress(egressMemory());
+}
+
+type EgressOptions = Pick<
+  DataplaneOptions,
+  'lastEgress' | 'lostGateways' | 'egressProblems' | 'egressHealth'
+>;
+
+/**
+ * None with the gate off, without reading anything.
+ * @param changed what the node knows by itself is different now
+ */
+async function egressOptions(
+  { config: { featureGates }, saved, egressProblems, egressHealth }: EnforcementParts,
+  changed: () => void,
+): Promise<EgressOptions> {
   if (featureGates.EgressGateway !== true) return {};
-  const lastEgress = (await saved.readState())?.egress ?? null;
+  const last = (await saved.readState())?.egress ?? null;
+  const memory = await saved.readEgress();
   return {
-    lastEgress,
+    lastEgress: last === null ? null : withMemory(last, memory),
+    lostGateways: memory?.lost ?? [],
     ...(egressProblems === undefined ? {} : { egressProblems }),
-    ...(egressHealth === undefined ? {} : { egressHealth }),
+    egressHealth(report) {
+      changed();
+      egressHealth?.(report);
+    },
   };
 }

@@ -4,6 +4,7 @@ import type { Message } from '../../apis/wire.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
+import type { EgressMemory } from '../egress/egress-memory.ts';
 import { receive } from '../receive/receive.ts';
 import type { LinkGroups } from './link-groups.ts';
 
@@ -33,6 +34,11 @@ export function stateStore({ stateDir, node, log, hasEgress = true }: StoreOptio
     (value) => JSON.stringify(value),
     log,
   );
+  const egress = new Saver<EgressMemory>(
+    stateFile(stateDir, 'egress.json'),
+    (value) => JSON.stringify(value),
+    log,
+  );
   return {
     state: (value: NodeState) => state.save(value),
     digests: (value: Digests) => digests.save(value),
@@ -56,8 +62,11 @@ export function stateStore({ stateDir, node, log, hasEgress = true }: StoreOptio
       const { egress: _, ...rest } = found;
       return rest;
     },
+    egress: (value: EgressMemory) => egress.save(value),
+    /** What the last run knew of egress gateways besides its state. */
+    readEgress: () => egress.read((text) => JSON.parse(text) as EgressMemory),
     async flush(): Promise<void> {
-      await Promise.all([state.flush(), digests.flush(), linkGroups.flush()]);
+      await Promise.all([state.flush(), digests.flush(), linkGroups.flush(), egress.flush()]);
     },
   };
 }

@@ -77,6 +77,14 @@ export class AddressSpace<N extends number | bigint> {
     return partition(toggledAt(this.#cuts, sets), { isLeftOut });
   }
 
+  /** The addresses of a piece; after `classes`. */
+  rangeOf(piece: number): AddressRange<bigint> {
+    const { zero, end, previous, toBigInt } = this.#numbers;
+    const first = this.#cuts[piece] ?? zero;
+    const next = this.#cuts[piece + 1] ?? end;
+    return { first: toBigInt(first), last: toBigInt(previous(next)) };
+  }
+
   /**
    * The addresses of classes, in ascending order, with the loopback addresses where those on both
    * sides are there.

@@ -1,43 +1,27 @@
-import { FAMILIES, type Family, parseAddress } from '../../lib/net/address.ts';
-import type { Range, Ranges } from '../../lib/net/ranges.ts';
-import { complement } from '../../lib/net/ranges.ts';
+import type { Family } from '../../lib/net/address.ts';
 import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
-import { DHCP, dropsSpoofed, MULTICAST_LISTENER, NEIGHBOR_DISCOVERY } from '../exemptions.ts';
-import { failsafeList, failsafePeers } from '../failsafe.ts';
-import type { Direction, PolicyTraffic } from '../objects.ts';
-import { PROTOCOL_NUMBERS } from '../protocols.ts';
-import { LAST_LINK_GROUP } from '../rule-peer.ts';
-import { DEFAULT_LEAF, type Entry, type Evaluated, type Protected } from './first-match.ts';
+import { DEFAULT_LEAF, type Evaluated } from './first-match.ts';
 import { Leaves } from './leaves.ts';
 import type { Part } from './partition.ts';
-import { type PreparedRule, preparedRule } from './prepared-rule.ts';
+import type { PreparedRule } from './prepared-rule.ts';
 import { type NumberedRow, RowCollector } from './rows.ts';
 import { ownRules, RuleList, relevantRules } from './rule-list.ts';
-import { type Box, wholeBox } from './service-space.ts';
 import { SetTable } from './set-table.ts';
+import {
+  arePodsExempt,
+  entriesBeforeRules,
+  failsafeOf,
+  type GroupClass,
+  groupClasses,
+  LISTS,
+  type List,
+  projected,
+  type Side,
+  sideOf,
+  usedSets,
+} from './side.ts';
 import { type Unit, unitsOf } from './units.ts';
-
-const LISTS = [
-  { direction: 'ingress', traffic: 'Host' },
-  { direction: 'ingress', traffic: 'NodePort' },
-  { direction: 'egress', traffic: 'Host' },
-] as const satisfies readonly { direction: Direction; traffic: PolicyTraffic }[];
-type List = (typeof LISTS)[number];
-
-/** Failsafe traffic, and the set of its peers; null: any. */
-interface FailsafeFlows extends Protected {
-  readonly set: number | null;
-}
-
-/** One state of a node, with sets as numbers. */
-interface Side {
-  readonly rules: ReadonlyMap<List, readonly PreparedRule[]>;
-  readonly failsafe: Readonly<Record<Direction, readonly FailsafeFlows[]>>;
-  /** The set of the Nodes' addresses that pods may not use; null: they may. */
-  readonly spoofed: number | null;
-  readonly families: readonly Family[];
-}
 
 /** The two states of a node, registered. */
 export interface StatePair {
@@ -82,45 +66,8 @@ export class StateDifference {
   }
 
   #side(state: NodeState, which: 'before' | 'after'): Side {
-    const config = this.#config;
-    const known = this.#prepared[which];
-    const parts = { table: this.#table, leaves: this.#leaves };
-    const prepared = (rule: CompiledRule): PreparedRule => {
-      const one = known.get(rule) ?? preparedRule(rule, state, config, parts);
-      known.set(rule, one);
-      return one;
-    };
-    const enforced = state.rules.filter(({ mode }) => mode === 'Enforce');
-    const nodes = failsafePeers('nodes', state);
-    return {
-      rules: new Map(
-        LISTS.map((list) => {
-          const own = enforced.filter(
-            ({ source, traffic }) => source.direction === list.direction && traffic === list.traffic,
-          );
-          return [list, own.map(prepared)];
-        }),
-      ),
-      failsafe: {
-        ingress: this.#failsafe(state, 'ingress'),
-        egress: this.#failsafe(state, 'egress'),
-      },
-      spoofed: dropsSpoofed(state, config) && nodes !== null ? this.#table.numberOf(nodes) : null,
-      families: FAMILIES.filter((family) =>
-        state.nodeAddresses.some((text) => parseAddress(text)?.family === family),
-      ),
-    };
-  }
-
-  #failsafe(state: NodeState, direction: Direction): FailsafeFlows[] {
-    return failsafeList(this.#config, direction, state).map(({ protocol, ports, peers }) => {
-      const set = failsafePeers(peers, state);
-      return {
-        protocol: PROTOCOL_NUMBERS[protocol],
-        ports,
-        set: set === null ? null : this.#table.numberOf(set),
-      };
-    });
+    const parts = { config: this.#config, table: this.#table, leaves: this.#leaves };
+    return sideOf(state, parts, this.#prepared[which]);
   }
 
   #rowsOf(list: List, before: Side, after: Side, families: readonly Family[]): NumberedRow[] {
@@ -163,12 +110,6 @@ interface ComparisonParts {
   readonly isChange: (before: number, after: number) => boolean;
 }
 
-/** Link groups that the rules do not tell apart. */
-interface GroupClass {
-  readonly number: number;
-  readonly ranges: Ranges;
-}
-
 /** The rules of one direction and kind of traffic of both states. */
 class Comparison {
   readonly #list: List;
@@ -189,7 +130,7 @@ class Comparison {
     const all = [before.rules.get(list) ?? [], after.rules.get(list) ?? []] as const;
     const own = ownRules(...all);
     this.#isOtherwise =
-      JSON.stringify(this.#failsafeOf(before)) !== JSON.stringify(this.#failsafeOf(after)) ||
+      JSON.stringify(failsafeOf(before, list)) !== JSON.stringify(failsafeOf(after, list)) ||
       (list.direction === 'ingress' && before.spoofed !== after.spoofed);
     this.isSame = !this.#isOtherwise && own.every((side) => !side.includes(true));
     const changed = ([0, 1] as const).flatMap((i) => all[i].filter((_, at) => own[i][at]));
@@ -197,40 +138,27 @@ class Comparison {
       this.#isOtherwise ? { rules: all[i], isOwn: own[i] } : relevantRules(all[i], own[i], changed),
     );
     this.#rules = relevant.map(({ rules, isOwn }) => new RuleList(rules, isOwn));
-    const rules = relevant.map((side) => side.rules);
-    this.#usedSets = new Set(
-      [
-        ...rules
-          .flat()
-          .flatMap(({ sets, parts: named, igmpGroups }) => [
-            ...sets,
-            ...[...named, ...igmpGroups].map(({ set }) => set),
-          ]),
-        ...[before, after].flatMap((side) => [
-          ...this.#failsafeOf(side).map(({ set }) => set),
-          list.direction === 'ingress' ? side.spoofed : null,
-        ]),
-      ].filter((set) => set !== null),
-    );
-    this.groups = this.#groupClasses();
+    const rules = relevant.flatMap((side) => side.rules);
+    this.#usedSets = usedSets(list, rules, [before, after]);
+    this.groups = groupClasses(this.#rules, parts.config);
   }
 
   /** The classes of addresses, in groups that the rules do not tell apart. */
   projected(classes: readonly Part[]): Iterable<readonly Part[]> {
-    return Map.groupBy(classes, ({ sets }) => sets.filter((set) => this.#usedSets.has(set)).join()).values();
+    return projected(classes, this.#usedSets);
   }
 
   /** The flows of a peer that differ. */
   units(family: Family, peers: Part, group: number): readonly Unit[] {
     const { direction } = this.#list;
-    const { config, isChange } = this.#parts;
+    const { config, spoofedLeaf, isChange } = this.#parts;
     const isPods = group === config.interfaceGroups.pods;
-    const isExempt = isPods && this.#areExempt();
+    const isExempt = isPods && arePodsExempt(this.#list, config);
     if (isExempt && !this.#isOtherwise) return [];
     const entries = this.#rules.map((rules) => rules.entriesFor(peers, group));
     if (!this.#isOtherwise && !entries.some((list) => list.some(({ isOwn }) => isOwn))) return [];
     const failsafe = this.#sides.map((side) =>
-      this.#failsafeOf(side).filter(({ set }) => set === null || peers.sets.includes(set)),
+      failsafeOf(side, this.#list).filter(({ set }) => set === null || peers.sets.includes(set)),
     );
     const isSpoofed = this.#sides.map(
       ({ spoofed }) => isPods && direction === 'ingress' && spoofed !== null && peers.sets.includes(spoofed),
@@ -240,77 +168,18 @@ class Comparison {
     const known = this.#units.get(key);
     if (known !== undefined) return known;
     const side = (i: 0 | 1): Evaluated => ({
-      entries: [...this.#first(family, isSpoofed[i] ?? false, isExempt), ...(entries[i] ?? [])],
+      entries: [
+        ...entriesBeforeRules(family, direction, config, {
+          spoofed: isSpoofed[i] === true ? spoofedLeaf : null,
+          exempt: DEFAULT_LEAF,
+          isExempt,
+        }),
+        ...(entries[i] ?? []),
+      ],
       failsafe: failsafe[i] ?? [],
     });
     const units = unitsOf(family, direction, [side(0), side(1)], isChange);
     this.#units.set(key, units);
     return units;
   }
-
-  /** Whether flows from (NodePort) or to local pods are exempt; from, whatever the configuration says. */
-  #areExempt(): boolean {
-    if (this.#list.traffic === 'NodePort') return true;
-    return this.#list.direction === 'egress' && this.#parts.config.exemptions.localPods;
-  }
-
-  #failsafeOf({ failsafe }: Side): readonly FailsafeFlows[] {
-    return this.#list.traffic === 'Host' ? failsafe[this.#list.direction] : [];
-  }
-
-  /** What comes before the rules. */
-  #first(family: Family, isSpoofed: boolean, isExempt: boolean): Entry[] {
-    const { direction } = this.#list;
-    const entry = (order: number, leaf: number, boxes: Entry['boxes']): Entry => ({
-      order,
-      leaf,
-      boxes,
-      isPass: false,
-      isBaseline: false,
-      isSkippable: false,
-    });
-    const exempt = isExempt ? null : exemptBoxes(family, direction, this.#parts.config);
-    return [
-      ...(isSpoofed ? [entry(-2, this.#parts.spoofedLeaf, null)] : []),
-      ...(exempt?.size === 0 ? [] : [entry(-1, DEFAULT_LEAF, exempt)]),
-    ];
-  }
-
-  #groupClasses(): GroupClass[] {
-    const { pods } = this.#parts.config.interfaceGroups;
-    const named = [...new Set([pods, ...this.#rules.flatMap((rules) => [...rules.groups()])])].sort(
-      (a, b) => a - b,
-    );
-    const others = complement(
-      named.map((group): Range => [group, group]),
-      LAST_LINK_GROUP,
-    );
-    const single = named.map((number): GroupClass => ({ number, ranges: [[number, number]] }));
-    const [first] = others;
-    return first === undefined ? single : [...single, { number: first[0], ranges: others }];
-  }
-}
-
-/** The flows that are accepted before any rule, whatever the peer is. */
-function exemptBoxes(family: Family, direction: Direction, { exemptions }: Config): Map<number, Box[]> {
-  const { udp, icmpv6 } = PROTOCOL_NUMBERS;
-  const boxes = new Map<number, Box[]>();
-  if (exemptions.dhcpClient) {
-    const { client, server } = DHCP[family];
-    const [x, y] = direction === 'egress' ? [server, client] : [client, server];
-    boxes.set(udp, [{ x: [x, x], y: [y, y] }]);
-  }
-  if (family === 6) {
-    const types = [
-      ...(exemptions.neighborDiscovery ? NEIGHBOR_DISCOVERY : []),
-      ...(exemptions.multicastListener ? MULTICAST_LISTENER : []),
-    ];
-    const { y } = wholeBox(icmpv6, direction);
-    if (types.length > 0)
-      boxes.set(
-        icmpv6,
-        types.map((type): Box => ({ x: [type, type], y })),
-      );
-  }
-  return boxes;
 }

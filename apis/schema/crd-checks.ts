@@ -36,7 +36,8 @@ export interface CrdCheck {
 }
 
 /**
- * Limits for policies in a cluster: rules per direction, peers per rule, and so on. The API server
+ * Limits for policies in a cluster: rules per direction, peers per rule,
+ * flows of a Guardrail, and so on. The API server
  * estimates the cost of a CEL rule for the largest lists that the schema allows.
  */
 export const MOST = {
@@ -49,6 +50,7 @@ export const MOST = {
   children: 1000,
   labels: 100,
   values: 1000,
+  required: 50,
 } as const;
 
 const NOT_FOR_NODES: readonly CelRule[] = [{ rule: 'false', message: 'is not supported for Nodes' }];
@@ -163,6 +165,22 @@ const POLICY: readonly CrdCheck[] = [
       },
     ],
   },
+  {
+    at: /^spec\.egress\[\]$/,
+    add: {},
+    cel: [
+      {
+        rule:
+          '!has(self.toServices) || size(self.toServices) == 0 || ((!has(self.to) || size(self.to) == 0) && ' +
+          '(!has(self.ports) || size(self.ports) == 0) && (!has(self.protocols) || size(self.protocols) == 0))',
+        message: "toServices can't be combined with to, ports and protocols; write one rule for each",
+      },
+    ],
+  },
+];
+
+/** Checks of peers, ports and protocols. */
+const FLOWS: readonly CrdCheck[] = [
   { at: /\.(from|to)$/, add: { maxItems: MOST.peers } },
   {
     at: /\.(from|to)\[\]$/,
@@ -192,18 +210,6 @@ const POLICY: readonly CrdCheck[] = [
     at: /\.interfaceGroup$/,
     add: { minimum: 0, maximum: 4_294_967_295, maxLength: 63, pattern: '^.*[^0-9].*$' },
   },
-  {
-    at: /^spec\.egress\[\]$/,
-    add: {},
-    cel: [
-      {
-        rule:
-          '!has(self.toServices) || size(self.toServices) == 0 || ((!has(self.to) || size(self.to) == 0) && ' +
-          '(!has(self.ports) || size(self.ports) == 0) && (!has(self.protocols) || size(self.protocols) == 0))',
-        message: "toServices can't be combined with to, ports and protocols; write one rule for each",
-      },
-    ],
-  },
   { at: /\.(ports|protocols|toServices)$/, add: { maxItems: MOST.ports } },
   { at: /\.ports\[\]$/, add: {}, cel: [range('port', 'endPort'), range('sourcePort', 'sourceEndPort')] },
   {
@@ -222,6 +228,24 @@ const POLICY: readonly CrdCheck[] = [
     cel: [{ rule: '!has(self.icmpCode) || has(self.icmpType)', message: 'icmpCode needs icmpType' }],
   },
   { at: /\.groupAddress$/, add: { pattern: `^(22[4-9]|23[0-9])(\\.${OCTET}){3}$` } },
+];
+
+const GUARDRAIL: readonly CrdCheck[] = [
+  { at: /^spec\.must(Allow|Deny)$/, add: { maxItems: MOST.required } },
+  {
+    at: /^spec\.must(Allow|Deny)\[\]$/,
+    add: {},
+    cel: [
+      {
+        rule: 'self.direction == "ingress" ? !has(self.to) || size(self.to) == 0 : !has(self.from) || size(self.from) == 0',
+        message: 'ingress flows have from, egress flows have to',
+      },
+      {
+        rule: '!has(self.traffic) || self.traffic != "NodePort" || self.direction == "ingress"',
+        message: 'NodePort traffic is ingress',
+      },
+    ],
+  },
 ];
 
 const GROUP: readonly CrdCheck[] = [
@@ -276,9 +300,10 @@ const TIER: readonly CrdCheck[] = [
 
 /** Checks by kind. */
 export const CRD_CHECKS: Readonly<
-  Record<'ClusterNetworkPolicy' | 'ClusterGroup' | 'Tier', readonly CrdCheck[]>
+  Record<'ClusterNetworkPolicy' | 'ClusterGroup' | 'Tier' | 'Guardrail', readonly CrdCheck[]>
 > = {
-  ClusterNetworkPolicy: [...SHARED, ...POLICY],
+  ClusterNetworkPolicy: [...SHARED, ...POLICY, ...FLOWS],
   ClusterGroup: [...SHARED.filter(({ at }) => !at.source.includes('scope')), ...GROUP],
   Tier: TIER,
+  Guardrail: [...SHARED, ...GUARDRAIL, ...FLOWS],
 };

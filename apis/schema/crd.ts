@@ -4,6 +4,7 @@ import { EGRESS_GATEWAY_SCHEMA } from './egress-gateway.ts';
 import { CLUSTER_EGRESS_POLICY_SCHEMA, EGRESS_POLICY_SCHEMA } from './egress-policy.ts';
 import { EGRESS_GATEWAY_STATUS_SCHEMA, EGRESS_POLICY_STATUS_SCHEMA } from './egress-status.ts';
 import { CLUSTER_GROUP_SCHEMA } from './group.ts';
+import { GUARDRAIL_SCHEMA, GUARDRAIL_STATUS_SCHEMA } from './guardrail.ts';
 import type { JsonSchema } from './json-schema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from './policy.ts';
 import { POLICY_STATUS_SCHEMA } from './policy-status.ts';
@@ -114,6 +115,18 @@ const POLICY_KINDS: Readonly<Record<PolicyKind, KindDefinition>> = {
     columns: [
       column('Priority', 'integer', '.spec.priority', 'Lower is evaluated first.'),
       column('Description', 'string', '.spec.description', 'Its purpose.', 1),
+      AGE,
+    ],
+  },
+  Guardrail: {
+    plural: 'guardrails',
+    shortNames: ['ngr'],
+    schema: GUARDRAIL_SCHEMA,
+    status: GUARDRAIL_STATUS_SCHEMA,
+    columns: [
+      column('Phase', 'string', '.status.phase', 'Holds or Broken.'),
+      column('Node', 'string', '.status.violations[0].node', 'The first Node on which it is broken.'),
+      column('Policy', 'string', '.status.violations[0].rule.policy', 'The policy that decides there.'),
       AGE,
     ],
   },
@@ -230,7 +243,7 @@ export function openApiSchema(kind: Kind): CrdSchema {
 const STATUS_CHECKS: readonly CrdCheck[] = [
   { at: /^status\.slots$/, add: { maxItems: 64 } },
   { at: /^status\.conditions$/, add: { maxItems: 8 } },
-  { at: /^status\.(failingNodes|problems)$/, add: { maxItems: 20 } },
+  { at: /^status\.(failingNodes|problems|violations)$/, add: { maxItems: 20 } },
   { at: /^status\.rollout\.versions$/, add: { maxItems: 3 } },
 ];
 

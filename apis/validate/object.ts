@@ -8,6 +8,7 @@ import { podGroupsOf } from './applied-to.ts';
 import { EGRESS_KINDS, validateEgressKind, validateInsideNetworks } from './egress/kinds.ts';
 import { validateEndpointSlice, validateService } from './endpoints.ts';
 import { validateGroup } from './group.ts';
+import { validateGuardrail } from './guardrail.ts';
 import { isListWithoutItems } from './lists.ts';
 import { nearest } from './nearest.ts';
 import { validateNamespace, validateNode, validatePod } from './node.ts';
@@ -152,7 +153,7 @@ function validateOwn(
     found.notice([], 'is not read: the feature gate EgressGateway is off');
     return null;
   }
-  const kinds = isOurs && egress ? [...KINDS, ...EGRESS_KINDS] : KINDS;
+  const kinds = isOurs ? [...KINDS, 'Guardrail', ...(egress ? EGRESS_KINDS : [])] : KINDS;
   const known = kinds.includes(kind);
   if (!known && !isOurs) return null;
   const version = `${apiGroup}/${VERSIONS[apiGroup]}`;
@@ -170,6 +171,7 @@ function validateOwn(
     return validatePolicy(raw, apiGroup, risks, found);
   }
   if (kind === 'Tier') return validateTier(raw, apiGroup, found);
+  if (isOurs && kind === 'Guardrail') return validateGuardrail(raw, found);
   return isOurs ? validateEgressKind(raw, found) : null;
 }
 

@@ -5,6 +5,7 @@ import {
   type ClusterGroup,
   type ClusterNetworkPolicy,
   type ClusterObject,
+  type Guardrail,
   type NamespacedName,
   type Tier,
 } from '../objects.ts';
@@ -12,6 +13,7 @@ import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { BUILT_IN_TIERS, isBuiltInTier } from './builtin-tiers.ts';
 import { egressPaths } from './egress/paths.ts';
 import { describeUnknownGroup, type GroupLookup, groupLookup, isInvalidGroup, membersOf } from './groups.ts';
+import { REQUIRED_LISTS } from './guardrail.ts';
 import { identityOf } from './identity.ts';
 import type { CrossProblem } from './objects.ts';
 import { PEER_FIELD } from './peer.ts';
@@ -41,6 +43,7 @@ export function referencesOf(object: ClusterObject): readonly Reference[] {
       return [{ to: 'Tiers', path: ['spec', 'priority'] }];
     case 'ClusterGroup':
     case 'ClusterNetworkPolicy':
+    case 'Guardrail':
       return readableReferences(object.kind, object.spec);
     case 'Node':
     case 'Namespace':
@@ -76,6 +79,7 @@ export function crossPaths(object: ClusterObject): readonly FieldPath[] {
 /** As referencesOf, of a spec that may be invalid: fields of the wrong type are passed over. */
 export function readableReferences(kind: string, spec: unknown): readonly Reference[] {
   if (kind === 'ClusterGroup') return groupReferences(asFields(spec) ?? {});
+  if (kind === 'Guardrail') return guardrailReferences(asFields(spec) ?? {});
   return kind === 'ClusterNetworkPolicy' ? policyReferences(asFields(spec) ?? {}) : NONE;
 }
 
@@ -106,6 +110,16 @@ function policyReferences(spec: FieldMap): Reference[] {
     }
   }
   return references;
+}
+
+function guardrailReferences(spec: FieldMap): Reference[] {
+  return REQUIRED_LISTS.flatMap((list) =>
+    asList(spec[list]).flatMap((item, index) =>
+      Object.values(PEER_FIELD).flatMap((field) =>
+        peerReferences(asFields(item)?.[field], ['spec', list, index, field]),
+      ),
+    ),
+  );
 }
 
 function targetReferences(items: unknown, path: FieldPath): Reference[] {
@@ -190,13 +204,13 @@ export function referenceCheck(named: Named): ReferenceCheck {
 }
 
 /**
- * Reports policies that refer to something that does not exist, or that are applied to a group of
- * something else than Nodes.
+ * Reports policies and Guardrails that refer to something that does not exist, or that are applied
+ * to a group of something else than Nodes.
  */
-export function checkPolicyReferences(
-  policies: readonly ClusterNetworkPolicy[],
+export function checkPolicyReferences<T extends ClusterNetworkPolicy | Guardrail>(
+  policies: readonly T[],
   named: Named,
-): CrossProblem<ClusterNetworkPolicy>[] {
+): CrossProblem<T>[] {
   const check = referenceCheck(named);
   return policies.flatMap((policy) =>
     referencesOf(policy).flatMap((reference) => {

@@ -85,6 +85,7 @@ function cluster(fields: Partial<ClusterObjects>): ClusterObjects {
     groups: [],
     tiers: [],
     policies: [],
+    guardrails: [],
     egressGateways: [],
     egressPolicies: [],
     insideNetworks: [],

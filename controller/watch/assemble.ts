@@ -6,6 +6,7 @@ import type {
   ClusterNetworkPolicy,
   ClusterObject,
   ClusterObjects,
+  Guardrail,
   Tier,
 } from '../../apis/objects.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
@@ -77,13 +78,14 @@ export function assemble(input: AssembleInput): Assembled {
   );
   const invalid = new Set([...settled.invalid, ...others.invalid]);
   const world = { tiers, groups, lastValidVersions, interfaceGroups, invalid, problems };
-  settleReferences({ ...world, policies: new Map() });
+  settleReferences({ ...world, policies: new Map(), guardrails: new Map() });
   const decided = decide(contents, objectsOf<ClusterGroup>(groups), invalid);
   const { inForce: policies } = settle<ClusterNetworkPolicy>(
     { ...settling, contents: decided },
     ['ClusterNetworkPolicy'],
     (content) => content.policies,
   );
+  const { inForce: guardrails } = settle<Guardrail>(settling, ['Guardrail'], (content) => content.guardrails);
   const { inForce: gateways, invalid: invalidGateways } = settle<EgressGateway>(
     settling,
     ['EgressGateway'],
@@ -94,7 +96,7 @@ export function assemble(input: AssembleInput): Assembled {
     ['EgressPolicy', 'ClusterEgressPolicy'],
     (content) => content.egressPolicies,
   ).inForce;
-  settleReferences({ ...world, policies });
+  settleReferences({ ...world, policies, guardrails });
   problems.push(...decided.flatMap((content) => content.problems));
   checkRejected(decided, world);
   const objects: ClusterObjects = {
@@ -106,6 +108,7 @@ export function assemble(input: AssembleInput): Assembled {
     groups: objectsOf<ClusterGroup>(groups),
     tiers: objectsOf<Tier>(tiers),
     policies: objectsOf<ClusterNetworkPolicy>(policies),
+    guardrails: objectsOf<Guardrail>(guardrails),
     ...completeSpidernet({
       egressGateways: objectsOf<EgressGateway>(gateways),
       egressPolicies: objectsOf<EgressPolicy>(egressPolicies),
@@ -122,7 +125,10 @@ export function assemble(input: AssembleInput): Assembled {
   return {
     objects,
     problems: problems.sort(compareProblems),
-    lastValidVersions: toLastValid([...tiers, ...groups, ...policies, ...gateways, ...egressPolicies]),
+    lastValidVersions: toLastValid([
+      ...[...tiers, ...groups, ...policies, ...guardrails],
+      ...[...gateways, ...egressPolicies],
+    ]),
   };
 }
 
@@ -130,7 +136,10 @@ export function assemble(input: AssembleInput): Assembled {
  * Adds the unresolved references of rejected objects, so that one run reports every problem. An
  * object that exists and is rejected too has its own problems, and counts as present here.
  */
-function checkRejected(contents: readonly FileContent[], world: Omit<World, 'policies'>): void {
+function checkRejected(
+  contents: readonly FileContent[],
+  world: Omit<World, 'policies' | 'guardrails'>,
+): void {
   if (contents.every(({ rejectedReferences }) => rejectedReferences.length === 0)) return;
   const check = referenceCheck({
     ...world,

@@ -158,6 +158,7 @@ const OTHERS = [
   'endpointSlices',
   'groups',
   'tiers',
+  'guardrails',
   'egressGateways',
   'egressPolicies',
   'insideNetworks',
@@ -185,7 +186,7 @@ function isPlain({ assembled: { lastValidVersions }, input, files }: Last): bool
   return count === lastValidVersions.size;
 }
 
-const VERSIONED = ['tiers', 'groups', 'policies', 'egressGateways', 'egressPolicies'] as const;
+const VERSIONED = ['tiers', 'groups', 'policies', 'guardrails', 'egressGateways', 'egressPolicies'] as const;
 
 function placedPolicies(file: string, { policies }: FileContent): Placed<ClusterNetworkPolicy>[] {
   return policies.objects.map((object, i) => ({
@@ -238,6 +239,7 @@ function withLists(assembled: Assembled, before: ClusterObjects | undefined): As
       groups: keep(objects.groups, before.groups),
       tiers: keep(objects.tiers, before.tiers),
       policies: keep(objects.policies, before.policies),
+      guardrails: keep(objects.guardrails, before.guardrails),
       egressGateways: keep(objects.egressGateways, before.egressGateways),
       egressPolicies: keep(objects.egressPolicies, before.egressPolicies),
       insideNetworks: keep(objects.insideNetworks, before.insideNetworks),

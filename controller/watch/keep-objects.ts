@@ -20,6 +20,7 @@ export function keepObjects(now: FileContent, before: FileContent | null): FileC
     groups: keepList(now.groups, before.groups),
     tiers: keepList(now.tiers, before.tiers),
     policies: keepList(now.policies, before.policies),
+    guardrails: keepList(now.guardrails, before.guardrails),
     egressGateways: keepList(now.egressGateways, before.egressGateways),
     egressPolicies: keepList(now.egressPolicies, before.egressPolicies),
     insideNetworks: keepList(now.insideNetworks, before.insideNetworks),

@@ -1,5 +1,5 @@
 import type { EgressGateway, EgressPolicy, EgressPolicySpec } from '../../apis/egress/objects.ts';
-import type { ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
+import type { ClusterGroup, ClusterNetworkPolicy, Guardrail, Tier } from '../../apis/objects.ts';
 import { checkSchema } from '../../apis/schema/json-schema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../../apis/schema/policy.ts';
 import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
@@ -13,7 +13,7 @@ export type LastValidVersions = ReadonlyMap<string, LastValidVersion>;
 
 export interface LastValidVersion {
   readonly file: string;
-  readonly object: Tier | ClusterGroup | ClusterNetworkPolicy | EgressGateway | EgressPolicy;
+  readonly object: Tier | ClusterGroup | ClusterNetworkPolicy | Guardrail | EgressGateway | EgressPolicy;
 }
 
 export const NO_LAST_VALID: LastValidVersions = new Map();

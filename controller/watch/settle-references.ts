@@ -1,4 +1,4 @@
-import type { ApiGroup, ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
+import type { ApiGroup, ClusterGroup, ClusterNetworkPolicy, Guardrail, Tier } from '../../apis/objects.ts';
 import { checkGroups, groupIdentity, groupLookup } from '../../apis/validate/groups.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../apis/validate/objects.ts';
@@ -18,6 +18,7 @@ export interface World {
   readonly tiers: InForce;
   readonly groups: InForce;
   readonly policies: InForce;
+  readonly guardrails: InForce;
   readonly lastValidVersions: LastValidVersions;
   readonly interfaceGroups: readonly string[] | undefined;
   /** Identities of groups and tiers that exist and were rejected. */
@@ -25,7 +26,7 @@ export interface World {
   readonly problems: LoadProblem[];
 }
 
-type Failed = CrossProblem<ClusterGroup | ClusterNetworkPolicy>;
+type Failed = CrossProblem<ClusterGroup | ClusterNetworkPolicy | Guardrail>;
 
 /**
  * Changes the objects in force until every reference between them is valid. An object of a file
@@ -46,7 +47,7 @@ export function settleReferences(world: World): void {
 }
 
 /** Groups first: a policy may be invalid only because of them. */
-function check({ tiers, groups, policies, interfaceGroups, invalid }: World): readonly Failed[] {
+function check({ tiers, groups, policies, guardrails, interfaceGroups, invalid }: World): readonly Failed[] {
   const named = {
     tiers: objectsOf<Tier>(tiers),
     groups: objectsOf<ClusterGroup>(groups),
@@ -55,11 +56,13 @@ function check({ tiers, groups, policies, interfaceGroups, invalid }: World): re
   };
   const failed = checkGroups(named.groups, invalid);
   if (failed.length > 0) return failed;
-  return checkPolicyReferences(objectsOf<ClusterNetworkPolicy>(policies), named);
+  const naming = [...objectsOf<ClusterNetworkPolicy>(policies), ...objectsOf<Guardrail>(guardrails)];
+  return checkPolicyReferences(naming, named);
 }
 
 function inForceOf(world: World, object: Failed['object']): InForce {
-  return object.kind === 'ClusterGroup' ? world.groups : world.policies;
+  if (object.kind === 'ClusterGroup') return world.groups;
+  return object.kind === 'Guardrail' ? world.guardrails : world.policies;
 }
 
 function inForceEntryOf(world: World, object: Failed['object']): ObjectInForce | undefined {

@@ -25,6 +25,7 @@ export function keptFrom(before: ClusterObjects | null, now: ClusterObjects): Cl
     groups: now.groups.map(kept),
     tiers: now.tiers.map(kept),
     policies: now.policies.map(kept),
+    guardrails: now.guardrails.map(kept),
     egressGateways: now.egressGateways.map(kept),
     egressPolicies: now.egressPolicies.map(kept),
     insideNetworks: now.insideNetworks.map(kept),

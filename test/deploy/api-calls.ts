@@ -50,6 +50,7 @@ export const API_CALLS: readonly ApiCall[] = [
   ...calls(WATCH, ['endpointslices'], { group: 'discovery.k8s.io', from: RESOURCES }),
   ...calls(WATCH, KINDS, { group: 'nodewall.io', from: RESOURCES }),
   ...calls(WATCH, KINDS, { group: 'crd.antrea.io', from: RESOURCES }),
+  ...calls(WATCH, ['guardrails'], { group: 'nodewall.io', from: RESOURCES }),
   ...calls(WATCH, EGRESS, { group: 'nodewall.io', from: RESOURCES }),
   ...calls(WATCH, ['egressgateways', 'egresspolicies', 'egressclusterpolicies', 'egressclusterinfos'], {
     group: 'egressgateway.spidernet.io',

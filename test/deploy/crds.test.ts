@@ -7,7 +7,7 @@ import { crdFiles, generatedFiles } from './generated-files.ts';
 import { writtenObjects } from './manifests.ts';
 
 const KINDS = [
-  ...(['ClusterNetworkPolicy', 'ClusterGroup', 'Tier'] as const),
+  ...(['ClusterNetworkPolicy', 'ClusterGroup', 'Tier', 'Guardrail'] as const),
   ...(['EgressGateway', 'EgressPolicy', 'ClusterEgressPolicy'] as const),
 ];
 

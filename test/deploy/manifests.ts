@@ -41,7 +41,13 @@ function yamlFences(path: string): string[] {
   return fences.filter(({ info }) => /^yaml(?: \S+\/\S+)?$/.test(info)).map(({ text }) => text);
 }
 
-const KINDS: readonly unknown[] = ['ClusterNetworkPolicy', 'ClusterGroup', 'Tier', ...EGRESS_KINDS];
+const KINDS: readonly unknown[] = [
+  'ClusterNetworkPolicy',
+  'ClusterGroup',
+  'Tier',
+  'Guardrail',
+  ...EGRESS_KINDS,
+];
 
 function objectsIn(from: string, text: string): Written[] {
   return documents(text).flatMap((raw) => {

@@ -27,6 +27,7 @@ export class FloatingWatch {
   /** The node that answers for every address; a new step begins. */
   async ownerOfAll(): Promise<string> {
     let owner: string | undefined;
+    await this.#read();
     await until('one node has all addresses', async () => {
       this.#from = this.#answers.length;
       await this.#read();
@@ -38,6 +39,8 @@ export class FloatingWatch {
   }
 
   async untilAll(node: string, detail: () => string): Promise<void> {
+    // Answers of before wait.
+    await this.#read();
     this.#from = this.#answers.length;
     const all = async (): Promise<boolean> => {
       await this.#read();

@@ -223,7 +223,7 @@ describe('fuzzing of manifests', function () {
         ['warning'],
       );
       const counts = Object.values(outcome.objects).map((list) => list.length);
-      assert.deepEqual(counts, [1, 1, 1, 1, 1, 5, 1, 4, 0, 0, 0]);
+      assert.deepEqual(counts, [1, 1, 1, 1, 1, 5, 1, 4, 0, 0, 0, 0]);
     }
   });
 

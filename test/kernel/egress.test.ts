@@ -18,7 +18,8 @@ const SILENT = MATRIX.map(() => 'nothing');
 /** Of a flood; the server sees fewer while something is missing. */
 const RATE = 3_000;
 /** egress.long.ts: more changes, under as many packets. */
-const SWAPS = process.env.NODEWALL_LONG_FLOODS === '1' ? 50 : 8;
+const IS_LONG = process.env.NODEWALL_LONG_FLOODS === '1';
+const SWAPS = IS_LONG ? 50 : 8;
 
 const GATEWAYS = [gateway('one', ['gw-1']), gateway('both', ['gw-1', 'gw-2'], { choice: 'Spread' })];
 
@@ -182,8 +183,18 @@ kernelSuite('egress gateways', () => {
     assert.equal((await answering()).length, calls.length, 'without any policy as well');
     assert.deepEqual([...(await lab.seen()).keys()].sort(), addressesOf('gw-1').sort());
     await leavesBy('plain-0', ['plain']);
+    if (IS_LONG) await goOnThroughRestarts(answering, calls.length);
     await restore();
   });
+
+  async function goOnThroughRestarts(answering: () => Promise<string[]>, count: number): Promise<void> {
+    for (const node of ['plain', 'gw-1', 'plain']) {
+      await agents.agent(node).end('SIGKILL');
+      const agent = agents.start(node);
+      await until(`${node} enforces`, async () => agent.log().includes('"enforced"'));
+      assert.equal((await answering()).length, count, `after a restart of ${node}`);
+    }
+  }
 
   it('egress reset ends the connections of a policy, also those that began before an edit', async () => {
     const calls = (['tcp', 'udp'] as const).map((protocol) => ({

@@ -50,6 +50,11 @@ describe('leases of floating addresses', () => {
     one.unreachable = [owner];
     cluster.world.pass(5_000);
     assert.deepEqual(cluster.aliveOn(address), [owner]);
+    // Nor if a new leader hears that one first.
+    cluster.replaceLeader(true);
+    other.pause(1_500);
+    cluster.world.pass(5_000);
+    assert.equal(cluster.moves.length, 0);
     // It reaches nobody: its own network failed.
     other.unreachable = [...cluster.agents.keys()].filter((node) => node !== other.node);
     cluster.world.pass(5_000);

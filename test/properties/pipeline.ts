@@ -38,6 +38,7 @@ export function toClusterObjects(
     groups: ofKind('ClusterGroup'),
     tiers: ofKind('Tier'),
     policies: ofKind('ClusterNetworkPolicy'),
+    guardrails: ofKind('Guardrail'),
     egressGateways: ofKind('EgressGateway'),
     egressPolicies: [],
     insideNetworks: [],

@@ -3,6 +3,7 @@ import type { Config } from '../../../apis/config.ts';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { Enforcer, type EnforcerOptions } from '../../apply/enforcer.ts';
 import type { NodeRuleReconciler } from '../../apply/reconciler.ts';
+import { type EgressMemory, toEgressMemory } from '../../egress/egress-memory.ts';
 import { EgressReconciler, type EgressRuleset } from '../../egress/egress-reconciler.ts';
 import type { EgressHealth } from '../../egress/health/egress-health.ts';
 import { withLingering } from '../../egress/lingering.ts';
@@ -19,6 +20,11 @@ interface EgressEnforcerOptions {
   readonly last: NodeEgress | null;
 }
 
+interface EgressEnforcing {
+  readonly enforcer: Enforcer<EgressRuleset>;
+  readonly memory: () => EgressMemory;
+}
+
 /** Enforces rules and, with them, the network configuration of egress gateways. */
 export function egressEnforcer({
   config,
@@ -27,9 +33,9 @@ export function egressEnforcer({
   network,
   health,
   last,
-}: EgressEnforcerOptions): Enforcer<EgressRuleset> {
+}: EgressEnforcerOptions): EgressEnforcing {
   const rulesets = new EgressRulesets(config, health, last);
-  return new Enforcer<EgressRuleset>({
+  const running = new Enforcer<EgressRuleset>({
     ...enforcer,
     events: {
       ...enforcer.events,
@@ -41,6 +47,7 @@ export function egressEnforcer({
     reconciler: new EgressReconciler(reconciler, network, last),
     renderer: (canLog) => rulesets.renderer(canLog),
   });
+  return { enforcer: running, memory: () => rulesets.memory() };
 }
 
 class EgressRulesets {
@@ -58,6 +65,10 @@ class EgressRulesets {
 
   known(): NodeEgress | null {
     return this.#known;
+  }
+
+  memory(): EgressMemory {
+    return toEgressMemory(this.#known, this.#wanted, this.#health.report().unreachable);
   }
 
   renderer(canLog: boolean): (state: NodeState) => EgressRuleset {

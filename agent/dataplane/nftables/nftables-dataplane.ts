@@ -50,6 +50,7 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
         digests: () => reconciler.digests(),
         floating: floating?.kernel ?? null,
         egressHealth: enforcer.egressHealth,
+        egressMemory: enforcer.egressMemory,
         watch() {
           const quietSets = egress?.LIVE_SETS ?? [];
           return watchKernel({ reconciler, enforcer, log, clock: parts.clock, troubled, quietSets });
@@ -59,7 +60,7 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
   };
 }
 
-type Enforcing = Running['enforcer'] & Pick<Running, 'egressHealth'>;
+type Enforcing = Running['enforcer'] & Pick<Running, 'egressHealth' | 'egressMemory'>;
 
 function plainEnforcer({ config, enforcer }: DataplaneOptions, reconciler: NodeRuleReconciler): Enforcing {
   return new Enforcer({ ...enforcer, reconciler, renderer: (canLog) => renderer(config, canLog) });
@@ -71,10 +72,8 @@ interface EgressWith {
   readonly floating: OpenFloating;
 }
 
-function withEgress(
-  { config, log, troubled, lastEgress, egressProblems, egressHealth, enforcer: parts }: DataplaneOptions,
-  { reconciler, egress, floating }: EgressWith,
-): Enforcing {
+function withEgress(options: DataplaneOptions, { reconciler, egress, floating }: EgressWith): Enforcing {
+  const { config, log, troubled, egressProblems, egressHealth, enforcer: parts } = options;
   const drifted = (repairs: readonly string[]): void => parts.events.drifted(repairs);
   const { clock } = parts;
   const addressesChanged = (): void => health.refresh();
@@ -82,14 +81,15 @@ function withEgress(
   const network = egress.openNetwork({ ...around, addressesChanged, incomplete: egressProblems });
   let latest: NodeState | null = null;
   const health: EgressHealth = new egress.EgressHealth({
-    ...{ clock, log, interfaces: network.interfaces },
+    ...{ clock, log, interfaces: network.interfaces, lost: options.lostGateways ?? [] },
     changed() {
       if (latest !== null) enforcer.submit(latest);
     },
     reported: (report) => egressHealth?.(report),
   });
-  const last = lastEgress ?? null;
-  const enforcer = egress.egressEnforcer({ config, enforcer: parts, reconciler, network, health, last });
+  const last = options.lastEgress ?? null;
+  const enforcing = egress.egressEnforcer({ config, enforcer: parts, reconciler, network, health, last });
+  const { enforcer } = enforcing;
   return {
     submit(state) {
       latest = state;
@@ -101,6 +101,7 @@ function withEgress(
       await enforcer.idle();
     },
     egressHealth: () => health.report(),
+    egressMemory: enforcing.memory,
     async close() {
       health.close();
       await enforcer.close();

@@ -15,6 +15,8 @@ export interface Answers {
 /** What nobody has asked yet counts as there. */
 export const UNASKED: Answers = { isLost: false, inRow: 0 };
 
+export const LOST: Answers = { isLost: true, inRow: 0 };
+
 export function withAnswer({ isLost, inRow }: Answers, isAnswered: boolean, patience: Patience): Answers {
   if (isAnswered !== isLost) return { isLost, inRow: 0 };
   const now = inRow + 1;

@@ -14,6 +14,8 @@ interface EgressHealthOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly interfaces: InterfaceAddresses;
+  /** Gateway nodes that did not answer when an earlier process ended. */
+  readonly lost: readonly string[];
   /** What `local` makes of the same value is different now. */
   readonly changed: () => void;
   readonly reported: (report: EgressHealthReport) => void;
@@ -28,15 +30,16 @@ export class EgressHealth {
   readonly #options: EgressHealthOptions;
   readonly #tunnel: TunnelProber;
   readonly #outward: OutwardProbes;
+  #isReported = false;
   #last: { readonly of: NodeEgress; readonly local: NodeEgress } | null = null;
 
   constructor(options: EgressHealthOptions) {
     this.#options = options;
     const identifier = randomInt(0x10000);
     const secret = randomBytes(16);
-    const { clock, log } = options;
+    const { clock, log, lost } = options;
     this.#tunnel = new TunnelProber({
-      ...{ clock, identifier, secret },
+      ...{ clock, identifier, secret, lost },
       open: () => toPort(new EchoSocket(6, { device: TUNNEL.link })),
       changed: (node, isLost) => this.#tunnelChanged(node, isLost),
       hindered(error) {
@@ -63,8 +66,11 @@ export class EgressHealth {
 
   /** Asks what this node depends on, once it is in force; null: nothing is. */
   inForce(egress: NodeEgress | null): void {
+    const isKnown = this.#isReported || this.#options.lost.length === 0;
     this.#tunnel.ask(egress === null ? new Map() : probedEnds(egress));
     this.#outward.ask(egress?.candidacies ?? []);
+    // What an earlier process knew is news to others once its reports are old.
+    if (!isKnown) this.#report();
   }
 
   report(): EgressHealthReport {
@@ -93,7 +99,7 @@ export class EgressHealth {
   }
 
   #tunnelChanged(node: string, isLost: boolean): void {
-    const { log, reported } = this.#options;
+    const { log } = this.#options;
     if (isLost)
       log.warn('a gateway does not answer through the tunnel; connections go by others, if there are any', {
         ...STAGE,
@@ -101,11 +107,11 @@ export class EgressHealth {
       });
     else log.info('a gateway answers through the tunnel again', { ...STAGE, gatewayNode: node });
     this.refresh();
-    reported(this.report());
+    this.#report();
   }
 
   #gatewayChanged(gateway: string, isFailing: boolean): void {
-    const { log, reported } = this.#options;
+    const { log } = this.#options;
     if (isFailing)
       log.warn('all probes of an egress gateway fail here: this node is not ready for it', {
         ...STAGE,
@@ -116,7 +122,12 @@ export class EgressHealth {
         ...STAGE,
         gateway,
       });
-    reported(this.report());
+    this.#report();
+  }
+
+  #report(): void {
+    this.#isReported = true;
+    this.#options.reported(this.report());
   }
 }
 

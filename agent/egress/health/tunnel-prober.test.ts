@@ -8,7 +8,7 @@ const ends = (...nodes: readonly string[]): ReadonlyMap<string, TunnelEnd> =>
   new Map(nodes.map((node, i) => [node, { node, address: `192.0.2.${i}`, mac: `0e:00:00:00:00:0${i}` }]));
 
 /** Gateways on the wire: each answers what it is asked, unless it is silent. */
-function lab() {
+function lab(lost: readonly string[] = []) {
   const clock = fakeClock();
   const silent = new Set<number>();
   const events: string[] = [];
@@ -19,7 +19,7 @@ function lab() {
   let forge = (echo: Echo): Partial<EchoReply> => ({ data: echo.data });
   const prober = new TunnelProber({
     clock,
-    ...{ identifier: 7, secret: Uint8Array.of(1, 2, 3) },
+    ...{ identifier: 7, secret: Uint8Array.of(1, 2, 3), lost },
     open() {
       opened++;
       if (failure !== null) throw failure;
@@ -58,6 +58,16 @@ function lab() {
 }
 
 describe('TunnelProber', () => {
+  it('begins with what an earlier process knew as lost, until it answers', () => {
+    const { prober, events, turns } = lab(['b', 'gone']);
+    assert.deepEqual(prober.lost(), ['b', 'gone']);
+    prober.ask(ends('a', 'b'));
+    assert.deepEqual(prober.lost(), ['b']);
+    turns(5);
+    assert.deepEqual(prober.lost(), []);
+    assert.deepEqual(events, ['b back']);
+  });
+
   it('takes a gateway for lost after three questions without an answer, and back after five answers', () => {
     const { prober, events, silent, turns } = lab();
     prober.ask(ends('a', 'b', 'c'));

@@ -4,7 +4,7 @@ import { parseAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import { linkLocal } from '../render/tunnel.ts';
-import { type Answers, type Patience, UNASKED, withAnswer } from './answers.ts';
+import { type Answers, LOST, type Patience, UNASKED, withAnswer } from './answers.ts';
 import { slotsOf } from './without-lost.ts';
 
 /** Milliseconds between two questions to a gateway node. */
@@ -28,6 +28,8 @@ export interface TunnelProberOptions {
   readonly identifier: number;
   /** Goes with each question, so that nobody answers who was not asked. */
   readonly secret: Uint8Array;
+  /** Nodes that were lost when an earlier process ended: they must answer before they are used. */
+  readonly lost: readonly string[];
   /** Called when a node is lost or back. */
   readonly changed: (node: string, isLost: boolean) => void;
   /** What keeps nodes from being asked; null: nothing any more. */
@@ -55,6 +57,8 @@ interface Target {
 export class TunnelProber {
   readonly #options: TunnelProberOptions;
   readonly #targets = new Map<string, Target>();
+  /** As an earlier process knew them; empty once this one asks. */
+  #lostBefore: ReadonlySet<string>;
   #port: EchoPort | null = null;
   #sequence = 0;
   #hindrance = '';
@@ -62,6 +66,7 @@ export class TunnelProber {
 
   constructor(options: TunnelProberOptions) {
     this.#options = options;
+    this.#lostBefore = new Set(options.lost);
   }
 
   /** Asks these from now on. Of a node that is asked already all is kept. */
@@ -69,15 +74,18 @@ export class TunnelProber {
     for (const [node, { end }] of this.#targets)
       if (ends.get(node)?.mac !== end.mac) this.#targets.delete(node);
     for (const [node, end] of ends) {
-      if (!this.#targets.has(node)) this.#targets.set(node, toTarget(end));
+      const answers = this.#lostBefore.has(node) ? LOST : UNASKED;
+      if (!this.#targets.has(node)) this.#targets.set(node, toTarget(end, answers));
     }
+    this.#lostBefore = new Set();
     if (this.#targets.size === 0) this.close();
     else if (this.#cancel === null) this.#turn();
   }
 
   /** Sorted. */
   lost(): string[] {
-    return [...this.#targets].flatMap(([node, { answers }]) => (answers.isLost ? [node] : [])).sort();
+    const lost = [...this.#targets].flatMap(([node, { answers }]) => (answers.isLost ? [node] : []));
+    return [...this.#lostBefore, ...lost].sort();
   }
 
   /** Milliseconds of the last answer of each node; null: none yet. */
@@ -169,11 +177,11 @@ export class TunnelProber {
   }
 }
 
-function toTarget(end: TunnelEnd): Target {
+function toTarget(end: TunnelEnd, answers: Answers): Target {
   const address = parseAddress(linkLocal(end.mac));
   return {
     ...{ end, address: address === null ? new Uint8Array(16) : packAddress(address) },
-    ...{ answers: UNASKED, sent: new Map(), isAsked: false, roundTrip: null },
+    ...{ answers, sent: new Map(), isAsked: false, roundTrip: null },
   };
 }
 

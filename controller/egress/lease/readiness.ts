@@ -45,7 +45,9 @@ export function heartbeatLack(
   if (heard === undefined) return allocation.gateway.spec.source === 'Node' ? null : 'AgentSilent';
   // Before its lease and the margin are over, so that the next owner is in the status by then.
   if (now >= silentAt(heard, lease)) return 'AgentSilent';
-  if (isUnreachable(table, allocation, node, now)) return 'Unreachable';
+  // A new leader has not heard all nodes yet: it would take one for several.
+  const isEarly = now < firstSilenceAt(table, allocation, node);
+  if (!isEarly && isUnreachable(table, allocation, node, now)) return 'Unreachable';
   const said = heard.ready.get(leaseName(allocation.gateway));
   return said === ADDRESS_CONFLICT ? null : said;
 }

@@ -9,7 +9,8 @@ import type { LoadProblem } from '../source.ts';
 import type { Document } from './document.ts';
 import type { Change } from './object-store.ts';
 
-export interface Settled extends Pick<ClusterObjects, 'policies' | 'groups' | 'tiers' | keyof EgressObjects> {
+export interface Settled
+  extends Pick<ClusterObjects, 'policies' | 'guardrails' | 'groups' | 'tiers' | keyof EgressObjects> {
   readonly problems: readonly LoadProblem[];
 }
 
@@ -39,6 +40,7 @@ export class Documents {
   #isSettled = false;
   #settled: Settled = {
     policies: [],
+    guardrails: [],
     groups: [],
     tiers: [],
     egressGateways: [],
@@ -137,11 +139,11 @@ function withInherited(versions: LastValidVersions, documents: readonly Document
 
 /** Removes file and line, because an object from the API has neither. */
 function toSettled({ objects, problems }: Assembled, before: Settled): Settled {
-  const { policies, groups, tiers, egressGateways, egressPolicies, insideNetworks } = objects;
+  const { policies, guardrails, groups, tiers, egressGateways, egressPolicies, insideNetworks } = objects;
   const now = problems
     .map((problem): LoadProblem => ({ ...problem, file: '', line: 0 }))
     .sort(compareProblems);
   const isSame = JSON.stringify(now) === JSON.stringify(before.problems);
-  const lists = { policies, groups, tiers, egressGateways, egressPolicies, insideNetworks };
+  const lists = { policies, guardrails, groups, tiers, egressGateways, egressPolicies, insideNetworks };
   return { ...lists, problems: isSame ? before.problems : now };
 }

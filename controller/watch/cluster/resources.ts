@@ -29,6 +29,9 @@ export const BUILT_IN = [
 export const NODEWALL = custom('nodewall.io/v1alpha1');
 export const ANTREA = custom('crd.antrea.io/v1beta1');
 
+/** Not among NODEWALL: it has no counterpart of Antrea, and no last valid version in its status. */
+export const GUARDRAIL = one('nodewall.io/v1alpha1', 'Guardrail', 'guardrails');
+
 /** Gateways and policies of nodewall. */
 export const EGRESS = [
   one('nodewall.io/v1alpha1', 'EgressGateway', 'egressgateways'),
@@ -50,7 +53,7 @@ const SPIDERNET = [
 ];
 
 /** What a controller watches in every cluster, in the order of a revision's position. */
-export const WATCHED: readonly Resource[] = [...BUILT_IN, ...NODEWALL, ...ANTREA];
+export const WATCHED: readonly Resource[] = [...BUILT_IN, ...NODEWALL, ...ANTREA, GUARDRAIL];
 
 /** Watched besides, after WATCHED, while the feature gate EgressGateway is on. */
 export function egressResources({ egress, egressConfig }: ValidateOptions): readonly Resource[] {

@@ -1,0 +1,44 @@
+import type { EgressSlot, EgressTake, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
+
+/** What a node knows of its egress gateways besides what it was told, for its next process. */
+export interface EgressMemory {
+  /** What connections go on by and no policy needs any more (withLingering). */
+  readonly slots: readonly EgressSlot[];
+  readonly takes: readonly (readonly [number, EgressTake])[];
+  readonly peers: readonly TunnelEnd[];
+  readonly answers: readonly (readonly [string, TunnelEnd])[];
+  /** Names of gateway nodes that do not answer. */
+  readonly lost: readonly string[];
+}
+
+/** @param known `told`, with what lingers */
+export function toEgressMemory(
+  known: NodeEgress | null,
+  told: NodeEgress | null,
+  lost: readonly string[],
+): EgressMemory {
+  return {
+    slots: missing(told?.slots, known?.slots).map(([, slot]) => slot),
+    takes: missing(told?.takes, known?.takes),
+    peers: missing(told?.peers, known?.peers).map(([, end]) => end),
+    answers: [...(known?.answers ?? [])],
+    lost,
+  };
+}
+
+/** What an earlier process had in force; `told`: what it was told last. */
+export function withMemory(told: NodeEgress, memory: EgressMemory | null): NodeEgress {
+  if (memory === null) return told;
+  const { slots, takes, peers, answers } = memory;
+  return {
+    ...told,
+    slots: new Map([...slots.map((slot) => [slot.number, slot] as const), ...told.slots]),
+    takes: new Map([...takes, ...told.takes]),
+    peers: new Map([...peers.map((end) => [end.node, end] as const), ...told.peers]),
+    ...(answers.length === 0 ? {} : { answers: new Map(answers) }),
+  };
+}
+
+function missing<K, V>(from: ReadonlyMap<K, V> = new Map(), all: ReadonlyMap<K, V> = new Map()): [K, V][] {
+  return [...all].filter(([key]) => !from.has(key));
+}

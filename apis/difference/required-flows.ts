@@ -1,0 +1,208 @@
+import type { Family } from '../../lib/net/address.ts';
+import type { Interval } from '../../lib/net/interval.ts';
+import type { CompiledRule, NodeState } from '../compiled.ts';
+import type { Config } from '../config.ts';
+import type { Entry, Evaluated } from './first-match.ts';
+import { DEFAULT_LEAF } from './first-match.ts';
+import { Leaves } from './leaves.ts';
+import type { Part } from './partition.ts';
+import type { PreparedRule } from './prepared-rule.ts';
+import type { DecidingRule } from './row.ts';
+import { RuleList, relevantRules } from './rule-list.ts';
+import { SetTable } from './set-table.ts';
+import {
+  arePodsExempt,
+  entriesBeforeRules,
+  failsafeOf,
+  groupClasses,
+  LISTS,
+  type List,
+  projected,
+  type Side,
+  sideOf,
+  usedSets,
+} from './side.ts';
+import { type Unit, unitsOf } from './units.ts';
+
+/** A node's state, and the flows that must have a verdict there, registered. */
+export interface RequiredOfNode {
+  readonly state: Side;
+  readonly required: Side;
+}
+
+/** Flows of one required item with a verdict that it must not have. */
+export interface BrokenFlows {
+  readonly list: List;
+  readonly family: Family;
+  /** Addresses of the other end, in ascending order, without loopback addresses. */
+  readonly peers: readonly Interval[];
+  /** A link group; null: any that no rule names. */
+  readonly group: number | null;
+  /** Protocols and ports. */
+  readonly unit: Unit;
+  /** The rule that decides; null: none. */
+  readonly rule: DecidingRule | null;
+}
+
+/** Outcomes that break nothing, beside the numbers of Leaves. */
+const EXEMPT = -1;
+const SPOOFED = -2;
+
+/**
+ * Finds required flows with another verdict, by arithmetic on the ranges in the rules. A required
+ * item is a compiled rule: it stands for the flows that the rule matches, all of which must be
+ * allowed (action Allow), or denied (Drop). First all states are registered, because the classes of
+ * addresses are made once for all. Cost: as that of a comparison with one changed rule for each
+ * item (StateDifference).
+ *
+ * Exempt flows break nothing; nor do those that are dropped because a pod sends them with a Node's
+ * address: no policy could allow them. The other end is another host.
+ */
+export class RequiredFlows {
+  readonly #config: Config;
+  readonly #table = new SetTable();
+  readonly #leaves = new Leaves();
+  readonly #prepared = new Map<CompiledRule, PreparedRule>();
+
+  constructor(config: Config) {
+    this.#config = config;
+  }
+
+  /**
+   * Throws if a rule names a set or a link group that is not there.
+   *
+   * @param items each rule is an item; all sets are in `state`
+   */
+  register(state: NodeState, items: readonly CompiledRule[]): RequiredOfNode {
+    const parts = { config: this.#config, table: this.#table, leaves: this.#leaves };
+    return {
+      state: sideOf(state, parts, this.#prepared),
+      required: sideOf({ ...state, rules: items }, parts, this.#prepared),
+    };
+  }
+
+  /** By id of the item; items without such flows are left out. After all states are registered. */
+  broken({ state, required }: RequiredOfNode): ReadonlyMap<string, readonly BrokenFlows[]> {
+    const found = new Map<string, BrokenFlows[]>();
+    for (const list of LISTS) {
+      for (const item of required.rules.get(list) ?? []) {
+        const flows = [...this.#brokenOf(item, list, state)];
+        if (flows.length > 0) found.set(item.id, flows);
+      }
+    }
+    return found;
+  }
+
+  *#brokenOf(item: PreparedRule, list: List, state: Side): Iterable<BrokenFlows> {
+    const check = new ItemCheck(item, list, state, {
+      config: this.#config,
+      isBroken: (leaf) => {
+        if (leaf === EXEMPT || leaf === SPOOFED) return false;
+        return (this.#leaves.leaf(leaf).verdict === 'Allow') !== this.#mustAllow(item);
+      },
+    });
+    for (const family of state.families) {
+      for (const classes of projected(this.#table.classes(family), check.usedSets)) {
+        const [one] = classes;
+        if (one === undefined) continue;
+        let peers: readonly Interval[] | null = null;
+        for (const { number, isNamed } of check.groups) {
+          for (const unit of check.units(family, one, number)) {
+            peers ??= this.#peersOf(family, classes);
+            const { rule } = this.#leaves.leaf(unit.after);
+            yield { list, family, peers, group: isNamed ? number : null, unit, rule };
+          }
+        }
+      }
+    }
+  }
+
+  #mustAllow({ outcome }: PreparedRule): boolean {
+    return this.#leaves.leaf(outcome.leaf).verdict === 'Allow';
+  }
+
+  #peersOf(family: Family, classes: readonly Part[]): readonly Interval[] {
+    const space = this.#table.space(family);
+    return classes
+      .flatMap(({ pieces }) => pieces)
+      .sort((a, b) => a - b)
+      .map((piece) => space.rangeOf(piece));
+  }
+}
+
+interface ItemCheckParts {
+  readonly config: Config;
+  readonly isBroken: (leaf: number) => boolean;
+}
+
+/** One item at one state of a node. */
+class ItemCheck {
+  readonly #list: List;
+  readonly #state: Side;
+  readonly #parts: ItemCheckParts;
+  readonly #item: RuleList;
+  readonly #rules: RuleList;
+  readonly #units = new Map<string, readonly Unit[]>();
+  readonly usedSets: ReadonlySet<number>;
+  /** The one that stands for all others is not named. */
+  readonly groups: readonly { readonly number: number; readonly isNamed: boolean }[];
+
+  constructor(item: PreparedRule, list: List, state: Side, parts: ItemCheckParts) {
+    this.#list = list;
+    this.#state = state;
+    this.#parts = parts;
+    // Failsafe traffic skips rules, not items.
+    this.#item = new RuleList([{ ...item, outcome: { ...item.outcome, isSkippable: false } }], [true]);
+    const all = state.rules.get(list) ?? [];
+    const isOwn = all.map(() => false);
+    const { rules } = relevantRules(all, isOwn, [item]);
+    this.#rules = new RuleList(rules, isOwn);
+    this.usedSets = usedSets(list, [item, ...rules], [state]);
+    const { pods } = parts.config.interfaceGroups;
+    const named = new Set([pods, ...this.#item.groups(), ...this.#rules.groups()]);
+    // The flows of no named group are the plainest: they come first.
+    this.groups = groupClasses([this.#item, this.#rules], parts.config)
+      .map(({ number }) => ({ number, isNamed: named.has(number) }))
+      .sort((a, b) => Number(a.isNamed) - Number(b.isNamed));
+  }
+
+  /** The flows of the item with one of these peers that break it. */
+  units(family: Family, peers: Part, group: number): readonly Unit[] {
+    const { config, isBroken } = this.#parts;
+    const { direction } = this.#list;
+    const isPods = group === config.interfaceGroups.pods;
+    const isExempt = isPods && arePodsExempt(this.#list, config);
+    const items = this.#item.entriesFor(peers, group);
+    if (isExempt || items.length === 0) return NONE;
+    const rules = this.#rules.entriesFor(peers, group);
+    const failsafe = failsafeOf(this.#state, this.#list).filter(
+      ({ set }) => set === null || peers.sets.includes(set),
+    );
+    const { spoofed } = this.#state;
+    const isSpoofed = isPods && direction === 'ingress' && spoofed !== null && peers.sets.includes(spoofed);
+    const ids = (entries: readonly { readonly id: number }[]): readonly number[] =>
+      entries.map(({ id }) => id);
+    const key = JSON.stringify([family, isSpoofed, ids(items), ids(rules), failsafe]);
+    const known = this.#units.get(key);
+    if (known !== undefined) return known;
+    const first = entriesBeforeRules(family, direction, config, {
+      spoofed: isSpoofed ? SPOOFED : null,
+      exempt: EXEMPT,
+      isExempt,
+    });
+    const sides: readonly [Evaluated, Evaluated] = [
+      { entries: items, failsafe: [] },
+      { entries: [...first, ...rules] satisfies readonly Entry[], failsafe },
+    ];
+    const units = unitsOf(
+      family,
+      direction,
+      sides,
+      (item, verdict) => item !== DEFAULT_LEAF && isBroken(verdict),
+    );
+    this.#units.set(key, units);
+    return units;
+  }
+}
+
+const NONE: readonly Unit[] = [];

@@ -1,0 +1,183 @@
+import { FAMILIES, type Family, parseAddress } from '../../lib/net/address.ts';
+import { complement, type Range, type Ranges } from '../../lib/net/ranges.ts';
+import type { CompiledRule, NodeState } from '../compiled.ts';
+import type { Config } from '../config.ts';
+import { DHCP, dropsSpoofed, MULTICAST_LISTENER, NEIGHBOR_DISCOVERY } from '../exemptions.ts';
+import { failsafeList, failsafePeers } from '../failsafe.ts';
+import type { Direction, PolicyTraffic } from '../objects.ts';
+import { PROTOCOL_NUMBERS } from '../protocols.ts';
+import { LAST_LINK_GROUP } from '../rule-peer.ts';
+import type { Entry, Protected } from './first-match.ts';
+import type { Leaves } from './leaves.ts';
+import type { Part } from './partition.ts';
+import { type PreparedRule, preparedRule } from './prepared-rule.ts';
+import type { RuleList } from './rule-list.ts';
+import { type Box, wholeBox } from './service-space.ts';
+import type { SetTable } from './set-table.ts';
+
+/** The lists of rules that are evaluated each for itself. */
+export const LISTS = [
+  { direction: 'ingress', traffic: 'Host' },
+  { direction: 'ingress', traffic: 'NodePort' },
+  { direction: 'egress', traffic: 'Host' },
+] as const satisfies readonly { direction: Direction; traffic: PolicyTraffic }[];
+export type List = (typeof LISTS)[number];
+
+/** Failsafe traffic, and the set of its peers; null: any. */
+export interface FailsafeFlows extends Protected {
+  readonly set: number | null;
+}
+
+/** One state of a node, with sets as numbers. */
+export interface Side {
+  readonly rules: ReadonlyMap<List, readonly PreparedRule[]>;
+  readonly failsafe: Readonly<Record<Direction, readonly FailsafeFlows[]>>;
+  /** The set of the Nodes' addresses that pods may not use; null: they may. */
+  readonly spoofed: number | null;
+  readonly families: readonly Family[];
+}
+
+interface SideParts {
+  readonly config: Config;
+  readonly table: SetTable;
+  readonly leaves: Leaves;
+}
+
+/** @param known rules that were prepared before; new ones are added */
+export function sideOf(state: NodeState, parts: SideParts, known: Map<CompiledRule, PreparedRule>): Side {
+  const { config, table } = parts;
+  const prepared = (rule: CompiledRule): PreparedRule => {
+    const one = known.get(rule) ?? preparedRule(rule, state, config, parts);
+    known.set(rule, one);
+    return one;
+  };
+  const enforced = state.rules.filter(({ mode }) => mode === 'Enforce');
+  const nodes = failsafePeers('nodes', state);
+  const failsafe = (direction: Direction): FailsafeFlows[] =>
+    failsafeList(config, direction, state).map(({ protocol, ports, peers }) => {
+      const set = failsafePeers(peers, state);
+      const number = set === null ? null : table.numberOf(set);
+      return { protocol: PROTOCOL_NUMBERS[protocol], ports, set: number };
+    });
+  return {
+    rules: new Map(
+      LISTS.map((list) => {
+        const own = enforced.filter(
+          ({ source, traffic }) => source.direction === list.direction && traffic === list.traffic,
+        );
+        return [list, own.map(prepared)];
+      }),
+    ),
+    failsafe: { ingress: failsafe('ingress'), egress: failsafe('egress') },
+    spoofed: dropsSpoofed(state, config) && nodes !== null ? table.numberOf(nodes) : null,
+    families: FAMILIES.filter((family) =>
+      state.nodeAddresses.some((text) => parseAddress(text)?.family === family),
+    ),
+  };
+}
+
+/** The failsafe traffic of a list. */
+export function failsafeOf({ failsafe }: Side, { direction, traffic }: List): readonly FailsafeFlows[] {
+  return traffic === 'Host' ? failsafe[direction] : [];
+}
+
+/** Whether flows from (NodePort) or to local pods are exempt; from, whatever the configuration says. */
+export function arePodsExempt({ direction, traffic }: List, { exemptions }: Config): boolean {
+  return traffic === 'NodePort' || (direction === 'egress' && exemptions.localPods);
+}
+
+/** The sets that decide which entries a peer has. */
+export function usedSets(
+  list: List,
+  rules: readonly PreparedRule[],
+  sides: readonly Side[],
+): ReadonlySet<number> {
+  const ofRules = rules.flatMap(({ sets, parts, igmpGroups }) => [
+    ...sets,
+    ...[...parts, ...igmpGroups].map(({ set }) => set),
+  ]);
+  const ofSides = sides.flatMap((side) => [
+    ...failsafeOf(side, list).map(({ set }) => set),
+    list.direction === 'ingress' ? side.spoofed : null,
+  ]);
+  return new Set([...ofRules, ...ofSides].filter((set) => set !== null));
+}
+
+/** The classes of addresses, in groups that these sets do not tell apart. */
+export function projected(classes: readonly Part[], sets: ReadonlySet<number>): Iterable<readonly Part[]> {
+  return Map.groupBy(classes, (one) => one.sets.filter((set) => sets.has(set)).join()).values();
+}
+
+/** Link groups that the rules do not tell apart. */
+export interface GroupClass {
+  readonly number: number;
+  readonly ranges: Ranges;
+}
+
+/** Each link group that is named, then all others. */
+export function groupClasses(rules: readonly RuleList[], { interfaceGroups }: Config): GroupClass[] {
+  const { pods } = interfaceGroups;
+  const named = [...new Set([pods, ...rules.flatMap((list) => [...list.groups()])])].sort((a, b) => a - b);
+  const others = complement(
+    named.map((group): Range => [group, group]),
+    LAST_LINK_GROUP,
+  );
+  const single = named.map((number): GroupClass => ({ number, ranges: [[number, number]] }));
+  const [first] = others;
+  return first === undefined ? single : [...single, { number: first[0], ranges: others }];
+}
+
+interface BeforeRules {
+  /** The outcome of a spoofed flow; null: the flow is not spoofed. */
+  readonly spoofed: number | null;
+  /** The outcome of an exempt flow. */
+  readonly exempt: number;
+  /** Whether all flows of the peer are exempt. */
+  readonly isExempt: boolean;
+}
+
+/** What comes before the rules. */
+export function entriesBeforeRules(
+  family: Family,
+  direction: Direction,
+  config: Config,
+  { spoofed, exempt, isExempt }: BeforeRules,
+): Entry[] {
+  const entry = (order: number, leaf: number, boxes: Entry['boxes']): Entry => ({
+    order,
+    leaf,
+    boxes,
+    isPass: false,
+    isBaseline: false,
+    isSkippable: false,
+  });
+  const boxes = isExempt ? null : exemptBoxes(family, direction, config);
+  return [
+    ...(spoofed === null ? [] : [entry(-2, spoofed, null)]),
+    ...(boxes?.size === 0 ? [] : [entry(-1, exempt, boxes)]),
+  ];
+}
+
+/** The flows that are accepted before any rule, whatever the peer is. */
+function exemptBoxes(family: Family, direction: Direction, { exemptions }: Config): Map<number, Box[]> {
+  const { udp, icmpv6 } = PROTOCOL_NUMBERS;
+  const boxes = new Map<number, Box[]>();
+  if (exemptions.dhcpClient) {
+    const { client, server } = DHCP[family];
+    const [x, y] = direction === 'egress' ? [server, client] : [client, server];
+    boxes.set(udp, [{ x: [x, x], y: [y, y] }]);
+  }
+  if (family === 6) {
+    const types = [
+      ...(exemptions.neighborDiscovery ? NEIGHBOR_DISCOVERY : []),
+      ...(exemptions.multicastListener ? MULTICAST_LISTENER : []),
+    ];
+    const { y } = wholeBox(icmpv6, direction);
+    if (types.length > 0)
+      boxes.set(
+        icmpv6,
+        types.map((type): Box => ({ x: [type, type], y })),
+      );
+  }
+  return boxes;
+}

@@ -1,0 +1,148 @@
+import { type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
+import type { Interval } from '../../lib/net/interval.ts';
+import type { Range, Ranges } from '../../lib/net/ranges.ts';
+import type { Flow } from '../flow.ts';
+import { PROTOCOL_NUMBERS } from '../protocols.ts';
+import type { BrokenFlows } from './required-flows.ts';
+import type { DecidingRule } from './row.ts';
+import { OTHER } from './service-space.ts';
+
+/** One of many flows, and the rule that decides it. */
+export interface Witness {
+  readonly flow: Flow;
+  readonly rule: DecidingRule | null;
+}
+
+/** Addresses from here on are preferred: those below are never another host's. */
+const FIRST_USUAL: Readonly<Record<Family, bigint>> = { 4: 1n << 24n, 6: 0x2000n << 112n };
+const PROTOCOL_NAMES: ReadonlyMap<number, string> = new Map(
+  Object.entries(PROTOCOL_NUMBERS).map(([name, number]) => [number, name]),
+);
+const { tcp, udp } = PROTOCOL_NUMBERS;
+/** Protocols that people know come first. */
+const PREFERRED: readonly number[] = [tcp, udp];
+/** GRE stands for the protocols without numbers of their own. */
+const AN_OTHER = 47;
+/** A port that clients choose. */
+const A_CLIENT_PORT = 40_000;
+const ALL_HOSTS = '224.0.0.1';
+
+/**
+ * One flow of all of these, of which everything is known but the link group where none is named: by
+ * the lowest address of another host, then protocol and port. Null: they are all of the node itself.
+ *
+ * @param own addresses of the node
+ */
+export function witnessOf(broken: readonly BrokenFlows[], own: readonly string[]): Witness | null {
+  const local = new Map<Family, Set<bigint>>();
+  for (const text of own) {
+    const address = parseAddress(text);
+    if (address === null) continue;
+    const values = local.get(address.family) ?? new Set();
+    local.set(address.family, values.add(address.value));
+  }
+  let best: { readonly flows: BrokenFlows; readonly key: bigint; readonly peer: bigint } | null = null;
+  for (const flows of broken) {
+    const { family, peers } = flows;
+    const peer = lowest(family, peers, local.get(family) ?? new Set());
+    if (peer === null) continue;
+    const key = keyOf(family, peer);
+    if (best === null || key < best.key || (key === best.key && isPlainer(flows, best.flows)))
+      best = { flows, key, peer };
+  }
+  if (best === null) return null;
+  const { flows, peer } = best;
+  const address = own.find((text) => parseAddress(text)?.family === flows.family) ?? '';
+  return {
+    flow: flowOf(flows, formatAddress({ family: flows.family, value: peer }), address),
+    rule: flows.rule,
+  };
+}
+
+/** Null: there are own addresses only. */
+function lowest(family: Family, ranges: readonly Interval[], own: ReadonlySet<bigint>): bigint | null {
+  for (const start of [FIRST_USUAL[family], 0n]) {
+    for (const { first, last } of ranges) {
+      let value = first;
+      if (value < start) value = start;
+      while (own.has(value)) value++;
+      if (value <= last) return value;
+    }
+  }
+  return null;
+}
+
+/** Usual addresses first, IPv4 before IPv6. */
+function keyOf(family: Family, value: bigint): bigint {
+  const isUsual = value >= FIRST_USUAL[family];
+  return ((isUsual ? 0n : 2n) + (family === 4 ? 0n : 1n)) * (1n << 128n) + value;
+}
+
+function isPlainer(a: BrokenFlows, b: BrokenFlows): boolean {
+  const [x, y] = [placeOf(a), placeOf(b)];
+  const at = x.findIndex((value, i) => value !== y[i]);
+  return at !== -1 && (x[at] ?? 0) < (y[at] ?? 0);
+}
+
+function placeOf({ group, unit }: BrokenFlows): readonly number[] {
+  const protocol = protocolOf(unit.protocols);
+  const at = PREFERRED.indexOf(protocol);
+  return [
+    group === null ? 0 : 1,
+    at === -1 ? PREFERRED.length : at,
+    protocol,
+    unit.xs?.[0]?.[0] ?? 0,
+    group ?? 0,
+  ];
+}
+
+function protocolOf(protocols: readonly number[]): number {
+  const preferred = PREFERRED.find((protocol) => protocols.includes(protocol));
+  return preferred ?? protocols.find((protocol) => protocol !== OTHER) ?? AN_OTHER;
+}
+
+function flowOf({ list, group, unit }: BrokenFlows, peer: string, own: string): Flow {
+  const protocol = protocolOf(unit.protocols);
+  const { direction, traffic } = list;
+  const isIngress = direction === 'ingress';
+  const name = PROTOCOL_NAMES.get(protocol) as Flow['protocol'];
+  const numbers = numbersOf(name, unit.xs, unit.ys);
+  const group4 = isIngress && name === 'igmp' ? multicast(unit.ys) : own;
+  return {
+    direction,
+    src: isIngress ? peer : own,
+    dst: isIngress ? group4 : peer,
+    protocol: name ?? protocol,
+    ...numbers,
+    ...(group === null ? {} : { interfaceGroup: group }),
+    ...(traffic === 'Host' ? {} : { traffic }),
+  };
+}
+
+/** The two numbers of a protocol; `null` ranges are every value. */
+function numbersOf(name: Flow['protocol'], xs: Ranges | null, ys: Ranges | null): Partial<Flow> {
+  const first = (ranges: Ranges | null, otherwise: number): number => ranges?.[0]?.[0] ?? otherwise;
+  switch (name) {
+    case 'tcp':
+    case 'udp':
+    case 'sctp':
+      return { srcPort: clientPort(ys), dstPort: first(xs, 1) };
+    case 'icmp':
+    case 'icmpv6':
+      return { icmpType: first(xs, 0), icmpCode: first(ys, 0) };
+    case 'igmp':
+      return { igmpType: first(xs, 0) };
+    default:
+      return {};
+  }
+}
+
+function clientPort(ranges: Ranges | null): number {
+  const holds = ([first, last]: Range): boolean => first <= A_CLIENT_PORT && A_CLIENT_PORT <= last;
+  return ranges === null || ranges.some(holds) ? A_CLIENT_PORT : (ranges[0]?.[0] ?? A_CLIENT_PORT);
+}
+
+function multicast(groups: Ranges | null): string {
+  const first = groups?.[0]?.[0];
+  return first === undefined ? ALL_HOSTS : formatAddress({ family: 4, value: BigInt(first) });
+}

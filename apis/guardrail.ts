@@ -1,0 +1,25 @@
+import type { DecidingRule } from './difference/row.ts';
+import type { Flow } from './flow.ts';
+
+/** A flow of a Guardrail whose verdict is another than it must be. */
+export interface Violation {
+  readonly node: string;
+  /** As in `mustAllow[0]`. */
+  readonly item: string;
+  readonly flow: Flow;
+  /** The rule that decides; null: none. */
+  readonly rule: DecidingRule | null;
+}
+
+export const GUARDRAIL_PHASES = ['Holds', 'Broken'] as const;
+
+/** The `status` of a Guardrail. */
+export interface GuardrailStatus {
+  readonly phase: (typeof GUARDRAIL_PHASES)[number];
+  readonly observedGeneration: number;
+  /** By node name, the first of them. */
+  readonly violations: readonly Violation[];
+}
+
+/** The most violations in a status. */
+export const MOST_VIOLATIONS = 20;
