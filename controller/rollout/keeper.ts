@@ -46,7 +46,7 @@ const AGAIN = 5_000;
 /** Between two writes that change nothing but figures. */
 const BETWEEN_FIGURES = 2_000;
 /** A group waits for its other policies to change too. */
-const GROUP_QUIET = 2_000;
+const GROUP_QUIET = 1_000;
 const ZONE = 'topology.kubernetes.io/zone';
 
 /** A policy, as both watches have it. */

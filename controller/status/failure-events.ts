@@ -72,9 +72,10 @@ export class FailureEvents {
   readonly #clock: Clock & { date(): Date };
   readonly #identity: string;
   readonly #failed: (error: unknown) => void;
-  /** All are by uid. */
+  /** Both are by uid. */
   readonly #policies = new Map<string, WaitingPolicy>();
   readonly #nodes = new Map<string, Waiting>();
+  /** By uid and reason. */
   readonly #rollouts = new Map<string, Waiting>();
   /** By uid and reason. */
   readonly #written = new Map<string, Written>();
@@ -112,15 +113,16 @@ export class FailureEvents {
     this.#arm(GATHER);
   }
 
-  /** Announces the present step or state of a policy's rollout; an earlier one that waits is dropped. */
+  /** Announces the state of a policy's rollout; an earlier step that waits is dropped. */
   rollout(
     { name, uid }: { readonly name: string; readonly uid: string },
     said: Pick<Waiting, 'type' | 'reason'> & { readonly note: string },
   ): void {
     this.#isCleared = false;
-    if (this.#rollouts.size >= MOST_WAITING && !this.#rollouts.has(uid)) return;
     const { type, reason, note } = said;
-    this.#rollouts.set(uid, { regarding: toSubject(name, uid), type, reason, note: () => note });
+    const key = `${uid} ${reason}`;
+    if (this.#rollouts.size >= MOST_WAITING && !this.#rollouts.has(key)) return;
+    this.#rollouts.set(key, { regarding: toSubject(name, uid), type, reason, note: () => note });
     this.#arm(BETWEEN);
   }
 
@@ -146,10 +148,10 @@ export class FailureEvents {
   async #writeOne(): Promise<void> {
     const queues: readonly Map<string, Waiting>[] = [this.#rollouts, this.#nodes, this.#policies];
     const queue = queues.find(({ size }) => size > 0);
-    const [next] = queue?.values() ?? [];
-    if (next === undefined) return;
+    const [[key, next] = []] = queue ?? [];
+    if (key === undefined || next === undefined) return;
+    queue?.delete(key);
     const { uid } = next.regarding;
-    queue?.delete(uid);
     for (const [other, { until }] of this.#written)
       if (until <= this.#clock.now()) this.#written.delete(other);
     try {

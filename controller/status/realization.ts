@@ -154,28 +154,20 @@ export class Realization {
   }
 
   /**
-   * The progress of the compiled version. Where nodes have several, that of the given generation;
-   * the nodes that have another one count as desired.
+   * The progress of the compiled version. Where nodes have several, that of the given generation:
+   * nodes that have another one still are desired, and not current.
    * @param version the resource version of the policy at which its generation was first seen
    */
   progress(policy: string, version: number, generation: number): Progress {
-    const keys = this.#versions.get(policy) ?? [];
     let whole = NO_PROGRESS;
-    for (const key of keys) {
+    for (const key of this.#versions.get(policy) ?? []) {
       const one = this.#tracked.get(key);
       if (one === undefined) continue;
-      const isOther = one.compiled.version !== undefined && one.generation !== generation;
-      const { desired, current, failing, hasRules } = this.#progressOfVersion(
-        key,
-        one,
-        isOther ? one.version : version,
-      );
-      whole = {
-        desired: whole.desired + desired,
-        current: isOther ? whole.current : current,
-        failing: isOther ? whole.failing : failing,
-        hasRules: whole.hasRules || hasRules,
-      };
+      const { version: name, selected } = one.compiled;
+      const isOther = name !== undefined && one.generation !== generation;
+      const progress = this.#progressOfVersion(key, one, isOther ? one.version : version);
+      if (isOther) continue;
+      whole = selected === undefined ? progress : { ...progress, desired: this.#rowsIn(selected).length };
     }
     return whole;
   }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { RolloutStatus } from '../../apis/rollout.ts';
+import { nodewall } from '../cli/command.ts';
 import { until } from '../kernel/until.ts';
 import { type RolloutBed, startRolloutBed } from './rollout-bed.ts';
 
@@ -91,10 +92,20 @@ describe('a rollout over nodes, on a real API server', function () {
       'the first step began',
       ({ progress, confirmed }) => progress === 'Step 1 of 2' && confirmed === 1,
     );
-    await bed.annotate('ssh', 'pause');
-    await rolloutIs('it is paused', ({ progress }) => progress === 'Paused at step 1 of 2');
-    await bed.annotate('ssh', 'resume');
-    await rolloutIs('it goes on', ({ progress }) => progress === 'Step 1 of 2');
+    const steer = async (command: string, ...more: readonly string[]): Promise<string> => {
+      const { status, stdout, stderr } = await nodewall(
+        'rollout',
+        command,
+        ...more,
+        '--kubeconfig',
+        bed.cluster.kubeconfig,
+      );
+      assert.equal(status, 0, stderr);
+      return stdout;
+    };
+    assert.match(await steer('pause', 'ssh'), /^ssh +- +Paused at step 1 of 2 +4 +1 +1$/m);
+    const [shown] = JSON.parse(await steer('resume', 'ssh', '-o', 'json')) as [{ state: string; to: number }];
+    assert.deepEqual([shown.state, shown.to], ['Progressing', 4]);
     await bed.annotate('ssh', 'promote');
     await until('all nodes have it', async () => generations().every((one) => one === 4));
   });
