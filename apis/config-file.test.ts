@@ -35,6 +35,7 @@ failsafe:
   kubeletKubeconfig: /etc/k.conf
 nodeCIDRs: [10.0.0.0/16, 2001:DB8::/32]
 featureGates: {NodeNetworkPolicy: false, EgressGateway: false}
+guard: {confirm: Manual, timeout: 60}
 egress: {inside: [10.9.0.0/16], serviceCIDRs: [2001:DB8:1::/112], unknownPods: Pass, cniResults: /run/cni/results, read: [egressgateway.spidernet.io]}
 dataplane: iptables
 iptables: {variant: legacy}
@@ -83,6 +84,7 @@ dispatch: linear
         cniResults: '/run/cni/results',
         cniPlugins: '',
       },
+      guard: { window: 10, failAfter: 15, probes: [], confirm: 'Manual', timeout: 60 },
       dataplane: 'iptables',
       iptables: { variant: 'legacy' },
       dispatch: 'linear',
@@ -162,6 +164,41 @@ dataplane: iptables
         'c.yaml:5: egress.read[2]: "egressgateway.spidernet.iO" is not read by nodewall; did you mean egressgateway.spidernet.io?',
         'c.yaml:5: egress.read[3]: "cilium.io" is not read by nodewall; known: egressgateway.spidernet.io',
         'c.yaml:7: dataplane: iptables has no egress gateways; set dataplane: nftables, or turn feature gate EgressGateway off',
+      ],
+    );
+  });
+
+  it('reads probes of guarded apply, and names those that are not supported', () => {
+    const { config } = parseConfig(
+      `guard: {enabled: true, window: 5, probes: [{name: a, tcp: '192.0.2.1:22'}, {name: b, http: 'https://[2001:db8::1]/'}]}`,
+      'c.yaml',
+    );
+    const b = { kind: 'http', url: 'https://[2001:db8::1]/', address: '2001:db8::1', port: 443 };
+    const probes = [
+      { name: 'a', target: { kind: 'tcp', address: '192.0.2.1', port: 22 } },
+      { name: 'b', target: b },
+    ];
+    assert.deepEqual(config?.guard, { ...DEFAULT_CONFIG.guard, enabled: true, window: 5, probes });
+    const outward =
+      'only this node makes probes, outward; for connections to the node use guard.confirm: Manual, and nodewall confirm from outside';
+    assert.deepEqual(
+      lines(`guard:
+  windows: 5
+  probes:
+    - {name: dns, tcp: 'example.org:22'}
+    - {name: A, http: 'ftp://192.0.2.1', udp: '192.0.2.1:5'}
+    - {name: c, icmp: 192.0.2.1, from: peer}
+    - {name: d, tcp: '192.0.2.1:1', direction: ingress}
+`),
+      [
+        'c.yaml:2: guard.windows: unknown field; did you mean window?',
+        'c.yaml:4: guard.probes[0].name: "dns" is the name of another probe',
+        'c.yaml:4: guard.probes[0].tcp: must be an address and a port, as in 192.0.2.1:443 or [2001:db8::1]:443, not "example.org:22"',
+        'c.yaml:5: guard.probes[1].name: must have lower-case letters, digits and - only, not "A"',
+        'c.yaml:5: guard.probes[1]: must have exactly one of tcp, udp, http, icmp',
+        `c.yaml:6: guard.probes[2].from: "peer" is not supported yet: ${outward}`,
+        'c.yaml:6: guard.probes[2].icmp: is not supported yet: use tcp, udp or http to the same address',
+        `c.yaml:7: guard.probes[3].direction: "ingress" is not supported yet: ${outward}`,
       ],
     );
   });

@@ -11,6 +11,7 @@ import {
   toInterfaceGroups,
 } from './validate/interface-groups.ts';
 import { canonicalCidr } from './validate/ipblock.ts';
+import { checkProbes, type RawProbe, toProbe } from './validate/probes.ts';
 import { type Findings, findings, formatPath, hasError } from './validate/problem.ts';
 import { checkRollout } from './validate/rollout.ts';
 import { reportSchema } from './validate/schema-problem.ts';
@@ -41,6 +42,7 @@ interface RawConfig {
   readonly nodeCIDRs?: readonly string[];
   readonly featureGates?: Config['featureGates'];
   readonly egress?: Partial<Config['egress']>;
+  readonly guard?: Partial<Omit<Config['guard'], 'probes'>> & { readonly probes?: readonly RawProbe[] };
   readonly dataplane?: Config['dataplane'];
   readonly iptables?: Partial<Config['iptables']>;
   readonly dispatch?: Config['dispatch'];
@@ -72,6 +74,7 @@ function checkConfig(raw: FieldMap, found: Findings): void {
   checkInterfaceGroups(asFields(raw.interfaceGroups) ?? {}, found);
   checkSettings(raw, found);
   checkRollout(raw.rollout, ['rollout'], found);
+  checkProbes(asFields(raw.guard)?.probes, ['guard', 'probes'], found);
   for (const direction of ['ingress', 'egress']) {
     for (const [index, entry] of asList(asFields(raw.failsafe)?.[direction]).entries()) {
       checkFailsafe(entry, ['failsafe', direction, index], found);
@@ -108,6 +111,11 @@ function toConfig(raw: RawConfig): Config {
       ...raw.egress,
       inside: raw.egress?.inside?.map(canonicalCidr) ?? DEFAULT_CONFIG.egress.inside,
       serviceCIDRs: raw.egress?.serviceCIDRs?.map(canonicalCidr) ?? DEFAULT_CONFIG.egress.serviceCIDRs,
+    },
+    guard: {
+      ...DEFAULT_CONFIG.guard,
+      ...raw.guard,
+      probes: raw.guard?.probes?.map(toProbe) ?? DEFAULT_CONFIG.guard.probes,
     },
     dataplane: raw.dataplane ?? DEFAULT_CONFIG.dataplane,
     iptables: { ...DEFAULT_CONFIG.iptables, ...raw.iptables },

@@ -95,6 +95,31 @@ export interface LogConfig {
   readonly egressConnections: boolean;
 }
 
+/** Guarded apply: a change that denies more is tried first (docs/guarded-apply.md). Times in seconds. */
+export interface GuardConfig {
+  /** Undefined: the default of the agent's mode (on in a cluster, off with manifests). */
+  readonly enabled?: boolean;
+  /** How long a change is tried, at least, before it is confirmed. */
+  readonly window: number;
+  /** How long a probe fails before the change is rolled back. */
+  readonly failAfter: number;
+  /** Besides those of API server, controller and DNS. */
+  readonly probes: readonly ProbeConfig[];
+  /** Manual: `nodewall confirm` ends the window; without it the change is rolled back after `timeout`. */
+  readonly confirm: 'Automatic' | 'Manual';
+  readonly timeout: number;
+}
+
+/** A connection from the node that must stay possible. */
+export interface ProbeConfig {
+  readonly name: string;
+  readonly target: ProbeTarget;
+}
+
+export type ProbeTarget =
+  | { readonly kind: 'tcp' | 'udp'; readonly address: string; readonly port: number }
+  | { readonly kind: 'http'; readonly url: string; readonly address: string; readonly port: number };
+
 /** Whether the agent learns from the answers of any DNS server, of one family at least. */
 export function believesAnyServer({ learn, learnFrom }: NamesConfig): boolean {
   return learn && learnFrom.some((cidr) => cidr.endsWith('/0'));
@@ -144,6 +169,7 @@ export interface Config {
    */
   readonly featureGates: { readonly NodeNetworkPolicy?: boolean; readonly EgressGateway?: boolean };
   readonly egress: EgressConfig;
+  readonly guard: GuardConfig;
   /** auto: nftables if it works, else iptables. */
   readonly dataplane: DataplaneName | 'auto';
   readonly iptables: { readonly variant: IptablesVariant };
@@ -211,6 +237,7 @@ export const DEFAULT_CONFIG: Config = {
   nodeCIDRs: [],
   featureGates: {},
   egress: DEFAULT_EGRESS_CONFIG,
+  guard: { window: 10, failAfter: 15, probes: [], confirm: 'Automatic', timeout: 600 },
   dataplane: 'nftables',
   iptables: { variant: 'auto' },
   dispatch: 'indexed',

@@ -189,6 +189,8 @@ export interface FailingRule {
   /** Null if the whole policy fails. */
   readonly rule: string | null;
   readonly reason: string;
+  /** It was rolled back (guarded apply), and the version before is in force. Absent: it was not. */
+  readonly rolledBack?: true;
 }
 
 /** An agent's report about its node: `PUT NODE_VIEWS_PATH/NODE/status`. */

@@ -37,6 +37,7 @@ export async function flush(options: FlushOptions): Promise<ExitStatus> {
   for await (const answer of askAgent(options.stateDir, request)) {
     switch (answer.kind) {
       case 'reset':
+      case 'guard':
         break;
       case 'connection':
         await out.connection(answer.record);

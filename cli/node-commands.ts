@@ -6,6 +6,8 @@ export function addNodeCommands(program: Command, done: Done): void {
   addOff(program, done);
   addOn(program, done);
   addFlush(program, done);
+  addConfirm(program, done);
+  addRetry(program, done);
   addCleanup(program, done);
   addInterfaces(program, done);
   addRules(program, done);
@@ -64,6 +66,34 @@ function addFlush(program: Command, done: Done): void {
       ),
     )
     .action(async (options) => done(await (await import('./flush.ts')).flush(options)));
+}
+
+function addConfirm(program: Command, done: Done): void {
+  program
+    .command('confirm')
+    .description(
+      'Confirm the rules that the agent of this node tries (guarded apply): they stay, and survive.',
+    )
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example('nodewall confirm', 'kubectl -n nodewall-system exec POD -- nodewall confirm'),
+    )
+    .action(async (options) => done(await (await import('./guard.ts')).confirm(options)));
+}
+
+function addRetry(program: Command, done: Done): void {
+  program
+    .command('retry')
+    .description('Apply and try again the policies that were rolled back on this node (guarded apply).')
+    .argument('[policy]', 'only this policy')
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText('after', example('nodewall retry', 'nodewall retry deny-all'))
+    .action(async (policy, options) => done(await (await import('./guard.ts')).retry(policy, options)));
 }
 
 function addCleanup(program: Command, done: Done): void {

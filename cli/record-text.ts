@@ -17,8 +17,8 @@ const COLOURS: ReadonlyMap<unknown, Colour> = new Map<string, Colour>([
 export function recordText(record: ReadRecord): string {
   const rule =
     record.policy === undefined
-      ? word(record.reason)
-      : `${word(record.tier)} ${word(record.policy)}/${word(record.rule)}`;
+      ? word(record.event === 'rolledBack' ? record.event : record.reason)
+      : `${word(record.tier)} ${word(record.policy)}/${word(record.rule)}`.trim();
   const place = [word(record.interface), word(record.interfaceGroup)].filter((one) => one !== '').join('/');
   const words = [
     styled('dim', word(record.time)),
@@ -33,6 +33,7 @@ export function recordText(record: ReadRecord): string {
     record.event === 'ended'
       ? `(established, ${word(record.reason)}${record.by === undefined ? '' : ` by ${word(record.by)}`})`
       : '',
+    record.event === 'rolledBack' ? word(record.reason) : '',
     count(record.suppressed, 'more of this rule not recorded'),
     count(record.lost, 'records lost'),
   ];

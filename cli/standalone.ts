@@ -5,6 +5,7 @@ import { AgentLog } from '../agent/run/agent-log.ts';
 import type { AgentMetrics } from '../agent/run/agent-metrics.ts';
 import type { AgentOptions } from '../agent/run/agent-options.ts';
 import { startEnforcement } from '../agent/run/enforcement.ts';
+import type { GuardHooks } from '../agent/run/guarded.ts';
 import type { InterfaceGroups } from '../agent/run/interface-groups.ts';
 import { stateStore } from '../agent/run/state-store.ts';
 import type { Config } from '../apis/config.ts';
@@ -69,6 +70,7 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
       apiServerEndpoints(outcome.snapshot?.objects ?? NO_OBJECTS).flatMap(({ addresses }) => addresses),
     enforced: (result) => Object.assign(outcome, { enforced: result, failure: null }),
     failed: (error) => Object.assign(outcome, { failure: error }),
+    guard: guardHooks(parts),
     egressHealth: ({ unready }) => egress.unready(unready, () => deliver(outcome.snapshot)),
   });
   const { config } = enforcement;
@@ -131,6 +133,14 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     await remembering;
     await Promise.all([saved.flush(), savedVersions.flush()]);
   }
+}
+
+/** With `--once` no process stays to try rules. There is no control plane to probe. */
+function guardHooks({ config, options, log }: StandaloneOptions): GuardHooks | null {
+  if (config.guard.enabled !== true) return null;
+  if (!options.once) return { controlPlane: () => [], changed() {} };
+  log.warn('guard.enabled: with --once rules are not tried, because the agent ends', { node: options.node });
+  return null;
 }
 
 function onceStatus(

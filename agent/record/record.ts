@@ -2,7 +2,7 @@ import type { ApiGroup, Direction, PolicyTraffic, RuleAction } from '../../apis/
 import type { Protocol } from './packet.ts';
 
 /** One line of the flow log. Keys that do not apply are absent. */
-export type LogRecord = ConnectionRecord | SpoofedRecord | NoticeRecord;
+export type LogRecord = ConnectionRecord | SpoofedRecord | RollbackRecord | NoticeRecord;
 
 /** The rule that a record belongs to. */
 interface RuleFields {
@@ -86,6 +86,22 @@ export interface SpoofedFields {
 /** A new packet that was dropped before any rule, for its source address. */
 export interface SpoofedRecord extends PacketFields, SpoofedFields, Losses {
   readonly verdict: 'Drop';
+}
+
+/** A change of rules was rolled back (guarded apply). Has no verdict. */
+export interface RollbackRecord extends Losses {
+  readonly time: string;
+  readonly node: string;
+  readonly event: 'rolledBack';
+  readonly reason: string;
+  /** API group/name of the policies that changed, and are held. */
+  readonly policies: readonly string[];
+  /** The probe that failed; absent: it was not a probe. */
+  readonly probe?: string;
+  /** The rule that denies the probe's flow; absent: none does. */
+  readonly apiGroup?: ApiGroup;
+  readonly policy?: string;
+  readonly rule?: string;
 }
 
 /** Losses that no connection record reported in time. Has no verdict. */

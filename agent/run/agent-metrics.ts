@@ -27,6 +27,10 @@ export interface AgentMetrics {
   counts(totals: (() => Map<string, RuleTotals>) | null): void;
   /** Sets whether the feature gate lets the agent enforce anything. */
   enabled(enabled: boolean): void;
+  /** Guarded apply: the policies that are tried, and that are held. */
+  guard(tried: number, held: number): void;
+  /** A change was rolled back; by a probe's name, or what else was the reason. */
+  rolledBack(probe: string): void;
   /** Sets whether the node is off (`nodewall off`). */
   off(isOff: boolean): void;
   /** Adds the series of egress gateways; may be called again. */
@@ -53,6 +57,8 @@ export const NO_METRICS: AgentMetrics = {
   monitor() {},
   counts() {},
   enabled() {},
+  guard() {},
+  rolledBack() {},
   off() {},
   withEgress() {},
   connected() {},

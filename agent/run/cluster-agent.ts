@@ -354,6 +354,7 @@ class ClusterAgent {
       saved: this.#saved.states,
       reports: this.#reports,
       apiServer: () => this.#places.apiServers(),
+      guard: null,
       enforced: (result, submitted) => this.#enforced(result, submitted),
       failed: (error) => this.#happened({ kind: 'refused', error }),
       egressProblems: (problems) => {

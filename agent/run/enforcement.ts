@@ -1,6 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { Clock } from '../../lib/process/clock.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
 import { type DataplaneOptions, type Dataplanes, holdRules, type Running } from '../dataplane/dataplane.ts';
@@ -15,6 +15,7 @@ import { Established } from './established.ts';
 import { recording } from './flow-recording.ts';
 import { FlushServer } from './flush-server.ts';
 import { nameOverlay } from './fqdn-cache.ts';
+import { type GuardHooks, openGuard } from './guarded.ts';
 import type { InterfaceGroups } from './interface-groups.ts';
 import { usedLinkGroups, withLastLinkGroups } from './link-groups.ts';
 import { podOverlays } from './pod-overlays.ts';
@@ -27,7 +28,7 @@ interface EnforcementParts {
   readonly dataplanes: Dataplanes;
   readonly interfaces: InterfaceGroups;
   readonly saved: StateStore;
-  readonly clock: Clock;
+  readonly clock: WallClock;
   readonly reports: AgentLog;
   readonly metrics: AgentMetrics;
   /** The API server's addresses, as far as known: names behind a wildcard never have them. */
@@ -38,6 +39,8 @@ interface EnforcementParts {
   readonly egressProblems?: (problems: readonly string[]) => void;
   /** What this node finds out about egress gateways. */
   readonly egressHealth?: (report: EgressHealthReport) => void;
+  /** Guarded apply; null: it is off. */
+  readonly guard: GuardHooks | null;
   /** Nothing could be applied; it is tried again. */
   readonly failed: (error: Error) => void;
 }
@@ -67,22 +70,12 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const records = recording({ ...parts, config });
   const { node, stateDir, once } = options;
   const established = new Established({ node, config, log, metrics, clock, outlet: records.outlet });
-  const running = dataplanes.chosen.run({
+  const running = await runDataplane(parts, {
     config,
-    log,
-    digests: await saved.readDigests(),
     readings: records.readings,
-    troubled: (trouble) => metrics.monitor('nf_tables', trouble),
-    ...(await egressOptions(parts, () => rememberEgress(running, saved))),
-    enforcer: {
-      events: { ...failureEvents(parts), enforced },
-      clock,
-      lastGood: async () => {
-        const state = await saved.readState();
-        return state === null ? null : pods.over(names.withNames(state));
-      },
-      settled: dataplaneMigration(dataplanes, options.node, log),
-    },
+    enforced,
+    whole: (state) => whole(state),
+    lost: () => guard?.lost(),
   });
   const { enforcer } = running;
   const pods = await podOverlays({ ...parts, config, running });
@@ -94,12 +87,16 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       pods.submit(state);
     },
   });
+  const whole = (state: NodeState): NodeState => pods.over(names.withNames(state));
   const submitted = (state: NodeState): NodeState => names.withoutNames(pods.without(state));
+  const guard = await openGuard({ ...parts, config, submit: names.submit, whole, outlet: records.outlet });
   function enforced(result: Enforced): void {
     reports.enforced(result);
     metrics.enforced(result);
-    parts.enforced(result, submitted(result.wanted));
-    saved.state(submitted(result.state));
+    const wanted = submitted(result.wanted);
+    parts.enforced(result, guard?.wantedOf(wanted) ?? wanted);
+    if (guard === null) saved.state(submitted(result.state));
+    else guard.enforced(submitted(result.state), result.state);
     rememberEgress(running, saved);
     saved.linkGroups(usedLinkGroups(result.state, config));
     if (result.change.changesStructure) saved.digests(running.digests());
@@ -111,7 +108,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   await records.start(running.counts);
   metrics.counts(records.totals);
   metrics.egressHealth(running.egressHealth ?? null);
-  const flushes = new FlushServer({ node, stateDir, log, established });
+  const flushes = new FlushServer({ node, stateDir, log, established, guard });
   if (!once) await flushes.listen();
 
   let grouped: Promise<void> = Promise.resolve();
@@ -120,29 +117,65 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     floating: running.floating,
     submit(state) {
       grouped = interfaces.nodeHas(state.nodeAddresses);
-      names.submit(state);
+      if (guard === null) names.submit(state);
+      else guard.submit(state);
     },
     holdsRules: () => holdRules(dataplanes, options.node, log),
     async idle() {
       await grouped;
+      await guard?.idle();
       await names.idle();
       await enforcer.idle();
       if (once) await established.now();
     },
     async close() {
+      await guard?.close();
       await stopWatching();
-      await enforcer.close();
-      await pods.close();
-      await flushes.close();
-      await established.close();
-      await names.close();
-      await records.close();
+      for (const one of [enforcer, pods, flushes, established, names, records]) await one.close();
       await saved.flush();
     },
   };
 }
 
-function failureEvents({ reports, metrics, failed }: EnforcementParts): Omit<EnforcerEvents, 'enforced'> {
+interface DataplaneParts {
+  readonly config: Config;
+  readonly readings: DataplaneOptions['readings'];
+  readonly enforced: EnforcerEvents['enforced'];
+  /** The state with what this node adds. */
+  readonly whole: (state: NodeState) => NodeState;
+  /** A third party changed the rules. */
+  readonly lost: () => void;
+}
+
+async function runDataplane(
+  parts: EnforcementParts,
+  { config, readings, enforced, whole, lost }: DataplaneParts,
+): Promise<Running> {
+  const { options, log, dataplanes, saved, clock, metrics } = parts;
+  const running = dataplanes.chosen.run({
+    config,
+    log,
+    digests: await saved.readDigests(),
+    readings,
+    troubled: (trouble) => metrics.monitor('nf_tables', trouble),
+    ...(await egressOptions(parts, () => rememberEgress(running, saved))),
+    enforcer: {
+      events: { ...failureEvents(parts, lost), enforced },
+      clock,
+      lastGood: async () => {
+        const state = await saved.readState();
+        return state === null ? null : whole(state);
+      },
+      settled: dataplaneMigration(dataplanes, options.node, log),
+    },
+  });
+  return running;
+}
+
+function failureEvents(
+  { reports, metrics, failed }: EnforcementParts,
+  lost: () => void,
+): Omit<EnforcerEvents, 'enforced'> {
   return {
     failed(error, retryIn) {
       reports.failed(error, retryIn);
@@ -153,6 +186,7 @@ function failureEvents({ reports, metrics, failed }: EnforcementParts): Omit<Enf
     drifted(differences) {
       reports.drifted(differences);
       metrics.drifted();
+      lost();
     },
   };
 }

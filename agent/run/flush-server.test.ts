@@ -30,7 +30,7 @@ describe('the server of nodewall flush', () => {
     return SUMMARY;
   };
   const established = { flush: (one: PassOptions) => flush(one), resetEgress };
-  const server = new FlushServer({ node: 'n', stateDir, log, established });
+  const server = new FlushServer({ node: 'n', stateDir, log, established, guard: null });
   before(() => server.listen());
   after(async () => {
     await server.close();

@@ -6,10 +6,11 @@ import { LineSplitter } from '../../lib/process/lines.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { EndSummary } from '../connections/end-connections.ts';
 import type { ResetConnection } from '../egress/reset-connections.ts';
+import type { Guard } from '../guard/guard.ts';
 import type { ConnectionRecord } from '../record/record.ts';
 import type { Established } from './established.ts';
 
-/** What `nodewall flush` and `nodewall egress reset` ask of the agent: one line of JSON. */
+/** What commands on this machine ask of the agent: one line of JSON. */
 export interface FlushRequest {
   readonly isDryRun: boolean;
   /** The user. */
@@ -18,12 +19,26 @@ export interface FlushRequest {
   readonly node: string | null;
   /** The connections of this egress policy are meant (EgressHistory.policies); null: flush. */
   readonly egressPolicy: string | null;
+  /** Guarded apply is meant; absent: it is not. */
+  readonly guard?: GuardCommand;
+}
+
+/** `nodewall confirm`, and `nodewall retry` of one policy by its name, or of all. */
+export type GuardCommand =
+  | { readonly kind: 'confirm' }
+  | { readonly kind: 'retry'; readonly policy: string | null };
+
+/** The policies (API group/name) that were confirmed, or are tried again. */
+export interface GuardAnswer {
+  readonly kind: 'guard';
+  readonly policies: readonly string[];
 }
 
 /** Lines of the answer: connections and progress, then one `done` or `error`. */
 export type FlushAnswer =
   | { readonly kind: 'connection'; readonly record: ConnectionRecord }
   | { readonly kind: 'reset'; readonly connection: ResetConnection }
+  | GuardAnswer
   | { readonly kind: 'progress'; readonly examined: number; readonly ended: number }
   | ({ readonly kind: 'done'; readonly node: string } & Omit<EndSummary, 'error'> & {
         readonly error: string | null;
@@ -46,11 +61,14 @@ interface Parts {
   readonly stateDir: string;
   readonly log: Log;
   readonly established: Pick<Established, 'flush' | 'resetEgress'>;
+  /** Null: guarded apply is off. */
+  readonly guard: Pick<Guard, 'confirm' | 'retry'> | null;
 }
 
 /**
- * Serves `nodewall flush` and `nodewall egress reset` on this machine while rules are in force: the agent alone knows the whole
- * state in force, with names, failsafe and interfaces. A caller that goes away ends its pass.
+ * Serves `nodewall flush`, `egress reset`, `confirm` and `retry` on this machine while rules are in
+ * force: the agent alone knows the whole state in force, with names, failsafe and interfaces. A
+ * caller that goes away ends its pass.
  */
 export class FlushServer {
   readonly #parts: Parts;
@@ -103,6 +121,15 @@ export class FlushServer {
     socket.end();
   }
 
+  #guard(command: GuardCommand, by: string): readonly string[] {
+    const { node, guard, log } = this.#parts;
+    if (guard === null) {
+      throw new Error('guarded apply is off on this node (guard.enabled in the configuration)');
+    }
+    log.info(`nodewall ${command.kind}`, { node, by });
+    return command.kind === 'confirm' ? guard.confirm() : guard.retry(command.policy);
+  }
+
   async #answer(socket: Socket, signal: AbortSignal): Promise<void> {
     const request = await readRequest(socket, signal);
     const { node, established } = this.#parts;
@@ -110,6 +137,10 @@ export class FlushServer {
       throw new Error(`the agent here is that of Node ${node}, not of ${request.node}`);
     }
     const { by, isDryRun, egressPolicy: policy } = request;
+    if (request.guard !== undefined) {
+      await send(socket, { kind: 'guard', policies: this.#guard(request.guard, by) });
+      return;
+    }
     if (policy !== null) {
       const ended = (connection: ResetConnection) => send(socket, { kind: 'reset', connection });
       const { error, ...summary } = await established.resetEgress({ policy, by, isDryRun, signal, ended });
@@ -142,10 +173,22 @@ async function readRequest(socket: Socket, signal: AbortSignal): Promise<FlushRe
 }
 
 function toRequest(raw: unknown): FlushRequest {
-  const { isDryRun, by, node, egressPolicy } = (raw ?? {}) as Record<string, unknown>;
+  const { isDryRun, by, node, egressPolicy, guard } = (raw ?? {}) as Record<string, unknown>;
   if (typeof isDryRun !== 'boolean' || typeof by !== 'string') throw new Error('not a valid request');
   const textOr = (value: unknown): string | null => (typeof value === 'string' ? value : null);
-  return { isDryRun, by, node: textOr(node), egressPolicy: textOr(egressPolicy) };
+  const command = toGuardCommand(guard);
+  return {
+    ...{ isDryRun, by, node: textOr(node), egressPolicy: textOr(egressPolicy) },
+    ...(command === null ? {} : { guard: command }),
+  };
+}
+
+function toGuardCommand(raw: unknown): GuardCommand | null {
+  if (raw === undefined) return null;
+  const { kind, policy } = (raw ?? {}) as Record<string, unknown>;
+  if (kind === 'confirm') return { kind };
+  if (kind !== 'retry') throw new Error('not a valid request');
+  return { kind, policy: typeof policy === 'string' ? policy : null };
 }
 
 /** Waits for a slow reader, so that nothing piles up. */

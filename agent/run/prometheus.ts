@@ -86,6 +86,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
       isEnabled.set(enabled ? 1 : 0);
       if (!enabled) nothingInForce();
     },
+    ...guardMetrics(registers),
     off(is) {
       isOff.set(is ? 1 : 0);
       if (is) nothingInForce();
@@ -133,6 +134,28 @@ function endedConnections(registers: Registry[]): AgentMetrics['ended'] {
   return (key, connections) => {
     const [api_group = '', policy = ''] = key.split('/');
     ended.inc({ api_group, policy }, connections);
+  };
+}
+
+function guardMetrics(registers: Registry[]): Pick<AgentMetrics, 'guard' | 'rolledBack'> {
+  const { gauge } = agentSeries(registers);
+  const tried = gauge(
+    'policies_tried',
+    'Policies in force whose change is not confirmed yet (guarded apply).',
+  );
+  const held = gauge('policies_held', 'Policies whose change was rolled back, and is not applied again.');
+  const rollbacks = new Counter({
+    name: 'nodewall_agent_rollbacks_total',
+    help: 'Changes that were rolled back, by the probe that failed; unconfirmed and interrupted: by none.',
+    labelNames: ['probe'],
+    registers,
+  });
+  return {
+    guard(ofTried, ofHeld) {
+      tried.set(ofTried);
+      held.set(ofHeld);
+    },
+    rolledBack: (probe) => rollbacks.inc({ probe }),
   };
 }
 

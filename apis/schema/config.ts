@@ -159,6 +159,44 @@ export const CONFIG_SCHEMA: JsonSchema = {
         },
       },
     },
+    guard: {
+      type: 'object',
+      description:
+        'Guarded apply: a change that denies more is tried first, and rolled back if a probe fails.',
+      properties: {
+        enabled: { type: 'boolean', description: 'Default: true in a cluster, false with --manifests.' },
+        window: seconds('How long a change is tried before it is confirmed.'),
+        failAfter: seconds('How long a probe fails before the change is rolled back.'),
+        probes: {
+          type: 'array',
+          description:
+            'Connections that must stay possible, besides those to API server, controller and DNS.',
+          items: {
+            type: 'object',
+            required: ['name'],
+            properties: {
+              name: { type: 'string', description: 'A name for messages.' },
+              direction: { type: 'string', enum: ['egress', 'ingress'], default: 'egress' },
+              tcp: { type: 'string', description: 'ADDRESS:PORT; a connection is made.' },
+              udp: { type: 'string', description: 'ADDRESS:PORT; a datagram is sent, any answer counts.' },
+              http: {
+                type: 'string',
+                description: 'An http or https URL with an address; any answer counts.',
+              },
+              icmp: { type: 'string', description: 'Not supported yet.' },
+              from: { type: 'string', enum: ['node', 'peer', 'controller'], default: 'node' },
+            },
+          },
+        },
+        confirm: {
+          type: 'string',
+          enum: ['Automatic', 'Manual'],
+          default: 'Automatic',
+          description: 'Manual waits for nodewall confirm, and rolls back after timeout.',
+        },
+        timeout: seconds('With confirm: Manual, how long to wait for nodewall confirm.'),
+      },
+    },
     dataplane: { type: 'string', enum: [...DATAPLANE_NAMES, 'auto'], default: 'nftables' },
     iptables: {
       type: 'object',

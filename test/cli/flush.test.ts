@@ -41,7 +41,8 @@ describe('nodewall flush', function () {
       resetEgress: () => assert.fail('not asked'),
       flush: async (options: PassOptions) => ({ examined: 9, ...(await flush(options)) }),
     };
-    server = new FlushServer({ node: 'cp-1', stateDir, log: createLog({ logLevel: 'error' }), established });
+    const log = createLog({ logLevel: 'error' });
+    server = new FlushServer({ node: 'cp-1', stateDir, log, established, guard: null });
     await server.listen();
   });
   after(async () => {

@@ -17,12 +17,15 @@ const PRODUCT = filesBelow('.').filter(
  */
 const READERS: Readonly<Record<string, string>> = {
   'agent/egress/record/binding-recorder.ts': 'a time that is shown: of a record',
+  'agent/guard/guard-file.ts': 'the limit of rollbacks, over restarts; a time set back makes none later',
+  'agent/guard/guard.ts': 'a time that is shown: since when a policy is held',
   'agent/record/counters.ts': 'a time that is shown: when a rule last matched',
   'agent/record/recorder.ts': 'a time that is shown: of a record',
   'agent/run/cluster-agent.ts': 'a time that is shown: of a report',
   'agent/run/contact-log.ts': 'a time that is shown: since when the controller is away',
   'agent/run/established.ts': 'a time that is shown: of records of ended connections',
   'agent/run/fqdn-resolver.ts': 'expiry: of saved names, over restarts',
+  'agent/run/guarded.ts': 'a time that is shown: of a record',
   'cli/egress-node-status.ts': 'a time that is shown: of a reading',
   'cli/egress-who.ts': 'the option --at',
   'cli/off.ts': 'a time that is shown: since when the node is off',

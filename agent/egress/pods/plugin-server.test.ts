@@ -105,6 +105,26 @@ describe('the CNI plugin nodewall-egress', () => {
     assert.deepEqual(JSON.parse((await plugin('ADD'))[1]), RESULT);
   });
 
+  it('does not wait for ever for an agent that is stopped', async () => {
+    const socket = join(stateDir, 'agent.sock');
+    const script = `
+      const server = require('node:net').createServer();
+      server.listen({ path: process.argv[1], backlog: 1 }, () => {
+        require('node:fs').writeSync(1, 'listens');
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+      });`;
+    const agent = spawn(process.execPath, ['-e', script, socket]);
+    await once(agent.stdout, 'data');
+    const queued = [1, 2].map(() => connect(socket));
+    await Promise.all(queued.map((one) => once(one, 'connect')));
+    try {
+      assert.deepEqual(await plugin('DEL', { socket }), [0, '']);
+    } finally {
+      agent.kill('SIGKILL');
+      for (const one of queued) one.destroy();
+    }
+  });
+
   it('reports what is wrong with a call', async () => {
     await server.listen();
     for (const [command, config, code] of [

@@ -1,0 +1,43 @@
+import type { WallClock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { Saver } from '../../lib/process/saver.ts';
+import { stateFile } from '../../lib/process/state-file.ts';
+import type { GuardMemory, GuardState } from './guard-state.ts';
+
+export type GuardFile = Saver<GuardMemory>;
+
+/** What the guard remembers over restarts, beside the confirmed state. */
+export function guardFile(stateDir: string, log: Log): GuardFile {
+  return new Saver<GuardMemory>(stateFile(stateDir, 'guard.json'), (value) => JSON.stringify(value), log);
+}
+
+export async function readGuardMemory(file: GuardFile): Promise<GuardMemory | null> {
+  return await file.read((text) => JSON.parse(text) as GuardMemory);
+}
+
+export function toMemory(
+  { trial, interrupted, holds, rollbacks }: GuardState,
+  clock: WallClock,
+): GuardMemory {
+  const now = clock.now();
+  const time = clock.date().getTime();
+  const pending = trial ?? interrupted;
+  return {
+    trial: pending === null ? null : { changes: pending.changes, attempt: pending.attempt },
+    holds,
+    rollbacks: Object.fromEntries(
+      [...rollbacks].map(([probe, at]) => [probe, new Date(time - (now - at)).toISOString()]),
+    ),
+  };
+}
+
+/** A time of day that jumped makes no rollback later than now. */
+export function toRollbacks({ rollbacks }: GuardMemory, clock: WallClock): ReadonlyMap<string, number> {
+  const time = clock.date().getTime();
+  return new Map(
+    Object.entries(rollbacks).map(([probe, at]) => {
+      const age = Math.max(0, time - new Date(at).getTime());
+      return [probe, clock.now() - age];
+    }),
+  );
+}

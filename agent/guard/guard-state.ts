@@ -1,0 +1,163 @@
+import type { NodeState, RuleSource } from '../../apis/compiled.ts';
+
+/** A policy of one state that another state does not have, or has otherwise. */
+export interface PolicyChange {
+  /** API group/name. */
+  readonly key: string;
+  /** Of its rules, without the generation; null: the policy has none. */
+  readonly digest: string | null;
+  /** 0 if it is not known. */
+  readonly generation: number;
+}
+
+/** The rule that denies a probe's flow. */
+export type Fault = Pick<RuleSource, 'apiGroup' | 'policy' | 'generation' | 'rule' | 'ruleIndex'>;
+
+/** Why a policy is held. */
+export type HoldReason =
+  | { readonly kind: 'probe'; readonly probe: string; readonly fault: Fault | null; readonly error: string }
+  /** `guard.confirm: Manual`, and nobody confirmed it. */
+  | { readonly kind: 'unconfirmed' }
+  /** The agent ended, or the kernel lost its rules, each time that it was tried. */
+  | { readonly kind: 'interrupted' };
+
+/** A version of a policy that is not applied; the confirmed one is in its place. */
+export interface Hold extends PolicyChange {
+  readonly why: HoldReason;
+  /** Sets that keep their confirmed members: the rules are the same, and members were at fault. */
+  readonly sets: readonly string[];
+  /** Until the confirmed state is in force; then the version is tried again. */
+  readonly isBrief: boolean;
+  /** ISO 8601. */
+  readonly since: string;
+}
+
+/** The state in force, which is not confirmed yet. */
+export interface Trial {
+  readonly state: NodeState;
+  readonly changes: readonly PolicyChange[];
+  /** Sets whose members changed, if no rule did. */
+  readonly sets: readonly string[];
+  /** 2: it was interrupted once. */
+  readonly attempt: number;
+  /** Monotonic milliseconds; a state that joins begins anew. */
+  readonly since: number;
+  /** The probes that passed under the state before. */
+  readonly counted: ReadonlySet<string>;
+  /** Rounds in a row in which every counted probe passed, and when the first began. */
+  readonly passes: number;
+  readonly firstPass: number;
+  /** Counted probes that fail, by name. */
+  readonly failing: ReadonlyMap<string, Failure>;
+}
+
+export interface Failure {
+  /** When the first attempt began that failed. */
+  readonly since: number;
+  /** Not rolled back before. */
+  readonly notBefore: number;
+  readonly error: string;
+  readonly fault: Fault | null;
+}
+
+/** After a rollback: whether it helped. */
+export interface Check {
+  readonly probe: string;
+  readonly since: number;
+  /** The policies that were held by the rollback. */
+  readonly keys: readonly string[];
+}
+
+/** A trial that survives a restart. */
+export interface PendingTrial {
+  readonly changes: readonly PolicyChange[];
+  readonly attempt: number;
+}
+
+/** The complete state of the guard. Only a step makes a new one. */
+export interface GuardState {
+  /** Null: no state was ever confirmed, which stands for one without rules. */
+  readonly confirmed: NodeState | null;
+  readonly trial: Trial | null;
+  /** Interrupted by a restart or a loss, and not tried again yet. */
+  readonly interrupted: PendingTrial | null;
+  readonly check: Check | null;
+  readonly holds: readonly Hold[];
+  /** Probe name to the time of the last rollback for it (monotonic milliseconds). */
+  readonly rollbacks: ReadonlyMap<string, number>;
+}
+
+export interface GuardTimes {
+  /** Milliseconds, as in the configuration. */
+  readonly window: number;
+  readonly failAfter: number;
+  /** Null: the window confirms; else how long a confirmation by hand is waited for. */
+  readonly manual: number | null;
+}
+
+/** The results of one round of probes. */
+export interface ProbeResult {
+  readonly probe: string;
+  /** Null: it passed. */
+  readonly error: string | null;
+  /** The rule that denies the probe's flow in the state in force; null: none, or it passed. */
+  readonly fault: Fault | null;
+}
+
+export type GuardEvent = { readonly at: number; readonly time: string } & (
+  | { readonly kind: 'started' }
+  /** The digest of a policy in the state that is wanted now. */
+  | { readonly kind: 'wanted'; readonly digestOf: (key: string) => string | null }
+  /** A state is in force. */
+  | {
+      readonly kind: 'applied';
+      readonly state: NodeState;
+      readonly isTried: boolean;
+      /** Against the confirmed state. */
+      readonly changes: readonly PolicyChange[];
+      readonly sets: readonly string[];
+      /** The probes that passed just before. */
+      readonly passed: readonly string[];
+    }
+  | { readonly kind: 'round'; readonly began: number; readonly results: readonly ProbeResult[] }
+  | { readonly kind: 'timer' }
+  /** The kernel lost the rules, or they were changed. */
+  | { readonly kind: 'lost' }
+  /** `nodewall confirm`. */
+  | { readonly kind: 'confirm' }
+  /** `nodewall retry`; null: all policies. */
+  | { readonly kind: 'retry'; readonly policy: string | null }
+);
+
+export type GuardEffect =
+  /** Saves the confirmed state. */
+  | { readonly kind: 'save'; readonly state: NodeState }
+  /** Saves trial, holds and rollbacks. */
+  | { readonly kind: 'remember' }
+  /** Submits again what is wanted, with the holds. */
+  | { readonly kind: 'submit' }
+  /** Makes a round of these probes after so many milliseconds; none: ends it. */
+  | { readonly kind: 'probe'; readonly probes: readonly string[]; readonly after: number }
+  /** One timer; null: disarms it. */
+  | { readonly kind: 'wake'; readonly after: number | null }
+  | { readonly kind: 'report' }
+  | { readonly kind: 'rolledBack'; readonly why: HoldReason; readonly changes: readonly PolicyChange[] }
+  | {
+      readonly kind: 'say';
+      readonly level: 'info' | 'warn';
+      readonly message: string;
+      readonly fields: object;
+    };
+
+export interface GuardStep {
+  readonly state: GuardState;
+  readonly effects: readonly GuardEffect[];
+}
+
+/** What survives a restart, beside the confirmed state. */
+export interface GuardMemory {
+  readonly trial: PendingTrial | null;
+  readonly holds: readonly Hold[];
+  /** Probe name to ISO 8601. */
+  readonly rollbacks: Readonly<Record<string, string>>;
+}

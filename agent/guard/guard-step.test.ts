@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { GuardWorld } from '../../test/fake/guard-world.ts';
+
+/** In steps: timers that timers arm must ring too. */
+function pass(world: GuardWorld, milliseconds: number): void {
+  for (let left = milliseconds; left > 0; left -= 250) world.clock.pass(Math.min(250, left));
+}
+
+function withGood(manual: number | null = null): GuardWorld {
+  const world = new GuardWorld(manual);
+  world.edit(false);
+  if (manual === null) pass(world, 11_000);
+  else world.happened({ kind: 'confirm' });
+  assert.equal(world.saved?.number, 1);
+  return world;
+}
+
+describe('step of guarded apply', () => {
+  it('confirms after three rounds over the window, and not before', () => {
+    const world = new GuardWorld();
+    world.edit(false);
+    pass(world, 9_750);
+    assert.equal(world.saved?.number, undefined);
+    pass(world, 750);
+    assert.equal(world.saved?.number, 1);
+    assert.deepEqual(world.clock.waiting(), [], 'no probe is made when nothing is tried');
+  });
+
+  it('takes a change back that fails a probe, within failAfter, and holds it until it is edited', () => {
+    const world = withGood();
+    world.edit(true);
+    pass(world, 14_750);
+    assert.equal(world.inForce?.number, 2);
+    pass(world, 500);
+    assert.equal(world.inForce?.number, 1);
+    const [{ why } = {}] = world.rollbacks;
+    assert.deepEqual(why?.kind === 'probe' && [why.probe, why.fault?.rule], ['api-server', 'r']);
+    pass(world, 700_000);
+    assert.deepEqual([world.inForce?.number, world.saved?.number, world.rollbacks.length], [1, 1, 1]);
+    world.edit(false);
+    pass(world, 11_000);
+    assert.equal(world.saved?.number, 3);
+    assert.deepEqual(world.state.holds, []);
+  });
+
+  it('begins the window anew for a state that joins, and goes back to the last confirmed one', () => {
+    const world = withGood();
+    world.edit(false);
+    pass(world, 8_000);
+    world.edit(false);
+    pass(world, 8_000);
+    assert.equal(world.saved?.number, 1);
+    world.edit(true);
+    pass(world, 16_000);
+    assert.equal(world.inForce?.number, 1);
+  });
+
+  it('costs an outage without a policy at fault one rollback: the change is applied again', () => {
+    const world = withGood();
+    world.edit(false);
+    world.hasOutage = true;
+    pass(world, 15_500);
+    assert.equal(world.inForce?.number, 1);
+    pass(world, 15_500);
+    assert.equal(world.inForce?.number, 2, 'applied again');
+    pass(world, 11_000);
+    assert.equal(world.saved?.number, 2, 'the probe failed before it, so it does not count');
+    world.hasOutage = false;
+    world.edit(false);
+    world.hasOutage = true;
+    pass(world, 300_000);
+    assert.deepEqual([world.rollbacks.length, world.inForce?.number], [1, 3], 'not within ten minutes');
+  });
+
+  it('tries again once after a restart in the window; then holds', () => {
+    const world = withGood();
+    world.edit(false);
+    pass(world, 2_000);
+    world.restart(false);
+    assert.equal(world.inForce?.number, 2, 'tried again, after the confirmed state');
+    assert.equal(world.state.trial?.attempt, 2);
+    world.restart(true);
+    assert.equal(world.inForce?.number, 1);
+    pass(world, 100_000);
+    assert.deepEqual(
+      [world.inForce?.number, world.rollbacks.map(({ why }) => why.kind)],
+      [1, ['interrupted']],
+    );
+    world.happened({ kind: 'retry', policy: 'p' });
+    pass(world, 11_000);
+    assert.equal(world.saved?.number, 2);
+  });
+
+  it('waits for a confirmation by hand, and goes back after the timeout', () => {
+    const world = withGood(60_000);
+    world.edit(false);
+    pass(world, 59_000);
+    assert.deepEqual([world.saved?.number, world.inForce?.number], [1, 2]);
+    pass(world, 2_000);
+    assert.deepEqual([world.inForce?.number, world.rollbacks[0]?.why.kind], [1, 'unconfirmed']);
+    world.happened({ kind: 'retry', policy: null });
+    world.happened({ kind: 'confirm' });
+    assert.equal(world.saved?.number, 2);
+  });
+
+  it('holds what it promises over any sequence of events', () => {
+    const event = fc.oneof(
+      {
+        weight: 6,
+        arbitrary: fc.record({ kind: fc.constant('pass'), for: fc.integer({ min: 100, max: 20_000 }) }),
+      },
+      { weight: 4, arbitrary: fc.record({ kind: fc.constant('edit'), isBad: fc.boolean() }) },
+      { weight: 3, arbitrary: fc.record({ kind: fc.constant('outage'), is: fc.boolean() }) },
+      fc.record({ kind: fc.constant('restart'), isReboot: fc.boolean() }),
+      fc.record({ kind: fc.constantFrom('lost', 'confirm', 'retry') }),
+    );
+    fc.assert(
+      fc.property(fc.array(event, { minLength: 10, maxLength: 60 }), (events) => {
+        const world = new GuardWorld();
+        for (const one of events) follow(world, one);
+        assertOutages(world);
+        world.hasOutage = false;
+        pass(world, 40_000);
+        assert.ok(world.isSettled, 'a trial ends');
+        assert.equal(world.saved?.number, world.inForce?.number, 'the state in force is what survives');
+        const count = world.applies.length;
+        pass(world, 700_000);
+        assert.equal(world.applies.length, count, 'no flapping');
+      }),
+      { numRuns: 1_500 },
+    );
+  });
+});
+
+type Event = { kind: string; for?: number; isBad?: boolean; is?: boolean; isReboot?: boolean };
+
+function follow(world: GuardWorld, event: Event): void {
+  const before = world.saved?.number;
+  switch (event.kind) {
+    case 'pass':
+      pass(world, event.for ?? 0);
+      return;
+    case 'edit':
+      world.edit(event.isBad === true);
+      return;
+    case 'outage':
+      world.hasOutage = event.is === true;
+      return;
+    case 'restart':
+      world.restart(event.isReboot === true);
+      assert.equal(world.saved?.number, before, 'only the confirmed state survives');
+      return;
+    case 'retry':
+      world.happened({ kind: 'retry', policy: null });
+      return;
+    default:
+      world.happened({ kind: event.kind as 'lost' | 'confirm' });
+  }
+}
+
+/** No more than one rollback in ten minutes for the probe where no rule was at fault. */
+function assertOutages({ rollbacks }: GuardWorld): void {
+  let last = Number.NEGATIVE_INFINITY;
+  for (const { at, why } of rollbacks) {
+    if (why.kind !== 'probe') continue;
+    if (why.fault === null) assert.ok(at - last >= 600_000, `rollbacks at ${last} and ${at}`);
+    last = at;
+  }
+}

@@ -1,0 +1,336 @@
+import type {
+  Failure,
+  GuardEffect,
+  GuardEvent,
+  GuardState,
+  GuardStep,
+  GuardTimes,
+  Hold,
+  HoldReason,
+  PendingTrial,
+  PolicyChange,
+  Trial,
+} from './guard-state.ts';
+
+/** Rounds in a row that confirm. */
+const ROUNDS = 3;
+/** Milliseconds in which an outage without a policy at fault costs one rollback for each probe. */
+const ONE_ROLLBACK_IN = 600_000;
+/** Milliseconds until the next round after one that failed, at most. */
+const AGAIN = 1_000;
+/** Milliseconds between two rounds, at most. */
+const LONGEST_PAUSE = 15_000;
+/** Milliseconds that a state which joins has for its first round, whatever failed before. */
+const GRACE = 2_000;
+/** Attempts of a trial that is interrupted each time. */
+const MOST_ATTEMPTS = 2;
+
+type EventOf<K extends GuardEvent['kind']> = Extract<GuardEvent, { kind: K }>;
+
+const REMEMBER: GuardEffect = { kind: 'remember' };
+const SUBMIT: GuardEffect = { kind: 'submit' };
+const REPORT: GuardEffect = { kind: 'report' };
+const NO_PROBES: GuardEffect = { kind: 'probe', probes: [], after: 0 };
+const NO_TIMER: GuardEffect = { kind: 'wake', after: null };
+
+/** Pure: the same state and event give the same step. */
+export function guardStep(state: GuardState, event: GuardEvent, times: GuardTimes): GuardStep {
+  switch (event.kind) {
+    case 'started':
+      return started(state, event);
+    case 'wanted':
+      return wanted(state, event);
+    case 'applied':
+      return applied(state, event, times);
+    case 'round':
+      return state.check === null ? round(state, event, times) : checked(state, event);
+    case 'timer':
+      return timeIsUp(state, event, times);
+    case 'lost':
+      return state.trial === null ? { state, effects: [] } : interrupted(state, state.trial, event);
+    case 'confirm':
+      return state.trial === null ? { state, effects: [] } : confirmed(state, state.trial, 'by hand');
+    case 'retry':
+      return retried(state, event);
+  }
+}
+
+/** A trial of an earlier run: the confirmed state first, then it is tried once more. */
+function started(state: GuardState, event: EventOf<'started'>): GuardStep {
+  return state.interrupted === null ? { state, effects: [] } : interrupted(state, state.interrupted, event);
+}
+
+function interrupted(
+  before: GuardState,
+  { changes, attempt }: PendingTrial,
+  { time }: GuardEvent,
+): GuardStep {
+  const isBrief = attempt < MOST_ATTEMPTS;
+  const why: HoldReason = { kind: 'interrupted' };
+  const state: GuardState = {
+    ...before,
+    trial: null,
+    check: null,
+    interrupted: isBrief ? { changes, attempt } : null,
+    holds: withHolds(before.holds, changes, { why, sets: [], isBrief, since: time }),
+  };
+  const message = isBrief
+    ? 'a change was interrupted before it was confirmed; the last confirmed rules are enforced, then it is tried again'
+    : 'a change was interrupted twice before it was confirmed; it is held, and the last confirmed rules are enforced';
+  const said: GuardEffect = { kind: 'say', level: 'warn', message, fields: { policies: keysOf(changes) } };
+  const rolledBack: GuardEffect[] = isBrief ? [] : [{ kind: 'rolledBack', why, changes }];
+  return { state, effects: [NO_PROBES, NO_TIMER, said, ...rolledBack, REMEMBER, SUBMIT, REPORT] };
+}
+
+/** Holds of versions that nobody wants any more end. */
+function wanted(state: GuardState, { digestOf }: EventOf<'wanted'>): GuardStep {
+  const holds = state.holds.filter(({ key, digest }) => digestOf(key) === digest);
+  if (holds.length === state.holds.length) return { state, effects: [] };
+  return { state: { ...state, holds }, effects: [REMEMBER, REPORT] };
+}
+
+function applied(before: GuardState, event: EventOf<'applied'>, times: GuardTimes): GuardStep {
+  if (event.isTried) return tried(before, event, times);
+  const brief = before.holds.filter(({ isBrief }) => isBrief);
+  const holds = brief.length === 0 ? before.holds : before.holds.filter(({ isBrief }) => !isBrief);
+  const wasTried = before.trial !== null;
+  const interrupted = brief.length === 0 ? null : before.interrupted;
+  const state: GuardState = { ...before, confirmed: event.state, trial: null, holds, interrupted };
+  return {
+    state,
+    effects: [
+      { kind: 'save', state: event.state },
+      ...(wasTried ? [NO_PROBES, NO_TIMER, REPORT] : []),
+      ...(wasTried || interrupted !== before.interrupted ? [REMEMBER] : []),
+      // The confirmed state is in force again: what was interrupted is tried once more.
+      ...(brief.length === 0 ? [] : [SUBMIT]),
+      ...(before.check === null ? [] : [probeNow([before.check.probe])]),
+    ],
+  };
+}
+
+function tried(before: GuardState, event: EventOf<'applied'>, times: GuardTimes): GuardStep {
+  const { at, changes, sets } = event;
+  const joined = before.trial;
+  if (joined !== null && sameChanges(joined, event)) {
+    // Only members changed: in a large cluster they do so all the time.
+    return { state: { ...before, trial: { ...joined, state: event.state } }, effects: [] };
+  }
+  const isAgain = before.interrupted?.changes.some((one) => changes.some((now) => isSame(one, now))) === true;
+  const trial: Trial = {
+    state: event.state,
+    changes,
+    sets,
+    attempt: joined?.attempt ?? (isAgain ? (before.interrupted?.attempt ?? 0) : 0) + 1,
+    since: at,
+    counted: new Set([...(joined?.counted ?? []), ...event.passed]),
+    passes: 0,
+    firstPass: at,
+    failing: new Map(
+      [...(joined?.failing ?? [])].map(([name, one]) => [name, { ...one, notBefore: at + GRACE }]),
+    ),
+  };
+  const state: GuardState = { ...before, trial, check: null, interrupted: null };
+  const fields = { policies: keysOf(changes), seconds: times.window / 1000, probes: [...trial.counted] };
+  const message =
+    times.manual === null
+      ? 'the new rules are in force and tried; they are confirmed after this time if the probes pass'
+      : 'the new rules are in force and tried, until nodewall confirm';
+  return {
+    state,
+    effects: [
+      { kind: 'say', level: 'info', message, fields },
+      REMEMBER,
+      REPORT,
+      probeNow([...trial.counted]),
+      wake(state, at, times),
+    ],
+  };
+}
+
+function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): GuardStep {
+  const { trial } = before;
+  if (trial === null) return { state: before, effects: [] };
+  const { at, began, results } = event;
+  // Of a round that began before this trial, nothing is known of its rules.
+  if (began < trial.since) return { state: before, effects: [] };
+  const counted = results.filter(({ probe }) => trial.counted.has(probe));
+  const failing = new Map<string, Failure>();
+  for (const { probe, error, fault } of counted) {
+    if (error === null) continue;
+    const { since = began, notBefore = 0 } = trial.failing.get(probe) ?? {};
+    failing.set(probe, { since, notBefore, error, fault });
+  }
+  const isPassed = failing.size === 0;
+  const passes = isPassed ? trial.passes + 1 : 0;
+  const firstPass = trial.passes === 0 ? began : trial.firstPass;
+  const next: Trial = { ...trial, failing, passes, firstPass };
+  const state = { ...before, trial: next };
+  if (isDone(next, at, times)) return confirmed(state, next, 'by its probes');
+  const pause = isPassed ? Math.min(times.window / 2, LONGEST_PAUSE) : Math.min(AGAIN, times.window / 2);
+  const isNew = [...failing.keys()].some((name) => !trial.failing.has(name));
+  return {
+    state,
+    effects: [
+      ...(isNew ? [sayFailing(failing)] : []),
+      { kind: 'probe', probes: [...trial.counted], after: Math.max(0, pause - (at - began)) },
+      wake(state, at, times),
+    ],
+  };
+}
+
+function isDone({ passes, firstPass }: Trial, at: number, { window, manual }: GuardTimes): boolean {
+  return manual === null && passes >= ROUNDS && at - firstPass >= window;
+}
+
+function sayFailing(failing: ReadonlyMap<string, Failure>): GuardEffect {
+  const fields = { probes: Object.fromEntries([...failing].map(([name, { error }]) => [name, error])) };
+  return { kind: 'say', level: 'warn', message: 'probes fail since the rules changed', fields };
+}
+
+/** After a rollback: a probe that passes says that it helped. */
+function checked(state: GuardState, { results }: EventOf<'round'>): GuardStep {
+  const { check } = state;
+  const result = results.find(({ probe }) => probe === check?.probe);
+  if (check === null || result === undefined) return { state, effects: [] };
+  if (result.error !== null)
+    return { state, effects: [{ kind: 'probe', probes: [check.probe], after: AGAIN }] };
+  const message = 'the probe passes again after the rollback; the change is held';
+  return {
+    state: { ...state, check: null },
+    effects: [NO_TIMER, { kind: 'say', level: 'info', message, fields: { probe: check.probe } }],
+  };
+}
+
+function timeIsUp(state: GuardState, event: EventOf<'timer'>, times: GuardTimes): GuardStep {
+  if (state.check !== null) return unhelped(state, event, times);
+  const { trial } = state;
+  if (trial === null) return { state, effects: [] };
+  for (const [probe, failure] of trial.failing) {
+    if (event.at < rollbackAt(state, probe, failure, times)) continue;
+    const { fault, error } = failure;
+    return rolledBack(state, trial, { kind: 'probe', probe, fault, error }, event, times);
+  }
+  if (times.manual !== null && event.at >= trial.since + times.manual)
+    return rolledBack(state, trial, { kind: 'unconfirmed' }, event, times);
+  const hasNone = trial.counted.size === 0 && times.manual === null;
+  if (hasNone && event.at >= trial.since + times.window)
+    return confirmed(state, trial, 'by time; no probe passed before the change');
+  return { state, effects: [wake(state, event.at, times)] };
+}
+
+/** When a failing probe takes the trial back. */
+function rollbackAt(state: GuardState, probe: string, failure: Failure, { failAfter }: GuardTimes): number {
+  const due = Math.max(failure.since + failAfter, failure.notBefore);
+  const last = state.rollbacks.get(probe);
+  // A rule that denies the probe's flow is proof; else it may be an outage.
+  return last === undefined || failure.fault !== null ? due : Math.max(due, last + ONE_ROLLBACK_IN);
+}
+
+function rolledBack(
+  before: GuardState,
+  trial: Trial,
+  why: HoldReason,
+  { at, time }: GuardEvent,
+  times: GuardTimes,
+): GuardStep {
+  const { changes, sets } = trial;
+  const isProbe = why.kind === 'probe';
+  const state: GuardState = {
+    ...before,
+    trial: null,
+    check: isProbe ? { probe: why.probe, since: at, keys: keysOf(changes) } : null,
+    holds: withHolds(before.holds, changes, { why, sets, isBrief: false, since: time }),
+    rollbacks: isProbe ? new Map(before.rollbacks).set(why.probe, at) : before.rollbacks,
+  };
+  return {
+    state,
+    effects: [
+      NO_PROBES,
+      { kind: 'rolledBack', why, changes },
+      SUBMIT,
+      REMEMBER,
+      REPORT,
+      { kind: 'wake', after: isProbe ? times.failAfter : null },
+    ],
+  };
+}
+
+/** The probe still fails: the change was not the cause, unless a rule denies the probe's flow. */
+function unhelped(before: GuardState, { at }: GuardEvent, { failAfter }: GuardTimes): GuardStep {
+  const { check } = before;
+  if (check === null) return { state: before, effects: [] };
+  if (at < check.since + failAfter)
+    return { state: before, effects: [{ kind: 'wake', after: check.since + failAfter - at }] };
+  const isFree = ({ key, why }: Hold): boolean =>
+    check.keys.includes(key) && why.kind === 'probe' && why.probe === check.probe && why.fault === null;
+  const holds = before.holds.filter((one) => !isFree(one));
+  const state = { ...before, check: null, holds };
+  if (holds.length === before.holds.length) return { state, effects: [NO_PROBES] };
+  const message =
+    'the probe still fails after the rollback: the change is not the cause, and is applied again';
+  const said: GuardEffect = { kind: 'say', level: 'warn', message, fields: { probe: check.probe } };
+  return { state, effects: [NO_PROBES, said, SUBMIT, REMEMBER, REPORT] };
+}
+
+function confirmed(before: GuardState, trial: Trial, how: string): GuardStep {
+  const state: GuardState = { ...before, confirmed: trial.state, trial: null };
+  const fields = { policies: keysOf(trial.changes), how };
+  return {
+    state,
+    effects: [
+      NO_PROBES,
+      NO_TIMER,
+      { kind: 'say', level: 'info', message: 'the rules are confirmed', fields },
+      { kind: 'save', state: trial.state },
+      REMEMBER,
+      REPORT,
+    ],
+  };
+}
+
+function retried(before: GuardState, { policy }: EventOf<'retry'>): GuardStep {
+  const holds = before.holds.filter(({ key }) => policy !== null && key.split('/')[1] !== policy);
+  if (holds.length === before.holds.length) return { state: before, effects: [] };
+  return {
+    state: { ...before, holds, check: null },
+    effects: [NO_PROBES, NO_TIMER, SUBMIT, REMEMBER, REPORT],
+  };
+}
+
+/** The timer for the next thing that time alone decides. */
+function wake(state: GuardState, at: number, times: GuardTimes): GuardEffect {
+  const { trial } = state;
+  if (trial === null) return NO_TIMER;
+  const due = [...trial.failing].map(([probe, one]) => rollbackAt(state, probe, one, times));
+  if (times.manual !== null) due.push(trial.since + times.manual);
+  else if (trial.counted.size === 0) due.push(trial.since + times.window);
+  return due.length === 0 ? NO_TIMER : { kind: 'wake', after: Math.max(0, Math.min(...due) - at) };
+}
+
+function probeNow(probes: readonly string[]): GuardEffect {
+  return { kind: 'probe', probes, after: 0 };
+}
+
+function withHolds(
+  holds: readonly Hold[],
+  changes: readonly PolicyChange[],
+  rest: Omit<Hold, keyof PolicyChange>,
+): readonly Hold[] {
+  const keys = new Set(keysOf(changes));
+  return [...holds.filter(({ key }) => !keys.has(key)), ...changes.map((one) => ({ ...one, ...rest }))];
+}
+
+function keysOf(changes: readonly PolicyChange[]): string[] {
+  return changes.map(({ key }) => key);
+}
+
+function sameChanges(a: Pick<Trial, 'changes' | 'sets'>, b: Pick<Trial, 'changes' | 'sets'>): boolean {
+  const text = ({ changes, sets }: typeof a): string =>
+    JSON.stringify([changes.map(({ key, digest }) => [key, digest]), sets]);
+  return text(a) === text(b);
+}
+
+function isSame(a: PolicyChange, b: PolicyChange): boolean {
+  return a.key === b.key && a.digest === b.digest;
+}

@@ -1,0 +1,362 @@
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import type { FailingRule } from '../../apis/stream.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import type { GuardFile } from './guard-file.ts';
+import { toMemory, toRollbacks } from './guard-file.ts';
+import type {
+  Fault,
+  GuardEffect,
+  GuardEvent,
+  GuardMemory,
+  GuardState,
+  GuardTimes,
+  HoldReason,
+  PolicyChange,
+  ProbeResult,
+} from './guard-state.ts';
+import { guardStep } from './guard-step.ts';
+import { failingOf, holdText, type TriedPolicy, triedOf } from './held-report.ts';
+import { digestOf, policyChanges, withHolds } from './holds.ts';
+import { newlyDenies } from './newly-denies.ts';
+import { type Probe, probeRound } from './probes.ts';
+import { faults, touchedSets } from './verdicts.ts';
+
+export interface GuardParts {
+  readonly node: string;
+  readonly config: Config;
+  readonly clock: WallClock;
+  readonly log: Log;
+  readonly file: GuardFile;
+  readonly memory: GuardMemory | null;
+  /** The state confirmed last; null: none ever was. */
+  readonly confirmed: NodeState | null;
+  /** All probes of this agent. */
+  readonly probes: () => readonly Probe[];
+  /** Passes a state on to be enforced. */
+  readonly submit: (state: NodeState) => void;
+  /** The state with what this node adds: addresses of names, local pods. */
+  readonly whole: (state: NodeState) => NodeState;
+  readonly events: GuardEvents;
+}
+
+export interface GuardEvents {
+  /** The state is confirmed, and must survive. */
+  save(state: NodeState): void;
+  /** What the guard reports changed. */
+  changed(report: GuardReport): void;
+  rolledBack(rollback: Rollback): void;
+}
+
+export interface Rollback {
+  readonly why: HoldReason;
+  /** API group/name. */
+  readonly policies: readonly string[];
+}
+
+export interface GuardReport {
+  readonly tried: readonly TriedPolicy[];
+  readonly held: readonly FailingRule[];
+}
+
+/** Milliseconds that the round before a change has: less than until a lost packet is sent again. */
+const BEFORE = 900;
+/** Milliseconds that an attempt has in a round. */
+const LONGEST_ATTEMPT = 3_000;
+
+/**
+ * Guarded apply (docs/semantics.md section 6): stands between the source of states and what
+ * enforces them. It delays none: a state is in force first, then judged; probes of the state before
+ * send their first packets before the new one is submitted. guard-step.ts decides, this class
+ * carries out.
+ */
+export class Guard {
+  readonly #parts: GuardParts;
+  readonly #times: GuardTimes;
+  readonly #wantedOf = new WeakMap<NodeState, NodeState>();
+  #state: GuardState;
+  #wanted: NodeState | null = null;
+  #submitted: NodeState | null;
+  /** The state that the next turn of the event loop submits. */
+  #queued: NodeState | null = null;
+  /** The round under the state before; null: none was made since the last judgement. */
+  #before: Promise<readonly string[]> | null = null;
+  /** In force: as submitted, and as a whole. */
+  #inForce: { readonly state: NodeState; readonly whole: NodeState; readonly at: number } | null = null;
+  #judging: Promise<void> | null = null;
+  #cancelWake = (): void => {};
+  #cancelRound = (): void => {};
+  /** Counts rounds: results of a round that was superseded are dropped. */
+  #round = 0;
+  /** The next state is submitted in this turn: a repair must not put the tried one back first. */
+  #isUrgent = false;
+  #isClosed = false;
+
+  constructor(parts: GuardParts) {
+    const { config, memory, confirmed, clock } = parts;
+    const { window, failAfter, confirm, timeout } = config.guard;
+    this.#parts = parts;
+    this.#times = {
+      window: window * 1000,
+      failAfter: failAfter * 1000,
+      manual: confirm === 'Manual' ? timeout * 1000 : null,
+    };
+    this.#state = {
+      confirmed,
+      trial: null,
+      interrupted: memory?.trial ?? null,
+      check: null,
+      holds: memory?.holds ?? [],
+      rollbacks: memory === null ? new Map() : toRollbacks(memory, clock),
+    };
+    this.#submitted = confirmed;
+    this.#happened({ kind: 'started' });
+  }
+
+  /** Takes the state that is wanted; passes it on, with the confirmed versions of what is held. */
+  submit(wanted: NodeState): void {
+    this.#wanted = wanted;
+    this.#happened({ kind: 'wanted', digestOf: (key) => digestOf(wanted, key) });
+    this.#pass();
+  }
+
+  /** The state that was wanted, of one that this guard passed on. */
+  wantedOf(state: NodeState): NodeState {
+    return this.#wantedOf.get(state) ?? state;
+  }
+
+  /** `state` is in force; `whole` has what the node adds. */
+  enforced(state: NodeState, whole: NodeState): void {
+    if (this.#isClosed) return;
+    const last = this.#inForce;
+    this.#inForce = { state, whole, at: this.#parts.clock.now() };
+    // Other addresses of names, or a repair.
+    if (last?.state === state) return;
+    const { trial, confirmed, holds, check } = this.#state;
+    const isQuiet = trial === null && check === null && this.#judging === null && holds.length === 0;
+    if (isQuiet && confirmed?.rules === state.rules && this.#touched(state).length === 0) {
+      this.#applied({ isTried: false, changes: [], sets: [], passed: [] });
+      return;
+    }
+    this.#judging ??= this.#judge();
+  }
+
+  /** The kernel's rules were changed by a third party, and are about to be repaired. */
+  lost(): void {
+    this.#isUrgent = true;
+    this.#happened({ kind: 'lost' });
+    this.#isUrgent = false;
+  }
+
+  /** `nodewall confirm`: returns the policies that were tried. */
+  confirm(): readonly string[] {
+    const tried = this.#state.trial?.changes.map(({ key }) => key) ?? [];
+    this.#happened({ kind: 'confirm' });
+    return tried;
+  }
+
+  /** `nodewall retry`, of one policy by its name or of all: returns those that were held. */
+  retry(policy: string | null): readonly string[] {
+    const before = this.#state.holds;
+    this.#happened({ kind: 'retry', policy });
+    return before.filter((one) => !this.#state.holds.includes(one)).map(({ key }) => key);
+  }
+
+  report(): GuardReport {
+    const { trial, holds } = this.#state;
+    return { tried: triedOf(trial), held: failingOf(holds) };
+  }
+
+  /** Resolves once no state waits to be submitted or judged. */
+  async idle(): Promise<void> {
+    while (this.#queued !== null || this.#judging !== null) {
+      await (this.#judging ?? new Promise((resolve) => setImmediate(resolve)));
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancelWake();
+    this.#cancelRound();
+    this.#round++;
+    await this.#parts.file.flush();
+  }
+
+  #pass(): void {
+    const wanted = this.#wanted;
+    if (wanted === null || this.#isClosed) return;
+    const { holds, confirmed } = this.#state;
+    const state = holds.length === 0 ? wanted : withHolds(wanted, holds, confirmed);
+    if (state !== wanted) this.#wantedOf.set(state, wanted);
+    const isSame = sameRules(this.#submitted, state) && this.#touched(state).length === 0;
+    this.#submitted = state;
+    if (this.#queued !== null && !this.#isUrgent) {
+      this.#queued = state;
+      return;
+    }
+    if (isSame || this.#isUrgent) {
+      this.#queued = null;
+      this.#parts.submit(state);
+      return;
+    }
+    this.#before ??= this.#passingNow();
+    this.#queued = state;
+    // The probes' packets leave in this turn of the event loop.
+    setImmediate(() => {
+      const next = this.#queued;
+      this.#queued = null;
+      if (next !== null && !this.#isClosed) this.#parts.submit(next);
+    });
+  }
+
+  #touched(state: NodeState): readonly string[] {
+    return touchedSets(this.#parts.probes, this.#state.confirmed, state);
+  }
+
+  async #passingNow(): Promise<readonly string[]> {
+    const results = await probeRound(this.#parts.probes(), BEFORE);
+    return [...results].filter(([, error]) => error === null).map(([name]) => name);
+  }
+
+  /** Says of the newest state in force whether it is tried; others may follow meanwhile. */
+  async #judge(): Promise<void> {
+    const passed = await (this.#before ?? []);
+    const judged = this.#inForce;
+    this.#before = null;
+    this.#judging = null;
+    if (judged === null) return;
+    const { confirmed } = this.#state;
+    const changes = policyChanges(confirmed, judged.state);
+    const sets = changes.length === 0 ? this.#touched(judged.state) : [];
+    this.#applied({ ...this.#verdict(judged, changes, sets), passed });
+  }
+
+  #verdict(
+    { state, whole }: { readonly state: NodeState; readonly whole: NodeState },
+    changes: readonly PolicyChange[],
+    sets: readonly string[],
+  ): Pick<Extract<GuardEvent, { kind: 'applied' }>, 'isTried' | 'changes' | 'sets'> {
+    const { config, whole: toWhole, probes } = this.#parts;
+    if (changes.length === 0 && sets.length === 0) return { isTried: false, changes, sets };
+    const { confirmed } = this.#state;
+    const before = confirmed === null ? null : toWhole(confirmed);
+    const all = probes();
+    const old = before === null ? new Map<string, Fault>() : faults(all, before, config);
+    const now = faults(all, whole, config);
+    const flipped = all.map(({ name }) => name).filter((name) => old.has(name) !== now.has(name));
+    if (changes.length > 0) {
+      const isTried = flipped.length > 0 || newlyDenies(before, whole, changes, config);
+      return { isTried, changes, sets };
+    }
+    // The policies that decide: their sets keep the confirmed members after a rollback.
+    const deciding = flipped.flatMap((name) => now.get(name) ?? old.get(name) ?? []);
+    const keys = [...new Set(deciding.map(({ apiGroup, policy }) => `${apiGroup}/${policy}`))];
+    const named = keys.map((key): PolicyChange => {
+      const generation = deciding.find((one) => `${one.apiGroup}/${one.policy}` === key)?.generation ?? 0;
+      return { key, digest: digestOf(state, key), generation };
+    });
+    return { isTried: flipped.length > 0, changes: named, sets };
+  }
+
+  #applied(verdict: Omit<Extract<GuardEvent, { kind: 'applied' }>, 'kind' | 'at' | 'time' | 'state'>): void {
+    const inForce = this.#inForce;
+    if (inForce !== null) this.#happened({ kind: 'applied', state: inForce.state, ...verdict });
+  }
+
+  #happened(event: OwnEvent): void {
+    if (this.#isClosed) return;
+    const { clock } = this.#parts;
+    const stamped = { ...event, at: clock.now(), time: clock.date().toISOString() } as GuardEvent;
+    const { state, effects } = guardStep(this.#state, stamped, this.#times);
+    this.#state = state;
+    for (const effect of effects) this.#do(effect);
+  }
+
+  #do(effect: GuardEffect): void {
+    const { clock, log, node, file, events } = this.#parts;
+    switch (effect.kind) {
+      case 'save':
+        events.save(effect.state);
+        break;
+      case 'remember':
+        // At once: what is not on the disk is forgotten when the agent is killed.
+        file.save(toMemory(this.#state, clock));
+        void file.flush();
+        break;
+      case 'submit':
+        this.#pass();
+        break;
+      case 'probe':
+        this.#arm(effect.probes, effect.after);
+        break;
+      case 'wake':
+        this.#cancelWake();
+        this.#cancelWake =
+          effect.after === null
+            ? () => {}
+            : clock.after(effect.after, () => this.#happened({ kind: 'timer' }));
+        break;
+      case 'report':
+        events.changed(this.report());
+        break;
+      case 'rolledBack':
+        this.#rolledBack(effect.why, effect.changes);
+        break;
+      case 'say':
+        log.log(effect.level, effect.message, { node, stage: 'guard', ...effect.fields });
+        break;
+    }
+  }
+
+  #rolledBack(why: HoldReason, changes: readonly PolicyChange[]): void {
+    const { log, node, events } = this.#parts;
+    const policies = changes.map(({ key }) => key);
+    const rule = why.kind === 'probe' && why.fault !== null ? why.fault : undefined;
+    log.error(
+      'rolled back to the last confirmed rules; the change is held until it is edited, or nodewall retry',
+      {
+        ...{ node, stage: 'guard', policies, reason: holdText(why) },
+        ...(rule === undefined ? {} : { policy: rule.policy, rule: rule.rule }),
+      },
+    );
+    events.rolledBack({ why, policies });
+  }
+
+  #arm(names: readonly string[], after: number): void {
+    this.#cancelRound();
+    this.#round++;
+    if (names.length === 0) return;
+    this.#cancelRound = this.#parts.clock.after(after, () => void this.#probe(names, this.#round));
+  }
+
+  async #probe(names: readonly string[], round: number): Promise<void> {
+    const { clock, config, probes } = this.#parts;
+    const began = clock.now();
+    const wanted = probes().filter(({ name }) => names.includes(name));
+    const found = await probeRound(wanted, Math.min(LONGEST_ATTEMPT, this.#times.failAfter / 2));
+    if (round !== this.#round || this.#isClosed) return;
+    const failed = wanted.filter(({ name }) => found.get(name) !== null);
+    const whole = this.#inForce?.whole;
+    const denied = failed.length === 0 || whole === undefined ? new Map() : faults(failed, whole, config);
+    // A probe that is no longer known, as of a server that was removed, proves nothing: it passes.
+    const results = names.map((probe): ProbeResult => {
+      return { probe, error: found.get(probe) ?? null, fault: denied.get(probe) ?? null };
+    });
+    this.#happened({ kind: 'round', began, results });
+  }
+}
+
+type OwnEvent = GuardEvent extends infer E ? (E extends GuardEvent ? Omit<E, 'at' | 'time'> : never) : never;
+
+/** By identity first: unchanged rules are mostly the same objects. */
+function sameRules(before: NodeState | null, { rules }: NodeState): boolean {
+  if (before === null) return rules.length === 0;
+  if (before.rules === rules) return true;
+  return (
+    before.rules.length === rules.length &&
+    rules.every(
+      (rule, i) => rule === before.rules[i] || JSON.stringify(rule) === JSON.stringify(before.rules[i]),
+    )
+  );
+}

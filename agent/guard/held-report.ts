@@ -1,0 +1,47 @@
+import type { ApiGroup } from '../../apis/objects.ts';
+import type { FailingRule } from '../../apis/stream.ts';
+import type { Hold, HoldReason, PolicyChange, Trial } from './guard-state.ts';
+
+/** A version of a policy that is in force and not confirmed yet. */
+export interface TriedPolicy {
+  readonly apiGroup: ApiGroup;
+  readonly policy: string;
+  readonly generation: number;
+}
+
+export function triedOf(trial: Trial | null): TriedPolicy[] {
+  return trial?.changes.map(identityOf) ?? [];
+}
+
+/** What is held, as rules that this node cannot enforce. */
+export function failingOf(holds: readonly Hold[]): FailingRule[] {
+  return holds
+    .filter(({ isBrief }) => !isBrief)
+    .map((hold): FailingRule => {
+      const { apiGroup, policy, generation } = identityOf(hold);
+      const fault = hold.why.kind === 'probe' ? hold.why.fault : null;
+      const isAtFault = fault?.policy === policy && fault.apiGroup === apiGroup;
+      const rule = isAtFault ? fault.rule : null;
+      return { apiGroup, policy, generation, rule, reason: holdText(hold.why), rolledBack: true };
+    });
+}
+
+/** Why a policy is held, for people. */
+export function holdText(why: HoldReason): string {
+  switch (why.kind) {
+    case 'probe': {
+      const { probe, error, fault } = why;
+      const rule = fault === null ? '' : `; rule ${fault.policy}/${fault.rule} denies it`;
+      return `rolled back: probe ${probe} failed (${error})${rule}`;
+    }
+    case 'unconfirmed':
+      return 'rolled back: not confirmed by hand (nodewall confirm) in time';
+    case 'interrupted':
+      return 'rolled back: the agent ended, or the kernel lost the rules, each time before they were confirmed';
+  }
+}
+
+function identityOf({ key, generation }: PolicyChange): TriedPolicy {
+  const slash = key.indexOf('/');
+  return { apiGroup: key.slice(0, slash) as ApiGroup, policy: key.slice(slash + 1), generation };
+}

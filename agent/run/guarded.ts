@@ -1,0 +1,77 @@
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { Guard, type GuardReport, type Rollback } from '../guard/guard.ts';
+import { guardFile, readGuardMemory } from '../guard/guard-file.ts';
+import { holdText } from '../guard/held-report.ts';
+import { configuredProbes, type Probe } from '../guard/probes.ts';
+import type { RollbackRecord } from '../record/record.ts';
+import type { RecordOutlet } from '../record/recorder.ts';
+import type { AgentMetrics } from './agent-metrics.ts';
+import type { StateStore } from './state-store.ts';
+
+/** What an agent of either mode gives to guarded apply, and hears of it. */
+export interface GuardHooks {
+  /** The control plane as this agent reaches it. */
+  readonly controlPlane: () => readonly Probe[];
+  readonly changed: (report: GuardReport) => void;
+}
+
+interface GuardedParts {
+  readonly options: { readonly node: string; readonly stateDir: string };
+  readonly config: Config;
+  readonly log: Log;
+  readonly clock: WallClock;
+  readonly saved: StateStore;
+  readonly metrics: AgentMetrics;
+  readonly guard: GuardHooks | null;
+  readonly submit: (state: NodeState) => void;
+  readonly whole: (state: NodeState) => NodeState;
+  readonly outlet: () => Promise<RecordOutlet>;
+}
+
+/** Guarded apply, with what an earlier run left; null: it is off. */
+export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
+  const { options, config, log, clock, saved, metrics, guard: hooks, submit, whole } = parts;
+  if (hooks === null) return null;
+  const { node, stateDir } = options;
+  const file = guardFile(stateDir, log);
+  return new Guard({
+    ...{ node, config, log, clock, file, submit, whole },
+    memory: await readGuardMemory(file),
+    confirmed: await saved.readState(),
+    probes: () => [...hooks.controlPlane(), ...configuredProbes(config)],
+    events: {
+      save: (state) => saved.state(state),
+      changed(report) {
+        metrics.guard(report.tried.length, report.held.length);
+        hooks.changed(report);
+      },
+      rolledBack(rollback) {
+        metrics.rolledBack(rollback.why.kind === 'probe' ? rollback.why.probe : rollback.why.kind);
+        void writeRecord(parts, rollback);
+      },
+    },
+  });
+}
+
+async function writeRecord(
+  { options: { node }, clock, outlet }: GuardedParts,
+  rollback: Rollback,
+): Promise<void> {
+  const { why, policies } = rollback;
+  const fault = why.kind === 'probe' ? why.fault : null;
+  const record: RollbackRecord = {
+    time: clock.date().toISOString(),
+    node,
+    event: 'rolledBack',
+    reason: holdText(why),
+    policies,
+    ...(why.kind === 'probe' ? { probe: why.probe } : {}),
+    ...(fault === null ? {} : { apiGroup: fault.apiGroup, policy: fault.policy, rule: fault.rule }),
+  };
+  const out = await outlet();
+  out.write(record);
+  out.close();
+}

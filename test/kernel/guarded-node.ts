@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Dataplane } from './dataplane.ts';
+import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
+import { policy, tcp } from './manifests.ts';
+import { listen } from './talk.ts';
+import { until } from './until.ts';
+
+/** The port of the other host that the probes need. */
+const PORT = 4443;
+
+/** A node with guarded apply, whose probes connect to a client, by IPv4 and by IPv6. */
+export class GuardedNode {
+  readonly node: EnforcedNode;
+  #agent: RunningAgent | null = null;
+
+  static async create(dataplane: Dataplane): Promise<GuardedNode> {
+    const node = await createEnforcedNode(undefined, dataplane);
+    const [client] = node.topology.clients;
+    assert.ok(client);
+    await listen(client, [PORT]);
+    return new GuardedNode(node);
+  }
+
+  private constructor(node: EnforcedNode) {
+    this.node = node;
+  }
+
+  get agent(): RunningAgent {
+    assert.ok(this.#agent);
+    return this.#agent;
+  }
+
+  async start(guard: object = {}): Promise<void> {
+    const [first] = this.node.topology.plan.clientAddresses;
+    const probes = [
+      { name: 'v4', tcp: `${first?.v4}:${PORT}` },
+      { name: 'v6', tcp: `[${first?.v6}]:${PORT}` },
+      { name: 'nobody', http: `http://${first?.v4}:${PORT + 1}/` },
+    ];
+    // A name server on this host is not probed.
+    const names = { servers: ['127.0.0.1'] };
+    const config = { names, guard: { enabled: true, window: 1, failAfter: 1, probes, ...guard } };
+    this.#agent = this.node.start(...(await this.node.configure(config)));
+  }
+
+  /** A change that denies, and harms no probe. */
+  async harmless(port: number): Promise<void> {
+    await this.node.write('open.json', [
+      policy('open', { ingress: [{ action: 'Drop', ports: [tcp(port)] }] }),
+    ]);
+  }
+
+  /** A change that cuts the probes off. */
+  async cut(marker: number): Promise<void> {
+    const rule = { name: 'out', action: 'Drop', ports: [tcp(PORT), tcp(marker)] } as const;
+    await this.node.write('cut.json', [policy('cut', { egress: [rule] })]);
+  }
+
+  /** Waits until the agent has logged a text so many times. */
+  async says(text: string, times = 1): Promise<void> {
+    const { agent } = this;
+    await until(`the agent says ${text}`, async () => agent.log().split(text).length > times, {
+      detail: agent.log,
+    });
+  }
+
+  async has(text: string): Promise<boolean> {
+    return (await this.node.rules()).includes(text);
+  }
+
+  async file(name: string): Promise<string> {
+    return await readFile(join(this.node.stateDir, name), 'utf8').catch(() => '');
+  }
+
+  async close(): Promise<void> {
+    await this.#agent?.end('SIGKILL');
+    await this.node.close();
+  }
+}
