@@ -47,6 +47,7 @@ interface RawConfig {
   readonly iptables?: Partial<Config['iptables']>;
   readonly dispatch?: Config['dispatch'];
   readonly rollout?: Partial<RolloutSettings>;
+  readonly boot?: Partial<Config['boot']>;
 }
 
 /**
@@ -121,5 +122,10 @@ function toConfig(raw: RawConfig): Config {
     iptables: { ...DEFAULT_CONFIG.iptables, ...raw.iptables },
     dispatch: raw.dispatch ?? DEFAULT_CONFIG.dispatch,
     rollout: raw.rollout === undefined ? DEFAULT_CONFIG.rollout : { ...DEFAULT_ROLLOUT, ...raw.rollout },
+    boot: {
+      ...DEFAULT_CONFIG.boot,
+      ...raw.boot,
+      ssh: raw.boot?.ssh?.map(canonicalCidr) ?? DEFAULT_CONFIG.boot.ssh,
+    },
   });
 }

@@ -179,6 +179,16 @@ export interface Config {
    * at once.
    */
   readonly rollout: RolloutSettings | null;
+  readonly boot: BootConfig;
+}
+
+/** The files that are loaded at boot, before an agent runs. */
+export interface BootConfig {
+  readonly enabled: boolean;
+  /** What is in force if they cannot be loaded: next to nothing is let in, or everything. */
+  readonly onError: 'minimal' | 'open';
+  /** CIDRs from which `minimal` lets SSH in. */
+  readonly ssh: readonly string[];
 }
 
 const clusterPorts: readonly FailsafeEntry[] = [
@@ -242,4 +252,5 @@ export const DEFAULT_CONFIG: Config = {
   iptables: { variant: 'auto' },
   dispatch: 'indexed',
   rollout: null,
+  boot: { enabled: true, onError: 'minimal', ssh: [] },
 };

@@ -1,7 +1,7 @@
 import { ROLLOUT_STATES } from '../rollout.ts';
 import { count } from './conditions.ts';
 import type { JsonSchema } from './json-schema.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT } from './merge-type.ts';
 
 /** The fields that a policy and the configuration have. */
 export const ROLLOUT_FIELDS: Readonly<Record<string, JsonSchema>> = {
@@ -75,7 +75,7 @@ const decision: JsonSchema = {
 
 /** `status.rollout` of a ClusterNetworkPolicy. */
 export const ROLLOUT_STATUS_SCHEMA: JsonSchema = {
-  ...GRANULAR_OBJECT,
+  ...ATOMIC_OBJECT,
   description: 'The rollout of the policy over its nodes.',
   properties: {
     progress: text('The state in short.'),

@@ -38,7 +38,7 @@ async function gateway() {
   return { clock, pods, submitted, answered, claim };
 }
 
-describe('EgressPods of a gateway', () => {
+describe('EgressPods', () => {
   it('makes one state of many claims, and answers them when it is in force', async () => {
     const { clock, pods, submitted, answered, claim } = await gateway();
     for (let i = 0; i < 100; i++) claim([claimOf(i, 'c')]);
@@ -49,6 +49,22 @@ describe('EgressPods of a gateway', () => {
     assert.deepEqual(answered, []);
     pods.enforced(state ?? {});
     assert.equal(answered.length, 100);
+    await pods.close();
+  });
+
+  it('keeps no pod from starting once the gate is off', async () => {
+    const { pods } = await gateway();
+    const pod = { pod: 'p', network: 'n', container: 'c', interface: 'eth0', addresses: ['10.0.0.1'] };
+    let isStarted = false;
+    const started = pods.add(pod, new AbortController().signal).then(() => {
+      isStarted = true;
+    });
+    await null;
+    assert.deepEqual([isStarted, pods.isReady(pod)], [false, false]);
+    pods.submit(emptyNodeState('gw'));
+    pods.enforced(emptyNodeState('gw'));
+    await started;
+    assert.ok(pods.isReady(pod));
     await pods.close();
   });
 

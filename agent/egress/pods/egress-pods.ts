@@ -170,9 +170,10 @@ export class EgressPods {
     return this.#base?.egress?.pods.has(pod) === true;
   }
 
-  /** Whether the pod's addresses are in force with its class. */
+  /** Whether the pod's addresses are in force with its class, or the cluster's gate is off. */
   isReady(attachment: Attachment): boolean {
     const { pod, addresses } = attachment;
+    if (this.#base !== null && this.#base.egress === undefined) return true;
     const id = this.#base?.egress?.pods.get(pod);
     if (id === undefined || !this.#table.has(fileName(attachment))) return false;
     const sources = this.#inForce?.sources;

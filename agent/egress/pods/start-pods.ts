@@ -37,11 +37,14 @@ export async function startPods({ stateDir, config, ...parts }: StartOptions): P
     ...{ forget: forgetting('all'), forgetTaken: forgetting('taken') },
   });
   await pods.start();
-  const server = new PluginServer({ stateDir, log, pods });
+  const server = new PluginServer({ stateDir, log, clock: parts.clock, pods });
   await server.listen();
   if (config.cniPlugins !== '') await installPlugin(config.cniPlugins, log);
   return {
-    submit: (state) => pods.submit(state),
+    submit(state) {
+      server.setRequired(state.egress !== undefined);
+      pods.submit(state);
+    },
     over: (state) => pods.over(state),
     without: (state) => pods.without(state),
     enforced: (state) => pods.enforced(state),
