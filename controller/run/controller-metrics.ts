@@ -13,6 +13,7 @@ export interface MetricsSources {
   statusesWaiting(): number;
   /** The number of policies with a rollout, by its state. */
   rollouts(): ReadonlyMap<RolloutState, number>;
+  guardrails(): { readonly all: number; readonly broken: number };
   /** Of floating addresses; absent: the feature gate EgressGateway is off. */
   readonly leases?: () => {
     readonly slots: number;
@@ -69,6 +70,8 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
     sources.statusesWaiting(),
   );
   rolloutMetrics(registers, sources.rollouts);
+  gauge('guardrails', 'Guardrails that are evaluated.', () => sources.guardrails().all);
+  gauge('guardrails_broken', 'Guardrails that do not hold.', () => sources.guardrails().broken);
   watchMetrics(registers, sources.watches);
   serverMetrics(registers, sources.server);
   const [nodes, policies, invalid, ignoredAddresses] = [

@@ -6,6 +6,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import { validateOptions } from '../../apis/validate/object.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { memo } from '../../lib/sharing/memo.ts';
+import { ImpactProcess } from '../impact/impact-process.ts';
 import { Registration } from '../kubeapi/apiservice/registration.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { messageOf } from '../kubeapi/connection.ts';
@@ -36,6 +37,7 @@ import { controllerElection } from './controller-election.ts';
 import { controllerLog } from './controller-log.ts';
 import { type ControllerMetrics, controllerMetrics } from './controller-metrics.ts';
 import { Credentials } from './credentials.ts';
+import { GuardrailWatch } from './guardrail-watch.ts';
 import type { Lifecycle, LifeEvent } from './lifecycle.ts';
 import { Peers } from './peers.ts';
 import { PolicyStatuses } from './policy-statuses.ts';
@@ -65,6 +67,9 @@ export class ControllerParts {
   readonly source: ClusterSource;
   readonly compiling: Compiling;
   readonly #versions: NodeVersions;
+  /** What changes do, and whether Guardrails hold. */
+  readonly impact: ImpactProcess;
+  readonly guardrails: GuardrailWatch;
   readonly settings: ClusterSettings;
   readonly replicas: Replicas;
   readonly reports: NodeReports;
@@ -93,6 +98,12 @@ export class ControllerParts {
     this.statuses = this.#makeStatuses();
     this.source = this.#makeSource();
     this.compiling = this.#makeCompiling();
+    const compiled = () => this.compiling.objects;
+    this.impact = new ImpactProcess(context.config, compiled);
+    this.guardrails = new GuardrailWatch({
+      ...{ impact: this.impact, objects: compiled, keeper: this.statuses.guardrails },
+      ...{ clock: processContext.clock, log: context.log },
+    });
     this.settings = this.#makeSettings();
     this.reports = new NodeReports(processContext.clock.now);
     this.replicas = this.#makeReplicas();
@@ -156,6 +167,7 @@ export class ControllerParts {
       server: () => this.agents.stats(),
       statusesWaiting: () => this.statuses.waiting(),
       rollouts: () => this.statuses.rollouts.counts(),
+      guardrails: () => this.statuses.guardrails.counts(),
       ...(hasEgress(this.#context) ? { leases: () => this.statuses.egressLeases() } : {}),
     });
   }
@@ -196,7 +208,10 @@ export class ControllerParts {
       clock: this.#process.clock,
       nodeCIDRs: this.#context.config.nodeCIDRs,
       sayProblems: this.#says.problems,
-      published: () => this.#reactions.happen({ type: 'published' }),
+      published: () => {
+        this.#reactions.happen({ type: 'published' });
+        this.guardrails.look();
+      },
     });
   }
 
@@ -349,6 +364,7 @@ export class ControllerParts {
         interfaceGroups: Object.keys(config.interfaceGroups),
         ...(hasEgress(this.#context) ? { egress: config.egress } : {}),
       }),
+      impact: (change) => this.impact.change(change),
       mayUse: useRight({
         authorise: accessAuthoriser(
           (spec) => reviewAccess(this.api.reviews.request, spec),

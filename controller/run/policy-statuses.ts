@@ -1,3 +1,4 @@
+import type { GuardrailStatus } from '../../apis/guardrail.ts';
 import type { RolloutSettings } from '../../apis/rollout.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { messageOf } from '../kubeapi/connection.ts';
@@ -8,6 +9,7 @@ import { rolloutWriter } from '../rollout/writer.ts';
 import type { EgressStatus } from '../status/egress/egress-status.ts';
 import { EgressStatusKeeper } from '../status/egress/keeper.ts';
 import { FailureEvents } from '../status/failure-events.ts';
+import { GUARDRAIL_TARGET, GUARDRAIL_TIMES, GuardrailKeeper } from '../status/guardrail-keeper.ts';
 import { StatusKeeper } from '../status/keeper.ts';
 import {
   POLICY_TARGET,
@@ -48,9 +50,11 @@ export class PolicyStatuses {
   readonly keeper: StatusKeeper;
   readonly egress: EgressStatusKeeper;
   readonly rollouts: RolloutKeeper;
+  readonly guardrails: GuardrailKeeper;
   readonly #writer: StatusWriter;
   readonly #egressWriter: StatusWriter<EgressStatus>;
   readonly #gatewayWriter: StatusWriter<EgressStatus>;
+  readonly #guardrailWriter: StatusWriter<GuardrailStatus>;
 
   constructor(options: PolicyStatusesOptions) {
     const { request, clock, identity, metrics, log, isLeader } = options;
@@ -76,6 +80,8 @@ export class PolicyStatuses {
       identity,
       failed: (error) => void log.warn('cannot write an Event', { stage: 'status', error: messageOf(error) }),
     });
+    this.#guardrailWriter = statusWriter(asLeader, clock, events, GUARDRAIL_TARGET, GUARDRAIL_TIMES);
+    this.guardrails = new GuardrailKeeper({ writer: this.#guardrailWriter, events: failures });
     this.keeper = new StatusKeeper({ writer: this.#writer, events: failures, clock });
     this.rollouts = new RolloutKeeper({
       defaults: options.rollout,
@@ -126,7 +132,7 @@ export class PolicyStatuses {
   /** If false, drops pending writes. */
   async lead(leads: boolean): Promise<void> {
     this.rollouts.lead(leads);
-    await Promise.all([this.keeper.lead(leads), this.egress.lead(leads)]);
+    await Promise.all([this.keeper.lead(leads), this.egress.lead(leads), this.guardrails.lead(leads)]);
   }
 
   /** What the metrics say of floating addresses. */
@@ -136,7 +142,7 @@ export class PolicyStatuses {
 
   /** The number of queued statuses. */
   waiting(): number {
-    const writers = [this.#writer, this.#egressWriter, this.#gatewayWriter];
+    const writers = [this.#writer, this.#egressWriter, this.#gatewayWriter, this.#guardrailWriter];
     return writers.reduce((sum, writer) => sum + writer.waiting(), 0);
   }
 }

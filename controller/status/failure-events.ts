@@ -44,6 +44,8 @@ interface Written {
  */
 const GATHER = 2_000;
 const BETWEEN = 1_000;
+/** A Guardrail is announced alone. */
+const AT_ONCE = 100;
 /**
  * Further failures of a policy within this time (milliseconds) increment the last event's count
  * (EventSeries of events.k8s.io).
@@ -72,7 +74,7 @@ export class FailureEvents {
   readonly #clock: Clock & { date(): Date };
   readonly #identity: string;
   readonly #failed: (error: unknown) => void;
-  /** Both are by uid. */
+  /** Both are by uid; of Guardrails, too, few begin to be broken at once. */
   readonly #policies = new Map<string, WaitingPolicy>();
   readonly #nodes = new Map<string, Waiting>();
   /** By uid and reason. */
@@ -126,6 +128,15 @@ export class FailureEvents {
     this.#arm(BETWEEN);
   }
 
+  /** Announces a Guardrail that has begun to be broken. */
+  broken({ name, uid }: { readonly name: string; readonly uid: string }, why: string): void {
+    this.#isCleared = false;
+    if (this.#nodes.size >= MOST_NODES && !this.#nodes.has(uid)) return;
+    const regarding = { apiVersion: 'nodewall.io/v1alpha1', kind: 'Guardrail', name, uid };
+    this.#nodes.set(uid, { regarding, type: 'Warning', reason: 'GuardrailBroken', note: () => why });
+    this.#arm(AT_ONCE);
+  }
+
   /** Drops queued events, and waits for the request in progress. */
   async clear(): Promise<void> {
     this.#isCleared = true;
@@ -146,7 +157,7 @@ export class FailureEvents {
   }
 
   async #writeOne(): Promise<void> {
-    const queues: readonly Map<string, Waiting>[] = [this.#rollouts, this.#nodes, this.#policies];
+    const queues: readonly Map<string, Waiting>[] = [this.#nodes, this.#rollouts, this.#policies];
     const queue = queues.find(({ size }) => size > 0);
     const [[key, next] = []] = queue ?? [];
     if (key === undefined || next === undefined) return;
