@@ -1,6 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { FailingRule } from '../../apis/stream.ts';
+import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { GuardFile } from './guard-file.ts';
@@ -17,7 +17,7 @@ import type {
   ProbeResult,
 } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';
-import { failingOf, holdText, type TriedPolicy, triedOf } from './held-report.ts';
+import { failingOf, holdText, triedOf } from './held-report.ts';
 import { digestOf, policyChanges, withHolds } from './holds.ts';
 import { newlyDenies } from './newly-denies.ts';
 import { type Probe, probeRound } from './probes.ts';
@@ -85,6 +85,8 @@ export class Guard {
   /** In force: as submitted, and as a whole. */
   #inForce: { readonly state: NodeState; readonly whole: NodeState; readonly at: number } | null = null;
   #judging: Promise<void> | null = null;
+  /** Of the state that is judged: it is not confirmed either. */
+  #judged: readonly PolicyChange[] = [];
   #cancelWake = (): void => {};
   #cancelRound = (): void => {};
   /** Counts rounds: results of a round that was superseded are dropped. */
@@ -112,6 +114,7 @@ export class Guard {
     };
     this.#submitted = confirmed;
     this.#happened({ kind: 'started' });
+    if (this.#state.holds.length > 0) parts.events.changed(this.report());
   }
 
   /** Takes the state that is wanted; passes it on, with the confirmed versions of what is held. */
@@ -139,6 +142,7 @@ export class Guard {
       this.#applied({ isTried: false, changes: [], sets: [], passed: [] });
       return;
     }
+    this.#judged = policyChanges(confirmed, state);
     this.#judging ??= this.#judge();
   }
 
@@ -165,13 +169,13 @@ export class Guard {
 
   report(): GuardReport {
     const { trial, holds } = this.#state;
-    return { tried: triedOf(trial), held: failingOf(holds) };
+    return { tried: triedOf(trial?.changes ?? this.#judged), held: failingOf(holds) };
   }
 
   /** Resolves once no state waits to be submitted or judged. */
   async idle(): Promise<void> {
     while (this.#queued !== null || this.#judging !== null) {
-      await (this.#judging ?? new Promise((resolve) => setImmediate(resolve)));
+      await (this.#judging ?? nextTurn());
     }
   }
 
@@ -221,15 +225,22 @@ export class Guard {
 
   /** Says of the newest state in force whether it is tried; others may follow meanwhile. */
   async #judge(): Promise<void> {
-    const passed = await (this.#before ?? []);
-    const judged = this.#inForce;
-    this.#before = null;
-    this.#judging = null;
-    if (judged === null) return;
-    const { confirmed } = this.#state;
-    const changes = policyChanges(confirmed, judged.state);
-    const sets = changes.length === 0 ? this.#touched(judged.state) : [];
-    this.#applied({ ...this.#verdict(judged, changes, sets), passed });
+    for (;;) {
+      await nextTurn();
+      const judged = this.#inForce;
+      if (judged === null) return;
+      const changes = policyChanges(this.#state.confirmed, judged.state);
+      const sets = changes.length === 0 ? this.#touched(judged.state) : [];
+      const verdict = this.#verdict(judged, changes, sets);
+      const passed = verdict.isTried ? await (this.#before ?? []) : [];
+      if (judged !== this.#inForce) continue;
+      this.#before = null;
+      this.#judging = null;
+      this.#judged = [];
+      this.#applied({ ...verdict, passed });
+      if (!verdict.isTried && changes.length > 0) this.#parts.events.changed(this.report());
+      return;
+    }
   }
 
   #verdict(
@@ -254,7 +265,8 @@ export class Guard {
     const keys = [...new Set(deciding.map(({ apiGroup, policy }) => `${apiGroup}/${policy}`))];
     const named = keys.map((key): PolicyChange => {
       const generation = deciding.find((one) => `${one.apiGroup}/${one.policy}` === key)?.generation ?? 0;
-      return { key, digest: digestOf(state, key), generation };
+      const digest = digestOf(state, key);
+      return { key, digest, before: digest, generation };
     });
     return { isTried: flipped.length > 0, changes: named, sets };
   }
@@ -348,6 +360,10 @@ export class Guard {
 }
 
 type OwnEvent = GuardEvent extends infer E ? (E extends GuardEvent ? Omit<E, 'at' | 'time'> : never) : never;
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
 
 /** By identity first: unchanged rules are mostly the same objects. */
 function sameRules(before: NodeState | null, { rules }: NodeState): boolean {

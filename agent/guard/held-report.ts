@@ -1,16 +1,9 @@
 import type { ApiGroup } from '../../apis/objects.ts';
-import type { FailingRule } from '../../apis/stream.ts';
-import type { Hold, HoldReason, PolicyChange, Trial } from './guard-state.ts';
+import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
+import type { Hold, HoldReason, PolicyChange } from './guard-state.ts';
 
-/** A version of a policy that is in force and not confirmed yet. */
-export interface TriedPolicy {
-  readonly apiGroup: ApiGroup;
-  readonly policy: string;
-  readonly generation: number;
-}
-
-export function triedOf(trial: Trial | null): TriedPolicy[] {
-  return trial?.changes.map(identityOf) ?? [];
+export function triedOf(changes: readonly PolicyChange[]): TriedPolicy[] {
+  return changes.map(identityOf);
 }
 
 /** What is held, as rules that this node cannot enforce. */

@@ -56,6 +56,12 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
   });
 }
 
+/** Whether an earlier run ended while a change was tried. */
+export async function wasTried(stateDir: string, log: Log): Promise<boolean> {
+  const memory = await readGuardMemory(guardFile(stateDir, log));
+  return memory !== null && memory.trial !== null;
+}
+
 async function writeRecord(
   { options: { node }, clock, outlet }: GuardedParts,
   rollback: Rollback,

@@ -184,14 +184,20 @@ export class FailureEvents {
 function ofPolicy(name: string, uid: string): WaitingPolicy {
   const regarding = { apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy', name, uid };
   const nodes = new Map<string, FailingNode>();
-  return { regarding, reason: 'NodesFailed', nodes, note: () => noteOf([...nodes.values()]) };
+  return {
+    regarding,
+    // Read when the event is written.
+    get reason() {
+      return [...nodes.values()].some(({ rolledBack }) => rolledBack) ? 'RolledBack' : 'NodesFailed';
+    },
+    nodes,
+    note: () => noteOf([...nodes.values()]),
+  };
 }
 
 function noteOf(nodes: readonly FailingNode[]): string {
-  const head =
-    nodes.length === 1
-      ? '1 node cannot enforce the policy: '
-      : `${nodes.length} nodes cannot enforce the policy: `;
+  const isRolledBack = nodes.some(({ rolledBack }) => rolledBack);
+  const head = `${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'} ${isRolledBack ? 'rolled the policy back, or cannot enforce it' : 'cannot enforce the policy'}: `;
   const said = nodes.map(
     ({ node, rule, reason }) => `${node} (${rule === undefined ? '' : `rule ${rule}: `}${reason})`,
   );

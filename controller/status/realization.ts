@@ -29,6 +29,8 @@ interface Row {
   /** The reason why it enforces nothing, or no changes, although it reports; null: none. */
   trouble: string | null;
   readonly failing: Map<string, NodeReport['failing']>;
+  /** The generations that are not confirmed yet, by policy; empty: none. */
+  tried: ReadonlyMap<string, number>;
   /** The features that its agent has not; before the first report, none. */
   lacks: readonly AgentFeature[];
 }
@@ -120,6 +122,7 @@ export class Realization {
     row.isSilent = false;
     row.trouble = trouble;
     this.#takeFailing(row, report);
+    this.#takeTried(row, report);
     return isNew ? trouble : null;
   }
 
@@ -209,6 +212,7 @@ export class Realization {
       enforced: null,
       trouble: null,
       failing: new Map(),
+      tried: new Map(),
       lacks: [],
     };
     this.#rows.set(name, row);
@@ -290,6 +294,14 @@ export class Realization {
     }
   }
 
+  #takeTried(row: Row, { tried = [] }: NodeReport): void {
+    const now = new Map(tried.map((one) => [`${one.apiGroup}/${one.policy}`, one.generation]));
+    for (const key of new Set([...row.tried.keys(), ...now.keys()])) {
+      if (row.tried.get(key) !== now.get(key) && this.#tracked.has(key)) this.#change(key, row);
+    }
+    row.tried = now;
+  }
+
   #progressOf(key: string, tracked: Tracked): Progress {
     const { rows: selected, generation, compiled } = tracked;
     const failingNodes: FailingNode[] = [];
@@ -301,14 +313,17 @@ export class Realization {
         if (one.generation !== generation) continue;
         failed.add(row);
         const rule = one.rule === null ? {} : { rule: one.rule };
-        failingNodes.push({ node: row.name, ...rule, reason: one.reason });
+        const rolledBack = one.rolledBack === true ? { rolledBack: true as const } : {};
+        failingNodes.push({ node: row.name, ...rule, reason: one.reason, ...rolledBack });
       }
     }
     const needs = neededFeatures(compiled);
     let current = 0;
     for (const row of selected) {
       const reason = row.isSilent ? whySilent(row) : (row.trouble ?? whyPartly(row, needs));
-      if (reason === null && !failed.has(row) && this.#isCurrent(row, row.enforced, tracked)) current++;
+      const isTried = row.tried.get(key) === generation;
+      if (reason === null && !failed.has(row) && !isTried && this.#isCurrent(row, row.enforced, tracked))
+        current++;
       if (reason !== null && !failed.has(row)) failingNodes.push({ node: row.name, reason });
     }
     failingNodes.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));

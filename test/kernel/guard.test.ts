@@ -3,9 +3,14 @@
  * has many of them, on each dataplane, and interruptions at any moment.
  */
 import assert from 'node:assert/strict';
+import { toState } from '../properties/pipeline.ts';
+import { clientControlPlane } from './client-control-plane.ts';
 import { dataplaneSuite, NFTABLES } from './dataplane.ts';
 import { GuardedNode } from './guarded-node.ts';
+import { NODE_NAME, node as nodeManifest, policy, tcp } from './manifests.ts';
 import { until } from './until.ts';
+
+const CONTROLLER = 9443;
 
 dataplaneSuite('guarded apply', NFTABLES, () => {
   let guarded: GuardedNode;
@@ -43,5 +48,38 @@ dataplaneSuite('guarded apply', NFTABLES, () => {
     await until('it is what survives', async () =>
       (await guarded.file('node-state.jsonl')).includes('20002'),
     );
+    await guarded.end();
+  });
+
+  it('in a cluster takes back what cuts the controller off, and reports it, after a restart too', async () => {
+    const { node } = guarded;
+    await node.clear();
+    const plane = await clientControlPlane(node, CONTROLLER);
+    const stateOf = (...ports: readonly number[]) => {
+      const rule = { name: 'out', action: 'Drop', ports: ports.map((port) => tcp(port)) } as const;
+      return toState([nodeManifest(node.topology.plan), policy('cut', { egress: [rule] })], NODE_NAME);
+    };
+    const start = () => guarded.follow(plane.url, '--token-file', plane.tokenFile, '--ca-file', plane.caFile);
+    const last = () => plane.reports.at(-1);
+    plane.publish(stateOf(20_011));
+    await start();
+    await plane.until(() => last()?.tried?.[0]?.policy === 'cut');
+    await plane.until(() => last()?.tried === undefined && last()?.enforced !== null);
+    plane.publish(stateOf(20_012, CONTROLLER));
+    await node.untilEnforced('20012', guarded.agent);
+    const isHeld = () => {
+      const { policy: of, rule, rolledBack } = last()?.failing[0] ?? {};
+      return of === 'cut' && rule === 'out' && rolledBack === true;
+    };
+    await plane.until(isHeld);
+    assert.match(last()?.failing[0]?.reason ?? '', /probe controller failed.*rule cut\/out denies it/);
+    assert.equal(await guarded.has('20012'), false);
+    await guarded.end();
+    const count = plane.reports.length;
+    await start();
+    await plane.until(() => plane.reports.length > count && last()?.enforced !== null && isHeld());
+    assert.ok((await guarded.has('20011')) && !(await guarded.has('20012')));
+    await guarded.end();
+    await plane.close();
   });
 });

@@ -10,6 +10,10 @@ import { until } from './until.ts';
 /** The port of the other host that the probes need. */
 const PORT = 4443;
 
+/** A name server on this host is not probed. */
+const NAMES = { servers: ['127.0.0.1'] };
+const QUICK = { window: 1, failAfter: 1 };
+
 /** A node with guarded apply, whose probes connect to a client, by IPv4 and by IPv6. */
 export class GuardedNode {
   readonly node: EnforcedNode;
@@ -39,10 +43,18 @@ export class GuardedNode {
       { name: 'v6', tcp: `[${first?.v6}]:${PORT}` },
       { name: 'nobody', http: `http://${first?.v4}:${PORT + 1}/` },
     ];
-    // A name server on this host is not probed.
-    const names = { servers: ['127.0.0.1'] };
-    const config = { names, guard: { enabled: true, window: 1, failAfter: 1, probes, ...guard } };
+    const config = { names: NAMES, guard: { ...QUICK, enabled: true, probes, ...guard } };
     this.#agent = this.node.start(...(await this.node.configure(config)));
+  }
+
+  /** The agent of a cluster, where guarded apply is on by default. */
+  async follow(controller: URL, ...options: readonly string[]): Promise<void> {
+    const config = await this.node.configure({ names: NAMES, guard: QUICK });
+    this.#agent = this.node.follow(controller, ...options, ...config);
+  }
+
+  async end(): Promise<void> {
+    await this.agent.end('SIGKILL');
   }
 
   /** A change that denies, and harms no probe. */
