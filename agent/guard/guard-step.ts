@@ -121,7 +121,7 @@ function tried(before: GuardState, event: EventOf<'applied'>, times: GuardTimes)
   const joined = before.trial;
   if (joined !== null && sameChanges(joined, event)) {
     // Only members changed: in a large cluster they do so all the time.
-    return { state: { ...before, trial: { ...joined, state: event.state } }, effects: [] };
+    return { state: { ...before, trial: { ...joined, state: event.state, changes } }, effects: [] };
   }
   const isAgain = before.interrupted?.changes.some((one) => changes.some((now) => isSame(one, now))) === true;
   const trial: Trial = {

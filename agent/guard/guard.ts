@@ -3,6 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { policyKey } from '../apply/plan/substitute.ts';
 import type { GuardFile } from './guard-file.ts';
 import { toMemory, toRollbacks } from './guard-file.ts';
 import type {
@@ -169,7 +170,10 @@ export class Guard {
 
   report(): GuardReport {
     const { trial, holds } = this.#state;
-    return { tried: triedOf(trial?.changes ?? this.#judged), held: failingOf(holds) };
+    const rules = this.#wanted?.rules ?? [];
+    const generationOf = (key: string): number | undefined =>
+      rules.find((rule) => policyKey(rule) === key)?.source.generation;
+    return { tried: triedOf(trial?.changes ?? this.#judged), held: failingOf(holds, generationOf) };
   }
 
   /** Resolves once no state waits to be submitted or judged. */

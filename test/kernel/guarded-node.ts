@@ -57,11 +57,9 @@ export class GuardedNode {
     await this.agent.end('SIGKILL');
   }
 
-  /** A change that denies, and harms no probe. */
-  async harmless(port: number): Promise<void> {
-    await this.node.write('open.json', [
-      policy('open', { ingress: [{ action: 'Drop', ports: [tcp(port)] }] }),
-    ]);
+  /** A change that denies nothing, or only what no probe needs. */
+  async open(port: number, action: 'Allow' | 'Drop' = 'Allow'): Promise<void> {
+    await this.node.write('open.json', [policy('open', { ingress: [{ action, ports: [tcp(port)] }] })]);
   }
 
   /** A change that cuts the probes off. */
