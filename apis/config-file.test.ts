@@ -40,6 +40,7 @@ egress: {inside: [10.9.0.0/16], serviceCIDRs: [2001:DB8:1::/112], unknownPods: P
 dataplane: iptables
 iptables: {variant: legacy}
 dispatch: linear
+boot: {onError: open, ssh: [2001:DB8:2::/48]}
 `,
       'c.yaml',
     );
@@ -88,6 +89,7 @@ dispatch: linear
       dataplane: 'iptables',
       iptables: { variant: 'legacy' },
       dispatch: 'linear',
+      boot: { enabled: true, onError: 'open', ssh: ['2001:db8:2::/48'] },
     });
   });
 

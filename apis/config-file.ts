@@ -44,6 +44,7 @@ interface RawConfig {
   readonly dataplane?: Config['dataplane'];
   readonly iptables?: Partial<Config['iptables']>;
   readonly dispatch?: Config['dispatch'];
+  readonly boot?: Partial<Config['boot']>;
 }
 
 /**
@@ -116,5 +117,10 @@ function toConfig(raw: RawConfig): Config {
     dataplane: raw.dataplane ?? DEFAULT_CONFIG.dataplane,
     iptables: { ...DEFAULT_CONFIG.iptables, ...raw.iptables },
     dispatch: raw.dispatch ?? DEFAULT_CONFIG.dispatch,
+    boot: {
+      ...DEFAULT_CONFIG.boot,
+      ...raw.boot,
+      ssh: raw.boot?.ssh?.map(canonicalCidr) ?? DEFAULT_CONFIG.boot.ssh,
+    },
   });
 }

@@ -173,6 +173,16 @@ export interface Config {
   readonly dataplane: DataplaneName | 'auto';
   readonly iptables: { readonly variant: IptablesVariant };
   readonly dispatch: Dispatch;
+  readonly boot: BootConfig;
+}
+
+/** The files that are loaded at boot, before an agent runs. */
+export interface BootConfig {
+  readonly enabled: boolean;
+  /** What is in force if they cannot be loaded: next to nothing is let in, or everything. */
+  readonly onError: 'minimal' | 'open';
+  /** CIDRs from which `minimal` lets SSH in. */
+  readonly ssh: readonly string[];
 }
 
 const clusterPorts: readonly FailsafeEntry[] = [
@@ -235,4 +245,5 @@ export const DEFAULT_CONFIG: Config = {
   dataplane: 'nftables',
   iptables: { variant: 'auto' },
   dispatch: 'indexed',
+  boot: { enabled: true, onError: 'minimal', ssh: [] },
 };

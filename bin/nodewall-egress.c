@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -108,8 +109,16 @@ static const char *environment(const char *name) {
   return value == NULL ? "" : value;
 }
 
-static int send_all(int fd, const char *bytes, size_t length) {
+/* An agent that is stopped takes no call from its queue: neither connect nor send waits for longer. */
+static int limit_wait(int fd, long until) {
+  long left = until - now_ms();
+  struct timeval wait = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
+  return left <= 0 ? -1 : setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
+}
+
+static int send_all(int fd, const char *bytes, size_t length, long until) {
   while (length > 0) {
+    if (limit_wait(fd, until) != 0) return -1;
     ssize_t sent = send(fd, bytes, length, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return -1;
@@ -119,19 +128,27 @@ static int send_all(int fd, const char *bytes, size_t length) {
   return 0;
 }
 
+/* Returns -1 if the agent does not listen, or its queue stays full. */
+static int connected(const struct sockaddr_un *agent, long until) {
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  if (limit_wait(fd, until) == 0 && connect(fd, (const struct sockaddr *)agent, sizeof *agent) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
 /* One call of the agent; its answer without the line feed. Returns -1 if there is none. */
 static int ask(const struct sockaddr_un *agent, const char *command, long until, char *answer, size_t size) {
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int fd = connected(agent, until);
   if (fd < 0) return -1;
   int result = -1;
   const char *texts[] = {environment("CNI_ARGS"), environment("CNI_CONTAINERID"), environment("CNI_IFNAME"), input};
   char header[128];
   int length = snprintf(header, sizeof header, "nodewall-egress/1 %s %zu %zu %zu %zu\n", command, strlen(texts[0]),
                         strlen(texts[1]), strlen(texts[2]), strlen(texts[3]));
-  if (connect(fd, (const struct sockaddr *)agent, sizeof *agent) != 0) goto out;
-  if (send_all(fd, header, (size_t)length) != 0) goto out;
+  if (send_all(fd, header, (size_t)length, until) != 0) goto out;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    if (send_all(fd, texts[i], strlen(texts[i])) != 0) goto out;
+    if (send_all(fd, texts[i], strlen(texts[i]), until) != 0) goto out;
   size_t got = 0;
   while (got < size - 1) {
     struct pollfd wait = {.fd = fd, .events = POLLIN};
@@ -220,8 +237,7 @@ int main(void) {
     memcpy(agent.sun_path, path.at + 1, path.length - 2);
   }
   if (strcmp(command, "STATUS") == 0) {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int runs = fd >= 0 && connect(fd, (struct sockaddr *)&agent, sizeof agent) == 0;
+    int runs = connected(&agent, now_ms() + DEL_WAIT_MS) >= 0;
     return runs || !is_required(agent.sun_path) ? 0 : fail(NOT_AVAILABLE, "the agent does not run");
   }
   if (strcmp(command, "ADD") != 0 && strcmp(command, "DEL") != 0 && strcmp(command, "CHECK") != 0)

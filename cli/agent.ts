@@ -1,3 +1,4 @@
+import { removeBootFiles } from '../agent/boot/boot-folder.ts';
 import { removeAll, warnHidden } from '../agent/dataplane/dataplane.ts';
 import type { ApiServerAddress } from '../agent/receive/api-server.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
@@ -217,6 +218,7 @@ async function disabled(
   const { allLeftOvers } = await import('../agent/dataplane/open-dataplanes.ts');
   const { removed, hidden } = await withKernel(async (kernel) => removeAll(await allLeftOvers(kernel)));
   warnHidden(log, options.node, hidden);
+  await removeBootFiles(options.stateDir);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, log);
   log.info('disabled', { node: options.node, removed, interfaces, gate });
   if (!options.once) await untilStopped(ended);

@@ -1,3 +1,4 @@
+import { removeBootFiles } from '../agent/boot/boot-folder.ts';
 import { removeAll } from '../agent/dataplane/dataplane.ts';
 import { allLeftOvers } from '../agent/dataplane/open-dataplanes.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
@@ -26,6 +27,7 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
   const { removed: rules, hidden } = await withKernel(async (kernel) =>
     removeAll(await allLeftOvers(kernel)),
   );
+  await removeBootFiles(options.stateDir);
   const removed = [...rules, ...interfaces.map((name) => `group of interface ${name}`)];
   const nothing = hidden.length === 0 ? 'Nothing of nodewall is in the kernel.\n' : '';
   const text = removed.length === 0 ? nothing : removed.map(sentence).join('');

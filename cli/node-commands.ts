@@ -13,6 +13,7 @@ export function addNodeCommands(program: Command, done: Done): void {
   addRules(program, done);
   addLog(program, done);
   addNames(program, done);
+  addBootUnit(program, done);
 }
 
 function addOff(program: Command, done: Done): void {
@@ -181,4 +182,20 @@ function addNames(program: Command, done: Done): void {
     .addOption(output('table', 'json'))
     .addHelpText('after', example('nodewall names'))
     .action(async (options) => done(await (await import('./names-command.ts')).namesCommand(options)));
+}
+
+function addBootUnit(program: Command, done: Done): void {
+  program
+    .command('boot-unit')
+    .description(
+      'Print, install or remove the units of systemd that load the last rules in force at boot, before the network is up and without an agent.',
+    )
+    .option('--install <directory>', 'write them there and enable them, as systemctl enable does')
+    .option('--remove <directory>', 'remove them from there')
+    .addOption(stateDir())
+    .addHelpText(
+      'after',
+      example('nodewall boot-unit --install /etc/systemd/system', 'systemctl status nodewall-boot'),
+    )
+    .action(async (options) => done(await (await import('./boot-unit.ts')).bootUnit(options)));
 }

@@ -1,8 +1,10 @@
+import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { DataplaneName } from '../../apis/dataplanes.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
+import type { BootFiles } from '../boot/boot-folder.ts';
 import type { EgressMemory } from '../egress/egress-memory.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
@@ -46,6 +48,12 @@ export interface Running {
   readonly counts: CountSource;
   /** The owners of the counters in force; null if nothing is in force yet. */
   owners(): Owners | null;
+  /**
+   * The rules in force now as files that are loaded at boot. The texts are made when the result is
+   * called.
+   * @param state in force
+   */
+  bootFiles(state: NodeState): () => BootFiles;
   /** Identifies the rules of this run to the next one; empty if the dataplane has no digests. */
   digests(): Record<string, string>;
   /** Absent: the feature gate EgressGateway is off. */

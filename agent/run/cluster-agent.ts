@@ -8,6 +8,7 @@ import type { Log } from '../../lib/process/log.ts';
 import { exitInTime, untilStopped } from '../../lib/process/stopped.ts';
 import { VERSION } from '../../lib/process/version.ts';
 import type { Enforced } from '../apply/enforcer.ts';
+import { removeBootFiles } from '../boot/boot-folder.ts';
 import { type Dataplanes, holdRules, removeAll, warnHidden } from '../dataplane/dataplane.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { GuardReport } from '../guard/guard.ts';
@@ -407,6 +408,7 @@ class ClusterAgent {
     warnHidden(log, node, hidden);
     await this.#interfaces?.close();
     this.#interfaces = null;
+    await removeBootFiles(stateDir);
     const { interfaces } = await releaseInterfaceGroups(stateDir, config, log);
     this.#happened({ kind: 'cleared', why, removed, interfaces });
   }

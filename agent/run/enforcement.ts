@@ -3,6 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
+import { BootRules } from '../boot/boot-rules.ts';
 import { type DataplaneOptions, type Dataplanes, holdRules, type Running } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
 import { withMemory } from '../egress/egress-memory.ts';
@@ -69,6 +70,11 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
   const records = recording({ ...parts, config });
   const { node, stateDir, once } = options;
+  const boot = new BootRules({ stateDir, enabled: config.boot.enabled, log });
+  const confirmed = (state: NodeState): void => {
+    saved.state(state);
+    boot.confirmed(state);
+  };
   const established = new Established({ node, config, log, metrics, clock, outlet: records.outlet });
   const running = await runDataplane(parts, {
     config,
@@ -78,6 +84,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     lost: () => guard?.lost(),
   });
   const { enforcer } = running;
+  const save = saving(parts, config, running);
   const pods = await podOverlays({ ...parts, config, running });
   const names = nameOverlay({
     ...{ config: config.names, clock, log, stateDir, once },
@@ -89,17 +96,19 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   });
   const whole = (state: NodeState): NodeState => pods.over(names.withNames(state));
   const submitted = (state: NodeState): NodeState => names.withoutNames(pods.without(state));
-  const guard = await openGuard({ ...parts, config, submit: names.submit, whole, outlet: records.outlet });
+  const guard = await openGuard({
+    ...{ ...parts, config, submit: names.submit, whole, outlet: records.outlet, confirmed },
+  });
   function enforced(result: Enforced): void {
     reports.enforced(result);
     metrics.enforced(result);
     const wanted = submitted(result.wanted);
     parts.enforced(result, guard?.wantedOf(wanted) ?? wanted);
-    if (guard === null) saved.state(submitted(result.state));
-    else guard.enforced(submitted(result.state), result.state);
-    rememberEgress(running, saved);
-    saved.linkGroups(usedLinkGroups(result.state, config));
-    if (result.change.changesStructure) saved.digests(running.digests());
+    const state = submitted(result.state);
+    boot.inForce(state, running.bootFiles(result.state));
+    if (guard === null) confirmed(state);
+    else guard.enforced(state, result.state);
+    save(result);
     records.enforced(result, running.owners());
     established.enforced(result.state);
     pods.enforced(result.state);
@@ -132,8 +141,17 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       await guard?.close();
       await stopWatching();
       for (const one of [enforcer, pods, flushes, established, names, records]) await one.close();
-      await saved.flush();
+      for (const one of [saved, boot]) await one.flush();
     },
+  };
+}
+
+/** What the next start needs, of any state. */
+function saving({ saved }: EnforcementParts, config: Config, running: Running) {
+  return ({ state, change }: Enforced): void => {
+    rememberEgress(running, saved);
+    saved.linkGroups(usedLinkGroups(state, config));
+    if (change.changesStructure) saved.digests(running.digests());
   };
 }
 

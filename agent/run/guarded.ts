@@ -28,6 +28,8 @@ interface GuardedParts {
   readonly guard: GuardHooks | null;
   readonly submit: (state: NodeState) => void;
   readonly whole: (state: NodeState) => NodeState;
+  /** The state must survive. */
+  readonly confirmed: (state: NodeState) => void;
   readonly outlet: () => Promise<RecordOutlet>;
 }
 
@@ -43,7 +45,7 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
     confirmed: await saved.readState(),
     probes: () => [...hooks.controlPlane(), ...configuredProbes(config)],
     events: {
-      save: (state) => saved.state(state),
+      save: parts.confirmed,
       changed(report) {
         metrics.guard(report.tried.length, report.held.length);
         hooks.changed(report);

@@ -210,5 +210,23 @@ export const CONFIG_SCHEMA: JsonSchema = {
       },
     },
     dispatch: { type: 'string', enum: ['indexed', 'linear'], default: 'indexed' },
+    boot: {
+      type: 'object',
+      description: 'The files that are loaded at boot, before an agent runs.',
+      properties: {
+        enabled: { type: 'boolean', default: true, description: 'Keep them equal to the rules in force.' },
+        onError: {
+          type: 'string',
+          enum: ['minimal', 'open'],
+          default: 'minimal',
+          description: 'What is in force if they cannot be loaded.',
+        },
+        ssh: {
+          type: 'array',
+          description: 'The networks (CIDRs) from which minimal lets SSH in.',
+          items: { type: 'string' },
+        },
+      },
+    },
   },
 };

@@ -18,6 +18,7 @@ export function checkSettings(raw: FieldMap, found: Findings): void {
   }
   checkCidrs(asFields(raw.masquerade)?.except, ['masquerade', 'except'], found);
   checkCidrs(raw.nodeCIDRs, ['nodeCIDRs'], found);
+  checkCidrs(asFields(raw.boot)?.ssh, ['boot', 'ssh'], found);
   const failsafe = asFields(raw.failsafe) ?? {};
   checkCidrs(failsafe.loadBalancers, ['failsafe', 'loadBalancers'], found);
   const path = ['failsafe', 'kubeletKubeconfig'];

@@ -1,10 +1,23 @@
+import { hash } from 'node:crypto';
 import type { Log } from './log.ts';
-import type { StateFile } from './state-file.ts';
 
-/**
- * The least time between two writes (milliseconds): the first value is written at once, a burst
- * after it in one write.
- */
+/** What is written: a text, or texts by name. */
+type Body = string | Readonly<Record<string, string>>;
+
+export interface SavedFile<B extends Body> {
+  /** Null: there is none. */
+  read(): Promise<B | null>;
+  write(body: B): Promise<void>;
+}
+
+export interface SaverOptions {
+  /**
+   * The least time between two writes (milliseconds): the first value is written at once, a burst
+   * after it in one write.
+   */
+  readonly interval?: number;
+}
+
 const WRITE_INTERVAL = 500;
 /** Wait before a failed write is retried (milliseconds). */
 const WRITE_RETRY = 10_000;
@@ -14,21 +27,29 @@ const STUCK = 10_000;
 /**
  * Keeps a file equal to the latest value. Failed reads and writes are logged; writes are retried.
  */
-export class Saver<T> {
-  readonly #file: StateFile;
-  readonly #toText: (value: T) => string;
+export class Saver<T, B extends Body = string> {
+  readonly #file: SavedFile<B>;
+  readonly #toBody: (value: T) => B;
   readonly #log: Log;
+  readonly #interval: number;
   #waiting: T | null = null;
   #last: T | null = null;
+  /** The digest of what the file has. */
   #written: string | null = null;
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> = Promise.resolve();
   #lastWrite = Number.NEGATIVE_INFINITY;
 
-  constructor(file: StateFile, toText: (value: T) => string, log: Log) {
+  constructor(
+    file: SavedFile<B>,
+    toBody: (value: T) => B,
+    log: Log,
+    { interval = WRITE_INTERVAL }: SaverOptions = {},
+  ) {
     this.#file = file;
-    this.#toText = toText;
+    this.#toBody = toBody;
     this.#log = log;
+    this.#interval = interval;
   }
 
   save(value: T): void {
@@ -36,14 +57,14 @@ export class Saver<T> {
     // serialized again.
     if (this.#waiting === null && value === this.#last) return;
     this.#waiting = value;
-    const wait = Math.max(0, this.#lastWrite + WRITE_INTERVAL - performance.now());
+    const wait = Math.max(0, this.#lastWrite + this.#interval - performance.now());
     this.#timer ??= setTimeout(() => void this.flush(), wait);
   }
 
-  async read<R>(parse: (text: string) => R): Promise<R | null> {
+  async read<R>(parse: (body: B) => R): Promise<R | null> {
     try {
-      const text = await this.#file.read();
-      return text === null ? null : parse(text);
+      const body = await this.#file.read();
+      return body === null ? null : parse(body);
     } catch (error) {
       this.#log.error('cannot read a state file; starting without it', { error: (error as Error).message });
       return null;
@@ -65,9 +86,10 @@ export class Saver<T> {
     this.#lastWrite = performance.now();
     const slow = setTimeout(() => this.#sayStuck(), STUCK).unref();
     try {
-      const text = this.#toText(value);
-      if (text !== this.#written) await this.#file.write(text);
-      this.#written = text;
+      const body = this.#toBody(value);
+      const digest = hash('sha256', typeof body === 'string' ? body : Object.entries(body).flat().join('\0'));
+      if (digest !== this.#written) await this.#file.write(body);
+      this.#written = digest;
       this.#last = value;
     } catch (error) {
       this.#log.error('cannot write a state file; enforcement continues, trying again', {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import { constants } from 'node:fs';
-import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { syncDirectory, writeSynced } from './synced-files.ts';
 
 /**
  * A file in the state directory that must survive a restart, a crash and a power failure. One
@@ -72,26 +72,6 @@ function verified(path: string, text: string): string {
   const body = text.slice(end + 1);
   if (end >= 0 && text.slice(0, end) === header(body)) return body;
   throw new StateFileError(`${path}: damaged or of another version; remove it to start without it`);
-}
-
-async function writeSynced(path: string, text: string): Promise<void> {
-  const file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC, 0o600);
-  try {
-    await file.writeFile(text);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-/** A rename is durable only once the directory is synced (fsync(2)). */
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, constants.O_RDONLY);
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
 }
 
 function isCode(error: unknown, code: string): boolean {

@@ -11,9 +11,10 @@ const STREAM_PORT = 7200;
 
 /**
  * One policy, or as many as a large cluster has, each for the pod and another destination; the bare
- * tunnel with the routes and the masquerade alone; and agents with the feature gate off.
+ * tunnel with the routes and the masquerade alone; the same with connection tracking at the pod's
+ * node, as every node has it that runs kube-proxy; and agents with the feature gate off.
  */
-const SETUPS = ['one', 'many', 'bare', 'off'] as const;
+const SETUPS = ['one', 'many', 'bare', 'tracked', 'off'] as const;
 type Setup = (typeof SETUPS)[number];
 
 interface Place {
@@ -29,7 +30,7 @@ interface Place {
 export const egressTraffic: Benchmark = {
   name: 'egress-traffic',
   title: 'traffic through an egress gateway',
-  how: `A pod, its node, a gateway node and a server, each in a namespace of its own, stand-alone agents; \`test/probe crr\` and iperf3 from the pod to the server on one processor at a high priority, by turns: one policy, ${POLICIES.toLocaleString('en')} policies for the pod (the last destination in order is the server), the same tunnel without nodewall (VXLAN device, routes, masquerade at the gateway), and agents with the feature gate off. Other traffic is that of a pod that no policy selects. A share is of the same turn.`,
+  how: `A pod, its node, a gateway node and a server, each in a namespace of its own, stand-alone agents; \`test/probe crr\` and iperf3 from the pod to the server on one processor at a high priority, by turns: one policy, ${POLICIES.toLocaleString('en')} policies for the pod (the last destination in order is the server), the same tunnel without nodewall (VXLAN device, routes, masquerade at the gateway), this with connection tracking at the pod's node too, and agents with the feature gate off. Other traffic is that of a pod that no policy selects. A share is of the same turn.`,
   async run(settings) {
     const values = new Map<string, number[]>();
     const add = (key: string, value: number): void =>
@@ -75,7 +76,9 @@ function toFigures(of: (key: string) => readonly number[]): Figure[] {
     share(`connections, ${many}`, ['many plain-0 rate', 'one plain-0 rate'], 98, '1/s'),
     share(`iperf3 TCP, ${many}`, ['many plain-0 stream', 'one plain-0 stream'], 98, 'Mbit/s'),
     share('iperf3 TCP against the bare tunnel', ['one plain-0 stream', 'bare plain-0 stream'], 97, 'Mbit/s'),
+    figure('… with connection tracking', '%', shares(of, 'one plain-0 stream', 'tracked plain-0 stream')),
     figure('connections against the bare tunnel', '%', shares(of, 'one plain-0 rate', 'bare plain-0 rate')),
+    figure('… with connection tracking', '%', shares(of, 'one plain-0 rate', 'tracked plain-0 rate')),
     share(
       'connections of other pods, gate on against off',
       ['one plain-1 rate', 'off plain-1 rate'],
@@ -103,7 +106,7 @@ async function open(name: Setup): Promise<Place> {
     await lab.close();
   };
   try {
-    if (name === 'bare') await bareTunnel(lab);
+    if (name === 'bare' || name === 'tracked') await bareTunnel(lab, name === 'tracked');
     else agents = await start(lab, name);
     const on = [...lab.nodes.values()].map(({ namespace }) => namespace);
     const connections: Record<string, Place['connections'][string]> = {};
@@ -128,7 +131,7 @@ async function open(name: Setup): Promise<Place> {
   }
 }
 
-async function start(lab: EgressLab, name: Exclude<Setup, 'bare'>): Promise<EgressAgents> {
+async function start(lab: EgressLab, name: Exclude<Setup, 'bare' | 'tracked'>): Promise<EgressAgents> {
   const agents = await egressAgents(lab, { featureGates: { EgressGateway: name !== 'off' } });
   const last = egressPolicy('last', ['plain-0'], { gateway: 'one', to: [`${SERVER.v4}/32`] });
   const others = Array.from({ length: name === 'many' ? POLICIES - 1 : 0 }, (_, i) =>
@@ -142,8 +145,8 @@ async function start(lab: EgressLab, name: Exclude<Setup, 'bare'>): Promise<Egre
   return agents;
 }
 
-/** From plain-0 through gw-1. The pod's node tracks and translates nothing. */
-async function bareTunnel(lab: EgressLab): Promise<void> {
+/** From plain-0 through gw-1. The pod's node translates nothing. */
+async function bareTunnel(lab: EgressLab, isTracked: boolean): Promise<void> {
   const ends = [
     { node: lab.node('plain'), inner: '10.99.0.1', mac: '0e:00:00:00:00:01' },
     { node: lab.node('gw-1'), inner: '10.99.0.2', mac: '0e:00:00:00:00:02' },
@@ -166,5 +169,9 @@ async function bareTunnel(lab: EgressLab): Promise<void> {
     await node.namespace.run(['ip', '-batch', '-'], { stdin: `${lines.join('\n')}\n` });
     await node.namespace.run(['bridge', 'fdb', 'add', other.mac, 'dev', 'tunnel', 'dst', other.node.v4]);
   }
-  await ends[0].node.namespace.run(['nft', 'delete', 'table', 'inet', 'cni']);
+  const { namespace } = ends[0].node;
+  await namespace.run(['nft', 'delete', 'table', 'inet', 'cni']);
+  // The kernel tracks connections where a rule asks for it.
+  const tracking = 'table ip tracked {\nchain unused {\nct state new counter\n}\n}\n';
+  if (isTracked) await namespace.run(['nft', '-f', '-'], { stdin: tracking });
 }

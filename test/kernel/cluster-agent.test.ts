@@ -10,7 +10,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import type { FakeControlPlane } from '../fake/control-plane.ts';
 import { toState } from '../properties/pipeline.ts';
 import { clientControlPlane } from './client-control-plane.ts';
-import { EITHER_IPTABLES, forEachDataplane } from './dataplane.ts';
+import { EITHER_IPTABLES, forEachDataplane, itForAny } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { leakedDuring } from './flood.ts';
 import { NODE_NAME, node as nodeManifest, policy, tcp, udp } from './manifests.ts';
@@ -22,6 +22,7 @@ const PORT = 8443;
 forEachDataplane(
   'the agent of a cluster',
   (dataplane) => {
+    const itOnce = itForAny(dataplane);
     let node: EnforcedNode;
     let plane: FakeControlPlane;
     let agent: RunningAgent;
@@ -132,7 +133,7 @@ forEachDataplane(
       assert.equal(leaked, 0, `leaked ${leaked} of ${sent}`);
     });
 
-    it('changes nothing when the controller restarts', async () => {
+    itOnce('changes nothing when the controller restarts', async () => {
       follow();
       await enforced();
       await plane.until(() => lastReport()?.enforced === plane.revision());
@@ -165,7 +166,7 @@ forEachDataplane(
       });
     }
 
-    it('repairs the rules in force while the controller does not answer', async function () {
+    itOnce('repairs the rules in force while the controller does not answer', async function () {
       // 10 s of patience, then up to 10 s until the agent tries the controller again; more where a
       // busy disk holds its files up.
       this.timeout(300_000);
@@ -200,7 +201,7 @@ forEachDataplane(
       await enforced(policy('deny', { egress: [{ name: 'all', action: 'Drop' }] }));
     });
 
-    it('keeps the endpoints of the cluster IPs on the failsafe list, also over a restart', async () => {
+    itOnce('keeps the endpoints of the cluster IPs on the failsafe list, also over a restart', async () => {
       follow();
       await enforced(policy('deny', { egress: [{ name: 'all', action: 'Drop' }] }));
       const [address] = node.topology.plan.clientAddresses;
@@ -260,30 +261,33 @@ forEachDataplane(
       });
     }
 
-    it('after nodewall on, waits for the controller, although its request is not answered yet', async () => {
-      follow();
-      await enforced();
-      await agent.end('SIGTERM');
-      await node.run('off');
-      const old = String(marker);
-      plane.publish(next());
-      plane.refuse(() => 'hang');
-      follow();
-      await untilSaid('"message":"disabled"');
-      await plane.until(() => plane.hanging() > 0);
-      plane.refuse(null);
-      await node.run('on');
-      let rules = '';
-      const isThere = async (): Promise<boolean> => {
-        rules = await node.rules();
-        return rules !== '';
-      };
-      await until('something is enforced', isThere, { detail: agent.log });
-      assert.ok(!rules.includes(old), agent.log());
-      await enforced();
-    });
+    itOnce(
+      'after nodewall on, waits for the controller, although its request is not answered yet',
+      async () => {
+        follow();
+        await enforced();
+        await agent.end('SIGTERM');
+        await node.run('off');
+        const old = String(marker);
+        plane.publish(next());
+        plane.refuse(() => 'hang');
+        follow();
+        await untilSaid('"message":"disabled"');
+        await plane.until(() => plane.hanging() > 0);
+        plane.refuse(null);
+        await node.run('on');
+        let rules = '';
+        const isThere = async (): Promise<boolean> => {
+          rules = await node.rules();
+          return rules !== '';
+        };
+        await until('something is enforced', isThere, { detail: agent.log });
+        assert.ok(!rules.includes(old), agent.log());
+        await enforced();
+      },
+    );
 
-    it('after a start from the saved state, follows a controller without rules', async () => {
+    itOnce('after a start from the saved state, follows a controller without rules', async () => {
       follow();
       await enforced();
       await agent.end('SIGKILL');
@@ -297,7 +301,7 @@ forEachDataplane(
       await enforced();
     });
 
-    it('reports that a view cannot be applied in log, health, metric and report', async () => {
+    itOnce('reports that a view cannot be applied in log, health, metric and report', async () => {
       follow('--metrics-listen', '127.0.0.1:9412');
       await enforced();
       const rules = await node.rules();
@@ -318,7 +322,7 @@ forEachDataplane(
       assert.match(await get('/readyz'), /^200 ok/);
     });
 
-    it("stays off if it is off on this machine, whatever the cluster's gate", async () => {
+    itOnce("stays off if it is off on this machine, whatever the cluster's gate", async () => {
       plane.publish(next());
       const before = plane.reports.length;
       follow('--feature-gates', 'NodeNetworkPolicy=false');
@@ -333,33 +337,36 @@ forEachDataplane(
       ['', { peers: [{ kind: 'interfaces', groups: ['no-such-group'] }] }, /no-such-group/],
       [' of a newer controller', { users: ['a'] }, /needs a newer agent: .* field "users"/],
     ] as const)
-      it(`leaves out policies${what} that it cannot enforce, reports them, and enforces the rest`, async () => {
-        const state = next(policy('good', { ingress: [{ name: 'g', action: 'Drop', ports: [tcp(82)] }] }));
-        const broken = (rule: CompiledRule): CompiledRule =>
-          rule.source.policy === 'good' ? { ...rule, ...more } : rule;
-        const before = plane.reports.length;
-        follow();
-        plane.publish({ ...state, rules: state.rules.map(broken) });
-        await untilMarked();
-        const isFailing = ({ failing }: NodeReport): boolean => failing.length > 0;
-        await plane.until(() => plane.reports.slice(before).some(isFailing));
-        const [failing] = lastReport()?.failing ?? [];
-        assert.equal(failing?.policy, 'good');
-        assert.equal(failing.rule, 'g');
-        assert.match(failing.reason, reason);
-        assert.equal(lastReport()?.policies, 1);
-        await enforced();
-        await plane.until(() => lastReport()?.failing.length === 0);
-      });
+      itOnce(
+        `leaves out policies${what} that it cannot enforce, reports them, and enforces the rest`,
+        async () => {
+          const state = next(policy('good', { ingress: [{ name: 'g', action: 'Drop', ports: [tcp(82)] }] }));
+          const broken = (rule: CompiledRule): CompiledRule =>
+            rule.source.policy === 'good' ? { ...rule, ...more } : rule;
+          const before = plane.reports.length;
+          follow();
+          plane.publish({ ...state, rules: state.rules.map(broken) });
+          await untilMarked();
+          const isFailing = ({ failing }: NodeReport): boolean => failing.length > 0;
+          await plane.until(() => plane.reports.slice(before).some(isFailing));
+          const [failing] = lastReport()?.failing ?? [];
+          assert.equal(failing?.policy, 'good');
+          assert.equal(failing.rule, 'g');
+          assert.match(failing.reason, reason);
+          assert.equal(lastReport()?.policies, 1);
+          await enforced();
+          await plane.until(() => lastReport()?.failing.length === 0);
+        },
+      );
 
-    it('logs once that the controller rejects its token, with advice', async () => {
+    itOnce('logs once that the controller rejects its token, with advice', async () => {
       plane.refuse(() => ({ status: 403, message: 'the token is of node-1' }));
       follow();
       await untilSaid('an agent may read the view of its own node only');
       assert.equal(agent.log().match(/"the controller does not answer/g)?.length, 1);
     });
 
-    it('serves health and metrics', async () => {
+    itOnce('serves health and metrics', async () => {
       follow('--metrics-listen', '127.0.0.1:9412', '--metrics-rules');
       await enforced();
       assert.match(await get('/healthz'), /^200 ok/);

@@ -71,6 +71,17 @@ export function dataplaneSuite(title: string, dataplane: Dataplane, body: () => 
   });
 }
 
+/**
+ * `it` for what is the same in every dataplane: `npm test` has it with nftables alone,
+ * NODEWALL_DATAPLANE=NAME and so `npm run test:long` with another.
+ */
+export function itForAny(dataplane: Dataplane): (title: string, body: Mocha.AsyncFunc) => void {
+  const isWanted = dataplane === NFTABLES || process.env.NODEWALL_DATAPLANE !== undefined;
+  return (title, body) => {
+    if (isWanted) it(title, body);
+  };
+}
+
 /** Skips what needs a dataplane that isn't to be had here. */
 export async function skipWithout(test: Mocha.Context, ...dataplanes: readonly Dataplane[]): Promise<void> {
   for (const { iptables, name } of dataplanes) {

@@ -118,6 +118,38 @@ kernelSuite('egress gateways', () => {
     return [...stdout.matchAll(/packets (\d+)/g)].reduce((sum, [, packets]) => sum + Number(packets), 0);
   }
 
+  it('a pod cannot send into the tunnel, with the address that the CNI gives it', async () => {
+    const [mac, gateway] = await Promise.all(['plain', 'gw-1'].map(tunnelMac));
+    const { namespace } = lab.pod('plain-1');
+    const { v4 } = lab.pod('plain-0');
+    const lines = [
+      `link add forged address ${mac} up type vxlan id 7412 dstport 7790 remote ${lab.node('gw-1').v4}`,
+      `addr add ${v4}/32 dev forged`,
+      'addr add 192.0.2.200/32 dev forged',
+      `neigh add 192.0.2.201 lladdr ${gateway} dev forged`,
+      `route add ${SERVER.v4}/32 via 192.0.2.201 dev forged onlink src ${v4}`,
+    ];
+    await namespace.run(['ip', '-batch', '-'], { stdin: `${lines.join('\n')}\n` });
+    await lab.forget();
+    const send = `echo forged > /dev/udp/${SERVER.v4}/${SERVER_PORT}`;
+    for (let i = 0; i < 3; i++) await namespace.run(['bash', '-c', send]);
+    const guard = ['nft', 'list', 'chain', 'inet', 'nodewall', 'egress-guard'];
+    await until('the packets are dropped, or seen', async () => {
+      const { stdout } = await lab.node('plain').namespace.run(guard);
+      // What the device itself says to neighbours counts, too.
+      const [, packets = '0'] = / packets (\d+) .*Nodes only/.exec(stdout) ?? [];
+      return Number(packets) >= 3 || (await lab.seen()).size > 0;
+    });
+    assert.deepEqual([...(await lab.seen())], []);
+    await namespace.run(['ip', 'link', 'del', 'forged']);
+  });
+
+  async function tunnelMac(node: string): Promise<string> {
+    const argv = ['ip', '-j', 'link', 'show', 'nodewall-egress'];
+    const [link] = JSON.parse((await lab.node(node).namespace.run(argv)).stdout) as { address: string }[];
+    return link?.address ?? '';
+  }
+
   it('a policy that drops everything at the Nodes does not cut the tunnel', async () => {
     await agents.write('deny.json', [
       {

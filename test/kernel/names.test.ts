@@ -12,7 +12,7 @@ import type { Zone } from '../dns/zone.ts';
 import { addressPlan } from '../netns/address-plan.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import { probeProgram } from '../probe/probe.ts';
-import { EITHER_IPTABLES, forEachDataplane } from './dataplane.ts';
+import { EITHER_IPTABLES, forEachDataplane, itForAny } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { policy, tcp } from './manifests.ts';
 import { pause, until } from './until.ts';
@@ -40,6 +40,7 @@ interface Outcome {
 forEachDataplane(
   'names',
   (dataplane) => {
+    const itOnce = itForAny(dataplane);
     let node: EnforcedNode;
     let dns: DnsProcess;
     let config: string[];
@@ -150,7 +151,7 @@ forEachDataplane(
       await assertSilent(first);
     });
 
-    it('keeps the addresses of a name without answers, and logs it', async () => {
+    itOnce('keeps the addresses of a name without answers, and logs it', async () => {
       await dns.serve({ 'a.test': { A: [first], ttl: 1 } });
       await allow('a.test');
       await start();
@@ -169,7 +170,7 @@ forEachDataplane(
       await untilLogged('names resolve again');
     });
 
-    it('resolves before `agent --once` applies, for a limited time', async () => {
+    itOnce('resolves before `agent --once` applies, for a limited time', async () => {
       await dns.serve({ 'a.test': { A: [first] }, 'silent.test': { silent: true } });
       await allow('a.test', 'silent.test', '*.w.test');
       const began = performance.now();
@@ -189,7 +190,7 @@ forEachDataplane(
       assert.deepEqual([known.name, known.addresses[0].address], ['a.test', first]);
     });
 
-    it('keeps working under garbage, forged answers and hundreds of records', async () => {
+    itOnce('keeps working under garbage, forged answers and hundreds of records', async () => {
       const many = Array.from({ length: 500 }, (_, i) => `198.18.${i >> 8}.${i & 255}`);
       await dns.serve({
         'x.w.test': { A: [first], ttl: -1 },
@@ -209,7 +210,7 @@ forEachDataplane(
       assert(agent.isRunning());
     });
 
-    it('believes the servers of the node only, and learns no address of the node itself', async () => {
+    itOnce('believes the servers of the node only, and learns no address of the node itself', async () => {
       const [, web] = node.topology.clients as [Namespace, Namespace];
       const rogue = await dnsProcess(web, first, { 'x.w.test': { A: [second] }, 'y.w.test': { A: [third] } });
       const [own] = PLAN.nodeAddresses;

@@ -2,7 +2,7 @@
  * The kernel decides what SEMANTICS.md says: random scenarios, enforced by `nodewall agent --once`
  * (warm.ts), real packets, and the oracle's verdicts beside them; with the index and without it.
  *
- * NODEWALL_SEED=N runs that one seed; NODEWALL_SEEDS=N runs so many (default 24), of iptables a
+ * NODEWALL_SEED=N runs that one seed; NODEWALL_SEEDS=N runs so many (default 16, scenarios.long.ts: 200), of iptables a
  * share of them.
  */
 import assert from 'node:assert/strict';
@@ -95,7 +95,7 @@ async function assertAgreement(
 }
 
 function seeds({ share }: Dataplane): number[] {
-  const { NODEWALL_SEED: one, NODEWALL_SEEDS: count = '24' } = process.env;
+  const { NODEWALL_SEED: one, NODEWALL_SEEDS: count = '16' } = process.env;
   if (one !== undefined) return [Number(one)];
   // Spread over the range: NodePort policies that drop are rare, and come late in it.
   return Array.from(

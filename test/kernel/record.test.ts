@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { addressPlan } from '../netns/address-plan.ts';
 import { probeProgram } from '../probe/probe.ts';
-import { EITHER_IPTABLES, forEachDataplane } from './dataplane.ts';
+import { EITHER_IPTABLES, forEachDataplane, itForAny } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { passedDuring } from './flood.ts';
 import type { Flow } from './flow.ts';
@@ -36,6 +36,7 @@ interface CountedRule {
 forEachDataplane(
   'the record',
   (dataplane) => {
+    const itOnce = itForAny(dataplane);
     let node: EnforcedNode;
     let agent: RunningAgent | undefined;
     let marker = MARKER;
@@ -319,7 +320,7 @@ forEachDataplane(
       assert(!existsSync(join(node.stateDir, 'records.jsonl')));
     });
 
-    it('writes to standard output if configured, and no reader blocks it', async () => {
+    itOnce('writes to standard output if configured, and no reader blocks it', async () => {
       const config = await node.configure({ log: { file: 'stdout', rate: 0, burst: 1 } });
       // Nobody reads: the pipe holds 64 KiB.
       const argv = [
@@ -369,7 +370,7 @@ forEachDataplane(
       assert(!existsSync(join(node.stateDir, 'records.jsonl')));
     });
 
-    it('keeps enforcing while another program has the NFLOG group', async () => {
+    itOnce('keeps enforcing while another program has the NFLOG group', async () => {
       const code =
         "const { Nflog } = await import('nftables-napi'); new Nflog({ group: 7411 }, () => {}); console.log('ready');";
       const other = node.topology.node.spawn([process.execPath, '--input-type=module', '-e', code], {

@@ -9,6 +9,7 @@ import type { CountSource, Readings } from '../../record/counters.ts';
 import { iptablesRenderer } from '../../render/iptables/render.ts';
 import type { IptablesRuleset } from '../../render/iptables/tables.ts';
 import type { Dataplane } from '../dataplane.ts';
+import { iptablesBootFiles } from './boot-files.ts';
 import { pollKernel } from './poll-kernel.ts';
 
 /**
@@ -35,6 +36,10 @@ export function iptablesDataplane(tools: IptablesTools): Dataplane {
         owners() {
           const ruleset = inForce();
           return ruleset === null ? null : counters.owners(ruleset);
+        },
+        bootFiles() {
+          const ruleset = inForce();
+          return () => (ruleset === null ? {} : iptablesBootFiles(ruleset));
         },
         digests: () => ({}),
         watch: () => pollKernel(enforcer, observed.verifyTook),

@@ -10,6 +10,7 @@ import { countedKernel, kernelCounts } from '../../record/counted-kernel.ts';
 import { nftOwners } from '../../record/owners.ts';
 import { renderer } from '../../render/render.ts';
 import type { Dataplane, DataplaneOptions, Running } from '../dataplane.ts';
+import { nftBootFiles } from './boot-files.ts';
 import type { egressEnforcer } from './egress-enforcer.ts';
 import { watchKernel } from './watch-kernel.ts';
 
@@ -46,6 +47,10 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
         owners() {
           const ruleset = reconciler.inForce();
           return ruleset === null ? null : nftOwners(ruleset);
+        },
+        bootFiles(state) {
+          const ruleset = reconciler.inForce();
+          return () => (ruleset === null ? {} : nftBootFiles(ruleset, state, options.config));
         },
         digests: () => reconciler.digests(),
         floating: floating?.kernel ?? null,

@@ -48,7 +48,9 @@ describe('FloatingAddresses', () => {
       assert.equal(index, 3);
       return { send() {}, receive: () => frames.splice(0), close() {} };
     };
-    const make = () => new FloatingAddresses({ live, port: routes, open, clock: systemClock, log });
+    const silence: { problem: Error | null } = { problem: null };
+    const speaks = (): Error | null => silence.problem;
+    const make = () => new FloatingAddresses({ live, port: routes, open, clock: systemClock, log, speaks });
     const made: FloatingAddresses[] = [];
     const fresh = () => {
       const one = make();
@@ -62,7 +64,7 @@ describe('FloatingAddresses', () => {
     const close = (): void => {
       for (const one of made) one.close();
     };
-    return { elements, routes, frames, fresh, present, close };
+    return { elements, routes, frames, silence, fresh, present, close };
   };
   const soon = (): number => systemClock.now() + 10_000;
 
@@ -92,6 +94,16 @@ describe('FloatingAddresses', () => {
     assert.deepEqual(await addresses.take(BOTH, soon()), [{ address: V4, mac: '02:00:00:00:00:09' }]);
     await assert.rejects(addresses.take(BOTH, systemClock.now() + 20), FloatingLate);
     assert.deepEqual([present(), elements.alive()], [[], {}]);
+    close();
+  });
+
+  it('takes no IPv4 address without the table that keeps this node silent for it', async () => {
+    const { elements, silence, fresh, present, close } = parts();
+    const addresses = fresh();
+    silence.problem = new Error('no memory');
+    await assert.rejects(addresses.take(BOTH, soon()), /table arp nodewall/);
+    assert.deepEqual([present(), elements.alive()], [[], {}]);
+    assert.deepEqual(await addresses.take(BOTH.slice(1), soon()), []);
     close();
   });
 

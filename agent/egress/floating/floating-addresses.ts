@@ -17,6 +17,8 @@ interface FloatingParts extends NeighbourParts {
   readonly live: Pick<LiveSets, 'read' | 'add' | 'renew' | 'delete'>;
   readonly port: PlacePort;
   readonly log: Log;
+  /** Why this node would answer ARP for IPv4 addresses that are not alive; null: it would not. */
+  readonly speaks: () => Error | null;
 }
 
 /** An address that is alive by the last call. */
@@ -54,7 +56,9 @@ export class FloatingAddresses implements FloatingKernel {
   }
 
   async take(addresses: readonly OwnedAddress[], until: number): Promise<readonly AddressConflict[]> {
-    const { live, port, clock } = this.#parts;
+    const { live, port, clock, speaks } = this.#parts;
+    const problem = addresses.some(({ address }) => !address.includes(':')) ? speaks() : null;
+    if (problem !== null) throw new Error('the table arp nodewall is not in place', { cause: problem });
     const places = await Places.read(port);
     const wanted = addresses.map((address) => places.placeOf(address));
     const conflicts = await this.#conflicts(places, wanted);

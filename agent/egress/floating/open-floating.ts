@@ -14,6 +14,7 @@ import type { MonitorTrouble } from '../../dataplane/dataplane.ts';
 import type { FloatingKernel } from '../floating-kernel.ts';
 import { ARP_TABLE, type ArpTable } from '../render/arp-table.ts';
 import { ArpKeeper } from './arp-keeper.ts';
+import { ArpSilence } from './arp-silence.ts';
 import { FloatingAddresses } from './floating-addresses.ts';
 import { LiveSets } from './live-sets.ts';
 import { Places } from './places.ts';
@@ -43,8 +44,11 @@ export function openFloating({ log, clock, committed, troubled }: FloatingOption
   const [netlink, timed, port] = [new Netlink(), new TimedElements(), new RouteSocket()];
   const live = new LiveSets({ netlink, timed, clock, committed });
   const open = (link: number, protocol: 'arp' | 'ndp') => new PacketSocket(link, protocol);
-  const addresses = new FloatingAddresses({ live, port, open, clock, log });
-  const arp = new ArpKeeper(netlink);
+  const silence = new ArpSilence({ keeper: new ArpKeeper(netlink), clock, log });
+  const addresses = new FloatingAddresses({
+    ...{ live, port, open, clock, log },
+    speaks: () => silence.problem,
+  });
   const stage = 'egress';
   const monitor = keepOpen({
     clock,
@@ -66,21 +70,13 @@ export function openFloating({ log, clock, committed, troubled }: FloatingOption
   });
   return {
     kernel: addresses,
-    async silence(table) {
-      try {
-        await arp.apply(table);
-      } catch (error) {
-        log.error('cannot make the table arp nodewall: this node can have no floating IPv4 address', {
-          stage,
-          error: (error as Error).message,
-        });
-      }
-    },
+    silence: (table) => silence.apply(table),
     async verify() {
-      return (await arp.verify()) ? [`table ${ARP_TABLE.family} ${ARP_TABLE.name} was changed`] : [];
+      return (await silence.verify()) ? [`table ${ARP_TABLE.family} ${ARP_TABLE.name} was changed`] : [];
     },
     keptIn: (kernel) => live.keptIn(kernel),
     async close() {
+      silence.close();
       addresses.close();
       await monitor.close();
       await Promise.all([netlink.close(), timed.close(), port.close()]);

@@ -58,6 +58,27 @@ function lab(lost: readonly string[] = []) {
 }
 
 describe('TunnelProber', () => {
+  it('reads so many replies of a flood, and goes on', () => {
+    const clock = fakeClock();
+    const flood = { ...{ address: new Uint8Array(16), identifier: 1, sequence: 1 }, data: Uint8Array.of(1) };
+    let reads = 0;
+    const prober = new TunnelProber({
+      ...{ clock, identifier: 7, secret: Uint8Array.of(1), changed() {}, hindered() {}, lost: [] },
+      open: () => ({
+        request() {},
+        replies() {
+          return ++reads < 10_000 ? [{ ...flood, age: 0 }] : [];
+        },
+        close() {},
+      }),
+    });
+    prober.ask(ends('a'));
+    clock.pass(PROBE_INTERVAL);
+    // A whole buffer has about 400.
+    assert.ok(reads > 1_000 && reads < 10_000, `${reads}`);
+    prober.close();
+  });
+
   it('begins with what an earlier process knew as lost, until it answers', () => {
     const { prober, events, turns } = lab(['b', 'gone']);
     assert.deepEqual(prober.lost(), ['b', 'gone']);

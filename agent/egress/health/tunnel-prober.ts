@@ -12,6 +12,8 @@ export const PROBE_INTERVAL = 200;
 const PATIENCE: Patience = { losses: 3, answers: 5 };
 /** Answers to older questions count no more; a second and a half is longer than any tunnel. */
 const KEPT_QUESTIONS = 8;
+/** Read in a turn: more than the socket's buffer holds, so a flood does not stop the agent. */
+const MOST_REPLIES = 4_096;
 
 /** A socket on the tunnel's device. */
 export interface EchoPort {
@@ -122,7 +124,10 @@ export class TunnelProber {
     const now = this.#options.clock.now();
     const heard = new Set<string>();
     const byAddress = new Map([...this.#targets].map(([node, it]) => [hex(it.address), { node, it }]));
-    for (let replies = port.replies(); replies.length > 0; replies = port.replies()) {
+    for (let count = 0; count < MOST_REPLIES; ) {
+      const replies = port.replies();
+      if (replies.length === 0) break;
+      count += replies.length;
       for (const reply of replies) {
         const found = byAddress.get(hex(reply.address));
         const sent = found?.it.sent.get(reply.sequence);

@@ -1,11 +1,12 @@
 import { Worker } from 'node:worker_threads';
-import type { NodeEgress, OwnedAddress } from '../../../apis/egress/node-egress.ts';
+import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { hasAddress } from '../../../lib/net/member-set.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import type { Log } from '../../../lib/process/log.ts';
 import { monotonicClock } from '../../../lib/process/monotonic-clock.ts';
 import type { Authorities } from '../../receive/authorities.ts';
-import type { AddressConflict, FloatingKernel } from '../floating-kernel.ts';
+import type { FloatingKernel } from '../floating-kernel.ts';
+import { EarlyDrops } from './early-drops.ts';
 import type {
   FromLeaseThread,
   KernelCall,
@@ -46,8 +47,7 @@ export class LeaseThread {
     unready: new Map(),
     unreachable: [],
   };
-  /** What was dropped before the thread asked for it; false: it failed. */
-  readonly #dropped = new Map<string, Promise<boolean>>();
+  readonly #drops: EarlyDrops;
   #isClosed = false;
   /** What an earlier process left was looked for. */
   #isSwept = false;
@@ -58,13 +58,14 @@ export class LeaseThread {
 
   constructor(parts: LeaseThreadParts) {
     this.#parts = parts;
+    this.#drops = new EarlyDrops(parts.kernel);
   }
 
   /** The controller's view, from its stream. */
   viewed(egress: NodeEgress | null): void {
     const gone = ownedAddresses(this.#egress).difference(ownedAddresses(egress));
     this.#egress = egress;
-    if (gone.size > 0) this.#dropEarly(gone);
+    if (gone.size > 0) this.#drops.begin(gone);
     this.#start();
     this.#sendView();
   }
@@ -200,42 +201,19 @@ export class LeaseThread {
   }
 
   async #call({ id, method, addresses, until }: KernelCall): Promise<void> {
-    const { kernel } = this.#parts;
+    const { kernel, clock } = this.#parts;
     const names = addresses.flatMap((one) => (typeof one === 'string' ? one : []));
     const owned = addresses.flatMap((one) => (typeof one === 'string' ? [] : one));
     try {
       const calls = {
         read: () => kernel.read(),
-        take: () => this.#take(owned, until),
-        drop: () => this.#drop(names),
+        take: () => this.#drops.take(owned, () => until - monotonicClock.now() + clock.now()),
+        drop: () => this.#drops.drop(names),
       };
       this.#send({ kind: 'result', id, value: await calls[method]() });
     } catch (error) {
       this.#send({ kind: 'result', id, error: (error as Error).message });
     }
-  }
-
-  /** Before the thread asks for it: this one is about to render what the view changes. */
-  #dropEarly(addresses: ReadonlySet<string>): void {
-    const dropped = this.#parts.kernel.drop([...addresses]).then(
-      () => true,
-      () => false,
-    );
-    for (const address of addresses) this.#dropped.set(address, dropped);
-  }
-
-  async #drop(addresses: readonly string[]): Promise<void> {
-    const early = addresses.map((address) => this.#dropped.get(address) ?? false);
-    for (const address of addresses) this.#dropped.delete(address);
-    if (!(await Promise.all(early)).every(Boolean)) await this.#parts.kernel.drop(addresses);
-  }
-
-  async #take(addresses: readonly OwnedAddress[], until: number): Promise<readonly AddressConflict[]> {
-    for (const { address } of addresses) {
-      await this.#dropped.get(address);
-      this.#dropped.delete(address);
-    }
-    return await this.#parts.kernel.take(addresses, until - monotonicClock.now() + this.#parts.clock.now());
   }
 
   #end(kind: 'release' | 'close'): Promise<void> {

@@ -4,6 +4,11 @@ import type { Log } from '../../../lib/process/log.ts';
 import { CLAIM_PORT, TUNNEL } from '../render/tunnel.ts';
 import { type Claim, type ClaimMessage, MOST_CLAIMS, readClaimMessage } from './claim.ts';
 
+/** Called with the link-local address that a datagram came from. */
+export type ReceiveClaims = (from: string, message: ClaimMessage) => void;
+
+export type ClaimPort = Pick<ClaimSocket, 'send' | 'close'>;
+
 /** Datagrams between the agents of pods' nodes and of gateways, through the tunnel only. */
 export class ClaimSocket {
   readonly #socket: Socket;
@@ -12,14 +17,8 @@ export class ClaimSocket {
     this.#socket = socket;
   }
 
-  /**
-   * @param received with the link-local address that it came from
-   * @returns null if the socket cannot be opened, which is logged
-   */
-  static async open(
-    log: Log,
-    received: (from: string, message: ClaimMessage) => void,
-  ): Promise<ClaimSocket | null> {
+  /** @returns null if the socket cannot be opened, which is logged */
+  static async open(log: Log, received: ReceiveClaims): Promise<ClaimSocket | null> {
     const socket = createSocket({ type: 'udp6', ipv6Only: true });
     try {
       // Not to the tunnel's address: the device may be made anew at any time.

@@ -55,9 +55,10 @@ describe('pods of a gateway, by the claims of their nodes', () => {
     const claims = new ClaimedArrivals();
     const there = { node: 'n', takes: takes(1) };
     const egress = gateway({ [A]: there });
-    assert.deepEqual(claims.take('m', [claim('y', 'c2')], egress, 0), [A], 'connections must end');
+    assert.deepEqual(claims.take('m', [claim('y', 'c2')], egress, 0), [], 'its connections go on');
     assert.deepEqual(over(claims, egress), { [A]: there });
     claims.take('n', [claim('x', null)], egress, 0);
+    assert.deepEqual(claims.take('m', [claim('y', 'c2')], egress, 0), [A], 'connections must end');
     assert.deepEqual(over(claims, egress), { [A]: { node: 'm', takes: takes(2) } });
     assert.ok(isInForce('n', claim('x', null), { ...egress, arrivals: claims.over(egress, 0) }));
   });

@@ -31,17 +31,19 @@ export class ClaimedArrivals {
   readonly #last = new Map<string, string>();
 
   /**
-   * Returns the addresses that another pod had before: their connections must end before the claims
-   * count.
+   * Claims that may not count now are left out: their node repeats them.
+   * @returns the addresses that another pod had before: their connections must end before the
+   *   claims count
    */
   take(node: string, claims: readonly Claim[], egress: NodeEgress, now: number): string[] {
     const own = this.#claims.get(node) ?? new Map<string, Held>();
-    this.#claims.set(node, own);
     const reused: string[] = [];
     for (const claim of claims) {
       const { address, pod } = claim;
-      if (!own.has(address) && own.size >= MOST) continue;
-      own.set(address, { ...claim, node, until: now + LIFE, made: own.get(address)?.made ?? null });
+      const held = { ...claim, node, until: now + LIFE, made: own.get(address)?.made ?? null };
+      own.delete(address);
+      if (own.size >= MOST || !this.#mayClaim(held, egress)) continue;
+      own.set(address, held);
       if (claim.class === null) continue;
       const before = this.#last.get(address);
       if (before === pod) continue;
@@ -51,6 +53,7 @@ export class ClaimedArrivals {
       const [oldest] = this.#last.keys();
       if (this.#last.size > MOST_KNOWN && oldest !== undefined) this.#last.delete(oldest);
     }
+    if (own.size > 0) this.#claims.set(node, own);
     return reused;
   }
 
@@ -73,6 +76,13 @@ export class ClaimedArrivals {
     for (const address of set.keys()) removed.delete(address);
     if (set.size + removed.size === 0) return egress.arrivals;
     return BucketMap.of(egress.arrivals, bucketsOf('arrivals')).with(set, removed);
+  }
+
+  /** Else it would end the connections of others. */
+  #mayClaim(held: Held, egress: NodeEgress): boolean {
+    if (held.class === null) return true;
+    const there = egress.arrivals.get(held.address);
+    return arrivalOf(held, egress) !== null && this.#mayHave(held.node, held.address, there);
   }
 
   #mayHave(node: string, address: string, there: EgressArrival | undefined): boolean {

@@ -6,10 +6,11 @@ import { BucketMap } from '../../../lib/sharing/bucket-map.ts';
 import { changedIds } from '../../../lib/sharing/changed-map.ts';
 import { linkLocal } from '../render/tunnel.ts';
 import { AddressTable } from './address-table.ts';
+import { AskedClaims } from './asked-claims.ts';
 import type { Attachment } from './attachment.ts';
 import { type Claim, type ClaimMessage, peerAt } from './claim.ts';
-import { ClaimSocket } from './claim-socket.ts';
-import { ClaimedArrivals, isInForce } from './claimed-arrivals.ts';
+import type { ClaimPort, ReceiveClaims } from './claim-socket.ts';
+import { ClaimedArrivals } from './claimed-arrivals.ts';
 import { CniCache } from './cni-cache.ts';
 import { withHeld } from './held-class.ts';
 import { PodClaims } from './pod-claims.ts';
@@ -20,14 +21,17 @@ export interface EgressPodsOptions {
   /** The directory of libcni's results. */
   readonly results: string;
   /** Ends the connections that these addresses began. */
-  readonly forget: (addresses: ReadonlySet<string>) => Promise<void>;
+  readonly forget: (addresses: readonly string[]) => Promise<void>;
+  /** Of these only the connections that leave by this node as a gateway. */
+  readonly forgetTaken: EgressPodsOptions['forget'];
+  readonly openClaims: (log: Log, received: ReceiveClaims) => Promise<ClaimPort | null>;
   /** Names of nodes that do not answer through the tunnel. */
   readonly unreachable: () => readonly string[];
   /** States as they are to be enforced. */
   readonly submit: (state: NodeState) => void;
 }
 
-/** Milliseconds in which files of one start of a pod are read together. */
+/** Milliseconds in which files, and datagrams of other nodes, are read together. */
 const GATHER = 2;
 /** Milliseconds that a plugin's result counts without a file of it. */
 const WITHOUT_FILE = 120_000;
@@ -49,7 +53,7 @@ export class EgressPods {
   readonly #claims = new PodClaims();
   readonly #claimed = new ClaimedArrivals();
   readonly #cache: CniCache;
-  #socket: ClaimSocket | null = null;
+  #socket: ClaimPort | null = null;
   #isStarted = false;
   /** Plugins' results without a file, with when they came. */
   readonly #byPlugin = new Map<string, number>();
@@ -59,8 +63,7 @@ export class EgressPods {
   #base: NodeState | null = null;
   #made: NodeState | null = null;
   #inForce: NodeEgress | null = null;
-  /** Claims that are not in force yet, by node. */
-  readonly #asked = new Map<string, Claim[]>();
+  readonly #asked = new AskedClaims();
   readonly #waiting = new Set<Waiting>();
   #cancelGather: (() => void) | null = null;
   #cancelTimer: () => void = () => {};
@@ -80,7 +83,7 @@ export class EgressPods {
     await this.#cache.start();
     this.#isStarted = true;
     this.#tableChanged(true);
-    this.#socket = await ClaimSocket.open(this.#options.log, (from, message) =>
+    this.#socket = await this.#options.openClaims(this.#options.log, (from, message) =>
       this.#received(from, message),
     );
   }
@@ -167,9 +170,10 @@ export class EgressPods {
     return this.#base?.egress?.pods.has(pod) === true;
   }
 
-  /** Whether the pod's addresses are in force with its class. */
+  /** Whether the pod's addresses are in force with its class, or the cluster's gate is off. */
   isReady(attachment: Attachment): boolean {
     const { pod, addresses } = attachment;
+    if (this.#base !== null && this.#base.egress === undefined) return true;
     const id = this.#base?.egress?.pods.get(pod);
     if (id === undefined || !this.#table.has(fileName(attachment))) return false;
     const sources = this.#inForce?.sources;
@@ -202,10 +206,15 @@ export class EgressPods {
     else if (since !== undefined && this.#options.clock.now() - since < WITHOUT_FILE) return;
     if (attachment === null) this.#table.delete(name);
     else this.#table.set(name, attachment, at);
-    if (!this.#isStarted) return;
+    if (this.#isStarted) this.#soon();
+  }
+
+  #soon(): void {
+    if (this.#isClosed) return;
     this.#cancelGather ??= this.#options.clock.after(GATHER, () => {
       this.#cancelGather = null;
       this.#tableChanged(false);
+      this.#answerAll();
     });
   }
 
@@ -219,7 +228,7 @@ export class EgressPods {
 
   async #clean(ended: readonly string[]): Promise<void> {
     if (ended.length === 0) return;
-    await this.#options.forget(new Set(ended));
+    await this.#options.forget(ended);
     this.#claims.cleaned(ended);
     this.#advance();
   }
@@ -244,36 +253,23 @@ export class EgressPods {
     const now = this.#options.clock.now();
     if (kind === 'inForce') for (const claim of claims) this.#claims.isInForce(node, claim, now);
     else void this.#take(node, claims, egress);
-    this.#advance();
+    this.#soon();
   }
 
   /** As a gateway. */
   async #take(node: string, claims: readonly Claim[], egress: NodeEgress): Promise<void> {
     const reused = this.#claimed.take(node, claims, egress, this.#options.clock.now());
-    if (reused.length > 0) await this.#options.forget(new Set(reused));
-    const others = (this.#asked.get(node) ?? []).filter(
-      (one) => !claims.some(({ address }) => address === one.address),
-    );
-    this.#asked.set(node, [...others, ...claims].slice(-MOST_ASKED));
-    this.#advance();
-    this.#answerAll();
+    if (reused.length > 0) await this.#options.forgetTaken(reused);
+    this.#asked.ask(node, claims, this.#options.clock.now());
+    this.#soon();
   }
 
   #answerAll(): void {
     const egress = this.#inForce;
     if (egress === null) return;
-    for (const [node, claims] of this.#asked) {
-      const done = claims.filter((claim) => isInForce(node, claim, egress));
-      if (done.length === 0) continue;
-      this.#send(egress, 'inForce', new Map([[node, done]]));
-      const left = claims.filter((claim) => !done.includes(claim));
-      if (left.length === 0) this.#asked.delete(node);
-      else this.#asked.set(node, left);
-    }
+    this.#send(egress, 'inForce', this.#asked.answers(egress, this.#options.clock.now()));
   }
 }
-
-const MOST_ASKED = 1_000;
 
 /** The name of libcni's file. */
 function fileName({ network, container, interface: name }: Attachment): string {

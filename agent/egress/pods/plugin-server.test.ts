@@ -17,6 +17,7 @@ const RESULT = { cniVersion: '1.0.0', ips: [{ address: '10.0.0.1/24' }], dns: { 
 describe('the CNI plugin nodewall-egress', () => {
   let stateDir: string;
   let server: PluginServer;
+  let now = 0;
   let isKnown = true;
   let isReady = true;
   const calls: [string, Attachment][] = [];
@@ -27,6 +28,7 @@ describe('the CNI plugin nodewall-egress', () => {
     server = new PluginServer({
       stateDir,
       log: { warn() {}, error() {} } as unknown as Log,
+      clock: { now: () => now },
       pods: {
         async add(attachment) {
           calls.push(['add', attachment]);
@@ -84,6 +86,18 @@ describe('the CNI plugin nodewall-egress', () => {
     assert.deepEqual([status, JSON.parse(output).code], [1, 11]);
     assert.match(JSON.parse(output).msg, /has not named pod ns\/p\/u/);
     assert.equal(JSON.parse((await plugin('CHECK'))[1]).code, 11);
+    now += 20_000;
+    assert.equal((await plugin('ADD'))[0], 0, 'its pod may be the controller');
+  });
+
+  it('needs no agent from the moment the gate is off', async () => {
+    await server.listen();
+    server.setRequired(false);
+    await server.close();
+    assert.deepEqual(JSON.parse((await plugin('ADD'))[1]), RESULT);
+    server.setRequired(true);
+    await server.close();
+    assert.ok((await stat(requiredFile(stateDir))).isFile());
   });
 
   it('waits for an agent that starts, and needs none where nodewall is removed', async () => {
@@ -96,6 +110,7 @@ describe('the CNI plugin nodewall-egress', () => {
     server = new PluginServer({
       stateDir,
       log: {} as Log,
+      clock: { now: () => now },
       pods: { add: async () => {}, remove() {}, isKnown: () => true, isReady: () => true },
     });
     await server.listen();
@@ -103,6 +118,26 @@ describe('the CNI plugin nodewall-egress', () => {
     await server.close();
     await releasePlugin(stateDir);
     assert.deepEqual(JSON.parse((await plugin('ADD'))[1]), RESULT);
+  });
+
+  it('does not wait for ever for an agent that is stopped', async () => {
+    const socket = join(stateDir, 'agent.sock');
+    const script = `
+      const server = require('node:net').createServer();
+      server.listen({ path: process.argv[1], backlog: 1 }, () => {
+        require('node:fs').writeSync(1, 'listens');
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+      });`;
+    const agent = spawn(process.execPath, ['-e', script, socket]);
+    await once(agent.stdout, 'data');
+    const queued = [1, 2].map(() => connect(socket));
+    await Promise.all(queued.map((one) => once(one, 'connect')));
+    try {
+      assert.deepEqual(await plugin('DEL', { socket }), [0, '']);
+    } finally {
+      agent.kill('SIGKILL');
+      for (const one of queued) one.destroy();
+    }
   });
 
   it('reports what is wrong with a call', async () => {

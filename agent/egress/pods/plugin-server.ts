@@ -2,11 +2,13 @@ import { once } from 'node:events';
 import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
+import type { Clock } from '../../../lib/process/clock.ts';
+import { Lane } from '../../../lib/process/lane.ts';
 import type { Log } from '../../../lib/process/log.ts';
 import { makeStateDirectory } from '../../../lib/process/state-file.ts';
 import { CniFormatError, readPluginCall } from './attachment.ts';
 import type { EgressPods } from './egress-pods.ts';
-import { pluginFolder, requiredFile } from './release-plugin.ts';
+import { pluginFolder, releasePlugin, requiredFile } from './release-plugin.ts';
 
 /** Bytes: a runtime's configuration of a network has a few kB. */
 const LONGEST = 1 << 20;
@@ -16,11 +18,17 @@ const REQUEST_WITHIN = 5_000;
 const READY_WITHIN = 8_000;
 /** Callers at a time: pods that start at the same time. */
 const MOST_CALLERS = 256;
+/**
+ * Milliseconds after the first call for a pod that the controller does not name: the pods of the
+ * controllers, and of the cluster's DNS, must start while no controller runs.
+ */
+const NAMED_WITHIN = 20_000;
+const MOST_UNNAMED = 1_000;
 
 /** Error codes of the CNI specification. */
 const CNI = { invalid: 7, tryAgain: 11 } as const;
 
-/** A request of nodewall-egress (plugin.c): the lengths of four texts, then these. */
+/** A request of nodewall-egress (bin/nodewall-egress.c): the lengths of four texts, then these. */
 const HEADER = /^nodewall-egress\/1 (ADD|DEL|CHECK) (\d{1,5}) (\d{1,5}) (\d{1,5}) (\d{1,7})$/;
 
 class Refused extends Error {
@@ -34,6 +42,7 @@ class Refused extends Error {
 interface PluginServerOptions {
   readonly stateDir: string;
   readonly log: Log;
+  readonly clock: Pick<Clock, 'now'>;
   readonly pods: Pick<EgressPods, 'add' | 'remove' | 'isKnown' | 'isReady'>;
 }
 
@@ -45,6 +54,11 @@ export class PluginServer {
   readonly #options: PluginServerOptions;
   readonly #server: Server;
   readonly #callers = new Set<Socket>();
+  /** Pods that the controller had not named, with the time of the first call. */
+  readonly #unnamed = new Map<string, number>();
+  #isRequired = true;
+  /** Of the file `required`. */
+  readonly #lane = new Lane();
 
   constructor(options: PluginServerOptions) {
     this.#options = options;
@@ -59,7 +73,7 @@ export class PluginServer {
     try {
       await makeStateDirectory(stateDir);
       await mkdir(pluginFolder(stateDir), { recursive: true, mode: 0o700 });
-      await writeFile(requiredFile(stateDir), '', { mode: 0o600 });
+      await this.#writeRequired();
       // An agent that was killed left it.
       await rm(path, { force: true });
       this.#server.listen(path);
@@ -74,7 +88,28 @@ export class PluginServer {
     this.#server.on('error', (error) => log.warn('the CNI plugin failed', { error: error.message }));
   }
 
+  /** Whether pods may start only with an answer: false, from the moment the gate is off. */
+  setRequired(isRequired: boolean): void {
+    if (isRequired === this.#isRequired) return;
+    this.#isRequired = isRequired;
+    this.#writeRequired().catch((error: Error) => {
+      const { log, stateDir } = this.#options;
+      log.error('cannot tell the CNI plugin nodewall-egress whether pods need the agent', {
+        path: requiredFile(stateDir),
+        error: error.message,
+      });
+    });
+  }
+
+  #writeRequired(): Promise<void> {
+    const { stateDir } = this.#options;
+    return this.#lane.run(() =>
+      this.#isRequired ? writeFile(requiredFile(stateDir), '', { mode: 0o600 }) : releasePlugin(stateDir),
+    );
+  }
+
   async close(): Promise<void> {
+    await this.#lane.run(async () => {});
     for (const caller of this.#callers) caller.destroy();
     if (this.#server.listening) await new Promise((resolve) => this.#server.close(resolve));
   }
@@ -107,13 +142,26 @@ export class PluginServer {
       throw new Refused(CNI.tryAgain, `pod ${attachment.pod} is not in the rules of egress gateways`);
     }
     await pods.add(attachment, AbortSignal.any([signal, AbortSignal.timeout(READY_WITHIN)]));
+    const { pod } = attachment;
+    const isUnnamed = !pods.isReady(attachment) && !pods.isKnown(attachment);
+    if (isUnnamed && this.#isToWaitFor(pod))
+      throw new Refused(CNI.tryAgain, `the controller has not named pod ${pod} of this node yet`);
+    this.#unnamed.delete(pod);
     if (pods.isReady(attachment)) return;
-    if (!pods.isKnown(attachment))
-      throw new Refused(CNI.tryAgain, `the controller has not named pod ${attachment.pod} of this node yet`);
     // It is held, so nothing leaves the wrong way; a dead gateway must not keep pods from starting.
-    log.warn('a pod starts before its egress gateways are ready for it; it is held until they are', {
-      pod: attachment.pod,
-    });
+    const message = isUnnamed
+      ? 'a pod starts that the controller has not named; it is held until then'
+      : 'a pod starts before its egress gateways are ready for it; it is held until they are';
+    log.warn(message, { pod });
+  }
+
+  #isToWaitFor(pod: string): boolean {
+    const now = this.#options.clock.now();
+    const since = this.#unnamed.get(pod) ?? now;
+    this.#unnamed.set(pod, since);
+    const [oldest] = this.#unnamed.keys();
+    if (this.#unnamed.size > MOST_UNNAMED && oldest !== undefined) this.#unnamed.delete(oldest);
+    return now < since + NAMED_WITHIN;
   }
 }
 

@@ -1,7 +1,8 @@
 import { Conntrack } from 'nftables-napi';
 import type { EgressConfig } from '../../../apis/egress/config.ts';
+import { ClaimSocket } from './claim-socket.ts';
 import { EgressPods, type EgressPodsOptions } from './egress-pods.ts';
-import { forgetSources } from './forget-sources.ts';
+import { ForgetQueue, type ForgottenConnections, forgetSources } from './forget-sources.ts';
 import { installPlugin } from './install-plugin.ts';
 import { PluginServer } from './plugin-server.ts';
 
@@ -18,23 +19,32 @@ export interface RunningPods extends Pick<EgressPods, 'submit' | 'over' | 'witho
 /** Starts what a node with egress gateways needs to steer pods from their first packet on. */
 export async function startPods({ stateDir, config, ...parts }: StartOptions): Promise<RunningPods> {
   const { log } = parts;
-  const forget = async (addresses: ReadonlySet<string>): Promise<void> => {
-    const conntrack = new Conntrack();
-    try {
-      await forgetSources(conntrack, addresses);
-    } catch (error) {
-      log.error('cannot end the connections of pods that ended', { error: (error as Error).message });
-    } finally {
-      await conntrack.close();
-    }
+  const forgetting = (which: ForgottenConnections): EgressPodsOptions['forget'] => {
+    const queue = new ForgetQueue(async (addresses) => {
+      const conntrack = new Conntrack();
+      try {
+        await forgetSources(conntrack, addresses, which);
+      } catch (error) {
+        log.error('cannot end the connections of pods that ended', { error: (error as Error).message });
+      } finally {
+        await conntrack.close();
+      }
+    });
+    return (addresses) => queue.add(addresses);
   };
-  const pods = new EgressPods({ ...parts, results: config.cniResults, forget });
+  const pods = new EgressPods({
+    ...{ ...parts, results: config.cniResults, openClaims: ClaimSocket.open },
+    ...{ forget: forgetting('all'), forgetTaken: forgetting('taken') },
+  });
   await pods.start();
-  const server = new PluginServer({ stateDir, log, pods });
+  const server = new PluginServer({ stateDir, log, clock: parts.clock, pods });
   await server.listen();
   if (config.cniPlugins !== '') await installPlugin(config.cniPlugins, log);
   return {
-    submit: (state) => pods.submit(state),
+    submit(state) {
+      server.setRequired(state.egress !== undefined);
+      pods.submit(state);
+    },
     over: (state) => pods.over(state),
     without: (state) => pods.without(state),
     enforced: (state) => pods.enforced(state),

@@ -79,6 +79,11 @@ export function frameChains({ config, judges, hasTunnel, hasFloating }: FramePar
       dropRule('no-route', GONE),
     ]),
     base('egress-guard', { hook: 'forward', priority: -150 }, [
+      // Of a pod, whose CNI would give it this Node's address: the other end would believe it.
+      ...FAMILIES.map((family) => ({
+        ...plainRule({ kind: 'drop' }, TUNNEL_PORT, nodes(family, 'daddr')),
+        ...{ counter: true, comment: NODES_ONLY },
+      })),
       // All other traffic.
       plainRule(ACCEPT, MARK_CT(MARK_MASK, 0), MARK_META(MARK_MASK, 0)),
       // Both ends of a connection learn the largest segment that the tunnel takes: its SYN goes
@@ -128,6 +133,7 @@ function silence(): Chain {
   return base('egress-silence', { hook: 'output', priority: 110 }, rules);
 }
 
+const NODES_ONLY = 'the tunnel is for Nodes only';
 const NOT_ALIVE = 'the address is not alive on this node';
 /** Neighbour solicitations and advertisements. */
 const NEIGHBOURS: Match = {
@@ -159,7 +165,7 @@ function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[
           set: NAME.nodes(family),
         }),
         counter: true,
-        comment: 'the tunnel is for Nodes only',
+        comment: NODES_ONLY,
       })),
       plainRule(ACCEPT, tunnel('iifgroup'), ...echoes('ingress')),
       plainRule(ACCEPT, tunnel('iifgroup'), ...claims('ingress')),

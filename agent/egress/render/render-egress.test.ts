@@ -373,6 +373,25 @@ describe('rendered egress', () => {
     );
   });
 
+  it("drops what a pod sends to the tunnel's port of a Node, also where the tunnel is not in use", () => {
+    const walk = walker(
+      fakeNodeEgress({ nodes: toMemberSet([], [text(4, OUTSIDE[4]), text(6, OUTSIDE[6])]) }),
+    );
+    const sent = (of: 4 | 6, to: number, dstPort: number, protocol = 17) => {
+      const path = walk({ ...packet(of, 1, to), protocol, dstPort });
+      return [path.verdict, path.end?.comment];
+    };
+    for (const family of [4, 6] as const) {
+      assert.deepEqual(sent(family, 0, 7790), ['Drop', 'the tunnel is for Nodes only']);
+      for (const [to, port, protocol] of [
+        [1, 7790, 17],
+        [0, 7789, 17],
+        [0, 7790, 6],
+      ] as const)
+        assert.equal(sent(family, to, port, protocol)[0], 'Allow');
+    }
+  });
+
   it('changes elements only for another pod, and makes no other chain', () => {
     const outcome: EgressOutcome = { id: 'o', policy: null, audited: [], action: { kind: 'direct' } };
     const all = { first: 0n, last: 255n };

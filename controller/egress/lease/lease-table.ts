@@ -29,7 +29,7 @@ export interface Heard {
   readonly at: number;
   /** By gateway: null if the agent is ready. */
   readonly ready: ReadonlyMap<string, string | null>;
-  readonly unreachable: readonly string[];
+  readonly unreachable: ReadonlySet<string>;
   /** Milliseconds that the agent asked for; 0: it asked for no extension. */
   readonly extension: number;
 }
@@ -118,6 +118,12 @@ export class LeaseTable {
     );
   }
 
+  /** Milliseconds that are left of what this leader has granted of the addresses; 0 or less: nothing. */
+  left(addresses: readonly string[], now: number): number {
+    const ends = addresses.flatMap((address) => [...(this.#alive.get(address)?.values() ?? [])]);
+    return Math.max(0, ...ends) - LEASE_MARGIN - now;
+  }
+
   /** The number of slots, and of addresses, that are under a lease. */
   counts(now: number): { readonly slots: number; readonly addresses: number } {
     const isAlive = (node: string, address: string): boolean =>
@@ -163,7 +169,7 @@ export class LeaseTable {
           ready ? null : (reason ?? 'AgentNotReady'),
         ]),
       ),
-      unreachable,
+      unreachable: new Set(unreachable),
       extension: (request.extendSeconds ?? 0) * 1000,
     });
     return grants;

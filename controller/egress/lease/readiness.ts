@@ -73,8 +73,8 @@ function isUnreachable(
 ): boolean {
   let count = 0;
   for (const [from, { at, unreachable }] of table.complaints()) {
-    if (from === node || now - at > FRESH || !unreachable.includes(node)) continue;
-    if (candidates.some(({ name }) => name !== from && !unreachable.includes(name))) count++;
+    if (from === node || now - at > FRESH || !unreachable.has(node)) continue;
+    if (candidates.some(({ name }) => name !== from && !unreachable.has(name))) count++;
   }
   return count > 0 && count >= Math.min(SEVERAL, table.heardNodes - 1);
 }

@@ -107,7 +107,9 @@ export class Leases {
     const isAsked = heard !== undefined && now < silentAt(heard, lease);
     const asked = isAsked ? heard.extension : 0;
     const isLeft = slot.leaseSeconds !== undefined && this.#table.outlasts(slot.addresses, now + lease);
-    const longest = Math.max(asked, isLeft ? (slot.leaseSeconds ?? 0) * 1000 : 0);
+    // The gateway's leaseSeconds were more until now, and the next leader would not know.
+    const left = isLeft ? (slot.leaseSeconds ?? 0) * 1000 : this.#table.left(slot.addresses, now);
+    const longest = Math.max(asked, left);
     return longest > lease ? Math.ceil(longest / 1000) : null;
   }
 

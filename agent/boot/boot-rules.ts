@@ -1,0 +1,60 @@
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { Saver } from '../../lib/process/saver.ts';
+import { type BootFiles, bootFolder, removeBootFiles } from './boot-folder.ts';
+
+/** The least time between two writes (milliseconds): with many members these files are large. */
+const WRITE_INTERVAL = 10_000;
+
+export interface BootRulesOptions {
+  readonly stateDir: string;
+  /** Whether files are kept; else those of earlier runs are removed. */
+  readonly enabled: boolean;
+  readonly log: Log;
+}
+
+/** Keeps the files that are loaded at boot equal to the confirmed rules. Failures are logged. */
+export class BootRules {
+  readonly #saver: Saver<() => BootFiles, BootFiles>;
+  readonly #enabled: boolean;
+  readonly #files = new WeakMap<NodeState, () => BootFiles>();
+  #confirmed: NodeState | null = null;
+
+  constructor({ stateDir, enabled, log }: BootRulesOptions) {
+    this.#enabled = enabled;
+    this.#saver = new Saver(
+      {
+        read: async () => null,
+        write: (files) =>
+          Object.keys(files).length === 0 ? removeBootFiles(stateDir) : bootFolder(stateDir).write(files),
+      },
+      (files: () => BootFiles) => files(),
+      log,
+      { interval: WRITE_INTERVAL },
+    );
+  }
+
+  /**
+   * The state is in force, confirmed or not.
+   * @param files its rules as files; made when they are written
+   */
+  inForce(state: NodeState, files: () => BootFiles): void {
+    const isNothing = state.rules.length === 0 && state.egress === undefined;
+    this.#files.set(state, isNothing || !this.#enabled ? NO_FILES : files);
+    if (state === this.#confirmed) this.confirmed(state);
+  }
+
+  /** The state is the one that counts from now on. */
+  confirmed(state: NodeState): void {
+    this.#confirmed = state;
+    const files = this.#files.get(state);
+    if (files !== undefined) this.#saver.save(files);
+  }
+
+  flush(): Promise<void> {
+    return this.#saver.flush();
+  }
+}
+
+/** Nothing is loaded. */
+const NO_FILES = (): BootFiles => ({});

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { emptyNodeState, type NodeState } from '../../../apis/compiled.ts';
+import type { Log } from '../../../lib/process/log.ts';
+import { fakeClock } from '../../../test/fake/fake-clock.ts';
+import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
+import { linkLocal } from '../render/tunnel.ts';
+import type { Claim } from './claim.ts';
+import type { ReceiveClaims } from './claim-socket.ts';
+import { EgressPods } from './egress-pods.ts';
+
+const MAC = '0e:00:00:00:00:02';
+const TAKES = [{ range: { first: 0n, last: 255n }, take: 1 }];
+const EGRESS = fakeNodeEgress({
+  peers: new Map([['n', { node: 'n', address: '192.0.2.2', mac: MAC }]]),
+  served: new Map([['c', { nodes: ['n'], ipv4: TAKES, ipv6: [] }]]),
+});
+const claimOf = (i: number, id: string): Claim => ({ address: `10.0.0.${i}`, pod: `p${i}`, class: id });
+
+/** A gateway. */
+async function gateway() {
+  const clock = fakeClock();
+  const submitted: NodeState[] = [];
+  const answered: Claim[] = [];
+  let receive: ReceiveClaims = () => {};
+  const pods = new EgressPods({
+    ...{ clock, results: '/nonexistent', log: { info() {}, warn() {} } as unknown as Log },
+    ...{ forget: async () => {}, forgetTaken: async () => {}, unreachable: () => [] },
+    submit: (state) => void submitted.push(state),
+    async openClaims(_, received) {
+      receive = received;
+      return { send: (_to, _kind, claims) => void answered.push(...claims), close: async () => {} };
+    },
+  });
+  await pods.start();
+  pods.submit({ ...emptyNodeState('gw'), egress: EGRESS });
+  submitted.length = 0;
+  const claim = (claims: readonly Claim[]) => receive(linkLocal(MAC), { kind: 'claims', claims });
+  return { clock, pods, submitted, answered, claim };
+}
+
+describe('EgressPods', () => {
+  it('makes one state of many claims, and answers them when it is in force', async () => {
+    const { clock, pods, submitted, answered, claim } = await gateway();
+    for (let i = 0; i < 100; i++) claim([claimOf(i, 'c')]);
+    clock.pass(2);
+    const [state, ...more] = submitted;
+    assert.equal(more.length, 0);
+    assert.equal(state?.egress?.arrivals.size, 100);
+    assert.deepEqual(answered, []);
+    pods.enforced(state ?? {});
+    assert.equal(answered.length, 100);
+    await pods.close();
+  });
+
+  it('keeps no pod from starting once the gate is off', async () => {
+    const { pods } = await gateway();
+    const pod = { pod: 'p', network: 'n', container: 'c', interface: 'eth0', addresses: ['10.0.0.1'] };
+    let isStarted = false;
+    const started = pods.add(pod, new AbortController().signal).then(() => {
+      isStarted = true;
+    });
+    await null;
+    assert.deepEqual([isStarted, pods.isReady(pod)], [false, false]);
+    pods.submit(emptyNodeState('gw'));
+    pods.enforced(emptyNodeState('gw'));
+    await started;
+    assert.ok(pods.isReady(pod));
+    await pods.close();
+  });
+
+  it('forgets who asked for what it cannot give', async () => {
+    const { clock, pods, submitted, answered, claim } = await gateway();
+    claim([claimOf(1, 'unknown')]);
+    clock.pass(2);
+    clock.pass(3_000);
+    claim([claimOf(2, 'c')]);
+    clock.pass(2);
+    pods.enforced(submitted.at(-1) ?? {});
+    const served = new Map([...EGRESS.served, ['unknown', { nodes: ['n'], ipv4: [], ipv6: [] }]]);
+    pods.enforced({ egress: { ...EGRESS, served } });
+    assert.deepEqual(answered, [claimOf(2, 'c')]);
+    await pods.close();
+  });
+});

@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict';
+import { fakeGateway, fakeNode } from '../../../test/fake/egress-objects.ts';
+import { allocate } from '../allocation.ts';
+import { LeaseTable } from './lease-table.ts';
+import { heartbeatLack } from './readiness.ts';
+
+/** All candidates have sent a heartbeat; these say that they do not reach others. */
+function heard(candidates: readonly string[], complaints: Readonly<Record<string, readonly string[]>>) {
+  const table = new LeaseTable();
+  table.begin(0, [], [2_000]);
+  for (const node of new Set([...candidates, ...Object.keys(complaints)])) {
+    const unreachable = complaints[node] ?? [];
+    table.take(10_000, { node, boot: 'b', sent: 1, held: [], ready: [], unreachable });
+  }
+  const nodes = candidates.map((name) => fakeNode(name, ['192.0.2.1']));
+  const allocation = allocate(fakeGateway('g', { ranges: ['198.51.100.1'] }), nodes, []);
+  return (node: string) => heartbeatLack(table, allocation, node, 10_001) ?? null;
+}
+
+describe('heartbeatLack', () => {
+  it('is Unreachable when several nodes say so that reach another candidate', () => {
+    const lack = heard(['a', 'b'], { x: ['a'], y: ['a'], z: ['b'] });
+    assert.deepEqual(['a', 'b'].map(lack), ['Unreachable', null]);
+    assert.equal(heard(['a', 'b'], { x: ['a', 'b'], y: ['a', 'b'], z: [] })('a'), null);
+  });
+
+  it('costs no more where nodes name all that there could be', () => {
+    const candidates = Array.from({ length: 200 }, (_, i) => `candidate-${i}`);
+    const others = Array.from({ length: 3_800 }, (_, i) => `other-${i}`);
+    const all = [...others, ...candidates];
+    const lack = heard(candidates, Object.fromEntries(others.slice(0, 8).map((name) => [name, all])));
+    const began = performance.now();
+    assert.ok(candidates.every((node) => lack(node) === null));
+    // A list of names instead of a set takes a hundred times as long.
+    assert.ok(performance.now() - began < 1_000, `${performance.now() - began} ms`);
+  });
+});
