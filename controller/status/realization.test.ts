@@ -202,10 +202,7 @@ describe('realization', () => {
     assert.deepEqual(counts(), [2, 2]);
     now.report(report('a', 'e.1', [{ generation: 2, rolledBack: true }]));
     const { current, failing } = now.progress(KEY, VERSION);
-    assert.deepEqual(
-      [current, failing],
-      [1, [{ node: 'a', rule: 'r', reason: 'why', rolledBack: true }]],
-    );
+    assert.deepEqual([current, failing], [1, [{ node: 'a', rule: 'r', reason: 'why', rolledBack: true }]]);
   });
 
   it('ignores policies that do not exist', () => {
