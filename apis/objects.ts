@@ -174,6 +174,8 @@ export interface ClusterNetworkPolicy {
   readonly uid: string;
   /** 0 if the object has none (manifests). */
   readonly generation: number;
+  /** The annotation `nodewall.io/retry`; absent: there is none. */
+  readonly retry?: string;
   readonly spec: ClusterNetworkPolicySpec;
 }
 
