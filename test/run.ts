@@ -29,10 +29,11 @@ const SUITES = {
 } as const;
 /**
  * What makes a suite's needs ahead, so that its tests' time limits are theirs alone: programs of
- * Go, which take both cores for many minutes once, before all suites; images, which take a core for
- * half a minute wherever the program has changed, before that suite.
+ * Go, which take both cores for many minutes once, and nodewall's compiled code, before all suites;
+ * images, which take a core for half a minute wherever the program has changed, before that suite.
  */
 const MADE_FIRST: { readonly [suite: string]: string } = {
+  kernel: 'test/compile-code.ts',
   e2e: 'test/cluster/build.ts',
   realcluster: 'test/realcluster/programs.ts',
 };
@@ -79,9 +80,9 @@ const isQuick = wanted.includes('quick');
 const isWanted = (name: string): boolean =>
   wanted.length === 0 || wanted.includes(name) || (isQuick && (name in CHECKS || name === 'unit'));
 
-for (const [name, program] of Object.entries(MADE_FIRST)) {
-  if (isWanted(name)) await make(program);
-}
+await Promise.all(
+  Object.entries(MADE_FIRST).map(([name, program]) => (isWanted(name) ? make(program) : undefined)),
+);
 const rows = ROWS.map((names) => names.filter(isWanted));
 await Promise.all(
   rows.map(async (own, i) => {

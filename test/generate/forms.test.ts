@@ -14,7 +14,7 @@ import { oracle } from '../oracle/oracle.ts';
 import type { AddressPlan, Feature, Scenario } from './scenario.ts';
 import { ALL_FEATURES, sample } from './scenario.ts';
 
-const sampleCount = 200;
+const sampleCount = 120;
 const size = 8;
 const plan: AddressPlan = {
   nodeAddresses: [{ v4: '10.77.0.1', v6: 'fd77::1' }],
