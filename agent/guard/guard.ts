@@ -7,7 +7,6 @@ import { policyKey } from '../apply/plan/substitute.ts';
 import type { GuardFile } from './guard-file.ts';
 import { toMemory, toRollbacks } from './guard-file.ts';
 import type {
-  Fault,
   GuardEffect,
   GuardEvent,
   GuardMemory,
@@ -20,9 +19,8 @@ import type {
 import { guardStep } from './guard-step.ts';
 import { failingOf, holdText, triedOf } from './held-report.ts';
 import { digestOf, policyChanges, withHolds } from './holds.ts';
-import { newlyDenies } from './newly-denies.ts';
 import { type Probe, probeRound } from './probes.ts';
-import { faults, touchedSets } from './verdicts.ts';
+import { faults, type Judged, type JudgedAs, judgedAs, touchedSets } from './verdicts.ts';
 
 export interface GuardParts {
   readonly node: string;
@@ -81,10 +79,11 @@ export class Guard {
   #submitted: NodeState | null;
   /** The state that the next turn of the event loop submits. */
   #queued: NodeState | null = null;
-  /** The round under the state before; null: none was made since the last judgement. */
+  /** The probes that passed in rounds before states that are not judged yet; null: none was made. */
   #before: Promise<readonly string[]> | null = null;
+  #beforeAt = 0;
   /** In force: as submitted, and as a whole. */
-  #inForce: { readonly state: NodeState; readonly whole: NodeState; readonly at: number } | null = null;
+  #inForce: Judged | null = null;
   #judging: Promise<void> | null = null;
   /** Of the state that is judged: it is not confirmed either. */
   #judged: readonly PolicyChange[] = [];
@@ -134,13 +133,19 @@ export class Guard {
   enforced(state: NodeState, whole: NodeState): void {
     if (this.#isClosed) return;
     const last = this.#inForce;
-    this.#inForce = { state, whole, at: this.#parts.clock.now() };
+    this.#inForce = { state, whole };
     // Other addresses of names, or a repair.
     if (last?.state === state) return;
     const { trial, confirmed, holds, check } = this.#state;
-    const isQuiet = trial === null && check === null && this.#judging === null && holds.length === 0;
-    if (isQuiet && confirmed?.rules === state.rules && this.#touched(state).length === 0) {
+    const isQuiet = check === null && this.#judging === null && holds.length === 0;
+    if (isQuiet && trial === null && confirmed?.rules === state.rules && this.#touched(state).length === 0) {
+      this.#before = null;
       this.#applied({ isTried: false, changes: [], sets: [], passed: [] });
+      return;
+    }
+    // Only members changed: the difference is not computed for each, while a change is tried.
+    if (isQuiet && trial?.state.rules === state.rules) {
+      this.#applied({ isTried: true, changes: trial.changes, sets: trial.sets, passed: [] });
       return;
     }
     this.#judged = policyChanges(confirmed, state);
@@ -208,7 +213,7 @@ export class Guard {
       this.#parts.submit(state);
       return;
     }
-    this.#before ??= this.#passingNow();
+    this.#probeBefore();
     this.#queued = state;
     // The probes' packets leave in this turn of the event loop.
     setImmediate(() => {
@@ -222,6 +227,16 @@ export class Guard {
     return touchedSets(this.#parts.probes, this.#state.confirmed, state);
   }
 
+  /** Once for a burst of states; what passed before any of them counts. */
+  #probeBefore(): void {
+    const now = this.#parts.clock.now();
+    const earlier = this.#before;
+    if (earlier !== null && now < this.#beforeAt + BEFORE) return;
+    this.#beforeAt = now;
+    const fresh = this.#passingNow();
+    this.#before = earlier === null ? fresh : Promise.all([earlier, fresh]).then((all) => all.flat());
+  }
+
   async #passingNow(): Promise<readonly string[]> {
     const results = await probeRound(this.#parts.probes(), BEFORE);
     return [...results].filter(([, error]) => error === null).map(([name]) => name);
@@ -233,11 +248,12 @@ export class Guard {
       await nextTurn();
       const judged = this.#inForce;
       if (judged === null) return;
-      const changes = policyChanges(this.#state.confirmed, judged.state);
+      const { confirmed } = this.#state;
+      const changes = policyChanges(confirmed, judged.state);
       const sets = changes.length === 0 ? this.#touched(judged.state) : [];
       const verdict = this.#verdict(judged, changes, sets);
       const passed = verdict.isTried ? await (this.#before ?? []) : [];
-      if (judged !== this.#inForce) continue;
+      if (judged !== this.#inForce || confirmed !== this.#state.confirmed) continue;
       this.#before = null;
       this.#judging = null;
       this.#judged = [];
@@ -247,35 +263,21 @@ export class Guard {
     }
   }
 
-  #verdict(
-    { state, whole }: { readonly state: NodeState; readonly whole: NodeState },
-    changes: readonly PolicyChange[],
-    sets: readonly string[],
-  ): Pick<Extract<GuardEvent, { kind: 'applied' }>, 'isTried' | 'changes' | 'sets'> {
-    const { config, whole: toWhole, probes } = this.#parts;
-    if (changes.length === 0 && sets.length === 0) return { isTried: false, changes, sets };
+  /** A bug in what is computed here must not end the agent: then the state is tried. */
+  #verdict(judged: Judged, changes: readonly PolicyChange[], sets: readonly string[]): JudgedAs {
+    const { config, whole, probes, log, node } = this.#parts;
     const { confirmed } = this.#state;
-    const before = confirmed === null ? null : toWhole(confirmed);
-    const all = probes();
-    const old = before === null ? new Map<string, Fault>() : faults(all, before, config);
-    const now = faults(all, whole, config);
-    const flipped = all.map(({ name }) => name).filter((name) => old.has(name) !== now.has(name));
-    if (changes.length > 0) {
-      const isTried = flipped.length > 0 || newlyDenies(before, whole, changes, config);
-      return { isTried, changes, sets };
+    try {
+      const before = confirmed === null ? null : whole(confirmed);
+      return judgedAs({ ...judged, before, changes, sets, probes, config });
+    } catch (error) {
+      const fields = { node, stage: 'guard', error: (error as Error).stack };
+      log.error('internal error; the rules in force are tried. Please report it', fields);
+      return { isTried: true, changes, sets };
     }
-    // The policies that decide: their sets keep the confirmed members after a rollback.
-    const deciding = flipped.flatMap((name) => now.get(name) ?? old.get(name) ?? []);
-    const keys = [...new Set(deciding.map(({ apiGroup, policy }) => `${apiGroup}/${policy}`))];
-    const named = keys.map((key): PolicyChange => {
-      const generation = deciding.find((one) => `${one.apiGroup}/${one.policy}` === key)?.generation ?? 0;
-      const digest = digestOf(state, key);
-      return { key, digest, before: digest, generation };
-    });
-    return { isTried: flipped.length > 0, changes: named, sets };
   }
 
-  #applied(verdict: Omit<Extract<GuardEvent, { kind: 'applied' }>, 'kind' | 'at' | 'time' | 'state'>): void {
+  #applied(verdict: JudgedAs & { readonly passed: readonly string[] }): void {
     const inForce = this.#inForce;
     if (inForce !== null) this.#happened({ kind: 'applied', state: inForce.state, ...verdict });
   }

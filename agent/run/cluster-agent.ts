@@ -355,6 +355,7 @@ class ClusterAgent {
     this.#leases = null;
     await this.#enforcement?.close();
     this.#enforcement = null;
+    this.#guardReport = null;
     this.#happened({ kind: 'stopped' });
     this.#parts.metrics.counts(null);
   }

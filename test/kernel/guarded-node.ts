@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Dataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
-import { policy, tcp } from './manifests.ts';
+import { cidr, policy, tcp } from './manifests.ts';
 import { listen } from './talk.ts';
 import { until } from './until.ts';
 
@@ -62,10 +62,17 @@ export class GuardedNode {
     await this.node.write('open.json', [policy('open', { ingress: [{ action, ports: [tcp(port)] }] })]);
   }
 
-  /** A change that cuts the probes off. */
-  async cut(marker: number): Promise<void> {
-    const rule = { name: 'out', action: 'Drop', ports: [tcp(PORT), tcp(marker)] } as const;
+  /** A change that cuts the probes of a family off, or all. */
+  async cut(marker: number, family?: 4 | 6): Promise<void> {
+    const to = family === undefined ? {} : { to: [cidr(family === 4 ? '0.0.0.0/0' : '::/0')] };
+    const rule = { name: 'out', action: 'Drop', ...to, ports: [tcp(PORT), tcp(marker)] } as const;
     await this.node.write('cut.json', [policy('cut', { egress: [rule] })]);
+  }
+
+  /** What the guard remembers, as JSON; empty: nothing. */
+  async memory(): Promise<string> {
+    const text = await this.file('guard.json');
+    return text.slice(text.indexOf('\n') + 1);
   }
 
   /** Waits until the agent has logged a text so many times. */
