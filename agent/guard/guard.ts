@@ -59,8 +59,11 @@ export interface GuardReport {
   readonly held: readonly FailingRule[];
 }
 
-/** Milliseconds that the round before a change has: less than until a lost packet is sent again. */
-const BEFORE = 900;
+/**
+ * Milliseconds that the round before a change has, and in which its connections must be made: less
+ * than until TCP sends a packet again, which the new rules would judge.
+ */
+const BEFORE = { milliseconds: 2_000, connectWithin: 900 };
 /** Milliseconds that an attempt has in a round. */
 const LONGEST_ATTEMPT = 3_000;
 
@@ -231,7 +234,7 @@ export class Guard {
   #probeBefore(): void {
     const now = this.#parts.clock.now();
     const earlier = this.#before;
-    if (earlier !== null && now < this.#beforeAt + BEFORE) return;
+    if (earlier !== null && now < this.#beforeAt + BEFORE.connectWithin) return;
     this.#beforeAt = now;
     const fresh = this.#passingNow();
     this.#before = earlier === null ? fresh : Promise.all([earlier, fresh]).then((all) => all.flat());
@@ -352,7 +355,9 @@ export class Guard {
     const { clock, config, probes } = this.#parts;
     const began = clock.now();
     const wanted = probes().filter(({ name }) => names.includes(name));
-    const found = await probeRound(wanted, Math.min(LONGEST_ATTEMPT, this.#times.failAfter / 2));
+    const found = await probeRound(wanted, {
+      milliseconds: Math.min(LONGEST_ATTEMPT, this.#times.failAfter / 2),
+    });
     if (round !== this.#round || this.#isClosed) return;
     const failed = wanted.filter(({ name }) => found.get(name) !== null);
     const whole = this.#inForce?.whole;
