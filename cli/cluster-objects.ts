@@ -16,17 +16,23 @@ export async function openKubeConfig(file: string | undefined): Promise<KubeConf
 }
 
 /**
- * The objects of a cluster as its controller reads them, egress gateways included. Throws a
- * CommandError if a resource cannot be listed.
+ * The objects of a cluster as its controller reads them. Throws a CommandError if a resource cannot
+ * be listed.
+ *
+ * @param egress whether egress gateways are read
  */
-export async function clusterObjects(file: string | undefined, config: Config): Promise<ClusterObjects> {
+export async function clusterObjects(
+  file: string | undefined,
+  config: Config,
+  egress = true,
+): Promise<ClusterObjects> {
   const kubeConfig = await openKubeConfig(file);
   const { clusterSource } = await import('../controller/watch/cluster/cluster-source.ts');
   const first = Promise.withResolvers<ClusterObjects>();
   const source = clusterSource({
     kubeConfig,
     ...validateOptions(config),
-    egress: true,
+    egress,
     quiet: 0,
     onNotice(notice) {
       if (notice.event !== 'failed') return;

@@ -1,21 +1,7 @@
-import type { Compiled } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
-import type { DecidingRule, Row } from '../apis/difference/row.ts';
-import type { ClusterObjects } from '../apis/objects.ts';
-import { PROTOCOL_NUMBERS } from '../apis/protocols.ts';
-import { LAST_LINK_GROUP } from '../apis/rule-peer.ts';
 import type { ClusterDifference, NodeGroup } from '../controller/difference/cluster-difference.ts';
-import { formatCidr, parseAddress } from '../lib/net/address.ts';
-import { toCidrs } from '../lib/net/interval.ts';
-import { formatMembers } from '../lib/net/member-set.ts';
-import { complement, type Range } from '../lib/net/ranges.ts';
+import { cells, type DiffSide, Names } from '../controller/difference/row-text.ts';
 import { table } from './output.ts';
-
-/** Manifests as they would be enforced. */
-export interface DiffSide {
-  readonly objects: ClusterObjects;
-  readonly compiled: Compiled;
-}
 
 interface Context {
   readonly config: Config;
@@ -26,8 +12,6 @@ interface Context {
 }
 
 /** Items that a cell has at most: -o json has all. */
-const MOST_PEERS = 4;
-const MOST_PORTS = 8;
 const MOST_NODES = 6;
 
 const HEADER = ['direction', 'traffic', 'flows', 'peers', 'before', 'after'];
@@ -79,112 +63,4 @@ function summary({ groups, nodesAdded, nodesRemoved }: ClusterDifference, { node
       : [`Removed: ${nodesText({ nodes: nodesRemoved, changes: [] })}.`]),
   ];
   return lines.map((line) => `${line}\n`).join('');
-}
-
-function cells(row: Row, names: Names): string[] {
-  return [
-    row.direction,
-    row.traffic,
-    [flowsText(row), ...names.groups(row)].join(' '),
-    names.peers(row),
-    verdictText(row.before, row.ruleBefore),
-    verdictText(row.after, row.ruleAfter),
-  ];
-}
-
-function verdictText(verdict: string, rule: DecidingRule | null): string {
-  return rule === null ? `${verdict} (no rule)` : `${verdict} (${rule.policy}/${rule.rule})`;
-}
-
-const NAMES: ReadonlyMap<number, string> = new Map(
-  Object.entries(PROTOCOL_NUMBERS).map(([name, number]) => [number, name]),
-);
-
-function flowsText({ protocols, ports, sourcePorts, icmp, igmp }: Row): string {
-  const named = protocols?.map(([first, last]) => {
-    return first === last ? (NAMES.get(first) ?? `protocol ${first}`) : `protocols ${first}-${last}`;
-  });
-  const words = [
-    named?.join(', ') ?? 'every protocol',
-    ...(ports === null ? [] : [`port ${rangesText(ports)}`]),
-    ...(sourcePorts === null ? [] : [`source port ${rangesText(sourcePorts)}`]),
-    ...(icmp === null ? [] : [`type ${rangesText(icmp.types)}`]),
-    ...(icmp?.codes == null ? [] : [`code ${rangesText(icmp.codes)}`]),
-    ...(igmp?.types == null ? [] : [`type ${rangesText(igmp.types)}`]),
-    ...(igmp?.groups == null ? [] : [`group ${shortened(igmp.groups.map(rangeText), MOST_PEERS)}`]),
-  ];
-  return words.join(' ');
-}
-
-function rangesText(ranges: readonly Range[]): string {
-  return shortened(
-    ranges.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)),
-    MOST_PORTS,
-  );
-}
-
-function shortened(items: readonly string[], most: number): string {
-  const rest = items.length - most;
-  return rest > 0 ? `${items.slice(0, most).join(', ')} and ${rest} more` : items.join(', ');
-}
-
-function rangeText(range: string): string {
-  const [first = '', last] = range.split('-');
-  return first === last ? first : range;
-}
-
-/** Addresses by what is known of them in the manifests, link groups as the configuration names them. */
-class Names {
-  readonly #groups: ReadonlyMap<number, string>;
-  readonly #owners = new Map<string, string>();
-  readonly #descriptions = new Map<string, string>();
-
-  constructor({ before, after, config }: Context) {
-    this.#groups = new Map(Object.entries(config.interfaceGroups).map(([name, number]) => [number, name]));
-    for (const { objects, compiled } of [after, before]) {
-      for (const [address, owner] of ownersOf(objects)) this.#owners.set(address, owner);
-      for (const { members, description } of compiled.addressSets.values()) {
-        this.#descriptions.set(formatMembers(members).join(), description);
-      }
-    }
-  }
-
-  /** Of almost all groups, the few that are not among them. */
-  groups({ interfaceGroups }: Row): string[] {
-    if (interfaceGroups === null) return [];
-    const others = complement(interfaceGroups, LAST_LINK_GROUP);
-    const few = others.length < interfaceGroups.length ? others : interfaceGroups;
-    const names = few.map(([first, last]) =>
-      first === last ? (this.#groups.get(first) ?? `${first}`) : `${first}-${last}`,
-    );
-    return [`${few === others ? 'not by' : 'by'} interface group ${shortened(names, MOST_PORTS)}`];
-  }
-
-  peers({ peers }: Row): string {
-    if (peers === null) return 'any';
-    const blocks = peers.flatMap(blocksOf);
-    const description = this.#descriptions.get(blocks.join());
-    if (description !== undefined) return description;
-    return shortened(
-      blocks.map((block) => {
-        const owner = this.#owners.get(block);
-        return owner === undefined ? block : `${block} (${owner})`;
-      }),
-      MOST_PEERS,
-    );
-  }
-}
-
-function* ownersOf({ nodes, pods }: ClusterObjects): Iterable<readonly [string, string]> {
-  for (const { addresses, namespace, name } of pods)
-    for (const ip of addresses) yield [ip, `Pod ${namespace}/${name}`];
-  for (const { addresses, name } of nodes) for (const address of addresses) yield [address, `Node ${name}`];
-}
-
-/** The fewest CIDRs; a range that takes many stays a range. */
-function blocksOf(range: string): string[] {
-  const [first, last] = range.split('-').map((text) => parseAddress(text));
-  if (first == null || last == null) return [range];
-  const cidrs = toCidrs(first.family, { first: first.value, last: last.value });
-  return cidrs.length > 2 ? [rangeText(range)] : cidrs.map(formatCidr);
 }

@@ -2,16 +2,21 @@ import type { Compiled, NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { Row } from '../apis/difference/row.ts';
 import { nameResolver } from '../apis/names.ts';
+import type { ClusterObjects } from '../apis/objects.ts';
 import { compile } from '../controller/compile/compile.ts';
 import { type ClusterDifference, clusterDifference } from '../controller/difference/cluster-difference.ts';
+import type { DiffSide } from '../controller/difference/row-text.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { type DiffSide, diffMarkdown, diffText } from './diff-text.ts';
+import { diffMarkdown, diffText } from './diff-text.ts';
 import { load, loadConfig, warnUnknownNames } from './load.ts';
 import { loadNames } from './names.ts';
 import { json, print } from './output.ts';
 
 export interface DiffOptions {
-  readonly againstCluster: boolean;
+  /** Which side the state in force is; false: none. */
+  readonly againstCluster: 'OLD' | 'NEW' | false;
+  /** Absent: the pod's service account. */
+  readonly kubeconfig?: string;
   readonly node?: string;
   readonly names?: string;
   readonly config?: string;
@@ -20,23 +25,12 @@ export interface DiffOptions {
 }
 
 /**
- * Prints the flows whose verdict differs between two sets of manifests. Throws a CommandError if one
+ * Prints the flows whose verdict differs between two sets of manifests, or one and a cluster. Throws a CommandError if one
  * cannot be read: what it holds is not known, so nothing can be said.
  */
 export async function diffCommand(paths: readonly string[], options: DiffOptions): Promise<ExitStatus> {
-  if (options.againstCluster) {
-    throw new CommandError(
-      EXIT.usage,
-      '--against-cluster is not built yet; save the objects of the cluster with kubectl get -A -o yaml and give that file as OLD',
-    );
-  }
-  const [oldPath, newPath, ...others] = paths;
-  if (oldPath === undefined || newPath === undefined || others.length > 0) {
-    throw new CommandError(EXIT.usage, 'give two directories or files of manifests: OLD NEW');
-  }
   const config = await readable(loadConfig(options.config));
-  const before = await loadSide('OLD', oldPath, config);
-  const after = await loadSide('NEW', newPath, config);
+  const { before, after } = await loadSides(paths, config, options);
   const { node } = options;
   if (node !== undefined) checkNode(node, before.compiled, after.compiled);
   const resolve = await readable(resolvers(options.names, [before, after]));
@@ -62,14 +56,51 @@ async function readable<T>(reading: Promise<T>): Promise<T> {
   }
 }
 
-async function loadSide(which: 'OLD' | 'NEW', path: string, config: Config): Promise<DiffSide> {
-  const { objects, problems } = await load({ manifests: [path] }, config, `${which}: `);
+async function loadSides(
+  [first, second, ...others]: readonly string[],
+  config: Config,
+  { againstCluster, kubeconfig }: DiffOptions,
+): Promise<{ readonly before: DiffSide; readonly after: DiffSide }> {
+  if (againstCluster === false) {
+    if (first === undefined || second === undefined || others.length > 0)
+      throw new CommandError(EXIT.usage, 'give two directories or files of manifests: OLD NEW');
+    return {
+      before: await loadSide('OLD', first, config),
+      after: await loadSide('NEW', second, config),
+    };
+  }
+  if (first === undefined || second !== undefined)
+    throw new CommandError(EXIT.usage, 'give one directory or file of manifests beside --against-cluster');
+  const { clusterObjects } = await import('./cluster-objects.ts');
+  const inForce = await readable(clusterObjects(kubeconfig, config, false));
+  const cluster = { objects: inForce, compiled: compile(inForce) };
+  const given = await loadSide(againstCluster === 'OLD' ? 'NEW' : 'OLD', first, config, inForce);
+  return againstCluster === 'OLD' ? { before: cluster, after: given } : { before: given, after: cluster };
+}
+
+/** What a cluster has beside policies: manifests of policies alone are meant for these. */
+const MEMBERS = ['nodes', 'namespaces', 'pods', 'services', 'endpointSlices'] as const;
+
+function withMembers(objects: ClusterObjects, cluster: ClusterObjects): ClusterObjects {
+  const absent = MEMBERS.filter((list) => objects[list].length === 0);
+  return { ...objects, ...Object.fromEntries(absent.map((list) => [list, cluster[list]])) };
+}
+
+/** @param cluster has the Nodes, pods and so on of manifests without */
+async function loadSide(
+  which: 'OLD' | 'NEW',
+  path: string,
+  config: Config,
+  cluster?: ClusterObjects,
+): Promise<DiffSide> {
+  const { objects: read, problems } = await load({ manifests: [path] }, config, `${which}: `);
   // A file that is not YAML may hold anything.
   if (
     problems.some(({ unreadable, severity, kind }) => unreadable || (severity === 'error' && kind === ''))
   ) {
     throw new CommandError(EXIT.refused, `${which} (${path}) cannot be read; see above`);
   }
+  const objects = cluster === undefined ? read : withMembers(read, cluster);
   return { objects, compiled: compile(objects) };
 }
 

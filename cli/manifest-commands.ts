@@ -98,7 +98,12 @@ function addDiff(program: Command, done: Done): void {
       'Print the connections whose verdict differs between two sets of manifests, exactly. Exits with 1 if any does.',
     )
     .argument('[paths...]', 'OLD and NEW: directories (recursive) or files of manifests')
-    .option('--against-cluster', 'compare NEW with the state in force (not built yet)', false)
+    .option('--against-cluster', 'stands for the state in force: before NEW, or behind OLD', false)
+    .addOption(
+      new Option('--kubeconfig <file>', 'of that cluster; absent: the service account of the pod').env(
+        'KUBECONFIG',
+      ),
+    )
     .option('--node <name>', 'compare this Node alone')
     .addOption(config())
     .addOption(names())
@@ -113,9 +118,19 @@ function addDiff(program: Command, done: Done): void {
       example(
         'nodewall diff /etc/nodewall/manifests ./changed',
         'nodewall diff old new --fail-on denied -o markdown    # in a pipeline: fails if anything is closed',
+        'nodewall diff --against-cluster ./policies --kubeconfig ~/.kube/config    # before kubectl apply',
       ),
     )
-    .action(async (paths, options) => done(await (await import('./diff.ts')).diffCommand(paths, options)));
+    .action(async (paths: string[], options) => {
+      const place = placeOf('--against-cluster', paths, program.args);
+      const againstCluster = options.againstCluster === true && place;
+      done(await (await import('./diff.ts')).diffCommand(paths, { ...options, againstCluster }));
+    });
+}
+
+/** The side that a flag stands for: it may stand before the path, or behind it. */
+function placeOf(flag: string, [path = '']: readonly string[], args: readonly string[]): 'OLD' | 'NEW' {
+  return args.indexOf(flag) < args.lastIndexOf(path) ? 'OLD' : 'NEW';
 }
 
 function addDump(program: Command, done: Done): void {

@@ -41,6 +41,7 @@ export interface StatePair {
  */
 export class StateDifference {
   readonly #config: Config;
+  readonly #checkpoint: () => void;
   readonly #table = new SetTable();
   readonly #leaves = new Leaves();
   readonly #prepared = {
@@ -49,8 +50,10 @@ export class StateDifference {
   };
   readonly #spoofedLeaf: number;
 
-  constructor(config: Config) {
+  /** @param checkpoint called often; may throw, which ends the comparison */
+  constructor(config: Config, checkpoint = (): void => {}) {
     this.#config = config;
+    this.#checkpoint = checkpoint;
     this.#spoofedLeaf = this.#leaves.numberOf({ verdict: 'Drop', rule: null });
   }
 
@@ -88,6 +91,7 @@ export class StateDifference {
       for (const peers of comparison.projected(this.#table.classes(family))) {
         const [one] = peers;
         if (one === undefined) continue;
+        this.#checkpoint();
         collector.add(
           family,
           peers,

@@ -28,6 +28,8 @@ export interface ClusterDifferenceOptions {
   readonly config: Config;
   /** Compares this node alone; absent: all. */
   readonly node?: string;
+  /** Called often; may throw, which ends the comparison. */
+  readonly checkpoint?: () => void;
   /** Adds the addresses of names to a state of the old and of the new cluster. */
   readonly resolve?: Readonly<Record<'before' | 'after', (state: NodeState) => NodeState>>;
 }
@@ -40,13 +42,13 @@ export interface ClusterDifferenceOptions {
 export function clusterDifference(
   before: Compiled,
   after: Compiled,
-  { config, node, resolve }: ClusterDifferenceOptions,
+  { config, node, resolve, checkpoint }: ClusterDifferenceOptions,
 ): ClusterDifference {
   const names = [...before.nodeAddresses.keys()];
   const common = names.filter((name) => after.nodeAddresses.has(name));
   const compared = node === undefined ? common : common.filter((name) => name === node);
   const classes = nodeClasses(compared, [before, after]);
-  const difference = new StateDifference(config);
+  const difference = new StateDifference(config, checkpoint);
   const same = (state: NodeState): NodeState => state;
   const { before: resolveBefore, after: resolveAfter } = resolve ?? { before: same, after: same };
   const registered = classes.map((nodes) => {

@@ -50,6 +50,7 @@ export class Compiling {
   #compile: ReturnType<typeof compiler>;
   #compileEgress: ((objects: ClusterObjects) => PublishedEgress) | null;
   #snapshot: Snapshot | null = null;
+  #objects: ClusterObjects | null = null;
   #ignored: ReadonlyMap<string, readonly string[]> = new Map();
 
   constructor(options: CompilingOptions) {
@@ -72,6 +73,11 @@ export class Compiling {
   /** The last published snapshot; null before the first. */
   get snapshot(): Snapshot | null {
     return this.#snapshot;
+  }
+
+  /** The last published objects as they were compiled, with what agents reported; null before. */
+  get objects(): ClusterObjects | null {
+    return this.#objects;
   }
 
   /** Whether agents were sent the addresses that this controller's pod has now. */
@@ -149,6 +155,7 @@ export class Compiling {
       this.#options.egress?.statuses.publish({ ...egress, policies, problems });
     }
     this.#snapshot = next;
+    this.#objects = objects;
   }
 }
 

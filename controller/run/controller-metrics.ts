@@ -10,6 +10,7 @@ export interface MetricsSources {
   /** Null until it serves. */
   server(): ServerStats | null;
   statusesWaiting(): number;
+  guardrails(): { readonly all: number; readonly broken: number };
   /** Of floating addresses; absent: the feature gate EgressGateway is off. */
   readonly leases?: () => {
     readonly slots: number;
@@ -65,6 +66,8 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   gauge('statuses_waiting', 'Policy statuses that are queued to be written.', () =>
     sources.statusesWaiting(),
   );
+  gauge('guardrails', 'Guardrails that are evaluated.', () => sources.guardrails().all);
+  gauge('guardrails_broken', 'Guardrails that do not hold.', () => sources.guardrails().broken);
   watchMetrics(registers, sources.watches);
   serverMetrics(registers, sources.server);
   const [nodes, policies, invalid, ignoredAddresses] = [

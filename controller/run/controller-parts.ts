@@ -6,6 +6,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import { validateOptions } from '../../apis/validate/object.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { memo } from '../../lib/sharing/memo.ts';
+import { ImpactProcess } from '../impact/impact-process.ts';
 import { Registration } from '../kubeapi/apiservice/registration.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { messageOf } from '../kubeapi/connection.ts';
@@ -35,6 +36,7 @@ import { controllerElection } from './controller-election.ts';
 import { controllerLog } from './controller-log.ts';
 import { type ControllerMetrics, controllerMetrics } from './controller-metrics.ts';
 import { Credentials } from './credentials.ts';
+import { GuardrailWatch } from './guardrail-watch.ts';
 import type { Lifecycle, LifeEvent } from './lifecycle.ts';
 import { Peers } from './peers.ts';
 import { PolicyStatuses } from './policy-statuses.ts';
@@ -63,6 +65,9 @@ export class ControllerParts {
   readonly statuses: PolicyStatuses;
   readonly source: ClusterSource;
   readonly compiling: Compiling;
+  /** What changes do, and whether Guardrails hold. */
+  readonly impact: ImpactProcess;
+  readonly guardrails: GuardrailWatch;
   readonly settings: ClusterSettings;
   readonly replicas: Replicas;
   readonly reports: NodeReports;
@@ -90,6 +95,12 @@ export class ControllerParts {
     this.statuses = this.#makeStatuses();
     this.source = this.#makeSource();
     this.compiling = this.#makeCompiling();
+    const compiled = () => this.compiling.objects;
+    this.impact = new ImpactProcess(context.config, compiled);
+    this.guardrails = new GuardrailWatch({
+      ...{ impact: this.impact, objects: compiled, keeper: this.statuses.guardrails },
+      ...{ clock: processContext.clock, log: context.log },
+    });
     this.settings = this.#makeSettings();
     this.reports = new NodeReports(processContext.clock.now);
     this.replicas = this.#makeReplicas();
@@ -151,6 +162,7 @@ export class ControllerParts {
       watches: () => [...this.source.metrics(), ...this.reflectors.map((one) => one.metrics())],
       server: () => this.agents.stats(),
       statusesWaiting: () => this.statuses.waiting(),
+      guardrails: () => this.statuses.guardrails.counts(),
       ...(hasEgress(this.#context) ? { leases: () => this.statuses.egressLeases() } : {}),
     });
   }
@@ -188,7 +200,10 @@ export class ControllerParts {
       clock: this.#process.clock,
       nodeCIDRs: this.#context.config.nodeCIDRs,
       sayProblems: this.#says.problems,
-      published: () => this.#reactions.happen({ type: 'published' }),
+      published: () => {
+        this.#reactions.happen({ type: 'published' });
+        this.guardrails.look();
+      },
     });
   }
 
@@ -341,6 +356,7 @@ export class ControllerParts {
         interfaceGroups: Object.keys(config.interfaceGroups),
         ...(hasEgress(this.#context) ? { egress: config.egress } : {}),
       }),
+      impact: (change) => this.impact.change(change),
       mayUse: useRight({
         authorise: accessAuthoriser(
           (spec) => reviewAccess(this.api.reviews.request, spec),

@@ -69,6 +69,13 @@ export class Controller {
   #watchingSteps(): Steps {
     return new Steps([
       { name: 'connections to the API server', stop: () => this.#parts.api.close() },
+      {
+        name: 'Guardrails',
+        stop: () => {
+          this.#parts.guardrails.close();
+          this.#parts.impact.close();
+        },
+      },
       { name: 'statuses', stop: () => this.#parts.statuses.lead(false) },
       { name: 'inputs', start: () => this.#startInputs(), stop: () => this.#closeInputs() },
     ]);

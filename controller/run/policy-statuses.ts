@@ -1,9 +1,11 @@
+import type { GuardrailStatus } from '../../apis/guardrail.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import type { EgressStatus } from '../status/egress/egress-status.ts';
 import { EgressStatusKeeper } from '../status/egress/keeper.ts';
 import { FailureEvents } from '../status/failure-events.ts';
+import { GUARDRAIL_TARGET, GUARDRAIL_TIMES, GuardrailKeeper } from '../status/guardrail-keeper.ts';
 import { StatusKeeper } from '../status/keeper.ts';
 import {
   POLICY_TARGET,
@@ -40,9 +42,11 @@ const GATEWAY_TIMES: WriteTimes = { between: 5, betweenOfOne: 100, firstRetry: 2
 export class PolicyStatuses {
   readonly keeper: StatusKeeper;
   readonly egress: EgressStatusKeeper;
+  readonly guardrails: GuardrailKeeper;
   readonly #writer: StatusWriter;
   readonly #egressWriter: StatusWriter<EgressStatus>;
   readonly #gatewayWriter: StatusWriter<EgressStatus>;
+  readonly #guardrailWriter: StatusWriter<GuardrailStatus>;
 
   constructor({ request, clock, identity, metrics, log, isLeader }: PolicyStatusesOptions) {
     const events: WriterEvents = {
@@ -67,6 +71,8 @@ export class PolicyStatuses {
       identity,
       failed: (error) => void log.warn('cannot write an Event', { stage: 'status', error: messageOf(error) }),
     });
+    this.#guardrailWriter = statusWriter(asLeader, clock, events, GUARDRAIL_TARGET, GUARDRAIL_TIMES);
+    this.guardrails = new GuardrailKeeper({ writer: this.#guardrailWriter, events: failures });
     this.keeper = new StatusKeeper({ writer: this.#writer, events: failures, clock });
     this.egress = new EgressStatusKeeper({
       writer: this.#egressWriter,
@@ -93,7 +99,7 @@ export class PolicyStatuses {
 
   /** If false, drops pending writes. */
   async lead(leads: boolean): Promise<void> {
-    await Promise.all([this.keeper.lead(leads), this.egress.lead(leads)]);
+    await Promise.all([this.keeper.lead(leads), this.egress.lead(leads), this.guardrails.lead(leads)]);
   }
 
   /** What the metrics say of floating addresses. */
@@ -103,7 +109,7 @@ export class PolicyStatuses {
 
   /** The number of queued statuses. */
   waiting(): number {
-    const writers = [this.#writer, this.#egressWriter, this.#gatewayWriter];
+    const writers = [this.#writer, this.#egressWriter, this.#gatewayWriter, this.#guardrailWriter];
     return writers.reduce((sum, writer) => sum + writer.waiting(), 0);
   }
 }

@@ -43,6 +43,8 @@ interface Written {
  */
 const GATHER = 2_000;
 const BETWEEN = 1_000;
+/** A Guardrail is announced alone. */
+const AT_ONCE = 100;
 /**
  * Further failures of a policy within this time (milliseconds) increment the last event's count
  * (EventSeries of events.k8s.io).
@@ -71,7 +73,7 @@ export class FailureEvents {
   readonly #clock: Clock & { date(): Date };
   readonly #identity: string;
   readonly #failed: (error: unknown) => void;
-  /** Both are by uid. */
+  /** Both are by uid; of Guardrails, too, few begin to be broken at once. */
   readonly #policies = new Map<string, WaitingPolicy>();
   readonly #nodes = new Map<string, Waiting>();
   readonly #written = new Map<string, Written>();
@@ -107,6 +109,15 @@ export class FailureEvents {
     const regarding = { apiVersion: 'v1', kind: 'Node', name, uid: name };
     this.#nodes.set(name, { regarding, reason: 'NodewallNotEnforced', note: () => why });
     this.#arm(GATHER);
+  }
+
+  /** Announces a Guardrail that has begun to be broken. */
+  broken({ name, uid }: { readonly name: string; readonly uid: string }, why: string): void {
+    this.#isCleared = false;
+    if (this.#nodes.size >= MOST_NODES && !this.#nodes.has(uid)) return;
+    const regarding = { apiVersion: 'nodewall.io/v1alpha1', kind: 'Guardrail', name, uid };
+    this.#nodes.set(uid, { regarding, reason: 'GuardrailBroken', note: () => why });
+    this.#arm(AT_ONCE);
   }
 
   /** Drops queued events, and waits for the request in progress. */

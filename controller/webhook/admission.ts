@@ -1,7 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../apis/config.ts';
 import type { EgressConfig } from '../../apis/egress/config.ts';
-import type { ClusterNetworkPolicy, ClusterObject, ClusterObjects } from '../../apis/objects.ts';
+import {
+  type ClusterNetworkPolicy,
+  type ClusterObject,
+  type ClusterObjects,
+  type Guardrail,
+  NO_OBJECTS,
+} from '../../apis/objects.ts';
 import { openApiSchema } from '../../apis/schema/crd.ts';
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 import { overLimit } from '../../apis/schema/limits.ts';
@@ -9,7 +15,7 @@ import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
 import { claimedIdentity, identityOf } from '../../apis/validate/identity.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import type { ObjectProblem } from '../../apis/validate/problem.ts';
-import { checkServiceReferences } from '../../apis/validate/references.ts';
+import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
 import { defaultsOf } from './defaults.ts';
 import { type Consequences, consequences, type RelatedObject } from './dependants.ts';
 import { EgressAdmission, type EgressAdmissionObjects, isEgressObject } from './egress-admission.ts';
@@ -21,7 +27,9 @@ import { shadowWarnings } from './shadow.ts';
 import { widePortWarnings } from './wide-ports.ts';
 
 /** The valid objects of the cluster that an answer depends on. */
-export type AdmissionObjects = PodAccessObjects & EgressAdmissionObjects & Pick<ClusterObjects, 'services'>;
+export type AdmissionObjects = PodAccessObjects &
+  EgressAdmissionObjects &
+  Pick<ClusterObjects, 'services' | 'guardrails'>;
 
 /** The state besides the request that the answer depends on. */
 export interface AdmissionWorld {
@@ -75,6 +83,7 @@ export function admit(
     if (admission.rejection !== null) return admission;
     return { ...admission, warnings: [...problems.map(toWarning), ...admission.warnings] };
   }
+  if (valid.kind === 'Guardrail') return admitGuardrail(valid, problems, step, world);
   if (!isRelated(valid)) return ALLOWED;
   const moved = movedTier(valid, oldObject);
   if (moved !== null) return refuse(linesOf(raw, [moved]), false);
@@ -88,7 +97,22 @@ export function admit(
     const patch = valid.kind === 'ClusterNetworkPolicy' ? defaultsOf(raw, valid) : [];
     return { ...ALLOWED, patch };
   }
-  return { ...ALLOWED, warnings: [...problems.map(toWarning), ...warningsOf(valid, world)] };
+  const warnings = [...problems.map(toWarning), ...warningsOf(valid, world)];
+  return { ...ALLOWED, warnings, change: { kind: valid.kind, identity: identityOf(valid), next: valid } };
+}
+
+function admitGuardrail(
+  guardrail: Guardrail,
+  problems: readonly ObjectProblem[],
+  step: AdmissionStep,
+  { objects, interfaceGroups }: AdmissionWorld,
+): Admission {
+  const named = { ...(objects ?? NO_OBJECTS), interfaceGroups, invalid: new Set<string>() };
+  const unknown = objects === null ? [] : checkPolicyReferences([guardrail], named);
+  if (unknown.length > 0) return refuse(shown(unknown, MOST_OWN), true);
+  if (step === 'mutate') return ALLOWED;
+  const change = { kind: guardrail.kind, identity: identityOf(guardrail), next: guardrail };
+  return { ...ALLOWED, warnings: problems.map(toWarning), change };
 }
 
 function isOurs({ apiVersion }: FieldMap): boolean {
@@ -113,6 +137,7 @@ const SCHEMAS = {
   ClusterNetworkPolicy: openApiSchema('ClusterNetworkPolicy'),
   ClusterGroup: openApiSchema('ClusterGroup'),
   Tier: openApiSchema('Tier'),
+  Guardrail: openApiSchema('Guardrail'),
   EgressGateway: openApiSchema('EgressGateway'),
   EgressPolicy: openApiSchema('EgressPolicy'),
   ClusterEgressPolicy: openApiSchema('ClusterEgressPolicy'),
@@ -154,11 +179,13 @@ function effectsOf(identity: string, next: RelatedObject | null, world: Admissio
 
 /** Objects that valid policies need can't be deleted. */
 function admitDeletion(raw: FieldMap, world: AdmissionWorld, egress: EgressAdmission): Admission {
-  if (!isOurs(raw) || raw.kind === 'ClusterNetworkPolicy') return ALLOWED;
+  if (!isOurs(raw)) return ALLOWED;
   if (EGRESS_KINDS.includes(String(raw.kind))) return egress.deletion(claimedIdentity(raw).identity, world);
   const { identity, kind, name } = claimedIdentity(raw);
+  if (kind === 'ClusterNetworkPolicy') return { ...ALLOWED, change: { kind, identity, next: null } };
+  if (kind !== 'ClusterGroup' && kind !== 'Tier') return ALLOWED;
   const effects = effectsOf(identity, null, world);
-  if (effects.others.length === 0) return ALLOWED;
+  if (effects.others.length === 0) return { ...ALLOWED, change: { kind, identity, next: null } };
   const message = [`${kind}/${name}: is in use`, ...shown(effects.others, MOST_OTHERS)].join('\n');
   return { ...ALLOWED, rejection: { reason: 'Conflict', message, isTransient: true } };
 }

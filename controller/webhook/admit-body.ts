@@ -1,5 +1,6 @@
 import { asFields } from '../../apis/schema/json-schema.ts';
 import { type NameReference, readableReferences } from '../../apis/validate/references.ts';
+import type { ObjectChange } from '../impact/changed-objects.ts';
 import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
 import type { EgressAdmission } from './egress-admission.ts';
 import { formatReview, parseReview, type UseQuestion } from './review.ts';
@@ -14,6 +15,14 @@ export interface BodyAdmission {
   readonly names: readonly NameReference[];
   /** The text holds only if the user has this right; null: it holds. */
   readonly use: (UseQuestion & { readonly uid: string }) | null;
+  /** The text holds only if no Guardrail is broken by this; null: it holds. */
+  readonly change: PendingChange | null;
+}
+
+/** A change, and what the answer has so far. */
+export interface PendingChange extends ObjectChange {
+  readonly uid: string;
+  readonly warnings: readonly string[];
 }
 
 /** Beyond this many names nobody looks them up. */
@@ -33,12 +42,14 @@ export function admitBody(
   if (review === null) return null;
   const admission = admit(review, step, world, egress);
   const use = admission.use === undefined ? null : { ...admission.use, uid: review.uid };
+  const { warnings } = admission;
+  const change = admission.change === undefined ? null : { ...admission.change, uid: review.uid, warnings };
   const text = JSON.stringify(formatReview(review, admission));
   const names = admission.rejection?.isTransient ? namesIn(asFields(review.object)) : null;
   // No object will ever have a name as long as that.
   if (names === null || names.some(({ name }) => name.length > LONGEST_NAME))
-    return { text, isTransient: false, names: [], use };
-  return { text, isTransient: true, names, use };
+    return { text, isTransient: false, names: [], use, change };
+  return { text, isTransient: true, names, use, change };
 }
 
 /** One more than `MOST_NAMES` at the most, each once. */

@@ -1,4 +1,10 @@
-import type { ClusterGroup, ClusterNetworkPolicy, ClusterObjects, Tier } from '../../apis/objects.ts';
+import type {
+  ClusterGroup,
+  ClusterNetworkPolicy,
+  ClusterObjects,
+  Guardrail,
+  Tier,
+} from '../../apis/objects.ts';
 import { checkGroups } from '../../apis/validate/groups.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import { type CrossProblem, checkTiers } from '../../apis/validate/objects.ts';
@@ -6,10 +12,11 @@ import { formatPath } from '../../apis/validate/problem.ts';
 import { checkPolicyReferences, referencesOf } from '../../apis/validate/references.ts';
 
 /** The kinds of objects that refer to each other. */
-export type Related = Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'>;
+export type Related = Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'> &
+  Partial<Pick<ClusterObjects, 'guardrails'>>;
 export type RelatedObject = ClusterNetworkPolicy | ClusterGroup | Tier;
 
-export type RelatedProblem = CrossProblem<RelatedObject>;
+export type RelatedProblem = CrossProblem<RelatedObject | Guardrail>;
 
 export interface Consequences {
   /** Errors of the new object that are caused by other objects. */
@@ -29,6 +36,7 @@ export function consequences(
   interfaceGroups: readonly string[],
 ): Consequences {
   const after: Related = {
+    ...related,
     policies: replaced(related.policies, identity, 'ClusterNetworkPolicy', next),
     groups: replaced(related.groups, identity, 'ClusterGroup', next),
     tiers: replaced(related.tiers, identity, 'Tier', next),
@@ -56,19 +64,21 @@ function replaced<T extends RelatedObject>(
   return next === null ? others : [...others, next as T];
 }
 
-/** Policies that name the Tier or ClusterGroup, or a group that has it as a child. */
-function namers({ policies, groups }: Related, identity: string): readonly ClusterNetworkPolicy[] {
+type Naming = ClusterNetworkPolicy | Guardrail;
+
+/** Policies and Guardrails that name the Tier or ClusterGroup, or a group that has it as a child. */
+function namers({ policies, groups, guardrails = [] }: Related, identity: string): readonly Naming[] {
   const name = identity.slice(identity.lastIndexOf('|') + 1);
   const parents = groups.filter(({ spec }) => spec.childGroups?.includes(name)).map((group) => group.name);
   const names = new Set([name, ...parents]);
-  return policies.filter((policy) =>
-    referencesOf(policy).some((reference) => 'name' in reference && names.has(reference.name)),
+  return [...policies, ...guardrails].filter((object) =>
+    referencesOf(object).some((reference) => 'name' in reference && names.has(reference.name)),
   );
 }
 
 function problemsOf(
   { groups, tiers }: Related,
-  policies: readonly ClusterNetworkPolicy[],
+  policies: readonly Naming[],
   interfaceGroups: readonly string[],
 ): RelatedProblem[] {
   const named = { tiers, groups, interfaceGroups, invalid: NOTHING };

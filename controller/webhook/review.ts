@@ -1,4 +1,5 @@
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
+import type { ObjectChange } from '../impact/changed-objects.ts';
 
 /** The fields of an AdmissionReview's request (admission.k8s.io/v1) that are used here. */
 export interface AdmissionRequest {
@@ -46,6 +47,8 @@ export interface Admission {
   readonly warnings: readonly string[];
   /** The object is allowed only if the user has this right. */
   readonly use?: UseQuestion;
+  /** The object is allowed only if no Guardrail is broken by this; absent: none can be. */
+  readonly change?: ObjectChange;
 }
 
 const CODES = { Invalid: 422, Conflict: 409, Forbidden: 403, ServiceUnavailable: 503 } as const;

@@ -4,11 +4,15 @@ import type { NameReference } from '../../apis/validate/references.ts';
 import { readChunks } from '../../lib/process/body.ts';
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import { sourceOf } from '../../lib/process/source-address.ts';
+import type { ObjectChange } from '../impact/changed-objects.ts';
+import type { Impact } from '../impact/impact.ts';
+import { ImpactOverrunError } from '../impact/impact-process.ts';
 import { limitInFlight } from '../publish/limit-in-flight.ts';
 import type { AdmissionStep, AdmissionWorld } from './admission.ts';
 import { AdmissionOverrunError, type BodyRequest } from './admission-process.ts';
-import type { BodyAdmission } from './admit-body.ts';
+import type { BodyAdmission, PendingChange } from './admit-body.ts';
 import { BodyRoom } from './body-room.ts';
+import { impactAdmission } from './impact-admission.ts';
 import { ALLOWED } from './refusal.ts';
 import { formatReview } from './review.ts';
 import type { MayUse } from './use-right.ts';
@@ -29,6 +33,8 @@ export interface WebhookOptions {
    * `world` is as good. See latestWorld.
    */
   readonly latest: (names: readonly NameReference[], world: AdmissionWorld) => Promise<AdmissionWorld | null>;
+  /** What a change would do; absent: changes are not evaluated, and no Guardrail is checked. */
+  readonly impact?: (change: ObjectChange) => Promise<Impact>;
   /** Absent: the right can't be checked, and nobody has it. */
   readonly mayUse?: MayUse;
   /**
@@ -129,7 +135,10 @@ async function answer(
     const admission = await decide(asked, options);
     if (response.headersSent) return;
     if (admission === null) return refuse(response, 400, 'not an AdmissionReview of admission.k8s.io/v1');
-    const text = await withRight(admission, source, options);
+    const text =
+      admission.change === null
+        ? await withRight(admission, source, options)
+        : await withImpact(admission.change, options);
     if (response.headersSent) return;
     response.writeHead(200, { 'content-type': 'application/json' }).end(text);
   } catch (error) {
@@ -138,6 +147,25 @@ async function answer(
   } finally {
     reading.leave();
   }
+}
+
+/** The answer with what the change would do, or its refusal. */
+async function withImpact(
+  pending: PendingChange,
+  { impact, world, onFailure }: WebhookOptions,
+): Promise<string> {
+  const { uid, warnings, ...change } = pending;
+  const found = await impact?.(change).catch((error: unknown) => {
+    if (!(error instanceof ImpactOverrunError))
+      onFailure(error instanceof Error ? error : new Error(String(error)));
+    return null;
+  });
+  const hasGuardrails = (world().objects?.guardrails.length ?? 0) > 0;
+  const admission =
+    found === undefined
+      ? { ...ALLOWED, warnings }
+      : impactAdmission(change, found, { warnings, hasGuardrails });
+  return JSON.stringify(formatReview({ uid }, admission));
 }
 
 /** The answer, or the refusal of a user who lacks the right that it needs. */

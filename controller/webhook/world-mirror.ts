@@ -30,6 +30,7 @@ const RULES_AT_ONCE = 500;
 
 const LISTS = [
   'policies',
+  'guardrails',
   'groups',
   'tiers',
   'services',
@@ -104,8 +105,8 @@ export class WorldSender {
     objects: NonNullable<AdmissionWorld['objects']>,
     { egress }: Pick<AdmissionWorld, 'egress'>,
   ): AdmissionObjects {
-    const { policies, groups, tiers, services } = objects;
-    const all = { policies, groups, tiers, services, ...podAccessObjects(objects) };
+    const { policies, guardrails, groups, tiers, services } = objects;
+    const all = { policies, guardrails, groups, tiers, services, ...podAccessObjects(objects) };
     if (egress === undefined) return { ...all, ...NO_EGRESS };
     const { nodes, namespaces, egressGateways, egressPolicies, insideNetworks } = objects;
     return { ...all, nodes, namespaces, egressGateways, egressPolicies, insideNetworks };

@@ -87,18 +87,18 @@ describe('nodewall diff', function () {
     await invalid.close();
   });
 
-  it('refuses a Node that a side lacks, one path alone, and --against-cluster', async () => {
+  it('refuses a Node that a side lacks, one path alone, and two paths beside a cluster', async () => {
     const wrong = await Promise.all([
       diff('--node', 'worker-1'),
       nodewall('diff', old.manifests),
-      nodewall('diff', '--against-cluster', now.manifests),
+      nodewall('diff', '--against-cluster', old.manifests, now.manifests),
     ]);
     assert.deepEqual(
       wrong.map(({ status }) => status),
       [2, 2, 2],
     );
     assert.match(wrong[0]?.stderr ?? '', /OLD has no Node worker-1; it has cp-1/);
-    assert.match(wrong[2]?.stderr ?? '', /not built yet/);
+    assert.match(wrong[2]?.stderr ?? '', /give one directory or file/);
   });
 
   it('escapes names in Markdown', async () => {

@@ -64,7 +64,7 @@ export const API_CALLS: readonly ApiCall[] = [
   }),
   ...calls(
     ['patch'],
-    ['clusternetworkpolicies', ...EGRESS].map((kind) => `${kind}/status`),
+    ['clusternetworkpolicies', 'guardrails', ...EGRESS].map((kind) => `${kind}/status`),
     {
       group: 'nodewall.io',
       from: 'controller/status/writer.ts',

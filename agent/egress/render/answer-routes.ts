@@ -2,12 +2,13 @@ import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts'
 import {
   BITS,
   type Cidr,
-  covers,
   type Family,
   isCovered,
   parseAddress,
   parseCidr,
 } from '../../../lib/net/address.ts';
+import { type Interval, toInterval, union } from '../../../lib/net/interval.ts';
+import { firstAt } from '../../../lib/sharing/first-at.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import { ArrivalChanges, type ServedPod } from './arrival-changes.ts';
 
@@ -90,15 +91,22 @@ export function formerRoutes(
 ): readonly AnswerRoute[] {
   if (answers === undefined) return [];
   const destinations = new Set(current.map(({ destination }) => destination));
-  const networks = current.flatMap(({ destination, family }) => {
-    const cidr = destination.endsWith(`/${BITS[family]}`) ? undefined : parseCidr(destination)?.cidr;
-    return cidr ?? [];
-  });
+  const networksOf = (family: Family): readonly Interval[] =>
+    union(
+      current.flatMap((route) => {
+        if (route.family !== family || route.destination.endsWith(`/${BITS[family]}`)) return [];
+        const cidr = parseCidr(route.destination)?.cidr;
+        return cidr === undefined ? [] : toInterval(cidr);
+      }),
+    );
+  const networks: Readonly<Record<Family, readonly Interval[]>> = { 4: networksOf(4), 6: networksOf(6) };
   return [...answers].flatMap(([destination, { node }]) => {
     const cidr = parseCidr(destination)?.cidr;
     if (cidr === undefined || destinations.has(destination)) return [];
-    return networks.some((network) => covers(network, cidr))
-      ? []
-      : { family: cidr.family, destination, node };
+    const { family } = cidr;
+    const { first, last } = toInterval(cidr);
+    const own = networks[family];
+    const there = own[firstAt(0, own.length, (i) => (own[i]?.last ?? last) >= last)];
+    return there !== undefined && there.first <= first ? [] : { family, destination, node };
   });
 }

@@ -131,7 +131,7 @@ describe('clusterSource', () => {
     assert.deepEqual([names('policies'), names('nodes')], ['', '']);
     const lists: string[] = [];
     api.events.on('request', ({ kind, collection, query }) => {
-      const isAbsent = collection.includes('antrea');
+      const isAbsent = collection.includes('antrea') || collection.endsWith('guardrails');
       if (kind === 'list' && query.get('limit') !== '1' && !isAbsent) lists.push(collection);
     });
     await source.prove();
@@ -406,7 +406,7 @@ describe('clusterSource', () => {
         status,
       });
       await until(() => objects().egressGateways[0]?.status?.slots[0]?.node === 'n1');
-      assert.equal(source.metrics().length, 11 + 5);
+      assert.equal(source.metrics().length, 12 + 5);
     });
 
     it("reads another project's only if the configuration says so", async () => {

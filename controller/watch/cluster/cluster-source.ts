@@ -25,7 +25,7 @@ import { documenting } from './document.ts';
 import { Documents } from './documents.ts';
 import type { Change } from './object-store.ts';
 import { type Reflector, reflector, type WatchPosition } from './reflector.ts';
-import { ANTREA, BUILT_IN, egressResources, isOwn, NODEWALL, type Resource } from './resources.ts';
+import { ANTREA, BUILT_IN, egressResources, GUARDRAIL, isOwn, NODEWALL, type Resource } from './resources.ts';
 import { sortedList } from './sorted-list.ts';
 import { narrowing, objectOf, problemsOf, type StoredObject } from './stored-object.ts';
 import { type ApiTransport, apiTransport } from './transport.ts';
@@ -99,10 +99,12 @@ class WatchedCluster implements ClusterSource {
     this.#state = clusterState(options);
     ({ promise: this.synced, resolve: this.#settle } = Promise.withResolvers<void>());
     this.#timer = new Debounce(async () => this.#look(), { quiet, longest });
-    const documented = [...NODEWALL, ...ANTREA, ...egressResources(options)].map((resource) => {
+    const documented = [...NODEWALL, ...ANTREA, GUARDRAIL, ...egressResources(options)].map((resource) => {
       return { resource, of: this.#documented(resource, options) };
     });
-    this.#own = documented.flatMap(({ resource, of }) => (isOwn(resource) ? [of] : []));
+    // Nothing names a Guardrail, and its CustomResourceDefinition may be missing after an upgrade.
+    const isNamed = (resource: Resource): boolean => isOwn(resource) && resource !== GUARDRAIL;
+    this.#own = documented.flatMap(({ resource, of }) => (isNamed(resource) ? [of] : []));
     this.#reflectors = [
       ...BUILT_IN.map((resource) => this.#builtIn(resource, options)),
       ...documented.map(({ of }) => of),

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import type { GuardrailStatus, Violation } from '../../apis/guardrail.ts';
+import type { Guardrail } from '../../apis/objects.ts';
+import { GUARDRAIL_TARGET, GuardrailKeeper } from './guardrail-keeper.ts';
+
+const GUARDRAIL: Guardrail = {
+  ...{ kind: 'Guardrail', apiGroup: 'nodewall.io', name: 'g', uid: 'u', generation: 3 },
+  spec: { nodeSelector: {} },
+};
+const VIOLATION: Violation = { node: 'n1', item: 'mustDeny[0]', flow: { direction: 'ingress' }, rule: null };
+
+describe('statuses of Guardrails', () => {
+  let written: string[];
+  let keeper: GuardrailKeeper;
+
+  beforeEach(() => {
+    written = [];
+    keeper = new GuardrailKeeper({
+      writer: {
+        submit: (name, uid, { phase }: GuardrailStatus) => void written.push(`${name} ${uid} ${phase}`),
+        forget: (name) => void written.push(`forget ${name}`),
+        has: () => false,
+        clear: async () => void written.push('clear'),
+        waiting: () => 0,
+      },
+      events: { broken: ({ name }, why) => void written.push(`event ${name} ${why}`) },
+    });
+  });
+
+  it('are written by the leader, once for each change', async () => {
+    keeper.set([GUARDRAIL], new Map());
+    assert.deepEqual(written, []);
+    await keeper.lead(true);
+    keeper.set([GUARDRAIL], new Map());
+    assert.deepEqual(written.splice(0), ['g u Holds']);
+    keeper.set([GUARDRAIL], new Map([['g', [VIOLATION]]]));
+    assert.deepEqual(written.splice(0), [
+      'g u Broken',
+      'event g on n1: {"direction":"ingress"} is decided by no rule',
+    ]);
+    assert.deepEqual(keeper.counts(), { all: 1, broken: 1 });
+    keeper.set([GUARDRAIL], new Map([['g', [{ ...VIOLATION, node: 'n2' }]]]));
+    assert.deepEqual(written.splice(0), ['g u Broken']);
+    keeper.set([], new Map());
+    assert.deepEqual(written.splice(0), ['forget g']);
+    await keeper.lead(false);
+    assert.deepEqual(written, ['clear']);
+  });
+
+  it('leave out the rule where none decides', () => {
+    const status = { phase: 'Broken', observedGeneration: 3, violations: [VIOLATION] } as const;
+    const { rule: _, ...violation } = VIOLATION;
+    assert.deepEqual(GUARDRAIL_TARGET.toPatch(status), { ...status, violations: [violation] });
+  });
+});
