@@ -88,6 +88,11 @@ export interface CompiledPolicy {
    * the same object.
    */
   readonly spans: readonly ReadonlySet<string>[];
+  /** Of PolicyShare; no two versions of a policy apply to the same node. */
+  readonly version?: string;
+  readonly since?: number;
+  /** With `version`: `spans`, with the nodes that have another version. */
+  readonly selected?: readonly ReadonlySet<string>[];
 }
 
 /** The addresses that the peers of a rule stand for; shared by all rules with the same peers. */

@@ -61,8 +61,11 @@ export interface FailingNode {
 
 /** A metav1.Condition. */
 export interface PolicyCondition {
-  /** Accepted: the policy is valid. Realized: it is enforced on every node it applies to. */
-  readonly type: 'Accepted' | 'Realized';
+  /**
+   * Accepted: the policy is valid. Realized: it is enforced on every node it applies to. RolledOut,
+   * only of a policy that has a rollout: every node gets this version.
+   */
+  readonly type: 'Accepted' | 'Realized' | 'RolledOut';
   readonly status: 'True' | 'False' | 'Unknown';
   readonly observedGeneration: number;
   /** When `status` last changed: ISO 8601, UTC, to the second. */

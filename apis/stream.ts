@@ -121,7 +121,10 @@ export interface ServiceSetRemovedUpdate {
  */
 export interface RulesUpdate {
   readonly type: 'rules';
-  /** `API_GROUP/POLICY/RULE`, with the name of the group's first rule. */
+  /**
+   * `API_GROUP/POLICY/RULE`, with the name of the group's first rule; `POLICY@VERSION` where other
+   * nodes may have another version of the policy.
+   */
   readonly part: string;
   readonly rules: readonly WrittenRule[];
 }

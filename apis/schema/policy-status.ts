@@ -2,6 +2,7 @@ import { POLICY_PHASES } from '../policy-status.ts';
 import { conditions, count } from './conditions.ts';
 import type { JsonSchema } from './json-schema.ts';
 import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
+import { ROLLOUT_STATUS_SCHEMA } from './rollout.ts';
 
 /** Schema of the `status` of a ClusterNetworkPolicy (`PolicyStatus`). */
 export const POLICY_STATUS_SCHEMA: JsonSchema = {
@@ -42,9 +43,11 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
       description: 'The reasons why the policy is invalid, one line each; the first 20.',
       items: { type: 'string' },
     },
+    rollout: ROLLOUT_STATUS_SCHEMA,
     conditions: conditions({
       Accepted: 'the policy is valid',
       Realized: 'all nodes that are selected enforce it',
+      RolledOut: 'its rollout is completed',
     }),
   },
 };

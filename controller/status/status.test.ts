@@ -18,6 +18,7 @@ const valid: PolicyFacts = {
   enforcedSpec: { priority: 5 },
   enabled: true,
   progress: some,
+  rollout: null,
 };
 const failing = [{ node: 'n1', rule: 'r', reason: 'no such set' }];
 

@@ -9,6 +9,7 @@ import {
   type PolicyPhase,
   type PolicyStatus,
 } from '../../apis/policy-status.ts';
+import type { RolloutDecision } from '../../apis/rollout.ts';
 
 /** The facts from which a policy's status is computed. */
 export interface PolicyFacts {
@@ -27,6 +28,8 @@ export interface PolicyFacts {
   readonly enabled: boolean;
   /** The progress of the version in force. */
   readonly progress: Progress;
+  /** Null: the policy has no rollout. */
+  readonly rollout: RolloutDecision | null;
 }
 
 export interface Progress {
@@ -73,6 +76,7 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
     conditions: [
       condition({ type: 'Accepted', ...accepted(facts) }),
       condition({ type: 'Realized', ...realized(facts, phase) }),
+      ...(facts.rollout === null ? [] : [condition({ type: 'RolledOut', ...rolledOut(facts.rollout) })]),
     ],
   };
 }
@@ -139,6 +143,23 @@ function realized({ enforcedGeneration, progress }: PolicyFacts, phase: PolicyPh
     case 'Pending':
     case 'Realizing':
       return { status: 'False', reason: phase, message: `${count}.` };
+  }
+}
+
+function rolledOut({ state, pausedBy, step }: RolloutDecision): ConditionState {
+  switch (state) {
+    case 'Completed':
+      return { status: 'True', reason: state, message: 'All nodes have this version.' };
+    case 'Undone': {
+      const message = 'The last completed version is in force everywhere, until the spec changes.';
+      return { status: 'False', reason: state, message };
+    }
+    case 'Progressing':
+      return { status: 'False', reason: state, message: `Step ${step} is in progress.` };
+    case 'Paused': {
+      const why = pausedBy === 'Failures' ? 'too many nodes failed' : 'the annotation says so';
+      return { status: 'False', reason: `PausedBy${pausedBy}`, message: `Paused at step ${step}: ${why}.` };
+    }
   }
 }
 
