@@ -22,6 +22,11 @@ export interface RuleSource {
    * elsewhere. Without it a rule never matches more.
    */
   readonly established?: 'Recheck';
+  /**
+   * The policy's annotation `nodewall.io/retry`: with a new value, a version that was rolled back
+   * is tried again. Absent: there is none.
+   */
+  readonly retry?: string;
 }
 
 /** An inclusive range of ports. */
@@ -83,6 +88,11 @@ export interface CompiledPolicy {
    * the same object.
    */
   readonly spans: readonly ReadonlySet<string>[];
+  /** Of PolicyShare; no two versions of a policy apply to the same node. */
+  readonly version?: string;
+  readonly since?: number;
+  /** With `version`: `spans`, with the nodes that have another version. */
+  readonly selected?: readonly ReadonlySet<string>[];
 }
 
 /** The addresses that the peers of a rule stand for; shared by all rules with the same peers. */

@@ -40,6 +40,7 @@ egress: {inside: [10.9.0.0/16], serviceCIDRs: [2001:DB8:1::/112], unknownPods: P
 dataplane: iptables
 iptables: {variant: legacy}
 dispatch: linear
+rollout: {steps: [1, 10%], maxFailures: 2}
 boot: {onError: open, ssh: [2001:DB8:2::/48]}
 `,
       'c.yaml',
@@ -89,6 +90,7 @@ boot: {onError: open, ssh: [2001:DB8:2::/48]}
       dataplane: 'iptables',
       iptables: { variant: 'legacy' },
       dispatch: 'linear',
+      rollout: { steps: [1, '10%'], pause: 60, maxFailures: 2 },
       boot: { enabled: true, onError: 'open', ssh: ['2001:db8:2::/48'] },
     });
   });

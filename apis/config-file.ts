@@ -1,6 +1,7 @@
 import { type Config, DEFAULT_CONFIG, type Exemption } from './config.ts';
 import { withEgressGroup } from './egress/link-group.ts';
 import type { Problem } from './objects.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from './rollout.ts';
 import { CONFIG_SCHEMA } from './schema/config.ts';
 import { asFields, asList, type FieldMap } from './schema/json-schema.ts';
 import { checkFailsafe, fromLoadBalancers, type RawFailsafe, toFailsafe } from './validate/failsafe.ts';
@@ -12,6 +13,7 @@ import {
 import { canonicalCidr } from './validate/ipblock.ts';
 import { checkProbes, type RawProbe, toProbe } from './validate/probes.ts';
 import { type Findings, findings, formatPath, hasError } from './validate/problem.ts';
+import { checkRollout } from './validate/rollout.ts';
 import { reportSchema } from './validate/schema-problem.ts';
 import { checkSettings } from './validate/settings.ts';
 import { parseYaml } from './validate/yaml-document.ts';
@@ -44,6 +46,7 @@ interface RawConfig {
   readonly dataplane?: Config['dataplane'];
   readonly iptables?: Partial<Config['iptables']>;
   readonly dispatch?: Config['dispatch'];
+  readonly rollout?: Partial<RolloutSettings>;
   readonly boot?: Partial<Config['boot']>;
 }
 
@@ -71,6 +74,7 @@ export function parseConfig(text: string, file: string): ParsedConfig {
 function checkConfig(raw: FieldMap, found: Findings): void {
   checkInterfaceGroups(asFields(raw.interfaceGroups) ?? {}, found);
   checkSettings(raw, found);
+  checkRollout(raw.rollout, ['rollout'], found);
   checkProbes(asFields(raw.guard)?.probes, ['guard', 'probes'], found);
   for (const direction of ['ingress', 'egress']) {
     for (const [index, entry] of asList(asFields(raw.failsafe)?.[direction]).entries()) {
@@ -117,6 +121,7 @@ function toConfig(raw: RawConfig): Config {
     dataplane: raw.dataplane ?? DEFAULT_CONFIG.dataplane,
     iptables: { ...DEFAULT_CONFIG.iptables, ...raw.iptables },
     dispatch: raw.dispatch ?? DEFAULT_CONFIG.dispatch,
+    rollout: raw.rollout === undefined ? DEFAULT_CONFIG.rollout : { ...DEFAULT_ROLLOUT, ...raw.rollout },
     boot: {
       ...DEFAULT_CONFIG.boot,
       ...raw.boot,

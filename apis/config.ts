@@ -4,6 +4,7 @@
  */
 import type { DataplaneName } from './dataplanes.ts';
 import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from './egress/config.ts';
+import type { RolloutSettings } from './rollout.ts';
 
 /** The exemptions of docs/semantics.md section 2.1. */
 export const EXEMPTIONS = [
@@ -173,6 +174,11 @@ export interface Config {
   readonly dataplane: DataplaneName | 'auto';
   readonly iptables: { readonly variant: IptablesVariant };
   readonly dispatch: Dispatch;
+  /**
+   * Read by controllers: the rollout of policies without spec.rollout; null: they go to all nodes
+   * at once.
+   */
+  readonly rollout: RolloutSettings | null;
   readonly boot: BootConfig;
 }
 
@@ -245,5 +251,6 @@ export const DEFAULT_CONFIG: Config = {
   dataplane: 'nftables',
   iptables: { variant: 'auto' },
   dispatch: 'indexed',
+  rollout: null,
   boot: { enabled: true, onError: 'minimal', ssh: [] },
 };

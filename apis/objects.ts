@@ -5,6 +5,7 @@
 
 import type { EgressGateway, EgressObjects, EgressPolicy, InsideNetworks } from './egress/objects.ts';
 import type { LabelSelector, Labels } from './label-selector.ts';
+import type { RolloutDecision, RolloutShare, RolloutSpec } from './rollout.ts';
 
 export type { LabelSelector, LabelSelectorRequirement, Labels } from './label-selector.ts';
 
@@ -164,6 +165,8 @@ export interface ClusterNetworkPolicySpec {
   readonly mode?: PolicyMode;
   readonly traffic?: PolicyTraffic;
   readonly established?: PolicyEstablished;
+  /** Without effect on the rules of a node: in a cluster the controller applies it. */
+  readonly rollout?: RolloutSpec;
 }
 
 export interface ClusterNetworkPolicy {
@@ -174,7 +177,45 @@ export interface ClusterNetworkPolicy {
   readonly uid: string;
   /** 0 if the object has none (manifests). */
   readonly generation: number;
+  /** The annotation `nodewall.io/retry`; absent: there is none. */
+  readonly retry?: string;
   readonly spec: ClusterNetworkPolicySpec;
+  /** Read only in a cluster, and only of policies that have a rollout; absent: none. */
+  readonly rollout?: PolicyRollout;
+  /** Set where nodes may have another version of the policy; absent: all nodes have this one. */
+  readonly share?: PolicyShare;
+}
+
+/** What a policy's status says of its rollout. */
+export interface PolicyRollout {
+  /** Null: nothing is decided. */
+  readonly decision: RolloutDecision | null;
+  /** The resource version at which this process first saw the decision. */
+  readonly since: number;
+  /** The stored versions that are valid. */
+  readonly versions: readonly PolicyVersionSpec[];
+  /** Whether a controller has ever written a status of the policy. */
+  readonly isSeen: boolean;
+}
+
+export interface PolicyVersionSpec {
+  readonly generation: number;
+  readonly spec: ClusterNetworkPolicySpec;
+}
+
+/** The nodes that have one version of a policy, among those that it applies to. */
+export interface PolicyShare {
+  /** Different for different versions. */
+  readonly version: string;
+  /** The resource version of the policy at which the nodes were decided. */
+  readonly since: number;
+  /** Absent: all nodes. */
+  readonly nodes?: RolloutShare & {
+    /** The policy's uid, or the name of its group. */
+    readonly salt: string;
+    /** Whether they are the nodes that take part, or the others. */
+    readonly areTaking: boolean;
+  };
 }
 
 /** Flows, as a rule's peers and ports: every value of what is absent. */

@@ -12,6 +12,11 @@ export const POLICY_PHASES = [
   'Realized',
   /** At least one node cannot enforce it; see `failingNodes`. */
   'Failed',
+  /**
+   * At least one node rolled this version back to the one confirmed last (guarded apply); see
+   * `failingNodes`.
+   */
+  'RolledBack',
   /** The policy applies to no node: it selects none, or has no rules. */
   'NoNodes',
   /**
@@ -50,12 +55,17 @@ export interface FailingNode {
   /** Absent if the whole policy fails. */
   readonly rule?: string;
   readonly reason: string;
+  /** It rolled the version back, and has the one confirmed last in force. Absent: it did not. */
+  readonly rolledBack?: true;
 }
 
 /** A metav1.Condition. */
 export interface PolicyCondition {
-  /** Accepted: the policy is valid. Realized: it is enforced on every node it applies to. */
-  readonly type: 'Accepted' | 'Realized';
+  /**
+   * Accepted: the policy is valid. Realized: it is enforced on every node it applies to. RolledOut,
+   * only of a policy that has a rollout: every node gets this version.
+   */
+  readonly type: 'Accepted' | 'Realized' | 'RolledOut';
   readonly status: 'True' | 'False' | 'Unknown';
   readonly observedGeneration: number;
   /** When `status` last changed: ISO 8601, UTC, to the second. */

@@ -121,7 +121,10 @@ export interface ServiceSetRemovedUpdate {
  */
 export interface RulesUpdate {
   readonly type: 'rules';
-  /** `API_GROUP/POLICY/RULE`, with the name of the group's first rule. */
+  /**
+   * `API_GROUP/POLICY/RULE`, with the name of the group's first rule; `POLICY@VERSION` where other
+   * nodes may have another version of the policy.
+   */
   readonly part: string;
   readonly rules: readonly WrittenRule[];
 }
@@ -190,6 +193,13 @@ export interface FailingRule {
   readonly rolledBack?: true;
 }
 
+/** A version of a policy that is in force and not confirmed yet (guarded apply). */
+export interface TriedPolicy {
+  readonly apiGroup: ApiGroup;
+  readonly policy: string;
+  readonly generation: number;
+}
+
 /** An agent's report about its node: `PUT NODE_VIEWS_PATH/NODE/status`. */
 export interface NodeReport {
   readonly node: string;
@@ -211,6 +221,11 @@ export interface NodeReport {
   readonly viewError?: string;
   /** At most `MOST_FAILING`. */
   readonly failing: readonly FailingRule[];
+  /**
+   * Versions of policies that are in force and not confirmed yet (guarded apply). At most
+   * `MOST_FAILING`; absent: none.
+   */
+  readonly tried?: readonly TriedPolicy[];
   /** Number of policies in force. */
   readonly policies: number;
   /** The node's own addresses, as its kernel reports them. */

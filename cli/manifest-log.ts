@@ -11,18 +11,34 @@ const LEVELS = { error: 'error', warning: 'warn', notice: 'info' } as const;
  */
 export function manifestLog(node: string, log: Log) {
   let known = new Map<string, Problem>();
+  /** Policies with a rollout, as logged. */
+  let staged: ReadonlySet<string> = new Set();
+
+  function logProblems({ problems, objects }: Pick<Loaded, 'problems' | 'objects'>): void {
+    const now = new Map(problems.map((problem) => [formatProblem(problem), problem]));
+    const valid = new Set(objects.policies.map(({ name }) => name));
+    for (const [line, problem] of now) {
+      if (!known.has(line))
+        log.log(LEVELS[problem.severity], problemText(problem), { node, ...problemFields(problem, valid) });
+    }
+    for (const [line, problem] of known) {
+      if (!now.has(line)) log.info('problem solved', { node, ...problemFields(problem, valid) });
+    }
+    known = now;
+  }
+
   return {
     problems({ problems, objects }: Loaded): void {
-      const now = new Map(problems.map((problem) => [formatProblem(problem), problem]));
-      const valid = new Set(objects.policies.map(({ name }) => name));
-      for (const [line, problem] of now) {
-        if (!known.has(line))
-          log.log(LEVELS[problem.severity], problemText(problem), { node, ...problemFields(problem, valid) });
-      }
-      for (const [line, problem] of known) {
-        if (!now.has(line)) log.info('problem solved', { node, ...problemFields(problem, valid) });
-      }
-      known = now;
+      const now = objects.policies.flatMap(({ name, spec }) => (spec.rollout === undefined ? [] : name));
+      for (const policy of now)
+        if (!staged.has(policy))
+          log.info('applied at once: only a controller rolls a policy out in steps', {
+            node,
+            stage: 'watch',
+            policy,
+          });
+      staged = new Set(now);
+      logProblems({ problems, objects });
     },
     waiting(manifests: readonly string[], haveLastGood: boolean): void {
       const meanwhile = haveLastGood ? 'the saved state is enforced' : 'nothing changes';

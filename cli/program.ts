@@ -6,6 +6,7 @@ import { addEgressCommands } from './egress-commands.ts';
 import { addManifestCommands } from './manifest-commands.ts';
 import { addNodeCommands } from './node-commands.ts';
 import { errorText } from './output.ts';
+import { addRolloutCommands } from './rollout-commands.ts';
 import { addServiceCommands } from './service-commands.ts';
 
 /**
@@ -50,5 +51,6 @@ function build(done: Done): Command {
   addServiceCommands(program, done);
   addNodeCommands(program, done);
   addEgressCommands(program, done);
+  addRolloutCommands(program, done);
   return program;
 }

@@ -42,7 +42,7 @@ const MADE_BEFORE: { readonly [suite: string]: string } = { realcluster: 'test/r
 const JOBS: { readonly [suite: string]: number } = { unit: 2, properties: 2, kernel: 4, e2e: 4 };
 /** The files that take longest begin first, so that no job ends long after the others. */
 const FIRST =
-  /\/(cluster-agent|record|nodeport|names|drift-iptables|kinds|story-[a-z-]+|controllers?)\.test\.ts$/;
+  /\/(cluster-agent|record|nodeport|names|drift-iptables|kinds|oracle|story-[a-z-]+|controllers?|agents)\.test\.ts$/;
 /** Unit tests that make namespaces or mounts, or wait for real time. */
 const NOT_QUICK: readonly string[] = [
   'agent/apply/netlink/encode.test.ts',

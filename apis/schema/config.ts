@@ -1,6 +1,7 @@
 import { EXEMPTIONS } from '../config.ts';
 import { DATAPLANE_NAMES } from '../dataplanes.ts';
 import type { JsonSchema } from './json-schema.ts';
+import { ROLLOUT_FIELDS } from './rollout.ts';
 
 const port: JsonSchema = { type: 'integer', minimum: 1, maximum: 65535 };
 
@@ -208,6 +209,11 @@ export const CONFIG_SCHEMA: JsonSchema = {
           description: "The variant of the commands; auto: the system's own iptables.",
         },
       },
+    },
+    rollout: {
+      type: 'object',
+      description: 'Of the controller: how new versions of policies without spec.rollout go to the nodes.',
+      properties: ROLLOUT_FIELDS,
     },
     dispatch: { type: 'string', enum: ['indexed', 'linear'], default: 'indexed' },
     boot: {

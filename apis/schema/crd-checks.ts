@@ -148,6 +148,11 @@ const POLICY: readonly CrdCheck[] = [
     ],
   },
   { at: /^spec\.tier$/, add: { maxLength: 253 } },
+  { at: /^spec\.rollout\.steps$/, add: { minItems: 1, maxItems: 20 } },
+  {
+    at: /^spec\.rollout\.steps\[\]$/,
+    add: { minimum: 1, maxLength: 4, pattern: '^([1-9][0-9]?|100)%$' },
+  },
   { at: /^spec\.(in|e)gress$/, add: { maxItems: MOST.rules } },
   { at: /appliedTo$/, add: { maxItems: MOST.appliedTo } },
   {

@@ -94,6 +94,7 @@ const POLICY_KINDS: Readonly<Record<PolicyKind, KindDefinition>> = {
       column('Desired', 'integer', '.status.desiredNodesRealized', 'Nodes it applies to.'),
       column('Current', 'integer', '.status.currentNodesRealized', 'Nodes that enforce its current version.'),
       column('Phase', 'string', '.status.phase', 'The phase of the policy.'),
+      column('Rollout', 'string', '.status.rollout.progress', 'The rollout over its nodes.'),
       column('Mode', 'string', '.spec.mode', 'Enforce or Audit.', 1),
       column('Traffic', 'string', '.spec.traffic', 'Host or NodePort.', 1),
       AGE,
@@ -243,6 +244,7 @@ const STATUS_CHECKS: readonly CrdCheck[] = [
   { at: /^status\.slots$/, add: { maxItems: 64 } },
   { at: /^status\.conditions$/, add: { maxItems: 8 } },
   { at: /^status\.(failingNodes|problems|violations)$/, add: { maxItems: 20 } },
+  { at: /^status\.rollout\.versions$/, add: { maxItems: 3 } },
 ];
 
 function withChecks(schema: JsonSchema | CrdSchema, path: string, checks: readonly CrdCheck[]): CrdSchema {

@@ -2,6 +2,7 @@ import { POLICY_PHASES } from '../policy-status.ts';
 import { conditions, count } from './conditions.ts';
 import type { JsonSchema } from './json-schema.ts';
 import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
+import { ROLLOUT_STATUS_SCHEMA } from './rollout.ts';
 
 /** Schema of the `status` of a ClusterNetworkPolicy (`PolicyStatus`). */
 export const POLICY_STATUS_SCHEMA: JsonSchema = {
@@ -12,7 +13,7 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
       type: 'string',
       enum: [...POLICY_PHASES],
       description:
-        'Pending, Realizing, Realized: no, some, all nodes that are selected enforce this version. Failed: some node cannot enforce it. NoNodes: it applies to no node. ' +
+        'Pending, Realizing, Realized: no, some, all nodes that are selected enforce this version. Failed: some node cannot enforce it. RolledBack: some node tried it and took it back. NoNodes: it applies to no node. ' +
         'Invalid: this version is left out. Disabled: the feature gate NodeNetworkPolicy is off.',
     },
     observedGeneration: count('The metadata.generation that this status is about.'),
@@ -33,6 +34,7 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
           node: { type: 'string', description: 'Name of the Node.' },
           rule: { type: 'string', description: 'Name of the rule; absent if the whole policy fails.' },
           reason: { type: 'string', description: 'The reason that the node reported.' },
+          rolledBack: { type: 'boolean', description: 'True: the node tried the version, and took it back.' },
         },
       },
     },
@@ -41,9 +43,11 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
       description: 'The reasons why the policy is invalid, one line each; the first 20.',
       items: { type: 'string' },
     },
+    rollout: ROLLOUT_STATUS_SCHEMA,
     conditions: conditions({
       Accepted: 'the policy is valid',
       Realized: 'all nodes that are selected enforce it',
+      RolledOut: 'its rollout is completed',
     }),
   },
 };

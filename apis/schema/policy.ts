@@ -2,6 +2,7 @@ import type { JsonSchema } from './json-schema.ts';
 import { kindSchema } from './kind.ts';
 import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
 import { APPLIED_TO_SCHEMA, PEER_SCHEMA, SERVICE_REFERENCE_SCHEMA } from './peer.ts';
+import { ROLLOUT_SCHEMA } from './rollout.ts';
 import { PORT_SCHEMA, PROTOCOL_SCHEMA } from './service.ts';
 
 const any = 'x-kubernetes-preserve-unknown-fields';
@@ -108,6 +109,7 @@ const spec: JsonSchema = {
         'Recheck: after a change, established connections that a rule of this policy denies are ended. Keep, the default: they go on.',
       enum: ['Keep', 'Recheck'],
     },
+    rollout: ROLLOUT_SCHEMA,
   },
 };
 

@@ -47,11 +47,13 @@ export interface ValidateOptions {
   readonly egress?: boolean;
   /** Where egress gateways are read: their configuration; absent: the default. */
   readonly egressConfig?: EgressConfig;
+  /** Whether policies without spec.rollout have a rollout too; absent: they have none. */
+  readonly rollout?: boolean;
 }
 
 /** What the agent's configuration says of manifests. */
 export function validateOptions(config: Config): ValidateOptions {
-  const { failsafe, names, interfaceGroups, nodeCIDRs, featureGates, egress } = config;
+  const { failsafe, names, interfaceGroups, nodeCIDRs, featureGates, egress, rollout } = config;
   return {
     failsafe: failsafe.ingress,
     believesAnyServer: believesAnyServer(names),
@@ -59,6 +61,7 @@ export function validateOptions(config: Config): ValidateOptions {
     nodeCIDRs,
     egress: featureGates.EgressGateway === true,
     egressConfig: egress,
+    rollout: rollout !== null,
   };
 }
 

@@ -6,6 +6,7 @@ import { checkAppliedTo, checkAppliedToPlaces, podGroupsOf, toAppliedTo } from '
 import { checkMetadata, toIdentity } from './metadata.ts';
 import { checkOpenPeers } from './open-peers.ts';
 import { type Findings, hasError, show } from './problem.ts';
+import { checkPolicyRollout, toRollout } from './rollout.ts';
 import { checkRule, toRule } from './rule.ts';
 import { reportSchema } from './schema-problem.ts';
 import { checkSsh } from './ssh.ts';
@@ -34,6 +35,7 @@ export function validatePolicy(
   checkMetadata(raw, found);
   reportSchema(CLUSTER_NETWORK_POLICY_SCHEMA, raw, found);
   checkSpec(asFields(raw.spec) ?? {}, apiGroup, found);
+  if (apiGroup === 'nodewall.io') checkPolicyRollout(raw, found);
   if (hasError(found.problems)) return null;
   // The checks above guarantee the type.
   const spec = toSpec(raw.spec as ClusterNetworkPolicySpec);
@@ -41,11 +43,20 @@ export function validatePolicy(
     checkSsh(spec, risks.failsafe, found);
     checkOpenPeers(spec, risks.believesAnyServer, found);
   }
-  return { kind: 'ClusterNetworkPolicy', apiGroup, ...toIdentity(raw), spec };
+  return { kind: 'ClusterNetworkPolicy', apiGroup, ...toIdentity(raw), ...retryOf(raw), spec };
 }
 
+/** Any value will do; of a long one, the first characters count. */
+function retryOf(raw: FieldMap): { readonly retry?: string } {
+  const value = asFields(asFields(raw.metadata)?.annotations)?.[RETRY_ANNOTATION];
+  return typeof value === 'string' ? { retry: value.slice(0, LONGEST_RETRY) } : {};
+}
+
+const RETRY_ANNOTATION = 'nodewall.io/retry';
+const LONGEST_RETRY = 64;
+
 function checkSpec(spec: FieldMap, apiGroup: ApiGroup, found: Findings): void {
-  for (const field of ['mode', 'traffic', 'established']) {
+  for (const field of ['mode', 'traffic', 'established', 'rollout']) {
     if (field in spec && apiGroup !== 'nodewall.io') {
       const message = `unknown field in ${apiGroup}; it belongs to nodewall.io/v1alpha1 policies`;
       found.error(['spec', field], message);
@@ -95,6 +106,7 @@ function toSpec({
   mode = 'Enforce',
   traffic = 'Host',
   established = 'Keep',
+  rollout,
 }: ClusterNetworkPolicySpec): ClusterNetworkPolicySpec {
   return {
     ...(tier === undefined || tier === '' ? {} : { tier }),
@@ -105,5 +117,6 @@ function toSpec({
     ...(mode === 'Enforce' ? {} : { mode }),
     ...(traffic === 'Host' ? {} : { traffic }),
     ...(established === 'Keep' ? {} : { established }),
+    ...(rollout === undefined ? {} : { rollout: toRollout(rollout) }),
   };
 }

@@ -1,6 +1,12 @@
 import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
 import { apiServerPorts, CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
-import { type ClusterNetworkPolicy, type ClusterObjects, NO_OBJECTS, type Node } from '../../apis/objects.ts';
+import {
+  type ClusterNetworkPolicy,
+  type ClusterObjects,
+  NO_OBJECTS,
+  type Node,
+  type PolicyShare,
+} from '../../apis/objects.ts';
 import { comparePlace, type Place } from '../../apis/order.ts';
 import { firstAt } from '../../lib/sharing/first-at.ts';
 import { type ListChange, listChange } from '../../lib/sharing/list-change.ts';
@@ -13,6 +19,7 @@ import { type CanonicalPeers, canonicalPeers } from './address-set.ts';
 import { AddressSets } from './address-sets.ts';
 import { memoizedForms, type PolicyRules, policyRules, stillHold } from './policy-rules.ts';
 import { type CanonicalServices, type ServiceSets, serviceSets } from './service-set.ts';
+import { type NodesOfShare, nodesOfShares } from './share.ts';
 import { nodeSpans, type Spans } from './spans.ts';
 import { tierName, tierPriority } from './tiers.ts';
 
@@ -60,6 +67,7 @@ const CONTROLLERS = canonicalPeers([{ serviceAccount: CONTROLLER_ACCOUNT }]);
 
 /** A policy with its position in the evaluation order and its compiled form. */
 interface Placed extends Place {
+  readonly share: PolicyShare | undefined;
   readonly rules: PolicyRules;
   /** Null until its nodes are known. */
   compiled: CompiledPolicy | null;
@@ -79,6 +87,7 @@ interface State {
   readonly sets: AddressSets;
   readonly serviceSets: ServiceSets;
   readonly spans: Spans<Placed>;
+  readonly nodesOf: NodesOfShare;
   readonly compiled: Compiled;
 }
 
@@ -101,6 +110,7 @@ function startState(): State {
     sets,
     serviceSets: serviceSets(services),
     spans: nodeSpans(index),
+    nodesOf: nodesOfShares(),
     compiled: {
       policies: [],
       addressSets: sets.advance({ wanted, change, losses: sets.losses(change), services: new Set() }),
@@ -114,7 +124,7 @@ function startState(): State {
 }
 
 function advance(last: State, objects: ClusterObjects): State {
-  const { index, sets, spans } = last;
+  const { index, sets, spans, nodesOf } = last;
   const groups = last.objects.groups === objects.groups ? last.groups : groupIndex(objects.groups);
   const { removed, added } = placePolicies(last, objects, groups);
   const change = index.difference(objects);
@@ -130,7 +140,7 @@ function advance(last: State, objects: ClusterObjects): State {
     added.map(({ rules }) => rules.services),
   );
   const stale = spans.advance(change.nodes, { removed, added });
-  for (const one of stale) one.compiled = compiledPolicy(one, spans);
+  for (const one of stale) one.compiled = compiledPolicy(one, spans, nodesOf);
   const ordered = reordered(last.ordered, removed, added);
   const same = removed.length === 0 && stale.size === 0;
   return {
@@ -160,7 +170,7 @@ function placePolicies(
   const change = listChange(last.objects.policies, objects.policies);
   const removed = change.removed.flatMap((policy) => placed.get(policy) ?? []);
   for (const policy of change.removed) placed.delete(policy);
-  const earlier = new Map(removed.map((one) => [`${one.apiGroup}/${one.name}`, one.rules]));
+  const earlier = new Map(removed.map((one) => [versionKey(one), one.rules]));
   const added: Placed[] = [];
   const forms = memoizedForms();
   const sameContext = groups === last.groups && last.objects.tiers === objects.tiers;
@@ -170,11 +180,11 @@ function placePolicies(
     const context = { tierPriority: priorityOfTier, groups, forms };
     if (known !== undefined && stillHold(known.rules, policy, context)) continue;
     if (known !== undefined) removed.push(known);
-    const { name, apiGroup, spec } = policy;
-    const before = known?.rules ?? earlier.get(`${apiGroup}/${name}`);
+    const { name, apiGroup, spec, share } = policy;
+    const before = known?.rules ?? earlier.get(versionKey(policy));
     const rules = policyRules(policy, context, before);
     const where = { name, apiGroup, priority: spec.priority, tierPriority: priorityOfTier };
-    const one: Placed = { ...where, rules, compiled: null };
+    const one: Placed = { ...where, share, rules, compiled: null };
     placed.set(policy, one);
     added.push(one);
   }
@@ -208,8 +218,32 @@ function firstAfter(ordered: readonly Placed[], one: Placed, from: number): numb
   });
 }
 
-function compiledPolicy({ apiGroup, name, rules }: Placed, spans: Spans<Placed>): CompiledPolicy {
-  return { apiGroup, name, rules: rules.rules, spans: rules.appliedTo.map((nodes) => spans.of(nodes)) };
+function compiledPolicy(
+  { apiGroup, name, rules, share }: Placed,
+  spans: Spans<Placed>,
+  nodesOf: NodesOfShare,
+): CompiledPolicy {
+  const selected = rules.appliedTo.map((nodes) => spans.of(nodes));
+  if (share === undefined) return { apiGroup, name, rules: rules.rules, spans: selected };
+  const { version, since } = share;
+  return {
+    apiGroup,
+    name,
+    rules: rules.rules,
+    spans: selected.map(nodesOf(share)),
+    selected,
+    version,
+    since,
+  };
+}
+
+interface VersionName extends Pick<Place, 'apiGroup' | 'name'> {
+  readonly share?: PolicyShare | undefined;
+}
+
+/** Rules are reused from the same version of a policy alone. */
+function versionKey({ apiGroup, name, share }: VersionName): string {
+  return `${apiGroup}/${name}@${share?.version ?? ''}`;
 }
 
 /** Returns the same map if every node has the same addresses as before. */

@@ -7,7 +7,14 @@ import type { Bodies } from './bodies.ts';
 import { egressChanges } from './egress-changes.ts';
 import type { Line } from './line.ts';
 import { addressSetUpdate } from './members-diff.ts';
-import { diffGroups, type GroupChange, type GroupContent, groupsOf, type RuleGroup } from './rule-groups.ts';
+import {
+  diffGroups,
+  type GroupChange,
+  type GroupContent,
+  groupsOf,
+  type RuleGroup,
+  versionKey,
+} from './rule-groups.ts';
 import { type SetToNodesChange, type SetToNodesIndex, setToNodesIndex } from './set-to-nodes-index.ts';
 import { type Audience, keptOf, NOBODY, type Span, type SpanChange, spanChanges } from './spans.ts';
 
@@ -33,7 +40,7 @@ export interface PendingMessage {
  */
 export interface Published {
   readonly compiled: Compiled;
-  /** By the policy's API group and name. */
+  /** By the policy, or its version. */
   readonly ruleGroups: Map<string, readonly RuleGroup[]>;
   /** By the nodes that they apply to, then by name. */
   readonly bySpan: Map<Span, Map<string, GroupContent>>;
@@ -115,10 +122,9 @@ export function changes(
 /** Updates `ruleGroups` and `bySpan`, and returns the changes. */
 function changeRuleGroups(state: Published, policies: readonly CompiledPolicy[]): GroupChange[] {
   const { removed, added } = listChange(state.compiled.policies, policies);
-  const key = ({ apiGroup, name }: CompiledPolicy) => `${apiGroup}/${name}`;
-  const now = new Map(added.map((policy) => [key(policy), policy]));
+  const now = new Map(added.map((policy) => [versionKey(policy), policy]));
   const result: GroupChange[] = [];
-  for (const name of new Set([...removed.map(key), ...now.keys()])) {
+  for (const name of new Set([...removed.map(versionKey), ...now.keys()])) {
     const before = state.ruleGroups.get(name) ?? [];
     const policy = now.get(name);
     const groups = policy === undefined ? [] : groupsOf(policy, before);

@@ -42,12 +42,17 @@ export function groupsOf(policy: CompiledPolicy, before: readonly RuleGroup[]): 
   }
   const was = new Map(before.map((group) => [group.content.part, group]));
   return [...groups].map(([span, rules]) => {
-    const part = `${policy.apiGroup}/${policy.name}/${rules[0]?.source.rule}`;
+    const part = `${versionKey(policy)}/${rules[0]?.source.rule}`;
     const group = was.get(part);
     if (group === undefined || !sameRules(group.content.rules, rules))
       return { span, content: toContent(part, rules) };
     return group.span === span ? group : { span, content: group.content };
   });
+}
+
+/** Names a policy, or one version of it where nodes may have another one. */
+export function versionKey({ apiGroup, name, version }: Omit<CompiledPolicy, 'rules' | 'spans'>): string {
+  return version === undefined ? `${apiGroup}/${name}` : `${apiGroup}/${name}@${version}`;
 }
 
 function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): boolean {

@@ -12,6 +12,8 @@ import { nodeEgressCompiler } from '../egress/node-egress.ts';
 import { apiServerEndpoints, clusterDnsEndpoints, lastKnownApiServer } from '../publish/endpoints.ts';
 import type { Hub } from '../publish/hub.ts';
 import type { ControllerPod } from '../replicas/controller-pods.ts';
+import type { RolloutKeeper } from '../rollout/keeper.ts';
+import type { NodeVersions } from '../rollout/node-versions.ts';
 import type { EgressStatusKeeper } from '../status/egress/keeper.ts';
 import type { StatusKeeper } from '../status/keeper.ts';
 import type { Snapshot } from '../watch/source.ts';
@@ -21,6 +23,11 @@ import { ReportedAddresses } from './reported-addresses.ts';
 export interface CompilingOptions {
   readonly hub: Pick<Hub, 'publish' | 'setEndpoints' | 'revision'>;
   readonly statuses: Pick<StatusKeeper, 'publish'>;
+  /** Which node gets which version of a policy. */
+  readonly rollouts?: {
+    readonly versions: Pick<NodeVersions, 'on'>;
+    readonly keeper: Pick<RolloutKeeper, 'publish'>;
+  };
   /** Egress gateways; absent: their feature gate is off. */
   readonly egress?: {
     readonly config: EgressConfig;
@@ -131,11 +138,12 @@ export class Compiling {
   }
 
   #publish(next: Snapshot): void {
-    const { hub, statuses, metrics, clock } = this.#options;
+    const { hub, statuses, rollouts, metrics, clock } = this.#options;
     const started = clock.now();
     const objects = this.#reported.on(this.#withApiServer(next.objects));
     const egress = this.#compileEgress?.(objects) ?? null;
-    const compiled = { ...this.#compile(objects), ...(egress === null ? {} : { egress: egress.nodes }) };
+    const versions = rollouts?.versions.on(objects) ?? objects;
+    const compiled = { ...this.#compile(versions), ...(egress === null ? {} : { egress: egress.nodes }) };
     hub.setEndpoints([...apiServerEndpoints(objects), ...clusterDnsEndpoints(objects)]);
     metrics.published(hub.publish(compiled));
     const invalid = next.problems.filter(({ severity }) => severity === 'error').length;
@@ -144,9 +152,10 @@ export class Compiling {
     );
     const ignoredAddresses = [...this.#ignored.values()].flat().length;
     const nodes = compiled.nodeAddresses.size;
-    const counts = { nodes, policies: compiled.policies.length, invalid, ignoredAddresses };
+    const counts = { nodes, policies: objects.policies.length, invalid, ignoredAddresses };
     metrics.compiled((clock.now() - started) / 1000, counts);
     statuses.publish(next, compiled, hub.revision);
+    rollouts?.keeper.publish(next.objects, compiled.policies);
     if (egress !== null) {
       const {
         problems,

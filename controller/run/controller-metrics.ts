@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { ROLLOUT_STATES, type RolloutState } from '../../apis/rollout.ts';
 import { VERSION } from '../../lib/process/version.ts';
 import type { ServerStats } from '../publish/server.ts';
 import type { WatchMetrics } from '../watch/cluster/watch-notice.ts';
@@ -10,6 +11,8 @@ export interface MetricsSources {
   /** Null until it serves. */
   server(): ServerStats | null;
   statusesWaiting(): number;
+  /** The number of policies with a rollout, by its state. */
+  rollouts(): ReadonlyMap<RolloutState, number>;
   guardrails(): { readonly all: number; readonly broken: number };
   /** Of floating addresses; absent: the feature gate EgressGateway is off. */
   readonly leases?: () => {
@@ -66,6 +69,7 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   gauge('statuses_waiting', 'Policy statuses that are queued to be written.', () =>
     sources.statusesWaiting(),
   );
+  rolloutMetrics(registers, sources.rollouts);
   gauge('guardrails', 'Guardrails that are evaluated.', () => sources.guardrails().all);
   gauge('guardrails_broken', 'Guardrails that do not hold.', () => sources.guardrails().broken);
   watchMetrics(registers, sources.watches);
@@ -155,6 +159,19 @@ function mirrored(
     collect() {
       this.reset();
       for (const [labels, value] of read()) this.inc(labels, value);
+    },
+  });
+}
+
+function rolloutMetrics(registers: Registry[], rollouts: MetricsSources['rollouts']): void {
+  new Gauge({
+    name: 'nodewall_controller_rollouts',
+    help: 'Policies that have a rollout, by its state.',
+    labelNames: ['state'],
+    registers,
+    collect() {
+      const counts = rollouts();
+      for (const state of ROLLOUT_STATES) this.set({ state }, counts.get(state) ?? 0);
     },
   });
 }

@@ -18,6 +18,7 @@ import { Hub } from '../publish/hub.ts';
 import type { LeaseService } from '../publish/lease-requests.ts';
 import { type AgedReport, NodeReports } from '../publish/node-reports.ts';
 import { Replicas } from '../replicas/replicas.ts';
+import { NodeVersions } from '../rollout/node-versions.ts';
 import { egressVersions } from '../status/egress/egress-versions.ts';
 import { policyVersions } from '../status/policy-versions.ts';
 import { type ClusterSource, clusterSource } from '../watch/cluster/cluster-source.ts';
@@ -65,6 +66,7 @@ export class ControllerParts {
   readonly statuses: PolicyStatuses;
   readonly source: ClusterSource;
   readonly compiling: Compiling;
+  readonly #versions: NodeVersions;
   /** What changes do, and whether Guardrails hold. */
   readonly impact: ImpactProcess;
   readonly guardrails: GuardrailWatch;
@@ -91,6 +93,7 @@ export class ControllerParts {
     this.#says = controllerLog(context.log);
     this.api = new ApiClients(context.kubeConfig);
     this.hub = new Hub({ gate: context.gate ?? false, watches: () => this.source.positions() });
+    this.#versions = new NodeVersions(Object.keys(context.config.interfaceGroups));
     this.metrics = this.#makeMetrics();
     this.statuses = this.#makeStatuses();
     this.source = this.#makeSource();
@@ -147,6 +150,7 @@ export class ControllerParts {
 
   #takeReport(report: NodeReport): void {
     this.statuses.keeper.report(report);
+    this.statuses.rollouts.reported();
     if (hasEgress(this.#context)) this.statuses.egress.report(report);
     this.compiling.takeReport(report);
   }
@@ -162,6 +166,7 @@ export class ControllerParts {
       watches: () => [...this.source.metrics(), ...this.reflectors.map((one) => one.metrics())],
       server: () => this.agents.stats(),
       statusesWaiting: () => this.statuses.waiting(),
+      rollouts: () => this.statuses.rollouts.counts(),
       guardrails: () => this.statuses.guardrails.counts(),
       ...(hasEgress(this.#context) ? { leases: () => this.statuses.egressLeases() } : {}),
     });
@@ -173,6 +178,8 @@ export class ControllerParts {
       request: this.api.general.request,
       metrics: this.metrics,
       log: this.#context.log,
+      rollout: this.#context.config.rollout,
+      versions: this.#versions,
       isLeader: () => this.election.isLeader(),
     });
   }
@@ -192,6 +199,7 @@ export class ControllerParts {
     return new Compiling({
       hub: this.hub,
       statuses: this.statuses.keeper,
+      rollouts: { versions: this.#versions, keeper: this.statuses.rollouts },
       ...(hasEgress(this.#context)
         ? { egress: { config: this.#context.config.egress, statuses: this.statuses.egress } }
         : {}),
@@ -381,7 +389,10 @@ export class ControllerParts {
       notice: this.#says.watch,
     };
     return [
-      policyVersions(follow, (before, now) => this.statuses.keeper.version(before, now)),
+      policyVersions(follow, (before, now) => {
+        this.statuses.keeper.version(before, now);
+        this.statuses.rollouts.version(before, now);
+      }),
       ...(hasEgress(this.#context)
         ? egressVersions(follow, (before, now) => this.statuses.egress.version(before, now))
         : []),

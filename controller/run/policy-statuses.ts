@@ -1,7 +1,11 @@
 import type { GuardrailStatus } from '../../apis/guardrail.ts';
+import type { RolloutSettings } from '../../apis/rollout.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
+import { RolloutKeeper } from '../rollout/keeper.ts';
+import type { NodeVersions } from '../rollout/node-versions.ts';
+import { rolloutWriter } from '../rollout/writer.ts';
 import type { EgressStatus } from '../status/egress/egress-status.ts';
 import { EgressStatusKeeper } from '../status/egress/keeper.ts';
 import { FailureEvents } from '../status/failure-events.ts';
@@ -22,6 +26,9 @@ export interface PolicyStatusesOptions extends Pick<ProcessContext, 'clock' | 'i
   readonly request: KubeApi;
   readonly metrics: Pick<ControllerMetrics, 'statusWritten' | 'statusFailed' | 'slotMoved'>;
   readonly log: Log;
+  /** Of the configuration. */
+  readonly rollout: RolloutSettings | null;
+  readonly versions: Pick<NodeVersions, 'served'>;
   /** Whether it is certain that no other process leads. */
   readonly isLeader: () => boolean;
 }
@@ -42,13 +49,15 @@ const GATEWAY_TIMES: WriteTimes = { between: 5, betweenOfOne: 100, firstRetry: 2
 export class PolicyStatuses {
   readonly keeper: StatusKeeper;
   readonly egress: EgressStatusKeeper;
+  readonly rollouts: RolloutKeeper;
   readonly guardrails: GuardrailKeeper;
   readonly #writer: StatusWriter;
   readonly #egressWriter: StatusWriter<EgressStatus>;
   readonly #gatewayWriter: StatusWriter<EgressStatus>;
   readonly #guardrailWriter: StatusWriter<GuardrailStatus>;
 
-  constructor({ request, clock, identity, metrics, log, isLeader }: PolicyStatusesOptions) {
+  constructor(options: PolicyStatusesOptions) {
+    const { request, clock, identity, metrics, log, isLeader } = options;
     const events: WriterEvents = {
       written: () => metrics.statusWritten(),
       failed(policy, error, retryIn) {
@@ -74,6 +83,29 @@ export class PolicyStatuses {
     this.#guardrailWriter = statusWriter(asLeader, clock, events, GUARDRAIL_TARGET, GUARDRAIL_TIMES);
     this.guardrails = new GuardrailKeeper({ writer: this.#guardrailWriter, events: failures });
     this.keeper = new StatusKeeper({ writer: this.#writer, events: failures, clock });
+    this.rollouts = new RolloutKeeper({
+      defaults: options.rollout,
+      versions: options.versions,
+      outcome: (node, generations) => this.keeper.outcome(node, generations),
+      write: rolloutWriter(asLeader),
+      decided(policy, { progress = '', message = '', decision }) {
+        log.info('rollout decided', { stage: 'status', policy: policy.name, progress });
+        const isBad = decision?.pausedBy === 'Failures';
+        const reason = `Rollout${decision?.state ?? ''}`;
+        failures.rollout(policy, {
+          type: isBad ? 'Warning' : 'Normal',
+          reason,
+          note: `${progress}: ${message}`,
+        });
+      },
+      failed: (policy, error) =>
+        void log.warn('cannot write the rollout of a policy; trying again', {
+          stage: 'status',
+          policy,
+          error: messageOf(error),
+        }),
+      clock,
+    });
     this.egress = new EgressStatusKeeper({
       writer: this.#egressWriter,
       gatewayWriter: this.#gatewayWriter,
@@ -99,6 +131,7 @@ export class PolicyStatuses {
 
   /** If false, drops pending writes. */
   async lead(leads: boolean): Promise<void> {
+    this.rollouts.lead(leads);
     await Promise.all([this.keeper.lead(leads), this.egress.lead(leads), this.guardrails.lead(leads)]);
   }
 

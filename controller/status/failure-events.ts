@@ -23,6 +23,7 @@ interface Subject {
 
 interface Waiting {
   readonly regarding: Subject;
+  readonly type: 'Normal' | 'Warning';
   readonly reason: string;
   readonly note: () => string;
 }
@@ -76,6 +77,9 @@ export class FailureEvents {
   /** Both are by uid; of Guardrails, too, few begin to be broken at once. */
   readonly #policies = new Map<string, WaitingPolicy>();
   readonly #nodes = new Map<string, Waiting>();
+  /** By uid and reason. */
+  readonly #rollouts = new Map<string, Waiting>();
+  /** By uid and reason. */
   readonly #written = new Map<string, Written>();
   #cancel: (() => void) | null = null;
   #writing: Promise<void> = Promise.resolve();
@@ -107,8 +111,21 @@ export class FailureEvents {
     if (this.#nodes.size >= MOST_NODES && !this.#nodes.has(name)) return;
     // For events about Nodes the uid is the name, as in those of the kubelet.
     const regarding = { apiVersion: 'v1', kind: 'Node', name, uid: name };
-    this.#nodes.set(name, { regarding, reason: 'NodewallNotEnforced', note: () => why });
+    this.#nodes.set(name, { regarding, type: 'Warning', reason: 'NodewallNotEnforced', note: () => why });
     this.#arm(GATHER);
+  }
+
+  /** Announces the state of a policy's rollout; an earlier step that waits is dropped. */
+  rollout(
+    { name, uid }: { readonly name: string; readonly uid: string },
+    said: Pick<Waiting, 'type' | 'reason'> & { readonly note: string },
+  ): void {
+    this.#isCleared = false;
+    const { type, reason, note } = said;
+    const key = `${uid} ${reason}`;
+    if (this.#rollouts.size >= MOST_WAITING && !this.#rollouts.has(key)) return;
+    this.#rollouts.set(key, { regarding: toSubject(name, uid), type, reason, note: () => note });
+    this.#arm(BETWEEN);
   }
 
   /** Announces a Guardrail that has begun to be broken. */
@@ -116,15 +133,14 @@ export class FailureEvents {
     this.#isCleared = false;
     if (this.#nodes.size >= MOST_NODES && !this.#nodes.has(uid)) return;
     const regarding = { apiVersion: 'nodewall.io/v1alpha1', kind: 'Guardrail', name, uid };
-    this.#nodes.set(uid, { regarding, reason: 'GuardrailBroken', note: () => why });
+    this.#nodes.set(uid, { regarding, type: 'Warning', reason: 'GuardrailBroken', note: () => why });
     this.#arm(AT_ONCE);
   }
 
   /** Drops queued events, and waits for the request in progress. */
   async clear(): Promise<void> {
     this.#isCleared = true;
-    this.#policies.clear();
-    this.#nodes.clear();
+    for (const waiting of [this.#policies, this.#nodes, this.#rollouts]) waiting.clear();
     this.#cancel?.();
     this.#cancel = null;
     await this.#writing;
@@ -134,21 +150,23 @@ export class FailureEvents {
     this.#cancel ??= this.#clock.after(milliseconds, () => {
       this.#writing = this.#writeOne().finally(() => {
         this.#cancel = null;
-        if (!this.#isCleared && this.#policies.size + this.#nodes.size > 0) this.#arm(BETWEEN);
+        if (!this.#isCleared && this.#policies.size + this.#nodes.size + this.#rollouts.size > 0)
+          this.#arm(BETWEEN);
       });
     });
   }
 
   async #writeOne(): Promise<void> {
-    const [next] = [...this.#nodes.values().take(1), ...this.#policies.values().take(1)];
-    if (next === undefined) return;
+    const queues: readonly Map<string, Waiting>[] = [this.#nodes, this.#rollouts, this.#policies];
+    const queue = queues.find(({ size }) => size > 0);
+    const [[key, next] = []] = queue ?? [];
+    if (key === undefined || next === undefined) return;
+    queue?.delete(key);
     const { uid } = next.regarding;
-    this.#nodes.delete(uid);
-    this.#policies.delete(uid);
     for (const [other, { until }] of this.#written)
       if (until <= this.#clock.now()) this.#written.delete(other);
     try {
-      const last = this.#written.get(uid);
+      const last = this.#written.get(`${uid} ${next.reason}`);
       if (last === undefined || !(await this.#countUp(last))) await this.#create(next);
     } catch (error) {
       this.#failed(error);
@@ -169,7 +187,7 @@ export class FailureEvents {
     }
   }
 
-  async #create({ regarding, reason, note }: Waiting): Promise<void> {
+  async #create({ regarding, type, reason, note }: Waiting): Promise<void> {
     const { name, uid } = regarding;
     const date = this.#clock.date();
     // Named as client-go does: sufficiently unique, and in order of time.
@@ -179,7 +197,7 @@ export class FailureEvents {
       kind: 'Event',
       metadata: { name: event, namespace: 'default' },
       eventTime: toMicroTime(date),
-      type: 'Warning',
+      type,
       reason,
       action: 'Enforce',
       note: shortened(note(), LONGEST_NOTE),
@@ -188,21 +206,31 @@ export class FailureEvents {
       reportingInstance: this.#identity.slice(0, 128),
     };
     await this.#request({ method: 'POST', path: EVENTS, body });
-    this.#written.set(uid, { event, count: 1, until: this.#clock.now() + SERIES });
+    this.#written.set(`${uid} ${reason}`, { event, count: 1, until: this.#clock.now() + SERIES });
   }
 }
 
+function toSubject(name: string, uid: string): Subject {
+  return { apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy', name, uid };
+}
+
 function ofPolicy(name: string, uid: string): WaitingPolicy {
-  const regarding = { apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy', name, uid };
   const nodes = new Map<string, FailingNode>();
-  return { regarding, reason: 'NodesFailed', nodes, note: () => noteOf([...nodes.values()]) };
+  return {
+    regarding: toSubject(name, uid),
+    type: 'Warning',
+    // Read when the event is written.
+    get reason() {
+      return [...nodes.values()].some(({ rolledBack }) => rolledBack) ? 'RolledBack' : 'NodesFailed';
+    },
+    nodes,
+    note: () => noteOf([...nodes.values()]),
+  };
 }
 
 function noteOf(nodes: readonly FailingNode[]): string {
-  const head =
-    nodes.length === 1
-      ? '1 node cannot enforce the policy: '
-      : `${nodes.length} nodes cannot enforce the policy: `;
+  const isRolledBack = nodes.some(({ rolledBack }) => rolledBack);
+  const head = `${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'} ${isRolledBack ? 'rolled the policy back, or cannot enforce it' : 'cannot enforce the policy'}: `;
   const said = nodes.map(
     ({ node, rule, reason }) => `${node} (${rule === undefined ? '' : `rule ${rule}: `}${reason})`,
   );

@@ -6,6 +6,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import { formatProblem } from '../../apis/validate/problem.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
+import type { NodeOutcome } from '../rollout/texts.ts';
 import type { LoadProblem, Snapshot } from '../watch/source.ts';
 import type { FailureEvents } from './failure-events.ts';
 import type { PolicyVersion } from './policy-versions.ts';
@@ -162,6 +163,14 @@ export class StatusKeeper {
     this.#lookAtAll();
   }
 
+  /** What a node made of the versions that it must have now: by policy, the generation. */
+  outcome(node: string, generations: ReadonlyMap<string, number>): NodeOutcome {
+    return this.#realized.outcome(
+      node,
+      new Map([...generations].map(([name, generation]) => [`${GROUP}/${name}`, generation])),
+    );
+  }
+
   /** If false, drops pending writes. */
   async lead(leads: boolean): Promise<void> {
     if (leads === (this.#leadsSince !== null)) return;
@@ -244,6 +253,8 @@ export class StatusKeeper {
   #settle(name: string, known: Known, cause: string | null): boolean {
     const { version } = known;
     const policy = this.#inForce.get(name);
+    // Until it is decided who gets which version, a status would say that the policy is in force.
+    if (policy?.rollout?.decision === null) return true;
     const isInForce = policy?.uid === version.uid && policy.generation === version.generation;
     const said = isInForce ? [] : (this.#problemsOf.get(name) ?? []);
     // One of the two watches is behind; its event follows.
@@ -251,7 +262,9 @@ export class StatusKeeper {
     // The problems may be those of the previous version: computed after a delay.
     if (!isInForce && this.#clock.now() < known.since + DOUBT) return false;
     const progress =
-      policy === undefined ? NO_PROGRESS : this.#realized.progress(`${GROUP}/${name}`, version.since);
+      policy === undefined
+        ? NO_PROGRESS
+        : this.#realized.progress(`${GROUP}/${name}`, version.since, version.generation);
     const facts = {
       generation: version.generation,
       problems: said.map(toLine),
@@ -259,6 +272,7 @@ export class StatusKeeper {
       enforcedSpec: policy?.spec ?? null,
       enabled: this.#enabled,
       progress,
+      rollout: policy?.rollout?.decision ?? null,
     };
     const before = known.status ?? version.status;
     const status = statusOf(facts, before, this.#clock.date());
@@ -295,12 +309,13 @@ export class StatusKeeper {
 function isTakenBack(before: PolicyStatus, now: PolicyStatus): boolean {
   // Counts of different versions, or of none, are not comparable.
   const isCounted = ({ phase }: PolicyStatus): boolean =>
-    ['Pending', 'Realizing', 'Realized', 'Failed'].includes(phase);
+    ['Pending', 'Realizing', 'Realized', 'Failed', 'RolledBack'].includes(phase);
   if (!isCounted(before) || !isCounted(now)) return false;
   if (before.observedGeneration !== now.observedGeneration) return false;
   if (before.desiredNodesRealized !== now.desiredNodesRealized) return false;
   const isLess = now.currentNodesRealized < before.currentNodesRealized;
-  const isQuieter = before.phase === 'Failed' && now.phase !== 'Failed' && now.phase !== 'Realized';
+  const isBad = ({ phase }: PolicyStatus): boolean => phase === 'Failed' || phase === 'RolledBack';
+  const isQuieter = isBad(before) && !isBad(now) && now.phase !== 'Realized';
   return isLess || isQuieter;
 }
 

@@ -1,4 +1,5 @@
 import type { PolicyStatus } from '../../apis/policy-status.ts';
+import { ROLLOUT_ANNOTATION, type RolloutStatus } from '../../apis/rollout.ts';
 import type { RawObject } from '../watch/cluster/raw-object.ts';
 import { type Reflector, type ReflectorOptions, reflector } from '../watch/cluster/reflector.ts';
 import { NODEWALL } from '../watch/cluster/resources.ts';
@@ -13,11 +14,20 @@ export interface PolicyVersion {
    * compiled from policies up to this version has the generation.
    */
   readonly since: number;
-  /** Null if none was written yet. */
+  /** Null if none was written yet; without `rollout`. */
   readonly status: PolicyStatus | null;
 }
 
-type Options = Pick<ReflectorOptions<PolicyVersion>, 'get' | 'times' | 'random' | 'notice'>;
+/** With what its rollout depends on. */
+export interface WatchedPolicy extends PolicyVersion {
+  /** `status.rollout`; null: there is none. */
+  readonly rollout: RolloutStatus | null;
+  /** The annotation ROLLOUT_ANNOTATION; null: there is none. */
+  readonly command: string | null;
+  readonly resourceVersion: number;
+}
+
+type Options = Pick<ReflectorOptions<WatchedPolicy>, 'get' | 'times' | 'random' | 'notice'>;
 
 /**
  * Watches policies for their status and generation. Stage 1 keeps neither the status of a policy
@@ -25,11 +35,11 @@ type Options = Pick<ReflectorOptions<PolicyVersion>, 'get' | 'times' | 'random' 
  */
 export function policyVersions(
   options: Options,
-  changed: (before: PolicyVersion | null, now: PolicyVersion | null) => void,
+  changed: (before: WatchedPolicy | null, now: WatchedPolicy | null) => void,
 ): Reflector {
   const resource = NODEWALL.find(({ kind }) => kind === 'ClusterNetworkPolicy');
   if (resource === undefined) throw new Error('ClusterNetworkPolicy is not among the resources');
-  return reflector<PolicyVersion>({
+  return reflector<WatchedPolicy>({
     ...options,
     resource,
     narrow: (object, before) => toPolicyVersion(object, before),
@@ -39,9 +49,15 @@ export function policyVersions(
   });
 }
 
-function toPolicyVersion({ key, raw, version }: RawObject, before: PolicyVersion | null): PolicyVersion {
-  const { uid, generation } = raw.metadata as { uid?: unknown; generation?: unknown };
-  const status = raw.status as PolicyStatus | undefined;
+function toPolicyVersion({ key, raw, version }: RawObject, before: PolicyVersion | null): WatchedPolicy {
+  const { uid, generation, annotations } = raw.metadata as {
+    uid?: unknown;
+    generation?: unknown;
+    annotations?: Readonly<Record<string, string>>;
+  };
+  const { rollout = null, ...status } = (raw.status ?? {}) as Partial<PolicyStatus> & {
+    rollout?: RolloutStatus;
+  };
   const now = {
     name: key,
     uid: typeof uid === 'string' ? uid : '',
@@ -51,6 +67,9 @@ function toPolicyVersion({ key, raw, version }: RawObject, before: PolicyVersion
   return {
     ...now,
     since: isSame ? before.since : version,
-    status: status?.phase === undefined ? null : status,
+    status: status.phase === undefined ? null : (status as PolicyStatus),
+    rollout,
+    command: annotations?.[ROLLOUT_ANNOTATION] ?? null,
+    resourceVersion: version,
   };
 }

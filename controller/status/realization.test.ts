@@ -64,7 +64,7 @@ describe('realization', () => {
   });
 
   const counts = (): readonly [number, number] => {
-    const { current, desired } = now.progress(KEY, VERSION);
+    const { current, desired } = now.progress(KEY, VERSION, 1);
     return [current, desired];
   };
   const say = (revision: string, ...nodes: readonly string[]): void => {
@@ -79,7 +79,7 @@ describe('realization', () => {
     const newer = (node: string) => now.report({ ...report(node, 'e.1'), features: ['established'] });
     newer('a');
     now.report(report('b', 'e.1'));
-    const { current, failing } = now.progress(KEY, VERSION);
+    const { current, failing } = now.progress(KEY, VERSION, 1);
     assert.equal(current, 1);
     assert.deepEqual(
       failing.map(({ node }) => node),
@@ -109,10 +109,10 @@ describe('realization', () => {
     assert.ok(now.takeChanged().has(KEY));
     assert.deepEqual(counts(), [1, 3]);
     const silent = now
-      .progress(KEY, VERSION)
+      .progress(KEY, VERSION, 1)
       .failing.map(({ node, reason }) => `${node} ${reason.split(/;| for /)[0]}`);
     assert.deepEqual(silent, ['a the agent has not reported', 'c the agent has not reported']);
-    assert.match(now.progress(KEY, VERSION).failing[0]?.reason ?? '', /for 3 minutes/);
+    assert.match(now.progress(KEY, VERSION, 1).failing[0]?.reason ?? '', /for 3 minutes/);
     now.lookForSilent();
     assert.ok(!now.takeChanged().has('other'));
     say('e.1', 'a', 'c');
@@ -179,7 +179,7 @@ describe('realization', () => {
     now.report(report('a', 'e.1', [{ generation: 1 }]));
     now.report(report('d', 'e.1', [{ generation: 2 }]));
     now.report(report('c', 'e.1', [{ generation: 2, policy: 'other' }]));
-    const { current, failing } = now.progress(KEY, VERSION);
+    const { current, failing } = now.progress(KEY, VERSION, 1);
     assert.equal(current, 2);
     assert.deepEqual(failing, [
       { node: 'b', rule: 'r', reason: 'why' },
@@ -187,7 +187,24 @@ describe('realization', () => {
     ]);
     say('e.1', 'b');
     assert.deepEqual(counts(), [3, 3]);
-    assert.deepEqual(now.progress(KEY, VERSION).failing, []);
+    assert.deepEqual(now.progress(KEY, VERSION, 1).failing, []);
+  });
+
+  it('does not count a node that tries the version, and says which rolled it back', () => {
+    now.publish(compiled([policy([rule(2)], new Set(['a', 'b']))]), 'e.1');
+    const tried = [{ apiGroup: 'nodewall.io', policy: 'p', generation: 2 }] as const;
+    now.report({ ...report('a', 'e.1'), tried });
+    now.report({ ...report('b', 'e.1'), tried: [{ ...tried[0], generation: 1 }] });
+    assert.deepEqual(counts(), [1, 2]);
+    const outcome = () => now.outcome('a', new Map([[KEY, 2]])).outcome;
+    assert.equal(outcome(), 'pending', 'a rollout waits for it');
+    now.takeChanged();
+    now.report(report('a', 'e.1'));
+    assert.deepEqual([...now.takeChanged().keys()], [KEY]);
+    assert.deepEqual([counts(), outcome()], [[2, 2], 'confirmed']);
+    now.report(report('a', 'e.1', [{ generation: 2, rolledBack: true }]));
+    const { current, failing } = now.progress(KEY, VERSION, 2);
+    assert.deepEqual([current, failing], [1, [{ node: 'a', rule: 'r', reason: 'why', rolledBack: true }]]);
   });
 
   it('ignores policies that do not exist', () => {
@@ -197,7 +214,7 @@ describe('realization', () => {
     assert.deepEqual([...now.takeChanged().keys()], [KEY]);
     now.report(report('a', 'e.1'));
     assert.deepEqual([...now.takeChanged().keys()], [KEY]);
-    assert.deepEqual(now.progress(KEY, VERSION).failing, []);
+    assert.deepEqual(now.progress(KEY, VERSION, 1).failing, []);
   });
 
   it('returns the policies that may have changed, and no others', () => {
@@ -260,7 +277,7 @@ describe('realization', () => {
     say('e.1', 'b');
     now.report(report('a', 'e.1', [{}]));
     now.publish(compiled([policy(rules, new Set(['b']))], ['b']), 'e.2');
-    assert.deepEqual(now.progress(KEY, VERSION), { current: 1, desired: 1, failing: [], hasRules: true });
+    assert.deepEqual(now.progress(KEY, VERSION, 1), { current: 1, desired: 1, failing: [], hasRules: true });
     now.publish(compiled([policy(rules, new Set(['a', 'b']))], ['a', 'b']), 'e.3');
     assert.deepEqual(counts(), [1, 2]);
   });

@@ -3,6 +3,8 @@ import type { FailingNode } from '../../apis/policy-status.ts';
 import { AGENT_FEATURES, type AgentFeature, type NodeReport } from '../../apis/stream.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { parseRevision, type Revision } from '../publish/revision.ts';
+import { versionKey } from '../publish/rule-groups.ts';
+import { type Outcome, outcomeOf } from '../rollout/outcome.ts';
 import { WATCHED } from '../watch/cluster/resources.ts';
 import { NO_PROGRESS, type Progress } from './status.ts';
 
@@ -11,6 +13,9 @@ import { NO_PROGRESS, type Progress } from './status.ts';
  * to 66 seconds.
  */
 export const SILENCE = 180_000;
+
+/** The same for the first report, as far as rollouts are concerned, which wait for it. */
+const FIRST_REPORT = 75_000;
 
 /** Indexes in the position of a revision. */
 const [NODES, POLICIES] = ['nodes', 'clusternetworkpolicies.nodewall.io'].map((name) =>
@@ -22,33 +27,43 @@ interface Row {
   readonly name: string;
   /** The time of the report; before the first one, the time since when it is expected. */
   heard: number;
-  hasReported: boolean;
+  /** Null before the first. */
+  report: NodeReport | null;
   isSilent: boolean;
   /** The revision in force; null: nothing is enforced. */
   enforced: Revision | null;
   /** The reason why it enforces nothing, or no changes, although it reports; null: none. */
   trouble: string | null;
   readonly failing: Map<string, NodeReport['failing']>;
+  /** The generations that are not confirmed yet, by policy; empty: none. */
+  tried: ReadonlyMap<string, number>;
   /** The features that its agent has not; before the first report, none. */
   lacks: readonly AgentFeature[];
 }
 
+/** A policy, or one version of it where nodes may have another one. */
 interface Tracked {
+  /** The policy's `API_GROUP/NAME`. */
+  readonly policy: string;
   readonly compiled: CompiledPolicy;
   readonly generation: number;
   readonly rows: readonly Row[];
   /** The number of the revision that first had these rules. */
   readonly since: number;
+  /** The resource version at which its nodes were decided; 0: all nodes have it. */
+  readonly decided: number;
   /** Nodes whose share of the rules changed at a later revision. */
   readonly later: ReadonlyMap<Row, Place>;
   /** The resource version for which the progress was last computed. */
   readonly version: number;
 }
 
-/** Where a change is: in the messages of this hub, and in the events about Nodes. */
+/** Where a change is: in the messages of this hub, and in the events about Nodes and policies. */
 interface Place {
   readonly number: number;
   readonly nodes: number;
+  /** 0: it has no other reason than Nodes. */
+  readonly policies: number;
 }
 
 /**
@@ -59,7 +74,10 @@ interface Place {
 export class Realization {
   readonly #now: () => number;
   readonly #rows = new Map<string, Row>();
+  /** By policy and version. */
   readonly #tracked = new Map<string, Tracked>();
+  /** By policy: the keys of its versions. */
+  readonly #versions = new Map<string, readonly string[]>();
   /** By policy: nodes that report it as failing, in any version. */
   readonly #failing = new Map<string, Set<Row>>();
   /** Policies that are not enforced on all their nodes yet. */
@@ -82,20 +100,16 @@ export class Realization {
   publish(compiled: Compiled, revision: string): void {
     const { epoch = '', number = 0, position = [] } = parseRevision(revision) ?? {};
     this.#epoch = epoch;
-    const place = { number, nodes: position[NODES] ?? 0 };
+    const nodes = position[NODES] ?? 0;
     const before = new Set(this.#last);
     if (compiled.policies === this.#last) return;
     const removed = new Set(this.#tracked.keys());
     for (const policy of compiled.policies) {
-      const key = keyOf(policy);
+      const key = versionKey(policy);
       removed.delete(key);
-      if (!before.has(policy)) this.#track(key, policy, place);
+      if (!before.has(policy)) this.#track(key, policy, { number, nodes, policies: policy.since ?? 0 });
     }
-    for (const key of removed) {
-      this.#tracked.delete(key);
-      this.#unsettled.delete(key);
-      this.#changed.set(key, null);
-    }
+    for (const key of removed) this.#untrack(key);
     this.#last = compiled.policies;
     this.#forgetNodes(compiled.nodeAddresses);
   }
@@ -110,7 +124,7 @@ export class Realization {
     const before = row.enforced;
     row.enforced = enforced;
     row.heard = this.#now();
-    row.hasReported = true;
+    row.report = report;
     const trouble = troubleOf(report);
     const isNew = row.trouble === null;
     const lacks = AGENT_FEATURES.filter((one) => report.features?.includes(one) !== true);
@@ -120,6 +134,7 @@ export class Realization {
     row.isSilent = false;
     row.trouble = trouble;
     this.#takeFailing(row, report);
+    this.#takeTried(row, report);
     return isNew ? trouble : null;
   }
 
@@ -142,18 +157,48 @@ export class Realization {
   }
 
   /**
-   * The progress of the compiled version.
+   * The progress of the compiled version. Where nodes have several, that of the given generation:
+   * nodes that have another one still are desired, and not current.
    * @param version the resource version of the policy at which its generation was first seen
    */
-  progress(policy: string, version: number): Progress {
-    const one = this.#tracked.get(policy);
-    if (one === undefined) return NO_PROGRESS;
-    const progress = this.#progressOf(policy, { ...one, version });
-    const isSettled = progress.current === progress.desired;
-    if (isSettled) this.#unsettled.delete(policy);
-    if (isSettled || version !== one.version)
-      this.#tracked.set(policy, { ...one, version, later: isSettled ? new Map() : one.later });
-    return progress;
+  progress(policy: string, version: number, generation: number): Progress {
+    let whole = NO_PROGRESS;
+    for (const key of this.#versions.get(policy) ?? []) {
+      const one = this.#tracked.get(key);
+      if (one === undefined) continue;
+      const { version: name, selected } = one.compiled;
+      const isOther = name !== undefined && one.generation !== generation;
+      const progress = this.#progressOfVersion(key, one, isOther ? one.version : version);
+      if (isOther) continue;
+      whole = selected === undefined ? progress : { ...progress, desired: this.#rowsIn(selected).length };
+    }
+    return whole;
+  }
+
+  /**
+   * What a node made of the versions that it must have now, of several policies.
+   * @param generations by policy, the generation that the node must have
+   */
+  outcome(
+    node: string,
+    generations: ReadonlyMap<string, number>,
+  ): { readonly outcome: Outcome; readonly reason: string } {
+    const row = this.#rowOf(node);
+    const { report, heard, enforced } = row;
+    const hasWaited = report === null && this.#now() >= heard + FIRST_REPORT;
+    const isSilent = row.isSilent || hasWaited;
+    let isCurrent = true;
+    let failing: string | null = null;
+    for (const [policy, generation] of generations) {
+      const versions = (this.#versions.get(policy) ?? []).flatMap((key) => this.#tracked.get(key) ?? []);
+      isCurrent &&=
+        versions.some((one) => one.generation === generation) &&
+        row.tried.get(policy) !== generation &&
+        versions.every((one) => this.#isCurrent(row, enforced, one));
+      failing ??= row.failing.get(policy)?.find((one) => one.generation === generation)?.reason ?? null;
+    }
+    const outcome = outcomeOf({ report, isSilent, isCurrent, isFailing: failing !== null });
+    return { outcome, reason: failing ?? row.trouble ?? (isSilent ? whySilent(row) : '') };
   }
 
   /**
@@ -166,13 +211,23 @@ export class Realization {
     return taken;
   }
 
-  #change(key: string, { name }: Row): void {
-    const cause = this.#changed.get(key);
-    this.#changed.set(key, cause === undefined || cause === name ? name : null);
+  #progressOfVersion(key: string, one: Tracked, version: number): Progress {
+    const progress = this.#progressOf({ ...one, version });
+    const isSettled = progress.current === progress.desired;
+    if (isSettled) this.#unsettled.delete(key);
+    if (isSettled || version !== one.version)
+      this.#tracked.set(key, { ...one, version, later: isSettled ? new Map() : one.later });
+    return progress;
+  }
+
+  #change(policy: string, { name }: Row): void {
+    const cause = this.#changed.get(policy);
+    this.#changed.set(policy, cause === undefined || cause === name ? name : null);
   }
 
   #changeAllOn(row: Row): void {
-    for (const [key, { compiled }] of this.#tracked) if (appliesTo(compiled, row)) this.#change(key, row);
+    for (const { policy, compiled } of this.#tracked.values())
+      if (appliesTo(compiled, row)) this.#change(policy, row);
   }
 
   /** Finds the policies that the node began, or ceased, to enforce at another revision. */
@@ -183,19 +238,20 @@ export class Realization {
       if (one === undefined || !appliesTo(one.compiled, row)) continue;
       if (this.#isCurrent(row, before, one) === this.#isCurrent(row, row.enforced, one)) continue;
       this.#unsettled.add(key);
-      this.#change(key, row);
+      this.#change(one.policy, row);
     }
   }
 
   /** Whether the revision has the policy's rules for the node. */
-  #isCurrent(row: Row, enforced: Revision | null, { since, later, version }: Tracked): boolean {
+  #isCurrent(row: Row, enforced: Revision | null, { since, later, version, decided }: Tracked): boolean {
     if (enforced === null) return false;
     const { epoch, number, position } = enforced;
     const isOwn = epoch === this.#epoch;
     if (isOwn ? number < since : (position[POLICIES] ?? -1) < version) return false;
     const place = later.get(row);
-    if (place === undefined) return true;
-    return isOwn ? number >= place.number : (position[NODES] ?? -1) >= place.nodes;
+    if (place === undefined) return isOwn || (position[POLICIES] ?? -1) >= decided;
+    if (isOwn) return number >= place.number;
+    return (position[NODES] ?? -1) >= place.nodes && (position[POLICIES] ?? -1) >= place.policies;
   }
 
   #rowOf(name: string): Row {
@@ -204,11 +260,12 @@ export class Realization {
     const row: Row = {
       name,
       heard: this.#now(),
-      hasReported: false,
+      report: null,
       isSilent: false,
       enforced: null,
       trouble: null,
       failing: new Map(),
+      tried: new Map(),
       lacks: [],
     };
     this.#rows.set(name, row);
@@ -231,13 +288,29 @@ export class Realization {
   #track(key: string, compiled: CompiledPolicy, place: Place): void {
     const before = this.#tracked.get(key);
     const [rule] = compiled.rules;
-    const now = { compiled, generation: rule?.source.generation ?? 0, rows: this.#rowsIn(compiled.spans) };
+    const policy = keyOf(compiled);
+    const generation =
+      compiled.version === undefined ? (rule?.source.generation ?? 0) : Number(compiled.version);
+    const now = { policy, compiled, generation, rows: this.#rowsIn(compiled.spans) };
     const isSame = before !== undefined && sameRules(before.compiled, compiled);
     const later = isSame ? this.#laterRows(before, compiled, place) : new Map<Row, Place>();
     const version = before?.version ?? 0;
-    this.#tracked.set(key, { ...now, since: isSame ? before.since : place.number, later, version });
-    this.#changed.set(key, null);
+    const since = isSame ? before.since : place.number;
+    const decided = isSame ? before.decided : place.policies;
+    this.#tracked.set(key, { ...now, since, decided, later, version });
+    if (before === undefined) this.#versions.set(policy, [...(this.#versions.get(policy) ?? []), key]);
+    this.#changed.set(policy, null);
     this.#unsettled.add(key);
+  }
+
+  #untrack(key: string): void {
+    const { policy = '' } = this.#tracked.get(key) ?? {};
+    const others = (this.#versions.get(policy) ?? []).filter((one) => one !== key);
+    if (others.length > 0) this.#versions.set(policy, others);
+    else this.#versions.delete(policy);
+    this.#tracked.delete(key);
+    this.#unsettled.delete(key);
+    this.#changed.set(policy, null);
   }
 
   /** For unchanged rules that apply to other nodes than before. */
@@ -282,7 +355,7 @@ export class Realization {
       ({ apiGroup, policy }) => `${apiGroup}/${policy}`,
     )) {
       // Names of policies that don't exist are ignored: a node could fill the memory with them.
-      if (!this.#tracked.has(key)) continue;
+      if (!this.#versions.has(key)) continue;
       row.failing.set(key, said);
       this.#change(key, row);
       const those = this.#failing.get(key) ?? new Set();
@@ -290,8 +363,16 @@ export class Realization {
     }
   }
 
-  #progressOf(key: string, tracked: Tracked): Progress {
-    const { rows: selected, generation, compiled } = tracked;
+  #takeTried(row: Row, { tried = [] }: NodeReport): void {
+    const now = new Map(tried.map((one) => [`${one.apiGroup}/${one.policy}`, one.generation]));
+    for (const key of new Set([...row.tried.keys(), ...now.keys()])) {
+      if (row.tried.get(key) !== now.get(key) && this.#versions.has(key)) this.#change(key, row);
+    }
+    row.tried = now;
+  }
+
+  #progressOf(tracked: Tracked): Progress {
+    const { policy: key, rows: selected, generation, compiled } = tracked;
     const failingNodes: FailingNode[] = [];
     const failed = new Set<Row>();
     const names = this.#failing.get(key) ?? [];
@@ -301,14 +382,17 @@ export class Realization {
         if (one.generation !== generation) continue;
         failed.add(row);
         const rule = one.rule === null ? {} : { rule: one.rule };
-        failingNodes.push({ node: row.name, ...rule, reason: one.reason });
+        const rolledBack = one.rolledBack === true ? { rolledBack: true as const } : {};
+        failingNodes.push({ node: row.name, ...rule, reason: one.reason, ...rolledBack });
       }
     }
     const needs = neededFeatures(compiled);
     let current = 0;
     for (const row of selected) {
       const reason = row.isSilent ? whySilent(row) : (row.trouble ?? whyPartly(row, needs));
-      if (reason === null && !failed.has(row) && this.#isCurrent(row, row.enforced, tracked)) current++;
+      const isTried = row.tried.get(key) === generation;
+      if (reason === null && !failed.has(row) && !isTried && this.#isCurrent(row, row.enforced, tracked))
+        current++;
       if (reason !== null && !failed.has(row)) failingNodes.push({ node: row.name, reason });
     }
     failingNodes.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
@@ -328,8 +412,8 @@ export function isOlder(now: Revision | null, before: Revision | null): boolean 
   return [POLICIES, NODES].some((at) => (now.position[at] ?? -1) < (before.position[at] ?? 0));
 }
 
-function whySilent({ hasReported }: Row): string {
-  return hasReported
+function whySilent({ report }: Row): string {
+  return report !== null
     ? 'the agent has not reported for 3 minutes; its last rules stay in force'
     : 'the agent has not reported; check that it runs and reaches the controller';
 }

@@ -18,6 +18,7 @@ const valid: PolicyFacts = {
   enforcedSpec: { priority: 5 },
   enabled: true,
   progress: some,
+  rollout: null,
 };
 const failing = [{ node: 'n1', rule: 'r', reason: 'no such set' }];
 
@@ -32,6 +33,13 @@ describe('statusOf', () => {
       'False',
       /^2 of 3 .*; 1 failed\.$/,
       { progress: { ...some, current: 2, failing } },
+    ],
+    [
+      'RolledBack',
+      'one rolled it back',
+      'False',
+      /^2 of 3 .*; 1 rolled it back\.$/,
+      { progress: { ...some, current: 2, failing: [{ node: 'n1', reason: 'probe', rolledBack: true }] } },
     ],
     [
       'NoNodes',

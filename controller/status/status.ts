@@ -9,6 +9,7 @@ import {
   type PolicyPhase,
   type PolicyStatus,
 } from '../../apis/policy-status.ts';
+import type { RolloutDecision } from '../../apis/rollout.ts';
 
 /** The facts from which a policy's status is computed. */
 export interface PolicyFacts {
@@ -27,6 +28,8 @@ export interface PolicyFacts {
   readonly enabled: boolean;
   /** The progress of the version in force. */
   readonly progress: Progress;
+  /** Null: the policy has no rollout. */
+  readonly rollout: RolloutDecision | null;
 }
 
 export interface Progress {
@@ -73,6 +76,7 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
     conditions: [
       condition({ type: 'Accepted', ...accepted(facts) }),
       condition({ type: 'Realized', ...realized(facts, phase) }),
+      ...(facts.rollout === null ? [] : [condition({ type: 'RolledOut', ...rolledOut(facts.rollout) })]),
     ],
   };
 }
@@ -92,6 +96,7 @@ function phaseOf({ problems, enabled, progress: { desired, current, failing } }:
   if (problems.length > 0) return 'Invalid';
   if (!enabled) return 'Disabled';
   if (desired === 0) return 'NoNodes';
+  if (failing.some(({ rolledBack }) => rolledBack)) return 'RolledBack';
   if (failing.length > 0) return 'Failed';
   if (current === desired) return 'Realized';
   return current === 0 ? 'Pending' : 'Realizing';
@@ -129,11 +134,32 @@ function realized({ enforcedGeneration, progress }: PolicyFacts, phase: PolicyPh
     }
     case 'Failed':
       return { status: 'False', reason: 'NodesFailed', message: `${count}; ${failed} failed.` };
+    case 'RolledBack': {
+      const nodes = new Set(failing.filter(({ rolledBack }) => rolledBack).map(({ node }) => node)).size;
+      return { status: 'False', reason: 'RolledBack', message: `${count}; ${nodes} rolled it back.` };
+    }
     case 'Realized':
       return { status: 'True', reason: 'Realized', message: `${count}.` };
     case 'Pending':
     case 'Realizing':
       return { status: 'False', reason: phase, message: `${count}.` };
+  }
+}
+
+function rolledOut({ state, pausedBy, step }: RolloutDecision): ConditionState {
+  switch (state) {
+    case 'Completed':
+      return { status: 'True', reason: state, message: 'All nodes have this version.' };
+    case 'Undone': {
+      const message = 'The last completed version is in force everywhere, until the spec changes.';
+      return { status: 'False', reason: state, message };
+    }
+    case 'Progressing':
+      return { status: 'False', reason: state, message: `Step ${step} is in progress.` };
+    case 'Paused': {
+      const why = pausedBy === 'Failures' ? 'too many nodes failed' : 'the annotation says so';
+      return { status: 'False', reason: `PausedBy${pausedBy}`, message: `Paused at step ${step}: ${why}.` };
+    }
   }
 }
 
@@ -145,11 +171,7 @@ function oneEach(failing: readonly FailingNode[]): FailingNode[] {
   const nodes = new Set<string>();
   return failing
     .filter(({ node }) => !nodes.has(node) && nodes.add(node))
-    .map(({ node, rule, reason }) => ({
-      node,
-      ...(rule === undefined ? {} : { rule }),
-      reason: short(reason),
-    }));
+    .map(({ reason, ...rest }) => ({ ...rest, reason: short(reason) }));
 }
 
 function short(text: string): string {

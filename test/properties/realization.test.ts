@@ -105,11 +105,14 @@ describe('realization', function () {
         world.do(step, one);
         other.do(step, whole);
         for (const [key, cause] of one.takeChanged()) {
-          known.set(key, one.progress(key, versionOf(key)));
+          known.set(key, one.progress(key, versionOf(key), 1));
           if (step.what === 'report') assert.equal(cause, step.node);
         }
         for (const policy of other.policies.values())
-          assert.deepEqual(known.get(keyOf(policy)), whole.progress(keyOf(policy), versionOf(keyOf(policy))));
+          assert.deepEqual(
+            known.get(keyOf(policy)),
+            whole.progress(keyOf(policy), versionOf(keyOf(policy)), 1),
+          );
       }
     });
   });

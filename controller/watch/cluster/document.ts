@@ -7,6 +7,7 @@ import { keepObjects } from '../keep-objects.ts';
 import { sameValue } from '../same-value.ts';
 import type { Narrow } from './object-store.ts';
 import { NODEWALL, type Resource } from './resources.ts';
+import { rolloutReader } from './rollout-status.ts';
 
 /**
  * A policy, group or Tier, narrowed to the content of a file that holds only this object, so that
@@ -26,15 +27,19 @@ export interface Document {
 }
 
 export function documenting(resource: Resource, options: ValidateOptions): Narrow<Document> {
-  return ({ key, raw }, before) => {
+  return ({ key, raw, version }, before) => {
     const { uid } = raw.metadata as { uid?: unknown };
     const fresh = emptyContent(`${resource.name}/${key}`);
     addObject({ content: fresh, options, interned: new Map() }, raw, () => 0);
+    const isOurs = NODEWALL.includes(resource);
+    const withRollout = rolloutReader(raw, version, options, before?.content.policies.objects[0]?.rollout);
+    const policies = isOurs ? fresh.policies.objects : [];
+    for (const [i, policy] of policies.entries()) policies[i] = withRollout(policy);
     const content = withoutEmpty(keepObjects(fresh, before?.content ?? null));
     const now = {
       uid: typeof uid === 'string' ? uid : '',
       content,
-      lastValid: before === null && NODEWALL.includes(resource) ? enforcedInPlaceOf(raw, options) : null,
+      lastValid: before === null && isOurs ? enforcedInPlaceOf(raw, options, withRollout) : null,
       services: servicesOf(content),
     };
     return before !== null && isSame(now, before) ? before : now;
@@ -45,13 +50,17 @@ export function documenting(resource: Resource, options: ValidateOptions): Narro
  * Reads the status that controller/status writes; null if there is none, or if it is not valid any
  * more.
  */
-function enforcedInPlaceOf(raw: FieldMap, options: ValidateOptions): ClusterNetworkPolicy | null {
+function enforcedInPlaceOf(
+  raw: FieldMap,
+  options: ValidateOptions,
+  withRollout: (policy: ClusterNetworkPolicy) => ClusterNetworkPolicy,
+): ClusterNetworkPolicy | null {
   const { enforcedGeneration: generation, enforcedSpec } = asFields(raw.status) ?? {};
   if (typeof enforcedSpec !== 'string') return null;
   try {
     const metadata = { ...asFields(raw.metadata), generation };
     const { object } = validateObject({ ...raw, metadata, spec: JSON.parse(enforcedSpec) }, options);
-    return object?.kind === 'ClusterNetworkPolicy' ? object : null;
+    return object?.kind === 'ClusterNetworkPolicy' ? withRollout(object) : null;
   } catch {
     // Only controllers write this field; a value that isn't JSON is ignored.
     return null;

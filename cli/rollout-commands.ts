@@ -1,0 +1,53 @@
+import { type Command, Option } from 'commander';
+import { ROLLOUT_COMMANDS, type RolloutCommand } from '../apis/rollout.ts';
+import { config, type Done, example, output } from './command-options.ts';
+
+const WHAT: Readonly<Record<RolloutCommand, string>> = {
+  pause: 'Begin no further step, until it is resumed.',
+  resume: 'Go on; nodes that have failed so far are not counted again.',
+  undo: 'Put the last completed version in force on all nodes, until the spec changes.',
+  promote: 'Put the new version in force on all nodes at once.',
+};
+
+/** `nodewall rollout`: commands about rollouts of policies over nodes. */
+export function addRolloutCommands(program: Command, done: Done): void {
+  const rollout = program
+    .command('rollout')
+    .description('Show and steer how new versions of policies go to the nodes of a cluster.')
+    .addHelpText('after', example('nodewall rollout status', 'nodewall rollout undo protect-ssh'));
+  rollout
+    .command('status')
+    .description('Print the rollouts of a policy, or of all that have one.')
+    .argument('[policy]', 'name of the ClusterNetworkPolicy')
+    .addOption(kubeconfig())
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall rollout status',
+        'nodewall rollout status protect-ssh --kubeconfig ~/.kube/config -o json',
+      ),
+    )
+    .action(async (policy, options) =>
+      done(await (await import('./rollout.ts')).rolloutStatus(policy, options)),
+    );
+  for (const command of ROLLOUT_COMMANDS)
+    rollout
+      .command(command)
+      .description(
+        `${WHAT[command]} It annotates the policy, and waits until a controller has acted on that.`,
+      )
+      .argument('<policy>', 'name of the ClusterNetworkPolicy; with a group, of any of its policies')
+      .addOption(kubeconfig())
+      .addOption(config())
+      .addOption(output('text', 'json'))
+      .addHelpText('after', example(`nodewall rollout ${command} protect-ssh --kubeconfig ~/.kube/config`))
+      .action(async (policy, options) =>
+        done(await (await import('./rollout.ts')).steerRollout(command, policy, options)),
+      );
+}
+
+function kubeconfig(): Option {
+  return new Option('--kubeconfig <file>', 'API server and credentials; default: those of the pod');
+}

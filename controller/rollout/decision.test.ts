@@ -1,0 +1,250 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { DEFAULT_ROLLOUT, EVERY_PLACE, type RolloutDecision } from '../../apis/rollout.ts';
+import { type MemberFacts, type NextStage, nextStage, type RolloutFacts, takers } from './decision.ts';
+import { placeOf } from './order.ts';
+import type { Outcome } from './outcome.ts';
+
+const NODES = Array.from({ length: 40 }, (_, i) => ({
+  name: `n${i}`,
+  zone: `z${i % 3}`,
+  place: placeOf(`n${i}`, 'u'),
+}));
+
+/** Generations with equal remainders by 100 have the same rules. */
+const isSame = (a: number, b: number): boolean => a !== 0 && a % 100 === b % 100;
+
+function member(fields: Partial<MemberFacts> = {}): MemberFacts {
+  return { name: 'p', uid: 'u', generation: 2, before: 1, isSame, command: null, ...fields };
+}
+
+/** A rollout that is decided again and again. */
+class Trial {
+  stage: NextStage | null = null;
+  now = 1_000_000;
+  outcomes = new Map<string, Outcome>();
+  facts: Omit<RolloutFacts, 'outcomeOf' | 'now'> = {
+    key: 'u',
+    members: [member()],
+    settings: { ...DEFAULT_ROLLOUT, steps: [1, '25%', '100%'] },
+    nodes: NODES,
+  };
+
+  look(): RolloutDecision {
+    const { now, facts, outcomes } = this;
+    // As if another leader read what this one wrote.
+    const last = this.stage === null ? null : (JSON.parse(JSON.stringify(this.stage)) as NextStage);
+    this.stage = nextStage(last, { ...facts, now, outcomeOf: (name) => outcomes.get(name) ?? 'pending' });
+    return this.stage.decision;
+  }
+
+  get in(): readonly string[] {
+    if (this.stage === null) return [];
+    return takers(this.facts.nodes, this.stage.decision).map(({ name }) => name);
+  }
+
+  confirm(): void {
+    for (const name of this.in) if (!this.outcomes.has(name)) this.outcomes.set(name, 'confirmed');
+  }
+
+  /** Confirms, and lets the pause pass. */
+  pass(): RolloutDecision {
+    this.confirm();
+    this.look();
+    this.now += 60_000;
+    return this.look();
+  }
+
+  command(command: string): RolloutDecision {
+    this.facts = { ...this.facts, members: this.facts.members.map((one) => ({ ...one, command })) };
+    return this.look();
+  }
+
+  edit(generation: number): RolloutDecision {
+    this.facts = { ...this.facts, members: this.facts.members.map((one) => ({ ...one, generation })) };
+    return this.look();
+  }
+}
+
+describe('a rollout', () => {
+  it('goes through its steps, each after all nodes have confirmed and the pause is over', () => {
+    const trial = new Trial();
+    assert.deepEqual([trial.look().step, trial.in.length], [1, 1]);
+    trial.now += 600_000;
+    assert.equal(trial.look().step, 1, 'the node has not confirmed');
+    trial.confirm();
+    trial.look();
+    assert.equal(trial.stage?.next, 60_000);
+    trial.now += 59_000;
+    assert.equal(trial.look().step, 1);
+    assert.equal(trial.stage?.next, 1_000);
+    trial.now += 1_000;
+    assert.deepEqual([trial.look().step, trial.in.length], [2, 10]);
+    assert.deepEqual([trial.pass().step, trial.in.length], [3, 40]);
+    const { state, policies } = trial.pass();
+    assert.equal(state, 'Completed');
+    assert.deepEqual(policies, [{ name: 'p', uid: 'u', from: 2, to: 2 }]);
+  });
+
+  it('stages the first version as well: other nodes have none', () => {
+    const trial = new Trial();
+    trial.facts = { ...trial.facts, members: [member({ generation: 1, before: 0 })] };
+    assert.deepEqual(trial.look().policies, [{ name: 'p', uid: 'u', from: 0, to: 1 }]);
+    assert.equal(trial.in.length, 1);
+  });
+
+  it('is complete at once for a policy that is not changed, and for one that selects no node', () => {
+    const trial = new Trial();
+    trial.facts = { ...trial.facts, members: [member({ generation: 7, before: 7 })] };
+    assert.equal(trial.look().state, 'Completed');
+    assert.equal(trial.edit(107).state, 'Completed', 'spec.rollout alone was edited');
+    assert.deepEqual(trial.stage?.decision.policies[0], { name: 'p', uid: 'u', from: 107, to: 107 });
+    const empty = new Trial();
+    empty.facts = { ...empty.facts, nodes: [] };
+    assert.equal(empty.look().state, 'Completed');
+  });
+
+  it('does not wait for silent nodes, and not for failed ones that are allowed', () => {
+    const trial = new Trial();
+    trial.facts = { ...trial.facts, settings: { ...trial.facts.settings, maxFailures: 1 } };
+    trial.look();
+    trial.outcomes.set(trial.in[0] ?? '', 'failed');
+    trial.pass();
+    const [one = ''] = trial.in.filter((name) => !trial.outcomes.has(name));
+    trial.outcomes.set(one, 'silent');
+    assert.equal(trial.pass().step, 3);
+  });
+
+  it('pauses when more nodes fail than are allowed, and goes on when it is resumed', () => {
+    const trial = new Trial();
+    trial.look();
+    const [bad = ''] = trial.in;
+    trial.outcomes.set(bad, 'failed');
+    const { state, pausedBy } = trial.look();
+    assert.deepEqual([state, pausedBy], ['Paused', 'Failures']);
+    trial.outcomes.set(bad, 'confirmed');
+    assert.equal(trial.pass().state, 'Paused', 'only a command or another version ends it');
+    trial.outcomes.set(bad, 'failed');
+    assert.equal(trial.command('resume').state, 'Progressing');
+    trial.now += 60_000;
+    assert.equal(trial.look().step, 2, 'the node that failed is tolerated');
+    const [other = ''] = trial.in.filter((name) => !trial.outcomes.has(name));
+    trial.outcomes.set(other, 'failed');
+    assert.equal(trial.look().state, 'Paused');
+    assert.equal(trial.command('resume again').state, 'Progressing');
+  });
+
+  it('is paused while the annotation says so, before its first step too', () => {
+    const trial = new Trial();
+    trial.facts = { ...trial.facts, members: [member({ command: 'pause' })] };
+    assert.deepEqual([trial.look().state, trial.in.length], ['Paused', 0]);
+    trial.facts = { ...trial.facts, members: [member()] };
+    assert.deepEqual([trial.look().state, trial.in.length], ['Progressing', 1]);
+    trial.command('pause');
+    assert.equal(trial.pass().state, 'Paused');
+    assert.equal(trial.command('resume').step, 2);
+  });
+
+  it('is undone until the spec changes', () => {
+    const trial = new Trial();
+    trial.look();
+    trial.pass();
+    const { state, policies } = trial.command('undo');
+    assert.deepEqual([state, policies[0]?.from, trial.in.length], ['Undone', 1, 0]);
+    for (const command of ['pause', 'resume']) assert.equal(trial.command(command).state, 'Undone');
+    const again = trial.edit(3);
+    assert.deepEqual([again.state, again.policies[0]?.from, trial.in.length], ['Progressing', 1, 1]);
+  });
+
+  it('is promoted to all nodes, also after it was undone; a command in a new policy is not acted on', () => {
+    const trial = new Trial();
+    trial.look();
+    trial.command('undo');
+    const { state, through } = trial.command('promote');
+    assert.deepEqual([state, through], ['Completed', EVERY_PLACE]);
+    assert.equal(trial.edit(3).step, 1, 'the annotation was acted on');
+    const fresh = new Trial();
+    fresh.facts = { ...fresh.facts, members: [member({ command: 'promote' })] };
+    assert.equal(fresh.look().state, 'Progressing');
+  });
+
+  it('begins again with a newer version, with the nodes that took part; the last completed one stays', () => {
+    const trial = new Trial();
+    trial.look();
+    const [first] = trial.in;
+    trial.pass();
+    const newcomer = { ...NODES[0], name: 'new', zone: 'z9', place: '0000' } as (typeof NODES)[number];
+    trial.facts = { ...trial.facts, nodes: [newcomer, ...NODES] };
+    const { step, policies } = trial.edit(3);
+    assert.deepEqual([step, policies[0]?.from, policies[0]?.to], [1, 1, 3]);
+    assert.equal(trial.in.length, 1);
+    assert.ok(trial.in[0] === first || trial.in[0] === 'new');
+    assert.equal(trial.edit(101).state, 'Completed', 'the last completed version again');
+  });
+
+  it('moves all policies of a group; one that joins begins it again', () => {
+    const trial = new Trial();
+    const [a, b] = [
+      member({ name: 'a', uid: 'a' }),
+      member({ name: 'b', uid: 'b', generation: 5, before: 5 }),
+    ];
+    trial.facts = { ...trial.facts, members: [a, b] };
+    trial.look();
+    assert.deepEqual(
+      trial.stage?.decision.policies.map(({ from, to }) => [from, to]),
+      [
+        [1, 2],
+        [5, 5],
+      ],
+    );
+    trial.pass();
+    trial.facts = { ...trial.facts, members: [a, { ...b, generation: 6 }] };
+    const { step, policies } = trial.look();
+    assert.deepEqual(
+      [step, policies.map(({ from, to }) => [from, to])],
+      [
+        1,
+        [
+          [1, 2],
+          [5, 6],
+        ],
+      ],
+    );
+    trial.facts = { ...trial.facts, members: [a] };
+    assert.equal(trial.look().policies.length, 1);
+  });
+
+  it('never skips a step, and never takes a node back, whatever happens between two looks', () => {
+    const events = fc.constantFrom('confirm', 'time', 'fail', 'silent', 'leave', 'join', 'look');
+    fc.assert(
+      fc.property(fc.array(fc.tuple(events, fc.nat(60)), { maxLength: 60 }), (list) => {
+        const trial = new Trial();
+        trial.facts = { ...trial.facts, settings: { ...trial.facts.settings, maxFailures: 2 } };
+        let last = trial.look();
+        for (const [event, i] of list) {
+          const before = new Set(trial.in);
+          const taking = trial.in;
+          const chosen = taking[i % Math.max(1, taking.length)] ?? '';
+          if (event === 'confirm') trial.confirm();
+          else if (event === 'time') trial.now += 61_000;
+          else if (event === 'fail') trial.outcomes.set(chosen, 'failed');
+          else if (event === 'silent') trial.outcomes.set(chosen, 'silent');
+          else if (event === 'leave')
+            trial.facts = { ...trial.facts, nodes: trial.facts.nodes.filter(({ name }) => name !== `n${i}`) };
+          else if (event === 'join' && !trial.facts.nodes.some(({ name }) => name === `x${i}`)) {
+            const fresh = { name: `x${i}`, zone: `z${i}`, place: placeOf(`x${i}`, 'u') };
+            trial.facts = { ...trial.facts, nodes: [...trial.facts.nodes, fresh] };
+          }
+          const isSettled = trial.in.every((name) => (trial.outcomes.get(name) ?? 'pending') !== 'pending');
+          const now = trial.look();
+          const there = new Set(trial.facts.nodes.map(({ name }) => name));
+          for (const name of before) if (there.has(name)) assert.ok(trial.in.includes(name), name);
+          if (now.state !== 'Completed') assert.ok(now.step === last.step || now.step > last.step);
+          if (now.step !== last.step) assert.ok(isSettled, 'a step began before the last one was done');
+          if (now !== last && now.serial !== last.serial) assert.equal(now.serial, last.serial + 1);
+          last = now;
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,197 @@
+import { isDeepStrictEqual } from 'node:util';
+import {
+  EVERY_PLACE,
+  type RolloutDecision,
+  type RolloutMember,
+  type RolloutNotes,
+  type RolloutSettings,
+  type RolloutShare,
+  rolloutCommand,
+} from '../../apis/rollout.ts';
+import { type RolloutNode, rolloutOrder, shareOf, stepSizes, takesPart } from './order.ts';
+import type { Outcome } from './outcome.ts';
+
+/** One policy of a rollout, as it is now. */
+export interface MemberFacts {
+  readonly name: string;
+  readonly uid: string;
+  readonly generation: number;
+  /** The generation in force before the policy had a rollout; 0: none. */
+  readonly before: number;
+  /** Whether the rules of two generations are the same; those of one that is not known are not. */
+  readonly isSame: (a: number, b: number) => boolean;
+  /** The annotation; null: none. */
+  readonly command: string | null;
+}
+
+export interface RolloutFacts {
+  /** Of RolloutDecision. */
+  readonly key: string;
+  /** Sorted by name; at least one. */
+  readonly members: readonly MemberFacts[];
+  readonly settings: RolloutSettings;
+  /** All nodes that a version of a member applies to. */
+  readonly nodes: readonly RolloutNode[];
+  /** What a node that takes part made of the new versions. */
+  readonly outcomeOf: (node: string) => Outcome;
+  /** Time of day, milliseconds. */
+  readonly now: number;
+}
+
+/** A decision, with the notes beside it. */
+export interface RolloutStage {
+  readonly decision: RolloutDecision;
+  readonly notes: RolloutNotes;
+}
+
+export interface NextStage extends RolloutStage {
+  /** Milliseconds until time alone may change it; null: never. */
+  readonly next: number | null;
+}
+
+/** A stage that is being decided. */
+interface Draft extends RolloutStage {
+  /** The nodes that come first in the order. */
+  readonly taking: RolloutShare;
+}
+
+const NOBODY: RolloutShare = { through: '', firsts: [] };
+/** Replaced in the end. */
+const UNNAMED = { serial: 0, key: '' };
+
+/**
+ * The next stage of a rollout, at most one step further: a pure function, so that a new leader
+ * continues with what the last one wrote. An unchanged decision is the same object.
+ */
+export function nextStage(last: RolloutStage | null, facts: RolloutFacts): NextStage {
+  const { notes, next, ...decided } = advance(withCommands(withTargets(last, facts), facts), facts);
+  const serial = last?.decision.serial ?? 0;
+  const decision = { ...decided.decision, key: facts.key };
+  if (last !== null && isDeepStrictEqual({ ...decision, serial }, last.decision))
+    return { decision: last.decision, notes, next };
+  return { decision: { ...decision, serial: serial + 1 }, notes, next };
+}
+
+/** The versions that nodes are to get. A version with other rules begins at the first step. */
+function withTargets(last: RolloutStage | null, { members }: RolloutFacts): Draft {
+  const before = last?.decision ?? null;
+  const known = new Map(before?.policies.map((one) => [one.uid, one]));
+  let isRestart = false;
+  const policies = members.map((member): RolloutMember => {
+    const { name, uid, generation, command } = member;
+    const there = known.get(uid);
+    if (there === undefined) {
+      isRestart ||= !member.isSame(member.before, generation);
+      return { name, uid, from: member.before, to: generation, ...(command === null ? {} : { command }) };
+    }
+    if (there.to === generation) return there;
+    const isSame = member.isSame(there.to, generation);
+    isRestart ||= !isSame || before?.state === 'Undone';
+    if (before?.state !== 'Completed') return { ...there, to: generation };
+    return { ...there, from: isSame ? generation : there.to, to: generation };
+  });
+  const isBack = policies.every(({ from, to }, i) => members[i]?.isSame(from, to) === true);
+  const draft = { notes: last?.notes ?? {}, taking: before ?? NOBODY };
+  if (isBack && before?.state !== 'Completed') return { ...draft, ...completed(policies) };
+  if (before === null || isRestart) {
+    const decision = { ...UNNAMED, state: 'Progressing', step: 0, ...NOBODY, policies } as const;
+    const taking = before === null || before.state === 'Completed' ? NOBODY : before;
+    return { decision, notes: {}, taking };
+  }
+  return { ...draft, decision: { ...before, policies } };
+}
+
+/** Acts on annotations that were not acted on yet. */
+function withCommands(draft: Draft, { members, nodes, outcomeOf }: RolloutFacts): Draft {
+  let { decision, notes } = draft;
+  for (const [i, { command }] of members.entries()) {
+    const { command: last, ...member } = decision.policies[i] as RolloutMember;
+    if ((last ?? null) === command) continue;
+    const policies = decision.policies.with(i, { ...member, ...(command === null ? {} : { command }) });
+    decision = { ...decision, policies };
+    const isOver = decision.state === 'Completed' || decision.state === 'Undone';
+    switch (rolloutCommand(command)) {
+      case 'resume': {
+        if (decision.state !== 'Paused') break;
+        const failed = takers(nodes, decision).filter(({ name }) => outcomeOf(name) === 'failed');
+        const { pausedBy: _, ...others } = decision;
+        decision = { ...others, state: 'Progressing' };
+        notes = { ...notes, tolerated: failed.map(({ name }) => name) };
+        break;
+      }
+      case 'undo':
+        if (isOver) break;
+        decision = { ...UNNAMED, state: 'Undone', step: 0, ...NOBODY, policies };
+        notes = {};
+        break;
+      case 'promote':
+        if (decision.state !== 'Completed') ({ decision, notes } = completed(policies));
+        break;
+      case 'pause':
+      case null:
+    }
+  }
+  return { ...draft, decision, notes };
+}
+
+function completed(policies: readonly RolloutMember[]): RolloutStage {
+  const done = policies.map((one) => ({ ...one, from: one.to }));
+  const share = { through: EVERY_PLACE, firsts: [] };
+  return { decision: { ...UNNAMED, state: 'Completed', step: 0, ...share, policies: done }, notes: {} };
+}
+
+function advance({ decision, notes, taking }: Draft, facts: RolloutFacts): NextStage {
+  const { members, settings, nodes, outcomeOf, now } = facts;
+  if (decision.state === 'Completed' || decision.state === 'Undone') return { decision, notes, next: null };
+  const isAsked = members.some(({ command }) => rolloutCommand(command) === 'pause');
+  const { pausedBy: last, ...others } = decision;
+  const tolerated = new Set(notes.tolerated);
+  const outcomes = takers(nodes, decision).flatMap(({ name }) =>
+    tolerated.has(name) ? [] : outcomeOf(name),
+  );
+  const failures = outcomes.filter((outcome) => outcome === 'failed').length;
+  const settled = outcomes.includes('pending') ? null : settledAt(notes, now);
+  const noted: RolloutNotes = {
+    ...(settled === null ? {} : { settled: new Date(settled).toISOString() }),
+    ...(tolerated.size === 0 ? {} : { tolerated: [...tolerated] }),
+  };
+  const isFailed = last === 'Failures' || failures > settings.maxFailures;
+  if (isFailed || isAsked) {
+    const pausedBy = isFailed ? 'Failures' : 'Command';
+    return { decision: { ...others, state: 'Paused', pausedBy }, notes: noted, next: null };
+  }
+  const running: RolloutDecision = { ...others, state: 'Progressing' };
+  if (settled === null) return { decision: running, notes: noted, next: null };
+  const left = decision.step === 0 ? 0 : settled + settings.pause * 1000 - now;
+  if (left > 0) return { decision: running, notes: noted, next: left };
+  const { settled: _, ...kept } = noted;
+  return { decision: stepFurther(running, taking, facts), notes: kept, next: null };
+}
+
+/** A clock that was set back does not prolong the pause by more than itself. */
+function settledAt({ settled }: RolloutNotes, now: number): number {
+  const at = settled === undefined ? now : Date.parse(settled);
+  return Number.isNaN(at) || at > now ? now : at;
+}
+
+/** Steps that add no node are passed over. */
+function stepFurther(
+  decision: RolloutDecision,
+  taking: RolloutShare,
+  { nodes, settings }: RolloutFacts,
+): RolloutDecision {
+  const sizes = stepSizes(settings.steps, nodes.length);
+  const have = takers(nodes, decision).length;
+  const order = rolloutOrder(nodes, taking);
+  for (let step = decision.step + 1; step <= sizes.length && have < nodes.length; step++) {
+    const size = sizes[step - 1] ?? 0;
+    if (size <= have) continue;
+    return { ...decision, step, ...shareOf(order, size) };
+  }
+  return completed(decision.policies).decision;
+}
+
+/** The nodes that take part. */
+export function takers(nodes: readonly RolloutNode[], share: RolloutShare): readonly RolloutNode[] {
+  return nodes.filter(({ name, place }) => takesPart(share, name, place));
+}

@@ -1,0 +1,78 @@
+import { EVERY_PLACE, type RolloutShare, type RolloutStep } from '../../apis/rollout.ts';
+import { shortHash } from '../../lib/sharing/hash.ts';
+
+/** A node that a rollout concerns. */
+export interface RolloutNode {
+  readonly name: string;
+  /** Its failure domain; '' if it has none. */
+  readonly zone: string;
+  readonly place: string;
+}
+
+/** More failure domains have no node before the others: names of nodes are in the status. */
+const MOST_FIRSTS = 100;
+
+/**
+ * The place of a node, which depends on nothing else, so that nodes that come and go move nobody.
+ * @param salt the policy's uid, or the name of its group
+ */
+export function placeOf(node: string, salt: string): string {
+  return shortHash(16, node, salt);
+}
+
+export function takesPart({ through, firsts }: RolloutShare, name: string, place: string): boolean {
+  return place <= through || firsts.includes(name);
+}
+
+/**
+ * The order in which nodes take part: those that do already, then one of each failure domain that
+ * has none yet, then all others; each by place.
+ */
+export function rolloutOrder(nodes: readonly RolloutNode[], share: RolloutShare): readonly RolloutNode[] {
+  const byPlace = [...nodes].sort((a, b) => compare(a.place, b.place) || compare(a.name, b.name));
+  const firsts = new Set(share.firsts);
+  const [taking, others] = partition(
+    byPlace,
+    ({ name, place }) => place <= share.through || firsts.has(name),
+  );
+  const zones = new Set(taking.map(({ zone }) => zone));
+  const leading = new Set<RolloutNode>();
+  for (const node of others) {
+    if (leading.size >= MOST_FIRSTS || zones.has(node.zone)) continue;
+    zones.add(node.zone);
+    leading.add(node);
+  }
+  return [...taking, ...leading, ...others.filter((node) => !leading.has(node))];
+}
+
+/** The first `count` nodes of an order. */
+export function shareOf(order: readonly RolloutNode[], count: number): RolloutShare {
+  if (count >= order.length) return { through: EVERY_PLACE, firsts: [] };
+  const [next = EVERY_PLACE] = order
+    .slice(count)
+    .map(({ place }) => place)
+    .sort();
+  const chosen = order.slice(0, count);
+  const below = chosen.map(({ place }) => place).filter((place) => place < next);
+  const through = below.sort().at(-1) ?? '';
+  return { through, firsts: chosen.filter(({ place }) => place > through).map(({ name }) => name) };
+}
+
+/** How many nodes have the new version after each step; ends with all. */
+export function stepSizes(steps: readonly RolloutStep[], total: number): readonly number[] {
+  const sizes = steps.map((step) => {
+    const size = typeof step === 'number' ? step : Math.ceil((Number.parseInt(step, 10) * total) / 100);
+    return Math.min(size, total);
+  });
+  return steps.at(-1) === '100%' ? sizes : [...sizes, total];
+}
+
+function partition<T>(list: readonly T[], holds: (item: T) => boolean): [T[], T[]] {
+  const [yes, no]: [T[], T[]] = [[], []];
+  for (const item of list) (holds(item) ? yes : no).push(item);
+  return [yes, no];
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

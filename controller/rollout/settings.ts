@@ -1,0 +1,37 @@
+import type { ClusterNetworkPolicy, ClusterNetworkPolicySpec } from '../../apis/objects.ts';
+import { DEFAULT_ROLLOUT, type RolloutDecision, type RolloutSettings } from '../../apis/rollout.ts';
+
+/** The settings of a policy's rollout. @param defaults of the configuration */
+export function settingsOf(
+  { spec }: Pick<ClusterNetworkPolicy, 'spec'>,
+  defaults: RolloutSettings | null,
+): RolloutSettings {
+  const { steps, pause, maxFailures } = { ...(defaults ?? DEFAULT_ROLLOUT), ...spec.rollout };
+  return { steps, pause, maxFailures };
+}
+
+/** Names a rollout: that of a group, or of one policy. Places of nodes depend on it. */
+export function rolloutKey({ spec, uid }: Pick<ClusterNetworkPolicy, 'spec' | 'uid'>): string {
+  const group = spec.rollout?.group;
+  return group === undefined ? uid : `group ${group}`;
+}
+
+/** What versions are compared by, and stored as. */
+export function versionSpec({ rollout: _, ...spec }: ClusterNetworkPolicySpec): ClusterNetworkPolicySpec {
+  return spec;
+}
+
+/**
+ * The member with the decision that counts for a rollout: the last one, which the leader writes
+ * into one policy first. Null: none.
+ */
+export function withLastDecision<T extends { readonly decision: RolloutDecision | null }>(
+  key: string,
+  members: readonly T[],
+): T | null {
+  return members.reduce<T | null>((last, one) => {
+    // A policy that came from another rollout has the decision of that one.
+    if (one.decision?.key !== key) return last;
+    return one.decision.serial > (last?.decision?.serial ?? 0) ? one : last;
+  }, null);
+}

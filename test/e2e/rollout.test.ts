@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import type { RolloutStatus } from '../../apis/rollout.ts';
+import { nodewall } from '../cli/command.ts';
+import { until } from '../kernel/until.ts';
+import { type RolloutBed, startRolloutBed } from './rollout-bed.ts';
+
+const NAMES = ['n1', 'n2', 'n3', 'n4'];
+const policy = (priority: number, rollout: string, name = 'ssh') => `
+apiVersion: nodewall.io/v1alpha1
+kind: ClusterNetworkPolicy
+metadata: {name: ${name}}
+spec:
+  priority: ${priority}
+  rollout: ${rollout}
+  appliedTo: [{nodeSelector: {}}]
+  ingress: [{name: drop, action: Drop, ports: [{protocol: TCP, port: ${1000 + priority}}]}]
+`;
+const STEPS = '{steps: [1, "50%", "100%"], pause: 0}';
+
+describe('a rollout over nodes, on a real API server', function () {
+  this.timeout(60_000);
+  let bed: RolloutBed;
+
+  before(async function () {
+    this.timeout(1_800_000);
+    const labels = { 'topology.kubernetes.io/zone': 'a' };
+    bed = await startRolloutBed({
+      nodes: Object.fromEntries(NAMES.map((name) => [name, labels])),
+      controllers: 1,
+    });
+    for (const node of bed.nodes) node.start();
+    await bed.leader();
+  });
+
+  after(async () => {
+    await bed?.close();
+  });
+
+  const generations = (name = 'ssh'): readonly number[] =>
+    bed.nodes.map((node) => node.generation(name)).sort();
+
+  async function rolloutIs(
+    what: string,
+    wanted: (status: RolloutStatus) => boolean,
+    name = 'ssh',
+  ): Promise<void> {
+    let last: RolloutStatus | undefined;
+    await until(
+      what,
+      async () => {
+        last = await bed.rollout(name);
+        return last !== undefined && wanted(last);
+      },
+      { limit: 30_000, detail: () => `${JSON.stringify(last, null, 1)}\n${generations()}\n${bed.logs()}` },
+    );
+  }
+
+  const isCompleted = ({ progress }: RolloutStatus): boolean => progress === 'Completed';
+
+  it('goes through all steps, for the first version too', async () => {
+    await bed.cluster.apply(policy(1, STEPS));
+    await rolloutIs('it is completed', isCompleted);
+    await until('all nodes have it', async () => generations().every((one) => one === 1));
+    const { decision, versions } = (await bed.rollout('ssh')) ?? {};
+    assert.deepEqual([decision?.policies[0]?.to, versions?.map(({ generation }) => generation)], [1, [1]]);
+  });
+
+  it('pauses when a node of the first step fails, and no other node has the new version', async () => {
+    for (const node of bed.nodes) node.failsFrom = 2;
+    await bed.cluster.apply(policy(2, STEPS));
+    await rolloutIs('it is paused', ({ progress }) => progress === 'Paused at step 1 of 3');
+    assert.deepEqual(generations(), [1, 1, 1, 2]);
+    await rolloutIs(
+      'the node is named',
+      ({ failed = [] }) => failed[0]?.reason === 'no such file or directory',
+    );
+  });
+
+  it('is undone everywhere, until the spec changes', async () => {
+    await bed.annotate('ssh', 'undo');
+    await until('no node has the new version', async () => generations().every((one) => one === 1));
+    await rolloutIs('it is undone', ({ progress }) => progress === 'Undone');
+    for (const node of bed.nodes) node.failsFrom = Number.POSITIVE_INFINITY;
+    await bed.cluster.apply(policy(3, STEPS));
+    await rolloutIs('it is completed', isCompleted);
+    assert.deepEqual(generations(), [3, 3, 3, 3]);
+  });
+
+  it('is paused, resumed and promoted by the annotation', async () => {
+    await bed.cluster.apply(policy(4, '{steps: [1, "100%"], pause: 3600}'));
+    await rolloutIs(
+      'the first step began',
+      ({ progress, confirmed }) => progress === 'Step 1 of 2' && confirmed === 1,
+    );
+    const steer = async (command: string, ...more: readonly string[]): Promise<string> => {
+      const { status, stdout, stderr } = await nodewall(
+        'rollout',
+        command,
+        ...more,
+        '--kubeconfig',
+        bed.cluster.kubeconfig,
+      );
+      assert.equal(status, 0, stderr);
+      return stdout;
+    };
+    assert.match(await steer('pause', 'ssh'), /^ssh +- +Paused at step 1 of 2 +4 +1 +1$/m);
+    const [shown] = JSON.parse(await steer('resume', 'ssh', '-o', 'json')) as [{ state: string; to: number }];
+    assert.deepEqual([shown.state, shown.to], ['Progressing', 4]);
+    await bed.annotate('ssh', 'promote');
+    await until('all nodes have it', async () => generations().every((one) => one === 4));
+  });
+
+  it('moves the policies of a group together', async () => {
+    const mixed: string[] = [];
+    for (const node of bed.nodes)
+      node.enforced = ({ rules }) => {
+        const versions = new Map(rules.map(({ source }) => [source.policy, source.generation]));
+        if (versions.get('one') !== versions.get('two'))
+          mixed.push(`${node.name}: ${JSON.stringify([...versions])}`);
+      };
+    const both = (priority: number) =>
+      ['one', 'two']
+        .map((name) => policy(priority, '{steps: [1, "100%"], pause: 0, group: web}', name))
+        .join('---');
+    for (const generation of [1, 2]) {
+      await bed.cluster.apply(both(10 + generation));
+      const isDone = (status: RolloutStatus) =>
+        isCompleted(status) && status.decision?.policies[0]?.to === generation;
+      await rolloutIs('both are completed', isDone, 'two');
+      await until('all nodes have both', async () =>
+        [...generations('one'), ...generations('two')].every((one) => one === generation),
+      );
+    }
+    assert.deepEqual(mixed, []);
+  });
+
+  it('refuses what is not a rollout', async () => {
+    for (const wrong of ['{steps: []}', '{steps: ["0%"]}', '{steps: [0]}', '{pause: -1}', '{step: 1}'])
+      await assert.rejects(bed.cluster.apply(policy(5, wrong)), wrong);
+  });
+});
