@@ -22,6 +22,11 @@ export interface RuleSource {
    * elsewhere. Without it a rule never matches more.
    */
   readonly established?: 'Recheck';
+  /**
+   * The policy's annotation `nodewall.io/retry`: with a new value, a version that was rolled back
+   * is tried again. Absent: there is none.
+   */
+  readonly retry?: string;
 }
 
 /** An inclusive range of ports. */

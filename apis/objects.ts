@@ -177,6 +177,8 @@ export interface ClusterNetworkPolicy {
   readonly uid: string;
   /** 0 if the object has none (manifests). */
   readonly generation: number;
+  /** The annotation `nodewall.io/retry`; absent: there is none. */
+  readonly retry?: string;
   readonly spec: ClusterNetworkPolicySpec;
   /** Read only in a cluster, and only of policies that have a rollout; absent: none. */
   readonly rollout?: PolicyRollout;

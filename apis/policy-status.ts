@@ -12,6 +12,11 @@ export const POLICY_PHASES = [
   'Realized',
   /** At least one node cannot enforce it; see `failingNodes`. */
   'Failed',
+  /**
+   * At least one node rolled this version back to the one confirmed last (guarded apply); see
+   * `failingNodes`.
+   */
+  'RolledBack',
   /** The policy applies to no node: it selects none, or has no rules. */
   'NoNodes',
   /**
@@ -50,6 +55,8 @@ export interface FailingNode {
   /** Absent if the whole policy fails. */
   readonly rule?: string;
   readonly reason: string;
+  /** It rolled the version back, and has the one confirmed last in force. Absent: it did not. */
+  readonly rolledBack?: true;
 }
 
 /** A metav1.Condition. */

@@ -193,6 +193,13 @@ export interface FailingRule {
   readonly rolledBack?: true;
 }
 
+/** A version of a policy that is in force and not confirmed yet (guarded apply). */
+export interface TriedPolicy {
+  readonly apiGroup: ApiGroup;
+  readonly policy: string;
+  readonly generation: number;
+}
+
 /** An agent's report about its node: `PUT NODE_VIEWS_PATH/NODE/status`. */
 export interface NodeReport {
   readonly node: string;
@@ -214,6 +221,11 @@ export interface NodeReport {
   readonly viewError?: string;
   /** At most `MOST_FAILING`. */
   readonly failing: readonly FailingRule[];
+  /**
+   * Versions of policies that are in force and not confirmed yet (guarded apply). At most
+   * `MOST_FAILING`; absent: none.
+   */
+  readonly tried?: readonly TriedPolicy[];
   /** Number of policies in force. */
   readonly policies: number;
   /** The node's own addresses, as its kernel reports them. */

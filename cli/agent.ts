@@ -32,12 +32,6 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
   // cluster, the cluster's gate decides, and this machine can only switch it off.
   const gate = config.featureGates.NodeNetworkPolicy;
   checkEgressGate(config);
-  if (source.kind === 'controller' && config.guard.enabled === true) {
-    throw new CommandError(
-      EXIT.invalid,
-      'guard.enabled: guarded apply is not built for clusters yet; leave it out, or set it to false',
-    );
-  }
   const log = createLog(options);
   await loadAddon();
   const release = await agentLock(options.stateDir).take(log);

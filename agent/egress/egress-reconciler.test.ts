@@ -43,6 +43,9 @@ function parts(marked: NodeEgress | null = null) {
         if (refused.network) throw new Error('unreadable');
         return { operations: removals ? [] : ['ip rule add'] };
       },
+      async leave(egress) {
+        if (egress === null) calls.push('leave all');
+      },
       async silence(egress) {
         calls.push(egress === null ? 'no silence' : 'silence');
       },
@@ -75,7 +78,8 @@ describe('EgressReconciler', () => {
     await apply(egress);
     assert.deepEqual(calls.slice(4), ['silence', 'rules']);
     await apply(null);
-    assert.deepEqual(calls.slice(6), ['additions of nothing', 'rules', 'all of nothing', 'no silence']);
+    const off = ['leave all', 'additions of nothing', 'rules', 'all of nothing', 'no silence'];
+    assert.deepEqual(calls.slice(6), off);
   });
 
   it('ends connections by a number that means another gateway now, also after a restart', async () => {

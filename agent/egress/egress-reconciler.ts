@@ -17,6 +17,8 @@ export interface EgressNetwork {
     wanted: Netstate,
     options: { readonly removals: boolean },
   ): Promise<{ readonly operations: readonly string[] }>;
+  /** Drops floating addresses for which the rules to come do not keep this node silent. */
+  leave(egress: NodeEgress | null): Promise<void>;
   /** Keeps this node silent for floating addresses that are not alive; null: there are none. */
   silence(egress: NodeEgress | null): Promise<void>;
   /** @returns what somebody else changed of that */
@@ -49,6 +51,8 @@ export class EgressReconciler implements Reconciler<EgressRuleset> {
 
   async apply(desired: EgressRuleset): Promise<Applied> {
     const { egress } = desired;
+    // Before the rules: an address without them would be answered for, whoever has its lease.
+    await this.#network.leave(egress);
     if (egress !== null) await this.#network.silence(egress);
     if (egress === this.#last?.egress) return await this.#rules.apply(desired);
     const netstate = await this.#network.netstateOf(egress);

@@ -3,7 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import { DEFAULT_EGRESS_GROUP } from '../../apis/egress/link-group.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import { formatAddress, parseAddress } from '../../lib/net/address.ts';
-import { unpackAddress } from '../../lib/net/member-set.ts';
+import { NO_MEMBERS, unpackAddress } from '../../lib/net/member-set.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { MonitorTrouble } from '../dataplane/dataplane.ts';
@@ -28,7 +28,7 @@ interface NetworkOptions {
   readonly troubled: (trouble: MonitorTrouble) => void;
   /** What is missing from now on; empty: nothing is. */
   readonly incomplete?: ((problems: readonly string[]) => void) | undefined;
-  readonly floating: Pick<OpenFloating, 'silence' | 'verify'>;
+  readonly floating: Pick<OpenFloating, 'leave' | 'silence' | 'verify'>;
   /** An interface that a gateway names has another address. */
   readonly addressesChanged?: () => void;
 }
@@ -88,6 +88,7 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
     interfaces,
     netstateOf: async (egress) => render(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
     apply: (wanted, options) => keeper.apply(wanted, options),
+    leave: (egress) => floating.leave(egress?.floating ?? NO_MEMBERS),
     silence: (egress) => floating.silence(toArpTable(egress)),
     verifySilence: () => floating.verify(),
     async forget(ended) {

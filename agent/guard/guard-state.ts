@@ -6,6 +6,8 @@ export interface PolicyChange {
   readonly key: string;
   /** Of its rules, without the generation; null: the policy has none. */
   readonly digest: string | null;
+  /** Of its rules in the other state. */
+  readonly before: string | null;
   /** 0 if it is not known. */
   readonly generation: number;
 }

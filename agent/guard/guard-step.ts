@@ -85,8 +85,12 @@ function interrupted(
 /** Holds of versions that nobody wants any more end. */
 function wanted(state: GuardState, { digestOf }: EventOf<'wanted'>): GuardStep {
   const holds = state.holds.filter(({ key, digest }) => digestOf(key) === digest);
-  if (holds.length === state.holds.length) return { state, effects: [] };
-  return { state: { ...state, holds }, effects: [REMEMBER, REPORT] };
+  // An agent of a cluster wants the confirmed state first, until its controller answers.
+  const isAwaited = ({ key, digest, before }: PolicyChange): boolean =>
+    [digest, before].includes(digestOf(key));
+  const interrupted = state.interrupted?.changes.every(isAwaited) === true ? state.interrupted : null;
+  if (holds.length === state.holds.length && interrupted === state.interrupted) return { state, effects: [] };
+  return { state: { ...state, holds, interrupted }, effects: [REMEMBER, REPORT] };
 }
 
 function applied(before: GuardState, event: EventOf<'applied'>, times: GuardTimes): GuardStep {
@@ -94,7 +98,10 @@ function applied(before: GuardState, event: EventOf<'applied'>, times: GuardTime
   const brief = before.holds.filter(({ isBrief }) => isBrief);
   const holds = brief.length === 0 ? before.holds : before.holds.filter(({ isBrief }) => !isBrief);
   const wasTried = before.trial !== null;
-  const interrupted = brief.length === 0 ? null : before.interrupted;
+  const isConfirmed = before.interrupted?.changes.some((one) =>
+    event.changes.some((now) => isSame(one, now)),
+  );
+  const interrupted = isConfirmed === true ? null : before.interrupted;
   const state: GuardState = { ...before, confirmed: event.state, trial: null, holds, interrupted };
   return {
     state,
@@ -114,7 +121,7 @@ function tried(before: GuardState, event: EventOf<'applied'>, times: GuardTimes)
   const joined = before.trial;
   if (joined !== null && sameChanges(joined, event)) {
     // Only members changed: in a large cluster they do so all the time.
-    return { state: { ...before, trial: { ...joined, state: event.state } }, effects: [] };
+    return { state: { ...before, trial: { ...joined, state: event.state, changes } }, effects: [] };
   }
   const isAgain = before.interrupted?.changes.some((one) => changes.some((now) => isSame(one, now))) === true;
   const trial: Trial = {

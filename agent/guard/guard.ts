@@ -1,12 +1,12 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { FailingRule } from '../../apis/stream.ts';
+import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { policyKey } from '../apply/plan/substitute.ts';
 import type { GuardFile } from './guard-file.ts';
 import { toMemory, toRollbacks } from './guard-file.ts';
 import type {
-  Fault,
   GuardEffect,
   GuardEvent,
   GuardMemory,
@@ -17,11 +17,10 @@ import type {
   ProbeResult,
 } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';
-import { failingOf, holdText, type TriedPolicy, triedOf } from './held-report.ts';
+import { failingOf, holdText, triedOf } from './held-report.ts';
 import { digestOf, policyChanges, withHolds } from './holds.ts';
-import { newlyDenies } from './newly-denies.ts';
 import { type Probe, probeRound } from './probes.ts';
-import { faults, touchedSets } from './verdicts.ts';
+import { faults, type Judged, type JudgedAs, judgedAs, touchedSets } from './verdicts.ts';
 
 export interface GuardParts {
   readonly node: string;
@@ -60,8 +59,11 @@ export interface GuardReport {
   readonly held: readonly FailingRule[];
 }
 
-/** Milliseconds that the round before a change has: less than until a lost packet is sent again. */
-const BEFORE = 900;
+/**
+ * Milliseconds that the round before a change has, and in which its connections must be made: less
+ * than until TCP sends a packet again, which the new rules would judge.
+ */
+const BEFORE = { milliseconds: 2_000, connectWithin: 900 };
 /** Milliseconds that an attempt has in a round. */
 const LONGEST_ATTEMPT = 3_000;
 
@@ -80,11 +82,14 @@ export class Guard {
   #submitted: NodeState | null;
   /** The state that the next turn of the event loop submits. */
   #queued: NodeState | null = null;
-  /** The round under the state before; null: none was made since the last judgement. */
+  /** The probes that passed in rounds before states that are not judged yet; null: none was made. */
   #before: Promise<readonly string[]> | null = null;
+  #beforeAt = 0;
   /** In force: as submitted, and as a whole. */
-  #inForce: { readonly state: NodeState; readonly whole: NodeState; readonly at: number } | null = null;
+  #inForce: Judged | null = null;
   #judging: Promise<void> | null = null;
+  /** Of the state that is judged: it is not confirmed either. */
+  #judged: readonly PolicyChange[] = [];
   #cancelWake = (): void => {};
   #cancelRound = (): void => {};
   /** Counts rounds: results of a round that was superseded are dropped. */
@@ -112,6 +117,7 @@ export class Guard {
     };
     this.#submitted = confirmed;
     this.#happened({ kind: 'started' });
+    if (this.#state.holds.length > 0) parts.events.changed(this.report());
   }
 
   /** Takes the state that is wanted; passes it on, with the confirmed versions of what is held. */
@@ -130,15 +136,22 @@ export class Guard {
   enforced(state: NodeState, whole: NodeState): void {
     if (this.#isClosed) return;
     const last = this.#inForce;
-    this.#inForce = { state, whole, at: this.#parts.clock.now() };
+    this.#inForce = { state, whole };
     // Other addresses of names, or a repair.
     if (last?.state === state) return;
     const { trial, confirmed, holds, check } = this.#state;
-    const isQuiet = trial === null && check === null && this.#judging === null && holds.length === 0;
-    if (isQuiet && confirmed?.rules === state.rules && this.#touched(state).length === 0) {
+    const isQuiet = check === null && this.#judging === null && holds.length === 0;
+    if (isQuiet && trial === null && confirmed?.rules === state.rules && this.#touched(state).length === 0) {
+      this.#before = null;
       this.#applied({ isTried: false, changes: [], sets: [], passed: [] });
       return;
     }
+    // Only members changed: the difference is not computed for each, while a change is tried.
+    if (isQuiet && trial?.state.rules === state.rules) {
+      this.#applied({ isTried: true, changes: trial.changes, sets: trial.sets, passed: [] });
+      return;
+    }
+    this.#judged = policyChanges(confirmed, state);
     this.#judging ??= this.#judge();
   }
 
@@ -165,13 +178,16 @@ export class Guard {
 
   report(): GuardReport {
     const { trial, holds } = this.#state;
-    return { tried: triedOf(trial), held: failingOf(holds) };
+    const rules = this.#wanted?.rules ?? [];
+    const generationOf = (key: string): number | undefined =>
+      rules.find((rule) => policyKey(rule) === key)?.source.generation;
+    return { tried: triedOf(trial?.changes ?? this.#judged), held: failingOf(holds, generationOf) };
   }
 
   /** Resolves once no state waits to be submitted or judged. */
   async idle(): Promise<void> {
     while (this.#queued !== null || this.#judging !== null) {
-      await (this.#judging ?? new Promise((resolve) => setImmediate(resolve)));
+      await (this.#judging ?? nextTurn());
     }
   }
 
@@ -200,7 +216,7 @@ export class Guard {
       this.#parts.submit(state);
       return;
     }
-    this.#before ??= this.#passingNow();
+    this.#probeBefore();
     this.#queued = state;
     // The probes' packets leave in this turn of the event loop.
     setImmediate(() => {
@@ -214,6 +230,16 @@ export class Guard {
     return touchedSets(this.#parts.probes, this.#state.confirmed, state);
   }
 
+  /** Once for a burst of states; what passed before any of them counts. */
+  #probeBefore(): void {
+    const now = this.#parts.clock.now();
+    const earlier = this.#before;
+    if (earlier !== null && now < this.#beforeAt + BEFORE.connectWithin) return;
+    this.#beforeAt = now;
+    const fresh = this.#passingNow();
+    this.#before = earlier === null ? fresh : Promise.all([earlier, fresh]).then((all) => all.flat());
+  }
+
   async #passingNow(): Promise<readonly string[]> {
     const results = await probeRound(this.#parts.probes(), BEFORE);
     return [...results].filter(([, error]) => error === null).map(([name]) => name);
@@ -221,45 +247,40 @@ export class Guard {
 
   /** Says of the newest state in force whether it is tried; others may follow meanwhile. */
   async #judge(): Promise<void> {
-    const passed = await (this.#before ?? []);
-    const judged = this.#inForce;
-    this.#before = null;
-    this.#judging = null;
-    if (judged === null) return;
-    const { confirmed } = this.#state;
-    const changes = policyChanges(confirmed, judged.state);
-    const sets = changes.length === 0 ? this.#touched(judged.state) : [];
-    this.#applied({ ...this.#verdict(judged, changes, sets), passed });
-  }
-
-  #verdict(
-    { state, whole }: { readonly state: NodeState; readonly whole: NodeState },
-    changes: readonly PolicyChange[],
-    sets: readonly string[],
-  ): Pick<Extract<GuardEvent, { kind: 'applied' }>, 'isTried' | 'changes' | 'sets'> {
-    const { config, whole: toWhole, probes } = this.#parts;
-    if (changes.length === 0 && sets.length === 0) return { isTried: false, changes, sets };
-    const { confirmed } = this.#state;
-    const before = confirmed === null ? null : toWhole(confirmed);
-    const all = probes();
-    const old = before === null ? new Map<string, Fault>() : faults(all, before, config);
-    const now = faults(all, whole, config);
-    const flipped = all.map(({ name }) => name).filter((name) => old.has(name) !== now.has(name));
-    if (changes.length > 0) {
-      const isTried = flipped.length > 0 || newlyDenies(before, whole, changes, config);
-      return { isTried, changes, sets };
+    for (;;) {
+      await nextTurn();
+      const judged = this.#inForce;
+      if (judged === null) return;
+      const { confirmed } = this.#state;
+      const changes = policyChanges(confirmed, judged.state);
+      const sets = changes.length === 0 ? this.#touched(judged.state) : [];
+      const verdict = this.#verdict(judged, changes, sets);
+      const passed = verdict.isTried ? await (this.#before ?? []) : [];
+      if (judged !== this.#inForce || confirmed !== this.#state.confirmed) continue;
+      this.#before = null;
+      this.#judging = null;
+      this.#judged = [];
+      this.#applied({ ...verdict, passed });
+      if (!verdict.isTried && changes.length > 0) this.#parts.events.changed(this.report());
+      return;
     }
-    // The policies that decide: their sets keep the confirmed members after a rollback.
-    const deciding = flipped.flatMap((name) => now.get(name) ?? old.get(name) ?? []);
-    const keys = [...new Set(deciding.map(({ apiGroup, policy }) => `${apiGroup}/${policy}`))];
-    const named = keys.map((key): PolicyChange => {
-      const generation = deciding.find((one) => `${one.apiGroup}/${one.policy}` === key)?.generation ?? 0;
-      return { key, digest: digestOf(state, key), generation };
-    });
-    return { isTried: flipped.length > 0, changes: named, sets };
   }
 
-  #applied(verdict: Omit<Extract<GuardEvent, { kind: 'applied' }>, 'kind' | 'at' | 'time' | 'state'>): void {
+  /** A bug in what is computed here must not end the agent: then the state is tried. */
+  #verdict(judged: Judged, changes: readonly PolicyChange[], sets: readonly string[]): JudgedAs {
+    const { config, whole, probes, log, node } = this.#parts;
+    const { confirmed } = this.#state;
+    try {
+      const before = confirmed === null ? null : whole(confirmed);
+      return judgedAs({ ...judged, before, changes, sets, probes, config });
+    } catch (error) {
+      const fields = { node, stage: 'guard', error: (error as Error).stack };
+      log.error('internal error; the rules in force are tried. Please report it', fields);
+      return { isTried: true, changes, sets };
+    }
+  }
+
+  #applied(verdict: JudgedAs & { readonly passed: readonly string[] }): void {
     const inForce = this.#inForce;
     if (inForce !== null) this.#happened({ kind: 'applied', state: inForce.state, ...verdict });
   }
@@ -334,7 +355,9 @@ export class Guard {
     const { clock, config, probes } = this.#parts;
     const began = clock.now();
     const wanted = probes().filter(({ name }) => names.includes(name));
-    const found = await probeRound(wanted, Math.min(LONGEST_ATTEMPT, this.#times.failAfter / 2));
+    const found = await probeRound(wanted, {
+      milliseconds: Math.min(LONGEST_ATTEMPT, this.#times.failAfter / 2),
+    });
     if (round !== this.#round || this.#isClosed) return;
     const failed = wanted.filter(({ name }) => found.get(name) !== null);
     const whole = this.#inForce?.whole;
@@ -348,6 +371,10 @@ export class Guard {
 }
 
 type OwnEvent = GuardEvent extends infer E ? (E extends GuardEvent ? Omit<E, 'at' | 'time'> : never) : never;
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
 
 /** By identity first: unchanged rules are mostly the same objects. */
 function sameRules(before: NodeState | null, { rules }: NodeState): boolean {

@@ -1,24 +1,24 @@
 import type { ApiGroup } from '../../apis/objects.ts';
-import type { FailingRule } from '../../apis/stream.ts';
-import type { Hold, HoldReason, PolicyChange, Trial } from './guard-state.ts';
+import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
+import type { Hold, HoldReason, PolicyChange } from './guard-state.ts';
 
-/** A version of a policy that is in force and not confirmed yet. */
-export interface TriedPolicy {
-  readonly apiGroup: ApiGroup;
-  readonly policy: string;
-  readonly generation: number;
+export function triedOf(changes: readonly PolicyChange[]): TriedPolicy[] {
+  return changes.map(identityOf);
 }
 
-export function triedOf(trial: Trial | null): TriedPolicy[] {
-  return trial?.changes.map(identityOf) ?? [];
-}
-
-/** What is held, as rules that this node cannot enforce. */
-export function failingOf(holds: readonly Hold[]): FailingRule[] {
+/**
+ * What is held, as rules that this node cannot enforce.
+ * @param wanted the generation of a policy that is wanted now: one may have the rules of another
+ */
+export function failingOf(
+  holds: readonly Hold[],
+  wanted: (key: string) => number | undefined,
+): FailingRule[] {
   return holds
     .filter(({ isBrief }) => !isBrief)
     .map((hold): FailingRule => {
-      const { apiGroup, policy, generation } = identityOf(hold);
+      const { apiGroup, policy, generation: held } = identityOf(hold);
+      const generation = wanted(hold.key) ?? held;
       const fault = hold.why.kind === 'probe' ? hold.why.fault : null;
       const isAtFault = fault?.policy === policy && fault.apiGroup === apiGroup;
       const rule = isAtFault ? fault.rule : null;

@@ -28,10 +28,12 @@ export function policyChanges(before: NodeState | null, now: NodeState): PolicyC
     const others = old.get(key);
     if (others?.length === rules.length && rules.every((rule, i) => rule === others[i])) continue;
     const digest = rulesDigest(rules);
-    if (others !== undefined && rulesDigest(others) === digest) continue;
-    changes.push({ key, digest, generation: rules[0]?.source.generation ?? 0 });
+    const other = others === undefined ? null : rulesDigest(others);
+    if (other !== digest)
+      changes.push({ key, digest, before: other, generation: rules[0]?.source.generation ?? 0 });
   }
-  for (const key of old.keys()) if (!fresh.has(key)) changes.push({ key, digest: null, generation: 0 });
+  for (const [key, rules] of old)
+    if (!fresh.has(key)) changes.push({ key, digest: null, before: rulesDigest(rules), generation: 0 });
   return changes.sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 

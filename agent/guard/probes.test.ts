@@ -7,6 +7,7 @@ import { attempt } from './probe-attempt.ts';
 import { configuredProbes, flowsOf, probeRound } from './probes.ts';
 
 const LOCAL = '127.0.0.1';
+const PATIENCE = { milliseconds: 2_000, connectWithin: 1_000 };
 
 describe('probes', () => {
   let server: Server;
@@ -31,11 +32,11 @@ describe('probes', () => {
     udp.on('message', (data, { port: to, address }) => udp.send(data, to, address));
     const ofUdp = { address: LOCAL, port: udp.address().port };
     const all = await Promise.all([
-      attempt({ kind: 'tcp', address: LOCAL, port }, 2_000),
-      attempt({ kind: 'tls', address: LOCAL, port }, 2_000),
-      attempt({ kind: 'http', url: `http://${LOCAL}:${port}/`, address: LOCAL, port }, 2_000),
-      attempt({ kind: 'udp', ...ofUdp }, 2_000),
-      attempt({ kind: 'dns', ...ofUdp }, 2_000),
+      attempt({ kind: 'tcp', address: LOCAL, port }, PATIENCE),
+      attempt({ kind: 'tls', address: LOCAL, port }, PATIENCE),
+      attempt({ kind: 'http', url: `http://${LOCAL}:${port}/`, address: LOCAL, port }, PATIENCE),
+      attempt({ kind: 'udp', ...ofUdp }, PATIENCE),
+      attempt({ kind: 'dns', ...ofUdp }, PATIENCE),
     ]);
     udp.close();
     assert.deepEqual(all, [null, null, null, null, null]);
@@ -45,12 +46,12 @@ describe('probes', () => {
     const quiet = createSocket('udp4').bind(0, LOCAL);
     await once(quiet, 'listening');
     const silent = { kind: 'dns', address: LOCAL, port: quiet.address().port } as const;
-    assert.equal(await attempt(silent, 50), 'no answer in 0.05 s');
+    assert.equal(await attempt(silent, { milliseconds: 50 }), 'no answer in 0.05 s');
     quiet.close();
     const closed = { kind: 'tcp', address: LOCAL, port: 1 } as const;
-    assert.match((await attempt(closed, 2_000)) ?? '', /ECONNREFUSED/);
+    assert.match((await attempt(closed, PATIENCE)) ?? '', /ECONNREFUSED/);
     const either = { name: 'two', attempts: [closed, { kind: 'tcp', address: LOCAL, port } as const] };
-    assert.deepEqual([...(await probeRound([either], 2_000))], [['two', null]]);
+    assert.deepEqual([...(await probeRound([either], PATIENCE))], [['two', null]]);
   });
 
   it('ask DNS servers of other hosts only, and those of the configuration', () => {

@@ -2,7 +2,7 @@ import { Resolver } from 'node:dns';
 import { isIPv6 } from 'node:net';
 import type { Config } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
-import { type Attempt, attempt } from './probe-attempt.ts';
+import { type Attempt, attempt, type Patience } from './probe-attempt.ts';
 
 /** Connections one of which must be possible. */
 export interface Probe {
@@ -39,10 +39,10 @@ function dnsServers(configured: readonly string[]): Attempt[] {
 /** What one round found out: null for a probe that passed, else the reason. */
 export async function probeRound(
   probes: readonly Probe[],
-  milliseconds: number,
+  patience: Patience,
 ): Promise<ReadonlyMap<string, string | null>> {
   const results = probes.map(async ({ name, attempts }): Promise<[string, string | null]> => {
-    const all = attempts.slice(0, MOST_ATTEMPTS).map((one) => attempt(one, milliseconds));
+    const all = attempts.slice(0, MOST_ATTEMPTS).map((one) => attempt(one, patience));
     return [name, await firstPassed(all)];
   });
   return new Map(await Promise.all(results));

@@ -5,7 +5,9 @@ import { decidingRule, evaluator } from '../observe/explain.ts';
 import { flowReader } from '../observe/known-flow.ts';
 import { everyRule } from '../observe/rule-lookup.ts';
 import { ruleMatches } from '../observe/rule-match.ts';
-import type { Fault } from './guard-state.ts';
+import type { Fault, GuardEvent, PolicyChange } from './guard-state.ts';
+import { digestOf } from './holds.ts';
+import { newlyDenies } from './newly-denies.ts';
 import { flowsOf, type Probe } from './probes.ts';
 
 /** The rule that denies a flow of each probe; probes that no rule denies are absent. */
@@ -45,4 +47,46 @@ export function touchedSets(
       );
     })
     .map(({ id }) => id);
+}
+
+/** A state in force. */
+export interface Judged {
+  /** As it was submitted. */
+  readonly state: NodeState;
+  /** With what the node adds: addresses of names, local pods. */
+  readonly whole: NodeState;
+}
+
+export type JudgedAs = Pick<Extract<GuardEvent, { kind: 'applied' }>, 'isTried' | 'changes' | 'sets'>;
+
+interface Judgement extends Judged {
+  /** The confirmed state as a whole; null: none ever was. */
+  readonly before: NodeState | null;
+  /** The policies whose rules differ; if none do, the sets that have another probe's address. */
+  readonly changes: readonly PolicyChange[];
+  readonly sets: readonly string[];
+  readonly probes: () => readonly Probe[];
+  readonly config: Config;
+}
+
+/** Whether the state is tried, or confirmed as it is applied. */
+export function judgedAs(judgement: Judgement): JudgedAs {
+  const { state, whole, before, changes, sets, probes, config } = judgement;
+  if (changes.length === 0 && sets.length === 0) return { isTried: false, changes, sets };
+  const all = probes();
+  const old = before === null ? new Map<string, Fault>() : faults(all, before, config);
+  const now = faults(all, whole, config);
+  const flipped = all.map(({ name }) => name).filter((name) => old.has(name) !== now.has(name));
+  if (changes.length > 0) {
+    const isTried = flipped.length > 0 || newlyDenies(before, whole, changes, config);
+    return { isTried, changes, sets };
+  }
+  // The policies that decide: their sets keep the confirmed members after a rollback.
+  const deciding = flipped.flatMap((name) => now.get(name) ?? old.get(name) ?? []);
+  const byKey = new Map(deciding.map((one) => [`${one.apiGroup}/${one.policy}`, one.generation]));
+  const named = [...byKey].map(([key, generation]): PolicyChange => {
+    const digest = digestOf(state, key);
+    return { key, digest, before: digest, generation };
+  });
+  return { isTried: flipped.length > 0, changes: named, sets };
 }

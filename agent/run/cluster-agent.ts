@@ -1,5 +1,5 @@
 import { networkInterfaces } from 'node:os';
-import type { NodeState } from '../../apis/compiled.ts';
+import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { type NodeReport, toEndpoints, toWrittenEndpoints } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
@@ -11,6 +11,7 @@ import type { Enforced } from '../apply/enforcer.ts';
 import { removeBootFiles } from '../boot/boot-folder.ts';
 import { type Dataplanes, holdRules, removeAll, warnHidden } from '../dataplane/dataplane.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
+import type { GuardReport } from '../guard/guard.ts';
 import { lookupOrLast } from '../receive/address-lookup.ts';
 import type { ApiServer } from '../receive/api-server.ts';
 import type { Authorities } from '../receive/authorities.ts';
@@ -32,6 +33,7 @@ import { ContactLog } from './contact-log.ts';
 import { ControlPlanePlaces } from './control-plane-places.ts';
 import type { EgressLeases } from './egress-leases.ts';
 import { type Enforcement, startEnforcement } from './enforcement.ts';
+import { wasTried } from './guarded.ts';
 import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } from './interface-groups.ts';
 import { nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
@@ -77,6 +79,8 @@ interface Saved {
   readonly last: NodeState | null;
   readonly memory: ClusterFile;
   readonly remembered: ClusterMemory | null;
+  /** The rules in the kernel may be those of a change that was not confirmed. */
+  readonly isTried: boolean;
 }
 
 /**
@@ -121,6 +125,7 @@ class ClusterAgent {
   #viewHasEgress: boolean;
   /** What the network configuration of egress gateways lacks. */
   #egressProblems: readonly string[] = [];
+  #guardReport: GuardReport | null = null;
   /** The cancel function of each armed timer. */
   readonly #timers = new Map<TimerName, () => void>();
   /** The controller's revision of each received state. */
@@ -149,12 +154,15 @@ class ClusterAgent {
     const remembered = await memory.read();
     const hasEgress = parts.config.featureGates.EgressGateway === true;
     const states = stateStore({ stateDir, node, log, hasEgress });
-    return new ClusterAgent(parts, { states, last: await states.readState(), memory, remembered });
+    const isTried = hasGuard(parts.config) && (await wasTried(stateDir, log));
+    return new ClusterAgent(parts, { states, last: await states.readState(), memory, remembered, isTried });
   }
 
   private constructor(parts: Parts, saved: Saved) {
     const { options, controller, api, off, isAllowed, log, clock, random } = parts;
-    const { remembered, last } = saved;
+    const { remembered, isTried } = saved;
+    // Before the first confirmed state stands the one without rules.
+    const last = saved.last ?? (isTried ? emptyNodeState(parts.options.node) : null);
     const { node } = options;
     this.#parts = parts;
     this.#saved = saved;
@@ -189,6 +197,10 @@ class ClusterAgent {
     return this.#needsGate.signal;
   }
 
+  get #hasGuard(): boolean {
+    return hasGuard(this.#parts.config);
+  }
+
   get #hasEgress(): boolean {
     return this.#parts.config.featureGates.EgressGateway === true;
   }
@@ -216,7 +228,7 @@ class ClusterAgent {
     });
     void this.#places.followKubelet(clock);
     await this.#places.resolve(clock);
-    this.#happened({ kind: 'started', holdsRules });
+    this.#happened({ kind: 'started', holdsRules: holdsRules && !this.#saved.isTried });
     this.#stream = new ControllerStream({
       ...common,
       fold: fold(node, this.#saved.last),
@@ -343,6 +355,7 @@ class ClusterAgent {
     this.#leases = null;
     await this.#enforcement?.close();
     this.#enforcement = null;
+    this.#guardReport = null;
     this.#happened({ kind: 'stopped' });
     this.#parts.metrics.counts(null);
   }
@@ -355,7 +368,9 @@ class ClusterAgent {
       saved: this.#saved.states,
       reports: this.#reports,
       apiServer: () => this.#places.apiServers(),
-      guard: null,
+      guard: this.#hasGuard
+        ? { controlPlane: () => this.#places.probes(), changed: (report) => this.#guarded(report) }
+        : null,
       enforced: (result, submitted) => this.#enforced(result, submitted),
       failed: (error) => this.#happened({ kind: 'refused', error }),
       egressProblems: (problems) => {
@@ -434,6 +449,11 @@ class ClusterAgent {
     };
   }
 
+  #guarded(report: GuardReport): void {
+    this.#guardReport = report;
+    this.#report?.changed(true);
+  }
+
   #seeEgress(isThere: boolean): void {
     // A view that it did not ask for says nothing.
     if (isThere !== this.#viewHasEgress && this.#parts.egress.refused === null) {
@@ -493,7 +513,13 @@ class ClusterAgent {
       version: VERSION,
       dataplane: dataplanes.chosen.name,
       ...(speaks ? { egress: { refused, problems: this.#egressProblems } } : {}),
+      guard: this.#guardReport,
       now: clock.date(),
     });
   }
+}
+
+/** Guarded apply is on in a cluster, unless the configuration says otherwise. */
+function hasGuard({ guard }: Config): boolean {
+  return guard.enabled ?? true;
 }

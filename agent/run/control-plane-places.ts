@@ -3,6 +3,8 @@ import { type Config, DEFAULT_CONFIG, type FailsafeEntry } from '../../apis/conf
 import type { Endpoints } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
+import type { Attempt } from '../guard/probe-attempt.ts';
+import type { Probe } from '../guard/probes.ts';
 import { addressOf, controllerAddresses, failsafeEntries, portOf } from './controller-failsafe.ts';
 import { kubeletServer } from './kubelet-server.ts';
 
@@ -70,6 +72,26 @@ export class ControlPlanePlaces {
       ...asked,
       ...(this.kubelet === null ? [] : [this.kubelet]),
     ]);
+  }
+
+  /**
+   * Probes of guarded apply: the API server that the agent uses, else the kubelet's, and the
+   * controller.
+   */
+  probes(): Probe[] {
+    const { url, apiServer } = this.#parts;
+    const tls = (addresses: readonly string[], port: number) =>
+      addresses.map((address): Attempt => ({ kind: 'tls', address, port }));
+    const used = apiServer === null ? [] : tls(addressOf(apiServer), portOf(apiServer));
+    const { kubelet } = this;
+    const server = used.length > 0 || kubelet === null ? used : tls(kubelet.addresses, kubelet.port);
+    const behind = this.endpoints
+      .filter(({ protocol }) => protocol === undefined)
+      .flatMap(({ port, addresses }) => addresses.map((address) => ({ address, port })));
+    return [
+      { name: 'api-server', attempts: server, behind },
+      { name: 'controller', attempts: tls(this.addresses, portOf(url)) },
+    ].filter(({ attempts }) => attempts.length > 0);
   }
 
   /** Sets the API server's endpoints as the controller sent them. */

@@ -39,11 +39,12 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
   if (hooks === null) return null;
   const { node, stateDir } = options;
   const file = guardFile(stateDir, log);
+  const configured = keptFor(PROBES_FOR, clock, () => configuredProbes(config));
   return new Guard({
     ...{ node, config, log, clock, file, submit, whole },
     memory: await readGuardMemory(file),
     confirmed: await saved.readState(),
-    probes: () => [...hooks.controlPlane(), ...configuredProbes(config)],
+    probes: () => [...hooks.controlPlane(), ...configured()],
     events: {
       save: parts.confirmed,
       changed(report) {
@@ -56,6 +57,24 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
       },
     },
   });
+}
+
+/** Milliseconds: to list the DNS servers a file is read, and members of sets may change all the time. */
+const PROBES_FOR = 5_000;
+
+function keptFor<T>(milliseconds: number, clock: WallClock, compute: () => T): () => T {
+  let kept: { readonly value: T; readonly until: number } | null = null;
+  return () => {
+    if (kept === null || clock.now() >= kept.until)
+      kept = { value: compute(), until: clock.now() + milliseconds };
+    return kept.value;
+  };
+}
+
+/** Whether an earlier run ended while a change was tried. */
+export async function wasTried(stateDir: string, log: Log): Promise<boolean> {
+  const memory = await readGuardMemory(guardFile(stateDir, log));
+  return memory !== null && memory.trial !== null;
 }
 
 async function writeRecord(

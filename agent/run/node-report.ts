@@ -2,10 +2,13 @@ import type { DataplaneName } from '../../apis/dataplanes.ts';
 import {
   AGENT_FEATURES,
   EGRESS_FEATURE,
+  type FailingRule,
   MOST_EGRESS_PROBLEMS,
+  MOST_FAILING,
   type NodeEgressReport,
   type NodeReport,
 } from '../../apis/stream.ts';
+import type { GuardReport } from '../guard/guard.ts';
 import type { AgentState } from './agent-state.ts';
 import { LONGEST_REASON } from './rule-errors.ts';
 
@@ -17,6 +20,8 @@ interface Circumstances {
   readonly dataplane: DataplaneName;
   /** Absent: it has nothing to say. */
   readonly egress?: EgressCircumstances;
+  /** Guarded apply; null or absent: it has nothing to say. */
+  readonly guard?: GuardReport | null;
   readonly now: Date;
 }
 
@@ -31,7 +36,8 @@ export interface EgressCircumstances {
 /** The report of this node for the controller. */
 export function nodeReport(state: AgentState, circumstances: Circumstances): NodeReport {
   const { folded, inForce, enabled, off, viewError, failing, policies } = state;
-  const { node, hostAddresses, version, dataplane, now, egress } = circumstances;
+  const { node, hostAddresses, version, dataplane, now, egress, guard } = circumstances;
+  const { held = [], tried = [] } = guard ?? {};
   return {
     node,
     revision: folded?.revision ?? null,
@@ -39,7 +45,8 @@ export function nodeReport(state: AgentState, circumstances: Circumstances): Nod
     enabled,
     ...(off === null ? {} : { off: off.reason }),
     ...(viewError === null ? {} : { viewError: viewError.slice(0, LONGEST_REASON) }),
-    failing,
+    failing: held.length === 0 ? failing : withHeld(failing, held),
+    ...(tried.length === 0 ? {} : { tried: tried.slice(0, MOST_FAILING) }),
     policies,
     hostAddresses,
     version,
@@ -48,6 +55,14 @@ export function nodeReport(state: AgentState, circumstances: Circumstances): Nod
     dataplane,
     time: now.toISOString(),
   };
+}
+
+/** Of a policy that is held and fails in its confirmed version too, the hold is what explains it. */
+function withHeld(failing: readonly FailingRule[], held: readonly FailingRule[]): FailingRule[] {
+  const isHeld = ({ apiGroup, policy }: FailingRule): boolean =>
+    held.some((one) => one.apiGroup === apiGroup && one.policy === policy);
+  const short = held.map((one) => ({ ...one, reason: one.reason.slice(0, LONGEST_REASON) }));
+  return [...short, ...failing.filter((one) => !isHeld(one))].slice(0, MOST_FAILING);
 }
 
 function egressReport(

@@ -13,7 +13,7 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
       type: 'string',
       enum: [...POLICY_PHASES],
       description:
-        'Pending, Realizing, Realized: no, some, all nodes that are selected enforce this version. Failed: some node cannot enforce it. NoNodes: it applies to no node. ' +
+        'Pending, Realizing, Realized: no, some, all nodes that are selected enforce this version. Failed: some node cannot enforce it. RolledBack: some node tried it and took it back. NoNodes: it applies to no node. ' +
         'Invalid: this version is left out. Disabled: the feature gate NodeNetworkPolicy is off.',
     },
     observedGeneration: count('The metadata.generation that this status is about.'),
@@ -34,6 +34,7 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
           node: { type: 'string', description: 'Name of the Node.' },
           rule: { type: 'string', description: 'Name of the rule; absent if the whole policy fails.' },
           reason: { type: 'string', description: 'The reason that the node reported.' },
+          rolledBack: { type: 'boolean', description: 'True: the node tried the version, and took it back.' },
         },
       },
     },

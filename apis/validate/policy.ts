@@ -43,8 +43,17 @@ export function validatePolicy(
     checkSsh(spec, risks.failsafe, found);
     checkOpenPeers(spec, risks.believesAnyServer, found);
   }
-  return { kind: 'ClusterNetworkPolicy', apiGroup, ...toIdentity(raw), spec };
+  return { kind: 'ClusterNetworkPolicy', apiGroup, ...toIdentity(raw), ...retryOf(raw), spec };
 }
+
+/** Any value will do; of a long one, the first characters count. */
+function retryOf(raw: FieldMap): { readonly retry?: string } {
+  const value = asFields(asFields(raw.metadata)?.annotations)?.[RETRY_ANNOTATION];
+  return typeof value === 'string' ? { retry: value.slice(0, LONGEST_RETRY) } : {};
+}
+
+const RETRY_ANNOTATION = 'nodewall.io/retry';
+const LONGEST_RETRY = 64;
 
 function checkSpec(spec: FieldMap, apiGroup: ApiGroup, found: Findings): void {
   for (const field of ['mode', 'traffic', 'established', 'rollout']) {

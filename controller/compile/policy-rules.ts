@@ -140,6 +140,7 @@ function compiledRules(
       ruleIndex,
       rule: names[direction][ruleIndex] ?? '',
       ...(spec.established === 'Recheck' ? { established: spec.established } : {}),
+      ...(policy.retry === undefined ? {} : { retry: policy.retry }),
     };
     const listed = (direction === 'ingress' ? rule.from : rule.to) ?? [];
     const linkGroups = interfaceGroups(listed);

@@ -6,6 +6,7 @@ import {
   MOST_FAILING,
   type NodeEgressReport,
   type NodeReport,
+  type TriedPolicy,
 } from '../../apis/stream.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 
@@ -26,7 +27,7 @@ export function parseReport(
   const must = (holds: boolean, field: string, what: string): void => {
     if (!holds) problems.push(`${field}: must be ${what}`);
   };
-  const { revision, enforced, enabled, off, viewError, failing, policies } = value;
+  const { revision, enforced, enabled, off, viewError, failing, tried, policies } = value;
   const { hostAddresses, version, features, egress, dataplane, time } = value;
   must(value.node === node, 'node', `${node}, as in the path`);
   for (const [field, of] of Object.entries({ revision, enforced }))
@@ -60,6 +61,9 @@ export function parseReport(
   const rules = Array.isArray(failing) ? failing.slice(0, MOST_FAILING).map(toFailing) : [];
   for (const [i, rule] of rules.entries())
     must(rule !== null, `failing[${i}]`, 'apiGroup, policy, generation, rule, reason');
+  const isList = tried === undefined || (Array.isArray(tried) && tried.length <= MOST_FAILING);
+  const trials = Array.isArray(tried) ? tried.slice(0, MOST_FAILING).map(toTried) : [];
+  must(isList && !trials.includes(null), 'tried', 'a list of apiGroup, policy, generation, or absent');
   if (problems.length > 0) return { problems };
   return {
     node,
@@ -69,6 +73,7 @@ export function parseReport(
     ...(off === undefined ? {} : { off: harmless(off as string) }),
     ...(viewError === undefined ? {} : { viewError: harmless(viewError as string) }),
     failing: rules.filter((rule) => rule !== null),
+    ...(trials.length === 0 ? {} : { tried: trials.filter((one) => one !== null) }),
     policies: policies as number,
     hostAddresses: addresses as string[],
     version: version as string,
@@ -91,7 +96,17 @@ function toFailing(value: unknown): FailingRule | null {
     generation: generation as number,
     rule: rule === null ? null : harmless(rule),
     reason: harmless(reason),
+    ...(value.rolledBack === true ? { rolledBack: true } : {}),
   };
+}
+
+/** Null if it is not valid. */
+function toTried(value: unknown): TriedPolicy | null {
+  if (!isRecord(value)) return null;
+  const { apiGroup, policy, generation } = value;
+  if (!API_GROUPS.includes(apiGroup as ApiGroup) || !isText(policy, LONGEST.name)) return null;
+  if (!Number.isSafeInteger(generation)) return null;
+  return { apiGroup: apiGroup as ApiGroup, policy, generation: generation as number };
 }
 
 /** Null if it is not valid. */

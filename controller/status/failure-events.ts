@@ -216,15 +216,21 @@ function toSubject(name: string, uid: string): Subject {
 
 function ofPolicy(name: string, uid: string): WaitingPolicy {
   const nodes = new Map<string, FailingNode>();
-  const note = (): string => noteOf([...nodes.values()]);
-  return { regarding: toSubject(name, uid), type: 'Warning', reason: 'NodesFailed', nodes, note };
+  return {
+    regarding: toSubject(name, uid),
+    type: 'Warning',
+    // Read when the event is written.
+    get reason() {
+      return [...nodes.values()].some(({ rolledBack }) => rolledBack) ? 'RolledBack' : 'NodesFailed';
+    },
+    nodes,
+    note: () => noteOf([...nodes.values()]),
+  };
 }
 
 function noteOf(nodes: readonly FailingNode[]): string {
-  const head =
-    nodes.length === 1
-      ? '1 node cannot enforce the policy: '
-      : `${nodes.length} nodes cannot enforce the policy: `;
+  const isRolledBack = nodes.some(({ rolledBack }) => rolledBack);
+  const head = `${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'} ${isRolledBack ? 'rolled the policy back, or cannot enforce it' : 'cannot enforce the policy'}: `;
   const said = nodes.map(
     ({ node, rule, reason }) => `${node} (${rule === undefined ? '' : `rule ${rule}: `}${reason})`,
   );

@@ -309,12 +309,13 @@ export class StatusKeeper {
 function isTakenBack(before: PolicyStatus, now: PolicyStatus): boolean {
   // Counts of different versions, or of none, are not comparable.
   const isCounted = ({ phase }: PolicyStatus): boolean =>
-    ['Pending', 'Realizing', 'Realized', 'Failed'].includes(phase);
+    ['Pending', 'Realizing', 'Realized', 'Failed', 'RolledBack'].includes(phase);
   if (!isCounted(before) || !isCounted(now)) return false;
   if (before.observedGeneration !== now.observedGeneration) return false;
   if (before.desiredNodesRealized !== now.desiredNodesRealized) return false;
   const isLess = now.currentNodesRealized < before.currentNodesRealized;
-  const isQuieter = before.phase === 'Failed' && now.phase !== 'Failed' && now.phase !== 'Realized';
+  const isBad = ({ phase }: PolicyStatus): boolean => phase === 'Failed' || phase === 'RolledBack';
+  const isQuieter = isBad(before) && !isBad(now) && now.phase !== 'Realized';
   return isLess || isQuieter;
 }
 

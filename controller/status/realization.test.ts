@@ -190,6 +190,23 @@ describe('realization', () => {
     assert.deepEqual(now.progress(KEY, VERSION, 1).failing, []);
   });
 
+  it('does not count a node that tries the version, and says which rolled it back', () => {
+    now.publish(compiled([policy([rule(2)], new Set(['a', 'b']))]), 'e.1');
+    const tried = [{ apiGroup: 'nodewall.io', policy: 'p', generation: 2 }] as const;
+    now.report({ ...report('a', 'e.1'), tried });
+    now.report({ ...report('b', 'e.1'), tried: [{ ...tried[0], generation: 1 }] });
+    assert.deepEqual(counts(), [1, 2]);
+    const outcome = () => now.outcome('a', new Map([[KEY, 2]])).outcome;
+    assert.equal(outcome(), 'pending', 'a rollout waits for it');
+    now.takeChanged();
+    now.report(report('a', 'e.1'));
+    assert.deepEqual([...now.takeChanged().keys()], [KEY]);
+    assert.deepEqual([counts(), outcome()], [[2, 2], 'confirmed']);
+    now.report(report('a', 'e.1', [{ generation: 2, rolledBack: true }]));
+    const { current, failing } = now.progress(KEY, VERSION, 2);
+    assert.deepEqual([current, failing], [1, [{ node: 'a', rule: 'r', reason: 'why', rolledBack: true }]]);
+  });
+
   it('ignores policies that do not exist', () => {
     now.publish(compiled([policy([rule(1)], new Set(['a']))]), 'e.1');
     now.takeChanged();

@@ -35,6 +35,8 @@ interface Row {
   /** The reason why it enforces nothing, or no changes, although it reports; null: none. */
   trouble: string | null;
   readonly failing: Map<string, NodeReport['failing']>;
+  /** The generations that are not confirmed yet, by policy; empty: none. */
+  tried: ReadonlyMap<string, number>;
   /** The features that its agent has not; before the first report, none. */
   lacks: readonly AgentFeature[];
 }
@@ -132,6 +134,7 @@ export class Realization {
     row.isSilent = false;
     row.trouble = trouble;
     this.#takeFailing(row, report);
+    this.#takeTried(row, report);
     return isNew ? trouble : null;
   }
 
@@ -190,6 +193,7 @@ export class Realization {
       const versions = (this.#versions.get(policy) ?? []).flatMap((key) => this.#tracked.get(key) ?? []);
       isCurrent &&=
         versions.some((one) => one.generation === generation) &&
+        row.tried.get(policy) !== generation &&
         versions.every((one) => this.#isCurrent(row, enforced, one));
       failing ??= row.failing.get(policy)?.find((one) => one.generation === generation)?.reason ?? null;
     }
@@ -261,6 +265,7 @@ export class Realization {
       enforced: null,
       trouble: null,
       failing: new Map(),
+      tried: new Map(),
       lacks: [],
     };
     this.#rows.set(name, row);
@@ -358,6 +363,14 @@ export class Realization {
     }
   }
 
+  #takeTried(row: Row, { tried = [] }: NodeReport): void {
+    const now = new Map(tried.map((one) => [`${one.apiGroup}/${one.policy}`, one.generation]));
+    for (const key of new Set([...row.tried.keys(), ...now.keys()])) {
+      if (row.tried.get(key) !== now.get(key) && this.#versions.has(key)) this.#change(key, row);
+    }
+    row.tried = now;
+  }
+
   #progressOf(tracked: Tracked): Progress {
     const { policy: key, rows: selected, generation, compiled } = tracked;
     const failingNodes: FailingNode[] = [];
@@ -369,14 +382,17 @@ export class Realization {
         if (one.generation !== generation) continue;
         failed.add(row);
         const rule = one.rule === null ? {} : { rule: one.rule };
-        failingNodes.push({ node: row.name, ...rule, reason: one.reason });
+        const rolledBack = one.rolledBack === true ? { rolledBack: true as const } : {};
+        failingNodes.push({ node: row.name, ...rule, reason: one.reason, ...rolledBack });
       }
     }
     const needs = neededFeatures(compiled);
     let current = 0;
     for (const row of selected) {
       const reason = row.isSilent ? whySilent(row) : (row.trouble ?? whyPartly(row, needs));
-      if (reason === null && !failed.has(row) && this.#isCurrent(row, row.enforced, tracked)) current++;
+      const isTried = row.tried.get(key) === generation;
+      if (reason === null && !failed.has(row) && !isTried && this.#isCurrent(row, row.enforced, tracked))
+        current++;
       if (reason !== null && !failed.has(row)) failingNodes.push({ node: row.name, reason });
     }
     failingNodes.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));

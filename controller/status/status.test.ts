@@ -35,6 +35,13 @@ describe('statusOf', () => {
       { progress: { ...some, current: 2, failing } },
     ],
     [
+      'RolledBack',
+      'one rolled it back',
+      'False',
+      /^2 of 3 .*; 1 rolled it back\.$/,
+      { progress: { ...some, current: 2, failing: [{ node: 'n1', reason: 'probe', rolledBack: true }] } },
+    ],
+    [
       'NoNodes',
       'no node is selected',
       'True',

@@ -96,6 +96,7 @@ function phaseOf({ problems, enabled, progress: { desired, current, failing } }:
   if (problems.length > 0) return 'Invalid';
   if (!enabled) return 'Disabled';
   if (desired === 0) return 'NoNodes';
+  if (failing.some(({ rolledBack }) => rolledBack)) return 'RolledBack';
   if (failing.length > 0) return 'Failed';
   if (current === desired) return 'Realized';
   return current === 0 ? 'Pending' : 'Realizing';
@@ -133,6 +134,10 @@ function realized({ enforcedGeneration, progress }: PolicyFacts, phase: PolicyPh
     }
     case 'Failed':
       return { status: 'False', reason: 'NodesFailed', message: `${count}; ${failed} failed.` };
+    case 'RolledBack': {
+      const nodes = new Set(failing.filter(({ rolledBack }) => rolledBack).map(({ node }) => node)).size;
+      return { status: 'False', reason: 'RolledBack', message: `${count}; ${nodes} rolled it back.` };
+    }
     case 'Realized':
       return { status: 'True', reason: 'Realized', message: `${count}.` };
     case 'Pending':
@@ -166,11 +171,7 @@ function oneEach(failing: readonly FailingNode[]): FailingNode[] {
   const nodes = new Set<string>();
   return failing
     .filter(({ node }) => !nodes.has(node) && nodes.add(node))
-    .map(({ node, rule, reason }) => ({
-      node,
-      ...(rule === undefined ? {} : { rule }),
-      reason: short(reason),
-    }));
+    .map(({ reason, ...rest }) => ({ ...rest, reason: short(reason) }));
 }
 
 function short(text: string): string {

@@ -51,7 +51,7 @@ const log = createLogger({ silent: true });
 const netlink = new Netlink();
 const network = openNetwork({
   ...{ config: DEFAULT_CONFIG, log, clock: systemClock, drifted() {}, troubled() {} },
-  floating: { silence: async () => {}, verify: async () => [] },
+  floating: { leave: async () => {}, silence: async () => {}, verify: async () => [] },
 });
 const reconciler = new EgressReconciler(new NodeRuleReconciler(netlinkKernel(netlink)), network, null);
 const render = renderer(DEFAULT_CONFIG, true);

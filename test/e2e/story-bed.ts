@@ -372,7 +372,8 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
       start(...more) {
         past = log();
         heard = past.length;
-        running = toRunningAgent(namespace.spawn([program, ...args, ...more]));
+        const config = program === NODEWALL ? ['--config', unguarded] : [];
+        running = toRunningAgent(namespace.spawn([program, ...args, ...config, ...more]));
       },
       end: async (signal) => void (await running?.end(signal)),
       async replace(release) {
@@ -549,18 +550,19 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
   };
 
   const agentConfig = join(cluster.folder, 'agent.yaml');
+  // Guarded apply would put each Realized off; earlier releases don't know it.
+  const unguarded = join(cluster.folder, 'unguarded.yaml');
   try {
     // As test/netns/agent.yaml; the egress failsafe would have the controller's address on it, and
     // the exemption localPods the node's routes, which no other command knows.
-    await writeFile(
-      agentConfig,
-      stringify({
-        interfaceGroups: { pods: { group: 8, match: [] } },
-        interfaceGroupFile: '',
-        failsafe: { egress: [] },
-        exemptions: { localPods: false },
-      }),
-    );
+    const config = {
+      interfaceGroups: { pods: { group: 8, match: [] } },
+      interfaceGroupFile: '',
+      failsafe: { egress: [] },
+      exemptions: { localPods: false },
+    };
+    await writeFile(agentConfig, stringify(config));
+    await writeFile(unguarded, stringify({ ...config, guard: { enabled: false } }));
     await applyRelease(options.release ?? ROOT);
     await cluster.apply(GATE(true));
     await cluster.apply(await webhooksAt(`https://${address}:${WEBHOOK_PORT}`));

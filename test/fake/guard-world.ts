@@ -138,7 +138,9 @@ export class GuardWorld {
     this.inForce = next;
     const old = confirmed === null ? null : this.#versionOf(confirmed);
     const isTried = digestOf(old) !== digestOf(next);
-    const changes = isTried ? [{ key: KEY, digest: digestOf(next), generation: 1 }] : [];
+    const changes = isTried
+      ? [{ key: KEY, digest: digestOf(next), before: digestOf(old), generation: 1 }]
+      : [];
     const state = next === null ? emptyNodeState('n') : this.#stateOf(next);
     this.happened({ kind: 'applied', state, isTried, changes, sets: [], passed });
   }

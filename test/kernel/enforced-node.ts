@@ -98,6 +98,9 @@ export async function createEnforcedNode(
   const defaults = join(folder, 'defaults.yaml');
   await writeConfig(defaults, {});
   const always = ['--node', NODE_NAME, '--state-dir', stateDir, '--config', defaults];
+  // Guarded apply is on by default in a cluster; tests of it say so. Earlier versions don't know it.
+  const unguarded = join(folder, 'unguarded.yaml');
+  await writeConfig(unguarded, { guard: { enabled: false } });
   const common = ['agent', '--manifests', manifests, ...always];
 
   async function writeConfig(path: string, config: RawConfig): Promise<void> {
@@ -141,7 +144,10 @@ export async function createEnforcedNode(
       await rm(stateDir, { recursive: true, force: true });
     },
     start: (...options) => started(...common, ...options),
-    follow: ({ origin }, ...options) => started('agent', '--controller', origin, ...always, ...options),
+    follow({ origin }, ...options) {
+      const config = program() === NODEWALL ? ['--config', unguarded] : [];
+      return started('agent', '--controller', origin, ...always, ...config, ...options);
+    },
     async load(names, ...options) {
       const path = join(folder, 'names.yaml');
       await writeFile(path, JSON.stringify(names)); // JSON is YAML
@@ -181,6 +187,7 @@ interface RawConfig {
   readonly [key: string]: unknown;
   readonly interfaceGroups?: Readonly<Record<string, number | object>>;
   readonly log?: object;
+  readonly guard?: object;
 }
 
 /**

@@ -3,9 +3,14 @@
  * has many of them, on each dataplane, and interruptions at any moment.
  */
 import assert from 'node:assert/strict';
+import { toState } from '../properties/pipeline.ts';
+import { clientControlPlane } from './client-control-plane.ts';
 import { dataplaneSuite, NFTABLES } from './dataplane.ts';
 import { GuardedNode } from './guarded-node.ts';
+import { NODE_NAME, node as nodeManifest, policy, tcp } from './manifests.ts';
 import { until } from './until.ts';
+
+const CONTROLLER = 9443;
 
 dataplaneSuite('guarded apply', NFTABLES, () => {
   let guarded: GuardedNode;
@@ -13,35 +18,55 @@ dataplaneSuite('guarded apply', NFTABLES, () => {
     guarded = await GuardedNode.create(NFTABLES);
   });
   after(() => guarded?.close());
+  afterEach(() => guarded.end());
 
-  it('confirms a change that the probes pass, takes back one that cuts a probe off, and tries it again by hand', async () => {
+  it('takes back a change that cuts a probe off, holds it, and applies it again by hand', async () => {
     const { node } = guarded;
-    await guarded.harmless(20_001);
+    await guarded.open(20_001);
     await guarded.start();
-    await guarded.says('the rules are confirmed');
+    await node.untilEnforced('20001', guarded.agent);
     await guarded.cut(20_002);
-    await node.untilEnforced('20002', guarded.agent);
     await guarded.says('rolled back to the last confirmed rules');
     const isBack = async () => (await guarded.has('20001')) && !(await guarded.has('20002'));
     await until('the confirmed rules are back', isBack, { detail: guarded.agent.log });
     await guarded.says('the probe passes again after the rollback');
-
-    await guarded.harmless(20_003);
+    await guarded.open(20_003);
     await node.untilEnforced('20003', guarded.agent);
     assert.equal(await guarded.has('20002'), false, 'another change goes on without it');
     await until('the record', async () => (await guarded.file('records.jsonl')) !== '');
-    const { event, probe, policy, rule } = JSON.parse(await guarded.file('records.jsonl'));
-    assert.deepEqual([event, ['v4', 'v6'].includes(probe), policy, rule], ['rolledBack', true, 'cut', 'out']);
-
+    const { event, probe, policy: of, rule } = JSON.parse(await guarded.file('records.jsonl'));
+    assert.deepEqual([event, ['v4', 'v6'].includes(probe), of, rule], ['rolledBack', true, 'cut', 'out']);
     const { stdout } = await node.run('retry', 'cut', '-o', 'json');
     assert.deepEqual(JSON.parse(stdout), { retried: ['nodewall.io/cut'] });
-    await guarded.says('are in force and tried', 4);
-    await node.lose();
-    await guarded.says('a change was interrupted before it was confirmed');
-    await guarded.says('are in force and tried', 5);
+    await guarded.says('are in force and tried', 2);
     assert.match((await node.run('confirm')).stdout, /Confirmed: nodewall.io\/cut/);
     await until('it is what survives', async () =>
       (await guarded.file('node-state.jsonl')).includes('20002'),
     );
+  });
+
+  it('in a cluster takes back what cuts the controller off, and reports it', async () => {
+    const { node } = guarded;
+    await node.clear();
+    const plane = await clientControlPlane(node, CONTROLLER);
+    const stateOf = (action: 'Allow' | 'Drop', ...ports: readonly number[]) => {
+      const rule = { name: 'out', action, ports: ports.map((port) => tcp(port)) } as const;
+      return toState([nodeManifest(node.topology.plan), policy('cut', { egress: [rule] })], NODE_NAME);
+    };
+    const last = () => plane.reports.at(-1);
+    plane.publish(stateOf('Allow', 20_011));
+    await guarded.follow(plane.url, '--token-file', plane.tokenFile, '--ca-file', plane.caFile);
+    await node.untilEnforced('20011', guarded.agent);
+    plane.publish(stateOf('Drop', 20_012, CONTROLLER));
+    await plane.until(() => last()?.tried?.[0]?.policy === 'cut');
+    await plane.until(() => {
+      const { policy: of, rule, rolledBack } = last()?.failing[0] ?? {};
+      return of === 'cut' && rule === 'out' && rolledBack === true;
+    });
+    assert.match(last()?.failing[0]?.reason ?? '', /probe controller failed.*rule cut\/out denies it/);
+    const isBack = async () => (await guarded.has('20011')) && !(await guarded.has('20012'));
+    await until('the confirmed rules are back', isBack, { detail: guarded.agent.log });
+    await guarded.end();
+    await plane.close();
   });
 });

@@ -3,12 +3,16 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Dataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
-import { policy, tcp } from './manifests.ts';
+import { cidr, policy, tcp } from './manifests.ts';
 import { listen } from './talk.ts';
 import { until } from './until.ts';
 
 /** The port of the other host that the probes need. */
 const PORT = 4443;
+
+/** A name server on this host is not probed. */
+const NAMES = { servers: ['127.0.0.1'] };
+const QUICK = { window: 1, failAfter: 1 };
 
 /** A node with guarded apply, whose probes connect to a client, by IPv4 and by IPv6. */
 export class GuardedNode {
@@ -39,23 +43,36 @@ export class GuardedNode {
       { name: 'v6', tcp: `[${first?.v6}]:${PORT}` },
       { name: 'nobody', http: `http://${first?.v4}:${PORT + 1}/` },
     ];
-    // A name server on this host is not probed.
-    const names = { servers: ['127.0.0.1'] };
-    const config = { names, guard: { enabled: true, window: 1, failAfter: 1, probes, ...guard } };
+    const config = { names: NAMES, guard: { ...QUICK, enabled: true, probes, ...guard } };
     this.#agent = this.node.start(...(await this.node.configure(config)));
   }
 
-  /** A change that denies, and harms no probe. */
-  async harmless(port: number): Promise<void> {
-    await this.node.write('open.json', [
-      policy('open', { ingress: [{ action: 'Drop', ports: [tcp(port)] }] }),
-    ]);
+  /** The agent of a cluster, where guarded apply is on by default. */
+  async follow(controller: URL, ...options: readonly string[]): Promise<void> {
+    const config = await this.node.configure({ names: NAMES, guard: QUICK });
+    this.#agent = this.node.follow(controller, ...options, ...config);
   }
 
-  /** A change that cuts the probes off. */
-  async cut(marker: number): Promise<void> {
-    const rule = { name: 'out', action: 'Drop', ports: [tcp(PORT), tcp(marker)] } as const;
+  async end(): Promise<void> {
+    await this.agent.end('SIGKILL');
+  }
+
+  /** A change that denies nothing, or only what no probe needs. */
+  async open(port: number, action: 'Allow' | 'Drop' = 'Allow'): Promise<void> {
+    await this.node.write('open.json', [policy('open', { ingress: [{ action, ports: [tcp(port)] }] })]);
+  }
+
+  /** A change that cuts the probes of a family off, or all. */
+  async cut(marker: number, family?: 4 | 6): Promise<void> {
+    const to = family === undefined ? {} : { to: [cidr(family === 4 ? '0.0.0.0/0' : '::/0')] };
+    const rule = { name: 'out', action: 'Drop', ...to, ports: [tcp(PORT), tcp(marker)] } as const;
     await this.node.write('cut.json', [policy('cut', { egress: [rule] })]);
+  }
+
+  /** What the guard remembers, as JSON; empty: nothing. */
+  async memory(): Promise<string> {
+    const text = await this.file('guard.json');
+    return text.slice(text.indexOf('\n') + 1);
   }
 
   /** Waits until the agent has logged a text so many times. */

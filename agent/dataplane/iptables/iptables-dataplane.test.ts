@@ -47,7 +47,7 @@ describe('the counters of iptables', () => {
     const { counted, counts, told } = setUp(async (family) => {
       if (family === 6) return '';
       const call = ++calls;
-      await new Promise((resolve) => setTimeout(resolve, 20 - 10 * call));
+      await new Promise((resolve) => setTimeout(resolve, Math.max(0, 20 - 10 * call)));
       return saved(call);
     });
     await Promise.all([counts.readAll(), counted.save(4), counts.readSome(['x']), counts.readSome([])]);

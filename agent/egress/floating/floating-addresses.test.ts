@@ -4,7 +4,7 @@ import { createLogger } from 'winston';
 import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import type { OwnedAddress } from '../../../apis/egress/node-egress.ts';
 import { parseAddress } from '../../../lib/net/address.ts';
-import { packAddress } from '../../../lib/net/member-set.ts';
+import { NO_MEMBERS, packAddress, toMemberSet } from '../../../lib/net/member-set.ts';
 import { systemClock } from '../../../lib/process/clock.ts';
 import { FakeElements } from '../../../test/fake/fake-elements.ts';
 import { FakeRoutes } from '../../../test/fake/fake-routes.ts';
@@ -141,6 +141,19 @@ describe('FloatingAddresses', () => {
       [V4],
     );
     assert.deepEqual([present().length, Object.keys(elements.alive()).length], [1, 2]);
+    close();
+  });
+
+  it('drops what is of no pool any more, before rules that would not know of it', async () => {
+    const { elements, fresh, present, close } = parts();
+    const addresses = fresh();
+    await addresses.take(BOTH, soon());
+    await addresses.leave(toMemberSet([], [V4, V6]));
+    assert.equal(present().length, 2);
+    await addresses.leave(toMemberSet([], [V6]));
+    assert.deepEqual([present().length, Object.keys(elements.alive()).length], [1, 1]);
+    await addresses.leave(NO_MEMBERS);
+    assert.deepEqual([present(), elements.alive()], [[], {}]);
     close();
   });
 

@@ -1,6 +1,7 @@
 import type { RouteEvent } from 'nftables-napi';
 import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import type { OwnedAddress } from '../../../apis/egress/node-egress.ts';
+import { hasAddress, type MemberSet } from '../../../lib/net/member-set.ts';
 import type { Log } from '../../../lib/process/log.ts';
 import {
   type AddressConflict,
@@ -98,6 +99,13 @@ export class FloatingAddresses implements FloatingKernel {
     }
     await this.#parts.live.delete(addresses);
     await (await Places.read(this.#parts.port)).remove(new Set(addresses));
+  }
+
+  /** Drops those that are of none of these pools. */
+  async leave(pools: MemberSet): Promise<void> {
+    const present = (await Places.read(this.#parts.port)).present().map(({ address }) => address);
+    const outside = present.filter((address) => !hasAddress(pools, address));
+    if (outside.length > 0) await this.drop(outside);
   }
 
   /** Puts back what somebody else removed, or what went with its interface. */

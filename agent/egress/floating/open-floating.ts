@@ -6,6 +6,7 @@ import {
   RouteSocket,
   TimedElements,
 } from 'nftables-napi';
+import type { MemberSet } from '../../../lib/net/member-set.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import { keepOpen } from '../../../lib/process/keep-open.ts';
 import type { Log } from '../../../lib/process/log.ts';
@@ -30,6 +31,8 @@ interface FloatingOptions {
 /** What floating addresses need beside the reconciler's rules. */
 export interface OpenFloating {
   readonly kernel: FloatingKernel;
+  /** Drops what is not of these pools; failures are logged. */
+  leave(pools: MemberSet): Promise<void>;
   /** The table for ARP; null: there is none. Trouble is logged, and floating addresses wait. */
   silence(table: ArpTable | null): Promise<void>;
   /** @returns what somebody else changed of it; the next `silence` makes it again */
@@ -50,6 +53,7 @@ export function openFloating({ log, clock, committed, troubled }: FloatingOption
     speaks: () => silence.problem,
   });
   const stage = 'egress';
+  let left: MemberSet | null = null;
   const monitor = keepOpen({
     clock,
     open(failed, isAgain) {
@@ -70,6 +74,16 @@ export function openFloating({ log, clock, committed, troubled }: FloatingOption
   });
   return {
     kernel: addresses,
+    async leave(pools) {
+      if (pools === left) return;
+      try {
+        await addresses.leave(pools);
+        left = pools;
+      } catch (error) {
+        const message = 'cannot drop floating addresses that are of no pool any more';
+        log.error(message, { stage, error: (error as Error).message });
+      }
+    },
     silence: (table) => silence.apply(table),
     async verify() {
       return (await silence.verify()) ? [`table ${ARP_TABLE.family} ${ARP_TABLE.name} was changed`] : [];

@@ -23,6 +23,7 @@ import {
 import type { EgressVersion } from './egress-versions.ts';
 import { GatewayDecisions } from './gateway-decisions.ts';
 import type { GatewayDecision, SlotMove } from './gateway-status.ts';
+import { HeardReports, SILENCE } from './heard-reports.ts';
 import { Leases } from './leases.ts';
 import { decidePolicy } from './policy-status.ts';
 import { type PolicyPods, podsOfPolicies } from './realized-policies.ts';
@@ -47,19 +48,13 @@ export interface EgressKeeperOptions {
   readonly moved: (gateway: string, moves: readonly SlotMove[]) => void;
 }
 
-/** Milliseconds: changes are gathered; a node that has not reported for so long is not ready. */
+/** Milliseconds in which changes are gathered. */
 const GATHER = 500;
-const SILENCE = 180_000;
 /** How often silent nodes are looked for. */
 const LISTEN = 10_000;
 /** The conditions without which the first generation of an object is not yet compiled. */
 const CROWDED = `NoSlotLeft: more than ${MOST_SLOTS} ways to gateways there`;
 const NOTHING_KNOWN = 'is not published yet';
-
-interface Heard {
-  readonly report: NodeReport;
-  readonly at: number;
-}
 
 /**
  * Computes the statuses of egress gateways and policies of nodewall.io, and has them written while
@@ -74,7 +69,7 @@ export class EgressStatusKeeper {
   readonly #versions = new Map<string, EgressVersion>();
   /** Statuses that were submitted and not seen since. */
   readonly #submitted = new Map<string, EgressStatus>();
-  readonly #heard = new Map<string, Heard>();
+  readonly #heard: HeardReports;
   #state: EgressState | null = null;
   #leadsSince: number | null = null;
   #cancel: (() => void) | null = null;
@@ -86,6 +81,7 @@ export class EgressStatusKeeper {
   constructor(options: EgressKeeperOptions) {
     this.#options = options;
     this.#clock = options.clock;
+    this.#heard = new HeardReports(options.clock);
     this.#leases = new Leases({ ...options, changed: () => this.#lookAtGateways() });
     this.#gateways = new GatewayDecisions({
       ...options,
@@ -103,6 +99,7 @@ export class EgressStatusKeeper {
     else this.#leases.publish(allocations);
     // Owners do not depend on pods.
     const { compiled: last, problems } = before ?? {};
+    if (nodes !== last?.nodes) this.#heard.keep(new Set(nodes.map(({ name }) => name)));
     if (allocations !== last?.allocations || nodes !== last.nodes || state.problems !== problems)
       this.#lookAtGateways();
     this.#look();
@@ -124,8 +121,7 @@ export class EgressStatusKeeper {
   }
 
   report(report: NodeReport): void {
-    const before = this.#heard.get(report.node)?.report;
-    this.#heard.set(report.node, { report, at: this.#clock.now() });
+    const before = this.#heard.take(report);
     if (!isDeepStrictEqual(factsOf(before), factsOf(report))) this.#look();
   }
 
@@ -242,7 +238,7 @@ export class EgressStatusKeeper {
     const before = this.#versions.get(key)?.status;
     const last = before != null && 'nodes' in before ? before.nodes : [];
     return nodes.map((node) => {
-      const heard = this.#heard.get(node.name)?.report.egress;
+      const heard = this.#heard.last(node.name)?.egress;
       const tunnel = heard === undefined ? last.find(({ name }) => name === node.name)?.tunnel : heard.tunnel;
       return tunnel === undefined ? node : { ...node, tunnel };
     });
@@ -260,7 +256,7 @@ export class EgressStatusKeeper {
       ...{ policy, allocation, problems, nodes },
       pods: found?.pods ?? 0,
       ownerLack: (owner) => {
-        const heard = this.#heard.get(owner)?.report;
+        const heard = this.#heard.last(owner);
         return heard === undefined ? null : networkLack(heard);
       },
     });
@@ -285,24 +281,24 @@ export class EgressStatusKeeper {
 
   /** As in GatewayDecisionsOptions. */
   #agentLack(node: string): string | null | undefined {
-    const heard = this.#heard.get(node);
+    const heard = this.#heard.fresh(node);
+    if (heard !== undefined) return agentLack(heard);
     const now = this.#clock.now();
-    if (heard !== undefined && now - heard.at <= SILENCE) return agentLack(heard.report);
     // A new leader may not have heard of all agents yet.
     return now - (this.#leadsSince ?? now) < SILENCE ? undefined : 'AgentSilent';
   }
 
   /** Null: the node enforces the present version of the policy. */
   #unrealized(node: string, key: string): string | null {
-    const heard = this.#heard.get(node);
-    if (heard === undefined || this.#clock.now() - heard.at > SILENCE) return 'its agent does not report';
-    const lack = agentLack(heard.report) ?? networkLack(heard.report);
+    const heard = this.#heard.fresh(node);
+    if (heard === undefined) return 'its agent does not report';
+    const lack = agentLack(heard) ?? networkLack(heard);
     if (lack !== null) return lack;
     const refused = this.#state?.nodes.get(node)?.refused ?? [];
     if (refused.some((policy) => policy.apiGroup === 'nodewall.io' && keyOf(policy) === key)) return CROWDED;
     const version = this.#versions.get(key);
     const place = WATCHED.length + EGRESS.findIndex(({ kind }) => kind === version?.kind);
-    const reached = parseRevision(heard.report.enforced ?? '')?.position?.[place] ?? -1;
+    const reached = parseRevision(heard.enforced ?? '')?.position?.[place] ?? -1;
     return version !== undefined && reached >= version.since ? null : NOTHING_KNOWN;
   }
 }
