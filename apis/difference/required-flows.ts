@@ -1,6 +1,7 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
-import type { CompiledRule, NodeState } from '../compiled.ts';
+import { addToList } from '../../lib/sharing/list-map.ts';
+import type { CompiledRule, NodeState, Service } from '../compiled.ts';
 import type { Config } from '../config.ts';
 import type { Entry, Evaluated } from './first-match.ts';
 import { DEFAULT_LEAF } from './first-match.ts';
@@ -63,6 +64,8 @@ export class RequiredFlows {
   readonly #table = new SetTable();
   readonly #leaves = new Leaves();
   readonly #prepared = new Map<CompiledRule, PreparedRule>();
+  /** The classes of addresses in each set. */
+  readonly #bySet: Partial<Record<Family, ReadonlyMap<number, readonly Part[]>>> = {};
 
   constructor(config: Config) {
     this.#config = config;
@@ -76,16 +79,24 @@ export class RequiredFlows {
   register(state: NodeState, items: readonly CompiledRule[]): RequiredOfNode {
     const parts = { config: this.#config, table: this.#table, leaves: this.#leaves };
     return {
-      state: sideOf(state, parts, this.#prepared),
+      state: sideOf(state, parts, this.#prepared, mayMatch(items)),
       required: sideOf({ ...state, rules: items }, parts, this.#prepared),
     };
   }
 
-  /** By id of the item; items without such flows are left out. After all states are registered. */
-  broken({ state, required }: RequiredOfNode): ReadonlyMap<string, readonly BrokenFlows[]> {
+  /**
+   * By id of the item; items without such flows are left out. After all states are registered.
+   *
+   * @param isWanted by id; other items are left out
+   */
+  broken(
+    { state, required }: RequiredOfNode,
+    isWanted: (id: string) => boolean = () => true,
+  ): ReadonlyMap<string, readonly BrokenFlows[]> {
     const found = new Map<string, BrokenFlows[]>();
     for (const list of LISTS) {
       for (const item of required.rules.get(list) ?? []) {
+        if (!isWanted(item.id)) continue;
         const flows = [...this.#brokenOf(item, list, state)];
         if (flows.length > 0) found.set(item.id, flows);
       }
@@ -102,7 +113,9 @@ export class RequiredFlows {
       },
     });
     for (const family of state.families) {
-      for (const classes of projected(this.#table.classes(family), check.usedSets)) {
+      const candidates =
+        check.itemSets === null ? this.#table.classes(family) : this.#within(family, check.itemSets);
+      for (const classes of projected(candidates, check.usedSets)) {
         const [one] = classes;
         if (one === undefined) continue;
         let peers: readonly Interval[] | null = null;
@@ -115,6 +128,13 @@ export class RequiredFlows {
         }
       }
     }
+  }
+
+  /** The classes of addresses that are in one of the sets. */
+  #within(family: Family, sets: readonly number[]): Iterable<Part> {
+    const index = this.#bySet[family] ?? bySet(this.#table.classes(family));
+    this.#bySet[family] = index;
+    return new Set(sets.flatMap((set) => index.get(set) ?? []));
   }
 
   #mustAllow({ outcome }: PreparedRule): boolean {
@@ -144,6 +164,8 @@ class ItemCheck {
   readonly #rules: RuleList;
   readonly #units = new Map<string, readonly Unit[]>();
   readonly usedSets: ReadonlySet<number>;
+  /** The sets of which the item's peers are; null: it may have any peer. */
+  readonly itemSets: readonly number[] | null;
   /** The one that stands for all others is not named. */
   readonly groups: readonly { readonly number: number; readonly isNamed: boolean }[];
 
@@ -158,11 +180,13 @@ class ItemCheck {
     const { rules } = relevantRules(all, isOwn, [item]);
     this.#rules = new RuleList(rules, isOwn);
     this.usedSets = usedSets(list, [item, ...rules], [state]);
+    const named = [...item.parts, ...item.igmpGroups].map(({ set }) => set);
+    this.itemSets = item.matchesAny || item.groups.length > 0 ? null : [...item.sets, ...named];
     const { pods } = parts.config.interfaceGroups;
-    const named = new Set([pods, ...this.#item.groups(), ...this.#rules.groups()]);
+    const namedGroups = new Set([pods, ...this.#item.groups(), ...this.#rules.groups()]);
     // The flows of no named group are the plainest: they come first.
     this.groups = groupClasses([this.#item, this.#rules], parts.config)
-      .map(({ number }) => ({ number, isNamed: named.has(number) }))
+      .map(({ number }) => ({ number, isNamed: namedGroups.has(number) }))
       .sort((a, b) => Number(a.isNamed) - Number(b.isNamed));
   }
 
@@ -206,3 +230,24 @@ class ItemCheck {
 }
 
 const NONE: readonly Unit[] = [];
+
+function bySet(classes: readonly Part[]): ReadonlyMap<number, readonly Part[]> {
+  const index = new Map<number, Part[]>();
+  for (const one of classes) for (const set of one.sets) addToList(index, set, one);
+  return index;
+}
+
+/** Whether a rule may match flows of an item, by protocols and ports alone. */
+function mayMatch(items: readonly CompiledRule[]): (rule: CompiledRule) => boolean {
+  const services = items.flatMap((item) => item.services);
+  if (items.some((item) => item.services.length === 0)) return () => true;
+  const ports = Map.groupBy(services, ({ protocol }) => protocol);
+  return (rule) =>
+    rule.services.length === 0 ||
+    rule.services.some((own) => ports.get(own.protocol)?.some((one) => overlap(own, one)) === true);
+}
+
+function overlap(a: Service, b: Service): boolean {
+  if (!('ports' in a && 'ports' in b) || a.ports === undefined || b.ports === undefined) return true;
+  return a.ports[0] <= b.ports[1] && b.ports[0] <= a.ports[1];
+}

@@ -43,15 +43,23 @@ interface SideParts {
   readonly leaves: Leaves;
 }
 
-/** @param known rules that were prepared before; new ones are added */
-export function sideOf(state: NodeState, parts: SideParts, known: Map<CompiledRule, PreparedRule>): Side {
+/**
+ * @param known rules that were prepared before; new ones are added
+ * @param isWanted rules for which it is false are left out; absent: none is
+ */
+export function sideOf(
+  state: NodeState,
+  parts: SideParts,
+  known: Map<CompiledRule, PreparedRule>,
+  isWanted: (rule: CompiledRule) => boolean = () => true,
+): Side {
   const { config, table } = parts;
   const prepared = (rule: CompiledRule): PreparedRule => {
     const one = known.get(rule) ?? preparedRule(rule, state, config, parts);
     known.set(rule, one);
     return one;
   };
-  const enforced = state.rules.filter(({ mode }) => mode === 'Enforce');
+  const enforced = state.rules.filter((rule) => rule.mode === 'Enforce' && isWanted(rule));
   const nodes = failsafePeers('nodes', state);
   const failsafe = (direction: Direction): FailsafeFlows[] =>
     failsafeList(config, direction, state).map(({ protocol, ports, peers }) => {
@@ -104,7 +112,7 @@ export function usedSets(
 }
 
 /** The classes of addresses, in groups that these sets do not tell apart. */
-export function projected(classes: readonly Part[], sets: ReadonlySet<number>): Iterable<readonly Part[]> {
+export function projected(classes: Iterable<Part>, sets: ReadonlySet<number>): Iterable<readonly Part[]> {
   return Map.groupBy(classes, (one) => one.sets.filter((set) => sets.has(set)).join()).values();
 }
 

@@ -30,33 +30,73 @@ export function checkGuardrails(
   compiled: Compiled,
   { config, most = Number.POSITIVE_INFINITY }: CheckOptions,
 ): ReadonlyMap<string, readonly Violation[]> {
+  const brokenAt = new Map<string, readonly BrokenItem[]>();
+  for (const { nodes, broken } of brokenClasses(compiled, config))
+    for (const node of nodes) brokenAt.set(node, broken);
+  const violations = new Map<string, Violation[]>();
+  for (const node of [...brokenAt.keys()].sort()) {
+    for (const one of brokenAt.get(node) ?? []) {
+      if ((violations.get(one.guardrail)?.length ?? 0) >= most) continue;
+      const violation = violationOf(one, node, compiled);
+      if (violation !== null) addToList(violations, one.guardrail, violation);
+    }
+  }
+  return violations;
+}
+
+/** One violation of each Guardrail that does not hold: as checkGuardrails, but looks for no more. */
+export function brokenGuardrails(
+  compiled: Compiled,
+  { config }: Pick<CheckOptions, 'config'>,
+): ReadonlyMap<string, Violation> {
+  const found = new Map<string, Violation>();
+  for (const { nodes, broken } of brokenClasses(compiled, config, (guardrail) => !found.has(guardrail))) {
+    for (const one of broken) {
+      for (const node of found.has(one.guardrail) ? [] : nodes) {
+        const violation = violationOf(one, node, compiled);
+        if (violation === null) continue;
+        found.set(one.guardrail, violation);
+        break;
+      }
+    }
+  }
+  return found;
+}
+
+/** Null: the flows are those of the node with itself. */
+function violationOf({ item, flows }: BrokenItem, node: string, compiled: Compiled): Violation | null {
+  const witness = witnessOf(flows, compiled.nodeAddresses.get(node) ?? []);
+  return witness === null ? null : { node, item, ...witness };
+}
+
+/**
+ * The broken items of Nodes with the same rules, by the first Node.
+ *
+ * @param isWanted asked before a class is checked; items of other Guardrails are left out
+ */
+function* brokenClasses(
+  compiled: Compiled,
+  config: Config,
+  isWanted: (guardrail: string) => boolean = () => true,
+): Iterable<{ readonly nodes: readonly string[]; readonly broken: readonly BrokenItem[] }> {
   const selected = new Set<string>();
   for (const { name, spans } of compiled.policies) {
     if (guardrailOf(name) !== null) for (const span of spans) for (const node of span) selected.add(node);
   }
   const required = new RequiredFlows(config);
-  const registered = nodeClasses([...selected], [compiled]).map((nodes) => {
+  const registered = nodeClasses([...selected].sort(), [compiled]).map((nodes) => {
     const { state, items } = divided(nodeView(compiled, nodes[0] ?? ''));
     return { nodes, items, of: required.register(state, items) };
   });
-  const brokenAt = new Map<string, readonly BrokenItem[]>();
   for (const { nodes, items, of } of registered) {
-    const found = required.broken(of);
+    const guardrails = new Map(items.map(({ id, source }) => [id, guardrailOf(source.policy) ?? '']));
+    const found = required.broken(of, (id) => isWanted(guardrails.get(id) ?? ''));
     const broken = items.flatMap(({ id, source }): BrokenItem[] => {
-      const [guardrail, flows] = [guardrailOf(source.policy), found.get(id)];
-      return guardrail === null || flows === undefined ? [] : [{ guardrail, item: source.rule, flows }];
+      const [guardrail, flows] = [guardrails.get(id), found.get(id)];
+      return guardrail === undefined || flows === undefined ? [] : [{ guardrail, item: source.rule, flows }];
     });
-    if (broken.length > 0) for (const node of nodes) brokenAt.set(node, broken);
+    if (broken.length > 0) yield { nodes, broken };
   }
-  const violations = new Map<string, Violation[]>();
-  for (const node of [...brokenAt.keys()].sort()) {
-    for (const { guardrail, item, flows } of brokenAt.get(node) ?? []) {
-      if ((violations.get(guardrail)?.length ?? 0) >= most) continue;
-      const witness = witnessOf(flows, compiled.nodeAddresses.get(node) ?? []);
-      if (witness !== null) addToList(violations, guardrail, { node, item, ...witness });
-    }
-  }
-  return violations;
 }
 
 /** The rules that are enforced, and those that are made of Guardrails. */

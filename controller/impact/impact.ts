@@ -6,7 +6,7 @@ import { compiler } from '../compile/compile.ts';
 import { clusterDifference, type NodeGroup } from '../difference/cluster-difference.ts';
 import { cells, Names } from '../difference/row-text.ts';
 import { guardrailOf, withGuardrails } from '../guardrail/as-policies.ts';
-import { checkGuardrails } from '../guardrail/check-guardrails.ts';
+import { brokenGuardrails, checkGuardrails } from '../guardrail/check-guardrails.ts';
 import { changedObjects, type ObjectChange } from './changed-objects.ts';
 
 /** By name of the Guardrail; those that hold are left out. */
@@ -44,7 +44,8 @@ export class ImpactJudge {
   /** The first violations of each Guardrail; the same map for the same objects. */
   violations(objects: ClusterObjects): Violations {
     if (this.#last?.objects === objects) return this.#last.violations;
-    const violations = this.#check(this.#compiled(objects), MOST_VIOLATIONS);
+    const compiled = this.#compiled(objects);
+    const violations = checkGuardrails(compiled, { config: this.#config, most: MOST_VIOLATIONS });
     this.#last = { objects, violations };
     return violations;
   }
@@ -57,8 +58,8 @@ export class ImpactJudge {
     const known = new Set(objects.guardrails.map(({ name }) => name));
     let broken: Impact['broken'] = null;
     let neverHeld: Impact['broken'] = null;
-    for (const [guardrail, [violation]] of this.#check(compiled, 1)) {
-      if (violation === undefined || before.has(guardrail)) continue;
+    for (const [guardrail, violation] of brokenGuardrails(compiled, { config: this.#config })) {
+      if (before.has(guardrail)) continue;
       if (known.has(guardrail)) broken ??= { guardrail, violation };
       else neverHeld ??= { guardrail, violation };
     }
@@ -69,10 +70,6 @@ export class ImpactJudge {
 
   #compiled(objects: ClusterObjects): Compiled {
     return this.#compile(this.#withGuardrails(objects));
-  }
-
-  #check(compiled: Compiled, most: number): Violations {
-    return checkGuardrails(compiled, { config: this.#config, most });
   }
 
   #lines({ before, after }: Sides, checkpoint: () => void): string[] {

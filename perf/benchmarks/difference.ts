@@ -11,7 +11,7 @@ const TITLES = {
 export const difference: Benchmark = {
   name: 'difference',
   title: 'exact difference of two clusters',
-  how: 'perf/trials/difference.ts, a process each: policies for all nodes and for 50 pools, with peers of every kind; the time of `clusterDifference` on two compiled states, all names of sets and rules looked up for the first time. Memory: the highest of the process, with both clusters in it.',
+  how: 'perf/trials/difference.ts, a process each: policies for all nodes and for 50 pools, with peers of every kind; the time of `clusterDifference` on two compiled states, all names of sets and rules looked up for the first time. Memory: the highest of the process, with both clusters in it. perf/trials/impact.ts: what the webhook evaluates, with ten Guardrails of four flows each.',
   async run(settings) {
     const nodes = settings.quick ? 500 : 5000;
     const pods = settings.quick ? 2000 : 20_000;
@@ -40,6 +40,25 @@ export const difference: Benchmark = {
         }),
       );
     }
-    return figures;
+    return [...figures, ...(await impactFigures(settings, { nodes, pods, policies: 100, rulesAPolicy: 10 }))];
   },
 };
+
+/** What admission waits for. */
+async function impactFigures(
+  settings: Parameters<Benchmark['run']>[0],
+  cluster: Omit<DifferenceInput, 'change'>,
+): Promise<Figure[]> {
+  const runs: Record<string, number>[] = [];
+  for (let i = 0; i < trials(settings, 5); i++) {
+    const input: DifferenceInput = { ...cluster, change: 'rule' };
+    runs.push(await runTrial('impact', input));
+  }
+  const seconds = (name: string): number[] => column(runs, name).map((time) => time / 1000);
+  return [
+    figure('a change of one rule at admission: Guardrails and difference', 's', seconds('milliseconds'), {
+      target: atMost(1.8),
+    }),
+    figure('ten Guardrails evaluated again', 's', seconds('again'), { target: atMost(1) }),
+  ];
+}

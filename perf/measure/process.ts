@@ -81,6 +81,7 @@ export const TRIALS = [
   'egress-leases',
   'egress-stream',
   'established',
+  'impact',
   'interfaces',
   'members',
   'publish-clients',

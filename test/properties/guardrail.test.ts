@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { Violation } from '../../apis/guardrail.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { withGuardrails } from '../../controller/guardrail/as-policies.ts';
-import { checkGuardrails } from '../../controller/guardrail/check-guardrails.ts';
+import { brokenGuardrails, checkGuardrails } from '../../controller/guardrail/check-guardrails.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
 import { formatAddress } from '../../lib/net/address.ts';
 import { type Random, seededRandom } from '../../perf/generate/random.ts';
@@ -55,6 +55,8 @@ function judge(drawn: Scenario, seed: number, seen: Seen): void {
   const compiled = compile(withGuardrails()(objects));
   const config = toConfig(drawn.config);
   const found = checkGuardrails(compiled, { config });
+  const first = brokenGuardrails(compiled, { config });
+  assert.deepEqual([...first.keys()].sort(), [...found.keys()].sort());
   const nodes = objects.nodes.slice(0, 3).map(({ name }) => name);
   for (const node of nodes) {
     const verdict = oracle({ objects: drawn.objects, node, config: drawn.config });
