@@ -90,6 +90,8 @@ export class Guard {
   #judging: Promise<void> | null = null;
   /** Of the state that is judged: it is not confirmed either. */
   #judged: readonly PolicyChange[] = [];
+  /** The sets that have a probe's address otherwise than in the confirmed state. */
+  #known: { state: NodeState; confirmed: NodeState | null; sets: readonly string[] } | null = null;
   #cancelWake = (): void => {};
   #cancelRound = (): void => {};
   /** Counts rounds: results of a round that was superseded are dropped. */
@@ -226,8 +228,13 @@ export class Guard {
     });
   }
 
+  /** Asked when a state is submitted, and again when it is in force. */
   #touched(state: NodeState): readonly string[] {
-    return touchedSets(this.#parts.probes, this.#state.confirmed, state);
+    const { confirmed } = this.#state;
+    if (this.#known?.state === state && this.#known.confirmed === confirmed) return this.#known.sets;
+    const sets = touchedSets(this.#parts.probes, confirmed, state);
+    this.#known = { state, confirmed, sets };
+    return sets;
   }
 
   /** Once for a burst of states; what passed before any of them counts. */

@@ -71,14 +71,21 @@ function ofTcp(socket: Socket, done: Done): () => void {
   return () => socket.destroy();
 }
 
-/** Any answer counts, even one that refuses: who it is, other code verifies. */
+/**
+ * Any answer counts, even one that refuses: who it is, other code verifies. TLS begins once the
+ * connection is made: its set-up takes milliseconds, and a new state waits for the first packet.
+ */
 function ofTls(host: string, port: number, done: Done, connected: () => void): () => void {
-  const socket = connectTls({ host, port, rejectUnauthorized: false });
-  socket.once('connect', connected);
-  socket.once('secureConnect', () => done(null));
-  socket.on('error', (error: NodeJS.ErrnoException) =>
-    done(socket.bytesRead > 0 || error.code?.startsWith('ERR_SSL_') === true ? null : error.message),
-  );
+  const socket = connectTcp({ host, port });
+  socket.on('error', ({ message }) => done(message));
+  socket.once('connect', () => {
+    connected();
+    const tls = connectTls({ socket, rejectUnauthorized: false });
+    tls.once('secureConnect', () => done(null));
+    tls.on('error', (error: NodeJS.ErrnoException) =>
+      done(socket.bytesRead > 0 || error.code?.startsWith('ERR_SSL_') === true ? null : error.message),
+    );
+  });
   return () => socket.destroy();
 }
 
