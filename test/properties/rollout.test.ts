@@ -338,7 +338,7 @@ describe('a rollout whose leader may end at any moment', function () {
       isGroup: fc.boolean(),
       events: fc.array(event, { minLength: 40, maxLength: 120 }),
     });
-    await checkAsync(this, 25, trials, async ({ isGroup, events }) => {
+    await checkAsync(this, 12, trials, async ({ isGroup, events }) => {
       const trial = new Trial(isGroup);
       await trial.finish();
       for (const name of trial.names) trial.api.edit(name);
