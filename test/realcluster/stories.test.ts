@@ -143,6 +143,10 @@ describe('a real cluster', function () {
       await reset(cluster);
       await cluster.apply(CLOSED_PORT);
       await untilTables(cluster, 'the port is closed', (table) => table.includes('no-7000'));
+      // A node that ends while it tries the policy (docs/guarded-apply.md) begins with the rules before.
+      await until('every node has confirmed it', async () => (await phaseOf(cluster)) === 'Realized', {
+        limit: LIMIT,
+      });
     });
 
     const rollout = (workload: string) => async () => {
@@ -209,6 +213,11 @@ describe('a real cluster', function () {
   describeRecovery(bed);
   describeRemoval(bed);
 });
+
+async function phaseOf(cluster: RealCluster): Promise<string | undefined> {
+  const { status } = await cluster.get<{ status?: { phase?: string } }>('ncnp', 'closed-port');
+  return status?.phase;
+}
 
 /**
  * Of all processes in namespaces of nodes and their pods (bytes); pages that several share count

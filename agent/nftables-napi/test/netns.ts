@@ -36,7 +36,7 @@ export function inNamespace(file: string, suite: () => void): void {
     const mocha = createRequire(import.meta.url).resolve('mocha/bin/mocha.js');
     const { status } = spawnSync(
       'unshare',
-      ['-n', process.execPath, '--expose-gc', mocha, '--no-config', '--timeout', '20000', file],
+      ['-n', process.execPath, '--expose-gc', mocha, '--no-config', '--timeout', '120000', file],
       {
         stdio: ['ignore', 'inherit', 'inherit'],
         env: { ...process.env, [outerNamespace]: currentNamespace() },

@@ -113,7 +113,10 @@ export class Leases {
     return longest > lease ? Math.ceil(longest / 1000) : null;
   }
 
-  /** When the first candidate becomes silent, if nothing comes; Infinity: none can. */
+  /**
+   * When time alone changes a status, if nothing comes: the first candidate becomes silent, or a
+   * longer lease ends. Infinity: never.
+   */
   nextSilence(): number {
     const { clock } = this.#options;
     const now = clock.now();
@@ -125,6 +128,10 @@ export class Leases {
         const at =
           heard === undefined ? firstSilenceAt(this.#table, allocation, name) : silentAt(heard, lease);
         if (at > now) next = Math.min(next, at);
+      }
+      for (const { addresses, leaseSeconds } of allocation.gateway.status?.slots ?? []) {
+        const at = this.#table.lastEnd(addresses) - lease;
+        if (leaseSeconds !== undefined && at > now) next = Math.min(next, at);
       }
     }
     return next;
