@@ -273,7 +273,10 @@ describe('deploy/crds on a real API server', function () {
     const status = { phase: 'Realizing', desiredNodesRealized: 3, currentNodesRealized: 2 };
     await cluster.patchStatus(['ncnp/shown'], status);
     const wide = await cluster.kubectl(['get', 'ncnp', 'shown', '-o', 'wide']);
-    assert.match(wide.stdout, /^NAME +TIER +PRIORITY +DESIRED +CURRENT +PHASE +ROLLOUT +MODE +TRAFFIC +AGE\n/);
+    assert.match(
+      wide.stdout,
+      /^NAME +TIER +PRIORITY +DESIRED +CURRENT +PHASE +ROLLOUT +MODE +TRAFFIC +AGE\n/,
+    );
     // kubectl looks a category up in what it has learned of the server before.
     const { stdout } = await cluster.kubectl(['get', 'nodewall', '--no-headers']);
     assert.match(stdout, /clusternetworkpolicy\.nodewall\.io\/shown +application +5 +3 +2 +Realizing +\S+/);
