@@ -96,6 +96,8 @@ export class Process {
   readonly #rate: number;
   readonly #offset: number;
   #pausedUntil = 0;
+  /** What happened during the pause. */
+  #waiting: (() => void)[] = [];
   isOver = false;
 
   constructor(world: World, rateError: number) {
@@ -119,11 +121,27 @@ export class Process {
     this.#pausedUntil = this.world.now + milliseconds;
   }
 
-  /** Now, or when it goes on. */
+  /** Now, or when it goes on; in the order of the calls. */
   run(what: () => void): void {
     if (this.isOver) return;
-    if (this.#pausedUntil <= this.world.now) what();
-    else this.world.at(this.#pausedUntil, () => this.run(what));
+    if (this.#waiting.length === 0 && this.#pausedUntil <= this.world.now) {
+      what();
+      return;
+    }
+    this.#waiting.push(what);
+    if (this.#waiting.length === 1) this.#goOn();
+  }
+
+  #goOn(): void {
+    this.world.at(this.#pausedUntil, () => {
+      if (this.#pausedUntil > this.world.now) {
+        this.#goOn();
+        return;
+      }
+      const waiting = this.#waiting;
+      this.#waiting = [];
+      for (const what of waiting) if (!this.isOver) what();
+    });
   }
 }
 
