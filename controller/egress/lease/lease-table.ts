@@ -111,16 +111,11 @@ export class LeaseTable {
 
   /** Whether one of the addresses may be alive somewhere at that time, the margin not counted. */
   outlasts(addresses: readonly string[], time: number): boolean {
-    return this.lastEnd(addresses) > time;
-  }
-
-  /** When the last of the addresses can't be alive any more, the margin not counted. */
-  lastEnd(addresses: readonly string[]): number {
-    const ends = addresses.flatMap((address) => [
-      this.#quietEnd(address),
-      ...(this.#alive.get(address)?.values() ?? []),
-    ]);
-    return Math.max(Number.NEGATIVE_INFINITY, ...ends) - LEASE_MARGIN;
+    const isAlive = (until: number): boolean => until - LEASE_MARGIN > time;
+    return addresses.some(
+      (address) =>
+        isAlive(this.#quietEnd(address)) || [...(this.#alive.get(address)?.values() ?? [])].some(isAlive),
+    );
   }
 
   /** Milliseconds that are left of what this leader has granted of the addresses; 0 or less: nothing. */

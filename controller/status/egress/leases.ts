@@ -113,10 +113,7 @@ export class Leases {
     return longest > lease ? Math.ceil(longest / 1000) : null;
   }
 
-  /**
-   * When time alone changes a status, if nothing comes: the first candidate becomes silent, or a
-   * longer lease ends. Infinity: never.
-   */
+  /** When the first candidate becomes silent, if nothing comes; Infinity: none can. */
   nextSilence(): number {
     const { clock } = this.#options;
     const now = clock.now();
@@ -128,10 +125,6 @@ export class Leases {
         const at =
           heard === undefined ? firstSilenceAt(this.#table, allocation, name) : silentAt(heard, lease);
         if (at > now) next = Math.min(next, at);
-      }
-      for (const { addresses, leaseSeconds } of allocation.gateway.status?.slots ?? []) {
-        const at = this.#table.lastEnd(addresses) - lease;
-        if (leaseSeconds !== undefined && at > now) next = Math.min(next, at);
       }
     }
     return next;
