@@ -39,7 +39,7 @@ const MADE_FIRST: { readonly [suite: string]: string } = {
 };
 const MADE_BEFORE: { readonly [suite: string]: string } = { realcluster: 'test/realcluster/box.ts' };
 /** Suites whose files run side by side: those of kernel and e2e mostly wait. */
-const JOBS: { readonly [suite: string]: number } = { unit: 2, properties: 2, kernel: 4, e2e: 4 };
+const JOBS: { readonly [suite: string]: number } = { unit: 2, properties: 2, kernel: 3, e2e: 3 };
 /** The files that take longest begin first, so that no job ends long after the others. */
 const FIRST =
   /\/(cluster-agent|record|nodeport|names|drift-iptables|kinds|oracle|story-[a-z-]+|controllers?|agents)\.test\.ts$/;
@@ -55,18 +55,21 @@ const NOT_QUICK: readonly string[] = [
 ];
 const CHECKS = { tsc: ['--pretty'], biome: ['check', '--error-on-warnings', '.'] } as const;
 /**
- * Suites that compute, where the others mostly wait: they get the processor time that those leave,
- * or the probes of the real cluster fail on two cores. Their tests' time limit allows for that
- * (milliseconds; .mocharc.json has that of the others).
+ * Two suites run side by side, as tests of the kernel and of clusters mostly wait: with three, the
+ * probes of the real cluster fail on two cores. They begin in this order, so that neither side ends
+ * long after the other. Only one side is shown as it runs; the other's output comes when each of
+ * its suites has ended.
  */
-const COMPUTING: readonly (keyof typeof SUITES)[] = ['unit', 'properties', 'fuzz', 'addon', 'cli'];
-const COMPUTING_LIMIT = 180_000;
-/**
- * Three rows of suites run side by side, each in its order; a row that has ended takes suites of
- * the others. Only the first is shown as it runs; the others' output comes when each of their
- * suites has ended.
- */
-const ROWS: readonly (readonly (keyof typeof SUITES)[])[] = [['realcluster'], ['kernel', 'e2e'], COMPUTING];
+const ORDER: readonly (keyof typeof SUITES)[] = [
+  'realcluster',
+  'unit',
+  'kernel',
+  'e2e',
+  'properties',
+  'addon',
+  'cli',
+  'fuzz',
+];
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const bin = join(import.meta.dirname, '..', 'node_modules', '.bin');
@@ -83,22 +86,19 @@ const isWanted = (name: string): boolean =>
 await Promise.all(
   Object.entries(MADE_FIRST).map(([name, program]) => (isWanted(name) ? make(program) : undefined)),
 );
-const rows = ROWS.map((names) => names.filter(isWanted));
+const waiting = ORDER.filter(isWanted);
 await Promise.all(
-  rows.map(async (own, i) => {
-    if (i === rows.length - 1) await check();
-    for (let name = next(own); name !== undefined; name = next(own)) await runSuite(name, i === 0);
+  [true, false].map(async (isShown) => {
+    if (!isShown) await check();
+    for (let name = waiting.shift(); name !== undefined; name = waiting.shift())
+      await runSuite(name, isShown);
   }),
 );
 rmSync(scratch, { recursive: true });
 process.stdout.write(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped\n`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 
-function next(own: (keyof typeof SUITES)[]): keyof typeof SUITES | undefined {
-  return [own, ...rows].find((row) => row.length > 0)?.shift();
-}
-
-/** Types and lint, beside the first suites. */
+/** Types and lint, beside the first suite. */
 async function check(): Promise<void> {
   for (const [name, args] of Object.entries(CHECKS)) {
     if (!isWanted(name)) continue;
@@ -124,12 +124,9 @@ async function runSuite(name: keyof typeof SUITES, isShown: boolean): Promise<vo
   const report = join(scratch, `${name}.json`);
   const jobs = JOBS[name];
   const parallel = jobs === undefined ? [] : ['--parallel', '--jobs', String(jobs)];
-  const limit = COMPUTING.includes(name) ? ['--timeout', String(COMPUTING_LIMIT)] : [];
-  const args = ['--reporter-option', `counts=${report}`, ...parallel, ...limit, ...files];
-  const yielding = COMPUTING.includes(name) ? ['nice', '-n', '5'] : [];
-  const [command = '', ...rest] = [...yielding, join(bin, 'mocha'), ...args];
+  const args = ['--reporter-option', `counts=${report}`, ...parallel, ...files];
   if (isShown) process.stdout.write(`\n# ${name}\n`);
-  const child = spawn(command, rest, {
+  const child = spawn(join(bin, 'mocha'), args, {
     stdio: ['ignore', isShown ? 'inherit' : 'pipe', isShown ? 'inherit' : 'pipe'],
   });
   const parts: Buffer[] = [];
