@@ -34,6 +34,11 @@ kernelSuite('egress gateways', () => {
     for (const node of lab.nodes.keys()) agents.start(node);
     for (const node of lab.nodes.keys()) await agents.untilInForce(node, /chain egress-seal/);
     await agents.untilInForce('plain', /EgressPolicy default\/first/);
+    // Rules, routes and the tunnel of each node, and of its gateway.
+    for (const pod of ['plain-0', 'other-0', 'gw-1-0', 'gw-1-1', 'gw-2-0'])
+      await until(`${pod} has answers`, async () =>
+        (await lab.ask(pod, MATRIX, 50)).every((one) => one === 'reply'),
+      );
   });
   after(async () => {
     await agents?.close();
