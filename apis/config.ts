@@ -95,7 +95,10 @@ export interface LogConfig {
   readonly egressConnections: boolean;
 }
 
-/** Guarded apply: a change that denies more is tried first (docs/guarded-apply.md). Times in seconds. */
+/**
+ * Guarded apply: a change that denies more is tried first (docs/guarded-apply.md). Times in
+ * seconds.
+ */
 export interface GuardConfig {
   /** Undefined: the default of the agent's mode (on in a cluster, off with manifests). */
   readonly enabled?: boolean;
@@ -105,7 +108,10 @@ export interface GuardConfig {
   readonly failAfter: number;
   /** Besides those of API server, controller and DNS. */
   readonly probes: readonly ProbeConfig[];
-  /** Manual: `nodewall confirm` ends the window; without it the change is rolled back after `timeout`. */
+  /**
+   * Manual: `nodewall confirm` ends the window; without it the change is rolled back after
+   * `timeout`.
+   */
   readonly confirm: 'Automatic' | 'Manual';
   readonly timeout: number;
 }

@@ -74,7 +74,9 @@ export interface Pod {
   readonly node?: string;
   /** Only where egress objects are read; such a pod has no addresses of its own. */
   readonly hostNetwork?: true;
-  /** As the container runtime has it; only where egress objects are read; absent: none (manifests). */
+  /**
+   * As the container runtime has it; only where egress objects are read; absent: none (manifests).
+   */
   readonly uid?: string;
 }
 

@@ -25,8 +25,8 @@ export interface DiffOptions {
 }
 
 /**
- * Prints the flows whose verdict differs between two sets of manifests, or one and a cluster. Throws a CommandError if one
- * cannot be read: what it holds is not known, so nothing can be said.
+ * Prints the flows whose verdict differs between two sets of manifests, or one and a cluster.
+ * Throws a CommandError if one cannot be read: what it holds is not known, so nothing can be said.
  */
 export async function diffCommand(paths: readonly string[], options: DiffOptions): Promise<ExitStatus> {
   const config = await readable(loadConfig(options.config));

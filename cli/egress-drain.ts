@@ -44,8 +44,8 @@ export async function egressDrain(node: string, options: EgressDrainOptions): Pr
 }
 
 /**
- * `GATEWAY/SLOT` of the slots that a node owns by the statuses, and the `GATEWAY` of those that send
- * it new connections without a slot (choice Spread).
+ * `GATEWAY/SLOT` of the slots that a node owns by the statuses, and the `GATEWAY` of those that
+ * send it new connections without a slot (choice Spread).
  */
 async function slotsOf(request: KubeApi, node: string): Promise<readonly string[]> {
   interface Listed {

@@ -26,7 +26,9 @@ interface Now {
   readonly policyNow?: string;
 }
 
-/** `nodewall egress who`: the pods that had an address and port, from the records of this gateway. */
+/**
+ * `nodewall egress who`: the pods that had an address and port, from the records of this gateway.
+ */
 export async function egressWho(
   target: string,
   files: readonly string[],
@@ -107,7 +109,9 @@ async function* linesOf(paths: readonly string[]): AsyncGenerator<string | null>
   }
 }
 
-/** Names pods, and the policies that decide about such connections, by the objects as they are now. */
+/**
+ * Names pods, and the policies that decide about such connections, by the objects as they are now.
+ */
 async function namer({
   manifests,
   kubeconfig,

@@ -37,7 +37,9 @@ export async function rolloutStatus(
   });
 }
 
-/** `nodewall rollout pause`, `resume`, `undo`, `promote`. Exit status 1 if no controller acts on it. */
+/**
+ * `nodewall rollout pause`, `resume`, `undo`, `promote`. Exit status 1 if no controller acts on it.
+ */
 export async function steerRollout(
   command: RolloutCommand,
   policy: string,

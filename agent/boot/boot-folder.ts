@@ -19,9 +19,9 @@ export const MINIMAL = 'minimal.nft';
 export const DIGESTS = 'SHA256SUMS';
 
 /**
- * Files by which the kernel tells machines apart (Documentation/ABI/testing/sysfs-firmware-dmi-tables;
- * device tree, Documentation/ABI/testing/sysfs-firmware-ofw). Their digests stand beside those of the
- * rules, so that a copy of this disk in another machine is found out. A container sees the machine's.
+ * Files by which the kernel tells machines apart (drivers/firmware/dmi-id.c; for device trees
+ * Documentation/ABI/testing/sysfs-firmware-ofw). Their digests stand beside those of the rules, so
+ * that a copy of this disk in another machine is found out. Those that can't be read are left out.
  */
 const IDENTITIES = ['/sys/class/dmi/id/product_uuid', '/sys/firmware/devicetree/base/serial-number'] as const;
 

@@ -19,14 +19,19 @@ export class BootRules {
   readonly #enabled: boolean;
   readonly #files = new WeakMap<NodeState, () => BootFiles>();
   #confirmed: NodeState | null = null;
+  #isClosed = false;
 
   constructor({ stateDir, enabled, log }: BootRulesOptions) {
     this.#enabled = enabled;
     this.#saver = new Saver(
       {
         read: async () => null,
-        write: (files) =>
-          Object.keys(files).length === 0 ? removeBootFiles(stateDir) : bootFolder(stateDir).write(files),
+        write: async (files) => {
+          // A write that failed is tried again, perhaps after the agent has removed the files.
+          if (this.#isClosed) return;
+          if (Object.keys(files).length === 0) await removeBootFiles(stateDir);
+          else await bootFolder(stateDir).write(files);
+        },
       },
       (files: () => BootFiles) => files(),
       log,
@@ -51,8 +56,10 @@ export class BootRules {
     if (files !== undefined) this.#saver.save(files);
   }
 
-  flush(): Promise<void> {
-    return this.#saver.flush();
+  /** Writes what waits; from then on nothing is written. */
+  async close(): Promise<void> {
+    await this.#saver.flush();
+    this.#isClosed = true;
   }
 }
 

@@ -1,7 +1,10 @@
 import { DATAPLANE_NAMES, type DataplaneName } from '../../apis/dataplanes.ts';
 import { DIGESTS, MINIMAL } from './boot-folder.ts';
 
-/** The units of systemd that load the saved rules (systemd.unit(5), systemd.service(5)); by file name. */
+/**
+ * The units of systemd that load the saved rules (systemd.unit(5), systemd.service(5)); by file
+ * name.
+ */
 export function bootUnits(stateDir: string): ReadonlyMap<string, string> {
   return new Map(DATAPLANE_NAMES.map((dataplane) => [UNITS[dataplane].file, unitText(dataplane, stateDir)]));
 }

@@ -82,7 +82,9 @@ export class Guard {
   #submitted: NodeState | null;
   /** The state that the next turn of the event loop submits. */
   #queued: NodeState | null = null;
-  /** The probes that passed in rounds before states that are not judged yet; null: none was made. */
+  /**
+   * The probes that passed in rounds before states that are not judged yet; null: none was made.
+   */
   #before: Promise<readonly string[]> | null = null;
   #beforeAt = 0;
   /** In force: as submitted, and as a whole. */

@@ -7,7 +7,7 @@ import type { PolicyChange } from './guard-state.ts';
 
 /**
  * Rules, and members of sets, of both states together up to which the difference is computed: it
- * holds up the agent for about 0.3 s then (2 cores of 2025).
+ * runs in the agent's thread (docs/adr/0022-guarded-apply.md).
  */
 const MOST_RULES = 5_000;
 const MOST_MEMBERS = 50_000;

@@ -49,7 +49,9 @@ export function touchedSets(
     .map(({ id }) => id);
 }
 
-/** Side by side, because the sets of two states mostly have the same order: look-ups take longer. */
+/**
+ * Side by side, because the sets of two states mostly have the same order: look-ups take longer.
+ */
 function changedSets(before: NodeState, now: NodeState): AddressSet[] {
   const others = before.addressSets.values();
   const changed: AddressSet[] = [];

@@ -17,7 +17,9 @@ export interface AgentMetrics {
   ended(policy: string, connections: number): void;
   /** Lines of egress-records.jsonl were written, or lost. */
   egressRecords(outcome: RecordOutcome, lines: number): void;
-  /** Sets the function that returns what this node finds out about gateways; null: there is none. */
+  /**
+   * Sets the function that returns what this node finds out about gateways; null: there is none.
+   */
   egressHealth(report: (() => EgressHealthReport) | null): void;
   /** What this node holds of floating addresses; null: nothing, as no rules are in force. */
   leases(counts: LeaseCounts | null): void;

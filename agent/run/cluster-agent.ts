@@ -67,8 +67,8 @@ interface Parts {
 
 export interface EgressAbility {
   /**
-   * Why this machine can't enforce what a view says of egress gateways; null: it can, if `config` has
-   * the feature gate.
+   * Why this machine can't enforce what a view says of egress gateways; null: it can, if `config`
+   * has the feature gate.
    */
   readonly refused: string | null;
 }

@@ -140,8 +140,8 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     async close() {
       await guard?.close();
       await stopWatching();
-      for (const one of [enforcer, pods, flushes, established, names, records]) await one.close();
-      for (const one of [saved, boot]) await one.flush();
+      for (const one of [enforcer, pods, flushes, established, names, records, boot]) await one.close();
+      await saved.flush();
     },
   };
 }

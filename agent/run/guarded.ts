@@ -59,7 +59,10 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
   });
 }
 
-/** Milliseconds: to list the DNS servers a file is read, and members of sets may change all the time. */
+/**
+ * Milliseconds: to list the DNS servers a file is read, and members of sets may change all the
+ * time.
+ */
 const PROBES_FOR = 5_000;
 
 function keptFor<T>(milliseconds: number, clock: WallClock, compute: () => T): () => T {

@@ -57,7 +57,9 @@ export function nodeReport(state: AgentState, circumstances: Circumstances): Nod
   };
 }
 
-/** Of a policy that is held and fails in its confirmed version too, the hold is what explains it. */
+/**
+ * Of a policy that is held and fails in its confirmed version too, the hold is what explains it.
+ */
 function withHeld(failing: readonly FailingRule[], held: readonly FailingRule[]): FailingRule[] {
   const isHeld = ({ apiGroup, policy }: FailingRule): boolean =>
     held.some((one) => one.apiGroup === apiGroup && one.policy === policy);

@@ -12,7 +12,10 @@ interface StoreOptions {
   readonly stateDir: string;
   readonly node: string;
   readonly log: Log;
-  /** Whether the feature gate EgressGateway is on, so that what was saved of it counts. Default: it does. */
+  /**
+   * Whether the feature gate EgressGateway is on, so that what was saved of it counts. Default: it
+   * does.
+   */
   readonly hasEgress?: boolean;
 }
 

@@ -89,7 +89,9 @@ export function failsafeOf({ failsafe }: Side, { direction, traffic }: List): re
   return traffic === 'Host' ? failsafe[direction] : [];
 }
 
-/** Whether flows from (NodePort) or to local pods are exempt; from, whatever the configuration says. */
+/**
+ * Whether flows from (NodePort) or to local pods are exempt; from, whatever the configuration says.
+ */
 export function arePodsExempt({ direction, traffic }: List, { exemptions }: Config): boolean {
   return traffic === 'NodePort' || (direction === 'egress' && exemptions.localPods);
 }

@@ -29,7 +29,8 @@ const ALL_HOSTS = '224.0.0.1';
 
 /**
  * One flow of all of these, of which everything is known but the link group where none is named: by
- * the lowest address of another host, then protocol and port. Null: they are all of the node itself.
+ * the lowest address of another host, then protocol and port. Null: they are all of the node
+ * itself.
  *
  * @param own addresses of the node
  */

@@ -80,7 +80,9 @@ export interface NodeEgress {
    * addresses, by gateway and name. It may use them only under a lease (lease.ts).
    */
   readonly owned: readonly OwnedSlot[];
-  /** The gateways of which this node is a candidate, by name. If there are any, it sends heartbeats. */
+  /**
+   * The gateways of which this node is a candidate, by name. If there are any, it sends heartbeats.
+   */
   readonly candidacies: readonly Candidacy[];
   /**
    * Policies whose connections are dropped here, because no number was left for their slot, or for
@@ -168,7 +170,8 @@ export interface EgressSlot {
   readonly take: number;
   /**
    * The slot of a floating gateway, as slotKey has it: its connections follow it to another node,
-   * and leases decide about its owner: the node does not take it for lost by itself. Absent: the node itself is the way (source Node).
+   * and leases decide about its owner: the node does not take it for lost by itself. Absent: the
+   * node itself is the way (source Node).
    */
   readonly floating?: string;
 }

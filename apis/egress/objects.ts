@@ -19,7 +19,7 @@ export const NAMESPACE_GATEWAY_LABELS = [
   'egressgateway.spidernet.io/default',
 ] as const;
 
-/** Annotation of a Node that is to be no egress gateway for now; `false` is as if it were absent. */
+/** Annotation of a Node that is drained of egress gateways; `false` is as if it were absent. */
 export const DRAIN_ANNOTATION = 'nodewall.io/egress-drain';
 
 export interface EgressGateway {

@@ -78,7 +78,9 @@ function rangeText(range: string): string {
   return first === last ? first : range;
 }
 
-/** Addresses by what is known of them in the manifests, link groups as the configuration names them. */
+/**
+ * Addresses by what is known of them in the manifests, link groups as the configuration names them.
+ */
 export class Names {
   readonly #groups: ReadonlyMap<number, string>;
   readonly #owners = new Map<string, string>();

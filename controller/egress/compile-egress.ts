@@ -197,7 +197,9 @@ class EgressState {
     return this.#sourcesByNode.advance();
   }
 
-  /** @param removed those of the pods that are not there any more; they come before their successors */
+  /**
+   * @param removed those of the pods that are not there any more; they come before their successors
+   */
   #advancePods(pods: ReadonlySet<Pod>, removed: ReadonlySet<Pod>): CompiledEgress['pods'] {
     for (const pod of pods) {
       if (pod.hostNetwork === true || pod.node === undefined) continue;

@@ -92,8 +92,8 @@ class Deal {
   }
 
   /**
-   * The address that most of the policies have; one that the status of another policy names too only
-   * if there is no other.
+   * The address that most of the policies have; one that the status of another policy names too
+   * only if there is no other.
    */
   shareKept(policies: readonly EgressPolicy[], others: readonly EgressPolicy[]): void {
     const addressesOf = (some: readonly EgressPolicy[], family: Family): string[] =>
@@ -224,7 +224,9 @@ class Deal {
   }
 }
 
-/** The addresses of the policy's status that it could keep: of a Fixed policy those that it names. */
+/**
+ * The addresses of the policy's status that it could keep: of a Fixed policy those that it names.
+ */
 function toldAddresses({ spec: { address }, status }: EgressPolicy): string[] {
   return FAMILIES.flatMap((family) => {
     const named = namedAddress(address.fixed, family);

@@ -4,9 +4,13 @@ import type { Allocation } from './allocation.ts';
 import { holderName } from './holders.ts';
 import { compareText } from './order.ts';
 
-/** Milliseconds: a released address stays with its owner for so long, for established connections. */
+/**
+ * Milliseconds: a released address stays with its owner for so long, for established connections.
+ */
 export const HOLD = 300_000;
-/** Milliseconds after that in which the owner deletes them, before somebody else gets the address. */
+/**
+ * Milliseconds after that in which the owner deletes them, before somebody else gets the address.
+ */
 export const CUT = 10_000;
 
 /** Held: in its slot, for HOLD. Cut: in no slot, for CUT. */

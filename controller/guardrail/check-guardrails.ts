@@ -44,7 +44,9 @@ export function checkGuardrails(
   return violations;
 }
 
-/** One violation of each Guardrail that does not hold: as checkGuardrails, but looks for no more. */
+/**
+ * One violation of each Guardrail that does not hold: as checkGuardrails, but looks for no more.
+ */
 export function brokenGuardrails(
   compiled: Compiled,
   { config }: Pick<CheckOptions, 'config'>,

@@ -37,7 +37,8 @@ interface Running {
 
 /**
  * Evaluates changes and Guardrails in a process of its own, which compiles the whole cluster. One
- * question at a time. A process that overruns a limit, or fails, is replaced with the next question.
+ * question at a time. A process that overruns a limit, or fails, is replaced with the next
+ * question.
  */
 export class ImpactProcess {
   readonly #config: Config;

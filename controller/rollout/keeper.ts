@@ -29,7 +29,9 @@ export interface RolloutKeeperOptions {
   readonly versions: Pick<NodeVersions, 'served'>;
   /** What a node made of the versions that it must have: by policy, the generation. */
   readonly outcome: (node: string, generations: ReadonlyMap<string, number>) => NodeOutcome;
-  /** Replaces `status.rollout`, unless the policy has changed since this version; null removes it. */
+  /**
+   * Replaces `status.rollout`, unless the policy has changed since this version; null removes it.
+   */
   readonly write: (policy: WatchedPolicy, rollout: RolloutStatus | null) => Promise<void>;
   /** Called after a decision was written that has another state or step. */
   readonly decided: (policy: WatchedPolicy, rollout: RolloutStatus) => void;

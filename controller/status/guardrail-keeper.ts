@@ -33,7 +33,9 @@ interface Known {
   readonly status: GuardrailStatus;
 }
 
-/** Writes the statuses of Guardrails, and an Event on each that begins to be broken, while it leads. */
+/**
+ * Writes the statuses of Guardrails, and an Event on each that begins to be broken, while it leads.
+ */
 export class GuardrailKeeper {
   readonly #options: GuardrailKeeperOptions;
   /** As last evaluated, by name. */

@@ -424,7 +424,9 @@ function neededFeatures({ rules }: CompiledPolicy): ReadonlyMap<AgentFeature, st
   return new Map(rechecks ? [['established', 'established: Recheck']] : []);
 }
 
-/** The reason why the node's agent ignores a part of the rules that it enforces; null: it does not. */
+/**
+ * The reason why the node's agent ignores a part of the rules that it enforces; null: it does not.
+ */
 function whyPartly({ lacks }: Row, needs: ReadonlyMap<AgentFeature, string>): string | null {
   const fields = lacks.flatMap((one) => needs.get(one) ?? []);
   if (fields.length === 0) return null;

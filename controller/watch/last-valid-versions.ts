@@ -6,8 +6,8 @@ import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 
 /**
- * The last valid versions of policies, groups, tiers and egress gateways that were in force, by identity, with the
- * file that each came from.
+ * The last valid versions of policies, groups, tiers and egress gateways that were in force, by
+ * identity, with the file that each came from.
  */
 export type LastValidVersions = ReadonlyMap<string, LastValidVersion>;
 

@@ -48,7 +48,8 @@ export interface AdmissionWorld {
 /**
  * Both refuse invalid objects. The API server calls `mutate` before it checks the schema, so users
  * see the same messages as from the command `validate`. Only `mutate` patches, and only `validate`
- * warns. `use` is about the user's right to choose an address of an egress gateway, and nothing else.
+ * warns. `use` is about the user's right to choose an address of an egress gateway, and nothing
+ * else.
  */
 export type AdmissionStep = 'mutate' | 'validate' | 'use';
 

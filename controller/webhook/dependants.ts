@@ -66,7 +66,9 @@ function replaced<T extends RelatedObject>(
 
 type Naming = ClusterNetworkPolicy | Guardrail;
 
-/** Policies and Guardrails that name the Tier or ClusterGroup, or a group that has it as a child. */
+/**
+ * Policies and Guardrails that name the Tier or ClusterGroup, or a group that has it as a child.
+ */
 function namers({ policies, groups, guardrails = [] }: Related, identity: string): readonly Naming[] {
   const name = identity.slice(identity.lastIndexOf('|') + 1);
   const parents = groups.filter(({ spec }) => spec.childGroups?.includes(name)).map((group) => group.name);

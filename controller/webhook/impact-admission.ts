@@ -11,9 +11,9 @@ interface Answered {
 }
 
 /**
- * Refuses a change that breaks a Guardrail, and warns of the verdicts that it changes. A change that
- * was not evaluated in time is refused where there are Guardrails: else one that is too large would
- * get past them.
+ * Refuses a change that breaks a Guardrail, and warns of the verdicts that it changes. A change
+ * that was not evaluated in time is refused where there are Guardrails: else one that is too large
+ * would get past them.
  *
  * @param impact null: the change was not evaluated
  */

@@ -70,8 +70,8 @@ const STEPS: Readonly<Record<string, AdmissionStep>> = {
 /**
  * Answers AdmissionReview requests (`POST /mutate`, `/validate` and `/use`). Clients are not
  * authenticated, because an API server presents no certificate by default. So an answer reveals
- * only the request's own content, the names of objects that depend on it, and whether a user has the
- * right to use a gateway.
+ * only the request's own content, the names of objects that depend on it, and whether a user has
+ * the right to use a gateway.
  */
 export function webhookHandler(options: WebhookOptions): RequestListener {
   const room = new BodyRoom(MOST_BYTES_AT_ONCE);

@@ -11,7 +11,9 @@ type Listed = AdmissionObjects[ListName][number];
 export interface WorldUpdate {
   /** Objects that were not sent before, by number. */
   readonly added: readonly (readonly [number, Listed])[];
-  /** The same of `outsidePods`, with those that are gone; there may be many, which always change. */
+  /**
+   * The same of `outsidePods`, with those that are gone; there may be many, which always change.
+   */
   readonly pods?: {
     readonly removed: readonly number[];
     readonly added: readonly (readonly [number, AddressedPod])[];

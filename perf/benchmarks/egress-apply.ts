@@ -14,7 +14,9 @@ const NODES = ['plain', 'gw-1', 'gw-2'] as const;
 const PORT = 7_001;
 const GATEWAYS = { one: 'gw-1', two: 'gw-2' } as const;
 
-/** Prints the source of each packet that has another one than the last, with the time (hrtime, ns). */
+/**
+ * Prints the source of each packet that has another one than the last, with the time (hrtime, ns).
+ */
 const LISTENER = `
 const socket = require('node:dgram').createSocket('udp4');
 let last = '';

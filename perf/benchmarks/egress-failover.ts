@@ -8,7 +8,9 @@ const NODES = ['gw-1', 'gw-2', 'gw-3'];
 
 /** What one loss costs, in milliseconds. */
 interface Loss {
-  /** Between the last new connection that the lost gateway answered and the first that another did. */
+  /**
+   * Between the last new connection that the lost gateway answered and the first that another did.
+   */
   readonly gap: number;
   /** From the loss until an open connection of TCP is reset. */
   readonly reset: number;

@@ -1,4 +1,6 @@
-/** New connections all the time out of a namespace, and an open one, with when each was answered. */
+/**
+ * New connections all the time out of a namespace, and an open one, with when each was answered.
+ */
 import { createInterface } from 'node:readline';
 import type { Namespace } from '../../test/netns/namespace.ts';
 

@@ -1,4 +1,7 @@
-/** The set of `npm run demo -- egress`: a pod, its node, two gateways and a server, with real agents. */
+/**
+ * The set of `npm run demo -- egress`: a pod, its node, two gateways and a server, with real
+ * agents.
+ */
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';

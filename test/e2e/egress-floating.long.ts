@@ -64,7 +64,9 @@ kernelSuite('floating addresses in a cluster', function () {
     return sources.join() === [...EIP].join();
   }
 
-  /** The owner by the answers on the link; both addresses are in one slot or have one owner each. */
+  /**
+   * The owner by the answers on the link; both addresses are in one slot or have one owner each.
+   */
   const other = (node: string): string => (node === 'gw-1' ? 'gw-2' : 'gw-1');
 
   /** Something happens to the owner of both addresses, and the other node has them. */

@@ -1,14 +1,8 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
 import type { EgressGatewayStatus } from '../../apis/egress/objects.ts';
-import { NODEWALL } from '../cli/command.ts';
-import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { freePorts } from '../cluster/ports.ts';
-import { webhooksAt } from '../cluster/webhooks.ts';
+import type { TestCluster } from '../cluster/cluster.ts';
 import { until } from '../kernel/until.ts';
-import { ROOT } from '../structure/source-file.ts';
+import { type OneController, startOneController } from './one-controller.ts';
 
 interface PolicyStatus {
   readonly conditions?: readonly {
@@ -66,51 +60,21 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}]
 
 describe('the webhook’s checks of egress gateways, on a real API server', function () {
   this.timeout(120_000);
+  let controller: OneController;
   let cluster: TestCluster;
-  let child: ChildProcess;
-  const log: string[] = [];
 
   before(async function () {
     this.timeout(1_800_000);
-    cluster = await startCluster();
-    const files = [`${ROOT}/deploy/crds`, `${ROOT}/deploy/rbac.yaml`].flatMap((path) => ['-f', path]);
-    const installed = await cluster.kubectl(['apply', '--server-side', ...files]);
-    assert.equal(installed.code, 0, installed.stderr);
-    await cluster.established();
-    await cluster.apply(OBJECTS);
-    const [listen = 0, metrics = 0, webhook = 0] = await freePorts(3);
-    await cluster.apply(await webhooksAt(`https://127.0.0.1:${webhook}`));
-    const token = await cluster.token('nodewall-system/nodewall-controller');
-    const options = {
-      kubeconfig: await cluster.kubeconfigFor('controller', { token }),
-      listen: `127.0.0.1:${listen}`,
-      'metrics-listen': `127.0.0.1:${metrics}`,
-      'webhook-listen': `127.0.0.1:${webhook}`,
-      'feature-gates': 'EgressGateway=true',
-      'log-format': 'json',
-    };
-    const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
-    child = spawn(NODEWALL, ['controller', ...args], { stdio: ['ignore', 'inherit', 'pipe'] });
-    if (child.stderr === null) throw new Error('no standard error');
-    createInterface({ input: child.stderr }).on('line', (line) => void log.push(line));
+    controller = await startOneController(OBJECTS, 'EgressGateway=true');
+    ({ cluster } = controller);
     const isAsked = async (): Promise<boolean> => {
       const { stderr } = await send(policy('shop', 'p', 'gateway: none'), '--dry-run=server');
       return stderr.includes('denied the request');
     };
-    await until('the webhook refuses', isAsked, { detail: () => log.join('\n') });
+    await until('the webhook refuses', isAsked, { detail: controller.log });
   });
 
-  after(async () => {
-    if (child !== undefined) await kill();
-    await cluster?.close();
-  });
-
-  async function kill(): Promise<void> {
-    if (child.exitCode !== null || child.signalCode !== null) return;
-    const ended = once(child, 'exit');
-    child.kill('SIGKILL');
-    await ended;
-  }
+  after(() => controller?.close());
 
   const send = (manifest: string, ...more: string[]): ReturnType<TestCluster['kubectl']> =>
     cluster.kubectl(['apply', '--server-side', '-f', '-', ...more], { stdin: manifest });
@@ -219,7 +183,7 @@ describe('the webhook’s checks of egress gateways, on a real API server', func
   });
 
   it('let nobody choose an address while no controller answers, and all else pass', async () => {
-    await kill();
+    await controller.kill();
     await refused(
       policy('shop', 'late', fixed('198.51.100.5')),
       /failed calling webhook "use\.nodewall\.io"/,

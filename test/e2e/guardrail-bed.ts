@@ -1,14 +1,7 @@
-import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
 import type { GuardrailStatus } from '../../apis/guardrail.ts';
-import { NODEWALL } from '../cli/command.ts';
-import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { freePorts } from '../cluster/ports.ts';
-import { webhooksAt } from '../cluster/webhooks.ts';
+import type { TestCluster } from '../cluster/cluster.ts';
 import { until } from '../kernel/until.ts';
-import { ROOT } from '../structure/source-file.ts';
+import { type OneController, startOneController } from './one-controller.ts';
 
 const HEAD = 'apiVersion: nodewall.io/v1alpha1\n';
 export const policy = (name: string, spec: string): string =>
@@ -25,50 +18,23 @@ const NODES = ['n1', 'n2', 'n3'].map(
 export class GuardrailBed {
   readonly cluster: TestCluster;
   readonly metricsPort: number;
-  readonly #child: ChildProcess;
-  readonly #log: string[];
+  readonly #controller: OneController;
 
-  private constructor(cluster: TestCluster, child: ChildProcess, metricsPort: number, log: string[]) {
-    this.cluster = cluster;
-    this.#child = child;
-    this.metricsPort = metricsPort;
-    this.#log = log;
+  private constructor(controller: OneController) {
+    this.cluster = controller.cluster;
+    this.metricsPort = controller.metricsPort;
+    this.#controller = controller;
   }
 
   static async start(): Promise<GuardrailBed> {
-    const cluster = await startCluster();
-    const files = [`${ROOT}/deploy/crds`, `${ROOT}/deploy/rbac.yaml`].flatMap((path) => ['-f', path]);
-    const installed = await cluster.kubectl(['apply', '--server-side', ...files]);
-    assert.equal(installed.code, 0, installed.stderr);
-    await cluster.established();
-    await cluster.apply(NODES.join('\n---\n'));
-    const [listen = 0, metrics = 0, webhook = 0] = await freePorts(3);
-    await cluster.apply(await webhooksAt(`https://127.0.0.1:${webhook}`));
-    const token = await cluster.token('nodewall-system/nodewall-controller');
-    const options = {
-      kubeconfig: await cluster.kubeconfigFor('controller', { token }),
-      listen: `127.0.0.1:${listen}`,
-      'metrics-listen': `127.0.0.1:${metrics}`,
-      'webhook-listen': `127.0.0.1:${webhook}`,
-      'feature-gates': 'NodeNetworkPolicy=true',
-      'log-format': 'json',
-    };
-    const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
-    const child = spawn(NODEWALL, ['controller', ...args], { stdio: ['ignore', 'inherit', 'pipe'] });
-    if (child.stderr === null) throw new Error('no standard error');
-    const log: string[] = [];
-    createInterface({ input: child.stderr }).on('line', (line) => void log.push(line));
-    const bed = new GuardrailBed(cluster, child, metrics, log);
+    const controller = await startOneController(NODES.join('\n---\n'), 'NodeNetworkPolicy=true');
+    const bed = new GuardrailBed(controller);
     const isAsked = async (): Promise<boolean> => {
       const { stderr } = await bed.apply(policy('p', 'tier: nowhere'), '--dry-run=server');
       return stderr.includes('denied the request');
     };
-    await until('the webhook refuses', isAsked, { detail: () => bed.log });
+    await until('the webhook refuses', isAsked, { detail: controller.log });
     return bed;
-  }
-
-  get log(): string {
-    return this.#log.join('\n');
   }
 
   apply(manifest: string, ...options: string[]): ReturnType<TestCluster['kubectl']> {
@@ -91,18 +57,13 @@ export class GuardrailBed {
         found = await this.status(name);
         return found?.phase === phase;
       },
-      { detail: () => `${JSON.stringify(found)}\n${this.log}` },
+      { detail: () => `${JSON.stringify(found)}\n${this.#controller.log()}` },
     );
     if (found === undefined) throw new Error('no status');
     return found;
   }
 
-  async close(): Promise<void> {
-    if (this.#child.exitCode === null && this.#child.signalCode === null) {
-      const ended = once(this.#child, 'exit');
-      this.#child.kill('SIGKILL');
-      await ended;
-    }
-    await this.cluster.close();
+  close(): Promise<void> {
+    return this.#controller.close();
   }
 }

@@ -1,13 +1,7 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
-import { NODEWALL } from '../cli/command.ts';
-import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { freePorts } from '../cluster/ports.ts';
-import { webhooksAt } from '../cluster/webhooks.ts';
+import type { TestCluster } from '../cluster/cluster.ts';
 import { until } from '../kernel/until.ts';
-import { ROOT } from '../structure/source-file.ts';
+import { type OneController, startOneController } from './one-controller.ts';
 
 const HEAD = 'apiVersion: nodewall.io/v1alpha1\n';
 const policy = (name: string, tier: string): string =>
@@ -17,43 +11,17 @@ const tier = (name: string, priority: number): string =>
 
 describe('the controller’s webhook around outages, on a real API server', function () {
   this.timeout(180_000);
+  let controller: OneController;
   let cluster: TestCluster;
-  let child: ChildProcess;
-  let webhooks: string;
-  const log: string[] = [];
 
   before(async function () {
     this.timeout(1_800_000);
-    cluster = await startCluster();
-    const files = [`${ROOT}/deploy/crds`, `${ROOT}/deploy/rbac.yaml`].flatMap((path) => ['-f', path]);
-    const installed = await cluster.kubectl(['apply', '--server-side', ...files]);
-    assert.equal(installed.code, 0, installed.stderr);
-    await cluster.established();
-    const [listen = 0, webhook = 0] = await freePorts(2);
-    webhooks = await webhooksAt(`https://127.0.0.1:${webhook}`);
-    await cluster.apply(webhooks);
-    const token = await cluster.token('nodewall-system/nodewall-controller');
-    const options = {
-      kubeconfig: await cluster.kubeconfigFor('controller', { token }),
-      listen: `127.0.0.1:${listen}`,
-      'webhook-listen': `127.0.0.1:${webhook}`,
-      'log-format': 'json',
-    };
-    const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
-    child = spawn(NODEWALL, ['controller', ...args], { stdio: ['ignore', 'inherit', 'pipe'] });
-    if (child.stderr === null) throw new Error('no standard error');
-    createInterface({ input: child.stderr }).on('line', (line) => void log.push(line));
-    await until('the webhook refuses', isRefused, { detail: () => log.join('\n') });
+    controller = await startOneController('', 'NodeNetworkPolicy=true');
+    ({ cluster } = controller);
+    await until('the webhook refuses', isRefused, { detail: controller.log });
   });
 
-  after(async () => {
-    if (child?.exitCode === null) {
-      const ended = once(child, 'exit');
-      child.kill('SIGKILL');
-      await ended;
-    }
-    await cluster?.close();
-  });
+  after(() => controller?.close());
 
   const apply = (manifest: string): ReturnType<TestCluster['kubectl']> =>
     cluster.kubectl(['apply', '-f', '-'], { stdin: manifest });
@@ -74,11 +42,11 @@ describe('the controller’s webhook around outages, on a real API server', func
       ]);
       assert.equal(gone.code, 0, gone.stderr);
       await until('nobody refuses', async () => !(await isRefused()));
-      await cluster.apply(webhooks);
+      await cluster.apply(controller.webhooks);
       // The API server reads the configurations anew within a second or so; the machine may have
       // other work.
       const made = performance.now();
-      await until('the webhook refuses', isRefused, { limit: 10_000, detail: () => log.join('\n') });
+      await until('the webhook refuses', isRefused, { limit: 10_000, detail: controller.log });
       const seconds = (performance.now() - made) / 1000;
       process.stdout.write(`      refused again after ${seconds.toFixed(1)} s\n`);
     }
@@ -91,7 +59,7 @@ describe('the controller’s webhook around outages, on a real API server', func
       for (const [at, name] of [first, second].entries()) {
         const both = `${tier(name, 10 + 2 * round + at)}\n---\n${policy(name, name)}`;
         const { code, stderr } = await apply(both);
-        assert.equal(code, 0, `round ${round}: ${stderr}\n${log.slice(-40).join('\n')}`);
+        assert.equal(code, 0, `round ${round}: ${stderr}\n${controller.log().slice(-8_000)}`);
       }
       const refused = await apply(policy('invalid', 'nowhere'));
       assert.match(refused.stderr, /there is no Tier "nowhere"/);

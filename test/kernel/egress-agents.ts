@@ -1,4 +1,7 @@
-/** Stand-alone agents on the nodes of a lab for egress gateways, all from one directory of manifests. */
+/**
+ * Stand-alone agents on the nodes of a lab for egress gateways, all from one directory of
+ * manifests.
+ */
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
  * Nodes for any scenario with egress gateways, in network namespaces: each with one interface of
- * pods, from which packets of any source come, and an uplink to a world that notes by which node and
- * with which source every packet left.
+ * pods, from which packets of any source come, and an uplink to a world that notes by which node
+ * and with which source every packet left.
  */
 import { once } from 'node:events';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Gateways that die, seen by the nodes of pods: new connections go by another one, old ones end, and
- * nothing leaves with an address that no gateway has.
+ * Gateways that die, seen by the nodes of pods: new connections go by another one, old ones end,
+ * and nothing leaves with an address that no gateway has.
  */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -88,7 +88,9 @@ kernelSuite('lost gateways', () => {
     return found[0] ?? '';
   }
 
-  /** The switch no longer forwards what comes from the node or goes there, as if its power was lost. */
+  /**
+   * The switch no longer forwards what comes from the node or goes there, as if its power was lost.
+   */
   async function cut(node: string, isCut = true): Promise<void> {
     await lab.port(node, isCut ? 'down' : 'up');
   }

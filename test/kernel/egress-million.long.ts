@@ -74,7 +74,8 @@ kernelSuite('egress gateways: a million packets', function () {
     { pod = 'plain-0', by }: { readonly pod?: string; readonly by: readonly string[] },
     action: () => Promise<void>,
   ): Promise<void> {
-    // The ports of a flood may be those of connections that got another way; CNI's DEL ends a pod's.
+    // The ports of a flood may be those of connections that got another way; CNI's DEL ends a
+    // pod's.
     if (pod === 'plain-0') await lab.node('plain').namespace.run(['conntrack', '-F']);
     await lab.forget();
     const floods = ([4, 6] as const).map((family) => lab.flood(pod, { family, protocol: 'udp' }, RATE));

@@ -1,4 +1,6 @@
-/** The kernel's network configuration is the wanted one, whatever it was, and whoever changes it. */
+/**
+ * The kernel's network configuration is the wanted one, whatever it was, and whoever changes it.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -49,7 +51,9 @@ class Keeper {
     return this.next(({ applied }) => applied ?? null);
   }
 
-  /** The first thing it says of which something is found; what was said before that is forgotten. */
+  /**
+   * The first thing it says of which something is found; what was said before that is forgotten.
+   */
   async next<Found>(find: (said: Said) => Found | null): Promise<Found> {
     const limit = AbortSignal.timeout(SOON);
     for (;;) {

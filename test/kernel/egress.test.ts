@@ -309,7 +309,9 @@ kernelSuite('egress gateways', () => {
     await lab.node(node).namespace.run(['conntrack', '-F']);
   }
 
-  /** Floods in both families while something happens: the server sees these nodes' addresses alone. */
+  /**
+   * Floods in both families while something happens: the server sees these nodes' addresses alone.
+   */
   async function flooded(
     pod: string,
     nodes: readonly string[],

@@ -98,7 +98,8 @@ export async function createEnforcedNode(
   const defaults = join(folder, 'defaults.yaml');
   await writeConfig(defaults, {});
   const always = ['--node', NODE_NAME, '--state-dir', stateDir, '--config', defaults];
-  // Guarded apply is on by default in a cluster; tests of it say so. Earlier versions don't know it.
+  // Guarded apply is on by default in a cluster; tests of it say so. Earlier versions don't know
+  // it.
   const unguarded = join(folder, 'unguarded.yaml');
   await writeConfig(unguarded, { guard: { enabled: false } });
   const common = ['agent', '--manifests', manifests, ...always];

@@ -144,7 +144,9 @@ kernelSuite('floating addresses', () => {
     return new Map([...lab.nodes].map(([name, { namespace }]) => [name, namespace]));
   }
 
-  /** Until both addresses are answered for by this node; the owner changes once at most till then. */
+  /**
+   * Until both addresses are answered for by this node; the owner changes once at most till then.
+   */
   async function untilAnswers(watch: NeighbourWatch, node: string): Promise<void> {
     const all: Answer[] = [];
     await until(`${node} answers`, async () => {

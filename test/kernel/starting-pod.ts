@@ -8,7 +8,9 @@ import { type EgressLab, type LabPod, SERVER, SERVER_PORT } from './egress-lab.t
 
 const PLUGIN = join(import.meta.dirname, '../../agent/nftables-napi/build/Release/nodewall-egress');
 
-/** For each line `HOST` of input: connects, and prints after how many milliseconds it is connected. */
+/**
+ * For each line `HOST` of input: connects, and prints after how many milliseconds it is connected.
+ */
 const CALLER = `
 const { connect } = require('node:net');
 require('node:readline').createInterface({ input: process.stdin }).on('line', (host) => {
@@ -116,7 +118,9 @@ export class StartingPod {
     return result.stdout;
   }
 
-  /** Connects to the server now; returns after how many milliseconds it was connected, and the SYNs. */
+  /**
+   * Connects to the server now; returns after how many milliseconds it was connected, and the SYNs.
+   */
   async connect(family: 4 | 6): Promise<{ milliseconds: number; syns: number }> {
     const before = await this.#syns();
     this.#caller?.stdin.write(`${family === 4 ? SERVER.v4 : SERVER.v6}\n`);

@@ -279,7 +279,9 @@ class Trial {
     );
   }
 
-  /** The generation that was being rolled out: a newer one takes nodes back that had one in between. */
+  /**
+   * The generation that was being rolled out: a newer one takes nodes back that had one in between.
+   */
   #aimAt(position: number, name: string): number | undefined {
     const before = this.api.log.filter(({ version }) => version <= position);
     const decisions = before.flatMap(({ rollout }) => rollout?.decision ?? []);

@@ -143,7 +143,8 @@ describe('a real cluster', function () {
       await reset(cluster);
       await cluster.apply(CLOSED_PORT);
       await untilTables(cluster, 'the port is closed', (table) => table.includes('no-7000'));
-      // A node that ends while it tries the policy (docs/guarded-apply.md) begins with the rules before.
+      // An agent that ends while it tries the policy (docs/guarded-apply.md) begins with the rules
+      // before.
       await until('every node has confirmed it', async () => (await phaseOf(cluster)) === 'Realized', {
         limit: LIMIT,
       });

@@ -50,9 +50,10 @@ export interface LiveElement {
 }
 
 /**
- * The elements of the live sets in both tables: what keeps floating addresses alive. Their times are
- * given as moments of the clock, and become timeouts right before they are sent. Where that took
- * long (the process was stopped), they are set again, so that nothing is alive beyond its moment.
+ * The elements of the live sets in both tables: what keeps floating addresses alive. Their times
+ * are given as moments of the clock, and become timeouts right before they are sent. Where that
+ * took long (the process was stopped), they are set again, so that nothing is alive beyond its
+ * moment.
  */
 export class LiveSets {
   readonly #parts: LiveParts;
@@ -186,7 +187,10 @@ export class LiveSets {
     }
   }
 
-  /** One transaction. @returns the addresses that are not there any more; then nothing was changed */
+  /**
+   * One transaction.
+   * @returns the addresses that are not there any more; then nothing was changed
+   */
   async #commit(steps: readonly Step[], refused = new Set<Operation>()): Promise<Set<string>> {
     try {
       const { generation } = await this.#parts.netlink.batch(steps.map(({ operation }) => operation));

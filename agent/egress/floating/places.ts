@@ -60,8 +60,8 @@ export class Places {
   }
 
   /**
-   * On the interface whose subnet holds it, where the kernel answers those who ask for it; else, and
-   * where nobody asks, on the dummy device.
+   * On the interface whose subnet holds it, where the kernel answers those who ask for it; else,
+   * and where nobody asks, on the dummy device.
    */
   placeOf({ address: text, announce }: OwnedAddress): Place {
     const address = parseAddress(text);

@@ -195,8 +195,8 @@ function hex(bytes: Uint8Array): string {
 }
 
 /**
- * The gateway nodes that policies lead to, through the tunnel. A gateway that no policy leads to any
- * more does not know this node, and does not answer; its connections go on.
+ * The gateway nodes that policies lead to, through the tunnel. A gateway that no policy leads to
+ * any more does not know this node, and does not answer; its connections go on.
  */
 export function probedEnds({ outcomes, slots, peers }: NodeEgress): ReadonlyMap<string, TunnelEnd> {
   const used = new Set([...outcomes.values()].flatMap(({ action }) => slotsOf(action)));

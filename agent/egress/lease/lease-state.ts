@@ -32,7 +32,9 @@ export interface SlotLease {
     readonly addresses: ReadonlySet<string>;
     readonly until: number;
   } | null;
-  /** Some of `live` that must be dropped before they are taken again: a call failed, or they ended. */
+  /**
+   * Some of `live` that must be dropped before they are taken again: a call failed, or they ended.
+   */
   readonly unsure: ReadonlySet<string>;
   /** Nothing is taken before this: the last time it failed, or there was a conflict. */
   readonly retryAt: number;
@@ -60,8 +62,8 @@ export interface LeaseState {
   /** By slotKey. */
   readonly slots: ReadonlyMap<string, SlotLease>;
   /**
-   * The addresses for which the rules in force keep this node silent without a lease; null: no rules
-   * of this process are in force.
+   * The addresses for which the rules in force keep this node silent without a lease; null: no
+   * rules of this process are in force.
    */
   readonly guarded: ReadonlySet<string> | null;
   /** The rules are to be removed: nothing may stay alive. */

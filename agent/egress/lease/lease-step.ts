@@ -22,7 +22,9 @@ const CALL_RETRY = 200;
 const LONG_RETRY = 10_000;
 /** From so many failures on, another node should have the slot. */
 const MOST_FAILURES = 3;
-/** A renewal that took longer is made again: its timeouts may end so much too late (milliseconds). */
+/**
+ * A renewal that took longer is made again: its timeouts may end so much too late (milliseconds).
+ */
 const SLOW_RENEWAL = LEASE_MARGIN / 2;
 /** A process that ends asks for no longer (milliseconds). */
 const EXTEND_WITHIN = 2_000;
@@ -151,7 +153,10 @@ function answered(state: LeaseState, grants: readonly LeaseGrant[], now: number,
   return { ...state, slots, request: null, awaySince: null, isAwayLogged: false, isExtended };
 }
 
-/** The leader writes an extension into the status before it grants it: the first answers are without. */
+/**
+ * The leader writes an extension into the status before it grants it: the first answers are
+ * without.
+ */
 function isGranted(slots: ReadonlyMap<string, SlotLease>, grants: readonly LeaseGrant[]): boolean {
   const extended = new Set(
     grants.flatMap((grant) => {

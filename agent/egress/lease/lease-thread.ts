@@ -26,7 +26,9 @@ export interface LeaseThreadParts extends Omit<LeaseThreadData, 'origin'> {
   readonly counted: (counts: LeaseCounts) => void;
 }
 
-/** Until authorities and addresses are sent again, and until a thread that ended is started again. */
+/**
+ * Until authorities and addresses are sent again, and until a thread that ended is started again.
+ */
 const REFRESH = 30_000;
 const RESTART = 1_000;
 /** The longest wait for a thread that is to release or to end (milliseconds). */

@@ -18,8 +18,8 @@ interface Settled {
 }
 
 /**
- * What is to be done now, by the state alone: calls of the kernel, the next request, the timer. Each
- * effect is in the new state, so that settling twice does nothing twice.
+ * What is to be done now, by the state alone: calls of the kernel, the next request, the timer.
+ * Each effect is in the new state, so that settling twice does nothing twice.
  */
 export function settle(state: LeaseState, now: number): Settled {
   const { phase } = state;

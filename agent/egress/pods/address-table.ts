@@ -36,7 +36,10 @@ export class AddressTable {
     return this.#places.has(id);
   }
 
-  /** Pods by address. A sandbox that ended in a crash leaves its address behind: the last one counts. */
+  /**
+   * Pods by address. A sandbox that ended in a crash leaves its address behind: the last one
+   * counts.
+   */
   pods(): Map<string, string> {
     const pods = new Map<string, string>();
     for (const [address, places] of this.#byAddress) {

@@ -43,9 +43,9 @@ interface Waiting {
 }
 
 /**
- * Stands before the enforcer on a node with egress gateways: puts what CNI says of this node's pods,
- * and what other nodes claim for theirs, over what the controller says. Nothing is done for states
- * without egress gateways.
+ * Stands before the enforcer on a node with egress gateways: puts what CNI says of this node's
+ * pods, and what other nodes claim for theirs, over what the controller says. Nothing is done for
+ * states without egress gateways.
  */
 export class EgressPods {
   readonly #options: EgressPodsOptions;

@@ -21,7 +21,9 @@ const TIMES = {
 interface Held {
   readonly pod: string;
   readonly since: number;
-  /** It was there when the agent started, or the controller has agreed: from then on that decides. */
+  /**
+   * It was there when the agent started, or the controller has agreed: from then on that decides.
+   */
   isSettled: boolean;
   /** The class by which it is steered; undefined: it is held. */
   steered: string | null | undefined;
@@ -56,7 +58,9 @@ export class PodClaims {
   readonly #held = new Map<string, Held>();
   /** Addresses that CNI removed, with their pods, until the controller knows. */
   readonly #removed = new Map<string, string>();
-  /** Addresses that may have connections of a pod that had them before, with how often they ended. */
+  /**
+   * Addresses that may have connections of a pod that had them before, with how often they ended.
+   */
   readonly #unclean = new Map<string, number>();
   /** What gateways must hear: addresses that are removed. */
   readonly #withdrawn: { readonly gateway: string; readonly claim: Claim }[] = [];
@@ -110,7 +114,9 @@ export class PodClaims {
     sent.due = now + TIMES.refresh;
   }
 
-  /** @param lost nodes that do not answer through the tunnel: nothing is sent there, nor waited for */
+  /**
+   * @param lost nodes that do not answer through the tunnel: nothing is sent there, nor waited for
+   */
   over(egress: NodeEgress, now: number, lost: readonly string[] = []): ClaimedSources {
     const sources = new Map(egress.sources);
     const waiting = new Set<string>();

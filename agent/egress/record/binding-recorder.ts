@@ -29,7 +29,9 @@ export interface BindingRecorderOptions {
   readonly troubled: (trouble: 'overrun' | 'failed') => void;
 }
 
-/** Not so are those that `nodewall egress reset` marked, of a pod of this node by another gateway. */
+/**
+ * Not so are those that `nodewall egress reset` marked, of a pod of this node by another gateway.
+ */
 function isTranslated({ entry: { original, reply } }: ConntrackEvent): boolean {
   return Buffer.compare(original.source, reply.destination) !== 0;
 }
@@ -41,9 +43,9 @@ interface Open {
 
 /**
  * Records each connection that leaves by this node as a gateway, when it begins and when it ends.
- * Nothing waits for it: what comes too fast for the agent is discarded by the kernel, what comes too
- * fast for the disk by the writer, and a line of event `gap` says so. While this node has never been
- * a gateway, nothing is open.
+ * Nothing waits for it: what comes too fast for the agent is discarded by the kernel, what comes
+ * too fast for the disk by the writer, and a line of event `gap` says so. While this node has never
+ * been a gateway, nothing is open.
  */
 export class BindingRecorder {
   readonly #options: BindingRecorderOptions;
@@ -56,7 +58,9 @@ export class BindingRecorder {
     this.#overruns = pace(options.clock, OVERRUN_INTERVAL, () => this.#gap('overrun'));
   }
 
-  /** Rules are in force. Connections of a gateway that is none any more go on, and so do records. */
+  /**
+   * Rules are in force. Connections of a gateway that is none any more go on, and so do records.
+   */
   enforced(egress: NodeEgress | null): void {
     if (egress === null) return;
     this.#egress = egress;

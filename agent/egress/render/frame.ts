@@ -141,7 +141,10 @@ const NEIGHBOURS: Match = {
   types: [135, 136].map((type) => ({ type, code: null })),
 };
 
-/** The tunnel's own packets: not tracked, from Nodes only, and nothing but echoes inside for this node. */
+/**
+ * The tunnel's own packets: not tracked, from Nodes only, and nothing but echoes inside for this
+ * node.
+ */
 function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[] {
   const notTracked = (field: 'saddr' | 'daddr', ...more: readonly Match[]) =>
     FAMILIES.map((family) => plainRule({ kind: 'notrack' }, TUNNEL_PORT, nodes(family, field), ...more));

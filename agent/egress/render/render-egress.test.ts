@@ -155,7 +155,9 @@ const nodeEgress: fc.Arbitrary<NodeEgress> = fc
     }),
   );
 
-/** How the kernel routes by the rendered network configuration: by mark into the tunnel, else out. */
+/**
+ * How the kernel routes by the rendered network configuration: by mark into the tunnel, else out.
+ */
 function walker(egress: NodeEgress, tables = toNetstate(egress, { group: 10, underlayMtu: 1500 })) {
   const ruleset = render({ ...emptyNodeState(SELF), egress }, DEFAULT_CONFIG);
   return pathTracer(ruleset, ({ mark = 0, family: of, dst }) => {

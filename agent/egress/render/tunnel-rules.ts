@@ -53,7 +53,10 @@ export function claims(direction: Direction): Match[] {
   return [inSet(6, direction === 'ingress' ? 'saddr' : 'daddr', NAME.ends), CLAIMS];
 }
 
-/** The tunnel's packets between Nodes, and what agents send through it, for the exemption `egressTunnel`. */
+/**
+ * The tunnel's packets between Nodes, and what agents send through it, for the exemption
+ * `egressTunnel`.
+ */
 export function tunnelMatches(direction: Direction, { egress }: Config['interfaceGroups']): Match[][] {
   const [field, link] = direction === 'ingress' ? IN : OUT;
   const tunnel: Match = {

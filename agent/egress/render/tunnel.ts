@@ -5,12 +5,15 @@ import type { Family } from '../../../lib/net/address.ts';
 /** The tunnel's device: VXLAN between the Nodes' addresses. */
 export const TUNNEL = { link: 'nodewall-egress', id: 7412, port: EGRESS_TUNNEL_PORT } as const;
 
-/** UDP inside the tunnel, between agents: which addresses pods have that start (agent/egress/pods). */
+/**
+ * UDP inside the tunnel, between agents: which addresses pods have that start (agent/egress/pods).
+ */
 export const CLAIM_PORT = 7791;
 
 /**
- * An IPv4 address that the device has on every node. It is never sent anywhere, but the kernel drops
- * IPv4 packets that come by a device without any address where rp_filter is on (fib_validate_source).
+ * An IPv4 address that the device has on every node. It is never sent anywhere, but the kernel
+ * drops IPv4 packets that come by a device without any address where rp_filter is on
+ * (fib_validate_source).
  */
 export const TUNNEL_ADDRESS = '169.254.74.12';
 

@@ -16,7 +16,9 @@ export interface WrittenSlot {
   readonly addresses: readonly string[];
   /** Of the gateway, in milliseconds. */
   readonly lease: number;
-  /** The longest lease that may be granted, or may have been, as the status says; at least `lease`. */
+  /**
+   * The longest lease that may be granted, or may have been, as the status says; at least `lease`.
+   */
   readonly longest: number;
 }
 
@@ -56,9 +58,9 @@ export class LeaseTable {
   readonly #settled = new Set<string>();
 
   /**
-   * Leadership begins: every address may still be alive on any node by a grant of the leader before,
-   * for the longest of all leases, as it may just have come from another slot or gateway. Nothing is
-   * known of the nodes.
+   * Leadership begins: every address may still be alive on any node by a grant of the leader
+   * before, for the longest of all leases, as it may just have come from another slot or gateway.
+   * Nothing is known of the nodes.
    *
    * @param leases of all gateways, in milliseconds
    */
@@ -118,7 +120,10 @@ export class LeaseTable {
     );
   }
 
-  /** Milliseconds that are left of what this leader has granted of the addresses; 0 or less: nothing. */
+  /**
+   * Milliseconds that are left of what this leader has granted of the addresses; 0 or less:
+   * nothing.
+   */
   left(addresses: readonly string[], now: number): number {
     const ends = addresses.flatMap((address) => [...(this.#alive.get(address)?.values() ?? [])]);
     return Math.max(0, ...ends) - LEASE_MARGIN - now;

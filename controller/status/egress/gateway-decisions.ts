@@ -31,7 +31,10 @@ interface Decided {
   readonly decision: GatewayDecision;
 }
 
-/** What the leader decides for all gateways, over one state after another, at the cost of the change. */
+/**
+ * What the leader decides for all gateways, over one state after another, at the cost of the
+ * change.
+ */
 export class GatewayDecisions {
   readonly #options: GatewayDecisionsOptions;
   readonly #holdTimes: HoldTimes;

@@ -62,8 +62,8 @@ export class Leases {
   }
 
   /**
-   * What is to be in the API: a slot that is to move is not granted any more. Else an owner that has
-   * given it up would have it again, until its next heartbeat.
+   * What is to be in the API: a slot that is to move is not granted any more. Else an owner that
+   * has given it up would have it again, until its next heartbeat.
    */
   decided(decisions: readonly GatewayDecision[]): void {
     const owners = decisions.flatMap(({ allocation: { gateway }, status }) =>
@@ -158,7 +158,10 @@ function isNews(before: Heard | undefined, now: Heard, lease: number): boolean {
   return !isDeepStrictEqual(factsOf(before), factsOf(now));
 }
 
-/** The slots with an owner that the status of the gateway has, and of their addresses those of policies. */
+/**
+ * The slots with an owner that the status of the gateway has, and of their addresses those of
+ * policies.
+ */
 function writtenSlots(allocation: Allocation): WrittenSlot[] {
   const { gateway, slots } = allocation;
   // The statuses of other groups are written by their own controllers.

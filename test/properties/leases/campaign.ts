@@ -21,7 +21,9 @@ export function leaseCampaigns(first: number, count: number): { readonly moves: 
   return { moves };
 }
 
-/** Faults of all kinds for a while; then all is well, and every address must be where its slot is. */
+/**
+ * Faults of all kinds for a while; then all is well, and every address must be where its slot is.
+ */
 export function leaseCampaign(seed: number, faulty: number): { readonly moves: number } {
   const cluster = new SimCluster({ seed, agents: 3 + (seed % 3), rateError: 0.008 });
   const { world } = cluster;
