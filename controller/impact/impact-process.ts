@@ -88,6 +88,14 @@ export class ImpactProcess {
     }
   }
 
+  /** Ends the process after the questions that were asked; the next one starts another. */
+  rest(): void {
+    void this.#inTurn(async () => {
+      this.#running?.child.kill('SIGKILL');
+      this.#running = null;
+    });
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#running?.child.kill('SIGKILL');

@@ -364,7 +364,7 @@ export class ControllerParts {
         interfaceGroups: Object.keys(config.interfaceGroups),
         ...(hasEgress(this.#context) ? { egress: config.egress } : {}),
       }),
-      impact: (change) => this.impact.change(change),
+      impact: (change) => this.guardrails.change(change),
       mayUse: useRight({
         authorise: accessAuthoriser(
           (spec) => reviewAccess(this.api.reviews.request, spec),

@@ -1,12 +1,14 @@
 import type { ClusterObjects } from '../../apis/objects.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
+import type { ObjectChange } from '../impact/changed-objects.ts';
+import type { Impact, Violations } from '../impact/impact.ts';
 import type { ImpactProcess } from '../impact/impact-process.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { GuardrailKeeper } from '../status/guardrail-keeper.ts';
 
 export interface GuardrailWatchOptions {
-  readonly impact: Pick<ImpactProcess, 'violations'>;
+  readonly impact: Pick<ImpactProcess, 'violations' | 'change' | 'rest'>;
   /** The objects as they are compiled now; null: not known yet. */
   readonly objects: () => ClusterObjects | null;
   readonly keeper: Pick<GuardrailKeeper, 'set'>;
@@ -18,10 +20,16 @@ export interface GuardrailWatchOptions {
 const BETWEEN = 300;
 const AFTER_FAILURE = 5_000;
 
+/** Milliseconds after a change was checked in which the process stays up to date for the next. */
+export const KEEP_READY = 600_000;
+
+const NO_VIOLATIONS: Violations = new Map();
+
 /**
  * Evaluates the Guardrails after changes of the cluster, one evaluation at a time: what changes
- * meanwhile counts in the next one. Without Guardrails, too: the process that checks changes is
- * then up to date.
+ * meanwhile counts in the next one. The process that does it compiles the whole cluster, which
+ * takes memory and time: without Guardrails it only runs, and is only kept up to date, for some
+ * minutes after the webhook has asked for the impact of a change.
  */
 export class GuardrailWatch {
   readonly #options: GuardrailWatchOptions;
@@ -29,6 +37,8 @@ export class GuardrailWatch {
   #isRunning = false;
   #isClosed = false;
   #cancel: (() => void) | null = null;
+  /** While the process is kept up to date without Guardrails: cancels the end of that. */
+  #keepsReady: (() => void) | null = null;
 
   constructor(options: GuardrailWatchOptions) {
     this.#options = options;
@@ -37,14 +47,41 @@ export class GuardrailWatch {
   /** Called after each change of the objects. */
   look(): void {
     if (this.#isRunning || this.#isClosed || this.#cancel !== null) return;
-    if (this.#options.objects() === this.#evaluated) return;
+    const objects = this.#options.objects();
+    if (objects === this.#evaluated) return;
+    if (objects?.guardrails.length === 0 && this.#keepsReady === null) {
+      this.#options.keeper.set([], NO_VIOLATIONS);
+      if (this.#evaluated !== null) this.#rest();
+      return;
+    }
     this.#isRunning = true;
     void this.#evaluate();
+  }
+
+  /**
+   * What a change would do. The first one in a large cluster may come too late: it waits for the
+   * process to compile the cluster, which goes on when the time of the change is over.
+   */
+  async change(change: ObjectChange): Promise<Impact> {
+    const { impact, clock } = this.#options;
+    this.#keepsReady?.();
+    this.#keepsReady = this.#isClosed ? null : clock.after(KEEP_READY, () => this.#rest());
+    this.look();
+    return await impact.change(change);
   }
 
   close(): void {
     this.#isClosed = true;
     this.#cancel?.();
+    this.#keepsReady?.();
+  }
+
+  #rest(): void {
+    const { impact, objects } = this.#options;
+    this.#keepsReady = null;
+    if (objects()?.guardrails.length !== 0) return;
+    this.#evaluated = null;
+    impact.rest();
   }
 
   async #evaluate(): Promise<void> {

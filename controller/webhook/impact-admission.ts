@@ -28,7 +28,7 @@ export function impactAdmission(
     rejection: { reason, message: `${object}: ${message}`, isTransient: false },
   });
   if (impact === null && hasGuardrails) return refusal('ServiceUnavailable', LATE);
-  if (impact === null) return { ...ALLOWED, warnings };
+  if (impact === null) return { ...ALLOWED, warnings: [...warnings, UNKNOWN] };
   const { broken, neverHeld, lines } = impact;
   if (broken !== null) {
     return refusal('Forbidden', `would break Guardrail/${broken.guardrail} ${brokenText(broken.violation)}`);
@@ -38,3 +38,5 @@ export function impactAdmission(
 }
 
 const LATE = 'the Guardrails cannot be checked in time; try again, or delete them if this must be stored now';
+const UNKNOWN =
+  'the verdicts that change could not be computed in time; try again, or see nodewall diff --against-cluster';
