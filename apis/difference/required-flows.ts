@@ -3,8 +3,7 @@ import type { Interval } from '../../lib/net/interval.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
 import type { CompiledRule, NodeState, Service } from '../compiled.ts';
 import type { Config } from '../config.ts';
-import type { Entry, Evaluated } from './first-match.ts';
-import { DEFAULT_LEAF } from './first-match.ts';
+import { DEFAULT_LEAF, type Entry, type Evaluated } from './entry.ts';
 import { Leaves } from './leaves.ts';
 import type { Part } from './partition.ts';
 import type { PreparedRule } from './prepared-rule.ts';
@@ -16,6 +15,7 @@ import {
   entriesBeforeRules,
   failsafeOf,
   groupClasses,
+  isEnforced,
   LISTS,
   type List,
   projected,
@@ -78,8 +78,9 @@ export class RequiredFlows {
    */
   register(state: NodeState, items: readonly CompiledRule[]): RequiredOfNode {
     const parts = { config: this.#config, table: this.#table, leaves: this.#leaves };
+    const isRelevant = mayMatch(items);
     return {
-      state: sideOf(state, parts, this.#prepared, mayMatch(items)),
+      state: sideOf(state, parts, this.#prepared, (rule) => isEnforced(rule) && isRelevant(rule)),
       required: sideOf({ ...state, rules: items }, parts, this.#prepared),
     };
   }

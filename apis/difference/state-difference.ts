@@ -1,7 +1,7 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
-import { DEFAULT_LEAF, type Evaluated } from './first-match.ts';
+import { DEFAULT_LEAF, type Evaluated } from './entry.ts';
 import { Leaves } from './leaves.ts';
 import type { Part } from './partition.ts';
 import type { PreparedRule } from './prepared-rule.ts';
