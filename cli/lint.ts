@@ -54,7 +54,7 @@ function textOf(findings: readonly NodeFinding[]): string {
 function blockOf(finding: NodeFinding): string {
   const { kind, policy, rule, direction, ruleIndex, flow, nodes } = finding;
   const lines = [
-    `${kind}: ${policy}/${rule} (${direction}[${ruleIndex}]) on ${nodesText(nodes)}`,
+    `${kind}: ${policy}/${rule} (${direction}[${ruleIndex}])${nodesText(nodes)}`,
     `  ${nodes.length === 0 ? 'applies to no Node' : findingText(finding)}`,
     ...(flow === null ? [] : [`  for example ${JSON.stringify(flow)}`]),
   ];
@@ -62,8 +62,8 @@ function blockOf(finding: NodeFinding): string {
 }
 
 function nodesText(nodes: readonly string[]): string {
-  if (nodes.length === 0) return 'no Node';
+  if (nodes.length === 0) return '';
   const shown = nodes.slice(0, MOST_NODES).join(', ');
   const rest = nodes.length - MOST_NODES;
-  return rest > 0 ? `${shown} and ${rest} more` : shown;
+  return rest > 0 ? ` on ${shown} and ${rest} more` : ` on ${shown}`;
 }

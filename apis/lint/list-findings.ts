@@ -87,7 +87,7 @@ function draftsOf({ rules, lint, state, isSpoofingDropped }: ListFindings): Draf
     const partly = takers.length === 0 ? [] : [{ ...draft('partly-shadowed', order, takers), left }];
     const narrower = wanted
       .filter((one) => !useless.has(one.order) && !unreachable.has(one.order))
-      .filter((one) => isWider({ rule, order, own }, one))
+      .filter((one) => isForVerdicts(one.rule) && isWider({ rule, order, own }, one))
       .map((one) => one.order);
     return [...partly, ...(narrower.length === 0 ? [] : [draft('wider', order, narrower)]), ...skipped];
   });
@@ -124,12 +124,15 @@ interface JudgedRule {
   readonly own: RuleFacts;
 }
 
-/** Whether a rule, which is not for all traffic of any peer, matches all flows of another and more. */
+/**
+ * Whether a rule matches all flows of another, and more. A rule that closes what is left, or allows
+ * it, is meant to be wide.
+ */
 function isWider(wide: JudgedRule, narrow: JudgedRule): boolean {
   const { rule, own } = wide;
-  if (rule.action !== narrow.rule.action || rule.action === 'Pass' || narrow.rule.mode === 'Audit')
-    return false;
-  if (rule.services.length === 0 && rule.peers.some(({ kind }) => kind === 'any')) return false;
+  if (rule.action !== narrow.rule.action || rule.action === 'Pass') return false;
+  const isForAnybody = rule.peers.some(({ kind }) => kind === 'any');
+  if (isForAnybody && (rule.action !== 'Allow' || rule.services.length === 0)) return false;
   return narrow.own.covering?.has(wide.order) === true && own.covering?.has(narrow.order) !== true;
 }
 

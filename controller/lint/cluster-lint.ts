@@ -27,8 +27,9 @@ export function clusterLint(compiled: Compiled, options: ClusterLintOptions): No
   const names = [...compiled.nodeAddresses.keys()].sort();
   const classes = nodeClasses(node === undefined ? names : [node], [compiled]);
   const lint = new StateLint(options);
-  const registered = classes.map((nodes) => {
-    return { nodes, of: lint.register(resolve(nodeView(compiled, nodes[0] ?? ''))) };
+  const registered = classes.flatMap((nodes) => {
+    const state = nodeView(compiled, nodes[0] ?? '');
+    return state.rules.some(isWanted) ? { nodes, of: lint.register(resolve(state)) } : [];
   });
   const found = new Map<string, NodeFinding>();
   for (const { nodes, of } of registered) {

@@ -10,7 +10,7 @@ export function findingText({ kind, rules, left }: Finding): string {
     case 'unreachable':
       return rules.length === 0
         ? 'decides nothing: all that it matches is decided before any rule (exemptions, anti-spoofing)'
-        : `decides nothing: ${named(rules)} ${rules.length === 1 ? 'decides' : 'decide'} all of its flows first`;
+        : `decides nothing: ${named(rules)} ${rules.length === 1 ? 'matches' : 'match'} all of its flows first`;
     case 'selects-nothing':
       return 'matches no flow there: its peers have no address, or only of a family that the Node does not have';
     case 'no-effect':
@@ -36,6 +36,6 @@ function named(rules: readonly DecidingRule[]): string {
 
 /** No share is rounded to all or nothing. */
 function percent(share: number): string {
-  if (share < 0.01) return 'less than 1 %';
-  return share > 0.99 ? 'a little less than 100 %' : `${Math.round(share * 100)} %`;
+  if (share > 0.999) return 'nearly all';
+  return share < 0.001 ? 'nearly nothing' : `${(share * 100).toFixed(1)} %`;
 }
