@@ -12,7 +12,7 @@ import {
 } from './validate/interface-groups.ts';
 import { canonicalCidr } from './validate/ipblock.ts';
 import { checkLeaderElection } from './validate/leader-election.ts';
-import { checkProbes, type RawProbe, toProbe } from './validate/probes.ts';
+import { checkProbes, type RawProbe, toProbes } from './validate/probes.ts';
 import { type Findings, findings, formatPath, hasError } from './validate/problem.ts';
 import { checkRollout } from './validate/rollout.ts';
 import { reportSchema } from './validate/schema-problem.ts';
@@ -43,7 +43,9 @@ interface RawConfig {
   readonly nodeCIDRs?: readonly string[];
   readonly featureGates?: Config['featureGates'];
   readonly egress?: Partial<Config['egress']>;
-  readonly guard?: Partial<Omit<Config['guard'], 'probes'>> & { readonly probes?: readonly RawProbe[] };
+  readonly guard?: Partial<Omit<Config['guard'], 'probes' | 'inward'>> & {
+    readonly probes?: readonly RawProbe[];
+  };
   readonly dataplane?: Config['dataplane'];
   readonly iptables?: Partial<Config['iptables']>;
   readonly dispatch?: Config['dispatch'];
@@ -119,7 +121,7 @@ function toConfig(raw: RawConfig): Config {
     guard: {
       ...DEFAULT_CONFIG.guard,
       ...raw.guard,
-      probes: raw.guard?.probes?.map(toProbe) ?? DEFAULT_CONFIG.guard.probes,
+      ...toProbes(raw.guard?.probes ?? []),
     },
     dataplane: raw.dataplane ?? DEFAULT_CONFIG.dataplane,
     iptables: { ...DEFAULT_CONFIG.iptables, ...raw.iptables },

@@ -177,15 +177,27 @@ export const CONFIG_SCHEMA: JsonSchema = {
             required: ['name'],
             properties: {
               name: { type: 'string', description: 'A name for messages.' },
-              direction: { type: 'string', enum: ['egress', 'ingress'], default: 'egress' },
-              tcp: { type: 'string', description: 'ADDRESS:PORT; a connection is made.' },
-              udp: { type: 'string', description: 'ADDRESS:PORT; a datagram is sent, any answer counts.' },
+              direction: {
+                type: 'string',
+                enum: ['egress', 'ingress'],
+                description: 'ingress: a connection to this node. Default: as from says.',
+              },
+              tcp: { type: 'string', description: 'ADDRESS:PORT, inwards node:PORT; a connection is made.' },
+              udp: {
+                type: 'string',
+                description: 'ADDRESS:PORT, inwards node:PORT; a datagram is sent, any answer counts.',
+              },
               http: {
                 type: 'string',
-                description: 'An http or https URL with an address; any answer counts.',
+                description: 'An http or https URL with an address, inwards with node; any answer counts.',
               },
-              icmp: { type: 'string', description: 'Not supported yet.' },
-              from: { type: 'string', enum: ['node', 'peer', 'controller'], default: 'node' },
+              icmp: { type: 'string', description: 'ADDRESS, inwards node; an echo request is sent.' },
+              from: {
+                type: 'string',
+                enum: ['node', 'peer', 'controller'],
+                description: 'Who connects to this node: one other agent, or the leading controller.',
+                default: 'node',
+              },
             },
           },
         },
