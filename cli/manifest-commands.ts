@@ -70,7 +70,7 @@ function addExplain(program: Command, done: Done): void {
     .command('explain')
     .description('Print the verdict for connections, and the rules that were evaluated.')
     .addOption(manifests(true))
-    .option('--node <name>', 'name of the Node; not needed for flows of traffic Egress')
+    .addOption(node())
     .addOption(new Option('--flow <json>', 'one connection').conflicts('flows'))
     .option('--flows <file>', 'connections, one JSON object a line; the answers have the same order')
     .addOption(config())
