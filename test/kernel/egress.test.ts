@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { type EgressAgents, egressAgents, egressPolicy, gateway } from './egress-agents.ts';
 import { createEgressLab, type EgressLab, type LabFlow, SERVER, SERVER_PORT } from './egress-lab.ts';
+import { idleClients } from './idle-clients.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { talk } from './talk.ts';
 import { until } from './until.ts';
@@ -255,6 +256,21 @@ kernelSuite('egress gateways', () => {
     assert.deepEqual(await answering(), ['udp']);
     assert.deepEqual(await other(), ['tcp', 'udp']);
     await restore();
+  });
+
+  it('egress reset reaches clients that send nothing, also on the gateway itself', async () => {
+    for (const pod of ['plain-0', 'gw-1-0']) {
+      const { namespace, node } = lab.pod(pod);
+      const hosts = [SERVER.v4, SERVER.v6].sort();
+      const clients = idleClients(namespace, hosts, SERVER_PORT);
+      try {
+        await until('the connections are open', async () => clients.open().length === hosts.length);
+        await agents.run(node, 'egress', 'reset', '--policy', 'default/first');
+        await until('the clients are reset', async () => clients.reset().length === hosts.length);
+      } finally {
+        clients.stop();
+      }
+    }
   });
 
   it('a gateway records who had an address and port', async () => {
