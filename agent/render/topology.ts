@@ -136,6 +136,8 @@ const EXEMPTION_MATCHES: Readonly<
 };
 
 interface BaseParts extends Pick<Known, 'localPods' | 'hasEgress'> {
+  /** Rules before all others. */
+  readonly before: readonly NftRule[];
   /** Rules before the exemptions. */
   readonly first: readonly NftRule[];
   readonly indexes: readonly string[];
@@ -153,7 +155,7 @@ interface BaseParts extends Pick<Known, 'localPods' | 'hasEgress'> {
 export function baseChains(
   traffic: Traffic,
   config: Config,
-  { first, indexes, nameServers, localPods, hasEgress }: BaseParts,
+  { before, first, indexes, nameServers, localPods, hasEgress }: BaseParts,
 ): Chain[] {
   const known = { config, localPods, hasEgress };
   const { chain: name, base, direction } = BASE_CHAINS[traffic];
@@ -161,7 +163,7 @@ export function baseChains(
   const accepted = accept([{ match: 'ctEstablished' }], null);
   if (traffic !== 'nodeport') {
     const { rules, chains } = copies(direction, config, nameServers);
-    const own = [...rules, accepted, ...first, ...exemptions(direction, known), ...jumps];
+    const own = [...before, ...rules, accepted, ...first, ...exemptions(direction, known), ...jumps];
     return [{ ...plainChain(name, own), base }, ...chains];
   }
   // Every packet of the node traverses this hook, and an idle chain costs one in a hundred

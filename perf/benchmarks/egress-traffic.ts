@@ -138,7 +138,7 @@ async function start(lab: EgressLab, name: Exclude<Setup, 'bare' | 'tracked'>): 
     egressPolicy(`a-${i}`, ['plain-0'], { gateway: 'one', to: [`100.64.${i >> 8}.${i & 255}/32`] }),
   );
   await agents.write('egress.json', [gateway('one', ['gw-1']), ...others, last]);
-  const inForce = name === 'off' ? /chain input/ : /chain egress-seal/;
+  const inForce = name === 'off' ? /chain input/ : /chain egress-guard/;
   for (const node of lab.nodes.keys()) agents.start(node);
   for (const node of lab.nodes.keys()) await agents.untilInForce(node, inForce);
   if (name !== 'off') await agents.untilInForce('plain', /EgressPolicy default\/last/);

@@ -180,7 +180,7 @@ kernelSuite('lost gateways', () => {
       await agents.agent(first).end('SIGKILL');
       await sleep(PATIENCE);
       agents.start(first);
-      await agents.untilInForce(first, /chain egress-seal/);
+      await agents.untilInForce(first, /chain egress-guard/);
     });
     assert.doesNotMatch(logOf('plain').slice(before), /does not answer/);
   });

@@ -33,7 +33,7 @@ kernelSuite('egress gateways', () => {
     await agents.write('gateways.json', GATEWAYS);
     await agents.write('policies.json', policies('first'));
     for (const node of lab.nodes.keys()) agents.start(node);
-    for (const node of lab.nodes.keys()) await agents.untilInForce(node, /chain egress-seal/);
+    for (const node of lab.nodes.keys()) await agents.untilInForce(node, /chain egress-guard/);
     await agents.untilInForce('plain', /EgressPolicy default\/first/);
     // Rules, routes and the tunnel of each node, and of its gateway.
     for (const pod of ['plain-0', 'other-0', 'gw-1-0', 'gw-1-1', 'gw-2-0'])
@@ -139,7 +139,7 @@ kernelSuite('egress gateways', () => {
     await lab.forget();
     const send = `echo forged > /dev/udp/${SERVER.v4}/${SERVER_PORT}`;
     for (let i = 0; i < 3; i++) await namespace.run(['bash', '-c', send]);
-    const guard = ['nft', 'list', 'chain', 'inet', 'nodewall', 'egress-guard'];
+    const guard = ['nft', 'list', 'chain', 'inet', 'nodewall', 'egress-foreign'];
     await until('the packets are dropped, or seen', async () => {
       const { stdout } = await lab.node('plain').namespace.run(guard);
       // What the device itself says to neighbours counts, too.
