@@ -10,6 +10,7 @@ import { keepInterfaceGroups, releaseInterfaceGroups } from '../agent/run/interf
 import { OffSwitch } from '../agent/run/off-switch.ts';
 import { loadAddon, withKernel } from '../agent/run/with-kernel.ts';
 import type { Config } from '../apis/config.ts';
+import { validateOptions } from '../apis/validate/object.ts';
 import { BackOff } from '../lib/process/back-off.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { toListenAddress } from '../lib/process/listen-address.ts';
@@ -19,15 +20,23 @@ import { untilStopped } from '../lib/process/stopped.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { checkEgressGate, checkEgressHost, withFeatureGates } from './feature-gates.ts';
 import { loadConfig } from './load.ts';
+import { MachineNode } from './machine-node.ts';
+
+export type AgentCommandOptions = Omit<AgentOptions, 'node'> & {
+  /** Absent: this machine. Only with manifests. */
+  readonly node?: string;
+};
 
 /**
  * Checks the options, takes the lock, and runs the agent until it is stopped. The rules stay.
  * Throws a CommandError for bad options.
  */
-export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
-  const source = sourceOf(options);
-  if (options.metricsListen !== undefined) toListenAddress(options.metricsListen, '--metrics-listen');
-  const config = withFeatureGates(await loadConfig(options.config), options.featureGates);
+export async function agentCommand(given: AgentCommandOptions): Promise<ExitStatus> {
+  const source = sourceOf(given);
+  if (given.metricsListen !== undefined) toListenAddress(given.metricsListen, '--metrics-listen');
+  const config = withFeatureGates(await loadConfig(given.config), given.featureGates);
+  const machine = given.node === undefined ? new MachineNode(validateOptions(config)) : null;
+  const options: AgentOptions = { ...given, node: given.node ?? machine?.name ?? '' };
   // From the command line, else from the configuration. Undefined means on with --manifests; in a
   // cluster, the cluster's gate decides, and this machine can only switch it off.
   const gate = config.featureGates.NodeNetworkPolicy;
@@ -58,7 +67,7 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
     log.info('starting', { node, manifests, stateDir, enabled, config });
     metrics.enabled(enabled);
     if (!enabled) return await disabled(options, config, log, 'NodeNetworkPolicy=false');
-    return await standAlone({ options, manifests, config, log, metrics, off });
+    return await standAlone({ options, manifests, machine, config, log, metrics, off });
   } finally {
     off.close();
     await close();
@@ -69,6 +78,8 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
 interface StandaloneSetup {
   readonly options: AgentOptions;
   readonly manifests: readonly string[];
+  /** Null: the Node must be declared. */
+  readonly machine: MachineNode | null;
   readonly config: Config;
   readonly log: Log;
   readonly metrics: AgentMetrics;
@@ -126,9 +137,9 @@ type Source =
  * The source of policies: exactly one of --manifests and --controller, with the options that belong
  * to it.
  */
-function sourceOf(options: AgentOptions): Source {
+function sourceOf(options: AgentCommandOptions): Source {
   const { manifests, controller, tokenFile, caFile, apiServer, apiTokenFile, apiCaFile } = options;
-  const { once, strict } = options;
+  const { node, once, strict } = options;
   const wrong = (message: string): CommandError => new CommandError(EXIT.usage, message);
   if (manifests !== undefined && controller !== undefined) {
     throw wrong('give either --manifests or --controller, not both');
@@ -146,6 +157,7 @@ function sourceOf(options: AgentOptions): Source {
     return { kind: 'manifests', manifests };
   }
   if (controller === undefined) throw wrong('give --manifests DIR, or --controller https://HOST:PORT');
+  if (node === undefined) throw wrong('--controller: needs --node NAME');
   if (once) throw wrong('--once: only with --manifests; the agent of a cluster follows its controller');
   if (strict)
     throw wrong(

@@ -11,7 +11,11 @@ export const manifests = (required: boolean): Option =>
   new Option('--manifests <dir>', 'directory (recursive) or file of manifests; may be repeated')
     .argParser(collect)
     .makeOptionMandatory(required);
-export const node = (): Option => new Option('--node <name>', 'name of the Node').makeOptionMandatory();
+export const node = (): Option =>
+  new Option(
+    '--node <name>',
+    'name of the Node; default, with manifests: this machine, which need not be declared',
+  );
 export const config = (): Option => new Option('--config <file>', "the agent's configuration (YAML)");
 export const output = (...formats: readonly string[]): Option =>
   new Option('-o, --output <format>', 'format of the result').choices(formats).default(formats[0]);

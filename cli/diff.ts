@@ -3,12 +3,14 @@ import type { Config } from '../apis/config.ts';
 import type { Row } from '../apis/difference/row.ts';
 import { nameResolver } from '../apis/names.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
+import { validateOptions } from '../apis/validate/object.ts';
 import { compile } from '../controller/compile/compile.ts';
 import { type ClusterDifference, clusterDifference } from '../controller/difference/cluster-difference.ts';
 import type { DiffSide } from '../controller/difference/row-text.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { diffMarkdown, diffText } from './diff-text.ts';
 import { load, loadConfig, warnUnknownNames } from './load.ts';
+import { MachineNode } from './machine-node.ts';
 import { loadNames } from './names.ts';
 import { json, print } from './output.ts';
 
@@ -60,14 +62,14 @@ async function loadSides(
   [first, second, ...others]: readonly string[],
   config: Config,
   { againstCluster, kubeconfig }: DiffOptions,
-): Promise<{ readonly before: DiffSide; readonly after: DiffSide }> {
+): Promise<LoadedSides> {
   if (againstCluster === false) {
     if (first === undefined || second === undefined || others.length > 0)
       throw new CommandError(EXIT.usage, 'give two directories or files of manifests: OLD NEW');
-    return {
-      before: await loadSide('OLD', first, config),
-      after: await loadSide('NEW', second, config),
-    };
+    return atMachine(
+      { before: await loadSide('OLD', first, config), after: await loadSide('NEW', second, config) },
+      config,
+    );
   }
   if (first === undefined || second !== undefined)
     throw new CommandError(EXIT.usage, 'give one directory or file of manifests beside --against-cluster');
@@ -76,6 +78,27 @@ async function loadSides(
   const cluster = { objects: inForce, compiled: compile(inForce) };
   const given = await loadSide(againstCluster === 'OLD' ? 'NEW' : 'OLD', first, config, inForce);
   return againstCluster === 'OLD' ? { before: cluster, after: given } : { before: given, after: cluster };
+}
+
+interface LoadedSide extends DiffSide {
+  readonly objects: ClusterObjects;
+}
+
+interface LoadedSides {
+  readonly before: LoadedSide;
+  readonly after: LoadedSide;
+}
+
+/** The sides as they are on this machine, if neither has a Node: those of a server. */
+function atMachine({ before, after }: LoadedSides, config: Config): LoadedSides {
+  if ([before, after].some(({ objects }) => objects.nodes.length > 0)) return { before, after };
+  const machine = new MachineNode({ ...validateOptions(config), egress: true });
+  process.stderr.write(`${machine.text(before.objects)}\n`);
+  const here = ({ objects: read }: LoadedSide): LoadedSide => {
+    const objects = machine.with(read);
+    return { objects, compiled: compile(objects) };
+  };
+  return { before: here(before), after: here(after) };
 }
 
 /** What a cluster has beside policies: manifests of policies alone are meant for these. */
@@ -92,7 +115,7 @@ async function loadSide(
   path: string,
   config: Config,
   cluster?: ClusterObjects,
-): Promise<DiffSide> {
+): Promise<LoadedSide> {
   const { objects: read, problems } = await load({ manifests: [path] }, config, `${which}: `);
   // A file that is not YAML may hold anything.
   if (

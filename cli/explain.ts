@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { type Explainer, explain } from '../agent/observe/explain.ts';
+import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { EgressExplanation, EgressFlow } from '../apis/egress/flow.ts';
 import type { Considered, Explanation, Flow } from '../apis/flow.ts';
@@ -12,8 +13,7 @@ import { egressExplainer, egressText, egressVerdictText } from './explain-egress
 import { loadObjects, type NodeOptions, resolvedState } from './load.ts';
 import { json, print, table } from './output.ts';
 
-type ExplainOptions = Omit<NodeOptions, 'node'> & {
-  readonly node?: string;
+type ExplainOptions = NodeOptions & {
   readonly flow?: string;
   readonly flows?: string;
   readonly output: 'text' | 'json';
@@ -70,7 +70,8 @@ function answerer(
   { node, names }: ExplainOptions,
 ): Answerer {
   const { config } = loaded;
-  let host: Promise<Explainer> | null = null;
+  let host: Promise<NodeState> | null = null;
+  let explainer: Explainer | null = null;
   let egress: Promise<EgressExplainer> | null = null;
   return async (text, where, considered) => {
     const flow = readFlow(text, where, config);
@@ -80,16 +81,14 @@ function answerer(
       const line = () => egressVerdictText(answer);
       return { value: answer, line, text: () => egressText(flow, answer) };
     }
-    if (node === undefined) {
-      const message = `${where}: --node NAME is required for a flow that is not of traffic Egress`;
-      throw new CommandError(EXIT.usage, message);
-    }
-    host ??= resolvedState(loaded, { node, names }).then((state) => explain(state, config));
-    const answer = (await host)(flow, { considered });
+    host ??= resolvedState(loaded, { node, names });
+    const state = await host;
+    explainer ??= explain(state, config);
+    const answer = explainer(flow, { considered });
     return {
       value: answer,
       line: () => verdictText(answer),
-      text: () => explanationText(flow, answer, node),
+      text: () => explanationText(flow, answer, state.node),
     };
   };
 }

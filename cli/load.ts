@@ -14,7 +14,8 @@ export interface InputOptions {
 }
 
 export interface NodeOptions extends InputOptions {
-  readonly node: string;
+  /** Absent: this machine. */
+  readonly node?: string;
   readonly names?: string;
   readonly strict?: boolean;
 }
@@ -115,6 +116,24 @@ export async function loadObjects(options: InputOptions): Promise<LoadedObjects>
   return { objects, config, invalid: hasErrors(problems) };
 }
 
+/**
+ * What a command without --node speaks of: this machine, by the manifest of that name, or, if no
+ * manifest declares a Node, made of it; says which on standard error. Throws a CommandError if
+ * manifests declare other Nodes only.
+ */
+async function atThisMachine<T extends LoadedObjects>(loaded: T): Promise<{ loaded: T; node: string }> {
+  const { objects, config } = loaded;
+  const { MachineNode, undeclaredText } = await import('./machine-node.ts');
+  const { validateOptions } = await import('../apis/validate/object.ts');
+  const machine = new MachineNode({ ...validateOptions(config), egress: true });
+  const { name } = machine;
+  const withNode = machine.with(objects);
+  if (!withNode.nodes.some((node) => node.name === name))
+    throw new CommandError(EXIT.usage, `give --node NAME: ${undeclaredText(name, objects)}`);
+  process.stderr.write(`${machine.text(objects)}\n`);
+  return { loaded: { ...loaded, objects: withNode }, node: name };
+}
+
 interface LoadedNode extends LoadedObjects {
   readonly state: NodeState;
 }
@@ -128,7 +147,9 @@ export async function loadNode(options: NodeOptions): Promise<LoadedNode> {
   return { ...loaded, state: await nodeState(loaded, options.node) };
 }
 
-async function nodeState({ objects, config }: LoadedObjects, node: string): Promise<NodeState> {
+async function nodeState(given: LoadedObjects, name: string | undefined): Promise<NodeState> {
+  const { loaded, node } = name === undefined ? await atThisMachine(given) : { loaded: given, node: name };
+  const { objects, config } = loaded;
   const { compile } = await import('../controller/compile/compile.ts');
   const state = await viewOf(compile(objects), node);
   const isUsed = objects.egressGateways.length > 0 || objects.egressPolicies.length > 0;
@@ -144,13 +165,13 @@ async function nodeState({ objects, config }: LoadedObjects, node: string): Prom
  */
 export async function loadResolvedNode(options: NodeOptions): Promise<LoadedNode> {
   const loaded = await loadObjects(options);
-  return { ...loaded, state: await resolvedState(loaded, { names: undefined, ...options }) };
+  return { ...loaded, state: await resolvedState(loaded, { names: undefined, node: undefined, ...options }) };
 }
 
 /** The resolved state of loadResolvedNode, of objects that are loaded already. */
 export async function resolvedState(
   loaded: LoadedObjects,
-  { node, names: path }: { readonly node: string; readonly names: string | undefined },
+  { node, names: path }: { readonly node: string | undefined; readonly names: string | undefined },
 ): Promise<NodeState> {
   const { loadNames } = await import('./names.ts');
   const names = path === undefined ? null : await loadNames(path);

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
+import { FINDING_KINDS } from '../apis/lint/finding.ts';
 import {
   config,
   type Done,
@@ -18,6 +19,7 @@ export function addManifestCommands(program: Command, done: Done): void {
   addCompile(program, done);
   addExplain(program, done);
   addDiff(program, done);
+  addLint(program, done);
   addDump(program, done);
 }
 
@@ -68,7 +70,7 @@ function addExplain(program: Command, done: Done): void {
     .command('explain')
     .description('Print the verdict for connections, and the rules that were evaluated.')
     .addOption(manifests(true))
-    .option('--node <name>', 'name of the Node; not needed for flows of traffic Egress')
+    .addOption(node())
     .addOption(new Option('--flow <json>', 'one connection').conflicts('flows'))
     .option('--flows <file>', 'connections, one JSON object a line; the answers have the same order')
     .addOption(config())
@@ -126,6 +128,29 @@ function addDiff(program: Command, done: Done): void {
       const againstCluster = options.againstCluster === true && place;
       done(await (await import('./diff.ts')).diffCommand(paths, { ...options, againstCluster }));
     });
+}
+
+function addLint(program: Command, done: Done): void {
+  program
+    .command('lint')
+    .description(
+      'Print rules that decide nothing, less than they say, or what another decides alike. Exits with 1 if there is any.',
+    )
+    .addOption(manifests(true))
+    .option('--node <name>', 'look at this Node alone')
+    .addOption(config())
+    .addOption(names())
+    .addOption(strict())
+    .addOption(new Option('--only <kinds...>', 'print findings of these kinds alone').choices(FINDING_KINDS))
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall lint --manifests /etc/nodewall/manifests',
+        'nodewall lint --manifests ./policies --only unreachable no-effect    # in a pipeline: fails if a rule is for nothing',
+      ),
+    )
+    .action(async (options) => done(await (await import('./lint.ts')).lintCommand(options)));
 }
 
 /** The side that a flag stands for: it may stand before the path, or behind it. */

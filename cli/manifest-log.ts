@@ -1,9 +1,16 @@
-import type { Problem } from '../apis/objects.ts';
+import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import type { Loaded } from '../controller/watch/source.ts';
 import type { Log } from '../lib/process/log.ts';
+import { undeclaredText } from './machine-node.ts';
 
 const LEVELS = { error: 'error', warning: 'warn', notice: 'info' } as const;
+
+interface NodeObjects {
+  readonly read: ClusterObjects;
+  readonly objects: ClusterObjects;
+  readonly isMachine: boolean;
+}
 
 /**
  * The stand-alone agent's log of its manifests: each problem once when it appears and once when it
@@ -13,6 +20,7 @@ export function manifestLog(node: string, log: Log) {
   let known = new Map<string, Problem>();
   /** Policies with a rollout, as logged. */
   let staged: ReadonlySet<string> = new Set();
+  let made: ClusterObjects['nodes'][number] | undefined;
 
   function logProblems({ problems, objects }: Pick<Loaded, 'problems' | 'objects'>): void {
     const now = new Map(problems.map((problem) => [formatProblem(problem), problem]));
@@ -48,8 +56,22 @@ export function manifestLog(node: string, log: Log) {
         manifests,
       });
     },
-    undeclared(): void {
-      log.error(`no manifest declares Node ${node}; the rules in force stay`, { node, stage: 'compile' });
+    /**
+     * @param read the objects of the manifests; `objects` are these, or with this machine's Node
+     * @param isMachine the node is this machine, without --node
+     */
+    node({ read, objects, isMachine }: NodeObjects): void {
+      const own = objects.nodes.find(({ name }) => name === node);
+      if (own === undefined) {
+        const problem = isMachine ? undeclaredText(node, read) : `no manifest declares Node ${node}`;
+        log.error(`${problem}; the rules in force stay`, { node, stage: 'compile' });
+      } else if (objects !== read && own !== made) {
+        const { addresses, labels } = own;
+        log.info('no manifest declares a Node: this machine is the Node', {
+          ...{ node, stage: 'compile', addresses, labels },
+        });
+      }
+      made = own;
     },
   };
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Enforced } from '../agent/apply/enforcer.ts';
 import type { Dataplanes } from '../agent/dataplane/dataplane.ts';
+import { watchAddresses } from '../agent/run/address-watch.ts';
 import { AgentLog } from '../agent/run/agent-log.ts';
 import type { AgentMetrics } from '../agent/run/agent-metrics.ts';
 import type { AgentOptions } from '../agent/run/agent-options.ts';
@@ -21,6 +22,7 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import type { Log } from '../lib/process/log.ts';
 import { exitInTime, untilStopped } from '../lib/process/stopped.ts';
 import { hasErrors } from './load.ts';
+import { type MachineNode, undeclaredText } from './machine-node.ts';
 import { manifestLog } from './manifest-log.ts';
 import { savedManifests } from './saved-manifests.ts';
 import { egressView } from './standalone-egress.ts';
@@ -31,6 +33,8 @@ const LONGEST_WAIT = 500;
 interface StandaloneOptions {
   readonly options: AgentOptions;
   readonly manifests: readonly string[];
+  /** Makes the Node if no manifest declares one; null: one must be declared. */
+  readonly machine: MachineNode | null;
   readonly config: Config;
   readonly log: Log;
   readonly dataplanes: Dataplanes;
@@ -55,7 +59,7 @@ interface Outcome {
  * enforcement fails.
  */
 export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatus> {
-  const { options, manifests, log } = parts;
+  const { options, manifests, machine, log } = parts;
   const { node, once, stateDir } = options;
   const hasEgress = parts.config.featureGates.EgressGateway === true;
   const saved = stateStore({ stateDir, node, log, hasEgress });
@@ -86,13 +90,12 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     outcome.snapshot = snapshot;
     manifestReports.problems(snapshot);
     if (!snapshot.complete) return;
-    const compiled = compile(snapshot.objects);
+    const objects = machine?.with(snapshot.objects) ?? snapshot.objects;
+    const compiled = compile(objects);
     outcome.declared = compiled.nodeAddresses.has(node);
-    if (!outcome.declared) {
-      manifestReports.undeclared();
-      return;
-    }
-    enforcement.submit(egress.view(view(compiled), snapshot.objects));
+    manifestReports.node({ read: snapshot.objects, objects, isMachine: machine !== null });
+    if (!outcome.declared) return;
+    enforcement.submit(egress.view(view(compiled), objects));
     // To format the versions of 10,000 rules takes a while and must not delay the rules' commit.
     const committed = Promise.race([enforcement.idle(), sleep(LONGEST_WAIT, undefined, { ref: false })]);
     remembering = committed.then(() => savedVersions.save(source.remember()));
@@ -106,28 +109,27 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     return state !== null;
   }
 
+  function takeUp(snapshot: Snapshot | null): void {
+    try {
+      deliver(snapshot);
+    } catch (error) {
+      reports.internalError(error);
+    }
+  }
+
+  const addresses = await followAddresses(parts, () => takeUp(outcome.snapshot));
   try {
-    await source.start((snapshot) => {
-      try {
-        deliver(snapshot);
-      } catch (error) {
-        reports.internalError(error);
-      }
-    });
+    await source.start(takeUp);
     if (!outcome.snapshot?.complete) manifestReports.waiting(manifests, await enforceLastGood());
     // After a reboot the kernel holds no rules: the last good state is better than none.
     else if (!outcome.declared && !(await enforcement.holdsRules())) await enforceLastGood();
     if (once || !outcome.declared) {
       await enforcement.idle();
-      return onceStatus(outcome, options);
+      return onceStatus(outcome, parts);
     }
-    const signal = await untilStopped(parts.ended);
-    if (signal !== null) {
-      log.info('stopping; the rules stay in force', { node, signal });
-      exitInTime(log, { node });
-    }
-    return EXIT.done;
+    return await stopped(parts);
   } finally {
+    await addresses?.close();
     await source.close();
     await enforcement.close();
     await remembering;
@@ -135,19 +137,49 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
   }
 }
 
+/** Where the Node may be made of this machine, whose addresses change (DHCP). */
+async function followAddresses(
+  { machine, options: { node, once }, log, metrics }: StandaloneOptions,
+  changed: () => void,
+): Promise<{ close(): Promise<void> } | null> {
+  return machine === null || once ? null : watchAddresses({ node, log, metrics, changed });
+}
+
+/** Waits for the end of the run. */
+async function stopped({ options: { node }, ended, log }: StandaloneOptions): Promise<ExitStatus> {
+  const signal = await untilStopped(ended);
+  if (signal !== null) {
+    log.info('stopping; the rules stay in force', { node, signal });
+    exitInTime(log, { node });
+  }
+  return EXIT.done;
+}
+
 /** With `--once` no process stays to try rules. There is no control plane to probe. */
 function guardHooks({ config, options, log }: StandaloneOptions): GuardHooks | null {
   if (config.guard.enabled !== true) return null;
-  if (!options.once) return { controlPlane: () => [], changed() {} };
+  const [inward] = config.guard.inward;
+  if (inward !== undefined) {
+    const { name, from } = inward;
+    throw new CommandError(
+      EXIT.invalid,
+      `guard.probes: ${name}: from: ${from} needs a controller; with --manifests the node itself makes the probes, outward. For connections to the node use guard.confirm: Manual, and nodewall confirm from outside`,
+    );
+  }
+  if (!options.once) return { controlPlane: () => [], askInward: null, changed() {} };
   log.warn('guard.enabled: with --once rules are not tried, because the agent ends', { node: options.node });
   return null;
 }
 
 function onceStatus(
   { snapshot, declared, enforced, failure }: Outcome,
-  { node, strict }: AgentOptions,
+  { options: { node, strict }, machine }: StandaloneOptions,
 ): ExitStatus {
   if (failure !== null) throw failure;
+  if (!declared && machine !== null) {
+    const problem = undeclaredText(node, snapshot?.objects ?? NO_OBJECTS);
+    throw new CommandError(EXIT.usage, `${problem}; declare it too, or start with --node NAME`);
+  }
   if (!declared) {
     throw new CommandError(
       EXIT.invalid,

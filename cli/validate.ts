@@ -11,6 +11,7 @@ import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
 import { widePortWarnings } from '../controller/webhook/wide-ports.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { hasErrors, type InputOptions, loadConfig, warnEgressIsOff } from './load.ts';
+import { MachineNode } from './machine-node.ts';
 import { json, print } from './output.ts';
 
 export async function validate(options: InputOptions & { output: 'text' | 'json' }): Promise<ExitStatus> {
@@ -22,7 +23,7 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
     places,
   } = await loadManifests(options.manifests, { ...validateOptions(config), egress: true });
   const problems: Problem[] = [...found, ...closedProblems(objects, config, places)];
-  const violations = violationsOf(objects, config);
+  const violations = violationsOf(judgedObjects(objects, config), config);
   const invalid = hasErrors(problems) || violations.length > 0;
   if (options.output === 'json') {
     const policies = objects.policies.length;
@@ -72,6 +73,14 @@ function closedProblems(objects: ClusterObjects, { failsafe }: Config, places: P
 
 interface GuardrailViolation extends Violation {
   readonly guardrail: string;
+}
+
+/** A Guardrail speaks of Nodes: on a server without manifests of any, of this machine. */
+function judgedObjects(objects: ClusterObjects, config: Config): ClusterObjects {
+  if (objects.guardrails.length === 0 || objects.nodes.length > 0) return objects;
+  const machine = new MachineNode({ ...validateOptions(config), egress: true });
+  process.stderr.write(`${machine.text(objects)}\n`);
+  return machine.with(objects);
 }
 
 function violationsOf(objects: ClusterObjects, config: Config): GuardrailViolation[] {

@@ -14,6 +14,7 @@ import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { GuardReport } from '../guard/guard.ts';
 import { lookupOrLast } from '../receive/address-lookup.ts';
 import type { ApiServer } from '../receive/api-server.ts';
+import { askInward } from '../receive/ask-inward.ts';
 import type { Authorities } from '../receive/authorities.ts';
 import { type ControllerClient, controllerClient } from '../receive/controller-client.ts';
 import { FoldError, fold } from '../receive/fold.ts';
@@ -37,6 +38,7 @@ import { wasTried } from './guarded.ts';
 import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } from './interface-groups.ts';
 import { nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
+import { PeerProber } from './peer-prober.ts';
 import { type StateStore, stateStore } from './state-store.ts';
 
 /** The controller, from the command line. */
@@ -369,7 +371,11 @@ class ClusterAgent {
       reports: this.#reports,
       apiServer: () => this.#places.apiServers(),
       guard: this.#hasGuard
-        ? { controlPlane: () => this.#places.probes(), changed: (report) => this.#guarded(report) }
+        ? {
+            controlPlane: () => this.#places.probes(),
+            askInward: (question) => askInward(this.#calls, question),
+            changed: (report) => this.#guarded(report),
+          }
         : null,
       enforced: (result, submitted) => this.#enforced(result, submitted),
       failed: (error) => this.#happened({ kind: 'refused', error }),
@@ -414,9 +420,17 @@ class ClusterAgent {
     this.#happened({ kind: 'cleared', why, removed, interfaces });
   }
 
+  /** What requests to the controller need. */
+  get #calls() {
+    const { options, clock, log } = this.#parts;
+    return { node: options.node, client: this.#client, clock, log, signal: this.#closing.signal };
+  }
+
   #streamEvents(): StreamEvents {
     const { metrics } = this.#parts;
+    const prober = new PeerProber(this.#calls);
     return {
+      probe: (update) => prober.take(update),
       connected: ({ address }) => {
         metrics.connected(true);
         this.#contact.connected();

@@ -1,6 +1,6 @@
 import type { CompiledRule } from '../compiled.ts';
 import type { Verdict } from '../flow.ts';
-import { DEFAULT_LEAF } from './first-match.ts';
+import { DEFAULT_LEAF } from './entry.ts';
 import type { DecidingRule } from './row.ts';
 
 /** An outcome of an evaluation. */

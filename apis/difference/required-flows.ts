@@ -3,19 +3,17 @@ import type { Interval } from '../../lib/net/interval.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
 import type { CompiledRule, NodeState, Service } from '../compiled.ts';
 import type { Config } from '../config.ts';
-import type { Entry, Evaluated } from './first-match.ts';
-import { DEFAULT_LEAF } from './first-match.ts';
+import { DEFAULT_LEAF, type Evaluated } from './entry.ts';
 import { Leaves } from './leaves.ts';
 import type { Part } from './partition.ts';
+import { PeerRules, type StateRules } from './peer-rules.ts';
 import type { PreparedRule } from './prepared-rule.ts';
 import type { DecidingRule } from './row.ts';
 import { RuleList, relevantRules } from './rule-list.ts';
 import { SetTable } from './set-table.ts';
 import {
-  arePodsExempt,
-  entriesBeforeRules,
-  failsafeOf,
   groupClasses,
+  isEnforced,
   LISTS,
   type List,
   projected,
@@ -78,8 +76,9 @@ export class RequiredFlows {
    */
   register(state: NodeState, items: readonly CompiledRule[]): RequiredOfNode {
     const parts = { config: this.#config, table: this.#table, leaves: this.#leaves };
+    const isRelevant = mayMatch(items);
     return {
-      state: sideOf(state, parts, this.#prepared, mayMatch(items)),
+      state: sideOf(state, parts, this.#prepared, (rule) => isEnforced(rule) && isRelevant(rule)),
       required: sideOf({ ...state, rules: items }, parts, this.#prepared),
     };
   }
@@ -157,11 +156,9 @@ interface ItemCheckParts {
 
 /** One item at one state of a node. */
 class ItemCheck {
-  readonly #list: List;
-  readonly #state: Side;
+  readonly #state: StateRules;
   readonly #parts: ItemCheckParts;
   readonly #item: RuleList;
-  readonly #rules: RuleList;
   readonly #units = new Map<string, readonly Unit[]>();
   readonly usedSets: ReadonlySet<number>;
   /** The sets of which the item's peers are; null: it may have any peer. */
@@ -169,58 +166,43 @@ class ItemCheck {
   /** The one that stands for all others is not named. */
   readonly groups: readonly { readonly number: number; readonly isNamed: boolean }[];
 
-  constructor(item: PreparedRule, list: List, state: Side, parts: ItemCheckParts) {
-    this.#list = list;
-    this.#state = state;
+  constructor(item: PreparedRule, list: List, side: Side, parts: ItemCheckParts) {
     this.#parts = parts;
     // Failsafe traffic skips rules, not items.
     this.#item = new RuleList([{ ...item, outcome: { ...item.outcome, isSkippable: false } }], [true]);
-    const all = state.rules.get(list) ?? [];
+    const all = side.rules.get(list) ?? [];
     const isOwn = all.map(() => false);
     const { rules } = relevantRules(all, isOwn, [item]);
-    this.#rules = new RuleList(rules, isOwn);
-    this.usedSets = usedSets(list, [item, ...rules], [state]);
+    const lists = [this.#item, new RuleList(rules, isOwn)] as const;
+    this.#state = { list, side, rules: lists[1], config: parts.config };
+    this.usedSets = usedSets(list, [item, ...rules], [side]);
     const named = [...item.parts, ...item.igmpGroups].map(({ set }) => set);
     this.itemSets = item.matchesAny || item.groups.length > 0 ? null : [...item.sets, ...named];
     const { pods } = parts.config.interfaceGroups;
-    const namedGroups = new Set([pods, ...this.#item.groups(), ...this.#rules.groups()]);
+    const namedGroups = new Set([pods, ...lists.flatMap((one) => [...one.groups()])]);
     // The flows of no named group are the plainest: they come first.
-    this.groups = groupClasses([this.#item, this.#rules], parts.config)
+    this.groups = groupClasses(lists, parts.config)
       .map(({ number }) => ({ number, isNamed: namedGroups.has(number) }))
       .sort((a, b) => Number(a.isNamed) - Number(b.isNamed));
   }
 
   /** The flows of the item with one of these peers that break it. */
-  units(family: Family, peers: Part, group: number): readonly Unit[] {
-    const { config, isBroken } = this.#parts;
-    const { direction } = this.#list;
-    const isPods = group === config.interfaceGroups.pods;
-    const isExempt = isPods && arePodsExempt(this.#list, config);
-    const items = this.#item.entriesFor(peers, group);
-    if (isExempt || items.length === 0) return NONE;
-    const rules = this.#rules.entriesFor(peers, group);
-    const failsafe = failsafeOf(this.#state, this.#list).filter(
-      ({ set }) => set === null || peers.sets.includes(set),
-    );
-    const { spoofed } = this.#state;
-    const isSpoofed = isPods && direction === 'ingress' && spoofed !== null && peers.sets.includes(spoofed);
-    const ids = (entries: readonly { readonly id: number }[]): readonly number[] =>
-      entries.map(({ id }) => id);
-    const key = JSON.stringify([family, isSpoofed, ids(items), ids(rules), failsafe]);
+  units(family: Family, addresses: Part, group: number): readonly Unit[] {
+    const { isBroken } = this.#parts;
+    const items = this.#item.entriesFor(addresses, group);
+    if (items.length === 0) return NONE;
+    const rules = new PeerRules(this.#state, { family, addresses, group });
+    if (rules.isExempt) return NONE;
+    const key = `${items.map(({ id }) => id).join()} ${rules.key()}`;
     const known = this.#units.get(key);
     if (known !== undefined) return known;
-    const first = entriesBeforeRules(family, direction, config, {
-      spoofed: isSpoofed ? SPOOFED : null,
-      exempt: EXEMPT,
-      isExempt,
-    });
     const sides: readonly [Evaluated, Evaluated] = [
       { entries: items, failsafe: [] },
-      { entries: [...first, ...rules] satisfies readonly Entry[], failsafe },
+      rules.evaluated({ spoofed: SPOOFED, exempt: EXEMPT }),
     ];
     const units = unitsOf(
       family,
-      direction,
+      this.#state.list.direction,
       sides,
       (item, verdict) => item !== DEFAULT_LEAF && isBroken(verdict),
     );

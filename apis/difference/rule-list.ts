@@ -2,12 +2,12 @@ import type { Range } from '../../lib/net/ranges.ts';
 import { unionRanges } from '../../lib/net/ranges.ts';
 import { firstAt } from '../../lib/sharing/first-at.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
-import type { Entry } from './first-match.ts';
+import type { Entry } from './entry.ts';
 import type { Part } from './partition.ts';
 import type { PreparedRule } from './prepared-rule.ts';
 import { overlaps } from './ranges.ts';
 
-/** An entry, and whether the other state lacks it, or has it elsewhere. */
+/** An entry, and whether the caller asks about its rule: in a comparison, if the other state lacks it there. */
 export interface ListEntry extends Entry {
   /** Unique in its list. */
   readonly id: number;
@@ -22,10 +22,14 @@ export class RuleList {
   /** Further entries where the address is in another set besides. */
   readonly #further = new Map<ListEntry, { readonly set: number; readonly entry: ListEntry }[]>();
 
-  /** @param isOwn by index */
-  constructor(rules: readonly PreparedRule[], isOwn: readonly boolean[]) {
+  /**
+   * @param rules null: left out
+   * @param isOwn by index
+   */
+  constructor(rules: readonly (PreparedRule | null)[], isOwn: readonly boolean[]) {
     let id = 0;
     for (const [order, rule] of rules.entries()) {
+      if (rule === null) continue;
       const entry = (boxes: Entry['boxes']): ListEntry => ({
         ...rule.outcome,
         id: id++,

@@ -7,7 +7,7 @@ import { failsafeList, failsafePeers } from '../failsafe.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
 import { LAST_LINK_GROUP } from '../rule-peer.ts';
-import type { Entry, Protected } from './first-match.ts';
+import type { Entry, Protected } from './entry.ts';
 import type { Leaves } from './leaves.ts';
 import type { Part } from './partition.ts';
 import { type PreparedRule, preparedRule } from './prepared-rule.ts';
@@ -45,13 +45,13 @@ interface SideParts {
 
 /**
  * @param known rules that were prepared before; new ones are added
- * @param isWanted rules for which it is false are left out; absent: none is
+ * @param isWanted rules for which it is false are left out; absent: those of Audit policies
  */
 export function sideOf(
   state: NodeState,
   parts: SideParts,
   known: Map<CompiledRule, PreparedRule>,
-  isWanted: (rule: CompiledRule) => boolean = () => true,
+  isWanted: (rule: CompiledRule) => boolean = isEnforced,
 ): Side {
   const { config, table } = parts;
   const prepared = (rule: CompiledRule): PreparedRule => {
@@ -59,7 +59,7 @@ export function sideOf(
     known.set(rule, one);
     return one;
   };
-  const enforced = state.rules.filter((rule) => rule.mode === 'Enforce' && isWanted(rule));
+  const wanted = state.rules.filter(isWanted);
   const nodes = failsafePeers('nodes', state);
   const failsafe = (direction: Direction): FailsafeFlows[] =>
     failsafeList(config, direction, state).map(({ protocol, ports, peers }) => {
@@ -70,7 +70,7 @@ export function sideOf(
   return {
     rules: new Map(
       LISTS.map((list) => {
-        const own = enforced.filter(
+        const own = wanted.filter(
           ({ source, traffic }) => source.direction === list.direction && traffic === list.traffic,
         );
         return [list, own.map(prepared)];
@@ -82,6 +82,10 @@ export function sideOf(
       state.nodeAddresses.some((text) => parseAddress(text)?.family === family),
     ),
   };
+}
+
+export function isEnforced({ mode }: CompiledRule): boolean {
+  return mode === 'Enforce';
 }
 
 /** The failsafe traffic of a list. */

@@ -1,16 +1,15 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
-import { DEFAULT_LEAF, type Evaluated } from './first-match.ts';
+import { DEFAULT_LEAF } from './entry.ts';
 import { Leaves } from './leaves.ts';
 import type { Part } from './partition.ts';
+import { PeerRules, type StateRules } from './peer-rules.ts';
 import type { PreparedRule } from './prepared-rule.ts';
 import { type NumberedRow, RowCollector } from './rows.ts';
 import { ownRules, RuleList, relevantRules } from './rule-list.ts';
 import { SetTable } from './set-table.ts';
 import {
-  arePodsExempt,
-  entriesBeforeRules,
   failsafeOf,
   type GroupClass,
   groupClasses,
@@ -118,8 +117,7 @@ interface ComparisonParts {
 class Comparison {
   readonly #list: List;
   readonly #parts: ComparisonParts;
-  readonly #sides: readonly [Side, Side];
-  readonly #rules: readonly RuleList[];
+  readonly #states: readonly StateRules[];
   readonly #isOtherwise: boolean;
   readonly #units = new Map<string, readonly Unit[]>();
   readonly #usedSets: ReadonlySet<number>;
@@ -130,7 +128,6 @@ class Comparison {
   constructor(list: List, before: Side, after: Side, parts: ComparisonParts) {
     this.#list = list;
     this.#parts = parts;
-    this.#sides = [before, after];
     const all = [before.rules.get(list) ?? [], after.rules.get(list) ?? []] as const;
     const own = ownRules(...all);
     this.#isOtherwise =
@@ -141,10 +138,13 @@ class Comparison {
     const relevant = ([0, 1] as const).map((i) =>
       this.#isOtherwise ? { rules: all[i], isOwn: own[i] } : relevantRules(all[i], own[i], changed),
     );
-    this.#rules = relevant.map(({ rules, isOwn }) => new RuleList(rules, isOwn));
+    const lists = relevant.map(({ rules, isOwn }) => new RuleList(rules, isOwn));
+    this.#states = [before, after].map((side, i) => {
+      return { list, side, rules: lists[i] ?? new RuleList([], []), config: parts.config };
+    });
     const rules = relevant.flatMap((side) => side.rules);
     this.#usedSets = usedSets(list, rules, [before, after]);
-    this.groups = groupClasses(this.#rules, parts.config);
+    this.groups = groupClasses(lists, parts.config);
   }
 
   /** The classes of addresses, in groups that the rules do not tell apart. */
@@ -153,36 +153,20 @@ class Comparison {
   }
 
   /** The flows of a peer that differ. */
-  units(family: Family, peers: Part, group: number): readonly Unit[] {
-    const { direction } = this.#list;
-    const { config, spoofedLeaf, isChange } = this.#parts;
-    const isPods = group === config.interfaceGroups.pods;
-    const isExempt = isPods && arePodsExempt(this.#list, config);
-    if (isExempt && !this.#isOtherwise) return [];
-    const entries = this.#rules.map((rules) => rules.entriesFor(peers, group));
-    if (!this.#isOtherwise && !entries.some((list) => list.some(({ isOwn }) => isOwn))) return [];
-    const failsafe = this.#sides.map((side) =>
-      failsafeOf(side, this.#list).filter(({ set }) => set === null || peers.sets.includes(set)),
-    );
-    const isSpoofed = this.#sides.map(
-      ({ spoofed }) => isPods && direction === 'ingress' && spoofed !== null && peers.sets.includes(spoofed),
-    );
-    const ids = entries.map((list) => list.map(({ id }) => id));
-    const key = JSON.stringify([family, isExempt, ids, failsafe, isSpoofed]);
+  units(family: Family, addresses: Part, group: number): readonly Unit[] {
+    const { spoofedLeaf, isChange } = this.#parts;
+    const [before, after] = this.#states.map((state) => new PeerRules(state, { family, addresses, group }));
+    if (before === undefined || after === undefined) return [];
+    if (!this.#isOtherwise) {
+      if (before.isExempt) return [];
+      if (![before, after].some(({ entries }) => entries.some(({ isOwn }) => isOwn))) return [];
+    }
+    const key = `${before.key()} ${after.key()}`;
     const known = this.#units.get(key);
     if (known !== undefined) return known;
-    const side = (i: 0 | 1): Evaluated => ({
-      entries: [
-        ...entriesBeforeRules(family, direction, config, {
-          spoofed: isSpoofed[i] === true ? spoofedLeaf : null,
-          exempt: DEFAULT_LEAF,
-          isExempt,
-        }),
-        ...(entries[i] ?? []),
-      ],
-      failsafe: failsafe[i] ?? [],
-    });
-    const units = unitsOf(family, direction, [side(0), side(1)], isChange);
+    const leaves = { spoofed: spoofedLeaf, exempt: DEFAULT_LEAF };
+    const sides = [before.evaluated(leaves), after.evaluated(leaves)] as const;
+    const units = unitsOf(family, this.#list.direction, sides, isChange);
     this.#units.set(key, units);
     return units;
   }

@@ -1,7 +1,8 @@
 import type { Ranges } from '../../lib/net/ranges.ts';
 import type { Direction } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
-import { type Changed, changesOf, type Evaluated, isDistinct } from './first-match.ts';
+import type { Evaluated } from './entry.ts';
+import { type Changed, changesOf, isDistinct } from './first-match.ts';
 import { OTHER, protocolsOf, wholeBox } from './service-space.ts';
 
 /** What the two numbers of a row's protocols are; `none`: all flows of the protocols. */

@@ -44,6 +44,20 @@ describe('the process that evaluates changes', function () {
     assert.match(lines[0] ?? '', /^changes Allow \(no rule\) into Drop \(p\/r\): ingress tcp port 80 from/);
   });
 
+  it('names the rules of a policy that earlier rules leave nothing to decide', async () => {
+    const halves = [cidr('0.0.0.0/1'), cidr('128.0.0.0/1')];
+    const rules = [...halves, cidr('0.0.0.0/0')].map((peer, i) => ({
+      ...{ name: `r${i}`, from: [peer], ports: [tcp(80)] },
+      action: i === 2 ? ('Allow' as const) : ('Drop' as const),
+    }));
+    const { lines } = await impact.change(added(policy('q', { ingress: rules })));
+    assert.equal(
+      lines[0],
+      'spec.ingress[2]: on n1: decides nothing: q/r0, q/r1 match all of its flows first',
+    );
+    assert.match(lines[1] ?? '', /^changes Allow/);
+  });
+
   it('follows the objects, and refuses nothing for what is broken already', async () => {
     objects = toClusterObjects([NODE, SSH, drop(22)]);
     const violations = await impact.violations();

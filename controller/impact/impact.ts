@@ -1,4 +1,4 @@
-import type { Compiled } from '../../apis/compiled.ts';
+import type { Compiled, CompiledRule } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { MOST_VIOLATIONS, type Violation } from '../../apis/guardrail.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
@@ -7,7 +7,9 @@ import { clusterDifference, type NodeGroup } from '../difference/cluster-differe
 import { cells, Names } from '../difference/row-text.ts';
 import { guardrailOf, withGuardrails } from '../guardrail/as-policies.ts';
 import { brokenGuardrails, checkGuardrails } from '../guardrail/check-guardrails.ts';
+import { clusterLint } from '../lint/cluster-lint.ts';
 import { changedObjects, type ObjectChange } from './changed-objects.ts';
+import { unreachableLines } from './unreachable-lines.ts';
 
 /** By name of the Guardrail; those that hold are left out. */
 export type Violations = ReadonlyMap<string, readonly Violation[]>;
@@ -65,7 +67,9 @@ export class ImpactJudge {
     }
     const isRefused = broken !== null || change.kind === 'Guardrail';
     const sides = { before: { objects, compiled: now }, after: { objects: next, compiled } };
-    return { broken, neverHeld, lines: isRefused ? [] : this.#lines(sides, checkpoint) };
+    const lines = isRefused ? [] : this.#lines(sides, checkpoint);
+    const unreachable = isRefused ? [] : this.#unreachable(change, compiled, checkpoint);
+    return { broken, neverHeld, lines: [...unreachable, ...lines] };
   }
 
   #compiled(objects: ClusterObjects): Compiled {
@@ -80,6 +84,22 @@ export class ImpactJudge {
       return linesOf(groups, names);
     } catch (error) {
       if (error instanceof ChangeOverrunError) return [LARGE];
+      throw error;
+    }
+  }
+
+  /** The rules of a changed policy that would decide nothing. */
+  #unreachable({ kind, next }: ObjectChange, compiled: Compiled, checkpoint: () => void): string[] {
+    if (next === null || kind !== 'ClusterNetworkPolicy') return [];
+    const { apiGroup, name } = next;
+    const isWanted = ({ source }: CompiledRule): boolean =>
+      source.policy === name && source.apiGroup === apiGroup;
+    try {
+      const options = { config: this.#config, checkpoint, isWanted };
+      return unreachableLines(clusterLint(withoutGuardrails(compiled), options));
+    } catch (error) {
+      // The warning about the verdicts says that the change is too large.
+      if (error instanceof ChangeOverrunError) return [];
       throw error;
     }
   }

@@ -3,6 +3,7 @@ import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { publishCaBundle } from '../kubeapi/certificates/ca-bundle.ts';
 import { certificateFiles } from '../kubeapi/certificates/certificate-files.ts';
 import { type CertificateSource, certificateKeeper } from '../kubeapi/certificates/keeper.ts';
+import { KeptBundle } from '../kubeapi/certificates/kept-bundle.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import type { ControllerContext } from './controller-context.ts';
 
@@ -18,6 +19,9 @@ interface CertificateOptions extends CertificateEvents {
   readonly trusted: (certificates: string) => void;
 }
 
+/** The name of the controllers' Secret and of the ConfigMap for agents. */
+const AUTHORITY = 'nodewall-ca';
+
 type CertificateEvents = Parameters<typeof certificateKeeper>[0]['events'];
 
 /** The certificate from the given files, or from a CA of the controllers. */
@@ -30,11 +34,17 @@ export function certificateSource(
   { service, request, clock, trusted, ...events }: CertificateOptions,
 ): CertificateSource {
   if (certFile !== undefined && keyFile !== undefined) {
+    const { namespace } = service;
+    const { failed } = events;
+    const bundle = new KeptBundle({ request, namespace, name: AUTHORITY, clock, failed });
     const files = certificateFiles({
       certFile,
       keyFile,
       caFile,
-      trust: trusted,
+      trust(certificates) {
+        trusted(certificates);
+        bundle.take(certificates);
+      },
       clock,
       events,
     });
@@ -48,7 +58,10 @@ export function certificateSource(
           );
         }),
       look: () => files.look(),
-      close: () => files.close(),
+      async close() {
+        await files.close();
+        await bundle.close();
+      },
     };
   }
   const host = `${service.name}.${service.namespace}.svc`;
@@ -57,7 +70,7 @@ export function certificateSource(
   return certificateKeeper({
     request,
     namespace: service.namespace,
-    name: 'nodewall-ca',
+    name: AUTHORITY,
     names: [...names].filter((name) => name !== undefined),
     trust(certificates) {
       trusted(certificates);

@@ -23,7 +23,6 @@ import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
 import { ALLOWED, linesOf, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from './refusal.ts';
 import type { Admission, AdmissionRequest } from './review.ts';
 import { failsafeWarnings } from './risks.ts';
-import { shadowWarnings } from './shadow.ts';
 import { widePortWarnings } from './wide-ports.ts';
 
 /** The valid objects of the cluster that an answer depends on. */
@@ -210,14 +209,11 @@ function policyWarnings(
   objects: AdmissionWorld['objects'],
   failsafe: Config['failsafe'],
 ): string[] {
-  const ofOthers =
-    objects === null
-      ? []
-      : [
-          ...podAccessWarnings(policy, objects, failsafe.ingress),
-          ...shadowWarnings(policy, objects, failsafe),
-        ];
-  return [...failsafeWarnings(policy, failsafe), ...widePortWarnings(policy, failsafe), ...ofOthers];
+  return [
+    ...failsafeWarnings(policy, failsafe),
+    ...widePortWarnings(policy, failsafe),
+    ...(objects === null ? [] : podAccessWarnings(policy, objects, failsafe.ingress)),
+  ];
 }
 
 const GATE_OFF = 'feature gate EgressGateway is off: nothing is steered, and nothing checks this object';

@@ -99,8 +99,10 @@ describe('webhookHandler', () => {
     assert.equal(refused.allowed, false);
     assert.deepEqual([refused.status.code, refused.status.reason], [422, 'Invalid']);
     assert.match(refused.status.message, /^ClusterNetworkPolicy\/p: spec\.priority: must be/);
-    const rules = Array.from({ length: 40 }, () => ({ action: 'Allow' }));
-    const warned = JSON.parse((await post('/validate', reviewOf({ ingress: rules }))).body).response;
+    const rules = Array.from({ length: 39 }, () => ({
+      ...{ action: 'Allow', toServices: [{ name: 'none', namespace: 'n' }] },
+    }));
+    const warned = JSON.parse((await post('/validate', reviewOf({ egress: rules }))).body).response;
     assert.equal(warned.allowed, true);
     assert.equal(warned.warnings.length, 15);
     assert.match(warned.warnings.at(-1), /^and 25 more warnings/);

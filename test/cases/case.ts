@@ -20,6 +20,7 @@ export const OUTPUTS = [
   'change',
   'stream',
   'flows',
+  'lint',
 ] as const;
 export type Output = (typeof OUTPUTS)[number];
 

@@ -12,6 +12,8 @@ import { nameResolver } from '../../apis/names.ts';
 import { namedBy, namesPorts } from '../../apis/rule-peer.ts';
 import { snapshot } from '../../apis/snapshot.ts';
 import { compile } from '../../controller/compile/compile.ts';
+import { clusterLint } from '../../controller/lint/cluster-lint.ts';
+import { findingText } from '../../controller/lint/finding-text.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 import type { Expectation } from './case.ts';
@@ -37,6 +39,7 @@ export async function outcome(expectation: Expectation, history: readonly Inputs
         .map((one) => JSON.stringify(one)),
     );
   if (output === 'flows' && parts.includes('egress')) return egressAnswered(fence.text, inputs);
+  if (output === 'lint') return lintText(inputs, node);
   const state = toState(inputs, node);
   const published = publishedState(inputs, node);
   switch (output) {
@@ -71,6 +74,20 @@ function publishedState({ objects, firstNode }: Inputs, node: string | null): No
   const name = node ?? firstNode;
   if (!compiled.nodeAddresses.has(name)) throw new Error(`no manifest declares Node ${name}`);
   return nodeView(compiled, name);
+}
+
+/** One line for each finding about the rules of a Node, its flow below. */
+function lintText({ objects, config, names, firstNode }: Inputs, node: string | null): string {
+  const resolve = (state: NodeState): NodeState => nameResolver()(state, names);
+  const findings = clusterLint(compile(objects), { config, node: node ?? firstNode, resolve });
+  if (findings.length === 0) return 'nothing\n';
+  return lines(
+    findings.flatMap((finding) => {
+      const { kind, policy, rule, flow } = finding;
+      const line = `${kind} ${policy}/${rule}: ${findingText(finding)}`;
+      return flow === null ? [line] : [line, `  ${JSON.stringify(flow)}`];
+    }),
+  );
 }
 
 function lines(list: readonly string[]): string {

@@ -80,7 +80,7 @@ describe('nodewall explain of egress flows', function () {
     assert.equal(status, 1);
     const without = await run(args, { stdin });
     assert.equal(without.status, 2);
-    assert.match(without.stderr, /--node NAME is required for a flow that is not of traffic Egress/);
+    assert.match(without.stderr, /give --node NAME: the manifests declare/);
   });
 
   it('names every wrong field', async () => {

@@ -79,7 +79,7 @@ const WRONG: readonly (readonly [args: readonly string[], message: RegExp])[] = 
   [['explain', ...FLAGSHIP, '--node', 'cp-1'], /give --flow/],
   [['explain', ...FLAGSHIP, '--node', 'cp-1', '--flow', FLOW, '--flows', 'x'], /cannot be used with/],
   [['agent', '--node', 'cp-1'], /give --manifests/],
-  [['agent', ...FLAGSHIP], /--node/],
+  [['agent', '--controller', 'https://c:1', ...FILES], /--controller: needs --node NAME/],
   [['agent', ...FLAGSHIP, '--node', 'cp-1', '--log-level', 'loud'], /Allowed choices/],
   [
     ['agent', ...FLAGSHIP, '--node', 'cp-1', '--feature-gates', 'Other=true'],

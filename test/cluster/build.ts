@@ -6,7 +6,7 @@ import { output } from './command.ts';
 import { findGo, goEnvironment } from './go.ts';
 
 /** As in go.mod: the version that Kubernetes' programs say they are. */
-const KUBERNETES = '1.35.4';
+export const KUBERNETES = '1.35.4';
 const SOURCES = ['go.mod', 'go.sum', 'main.go'] as const;
 
 /**

@@ -77,6 +77,81 @@ describe('deploy on a real API server', function () {
     });
   }
 
+  describe('the controllers’ account', () => {
+    const WEBHOOKS = 'validatingwebhookconfiguration/nodewall';
+    const asController = (verb: string, ...args: readonly string[]) =>
+      cluster.kubectl([verb, `--as=${CONTROLLER}`, ...args]);
+    const patchWebhooks = (...operations: readonly object[]) =>
+      asController('patch', WEBHOOKS, '--type=json', `--patch=${JSON.stringify(operations)}`);
+    const set = (path: string, value: unknown) => ({ op: 'add', path, value });
+    const refusal = /may change nothing but the caBundle of webhook configurations/;
+
+    it('may change caBundles of the webhook configurations', async () => {
+      for (const bundle of ['Y2VydGlmaWNhdGU=', 'bmV4dA==']) {
+        const { code, stderr } = await patchWebhooks(
+          ...[0, 1].map((index) => set(`/webhooks/${index}/clientConfig/caBundle`, bundle)),
+        );
+        assert.equal(code, 0, stderr);
+      }
+    });
+
+    for (const [what, operation] of Object.entries({
+      'the Service': set('/webhooks/0/clientConfig/service/namespace', 'default'),
+      rules: set('/webhooks/0/rules/0/resources', ['*']),
+      'the failurePolicy': set('/webhooks/0/failurePolicy', 'Fail'),
+      'a namespaceSelector': set('/webhooks/0/namespaceSelector', { matchLabels: { a: 'b' } }),
+      matchConditions: { op: 'remove', path: '/webhooks/1/matchConditions' },
+      'the number of webhooks': { op: 'remove', path: '/webhooks/1' },
+      labels: set('/metadata/labels', { other: 'x' }),
+      annotations: set('/metadata/annotations', { other: 'x' }),
+      finalizers: set('/metadata/finalizers', ['example.com/x']),
+    })) {
+      it(`may not change ${what} there`, async () => {
+        const { code, stderr } = await patchWebhooks(operation);
+        assert.notEqual(code, 0);
+        assert.match(stderr, refusal);
+      });
+    }
+
+    it('is alone in that', async () => {
+      const args = ['patch', WEBHOOKS, '--dry-run=server', '--type=json'];
+      const patch = JSON.stringify([set('/webhooks/0/failurePolicy', 'Fail')]);
+      const { code, stderr } = await cluster.kubectl([...args, `--patch=${patch}`]);
+      assert.equal(code, 0, stderr);
+    });
+
+    it('may register its own aggregated API, served by its Service', async () => {
+      const register = (service: object) => {
+        const manifest = {
+          apiVersion: 'apiregistration.k8s.io/v1',
+          kind: 'APIService',
+          metadata: { name: 'v1alpha1.controlplane.nodewall.io' },
+          spec: {
+            group: 'controlplane.nodewall.io',
+            version: 'v1alpha1',
+            groupPriorityMinimum: 1000,
+            versionPriority: 15,
+            caBundle: 'Y2VydGlmaWNhdGU=',
+            service,
+          },
+        };
+        const args = [`--as=${CONTROLLER}`, '--server-side', '--dry-run=server', '--filename=-'];
+        return cluster.kubectl(['apply', ...args], { stdin: JSON.stringify(manifest) });
+      };
+      const own = { namespace: 'nodewall-system', name: 'nodewall-controller', port: 443 };
+      const { code, stderr } = await register(own);
+      assert.equal(code, 0, stderr);
+      for (const other of [
+        { ...own, namespace: 'default' },
+        { ...own, name: 'other' },
+      ]) {
+        const refused = await register(other);
+        assert.notEqual(refused.code, 0);
+        assert.match(refused.stderr, /served by Service nodewall-controller/);
+      }
+    });
+  });
+
   it('names the agents’ ConfigMap by its content, in agent and controller', async () => {
     const text = await build('base');
     const [, name = ''] = /^ {2}name: (nodewall-agent-[a-z0-9]{10})$/m.exec(text) ?? [];
@@ -122,7 +197,6 @@ describe('deploy on a real API server', function () {
       '- ClusterRoleBinding /nodewall-controller-ca',
       '- Role nodewall-system/nodewall-controller-ca',
       '- RoleBinding nodewall-system/nodewall-controller-ca',
-      '~ DaemonSet nodewall-system/nodewall-agent',
       '~ Deployment nodewall-system/nodewall-controller',
       '~ MutatingWebhookConfiguration /nodewall',
       '~ ValidatingWebhookConfiguration /nodewall',

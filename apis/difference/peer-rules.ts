@@ -1,0 +1,69 @@
+import type { Family } from '../../lib/net/address.ts';
+import type { Config } from '../config.ts';
+import type { Evaluated } from './entry.ts';
+import type { Part } from './partition.ts';
+import type { ListEntry, RuleList } from './rule-list.ts';
+import {
+  arePodsExempt,
+  entriesBeforeRules,
+  type FailsafeFlows,
+  failsafeOf,
+  type List,
+  type Side,
+} from './side.ts';
+
+/** The rules of a list at one state of a node. */
+export interface StateRules {
+  readonly list: List;
+  readonly side: Side;
+  readonly rules: RuleList;
+  readonly config: Config;
+}
+
+/** Addresses that the rules do not tell apart, by one link group. */
+export interface Peer {
+  readonly family: Family;
+  readonly addresses: Part;
+  readonly group: number;
+}
+
+/** What is evaluated for the flows of one peer. */
+export class PeerRules {
+  readonly #of: StateRules;
+  readonly #family: Family;
+  readonly #failsafe: readonly FailsafeFlows[];
+  readonly #isSpoofed: boolean;
+  /** All flows are accepted before any rule. */
+  readonly isExempt: boolean;
+  /** In order. */
+  readonly entries: readonly ListEntry[];
+
+  constructor(of: StateRules, { family, addresses, group }: Peer) {
+    const { list, side, rules, config } = of;
+    const isPods = group === config.interfaceGroups.pods;
+    const isOf = (set: number): boolean => addresses.sets.includes(set);
+    this.#of = of;
+    this.#family = family;
+    this.isExempt = isPods && arePodsExempt(list, config);
+    this.entries = rules.entriesFor(addresses, group);
+    this.#failsafe = failsafeOf(side, list).filter(({ set }) => set === null || isOf(set));
+    this.#isSpoofed = isPods && list.direction === 'ingress' && side.spoofed !== null && isOf(side.spoofed);
+  }
+
+  /** Of two peers with the same one, all flows have the same outcome. */
+  key(): string {
+    const ids = this.entries.map(({ id }) => id);
+    return JSON.stringify([this.#family, this.isExempt, this.#isSpoofed, ids, this.#failsafe]);
+  }
+
+  /** @param leaves the outcomes of spoofed and of exempt flows */
+  evaluated(leaves: { readonly spoofed: number; readonly exempt: number }): Evaluated {
+    const { list, config } = this.#of;
+    const first = entriesBeforeRules(this.#family, list.direction, config, {
+      spoofed: this.#isSpoofed ? leaves.spoofed : null,
+      exempt: leaves.exempt,
+      isExempt: this.isExempt,
+    });
+    return { entries: [...first, ...this.entries], failsafe: this.#failsafe };
+  }
+}

@@ -1,0 +1,83 @@
+import type { Range } from '../../lib/net/ranges.ts';
+import type { Entry, Evaluated } from '../difference/entry.ts';
+import { isDistinct } from '../difference/first-match.ts';
+import { NUMBERED, OTHER, protocolsOf, wholeBox } from '../difference/service-space.ts';
+import { type Item, rangesBetween, Sweep } from '../difference/sweep.ts';
+import type { Direction } from '../objects.ts';
+
+/** Flows of one peer that the same entries match. */
+export interface Cell {
+  /** OTHER stands for all others. */
+  readonly protocol: number;
+  /** The two numbers of the protocol; null: every value. */
+  readonly x: Range | null;
+  readonly y: Range | null;
+  /** The share of all combinations of a protocol and its numbers, in parts of 256. */
+  readonly size: number;
+  /** Failsafe traffic. */
+  readonly isProtected: boolean;
+  /** Each rule once, in the order of evaluation. */
+  readonly entries: readonly Entry[];
+}
+
+/** All flows of one peer, in disjoint cells; those that no entry matches are left out. */
+export function* cellsOf(family: 4 | 6, direction: Direction, evaluated: Evaluated): Iterable<Cell> {
+  const protocols = protocolsOf(family);
+  const distinct = protocols.filter((protocol) => isDistinct(protocol, evaluated));
+  // Protocols without numbers of their own, and those that nothing here tells apart from them.
+  const others = 256 - NUMBERED.length + protocols.length - distinct.length;
+  for (const protocol of distinct)
+    yield* cellsOfProtocol(protocol, direction, evaluated, protocol === OTHER ? others : 1);
+}
+
+function* cellsOfProtocol(
+  protocol: number,
+  direction: Direction,
+  evaluated: Evaluated,
+  protocols: number,
+): Iterable<Cell> {
+  const whole = wholeBox(protocol, direction);
+  const sweep = new Sweep(protocol, whole, evaluated);
+  const all = sizeOf(whole.x) * sizeOf(whole.y);
+  for (const x of rangesBetween([sweep], whole.x)) {
+    const { items, isProtected } = sweep.at(x[0]);
+    for (const [y, within] of divided(items, whole.y)) {
+      const entries = eachOnce(within);
+      if (entries.length === 0) continue;
+      yield {
+        protocol,
+        x: isSame(x, whole.x) ? null : x,
+        y: isSame(y, whole.y) ? null : y,
+        size: (protocols * sizeOf(x) * sizeOf(y)) / all,
+        isProtected,
+        entries,
+      };
+    }
+  }
+}
+
+/** The ranges of the second number that the same items have. */
+function* divided(items: readonly Item[], whole: Range): Iterable<readonly [Range, readonly Item[]]> {
+  if (items.every(({ y }) => isSame(y, whole))) {
+    yield [whole, items];
+    return;
+  }
+  const begins = [whole[0], ...items.flatMap(({ y }) => [y[0], y[1] + 1])].filter((y) => y <= whole[1]);
+  const cuts = [...new Set(begins)].sort((a, b) => a - b);
+  for (const [i, first] of cuts.entries()) {
+    const last = (cuts[i + 1] ?? whole[1] + 1) - 1;
+    yield [[first, last], items.filter(({ y }) => y[0] <= first && last <= y[1])];
+  }
+}
+
+function eachOnce(items: readonly Item[]): Entry[] {
+  return items.flatMap(({ entry }, i) => (items[i - 1]?.entry.order === entry.order ? [] : [entry]));
+}
+
+function sizeOf([first, last]: Range): number {
+  return last - first + 1;
+}
+
+function isSame(a: Range, b: Range): boolean {
+  return a[0] === b[0] && a[1] === b[1];
+}

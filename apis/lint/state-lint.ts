@@ -1,0 +1,108 @@
+import { BITS, type Family, parseAddress } from '../../lib/net/address.ts';
+import type { CompiledRule, NodeState } from '../compiled.ts';
+import type { Config } from '../config.ts';
+import { Leaves } from '../difference/leaves.ts';
+import type { Part } from '../difference/partition.ts';
+import type { PreparedRule } from '../difference/prepared-rule.ts';
+import { SetTable } from '../difference/set-table.ts';
+import { LISTS, type List, type Side, sideOf } from '../difference/side.ts';
+import type { Finding } from './finding.ts';
+import { findingsOf } from './list-findings.ts';
+import { type LintedRule, ListLint, type PeerSpace } from './list-lint.ts';
+
+/** A node's state, registered. */
+export interface LintedState {
+  readonly state: NodeState;
+  readonly side: Side;
+}
+
+export interface StateLintOptions {
+  readonly config: Config;
+  /** Called often; may throw, which ends the analysis. */
+  readonly checkpoint?: () => void;
+  /** Rules about which findings are wanted; absent: all. */
+  readonly isWanted?: (rule: CompiledRule) => boolean;
+}
+
+/**
+ * Finds rules that decide nothing, less than they say, or nothing that another would not decide
+ * alike, by arithmetic on the ranges in the rules. First all states are registered, because the
+ * classes of addresses are made once for all.
+ *
+ * The flows of a state are divided into cells: those that the same rules match. A cell says which
+ * of them decides, and which would without it. Cost: as that of a comparison (StateDifference) in
+ * which every wanted rule changed, times the rules of a cell.
+ */
+export class StateLint {
+  readonly #options: StateLintOptions;
+  readonly #table = new SetTable();
+  readonly #leaves = new Leaves();
+  readonly #prepared = new Map<CompiledRule, PreparedRule>();
+  readonly #shares = new Map<Part, number>();
+
+  constructor(options: StateLintOptions) {
+    this.#options = options;
+  }
+
+  /** Throws if a rule names a set or a link group that is not there. */
+  register(state: NodeState): LintedState {
+    const parts = { config: this.#options.config, table: this.#table, leaves: this.#leaves };
+    return { state, side: sideOf(state, parts, this.#prepared, () => true) };
+  }
+
+  /**
+   * After all states are registered.
+   *
+   * @param own addresses that are the node's own, and no peer's
+   */
+  findings({ state, side }: LintedState, own: readonly string[]): Finding[] {
+    const { config, checkpoint = () => {}, isWanted = () => true } = this.#options;
+    const space = this.#space(own);
+    const isChange = (leaf: number, other: number): boolean => this.#leaves.isChange(leaf, other);
+    return LISTS.flatMap((list) => {
+      const rules = rulesOf(list, state).map((rule): LintedRule => ({ rule, isWanted: isWanted(rule) }));
+      if (!rules.some((one) => one.isWanted)) return [];
+      const lint = new ListLint(rules, { list, side, config, space, isChange, checkpoint });
+      return findingsOf({
+        rules,
+        lint,
+        list,
+        state,
+        isSpoofingDropped: side.spoofed !== null,
+        table: this.#table,
+      });
+    });
+  }
+
+  #space(own: readonly string[]): PeerSpace {
+    const addresses = own.flatMap((text) => parseAddress(text) ?? []);
+    return {
+      classes: (family) => this.#table.classes(family),
+      shareOf: (family, part) => this.#shareOf(family, part),
+      isOwn: (family, classes) => {
+        const pieces = classes.flatMap((part) => part.pieces);
+        if (pieces.length > addresses.length) return false;
+        return pieces.every((piece) => {
+          const { first, last } = this.#table.space(family).rangeOf(piece);
+          return first === last && addresses.some((one) => one.family === family && one.value === first);
+        });
+      },
+    };
+  }
+
+  #shareOf(family: Family, part: Part): number {
+    const known = this.#shares.get(part);
+    if (known !== undefined) return known;
+    const space = this.#table.space(family);
+    const share = part.pieces.reduce((sum, piece) => {
+      const { first, last } = space.rangeOf(piece);
+      return sum + Number(last - first + 1n) / 2 ** BITS[family];
+    }, 0);
+    this.#shares.set(part, share);
+    return share;
+  }
+}
+
+function rulesOf({ direction, traffic }: List, { rules }: NodeState): CompiledRule[] {
+  return rules.filter((rule) => rule.source.direction === direction && rule.traffic === traffic);
+}

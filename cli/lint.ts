@@ -1,0 +1,69 @@
+import type { NodeState } from '../apis/compiled.ts';
+import type { FindingKind } from '../apis/lint/finding.ts';
+import { nameResolver } from '../apis/names.ts';
+import { compile } from '../controller/compile/compile.ts';
+import { clusterLint, type NodeFinding } from '../controller/lint/cluster-lint.ts';
+import { findingText } from '../controller/lint/finding-text.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { type InputOptions, loadObjects, warnUnknownNames } from './load.ts';
+import { loadNames } from './names.ts';
+import { json, print } from './output.ts';
+
+export interface LintOptions extends InputOptions {
+  readonly node?: string;
+  readonly names?: string;
+  readonly strict: boolean;
+  /** Absent: all kinds. */
+  readonly only?: readonly FindingKind[];
+  readonly output: 'text' | 'json';
+}
+
+/** Prints what is odd about the rules of manifests. */
+export async function lintCommand(options: LintOptions): Promise<ExitStatus> {
+  const { objects, config, invalid } = await loadObjects(options);
+  const compiled = compile(objects);
+  const { node, only } = options;
+  if (node !== undefined && !compiled.nodeAddresses.has(node)) {
+    throw new CommandError(EXIT.invalid, `no manifest declares Node ${node}`);
+  }
+  const table = options.names === undefined ? null : await loadNames(options.names);
+  warnUnknownNames(compiled.addressSets.values(), table, options.names);
+  const resolveNames = nameResolver();
+  const found = clusterLint(compiled, {
+    config,
+    resolve: (state: NodeState) => (table === null ? state : resolveNames(state, table)),
+    ...(node === undefined ? {} : { node }),
+  });
+  const findings = found.filter(({ kind }) => only === undefined || only.includes(kind));
+  await print(options.output === 'json' ? json({ findings }) : textOf(findings));
+  return findings.length > 0 || (invalid && options.strict) ? EXIT.invalid : EXIT.done;
+}
+
+/** Nodes that a line names at most: -o json has all. */
+const MOST_NODES = 3;
+
+function textOf(findings: readonly NodeFinding[]): string {
+  const rules = new Set(findings.map(({ policy, direction, rule }) => `${policy} ${direction} ${rule}`)).size;
+  const summary =
+    findings.length === 0
+      ? 'Nothing found.'
+      : `${findings.length} ${findings.length === 1 ? 'finding' : 'findings'} about ${rules} ${rules === 1 ? 'rule' : 'rules'}.`;
+  return [...findings.map((finding) => `${blockOf(finding)}\n`), `${summary}\n`].join('');
+}
+
+function blockOf(finding: NodeFinding): string {
+  const { kind, policy, rule, direction, ruleIndex, flow, nodes } = finding;
+  const lines = [
+    `${kind}: ${policy}/${rule} (${direction}[${ruleIndex}])${nodesText(nodes)}`,
+    `  ${nodes.length === 0 ? 'applies to no Node' : findingText(finding)}`,
+    ...(flow === null ? [] : [`  for example ${JSON.stringify(flow)}`]),
+  ];
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+function nodesText(nodes: readonly string[]): string {
+  if (nodes.length === 0) return '';
+  const shown = nodes.slice(0, MOST_NODES).join(', ');
+  const rest = nodes.length - MOST_NODES;
+  return rest > 0 ? ` on ${shown} and ${rest} more` : ` on ${shown}`;
+}

@@ -1,0 +1,122 @@
+import { CONFIG_SCHEMA } from '../../../apis/schema/config.ts';
+import { type HelmSchema, helmSchema } from './helm-schema.ts';
+
+/** A value of the chart, or a group of them. */
+export type ChartValue =
+  | { readonly kind: 'group'; readonly values: Readonly<Record<string, ChartValue>> }
+  | {
+      readonly kind: 'value';
+      readonly description: string;
+      readonly initial: unknown;
+      readonly schema: HelmSchema;
+    };
+
+/** Defaults that the manifests of kustomize have. */
+export interface Initial {
+  readonly images: readonly { readonly name: string; readonly newName: string; readonly newTag: string }[];
+  readonly replicas: unknown;
+  readonly controllerResources: unknown;
+  readonly agentResources: unknown;
+  readonly agentConfig: unknown;
+}
+
+const group = (values: Readonly<Record<string, ChartValue>>): ChartValue => ({ kind: 'group', values });
+const value = (description: string, initial: unknown, schema: HelmSchema): ChartValue => ({
+  kind: 'value',
+  description,
+  initial,
+  schema,
+});
+const flag = (description: string, initial = false): ChartValue =>
+  value(description, initial, { type: 'boolean' });
+const enabled = (description: string): ChartValue => group({ enabled: flag(description) });
+
+const QUANTITIES: HelmSchema = {
+  type: 'object',
+  additionalProperties: { type: ['string', 'number'], pattern: '^[0-9.]+([eEinumkKMGTP][0-9i]*)?$' },
+};
+const RESOURCES: HelmSchema = {
+  type: 'object',
+  additionalProperties: false,
+  properties: { requests: QUANTITIES, limits: QUANTITIES },
+};
+const PULL_SECRETS: HelmSchema = {
+  type: 'array',
+  items: {
+    type: 'object',
+    additionalProperties: false,
+    required: ['name'],
+    properties: { name: { type: 'string', minLength: 1 } },
+  },
+};
+
+/** All values of the chart, in the order of values.yaml. */
+export function chartValues(initial: Initial): Readonly<Record<string, ChartValue>> {
+  return {
+    images: images(initial),
+    namespace: group({
+      create: flag(
+        'Namespace nodewall-system is part of the release. The release must then be in another namespace.',
+      ),
+    }),
+    crds: group({
+      install: flag('The CustomResourceDefinitions are part of the release. Helm never deletes them.', true),
+    }),
+    controller: group({
+      replicas: value('Replicas of the controller. All serve, one leads.', initial.replicas, {
+        type: 'integer',
+        minimum: 1,
+        maximum: 9,
+      }),
+      resources: value('Resources of the controller.', initial.controllerResources, RESOURCES),
+      preferControlPlane: flag('Controllers run on nodes of the control plane where they can.'),
+    }),
+    agent: group({ resources: value('Resources of the agent.', initial.agentResources, RESOURCES) }),
+    agentConfig: value(
+      'The configuration of agents and controllers (docs/configuration.md). `dataplane: iptables` gives the agents what they need for it.',
+      initial.agentConfig,
+      helmSchema(CONFIG_SCHEMA),
+    ),
+    singleNode: flag('One controller, without an affinity and a disruption budget.'),
+    webhooks: group({
+      failClosed: flag('Without a controller no policy, group or tier can be created or changed.'),
+    }),
+    certManager: enabled("Certificates of cert-manager instead of the controller's own CA."),
+    boot: enabled('Nodes have their last rules before the network is up (docs/boot.md).'),
+    egress: group({
+      enabled: flag('Agents have NET_RAW, for egress gateways (docs/egress-operations.md).'),
+      pods: flag('Agents read the addresses of pods that start, and may install the CNI plugin.'),
+    }),
+    kubeletKubeconfig: enabled("Agents read the kubelet's kubeconfig, where kubeadm has it."),
+    networkPolicies: enabled("A NetworkPolicy opens the controllers' three ports, and no others."),
+    priorityQuota: enabled(
+      'A ResourceQuota lets pods of nodewall-system have the system priority classes, where the cluster limits them.',
+    ),
+    seLinux: enabled('Agents run with SELinux type spc_t.'),
+    openShift: enabled('SecurityContextConstraints of OpenShift; includes seLinux.'),
+  };
+}
+
+function images({ images: [controller, agent] }: Initial): ChartValue {
+  const image = (name: string, initial: Initial['images'][number] | undefined): ChartValue =>
+    group({
+      repository: value(`The ${name}'s image, without a tag.`, initial?.newName, {
+        type: 'string',
+        minLength: 1,
+      }),
+      tag: value('Its tag.', initial?.newTag, { type: 'string', pattern: '^[A-Za-z0-9_][A-Za-z0-9_.-]*$' }),
+      digest: value('Its digest, sha256:…, which counts before the tag.', '', {
+        type: 'string',
+        pattern: '^(sha256:[0-9a-f]{64})?$',
+      }),
+    });
+  return group({
+    controller: image('controller', controller),
+    agent: image('agent', agent),
+    pullPolicy: value('When images are pulled; "" is the default of Kubernetes.', '', {
+      type: 'string',
+      enum: ['', 'Always', 'IfNotPresent', 'Never'],
+    }),
+    pullSecrets: value('Names of Secrets for the registry: [{name: NAME}].', [], PULL_SECRETS),
+  });
+}
