@@ -9,12 +9,11 @@ import type { RolloutSettings } from './rollout.ts';
 /** The exemptions of docs/semantics.md section 2.1. */
 export const EXEMPTIONS = [
   'loopback',
-  // Every packet of the tunnel comes this far: none of them is tracked.
-  'egressTunnel',
   'neighborDiscovery',
   'multicastListener',
   'dhcpClient',
   'localPods',
+  'egressTunnel',
 ] as const;
 export type Exemption = (typeof EXEMPTIONS)[number];
 

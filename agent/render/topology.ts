@@ -183,12 +183,15 @@ const NOT_OF_NODEPORTS: readonly Exemption[] = ['loopback', 'egressTunnel'];
 
 export const NODEPORT_ENTRY = 'nodeport-entry';
 
+/** The tunnel's first: every packet of it comes this far, as none is tracked. */
+const ASKED: readonly Exemption[] = ['egressTunnel', ...EXEMPTIONS.filter((name) => name !== 'egressTunnel')];
+
 function exemptions(
   direction: Direction,
   known: Known,
   wanted: (name: Exemption) => boolean = () => true,
 ): NftRule[] {
-  const names = EXEMPTIONS.filter((name) => known.config.exemptions[name] && wanted(name));
+  const names = ASKED.filter((name) => known.config.exemptions[name] && wanted(name));
   return names.flatMap((name) =>
     EXEMPTION_MATCHES[name](direction, known).map((matches) => accept(matches, comment(`exemption ${name}`))),
   );
