@@ -179,8 +179,9 @@ describe('the admission of egress gateways and policies', () => {
     assert.equal(rejection, null);
     const right = (spec: object) => send(policy('shop', 'p', spec), off, null, 'use');
     // Nobody asks when the gate is turned on.
-    assert.equal(right({ ...fixed('198.51.100.2'), gateway: 'out' }).use?.gateway, 'out');
-    assert.match(right(fixed('198.51.100.2')).rejection?.message ?? '', /not known which one that is$/);
+    assert.equal(right(fixed('198.51.100.2')).use?.gateway, 'out');
+    const unnamed = { address: { allocation: 'Dedicated' } };
+    assert.match(right(unnamed).rejection?.message ?? '', /not known which one that is$/);
     assert.deepEqual([right({ gateway: 'out' }).use, right({ to: ['x'] }).rejection], [undefined, null]);
     assert.match(warnings.join(), /^feature gate EgressGateway is off/);
     assert.equal(refusal(null, off, OUT), undefined);
