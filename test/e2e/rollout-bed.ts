@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { get } from 'node:http';
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https';
@@ -49,9 +49,15 @@ export interface BedOptions {
   /** By name, the labels. */
   readonly nodes: Readonly<Record<string, Readonly<Record<string, string>>>>;
   readonly controllers: number;
+  /** The controllers' configuration, YAML. */
+  readonly config?: string;
 }
 
-export async function startRolloutBed({ nodes: labels, controllers }: BedOptions): Promise<RolloutBed> {
+export async function startRolloutBed({
+  nodes: labels,
+  controllers,
+  config = '{}',
+}: BedOptions): Promise<RolloutBed> {
   const cluster = await startCluster();
   const ports = await freePorts(controllers);
   const metrics = await freePorts(controllers);
@@ -66,6 +72,8 @@ export async function startRolloutBed({ nodes: labels, controllers }: BedOptions
   await cluster.apply(objects.join('\n---\n'));
   const token = await cluster.token('nodewall-system/nodewall-controller');
   const kubeconfig = await cluster.kubeconfigFor('controller', { token });
+  const configFile = join(cluster.folder, 'controller.yaml');
+  await writeFile(configFile, config, { mode: 0o600 });
   const nodes: SimulatedAgent[] = [];
 
   async function got(index: number, path: string): Promise<string> {
@@ -85,6 +93,8 @@ export async function startRolloutBed({ nodes: labels, controllers }: BedOptions
         `127.0.0.1:${ports[index]}`,
         '--log-format',
         'json',
+        '--config',
+        configFile,
       ],
       ...['--metrics-listen', `127.0.0.1:${metrics[index]}`, ...peers],
     ];
