@@ -214,7 +214,7 @@ export class RolloutKeeper {
       now: this.#clock.date().getTime(),
     });
     if (stage.next !== null) this.#lookIn(stage.next);
-    const shown = shownStatus(stage.decision, settings, nodes, outcomeOf);
+    const shown = shownStatus(stage, settings, nodes, outcomeOf);
     const isWritten = this.#writeStage(members, before, stage, shown);
     return isWritten && (stage.decision.state === 'Completed' || stage.decision.state === 'Undone');
   }
