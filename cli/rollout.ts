@@ -95,7 +95,7 @@ function remarkOn(
       if (state === 'Undone')
         return { status: EXIT.invalid, text: 'It stays undone: edit the policy, or promote the version.' };
       return state === 'Paused'
-        ? { status: EXIT.invalid, text: 'It stays paused, for the reason above.' }
+        ? { status: EXIT.invalid, text: 'It is still paused, or again, for the reason above.' }
         : null;
     case 'undo':
       return state === 'Undone'

@@ -77,7 +77,7 @@ function nextText({ settled }: RolloutNotes, pause: number, isLast: boolean): st
 }
 
 const WHY_PAUSED = {
-  Command: 'The annotation nodewall.io/rollout pauses it.',
+  Command: 'The annotation nodewall.io/rollout pauses it: resume it, or remove the annotation.',
   Failures: 'Too many nodes failed: resume or undo it, or change the policy.',
 };
 
@@ -89,7 +89,7 @@ function progressText({ state, step }: RolloutDecision, all: number): string {
 function endText({ state, policies }: RolloutDecision): string {
   const versions = (of: 'from' | 'to') => {
     const said = policies.map((one) =>
-      one[of] === 0 ? `${one.name}: none` : `${one.name}: generation ${one[of]}`,
+      one[of] === 0 ? `${one.name}: none, it is on no node` : `${one.name}: generation ${one[of]}`,
     );
     return said.join(', ');
   };
