@@ -15,6 +15,7 @@ const COMMANDS = [
   ['confirm'],
   ['retry'],
   ['cleanup'],
+  ['uninstall'],
   ['interfaces'],
   ['rules'],
   ['log'],
