@@ -10,6 +10,9 @@ const MATCH_FORM =
 const SERVER_FORM =
   'an address, as in 192.0.2.53 or 2001:db8::53, or one with a port, as in 192.0.2.53:5353 or [2001:db8::53]:5353';
 
+const NODE_AND_PORT =
+  "must be node and a port, as in node:22 (node4 or node6 for the Node's first address of that family)";
+
 describe('parseConfig', () => {
   it('reads an empty file as the defaults', () => {
     for (const text of ['', '# nothing\n', '{}']) {
@@ -42,6 +45,7 @@ iptables: {variant: legacy}
 dispatch: linear
 rollout: {steps: [1, 10%], maxFailures: 2}
 boot: {onError: open, ssh: [2001:DB8:2::/48]}
+leaderElection: {leaseDuration: 60}
 `,
       'c.yaml',
     );
@@ -86,12 +90,13 @@ boot: {onError: open, ssh: [2001:DB8:2::/48]}
         cniResults: '/run/cni/results',
         cniPlugins: '',
       },
-      guard: { window: 10, failAfter: 15, probes: [], confirm: 'Manual', timeout: 60 },
+      guard: { window: 10, failAfter: 15, probes: [], inward: [], confirm: 'Manual', timeout: 60 },
       dataplane: 'iptables',
       iptables: { variant: 'legacy' },
       dispatch: 'linear',
       rollout: { steps: [1, '10%'], pause: 60, maxFailures: 2 },
       boot: { enabled: true, onError: 'open', ssh: ['2001:db8:2::/48'] },
+      leaderElection: { leaseDuration: 60, renewDeadline: 10, retryPeriod: 2 },
     });
   });
 
@@ -172,27 +177,56 @@ dataplane: iptables
     );
   });
 
-  it('reads probes of guarded apply, and names those that are not supported', () => {
+  it('reads probes of guarded apply, outward and inward ones', () => {
     const { config } = parseConfig(
-      `guard: {enabled: true, window: 5, probes: [{name: a, tcp: '192.0.2.1:22'}, {name: b, http: 'https://[2001:db8::1]/'}]}`,
+      `guard:
+  enabled: true
+  window: 5
+  probes:
+    - {name: a, tcp: '192.0.2.1:22'}
+    - {name: b, http: 'https://[2001:db8::1]/'}
+    - {name: c, icmp: '2001:db8::1'}
+    - {name: d, tcp: 'node:22', from: peer}
+    - {name: e, http: 'http://node6:8080/x', from: controller, direction: ingress}
+    - {name: f, icmp: node4, from: peer}
+`,
       'c.yaml',
     );
     const b = { kind: 'http', url: 'https://[2001:db8::1]/', address: '2001:db8::1', port: 443 };
     const probes = [
       { name: 'a', target: { kind: 'tcp', address: '192.0.2.1', port: 22 } },
       { name: 'b', target: b },
+      { name: 'c', target: { kind: 'icmp', address: '2001:db8::1' } },
     ];
-    assert.deepEqual(config?.guard, { ...DEFAULT_CONFIG.guard, enabled: true, window: 5, probes });
-    const outward =
-      'only this node makes probes, outward; for connections to the node use guard.confirm: Manual, and nodewall confirm from outside';
+    const inward = [
+      { name: 'd', from: 'peer', family: null, target: { kind: 'tcp', port: 22 } },
+      {
+        ...{ name: 'e', from: 'controller', family: 6 },
+        target: { kind: 'http', url: 'http://node6:8080/x', port: 8080 },
+      },
+      { name: 'f', from: 'peer', family: 4, target: { kind: 'icmp' } },
+    ];
+    assert.deepEqual(config?.guard, { ...DEFAULT_CONFIG.guard, enabled: true, window: 5, probes, inward });
+  });
+
+  it('rejects probes of guarded apply that nobody could make', () => {
+    const many = Array.from({ length: 9 }, (_, i) => `{name: m${i}, tcp: 'node:1', from: peer}`).join();
+    assert.deepEqual(lines(`guard: {probes: [${many}]}`), [
+      'c.yaml:1: guard.probes[8]: must not be there: at most 8 probes are made to the node',
+    ]);
     assert.deepEqual(
       lines(`guard:
   windows: 5
   probes:
     - {name: dns, tcp: 'example.org:22'}
     - {name: A, http: 'ftp://192.0.2.1', udp: '192.0.2.1:5'}
-    - {name: c, icmp: 192.0.2.1, from: peer}
+    - {name: c, icmp: example.org}
     - {name: d, tcp: '192.0.2.1:1', direction: ingress}
+    - {name: e, tcp: '192.0.2.1:1', from: peer}
+    - {name: f, icmp: node, from: controller}
+    - {name: g, udp: 'node:1', from: peer, direction: egress}
+    - {name: h, http: 'https://192.0.2.1/', from: controller}
+    - {name: i, tcp: 'node:65536', from: peer}
 `),
       [
         'c.yaml:2: guard.windows: unknown field; did you mean window?',
@@ -200,11 +234,31 @@ dataplane: iptables
         'c.yaml:4: guard.probes[0].tcp: must be an address and a port, as in 192.0.2.1:443 or [2001:db8::1]:443, not "example.org:22"',
         'c.yaml:5: guard.probes[1].name: must have lower-case letters, digits and - only, not "A"',
         'c.yaml:5: guard.probes[1]: must have exactly one of tcp, udp, http, icmp',
-        `c.yaml:6: guard.probes[2].from: "peer" is not supported yet: ${outward}`,
-        'c.yaml:6: guard.probes[2].icmp: is not supported yet: use tcp, udp or http to the same address',
-        `c.yaml:7: guard.probes[3].direction: "ingress" is not supported yet: ${outward}`,
+        'c.yaml:6: guard.probes[2].icmp: must be an address, as in 192.0.2.1 or 2001:db8::1, not "example.org"',
+        'c.yaml:7: guard.probes[3].from: must be peer or controller: a connection of the node to itself passes before any rule',
+        `c.yaml:7: guard.probes[3].tcp: ${NODE_AND_PORT}, not "192.0.2.1:1"`,
+        `c.yaml:8: guard.probes[4].tcp: ${NODE_AND_PORT}, not "192.0.2.1:1"`,
+        'c.yaml:9: guard.probes[5].icmp: cannot be sent by the controller, which has no such right; use from: peer',
+        'c.yaml:10: guard.probes[6].direction: must be ingress where "peer" makes the connection',
+        'c.yaml:11: guard.probes[7].http: must be a URL with the host node (or node4, node6), as in https://node:10250/healthz, not "https://192.0.2.1/"',
+        `c.yaml:12: guard.probes[8].tcp: ${NODE_AND_PORT}, not "node:65536"`,
       ],
     );
+  });
+
+  it('rejects times of the leader election with which two could lead, or none for long', () => {
+    const at = (times: string): string[] => lines(`leaderElection: {${times}}`);
+    assert.deepEqual(at('leaseDuration: 3, renewDeadline: 2, retryPeriod: 1'), []);
+    assert.deepEqual(at('leaseDuration: 10'), [
+      'c.yaml:1: leaderElection.leaseDuration: 10 must be above renewDeadline, which is 10',
+    ]);
+    assert.deepEqual(at('renewDeadline: 20, retryPeriod: 20'), [
+      'c.yaml:1: leaderElection.renewDeadline: 20 must be below leaseDuration, which is 15',
+      'c.yaml:1: leaderElection.retryPeriod: 20 must be below renewDeadline, which is 20',
+    ]);
+    assert.deepEqual(at('leaseDuration: 12.5'), [
+      'c.yaml:1: leaderElection.leaseDuration: must be a whole number from 1 to 3600, not 12.5',
+    ]);
   });
 
   it('rejects limits for iptables that xt_limit cannot count', () => {

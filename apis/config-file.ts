@@ -11,7 +11,8 @@ import {
   toInterfaceGroups,
 } from './validate/interface-groups.ts';
 import { canonicalCidr } from './validate/ipblock.ts';
-import { checkProbes, type RawProbe, toProbe } from './validate/probes.ts';
+import { checkLeaderElection } from './validate/leader-election.ts';
+import { checkProbes, type RawProbe, toProbes } from './validate/probes.ts';
 import { type Findings, findings, formatPath, hasError } from './validate/problem.ts';
 import { checkRollout } from './validate/rollout.ts';
 import { reportSchema } from './validate/schema-problem.ts';
@@ -42,12 +43,15 @@ interface RawConfig {
   readonly nodeCIDRs?: readonly string[];
   readonly featureGates?: Config['featureGates'];
   readonly egress?: Partial<Config['egress']>;
-  readonly guard?: Partial<Omit<Config['guard'], 'probes'>> & { readonly probes?: readonly RawProbe[] };
+  readonly guard?: Partial<Omit<Config['guard'], 'probes' | 'inward'>> & {
+    readonly probes?: readonly RawProbe[];
+  };
   readonly dataplane?: Config['dataplane'];
   readonly iptables?: Partial<Config['iptables']>;
   readonly dispatch?: Config['dispatch'];
   readonly rollout?: Partial<RolloutSettings>;
   readonly boot?: Partial<Config['boot']>;
+  readonly leaderElection?: Partial<Config['leaderElection']>;
 }
 
 /**
@@ -75,6 +79,7 @@ function checkConfig(raw: FieldMap, found: Findings): void {
   checkInterfaceGroups(asFields(raw.interfaceGroups) ?? {}, found);
   checkSettings(raw, found);
   checkRollout(raw.rollout, ['rollout'], found);
+  checkLeaderElection(asFields(raw.leaderElection) ?? {}, found);
   checkProbes(asFields(raw.guard)?.probes, ['guard', 'probes'], found);
   for (const direction of ['ingress', 'egress']) {
     for (const [index, entry] of asList(asFields(raw.failsafe)?.[direction]).entries()) {
@@ -116,7 +121,7 @@ function toConfig(raw: RawConfig): Config {
     guard: {
       ...DEFAULT_CONFIG.guard,
       ...raw.guard,
-      probes: raw.guard?.probes?.map(toProbe) ?? DEFAULT_CONFIG.guard.probes,
+      ...toProbes(raw.guard?.probes ?? []),
     },
     dataplane: raw.dataplane ?? DEFAULT_CONFIG.dataplane,
     iptables: { ...DEFAULT_CONFIG.iptables, ...raw.iptables },
@@ -127,5 +132,6 @@ function toConfig(raw: RawConfig): Config {
       ...raw.boot,
       ssh: raw.boot?.ssh?.map(canonicalCidr) ?? DEFAULT_CONFIG.boot.ssh,
     },
+    leaderElection: { ...DEFAULT_CONFIG.leaderElection, ...raw.leaderElection },
   });
 }

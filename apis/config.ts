@@ -108,6 +108,7 @@ export interface GuardConfig {
   readonly failAfter: number;
   /** Besides those of API server, controller and DNS. */
   readonly probes: readonly ProbeConfig[];
+  readonly inward: readonly InwardProbeConfig[];
   /**
    * Manual: `nodewall confirm` ends the window; without it the change is rolled back after
    * `timeout`.
@@ -124,7 +125,25 @@ export interface ProbeConfig {
 
 export type ProbeTarget =
   | { readonly kind: 'tcp' | 'udp'; readonly address: string; readonly port: number }
-  | { readonly kind: 'http'; readonly url: string; readonly address: string; readonly port: number };
+  | { readonly kind: 'http'; readonly url: string; readonly address: string; readonly port: number }
+  /** An echo request. */
+  | { readonly kind: 'icmp'; readonly address: string };
+
+/** A connection to the node that must stay possible: others make it (apis/inward-probe.ts). */
+export interface InwardProbeConfig {
+  readonly name: string;
+  /** One other agent, or the controller that leads. */
+  readonly from: 'peer' | 'controller';
+  /** To the Node's first address, or the first one of this family. */
+  readonly family: 4 | 6 | null;
+  readonly target: InwardTarget;
+}
+
+export type InwardTarget =
+  | { readonly kind: 'tcp' | 'udp'; readonly port: number }
+  /** The host of the URL stands for the address. */
+  | { readonly kind: 'http'; readonly url: string; readonly port: number }
+  | { readonly kind: 'icmp' };
 
 /** Whether the agent learns from the answers of any DNS server, of one family at least. */
 export function believesAnyServer({ learn, learnFrom }: NamesConfig): boolean {
@@ -186,6 +205,18 @@ export interface Config {
    */
   readonly rollout: RolloutSettings | null;
   readonly boot: BootConfig;
+  /** Read by controllers. */
+  readonly leaderElection: LeaderElectionTimes;
+}
+
+/** How the controllers agree by a Lease on the one that leads; whole seconds. */
+export interface LeaderElectionTimes {
+  /** No other controller takes the Lease for so long after it has seen it change. */
+  readonly leaseDuration: number;
+  /** A leader that cannot renew it ceases to lead after so long; less than `leaseDuration`. */
+  readonly renewDeadline: number;
+  /** Between two attempts; less than `renewDeadline`. */
+  readonly retryPeriod: number;
 }
 
 /** The files that are loaded at boot, before an agent runs. */
@@ -253,10 +284,11 @@ export const DEFAULT_CONFIG: Config = {
   nodeCIDRs: [],
   featureGates: {},
   egress: DEFAULT_EGRESS_CONFIG,
-  guard: { window: 10, failAfter: 15, probes: [], confirm: 'Automatic', timeout: 600 },
+  guard: { window: 10, failAfter: 15, probes: [], inward: [], confirm: 'Automatic', timeout: 600 },
   dataplane: 'nftables',
   iptables: { variant: 'auto' },
   dispatch: 'indexed',
   rollout: null,
   boot: { enabled: true, onError: 'minimal', ssh: [] },
+  leaderElection: { leaseDuration: 15, renewDeadline: 10, retryPeriod: 2 },
 };

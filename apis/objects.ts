@@ -60,7 +60,7 @@ export interface Namespace {
 
 /**
  * A Pod that can be a peer: narrowing leaves out finished pods, and hostNetwork pods too, except
- * where egress objects are read.
+ * nodewall's controllers and where egress objects are read.
  */
 export interface Pod {
   readonly kind: 'Pod';
@@ -72,8 +72,10 @@ export interface Pod {
   readonly addresses: readonly string[];
   /** The pod's Node; read only where egress objects are; absent: not scheduled. */
   readonly node?: string;
-  /** Only where egress objects are read; such a pod has no addresses of its own. */
+  /** Such a pod has no addresses of its own. */
   readonly hostNetwork?: true;
+  /** Of a hostNetwork pod of nodewall's controllers: its Node's, for the failsafe list alone. */
+  readonly hostAddresses?: readonly string[];
   /**
    * As the container runtime has it; only where egress objects are read; absent: none (manifests).
    */

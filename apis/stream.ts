@@ -1,3 +1,4 @@
+import type { ProbeTarget } from './config.ts';
 import type { DataplaneName } from './dataplanes.ts';
 import type { EgressPart, EgressSet } from './egress/entries.ts';
 import type { EgressWholeMessage, WrittenEntries } from './egress/messages.ts';
@@ -18,7 +19,8 @@ import type { AddressSetMessage, NodeMessage, ServiceSetMessage, WrittenRule } f
  * come before the rules that name them, removals after. A node holds a set only while one of its
  * rules, or `allNodes` or `controllers`, names it. A receiver acts at bookmarks only. A bookmark
  * follows each batch of changes that belong together; about every 30 s one is sent as a keep-alive.
- * `features=egress` asks for the messages of egress gateways, which earlier agents do not know.
+ * `features=egress` asks for the messages of egress gateways, which earlier agents do not know;
+ * `features=probes`, or `egress,probes`, for ProbeUpdates.
  */
 export const CONTROL_PLANE = { group: 'controlplane.nodewall.io', version: 'v1alpha1' } as const;
 
@@ -44,6 +46,7 @@ export type Update =
   | EgressMembersPatchUpdate
   | EgressPatchUpdate
   | EgressRemovedUpdate
+  | ProbeUpdate
   | BookmarkUpdate;
 
 /** Discard the state: a whole view follows. Every whole view starts with this message. */
@@ -55,6 +58,10 @@ export interface ResetUpdate {
 export interface GateUpdate {
   readonly type: 'gate';
   readonly enabled: boolean;
+  /**
+   * Where it is off: nodes that enforce follow one by one over this time (seconds). Absent: at once.
+   */
+  readonly over?: number;
 }
 
 /**
@@ -154,6 +161,18 @@ export interface EgressPatchUpdate {
 /** The gate EgressGateway is off: the node steers nothing. */
 export interface EgressRemovedUpdate {
   readonly type: 'egressRemoved';
+}
+
+/**
+ * Another node's guarded apply asks for a connection to it: not part of the view. The answer goes to
+ * `probeAnswerPath` (inward-probe.ts). Only to watchers with the feature `probes`.
+ */
+export interface ProbeUpdate {
+  readonly type: 'probe';
+  readonly id: string;
+  readonly target: ProbeTarget;
+  /** How long an answer may take. */
+  readonly milliseconds: number;
 }
 
 /** The messages up to this one form a complete state. */

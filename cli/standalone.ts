@@ -158,7 +158,15 @@ async function stopped({ options: { node }, ended, log }: StandaloneOptions): Pr
 /** With `--once` no process stays to try rules. There is no control plane to probe. */
 function guardHooks({ config, options, log }: StandaloneOptions): GuardHooks | null {
   if (config.guard.enabled !== true) return null;
-  if (!options.once) return { controlPlane: () => [], changed() {} };
+  const [inward] = config.guard.inward;
+  if (inward !== undefined) {
+    const { name, from } = inward;
+    throw new CommandError(
+      EXIT.invalid,
+      `guard.probes: ${name}: from: ${from} needs a controller; with --manifests the node itself makes the probes, outward. For connections to the node use guard.confirm: Manual, and nodewall confirm from outside`,
+    );
+  }
+  if (!options.once) return { controlPlane: () => [], askInward: null, changed() {} };
   log.warn('guard.enabled: with --once rules are not tried, because the agent ends', { node: options.node });
   return null;
 }

@@ -97,7 +97,7 @@ export interface GuardTimes {
   readonly manual: number | null;
 }
 
-/** The results of one round of probes. */
+/** The results of one round of probes; one that nobody could make is absent. */
 export interface ProbeResult {
   readonly probe: string;
   /** Null: it passed. */

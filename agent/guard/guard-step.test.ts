@@ -92,6 +92,28 @@ describe('step of guarded apply', () => {
     assert.equal(world.saved?.number, 2);
   });
 
+  it('takes nothing back for a probe that nobody can make', () => {
+    const world = withGood();
+    world.edit(true);
+    world.isProberAway = true;
+    pass(world, 11_000);
+    assert.deepEqual([world.saved?.number, world.rollbacks], [2, []]);
+  });
+
+  it('takes back what failed a probe that nobody can make any more, and tries it again if no rule is at fault', () => {
+    for (const isBad of [true, false]) {
+      const world = withGood();
+      world.edit(isBad);
+      world.hasOutage = !isBad;
+      pass(world, 1_000);
+      world.isProberAway = true;
+      pass(world, 15_000);
+      assert.deepEqual([world.inForce?.number, world.rollbacks.length], [1, 1]);
+      pass(world, 16_000);
+      assert.equal(world.inForce?.number, isBad ? 1 : 2);
+    }
+  });
+
   it('waits for a confirmation by hand, and goes back after the timeout', () => {
     const world = withGood(60_000);
     world.edit(false);

@@ -162,7 +162,9 @@ function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): 
   // Of a round that began before this trial, nothing is known of its rules.
   if (began < trial.since) return { state: before, effects: [] };
   const counted = results.filter(({ probe }) => trial.counted.has(probe));
-  const failing = new Map<string, Failure>();
+  // One that could not be made, because its prober is away, neither failed nor passed.
+  const unmade = [...trial.failing].filter(([name]) => counted.every(({ probe }) => probe !== name));
+  const failing = new Map<string, Failure>(unmade);
   for (const { probe, error, fault } of counted) {
     if (error === null) continue;
     const { since = began, notBefore = 0 } = trial.failing.get(probe) ?? {};
@@ -198,9 +200,9 @@ function sayFailing(failing: ReadonlyMap<string, Failure>): GuardEffect {
 /** After a rollback: a probe that passes says that it helped. */
 function checked(state: GuardState, { results }: EventOf<'round'>): GuardStep {
   const { check } = state;
-  const result = results.find(({ probe }) => probe === check?.probe);
-  if (check === null || result === undefined) return { state, effects: [] };
-  if (result.error !== null)
+  if (check === null) return { state, effects: [] };
+  const result = results.find(({ probe }) => probe === check.probe);
+  if (result?.error !== null)
     return { state, effects: [{ kind: 'probe', probes: [check.probe], after: AGAIN }] };
   const message = 'the probe passes again after the rollback; the change is held';
   return {

@@ -1,5 +1,5 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Config } from '../../apis/config.ts';
+import type { Config, GuardConfig } from '../../apis/config.ts';
 import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
@@ -19,7 +19,8 @@ import type {
 import { guardStep } from './guard-step.ts';
 import { failingOf, holdText, triedOf } from './held-report.ts';
 import { digestOf, policyChanges, withHolds } from './holds.ts';
-import { type Probe, probeRound } from './probes.ts';
+import type { InwardProbes } from './inward-probes.ts';
+import { type OutwardProbe, type Probe, probeRound } from './probes.ts';
 import { faults, type Judged, type JudgedAs, judgedAs, touchedSets } from './verdicts.ts';
 
 export interface GuardParts {
@@ -31,8 +32,10 @@ export interface GuardParts {
   readonly memory: GuardMemory | null;
   /** The state confirmed last; null: none ever was. */
   readonly confirmed: NodeState | null;
-  /** All probes of this agent. */
+  /** All probes of this agent, inward ones too. */
   readonly probes: () => readonly Probe[];
+  /** Null: no probe is made from outside. */
+  readonly inward: InwardProbes | null;
   /** Passes a state on to be enforced. */
   readonly submit: (state: NodeState) => void;
   /** The state with what this node adds: addresses of names, local pods. */
@@ -64,8 +67,12 @@ export interface GuardReport {
  * than until TCP sends a packet again, which the new rules would judge.
  */
 const BEFORE = { milliseconds: 2_000, connectWithin: 900 };
-/** Milliseconds that an attempt has in a round. */
 const LONGEST_ATTEMPT = 3_000;
+
+/** Milliseconds that an attempt has in a round. */
+export function longestAttempt({ failAfter }: GuardConfig): number {
+  return Math.min(LONGEST_ATTEMPT, failAfter * 500);
+}
 
 /**
  * Guarded apply (docs/semantics.md section 6): stands between the source of states and what
@@ -200,6 +207,7 @@ export class Guard {
     this.#cancelWake();
     this.#cancelRound();
     this.#round++;
+    this.#parts.inward?.close();
     await this.#parts.file.flush();
   }
 
@@ -211,6 +219,7 @@ export class Guard {
     if (state !== wanted) this.#wantedOf.set(state, wanted);
     const isSame = sameRules(this.#submitted, state) && this.#touched(state).length === 0;
     this.#submitted = state;
+    if (!isSame) this.#parts.inward?.changing();
     if (this.#queued !== null && !this.#isUrgent) {
       this.#queued = state;
       return;
@@ -250,7 +259,7 @@ export class Guard {
   }
 
   async #passingNow(): Promise<readonly string[]> {
-    const results = await probeRound(this.#parts.probes(), BEFORE);
+    const results = await probeRound(outward(this.#parts.probes()), BEFORE);
     return [...results].filter(([, error]) => error === null).map(([name]) => name);
   }
 
@@ -265,11 +274,12 @@ export class Guard {
       const sets = changes.length === 0 ? this.#touched(judged.state) : [];
       const verdict = this.#verdict(judged, changes, sets);
       const passed = verdict.isTried ? await (this.#before ?? []) : [];
+      const fromOutside = this.#parts.inward?.passing() ?? [];
       if (judged !== this.#inForce || confirmed !== this.#state.confirmed) continue;
       this.#before = null;
       this.#judging = null;
       this.#judged = [];
-      this.#applied({ ...verdict, passed });
+      this.#applied({ ...verdict, passed: [...passed, ...fromOutside] });
       if (!verdict.isTried && changes.length > 0) this.#parts.events.changed(this.report());
       return;
     }
@@ -296,11 +306,15 @@ export class Guard {
 
   #happened(event: OwnEvent): void {
     if (this.#isClosed) return;
-    const { clock } = this.#parts;
+    const { clock, inward } = this.#parts;
     const stamped = { ...event, at: clock.now(), time: clock.date().toISOString() } as GuardEvent;
+    const { trial } = this.#state;
     const { state, effects } = guardStep(this.#state, stamped, this.#times);
     this.#state = state;
+    if (trial !== null && state.trial === null) inward?.ended(state.confirmed === trial.state);
     for (const effect of effects) this.#do(effect);
+    const isSettled = state.trial === null && state.check === null && this.#inForce !== null;
+    if (isSettled && this.#judging === null && this.#queued === null) inward?.settled();
   }
 
   #do(effect: GuardEffect): void {
@@ -361,22 +375,32 @@ export class Guard {
   }
 
   async #probe(names: readonly string[], round: number): Promise<void> {
-    const { clock, config, probes } = this.#parts;
+    const { clock, config, probes, inward } = this.#parts;
     const began = clock.now();
     const wanted = probes().filter(({ name }) => names.includes(name));
-    const found = await probeRound(wanted, {
-      milliseconds: Math.min(LONGEST_ATTEMPT, this.#times.failAfter / 2),
-    });
+    const patience = { milliseconds: longestAttempt(config.guard) };
+    const [found, fromOutside] = await Promise.all([
+      probeRound(outward(wanted), patience),
+      inward?.round(names, this.#state.trial !== null),
+    ]);
     if (round !== this.#round || this.#isClosed) return;
-    const failed = wanted.filter(({ name }) => found.get(name) !== null);
+    const errorOf = (name: string): string | null => found.get(name) ?? fromOutside?.get(name) ?? null;
+    const failed = wanted.filter(({ name }) => errorOf(name) !== null);
     const whole = this.#inForce?.whole;
     const denied = failed.length === 0 || whole === undefined ? new Map() : faults(failed, whole, config);
+    const isMade = (name: string): boolean =>
+      fromOutside?.has(name) === true ||
+      !wanted.some((probe) => probe.name === name && probe.kind === 'inward');
     // A probe that is no longer known, as of a server that was removed, proves nothing: it passes.
-    const results = names.map((probe): ProbeResult => {
-      return { probe, error: found.get(probe) ?? null, fault: denied.get(probe) ?? null };
+    const results = names.filter(isMade).map((probe): ProbeResult => {
+      return { probe, error: errorOf(probe), fault: denied.get(probe) ?? null };
     });
     this.#happened({ kind: 'round', began, results });
   }
+}
+
+function outward(probes: readonly Probe[]): OutwardProbe[] {
+  return probes.filter((probe): probe is OutwardProbe => probe.kind === 'outward');
 }
 
 type OwnEvent = GuardEvent extends infer E ? (E extends GuardEvent ? Omit<E, 'at' | 'time'> : never) : never;

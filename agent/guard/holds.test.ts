@@ -49,7 +49,11 @@ describe('held policies', () => {
     const policy = ingress('p', { name: 'r', action: 'Drop', from: [fromPods('db')] });
     const before = nodeState(policy, pod('db', '10.0.0.1'));
     const now = nodeState(policy, pod('db', '10.0.0.1'), pod('db', '10.0.0.2'));
-    const probe = { name: 'db', attempts: [{ kind: 'tcp', address: '10.0.0.2', port: 1 }] } as const;
+    const probe = {
+      kind: 'outward',
+      name: 'db',
+      attempts: [{ kind: 'tcp', address: '10.0.0.2', port: 1 }],
+    } as const;
     const [set, ...others] = touchedSets(() => [probe], before, now);
     assert.ok(set !== undefined && others.length === 0);
     const change = { key: 'nodewall.io/p', digest: null, before: null, generation: 0 };

@@ -3,11 +3,16 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { attempt } from './probe-attempt.ts';
-import { configuredProbes, flowsOf, probeRound } from './probes.ts';
+import type { Patience } from '../../lib/process/connection-attempt.ts';
+
+import { type AgentAttempt, agentAttempt, configuredProbes, flowsOf, probeRound } from './probes.ts';
 
 const LOCAL = '127.0.0.1';
 const PATIENCE = { milliseconds: 2_000, connectWithin: 1_000 };
+
+async function errorOf(one: AgentAttempt, patience: Patience = PATIENCE): Promise<string | null> {
+  return (await agentAttempt(one, patience)).error;
+}
 
 describe('probes', () => {
   let server: Server;
@@ -32,11 +37,11 @@ describe('probes', () => {
     udp.on('message', (data, { port: to, address }) => udp.send(data, to, address));
     const ofUdp = { address: LOCAL, port: udp.address().port };
     const all = await Promise.all([
-      attempt({ kind: 'tcp', address: LOCAL, port }, PATIENCE),
-      attempt({ kind: 'tls', address: LOCAL, port }, PATIENCE),
-      attempt({ kind: 'http', url: `http://${LOCAL}:${port}/`, address: LOCAL, port }, PATIENCE),
-      attempt({ kind: 'udp', ...ofUdp }, PATIENCE),
-      attempt({ kind: 'dns', ...ofUdp }, PATIENCE),
+      errorOf({ kind: 'tcp', address: LOCAL, port }),
+      errorOf({ kind: 'tls', address: LOCAL, port }),
+      errorOf({ kind: 'http', url: `http://${LOCAL}:${port}/`, address: LOCAL, port }),
+      errorOf({ kind: 'udp', ...ofUdp }),
+      errorOf({ kind: 'dns', ...ofUdp }),
     ]);
     udp.close();
     assert.deepEqual(all, [null, null, null, null, null]);
@@ -46,11 +51,15 @@ describe('probes', () => {
     const quiet = createSocket('udp4').bind(0, LOCAL);
     await once(quiet, 'listening');
     const silent = { kind: 'dns', address: LOCAL, port: quiet.address().port } as const;
-    assert.equal(await attempt(silent, { milliseconds: 50 }), 'no answer in 0.05 s');
+    assert.equal(await errorOf(silent, { milliseconds: 50 }), 'no answer in 0.05 s');
     quiet.close();
     const closed = { kind: 'tcp', address: LOCAL, port: 1 } as const;
-    assert.match((await attempt(closed, PATIENCE)) ?? '', /ECONNREFUSED/);
-    const either = { name: 'two', attempts: [closed, { kind: 'tcp', address: LOCAL, port } as const] };
+    assert.match((await errorOf(closed)) ?? '', /ECONNREFUSED/);
+    const either = {
+      kind: 'outward',
+      name: 'two',
+      attempts: [closed, { kind: 'tcp', address: LOCAL, port } as const],
+    } as const;
     assert.deepEqual([...(await probeRound([either], PATIENCE))], [['two', null]]);
   });
 

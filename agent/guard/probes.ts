@@ -2,25 +2,42 @@ import { Resolver } from 'node:dns';
 import { isIPv6 } from 'node:net';
 import type { Config } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
-import { type Attempt, attempt, type Patience } from './probe-attempt.ts';
+import { type Attempt, attempt, type Outcome, type Patience } from '../../lib/process/connection-attempt.ts';
+import { echoAttempt } from './echo-attempt.ts';
 
-/** Connections one of which must be possible. */
-export interface Probe {
+/** What an agent can try: a connection, or an echo request. */
+export type AgentAttempt = Attempt | { readonly kind: 'icmp'; readonly address: string };
+
+export type Probe = OutwardProbe | InwardProbe;
+
+/** Connections that this agent makes, one of which must be possible. */
+export interface OutwardProbe {
+  readonly kind: 'outward';
   readonly name: string;
-  readonly attempts: readonly Attempt[];
+  readonly attempts: readonly AgentAttempt[];
   /** Further destinations that stand behind these addresses, after destination NAT. */
   readonly behind?: readonly { readonly address: string; readonly port: number }[];
 }
 
+/** A connection to this node that others make (inward-probes.ts). */
+export interface InwardProbe {
+  readonly kind: 'inward';
+  readonly name: string;
+  /** As it was made last; null: it never was. */
+  readonly flow: Flow | null;
+}
+
 /** The most addresses of one probe that are tried. */
 const MOST_ATTEMPTS = 3;
+/** Of an echo request: ICMP and ICMPv6. */
+const ECHO = { 4: { protocol: 'icmp', icmpType: 8 }, 6: { protocol: 'icmpv6', icmpType: 128 } } as const;
 
-/** DNS and the probes of the configuration. */
-export function configuredProbes({ guard, names }: Config): Probe[] {
+/** DNS and the outward probes of the configuration. */
+export function configuredProbes({ guard, names }: Config): OutwardProbe[] {
   const servers = dnsServers(names.servers);
   return [
-    ...(servers.length === 0 ? [] : [{ name: 'dns', attempts: servers }]),
-    ...guard.probes.map(({ name, target }): Probe => ({ name, attempts: [target] })),
+    ...(servers.length === 0 ? [] : [{ kind: 'outward', name: 'dns', attempts: servers } as const]),
+    ...guard.probes.map(({ name, target }) => ({ kind: 'outward', name, attempts: [target] }) as const),
   ];
 }
 
@@ -36,13 +53,20 @@ function dnsServers(configured: readonly string[]): Attempt[] {
   });
 }
 
+/** Makes a new connection, or sends an echo request. Never rejects. */
+export function agentAttempt(one: AgentAttempt, patience: Patience): Promise<Outcome> {
+  return one.kind === 'icmp' ? echoAttempt(one.address, patience) : attempt(one, patience);
+}
+
 /** What one round found out: null for a probe that passed, else the reason. */
 export async function probeRound(
-  probes: readonly Probe[],
+  probes: readonly OutwardProbe[],
   patience: Patience,
 ): Promise<ReadonlyMap<string, string | null>> {
   const results = probes.map(async ({ name, attempts }): Promise<[string, string | null]> => {
-    const all = attempts.slice(0, MOST_ATTEMPTS).map((one) => attempt(one, patience));
+    const all = attempts
+      .slice(0, MOST_ATTEMPTS)
+      .map(async (one) => (await agentAttempt(one, patience)).error);
     return [name, await firstPassed(all)];
   });
   return new Map(await Promise.all(results));
@@ -56,17 +80,38 @@ async function firstPassed(all: readonly Promise<string | null>[]): Promise<stri
 }
 
 /** The flows of a probe, as explain is asked about them. */
-export function flowsOf({ attempts, behind = [] }: Probe): Flow[] {
-  const flow = (protocol: 'tcp' | 'udp', address: string, port: number): Flow => ({
-    direction: 'egress',
-    dst: address,
-    protocol,
-    dstPort: port,
-  });
-  return [
-    ...attempts.map(({ kind, address, port }) => {
-      return flow(kind === 'udp' || kind === 'dns' ? 'udp' : 'tcp', address, port);
-    }),
-    ...behind.map(({ address, port }) => flow('tcp', address, port)),
-  ];
+export function flowsOf(probe: Probe): readonly Flow[] {
+  switch (probe.kind) {
+    case 'outward': {
+      const { attempts, behind = [] } = probe;
+      const others = behind.map((one) => ({ kind: 'tcp', ...one }) as const);
+      return [...attempts, ...others].map((one) => ({
+        direction: 'egress',
+        dst: one.address,
+        ...serviceOf(one),
+      }));
+    }
+    case 'inward':
+      return probe.flow === null ? [] : [probe.flow];
+  }
+}
+
+/** Protocol and port, or type, of a new connection. */
+export function serviceOf(one: AgentAttempt): Pick<Flow, 'protocol' | 'dstPort' | 'icmpType'> {
+  switch (one.kind) {
+    case 'udp':
+    case 'dns':
+      return { protocol: 'udp', dstPort: one.port };
+    case 'tcp':
+    case 'tls':
+    case 'http':
+      return { protocol: 'tcp', dstPort: one.port };
+    case 'icmp':
+      return ECHO[isIPv6(one.address) ? 6 : 4];
+  }
+}
+
+/** The address of the other end. */
+export function peerOf({ direction, src, dst }: Flow): string | undefined {
+  return direction === 'ingress' ? src : dst;
 }

@@ -8,7 +8,7 @@ import { ruleMatches } from '../observe/rule-match.ts';
 import type { Fault, GuardEvent, PolicyChange } from './guard-state.ts';
 import { digestOf } from './holds.ts';
 import { newlyDenies } from './newly-denies.ts';
-import { flowsOf, type Probe } from './probes.ts';
+import { flowsOf, type Probe, peerOf } from './probes.ts';
 
 /** The rule that denies a flow of each probe; probes that no rule denies are absent. */
 export function faults(
@@ -38,7 +38,7 @@ export function touchedSets(
   if (before === null || before.addressSets === now.addressSets) return [];
   const changed = changedSets(before, now);
   if (changed.length === 0) return [];
-  const addresses = probes().flatMap((probe) => flowsOf(probe).flatMap(({ dst }) => dst ?? []));
+  const addresses = probes().flatMap((probe) => flowsOf(probe).flatMap((flow) => peerOf(flow) ?? []));
   return changed
     .filter(({ id, members }) => {
       const old = before.addressSets.get(id)?.members;

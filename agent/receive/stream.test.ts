@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import type { NodeState } from '../../apis/compiled.ts';
+import type { ProbeUpdate } from '../../apis/stream.ts';
 import { createAuthority } from '../../test/cluster/certificates.ts';
 import { type FakeControlPlane, fakeControlPlane } from '../../test/fake/control-plane.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
@@ -32,6 +33,8 @@ function listener() {
     /** The errors among them that are about a whole view. */
     unfollowable: [] as Error[],
     waits: [] as number[],
+    /** Ids of probes for other nodes. */
+    probes: [] as string[],
   };
   const look = (): void => {
     for (const check of waiting) check();
@@ -45,6 +48,10 @@ function listener() {
       },
       folded: (folded: Folded) => {
         told.folded = folded;
+        look();
+      },
+      probe: ({ id }: ProbeUpdate) => {
+        told.probes.push(id);
         look();
       },
       disconnected: (error: Error, retryIn: number) => {

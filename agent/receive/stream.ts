@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { MOST_HELD } from '../../apis/held-view.ts';
-import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
+import { NODE_VIEWS_PATH, type ProbeUpdate, type StreamMessage } from '../../apis/stream.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { LineSplitter } from '../../lib/process/lines.ts';
@@ -13,6 +13,8 @@ export interface StreamEvents {
   connected(remote: Remote): void;
   /** A bookmark was reached, with the state to enforce. Must not throw. */
   folded(folded: Folded): void;
+  /** Another node's guarded apply asks for a connection to it. */
+  probe(update: ProbeUpdate): void;
   /**
    * The connection ended or could not be made; the next attempt follows in `retryIn` milliseconds.
    */
@@ -160,7 +162,9 @@ export class ControllerStream {
     const splitter = new LineSplitter(LONGEST_LINE);
     const take = (line: string): void => {
       sign();
-      const folded = fold.take(parse(line));
+      const message = parse(line);
+      const folded = fold.take(message);
+      if (message.type === 'probe') events.probe(message);
       if (folded === null) return;
       batch = 0;
       this.#revision = folded.revision;
@@ -243,7 +247,7 @@ function viewPath(
     allowWatchBookmarks: 'true',
     ...(revision === null ? {} : { resourceVersion: revision }),
     ...(anyPosition ? { anyPosition: 'true' } : {}),
-    ...(egress ? { features: 'egress' } : {}),
+    features: egress ? 'egress,probes' : 'probes',
   });
   return `${NODE_VIEWS_PATH}?${query}`;
 }

@@ -14,6 +14,7 @@ import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { GuardReport } from '../guard/guard.ts';
 import { lookupOrLast } from '../receive/address-lookup.ts';
 import type { ApiServer } from '../receive/api-server.ts';
+import { askInward } from '../receive/ask-inward.ts';
 import type { Authorities } from '../receive/authorities.ts';
 import { type ControllerClient, controllerClient } from '../receive/controller-client.ts';
 import { FoldError, fold } from '../receive/fold.ts';
@@ -25,7 +26,14 @@ import { watchAddresses } from './address-watch.ts';
 import { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
-import { type AgentState, gateOf, initialState, nextSteps, type Step, type Why } from './agent-state.ts';
+import {
+  type AgentState,
+  followedGate,
+  initialState,
+  nextSteps,
+  type Step,
+  type Why,
+} from './agent-state.ts';
 import { type AgentEvent, type Effect, type TimerName, transition } from './agent-transition.ts';
 import { controllerAuthorities, loggedOutage } from './api-access.ts';
 import { type ClusterFile, type ClusterMemory, clusterFile } from './cluster-file.ts';
@@ -37,7 +45,9 @@ import { wasTried } from './guarded.ts';
 import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } from './interface-groups.ts';
 import { nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
+import { PeerProber } from './peer-prober.ts';
 import { type StateStore, stateStore } from './state-store.ts';
+import { placeOf } from './switch-off.ts';
 
 /** The controller, from the command line. */
 export interface ControllerOptions {
@@ -168,7 +178,7 @@ class ClusterAgent {
     this.#saved = saved;
     // If the saved gate can't be read, the state that was in force last is wanted.
     const rememberedGate = remembered?.enabled ?? null;
-    this.#state = initialState({ isAllowed, last, rememberedGate, off: off.now });
+    this.#state = initialState({ isAllowed, last, rememberedGate, off: off.now, place: placeOf(node) });
     this.#certificates = remembered?.authorities ?? null;
     this.#viewHasEgress = remembered?.egress === true;
     this.#reports = new AgentLog(node, log);
@@ -369,7 +379,11 @@ class ClusterAgent {
       reports: this.#reports,
       apiServer: () => this.#places.apiServers(),
       guard: this.#hasGuard
-        ? { controlPlane: () => this.#places.probes(), changed: (report) => this.#guarded(report) }
+        ? {
+            controlPlane: () => this.#places.probes(),
+            askInward: (question) => askInward(this.#calls, question),
+            changed: (report) => this.#guarded(report),
+          }
         : null,
       enforced: (result, submitted) => this.#enforced(result, submitted),
       failed: (error) => this.#happened({ kind: 'refused', error }),
@@ -414,9 +428,17 @@ class ClusterAgent {
     this.#happened({ kind: 'cleared', why, removed, interfaces });
   }
 
+  /** What requests to the controller need. */
+  get #calls() {
+    const { options, clock, log } = this.#parts;
+    return { node: options.node, client: this.#client, clock, log, signal: this.#closing.signal };
+  }
+
   #streamEvents(): StreamEvents {
     const { metrics } = this.#parts;
+    const prober = new PeerProber(this.#calls);
     return {
+      probe: (update) => prober.take(update),
       connected: ({ address }) => {
         metrics.connected(true);
         this.#contact.connected();
@@ -493,7 +515,7 @@ class ClusterAgent {
   #remember(): void {
     const { addresses, endpoints, kubelet } = this.#places;
     this.#saved.memory.save({
-      enabled: gateOf(this.#state),
+      enabled: followedGate(this.#state),
       controllerAddresses: addresses,
       ...toWrittenEndpoints(endpoints),
       ...(kubelet === null ? {} : { kubelet }),

@@ -2,9 +2,9 @@ import { isDeepStrictEqual } from 'node:util';
 import { type Config, DEFAULT_CONFIG, type FailsafeEntry } from '../../apis/config.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import type { Attempt } from '../../lib/process/connection-attempt.ts';
 import type { Log } from '../../lib/process/log.ts';
-import type { Attempt } from '../guard/probe-attempt.ts';
-import type { Probe } from '../guard/probes.ts';
+import type { OutwardProbe } from '../guard/probes.ts';
 import { addressOf, controllerAddresses, failsafeEntries, portOf } from './controller-failsafe.ts';
 import { kubeletServer } from './kubelet-server.ts';
 
@@ -78,7 +78,7 @@ export class ControlPlanePlaces {
    * Probes of guarded apply: the API server that the agent uses, else the kubelet's, and the
    * controller.
    */
-  probes(): Probe[] {
+  probes(): OutwardProbe[] {
     const { url, apiServer } = this.#parts;
     const tls = (addresses: readonly string[], port: number) =>
       addresses.map((address): Attempt => ({ kind: 'tls', address, port }));
@@ -89,8 +89,8 @@ export class ControlPlanePlaces {
       .filter(({ protocol }) => protocol === undefined)
       .flatMap(({ port, addresses }) => addresses.map((address) => ({ address, port })));
     return [
-      { name: 'api-server', attempts: server, behind },
-      { name: 'controller', attempts: tls(this.addresses, portOf(url)) },
+      { kind: 'outward', name: 'api-server', attempts: server, behind } as const,
+      { kind: 'outward', name: 'controller', attempts: tls(this.addresses, portOf(url)) } as const,
     ].filter(({ attempts }) => attempts.length > 0);
   }
 

@@ -2,19 +2,24 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { Guard, type GuardReport, type Rollback } from '../guard/guard.ts';
+import { Guard, type GuardReport, longestAttempt, type Rollback } from '../guard/guard.ts';
 import { guardFile, readGuardMemory } from '../guard/guard-file.ts';
 import { holdText } from '../guard/held-report.ts';
-import { configuredProbes, type Probe } from '../guard/probes.ts';
+import { InwardProbes } from '../guard/inward-probes.ts';
+import { configuredProbes, type OutwardProbe } from '../guard/probes.ts';
 import type { RollbackRecord } from '../record/record.ts';
 import type { RecordOutlet } from '../record/recorder.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { StateStore } from './state-store.ts';
 
+type InwardAsk = ConstructorParameters<typeof InwardProbes>[0]['ask'];
+
 /** What an agent of either mode gives to guarded apply, and hears of it. */
 export interface GuardHooks {
   /** The control plane as this agent reaches it. */
-  readonly controlPlane: () => readonly Probe[];
+  readonly controlPlane: () => readonly OutwardProbe[];
+  /** Asks the controller for probes to this node; null: there is no controller. */
+  readonly askInward: InwardAsk | null;
   readonly changed: (report: GuardReport) => void;
 }
 
@@ -40,11 +45,21 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
   const { node, stateDir } = options;
   const file = guardFile(stateDir, log);
   const configured = keptFor(PROBES_FOR, clock, () => configuredProbes(config));
+  const { askInward: ask } = hooks;
+  const { inward: probes } = config.guard;
+  const inward =
+    ask === null || probes.length === 0
+      ? null
+      : new InwardProbes({
+          ...{ node, probes, ask, clock, random: Math.random, log },
+          milliseconds: longestAttempt(config.guard),
+        });
   return new Guard({
     ...{ node, config, log, clock, file, submit, whole },
     memory: await readGuardMemory(file),
     confirmed: await saved.readState(),
-    probes: () => [...hooks.controlPlane(), ...configured()],
+    probes: () => [...hooks.controlPlane(), ...configured(), ...(inward?.all() ?? [])],
+    inward,
     events: {
       save: parts.confirmed,
       changed(report) {

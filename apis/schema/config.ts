@@ -13,6 +13,7 @@ const whole = (minimum: number, maximum: number, description: string): JsonSchem
 });
 /** A number of seconds, up to 7 days. */
 const seconds = (description: string): JsonSchema => whole(1, 604_800, `${description} Seconds.`);
+const leaseTime = (description: string): JsonSchema => whole(1, 3600, description);
 const nflogGroup = whole(1, 65_535, 'NFLOG group; names and log need different ones.');
 
 const failsafeList: JsonSchema = {
@@ -176,15 +177,27 @@ export const CONFIG_SCHEMA: JsonSchema = {
             required: ['name'],
             properties: {
               name: { type: 'string', description: 'A name for messages.' },
-              direction: { type: 'string', enum: ['egress', 'ingress'], default: 'egress' },
-              tcp: { type: 'string', description: 'ADDRESS:PORT; a connection is made.' },
-              udp: { type: 'string', description: 'ADDRESS:PORT; a datagram is sent, any answer counts.' },
+              direction: {
+                type: 'string',
+                enum: ['egress', 'ingress'],
+                description: 'ingress: a connection to this node. Default: as from says.',
+              },
+              tcp: { type: 'string', description: 'ADDRESS:PORT, inwards node:PORT; a connection is made.' },
+              udp: {
+                type: 'string',
+                description: 'ADDRESS:PORT, inwards node:PORT; a datagram is sent, any answer counts.',
+              },
               http: {
                 type: 'string',
-                description: 'An http or https URL with an address; any answer counts.',
+                description: 'An http or https URL with an address, inwards with node; any answer counts.',
               },
-              icmp: { type: 'string', description: 'Not supported yet.' },
-              from: { type: 'string', enum: ['node', 'peer', 'controller'], default: 'node' },
+              icmp: { type: 'string', description: 'ADDRESS, inwards node; an echo request is sent.' },
+              from: {
+                type: 'string',
+                enum: ['node', 'peer', 'controller'],
+                description: 'Who connects to this node: one other agent, or the leading controller.',
+                default: 'node',
+              },
             },
           },
         },
@@ -232,6 +245,15 @@ export const CONFIG_SCHEMA: JsonSchema = {
           description: 'The networks (CIDRs) from which minimal lets SSH in.',
           items: { type: 'string' },
         },
+      },
+    },
+    leaderElection: {
+      type: 'object',
+      description: 'Of the controller: the Lease by which one of the controllers leads. Seconds.',
+      properties: {
+        leaseDuration: leaseTime('How long the others wait for a leader that does not renew it.'),
+        renewDeadline: leaseTime('How long a leader that cannot renew it goes on; below leaseDuration.'),
+        retryPeriod: leaseTime('Between two attempts; below renewDeadline.'),
       },
     },
   },

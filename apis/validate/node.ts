@@ -1,4 +1,5 @@
 import { type Cidr, isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { CONTROLLER_ACCOUNT } from '../control-plane.ts';
 import { DRAIN_ANNOTATION } from '../egress/objects.ts';
 import type { Namespace, Node, Pod } from '../objects.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
@@ -152,8 +153,8 @@ function allPodNetworks(raw: FieldMap, found: Findings): string[] {
 }
 
 /**
- * Null without an error for a pod that cannot be a peer: a finished one, or one with hostNetwork
- * where egress gateways are not read.
+ * Null without an error for a pod that cannot be a peer: a finished one, or one with hostNetwork,
+ * unless it is a controller of nodewall (on the failsafe list) or egress gateways are read.
  */
 export function validatePod(raw: FieldMap, readsEgress: boolean, found: Findings): Pod | null {
   const { name, labels } = readMetadata(raw, isSubdomain, found);
@@ -165,9 +166,11 @@ export function validatePod(raw: FieldMap, readsEgress: boolean, found: Findings
     found.error(['spec', 'hostNetwork'], `must be true or false, not ${show(hostNetwork)}`);
   }
   const isHost = hostNetwork === true;
-  if ((isHost && !readsEgress) || status.phase === 'Succeeded' || status.phase === 'Failed') return null;
-  const addresses = isHost ? [] : podAddresses(raw, status, found);
   const account = spec.serviceAccountName ?? '';
+  const isController = namespace === CONTROLLER_ACCOUNT.namespace && account === CONTROLLER_ACCOUNT.name;
+  if (isHost && !readsEgress && !isController) return null;
+  if (status.phase === 'Succeeded' || status.phase === 'Failed') return null;
+  const addresses = isHost && !isController ? [] : podAddresses(raw, status, found);
   if (typeof account !== 'string')
     found.error(['spec', 'serviceAccountName'], `must be text, not ${show(account)}`);
   const node = readsEgress ? (spec.nodeName ?? '') : '';
@@ -180,9 +183,10 @@ export function validatePod(raw: FieldMap, readsEgress: boolean, found: Findings
     name,
     labels,
     serviceAccount,
-    addresses,
+    addresses: isHost ? [] : addresses,
     ...(node === '' ? {} : { node: String(node) }),
     ...(isHost ? { hostNetwork: true } : {}),
+    ...(isHost && isController ? { hostAddresses: addresses } : {}),
     ...(readsEgress ? runtimeUid(raw) : {}),
   };
 }

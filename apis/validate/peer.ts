@@ -59,6 +59,8 @@ function checkInterfaceGroup(raw: unknown, path: FieldPath, found: Findings, { a
     found.error(path, `must be the number of a link group, 0 to 4294967295, not ${raw}`);
   } else if (typeof raw === 'string' && /^\d+$/.test(raw)) {
     found.error(path, `${show(raw)} is text, which would be a name; remove the quotes`);
+  } else if (raw === '') {
+    found.error(path, 'must be the number of a link group, or its name in the configuration, not ""');
   }
 }
 

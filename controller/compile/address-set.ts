@@ -46,6 +46,8 @@ export type Selector = { readonly words: string } & (
   /** `namespace` selects the pods' Namespaces. */
   | { readonly of: 'pods'; readonly requirements: Requirements; readonly namespace: Requirements }
   | { readonly of: 'account'; readonly account: NamespacedName }
+  /** `controllers` of the failsafe list: also the pods of the account with hostNetwork. */
+  | { readonly of: 'controllers'; readonly account: NamespacedName }
   /** Selects the pods of a Service. */
   | { readonly of: 'service'; readonly service: NamespacedName }
 );
@@ -63,9 +65,23 @@ export function canonicalPeers(peers: readonly AddressPeer[]): CanonicalPeers {
       bySelector.set(found.words, found);
     }
   }
-  const words = [...bySelector.keys(), ...byName.keys()].sort();
   const hasBlocks = peers.some((peer) => 'ipBlock' in peer);
   const fixed = hasBlocks ? toMemberSet(blocksOf(peers), []) : NO_MEMBERS;
+  return named(fixed, byName, bySelector);
+}
+
+/** The pods of nodewall's controllers, which the failsafe list knows as `controllers`. */
+export function controllerPeers(account: NamespacedName): CanonicalPeers {
+  const words = `controllers ${formatName(account)}`;
+  return named(NO_MEMBERS, new Map(), new Map([[words, { words, of: 'controllers', account }]]));
+}
+
+function named(
+  fixed: MemberSet,
+  byName: ReadonlyMap<string, string>,
+  bySelector: ReadonlyMap<string, Selector>,
+): CanonicalPeers {
+  const words = [...bySelector.keys(), ...byName.keys()].sort();
   const fixedWords = formatMembers(fixed);
   return {
     id: shortHash(12, words, fixedWords),
@@ -112,6 +128,7 @@ function select(selector: Selector, { index, services }: World): Iterable<Holder
     case 'pods':
       return index.selectPods(selector.requirements, selector.namespace);
     case 'account':
+    case 'controllers':
       return index.serviceAccountPods(selector.account.namespace, selector.account.name);
     case 'service': {
       // A Service without a selector, or with an empty one, selects no pods: third parties manage
@@ -122,6 +139,11 @@ function select(selector: Selector, { index, services }: World): Iterable<Holder
   }
 }
 
+/** A pod on the host's network is no peer, but a controller. */
+function countsFor(selector: Selector, holder: Holder): boolean {
+  return holder.kind === 'Node' || holder.hostNetwork !== true || selector.of === 'controllers';
+}
+
 /** Whether one of the selectors selects this Node or Pod; consistent with `select`. */
 export function selectsHolder({ selectors }: CanonicalPeers, holder: Holder, world: World): boolean {
   return selectors.some((selector) => selects(selector, holder, world));
@@ -129,6 +151,7 @@ export function selectsHolder({ selectors }: CanonicalPeers, holder: Holder, wor
 
 function selects(selector: Selector, holder: Holder, world: World): boolean {
   if (holder.kind === 'Node') return selector.of === 'nodes' && allHold(selector.requirements, holder.labels);
+  if (!countsFor(selector, holder)) return false;
   switch (selector.of) {
     case 'nodes':
       return false;
@@ -139,6 +162,7 @@ function selects(selector: Selector, holder: Holder, world: World): boolean {
           allHold(selector.namespace, world.index.namespaceLabels(holder.namespace)))
       );
     case 'account':
+    case 'controllers':
       return (
         holder.namespace === selector.account.namespace && holder.serviceAccount === selector.account.name
       );
@@ -157,8 +181,10 @@ function selects(selector: Selector, holder: Holder, world: World): boolean {
 export function resolve(peers: CanonicalPeers, world: World): AddressSet {
   const found: string[] = [];
   for (const selector of peers.selectors) {
-    for (const holder of select(selector, world))
+    for (const holder of select(selector, world)) {
+      if (!countsFor(selector, holder)) continue;
       for (const address of addressesOf(holder)) found.push(address);
+    }
   }
   return {
     id: peers.id,

@@ -130,6 +130,8 @@ describe('compile', () => {
       pod('nodewall-system', 'nodewall-agent', '10.1.0.3'),
       pod('default', 'nodewall-controller', '10.1.0.4'),
     ];
+    const onHost = { hostNetwork: true, hostAddresses: ['192.0.2.9'] } as const;
+    const host = { ...pod('nodewall-system', 'nodewall-controller'), name: 'host', ...onHost };
     const next = compiler();
     const before = next({ ...objects(policy('p')), pods: pods.slice(1) });
     const now = next({ ...objects(policy('p')), pods });
@@ -138,6 +140,33 @@ describe('compile', () => {
     assert.deepEqual(membersOf(before), ['10.1.0.2']);
     assert.deepEqual(membersOf(now), ['10.1.0.1', '10.1.0.2', 'fd00::1']);
     assert.equal(now.controllers, before.controllers, 'another member, not another set');
+    const withHost = next({ ...objects(policy('p')), pods: [...pods, host] });
+    assert.deepEqual(membersOf(withHost), ['10.1.0.1', '10.1.0.2', '192.0.2.9', 'fd00::1']);
+    assert.deepEqual(membersOf(next({ ...objects(policy('p')), pods })), membersOf(now));
+  });
+
+  it('has hostNetwork controllers in no peer of a rule, over changes and at once', () => {
+    const [namespace, serviceAccount] = ['nodewall-system', 'nodewall-controller'];
+    const onHost = { hostNetwork: true, hostAddresses: ['192.0.2.9'] } as const;
+    const named = { kind: 'Pod', namespace, name: 'host', labels: {} } as const;
+    const host: Pod = { ...named, serviceAccount, addresses: [], ...onHost };
+    const ingress = [
+      { ...drop, name: 'p', from: [{ podSelector: {} }] },
+      { ...drop, name: 'n', from: [{ podSelector: {}, namespaceSelector: {} }] },
+      { ...drop, name: 'a', from: [{ serviceAccount: { namespace, name: serviceAccount } }] },
+    ];
+    const next = compiler();
+    const before = next(objects(policy('p', { ingress })));
+    const now = next({ ...objects(policy('p', { ingress })), pods: [host] });
+    const atOnce = compile({ ...objects(policy('p', { ingress })), pods: [host] });
+    for (const { addressSets, controllers } of [now, atOnce]) {
+      const filled = [...addressSets.values()].filter(({ members }) => formatMembers(members).length > 0);
+      assert.deepEqual(
+        filled.map(({ id }) => id),
+        [controllers],
+      );
+    }
+    assert.deepEqual([...before.addressSets.keys()], [...now.addressSets.keys()]);
   });
 
   it('takes the TCP ports of the API server from its endpoints', () => {

@@ -15,7 +15,7 @@ import { type UseCount, useCount } from '../../lib/sharing/use-count.ts';
 import { type GroupIndex, groupIndex } from '../index/group-index.ts';
 import { ObjectIndex } from '../index/object-index.ts';
 import { type ServiceIndex, serviceIndex } from '../index/service-index.ts';
-import { type CanonicalPeers, canonicalPeers } from './address-set.ts';
+import { type CanonicalPeers, canonicalPeers, controllerPeers } from './address-set.ts';
 import { AddressSets } from './address-sets.ts';
 import { memoizedForms, type PolicyRules, policyRules, stillHold } from './policy-rules.ts';
 import { type CanonicalServices, type ServiceSets, serviceSets } from './service-set.ts';
@@ -63,7 +63,7 @@ export function compiler(): Compiler {
 }
 
 const ALL_NODES = canonicalPeers([{ nodeSelector: {} }]);
-const CONTROLLERS = canonicalPeers([{ serviceAccount: CONTROLLER_ACCOUNT }]);
+const CONTROLLERS = controllerPeers(CONTROLLER_ACCOUNT);
 
 /** A policy with its position in the evaluation order and its compiled form. */
 interface Placed extends Place {

@@ -66,7 +66,7 @@ export function peerIndex(all: Iterable<CanonicalPeers>): PeerIndex {
           if (selector.of === 'nodes') return nodes.add(selector.requirements, peers);
           if (selector.of === 'pods') return addPods(selector.requirements, selector.namespace, peers);
           // The key indexes have these.
-          selector.of satisfies 'account' | 'service';
+          selector.of satisfies 'account' | 'controllers' | 'service';
           return [];
         }),
       );
@@ -78,13 +78,16 @@ export function peerIndex(all: Iterable<CanonicalPeers>): PeerIndex {
     },
     ofNode: (node) => new Set(nodes.matching(node.labels)),
     ofPod(pod, world) {
+      const inAccount = accounts.get(`${pod.namespace}/${pod.serviceAccount}`);
+      if (pod.hostNetwork === true)
+        return new Set([...inAccount].filter((peers) => selectsHolder(peers, pod, world)));
       const found = new Set(anywhere.matching(pod.labels));
       if (namespaces.size > 0) {
         for (const { pods } of namespaces.matching(world.index.namespaceLabels(pod.namespace))) {
           for (const peers of pods.matching(pod.labels)) found.add(peers);
         }
       }
-      for (const peers of accounts.get(`${pod.namespace}/${pod.serviceAccount}`)) found.add(peers);
+      for (const peers of inAccount) found.add(peers);
       for (const peers of inNamespace.get(pod.namespace)) {
         if (selectsHolder(peers, pod, world)) found.add(peers);
       }
@@ -97,7 +100,7 @@ export function peerIndex(all: Iterable<CanonicalPeers>): PeerIndex {
 }
 
 function accountsOf({ selectors }: CanonicalPeers): string[] {
-  return selectors.flatMap((selector) => (selector.of === 'account' ? formatName(selector.account) : []));
+  return selectors.flatMap((selector) => ('account' in selector ? formatName(selector.account) : []));
 }
 
 function servicesOf({ selectors }: CanonicalPeers): string[] {

@@ -8,9 +8,10 @@ type Indexed = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods'>;
 
 export type Holder = Node | Pod;
 
-/** The addresses that a Node or Pod stands for as a peer. */
+/** The addresses that a Node or Pod stands for as a peer, or as a controller. */
 export function addressesOf(holder: Holder): readonly string[] {
-  if (holder.kind === 'Pod' || holder.reportedAddresses === undefined) return holder.addresses;
+  if (holder.kind === 'Pod') return holder.hostAddresses ?? holder.addresses;
+  if (holder.reportedAddresses === undefined) return holder.addresses;
   return [...holder.addresses, ...holder.reportedAddresses];
 }
 

@@ -18,6 +18,9 @@ const LIMITS = {
   read: { burst: 50, perSecond: 5, atOnce: 2 },
   report: { burst: 10, perSecond: 1, atOnce: 2 },
   lease: { burst: 60, perSecond: 20, atOnce: 2 },
+  // A round a second while a probe fails; of answers, one for each node that asks this one.
+  probes: { burst: 10, perSecond: 2, atOnce: 2 },
+  probeanswer: { burst: 32, perSecond: 16, atOnce: 16 },
 } as const satisfies Record<string, Limit>;
 
 type Work = keyof typeof LIMITS;
@@ -30,12 +33,14 @@ export class CallerLimits {
 
   /** @param now is in milliseconds */
   constructor(now: () => number) {
-    const { watch, read, report, lease } = LIMITS;
+    const { watch, read, report, lease, probes, probeanswer } = LIMITS;
     this.#rates = {
       watch: rateLimiter({ now, ...watch }),
       read: rateLimiter({ now, ...read }),
       report: rateLimiter({ now, ...report }),
       lease: rateLimiter({ now, ...lease }),
+      probes: rateLimiter({ now, ...probes }),
+      probeanswer: rateLimiter({ now, ...probeanswer }),
     };
   }
 

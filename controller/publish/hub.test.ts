@@ -1,9 +1,18 @@
 import assert from 'node:assert/strict';
-import { type ClusterObjects, NO_OBJECTS, type Node, type Pod, type Rule } from '../../apis/objects.ts';
+import {
+  type ClusterGroup,
+  type ClusterObjects,
+  NO_OBJECTS,
+  type Node,
+  type Pod,
+  type Rule,
+} from '../../apis/objects.ts';
+import { EVERY_PLACE, type RolloutShare } from '../../apis/rollout.ts';
 import type { StreamMessage } from '../../apis/stream.ts';
 import { compile, compiler } from '../compile/compile.ts';
 import { Hub } from './hub.ts';
 import { type Line, linePrefix } from './line.ts';
+import { usualSwitchOff } from './switch-off-time.ts';
 
 const at = (role: string) => [{ nodeSelector: { matchLabels: { role } } }];
 
@@ -136,6 +145,36 @@ describe('hub', () => {
     assert.deepEqual(a.take(), []);
   });
 
+  it('gives a new watcher the rules after they moved to an equal list of nodes, which no message says', () => {
+    const group = (values: string[]): ClusterGroup => {
+      const nodeSelector = { matchExpressions: [{ key: 'role', operator: 'In' as const, values }] };
+      return { kind: 'ClusterGroup', apiGroup: 'nodewall.io', name: 'g', spec: { nodeSelector } };
+    };
+    const of = (values: string[]): ClusterObjects => {
+      const rule = { ...fromWeb, appliedTo: [{ group: 'g' }] };
+      return { ...objects, groups: [group(values)], policies: [policy('p', rule)] };
+    };
+    const shared = (nodes?: RolloutShare): ClusterObjects => {
+      const those = nodes && { nodes: { ...nodes, salt: '', areTaking: true } };
+      return {
+        ...objects,
+        policies: [{ ...policy('p', fromWeb), share: { version: '1', since: 0, ...those } }],
+      };
+    };
+    const cases = [
+      ['another selector', of(['worker']), of(['worker', 'none'])],
+      ['the end of a rollout', shared({ through: EVERY_PLACE, firsts: [] }), shared()],
+    ] as const;
+    for (const [what, before, after] of cases) {
+      const hub = new Hub({ gate: true });
+      const next = compiler();
+      hub.publish(next(before));
+      assert.equal(hub.publish(next(after)), 0, what);
+      assert.ok(types(watched(hub, 'bb').take()).flat().includes('rules'), what);
+      assert.equal(hub.counts('bb').rules, 1, what);
+    }
+  });
+
   it('resumes a watcher at its position, and restarts it for another epoch or an unknown position', () => {
     const hub = new Hub({ gate: true, epoch: 'e' });
     const next = compiler();
@@ -189,6 +228,29 @@ describe('hub', () => {
     hub.setGate(true);
     hub.setGate(true);
     assert.deepEqual(types(other.take()), [['gate', 'bookmark']]);
+  });
+
+  it('says over which time nodes follow a gate that is off, also to later watchers', () => {
+    const hub = new Hub({ gate: true });
+    hub.publish(compile(objects));
+    const other = watched(hub, 'ccc');
+    other.take();
+    const gates = (lines: ReturnType<typeof other.take>) =>
+      lines.flatMap((batch) =>
+        batch.flatMap((message) => (message.type === 'gate' ? [[message.enabled, message.over ?? 0]] : [])),
+      );
+    hub.setGate(false, 60);
+    hub.setGate(false, 60);
+    assert.deepEqual(gates(other.take()), [[false, 60]]);
+    assert.deepEqual(gates(watched(hub, 'ccc').take()), [[false, 60]]);
+    hub.setGate(false, 0);
+    assert.deepEqual(gates(other.take()), [[false, 0]]);
+    hub.setGate(true, null);
+    assert.deepEqual(gates(other.take()), [[true, 0]]);
+    hub.setGate(false, null);
+    const over = usualSwitchOff(hub.nodes().size);
+    assert.ok(over > 0);
+    assert.deepEqual(gates(other.take()), [[false, over]]);
   });
 
   it("sends the control plane's endpoints to all nodes once, and to later watchers after the gate", () => {

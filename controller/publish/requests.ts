@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HELD_KINDS, type HeldView, MOST_HELD, parseHeldView } from '../../apis/held-view.ts';
+import { PROBES_PATH } from '../../apis/inward-probe.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type Answer, allowed, jsonBody, noNode, notYet, refused, tooMany, unavailable } from './answer.ts';
 import type { Authenticate, Identity } from './auth.ts';
@@ -12,11 +13,12 @@ import { LEASES_PATH } from './lease-batch.ts';
 import { type LeaseOptions, lease, leasesPassedOn } from './lease-requests.ts';
 import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
 import { denial, forbidden } from './permission.ts';
+import { inwardProbes, type ProbeOptions, probeAnswer, probesPassedOn } from './probe-requests.ts';
 import { REPORTS_PATH } from './report-batch.ts';
 import { passedOn, type ReportOptions, report } from './report-requests.ts';
 import type { Streams } from './streams.ts';
 
-export interface RouterOptions extends ReportOptions, Omit<LeaseOptions, 'hub'> {
+export interface RouterOptions extends ReportOptions, Omit<LeaseOptions, 'hub'>, Omit<ProbeOptions, 'hub'> {
   readonly hub: Hub;
   readonly authenticate: Authenticate;
   readonly refusesAgents?: () => Failure | null;
@@ -59,6 +61,7 @@ export function requestRouter(
     if (url.pathname === REPORTS_PATH) return passedOn(options, request);
     if (url.pathname === LEASES_PATH)
       return allowed(request, ['POST']) ?? (await leasesPassedOn(options, request));
+    if (url.pathname === PROBES_PATH) return probesPassedOn(options, request);
     // Checked before authentication, because thousands of agents may connect to a replica that
     // can't serve them.
     const away = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
@@ -88,6 +91,8 @@ function limitOf(
   if (path !== NODE_VIEWS_PATH && !path.startsWith(`${NODE_VIEWS_PATH}/`)) return null;
   if (request.method === 'PUT') return limits.refusal('report', identity, response);
   if (path.endsWith('/lease')) return limits.refusal('lease', identity, response);
+  if (path.endsWith('/probes')) return limits.refusal('probes', identity, response);
+  if (path.endsWith('/probeanswer')) return limits.refusal('probeanswer', identity, response);
   return limits.refusal(isTrue(query.get('watch')) ? 'watch' : 'read', identity, response);
 }
 
@@ -121,7 +126,7 @@ async function route(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   const { path, request } = asked;
   const known = DISCOVERY.get(path);
   if (known !== undefined) return allowed(request, ['GET']) ?? { code: 200, body: known };
-  const [, node, part] = /^\/([^/]+)(?:\/(status|lease))?$/.exec(path.slice(NODE_VIEWS_PATH.length)) ?? [];
+  const [, node, part] = SUBRESOURCE.exec(path.slice(NODE_VIEWS_PATH.length)) ?? [];
   if (path === NODE_VIEWS_PATH) {
     const isWatch = isTrue(asked.query.get('watch'));
     const wrong = allowed(request, isWatch ? ['GET', 'POST'] : ['GET']);
@@ -134,8 +139,12 @@ async function route(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   if (name === null) return refused('BadRequest', 'the node name in the path is not valid');
   if (part === 'status') return allowed(request, ['PUT']) ?? (await report(options, asked, name));
   if (part === 'lease') return allowed(request, ['POST']) ?? (await lease(options, asked, name));
+  if (part === 'probes') return allowed(request, ['POST']) ?? (await inwardProbes(options, asked, name));
+  if (part === 'probeanswer') return allowed(request, ['POST']) ?? (await probeAnswer(options, asked, name));
   return allowed(request, ['GET']) ?? (await get(options, asked, name));
 }
+
+const SUBRESOURCE = /^\/([^/]+)(?:\/(status|lease|probes|probeanswer))?$/;
 
 function decodedName(text: string): string | null {
   try {
@@ -180,12 +189,14 @@ async function watch(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   if (response.destroyed) return { code: 200, streaming: true };
   const wanted = lasts === null || Number(lasts) === 0 ? null : Number(lasts) * 1000;
   const longest = identity.username === options.agents ? null : LONGEST_WATCH;
+  const features = (query.get('features') ?? '').split(',');
   streams.open(request, response, {
     node,
     identity,
     resourceVersion: given === '' || given === '0' ? null : given,
     held,
-    egress: (query.get('features') ?? '').split(',').includes('egress'),
+    egress: features.includes('egress'),
+    probes: features.includes('probes') && identity.username === options.agents,
     lasts: wanted === null || longest === null ? (wanted ?? longest) : Math.min(wanted, longest),
   });
   return { code: 200, streaming: true };

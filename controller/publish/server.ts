@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server, type ServerOptions } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport, ProbeUpdate } from '../../apis/stream.ts';
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import type { Answer } from './answer.ts';
 import type { Authenticate, Authorise } from './auth.ts';
@@ -11,6 +11,7 @@ import type { Hub } from './hub.ts';
 import type { LeaseService } from './lease-requests.ts';
 import { limitInFlight } from './limit-in-flight.ts';
 import type { NodeReports } from './node-reports.ts';
+import type { ProbeService } from './probe-requests.ts';
 import { type MetricsSource, requestRouter } from './requests.ts';
 import type { ServerEvent } from './server-event.ts';
 import { Streams, type StreamsOptions } from './streams.ts';
@@ -45,6 +46,8 @@ export interface ControlPlaneOptions {
   readonly authenticatePeer: Authenticate;
   /** Heartbeats of egress gateways; absent: their feature gate is off. */
   readonly leases?: LeaseService;
+  /** Probes to nodes; absent: none are made. */
+  readonly probes?: ProbeService;
   readonly ignoredAddresses?: (node: string) => readonly string[];
   readonly tls: ServerTls;
   /** Whether the client is the front proxy, of which longer heads are read; absent: none is. */
@@ -137,6 +140,10 @@ export interface ControlPlaneServer {
   stats(): ServerStats;
   /** Ends all watches within two minutes, so that agents spread over all controllers again. */
   spreadStreams(): void;
+  /** The nodes whose agents make probes for others here. */
+  probers(): readonly string[];
+  /** False: no agent of the node is connected here. */
+  sendProbe(node: string, update: ProbeUpdate): boolean;
   /**
    * Stops listening, then ends the watches, so many a second; resolves when all connections are
    * closed.
@@ -213,6 +220,8 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     setTls: (wanted) => server.setSecureContext(secureContext(wanted)),
     stats: () => ({ watchers: hub.watchers, ...streams.stats(), answers }),
     spreadStreams: () => streams.spread(),
+    probers: () => streams.probers(),
+    sendProbe: (node, update) => streams.sendProbe(node, update),
     async close() {
       const closed = new Promise((resolve) => server.close(resolve));
       await streams.close();

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { HeldView } from '../../apis/held-view.ts';
+import { type HeldView, toBody } from '../../apis/held-view.ts';
+import type { ProbeUpdate } from '../../apis/stream.ts';
 import type { Authenticate, Identity } from './auth.ts';
 import type { Hub, Watch } from './hub.ts';
 import type { Line } from './line.ts';
@@ -52,6 +53,8 @@ export interface WatchRequest {
   readonly held: HeldView | null;
   /** Whether the watcher knows the messages of egress gateways. */
   readonly egress: boolean;
+  /** Whether the watcher is an agent that makes probes for other nodes (ProbeUpdate). */
+  readonly probes: boolean;
   /** The time limit that the watcher requested (milliseconds); null: none. */
   readonly lasts: number | null;
 }
@@ -174,6 +177,18 @@ export class Streams {
     this.#onEvent({ kind: 'watching', node, resourceVersion });
   }
 
+  /** The Nodes whose agents make probes for others. */
+  probers(): string[] {
+    return [...this.#byNode.keys()].filter((node) => this.#proberOf(node) !== undefined);
+  }
+
+  /** To one watch of the node; false: there is none. */
+  sendProbe(node: string, update: ProbeUpdate): boolean {
+    const prober = this.#proberOf(node);
+    prober?.stream.send([{ revision: this.#hub.revision, body: toBody(update) }]);
+    return prober !== undefined;
+  }
+
   stats(): { readonly sentBytes: number; readonly unsentBytes: number; readonly cutOff: number } {
     let sentBytes = this.#sentBefore;
     let unsentBytes = 0;
@@ -193,6 +208,11 @@ export class Streams {
       if (this.#open.size > 0) await sleep(tick);
     }
     this.#stop();
+  }
+
+  /** The newest: of an older one the agent may be gone. */
+  #proberOf(node: string): OpenStream | undefined {
+    return this.#byNode.get(node)?.findLast(({ probes }) => probes);
   }
 
   #end(one: OpenStream, reason: string): void {

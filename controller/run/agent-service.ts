@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import type { NamespacedName } from '../../apis/objects.ts';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport, ProbeUpdate } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
@@ -22,6 +22,7 @@ import type { Failure } from '../publish/failure.ts';
 import type { Hub } from '../publish/hub.ts';
 import type { LeaseService } from '../publish/lease-requests.ts';
 import type { NodeReports } from '../publish/node-reports.ts';
+import type { ProbeService } from '../publish/probe-requests.ts';
 import {
   type ControlPlaneServer,
   controlPlaneServer,
@@ -47,6 +48,7 @@ export interface AgentServiceOptions {
   readonly reports: NodeReports;
   /** Absent: the feature gate EgressGateway is off. */
   readonly leases?: LeaseService;
+  readonly probes: ProbeService;
   /** The controllers' ServiceAccount, by which they know each other. */
   readonly account: NamespacedName;
   readonly ignoredAddresses: (node: string) => readonly string[];
@@ -65,7 +67,7 @@ export class AgentService {
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
     const { hub, request, clock, frontProxy, refusesAgents, registry, onReport, reports, onEvent } =
       this.#options;
-    const { ignoredAddresses, leases } = this.#options;
+    const { ignoredAddresses, leases, probes } = this.#options;
     const { now } = clock;
     const date = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
@@ -95,6 +97,7 @@ export class AgentService {
       ignoredAddresses,
       reports,
       ...(leases === undefined ? {} : { leases }),
+      probes,
       authenticatePeer: async (from) => this.#asPeer(await peer(from)),
       onEvent,
       now,
@@ -112,6 +115,14 @@ export class AgentService {
 
   spreadStreams(): void {
     this.#server?.spreadStreams();
+  }
+
+  probers(): readonly string[] {
+    return this.#server?.probers() ?? [];
+  }
+
+  sendProbe(node: string, update: ProbeUpdate): boolean {
+    return this.#server?.sendProbe(node, update) ?? false;
   }
 
   #asPeer(identity: Identity | null): Identity | null {

@@ -12,6 +12,8 @@ import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
 import { reviewAccess } from '../kubeapi/reviews.ts';
+import { InwardProbing } from '../probes/inward-probing.ts';
+import { PeerQuestions, type ProberStreams } from '../probes/peer-questions.ts';
 import { accessAuthoriser } from '../publish/auth.ts';
 import { failure } from '../publish/failure.ts';
 import { Hub } from '../publish/hub.ts';
@@ -139,10 +141,10 @@ export class ControllerParts {
     });
   }
 
-  #setGate(name: GateName, enabled: boolean): void {
+  #setGate(name: GateName, enabled: boolean, over: number | null): void {
     this.#context.log.info('feature gate set', { [name]: enabled });
     if (name === 'NodeNetworkPolicy') {
-      this.hub.setGate(enabled);
+      this.hub.setGate(enabled, over);
       this.statuses.keeper.gate(enabled);
     } else if (enabled !== hasEgress(this.#context)) this.#reactions.happen({ type: 'restartRequested' });
     this.#reactions.happen({ type: 'changed' });
@@ -229,7 +231,7 @@ export class ControllerParts {
       },
       namespace: SERVICE.namespace,
       log,
-      gateChanged: (name, enabled) => this.#setGate(name, enabled),
+      gateChanged: (name, enabled, over) => this.#setGate(name, enabled, over),
       frontProxyChanged: () => this.#reactions.happen({ type: 'frontProxy' }),
     });
   }
@@ -300,6 +302,7 @@ export class ControllerParts {
       ...SERVICE,
       request: this.api.lease.request,
       annotations: () => this.settings.annotations(),
+      times: this.#context.config.leaderElection,
       log: this.#context.log,
       changed: () => {
         if (this.election.isLeader()) this.freshness.begin();
@@ -333,6 +336,7 @@ export class ControllerParts {
       ignoredAddresses: (node) => this.compiling.ignoredAddresses(node),
       reports: this.reports,
       ...(hasEgress(this.#context) ? { leases: this.#leaseService() } : {}),
+      probes: this.#probing(),
       account: SERVICE,
       onReport: (report, from) => {
         if (from === 'agent') {
@@ -342,6 +346,24 @@ export class ControllerParts {
         this.#takeReport(report);
       },
       onEvent: this.#says.server,
+    });
+  }
+
+  #probing(): InwardProbing {
+    const { options, config } = this.#context;
+    const { clock, random } = this.#process;
+    const streams: ProberStreams = {
+      probers: () => this.agents.probers(),
+      send: (node, update) => this.agents.sendProbe(node, update),
+    };
+    return new InwardProbing({
+      probes: config.guard.inward,
+      addressesOf: (node) =>
+        this.compiling.snapshot?.objects.nodes.find(({ name }) => name === node)?.addresses ?? [],
+      isLeader: () => this.election.isLeader(),
+      self: options.podName ?? SERVICE.name,
+      questions: new PeerQuestions({ streams, clock, random }),
+      elsewhere: this.peers.probes,
     });
   }
 

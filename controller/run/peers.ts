@@ -1,5 +1,11 @@
 import { KubeConfig } from '@kubernetes/client-node';
 import type { LeaseAnswer, LeaseRequest } from '../../apis/egress/lease.ts';
+import {
+  INWARD_PATIENCE,
+  type InwardResult,
+  PROBES_PATH,
+  parseInwardAnswer,
+} from '../../apis/inward-probe.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
@@ -7,10 +13,12 @@ import type { Log } from '../../lib/process/log.ts';
 import { pause } from '../../lib/process/pause.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import { codeOf, type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
+import type { Elsewhere } from '../probes/inward-probing.ts';
 import { LEASES_PATH, readLeaseBatchAnswer } from '../publish/lease-batch.ts';
 import type { AgedReport, NodeReports } from '../publish/node-reports.ts';
 import { parseBatch, REPORTS_PATH } from '../publish/report-batch.ts';
 import { LeaseRelay } from '../replicas/lease-relay.ts';
+import { type PassedProbes, ProbeRelay } from '../replicas/probe-relay.ts';
 import { ReportRelay } from '../replicas/report-relay.ts';
 import type { ControllerContext } from './controller-context.ts';
 
@@ -52,6 +60,7 @@ export class Peers {
   readonly #log: Log;
   readonly #relay: ReportRelay;
   readonly #leases: LeaseRelay;
+  readonly #probes: ProbeRelay;
   readonly #closing = new AbortController();
   #clients = new Map<string, KubeApiClient>();
   /** That the clients trust. */
@@ -77,6 +86,24 @@ export class Peers {
         return readLeaseBatchAnswer(await this.#client(peer).request(wanted), body.requests.length);
       },
     });
+    this.#probes = new ProbeRelay({
+      peers: () => this.#known,
+      send: (peer, body) => this.#sendProbes(peer, body),
+    });
+  }
+
+  async #sendProbes(peer: string, body: PassedProbes): Promise<readonly InwardResult[]> {
+    const { signal } = this.#closing;
+    const wanted = {
+      method: 'POST',
+      path: PROBES_PATH,
+      body,
+      timeout: INWARD_PATIENCE.connection + INWARD_PATIENCE.onTheWay,
+      signal,
+    } as const;
+    const answer = parseInwardAnswer(await this.#client(peer).request(wanted));
+    if ('problem' in answer) throw new Error(answer.problem);
+    return answer.results;
   }
 
   /** Must be called when the addresses may have changed. */
@@ -96,6 +123,11 @@ export class Peers {
 
   pass(report: NodeReport): void {
     this.#relay.pass(report);
+  }
+
+  /** The other controllers, for probes to nodes. */
+  get probes(): Elsewhere {
+    return this.#probes;
   }
 
   /** The answer of the controller that leads, if another one does; null: none is found. */

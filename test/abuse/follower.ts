@@ -43,6 +43,7 @@ export class Follower {
       fold: fold(node),
       events: {
         connected: () => {},
+        probe: () => {},
         folded: ({ state }) => {
           this.state = state;
           this.ruleset = render(state);

@@ -35,6 +35,8 @@ export class GuardWorld {
   readonly rollbacks: RolledBack[] = [];
   readonly applies: number[] = [];
   hasOutage = false;
+  /** Nobody can make the probe. */
+  isProberAway = false;
   wanted: Version | null = null;
   /** In the kernel. */
   inForce: Version | null = null;
@@ -154,7 +156,8 @@ export class GuardWorld {
     const result = this.#passes()
       ? { probe: PROBE, error: null, fault: null }
       : { probe: PROBE, error: 'no answer', fault };
-    this.happened({ kind: 'round', began: this.clock.now(), results: [result] });
+    const results = this.isProberAway ? [] : [result];
+    this.happened({ kind: 'round', began: this.clock.now(), results });
   }
 
   #stateOf(version: Version): NodeState {

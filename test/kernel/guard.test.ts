@@ -55,7 +55,7 @@ dataplaneSuite('guarded apply', NFTABLES, () => {
     };
     const last = () => plane.reports.at(-1);
     plane.publish(stateOf('Allow', 20_011));
-    await guarded.follow(plane.url, '--token-file', plane.tokenFile, '--ca-file', plane.caFile);
+    await guarded.follow(plane.url, ['--token-file', plane.tokenFile, '--ca-file', plane.caFile]);
     await node.untilEnforced('20011', guarded.agent);
     plane.publish(stateOf('Drop', 20_012, CONTROLLER));
     await plane.until(() => last()?.tried?.[0]?.policy === 'cut');

@@ -14,13 +14,19 @@ const PORT = 4443;
 const NAMES = { servers: ['127.0.0.1'] };
 const QUICK = { window: 1, failAfter: 1 };
 
+export interface Remembered {
+  readonly trial: object | null;
+  readonly holds: readonly { readonly key: string; readonly isBrief: boolean }[];
+}
+
 /** A node with guarded apply, whose probes connect to a client, by IPv4 and by IPv6. */
 export class GuardedNode {
   readonly node: EnforcedNode;
   #agent: RunningAgent | null = null;
 
-  static async create(dataplane: Dataplane): Promise<GuardedNode> {
-    const node = await createEnforcedNode(undefined, dataplane);
+  /** @param program starts the agent; absent: bin/nodewall */
+  static async create(dataplane: Dataplane, program?: () => string): Promise<GuardedNode> {
+    const node = await createEnforcedNode(undefined, dataplane, program);
     const [client] = node.topology.clients;
     assert.ok(client);
     await listen(client, [PORT]);
@@ -48,8 +54,8 @@ export class GuardedNode {
   }
 
   /** The agent of a cluster, where guarded apply is on by default. */
-  async follow(controller: URL, ...options: readonly string[]): Promise<void> {
-    const config = await this.node.configure({ names: NAMES, guard: QUICK });
+  async follow(controller: URL, options: readonly string[], guard: object = QUICK): Promise<void> {
+    const config = await this.node.configure({ names: NAMES, guard });
     this.#agent = this.node.follow(controller, ...options, ...config);
   }
 
@@ -73,6 +79,21 @@ export class GuardedNode {
   async memory(): Promise<string> {
     const text = await this.file('guard.json');
     return text.slice(text.indexOf('\n') + 1);
+  }
+
+  /** What the guard remembers. */
+  async remembered(): Promise<Remembered> {
+    const { trial = null, holds = [] } = JSON.parse((await this.memory()) || '{}') as Partial<Remembered>;
+    return { trial, holds };
+  }
+
+  /** The times (milliseconds since 1970) of the log's lines with this message, oldest first. */
+  times(message: string): number[] {
+    return this.agent
+      .log()
+      .split('\n')
+      .filter((line) => line.includes(`"message":"${message}`))
+      .map((line) => Date.parse((JSON.parse(line) as { timestamp: string }).timestamp));
   }
 
   /** Waits until the agent has logged a text so many times. */

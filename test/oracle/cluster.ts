@@ -25,6 +25,8 @@ export interface ClusterPod {
 export interface Cluster {
   nodes: ClusterNode[];
   pods: ClusterPod[];
+  /** The pods of nodewall's controllers, hostNetwork ones included. */
+  controllers: ClusterPod[];
   services: ClusterService[];
   /** TCP ports of the ready endpoints of Service default/kubernetes. */
   apiServerPorts: number[];
@@ -38,9 +40,12 @@ export function toCluster(objects: readonly object[]): Cluster {
   }
   const nodes = objectsOfKind(objects, ['v1'], 'Node') as NodeManifest[];
   const pods = objectsOfKind(objects, ['v1'], 'Pod') as PodManifest[];
+  const running = pods.filter(isUnfinished);
+  const toPod = (pod: PodManifest) => toClusterPod(pod, namespaces);
   return {
     nodes: nodes.map(toClusterNode),
-    pods: pods.filter(isPeer).map((pod) => toClusterPod(pod, namespaces)),
+    pods: running.filter(({ spec }) => spec?.hostNetwork !== true).map(toPod),
+    controllers: running.map(toPod).filter(isController),
     services: toClusterServices(objects),
     apiServerPorts: toApiServerPorts(objects),
   };
@@ -60,9 +65,12 @@ function toClusterNode(node: NodeManifest): ClusterNode {
   };
 }
 
-function isPeer(pod: PodManifest): boolean {
-  const phase = pod.status?.phase;
-  return pod.spec?.hostNetwork !== true && phase !== 'Succeeded' && phase !== 'Failed';
+function isUnfinished({ status }: PodManifest): boolean {
+  return status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
+}
+
+function isController({ namespace, serviceAccount }: ClusterPod): boolean {
+  return namespace === 'nodewall-system' && serviceAccount === 'nodewall-controller';
 }
 
 function toClusterPod(pod: PodManifest, namespaces: Map<string, Labels>): ClusterPod {

@@ -4,7 +4,7 @@ import type { Cluster } from './cluster.ts';
 import type { FailsafeEntry, OracleConfig } from './config.ts';
 import type { Packet } from './flow.ts';
 import type { AddressTest } from './member.ts';
-import { toAccountTest, toNodesTest } from './member.ts';
+import { toListTest, toNodesTest } from './member.ts';
 import { transportNumber, withinPorts } from './service.ts';
 
 /** Answers whether a packet is traffic on the failsafe list. */
@@ -59,9 +59,7 @@ function toEntryTest(entry: FailsafeEntry, cluster: Cluster): FailsafeTest {
 function toPeersTest(peers: FailsafeEntry['peers'], cluster: Cluster): AddressTest | undefined {
   if (peers === 'any') return undefined;
   if (peers === 'nodes') return toNodesTest(cluster, {});
-  if (peers === 'controllers') {
-    return toAccountTest(cluster, { namespace: 'nodewall-system', name: 'nodewall-controller' });
-  }
+  if (peers === 'controllers') return toListTest(cluster.controllers.flatMap(({ addresses }) => addresses));
   if (!Array.isArray(peers)) throw new Error('a failsafe entry without peers');
   const ranges = peers.map(parseCidr);
   return (address) => ranges.some((range) => inRange(range, address));

@@ -416,6 +416,13 @@ const node2 = '203.0.113.2';
 const api: Partial<Flow> = { src: node2, protocol: 'tcp', dstPort: 6443 };
 const dns: Partial<Flow> = { direction: 'egress', dst: '8.8.8.8', protocol: 'udp', dstPort: 53 };
 const skipped = 'Allow failsafe';
+const controllers = (spec: object) => [
+  {
+    ...{ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'c', namespace: 'nodewall-system' } },
+    ...{ spec: { serviceAccountName: 'nodewall-controller', ...spec }, status: { podIP: '10.2.0.1' } },
+  },
+];
+const toController: Partial<Flow> = { direction: 'egress', dst: '10.2.0.1', protocol: 'tcp', dstPort: 9443 };
 const safe = (...ingress: object[]) => ({ failsafe: { ingress } });
 const failsafeRows: Row[] = [
   ...[6443, 2379, 2380, 10250].map(
@@ -432,6 +439,8 @@ const failsafeRows: Row[] = [
   ['egress DNS over TCP', dropAll, { ...dns, protocol: 'tcp', dst: '2001:db8::1' }, skipped],
   ['egress DNS to unknown', dropAll, { direction: 'egress', protocol: 'udp', dstPort: 53 }, skipped],
   ['ingress DNS', dropAll, { ...dns, direction: 'ingress' }, denied],
+  ['egress to a controller', [...dropAll, ...controllers({})], toController, skipped],
+  ['egress to a hostNetwork one', [...dropAll, ...controllers({ hostNetwork: true })], toController, skipped],
   ['Reject is skipped too', [policy('p', { ingress: [{ action: 'Reject' }] })], api, skipped],
   [
     'a rule that names its ports is not',

@@ -114,7 +114,7 @@ export interface NativeRawSocket {
   close(): Promise<void>;
 }
 
-/** A raw socket of ICMP or ICMPv6; the messages are as on the wire, without an IP header. */
+/** A raw or datagram socket of ICMP or ICMPv6; the messages are as on the wire, without an IP header. */
 export interface NativeEchoSocket {
   send(address: Uint8Array, message: Uint8Array): void;
   receive(): { source: Uint8Array; message: Uint8Array; age: number }[];
@@ -159,6 +159,7 @@ export interface Binding {
     family: number,
     device: string,
     peer: Uint8Array,
+    datagram: boolean,
   ) => NativeEchoSocket;
   LinkSocket: new () => NativeLinkSocket;
   LinkMonitor: new (

@@ -23,6 +23,12 @@ export interface EchoSocketOptions {
   readonly device?: string;
   /** Only with this address: 4 or 16 bytes. */
   readonly peer?: Uint8Array;
+  /**
+   * A datagram socket (icmp(7)): needs no capability where net.ipv4.ping_group_range has the
+   * process's group, else EACCES. The kernel chooses the identifier, and hands over the replies to
+   * this socket's own requests alone.
+   */
+  readonly isDatagram?: boolean;
 }
 
 /** Types of messages; the code is 0. */
@@ -35,7 +41,7 @@ const LONGEST_NAME = 15;
  * Sends echo requests, and receives the replies to anybody's requests that come to the network
  * namespace in which it is created: the caller compares address, identifier and data. No call
  * waits, so all are synchronous; replies stay in the socket's buffer (256 KiB) until they are asked
- * for. Needs CAP_NET_RAW (else EPERM). The constructor and the calls throw an NftError for errors of
+ * for. Needs CAP_NET_RAW (else EPERM), unless it is a datagram socket. The constructor and the calls throw an NftError for errors of
  * the kernel, ENODEV once the device is another one, with code CLOSED after close().
  */
 export class EchoSocket {
@@ -46,7 +52,7 @@ export class EchoSocket {
   /** `binding` is for tests only. */
   constructor(
     family: 4 | 6,
-    { device = '', peer = new Uint8Array(0) }: EchoSocketOptions = {},
+    { device = '', peer = new Uint8Array(0), isDatagram = false }: EchoSocketOptions = {},
     binding: Binding = loadBinding(),
   ) {
     if (family !== 4 && family !== 6) throw new RangeError('family must be 4 or 6');
@@ -54,7 +60,7 @@ export class EchoSocket {
     this.#family = family;
     this.#errnos = toErrnoTable(binding.errors);
     if (peer.length > 0) this.#requireAddress(peer);
-    this.#socket = this.#attempt(() => new binding.EchoSocket(family, device, peer));
+    this.#socket = this.#attempt(() => new binding.EchoSocket(family, device, peer, isDatagram));
   }
 
   request({ address, identifier, sequence, data }: Echo): void {

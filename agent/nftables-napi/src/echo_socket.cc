@@ -34,7 +34,8 @@ EchoSocket::EchoSocket(const Napi::CallbackInfo& info) : Napi::ObjectWrap<EchoSo
   const auto family = static_cast<int>(number_argument(info[0], "family"));
   const auto device = text_argument(info[1], "device");
   const auto peer = echo_bytes(info[2], "peer");
-  echo_attempt(info.Env(), [&] { socket_ = std::make_unique<nft::EchoSocket>(family, device, peer); });
+  const auto datagram = info[3].ToBoolean().Value();
+  echo_attempt(info.Env(), [&] { socket_ = std::make_unique<nft::EchoSocket>(family, device, peer, datagram); });
 }
 
 nft::EchoSocket& EchoSocket::socket() {

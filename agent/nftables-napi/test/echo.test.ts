@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
 import { EchoSocket } from '../lib/index.ts';
 import { inNamespace, ip } from './netns.ts';
 
@@ -28,6 +29,29 @@ inNamespace(import.meta.filename, () => {
         socket.close();
         assert.throws(() => socket.replies(), { code: 'CLOSED' });
       }
+    });
+  }
+
+  for (const family of [4, 6] as const) {
+    it(`EchoSocket: a datagram socket hears replies to its own requests alone, IPv${family}`, () => {
+      assert.throws(() => new EchoSocket(family, { isDatagram: true }), { code: 'EACCES' });
+      writeFileSync('/proc/sys/net/ipv4/ping_group_range', '0 0');
+      const [own, other, raw] = [
+        new EchoSocket(family, { peer: LOOPBACK[family], isDatagram: true }),
+        new EchoSocket(family, { peer: LOOPBACK[family], isDatagram: true }),
+        new EchoSocket(family),
+      ];
+      own.request({ address: LOOPBACK[family], identifier: 77, sequence: 5, data: DATA });
+      const [{ age, identifier, ...rest } = assert.fail(), ...more] = own.replies();
+      assert.deepEqual([rest, more], [{ address: LOOPBACK[family], sequence: 5, data: DATA }, []]);
+      assert.deepEqual(
+        raw.replies().map((reply) => reply.identifier),
+        [identifier],
+        'the kernel chose it',
+      );
+      assert.deepEqual(other.replies(), []);
+      for (const socket of [own, other, raw]) socket.close();
+      writeFileSync('/proc/sys/net/ipv4/ping_group_range', '1 0');
     });
   }
 

@@ -73,10 +73,13 @@ double age_of(msghdr& header) {
 
 }  // namespace
 
-EchoSocket::EchoSocket(int family, const std::string& device, const std::string& peer)
+EchoSocket::EchoSocket(int family, const std::string& device, const std::string& peer, bool datagram)
     : family_(family),
+      datagram_(datagram),
       device_(device),
-      fd_(socket(family == 4 ? AF_INET : AF_INET6, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+      fd_(socket(family == 4 ? AF_INET : AF_INET6,
+                 (datagram ? static_cast<int>(SOCK_DGRAM) : static_cast<int>(SOCK_RAW)) | SOCK_CLOEXEC |
+                     SOCK_NONBLOCK,
                  family == 4 ? static_cast<int>(IPPROTO_ICMP) : static_cast<int>(IPPROTO_ICMPV6))) {
   echo_must(fd_, "echo socket");
   try {
@@ -91,7 +94,9 @@ EchoSocket::~EchoSocket() { close(fd_); }
 
 void EchoSocket::set_up(const std::string& peer) {
   setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &echo_buffer, sizeof echo_buffer);
-  if (family_ == 4) {
+  if (datagram_) {
+    // The kernel hands over replies to this socket's requests alone.
+  } else if (family_ == 4) {
     const IcmpFilter filter{.data = ~(1U << ICMP_ECHOREPLY)};
     echo_must(setsockopt(fd_, SOL_RAW, filter_option, &filter, sizeof filter), "echo filter");
   } else {
@@ -147,8 +152,8 @@ std::vector<EchoMessage> EchoSocket::receive() {
     }
     const auto length = static_cast<size_t>(got);
     size_t start = 0;
-    // Of IPv4 the socket has the IP header too.
-    if (family_ == 4) start = length < sizeof(iphdr) ? length : reinterpret_cast<iphdr*>(buffer)->ihl * 4U;
+    // Of IPv4 the raw socket has the IP header too.
+    if (family_ == 4 && !datagram_) start = length < sizeof(iphdr) ? length : reinterpret_cast<iphdr*>(buffer)->ihl * 4U;
     if (start >= length) continue;
     messages.push_back({source_of(from), std::string(buffer + start, length - start), age_of(header)});
   }

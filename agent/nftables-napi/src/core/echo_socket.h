@@ -13,16 +13,18 @@ struct EchoMessage {
   double age;
 };
 
-// Sends ICMP messages, and receives echo replies (a raw socket). No call waits: replies stay in the
-// socket's buffer until they are asked for, whatever else the process does meanwhile.
+// Sends ICMP messages, and receives echo replies (a raw socket, or a datagram socket: icmp(7)). No
+// call waits: replies stay in the socket's buffer until they are asked for, whatever else the process
+// does meanwhile.
 class EchoSocket {
  public:
   // The most messages that one receive() returns.
   static constexpr size_t most_messages = 256;
 
   // `family`: 4 or 6. `device`: only by this one; empty: any. `peer`: only with this address; empty:
-  // any.
-  EchoSocket(int family, const std::string& device, const std::string& peer);
+  // any. `datagram`: needs no capability where net.ipv4.ping_group_range has the process's group; the
+  // kernel chooses the identifier, and hands over replies with it alone.
+  EchoSocket(int family, const std::string& device, const std::string& peer, bool datagram);
   ~EchoSocket();
   EchoSocket(const EchoSocket&) = delete;
   EchoSocket& operator=(const EchoSocket&) = delete;
@@ -36,6 +38,7 @@ class EchoSocket {
   void set_up(const std::string& peer);
 
   int family_;
+  bool datagram_;
   std::string device_;
   unsigned index_ = 0;
   int fd_;

@@ -4,10 +4,17 @@ import { request as requestHttps } from 'node:https';
 import { connect as connectTcp, isIPv6, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
-/** One connection that a probe makes. Addresses, never names: a cache would answer for those. */
+/** One connection that is made. Addresses, never names: a cache would answer for those. */
 export type Attempt =
   | { readonly kind: 'tcp' | 'udp' | 'tls' | 'dns'; readonly address: string; readonly port: number }
   | { readonly kind: 'http'; readonly url: string; readonly address: string; readonly port: number };
+
+export interface Outcome {
+  /** Null: there was an answer in time. */
+  readonly error: string | null;
+  /** The address of this end; null: not known. */
+  readonly source: string | null;
+}
 
 export interface Patience {
   /** Until an answer. */
@@ -17,13 +24,13 @@ export interface Patience {
 }
 
 /**
- * Makes a new connection; resolves with null if there was an answer in time, else with the reason.
- * Never rejects. The first packet is sent before the next turn of the event loop, so that the rules
- * in force until then judge it.
+ * Makes a new connection, and says whether there was an answer in time. Never rejects. The first
+ * packet is sent before the next turn of the event loop, so that the rules in force until then
+ * judge it.
  */
-export function attempt(one: Attempt, { milliseconds, connectWithin }: Patience): Promise<string | null> {
-  const { promise, resolve } = Promise.withResolvers<string | null>();
-  let close = (): void => {};
+export function attempt(one: Attempt, { milliseconds, connectWithin }: Patience): Promise<Outcome> {
+  const { promise, resolve } = Promise.withResolvers<Outcome>();
+  let connection: Connection | null = null;
   let isDone = false;
   const late = (what: string, after: number): NodeJS.Timeout =>
     // An event loop that was held up reads what has arrived first.
@@ -32,25 +39,31 @@ export function attempt(one: Attempt, { milliseconds, connectWithin }: Patience)
   const connected = (): void => clearTimeout(timers[1]);
   if (connectWithin !== undefined && one.kind !== 'udp' && one.kind !== 'dns')
     timers.push(late('connection', connectWithin));
-  const done = (result: string | null): void => {
+  const done = (error: string | null): void => {
     if (isDone) return;
     isDone = true;
     for (const timer of timers) clearTimeout(timer);
-    close();
-    resolve(result);
+    const source = connection?.source() ?? null;
+    connection?.close();
+    resolve({ error, source });
   };
   try {
-    close = start(one, done, connected);
+    connection = start(one, done, connected);
   } catch (error) {
     done((error as Error).message);
   }
   return promise;
 }
 
-type Done = (result: string | null) => void;
+type Done = (error: string | null) => void;
 
-/** Returns a function that ends the connection. */
-function start(one: Attempt, done: Done, connected: () => void): () => void {
+interface Connection {
+  /** The address of this end, once the kernel has chosen it. */
+  source(): string | null;
+  close(): void;
+}
+
+function start(one: Attempt, done: Done, connected: () => void): Connection {
   switch (one.kind) {
     case 'tcp':
       return ofTcp(connectTcp({ host: one.address, port: one.port }), done);
@@ -65,17 +78,21 @@ function start(one: Attempt, done: Done, connected: () => void): () => void {
   }
 }
 
-function ofTcp(socket: Socket, done: Done): () => void {
+function ofTcp(socket: Socket, done: Done): Connection {
   socket.once('connect', () => done(null));
   socket.on('error', ({ message }) => done(message));
-  return () => socket.destroy();
+  return ofSocket(() => socket);
+}
+
+function ofSocket(socket: () => Socket | null): Connection {
+  return { source: () => socket()?.localAddress ?? null, close: () => socket()?.destroy() };
 }
 
 /**
  * Any answer counts, even one that refuses: who it is, other code verifies. TLS begins once the
  * connection is made: its set-up takes milliseconds, and a new state waits for the first packet.
  */
-function ofTls(host: string, port: number, done: Done, connected: () => void): () => void {
+function ofTls(host: string, port: number, done: Done, connected: () => void): Connection {
   const socket = connectTcp({ host, port });
   socket.on('error', ({ message }) => done(message));
   socket.once('connect', () => {
@@ -86,19 +103,23 @@ function ofTls(host: string, port: number, done: Done, connected: () => void): (
       done(socket.bytesRead > 0 || error.code?.startsWith('ERR_SSL_') === true ? null : error.message),
     );
   });
-  return () => socket.destroy();
+  return ofSocket(() => socket);
 }
 
-function ofDatagram({ address, port }: Attempt, data: Buffer, done: Done): () => void {
+function ofDatagram({ address, port }: Attempt, data: Buffer, done: Done): Connection {
   const socket = createSocket(isIPv6(address) ? 'udp6' : 'udp4');
   socket.once('message', () => done(null));
   // A closed port answers, by ICMP: the packet got there. A rule that rejects has another error.
   const failed = ({ code, message }: NodeJS.ErrnoException): void =>
     done(code === 'ECONNREFUSED' ? null : message);
   socket.on('error', failed);
-  socket.once('connect', () => socket.send(data, (error) => error && failed(error)));
+  let source: string | null = null;
+  socket.once('connect', () => {
+    source = socket.address().address;
+    socket.send(data, (error) => error && failed(error));
+  });
   socket.connect(port, address);
-  return () => socket.close();
+  return { source: () => source, close: () => socket.close() };
 }
 
 /** The name servers of the root: every server answers that, if only to refuse it. */
@@ -107,12 +128,16 @@ function question(): Buffer {
   return Buffer.from([id >> 8, id & 255, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1]);
 }
 
-function ofHttp(url: string, done: Done, connected: () => void): () => void {
+function ofHttp(url: string, done: Done, connected: () => void): Connection {
   const options = { agent: false, rejectUnauthorized: false, headers: { connection: 'close' } } as const;
   const call = (url.startsWith('https:') ? requestHttps : requestHttp)(url, options);
-  call.once('socket', (socket) => socket.once('connect', connected));
+  let own: Socket | null = null;
+  call.once('socket', (socket) => {
+    own = socket;
+    socket.once('connect', connected);
+  });
   call.once('response', () => done(null));
   call.on('error', ({ message }) => done(message));
   call.end();
-  return () => call.destroy();
+  return { source: () => own?.localAddress ?? null, close: () => call.destroy() };
 }

@@ -1,0 +1,174 @@
+import type { InwardProbeConfig } from '../../apis/config.ts';
+import type { Flow } from '../../apis/flow.ts';
+import type { AskedProbe, InwardQuestion, InwardResult, Made } from '../../apis/inward-probe.ts';
+import { BackOff } from '../../lib/process/back-off.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { type InwardProbe, serviceOf } from './probes.ts';
+
+export interface InwardProbesParts {
+  readonly node: string;
+  readonly probes: readonly InwardProbeConfig[];
+  /** That each connection has. */
+  readonly milliseconds: number;
+  /** Asks the controller; rejects if it has no answer. */
+  readonly ask: (question: InwardQuestion) => Promise<readonly InwardResult[]>;
+  readonly clock: Clock;
+  /** Returns numbers from 0 to 1. */
+  readonly random: () => number;
+  readonly log: Log;
+}
+
+/** Milliseconds until a probe is made again that did not pass under the confirmed rules. */
+const FIRST_WAIT = 5_000;
+const LONGEST_WAIT = 600_000;
+
+/**
+ * Connections to this node that the controller or another agent makes. They can't be made just
+ * before a change without delaying it, so the result under the confirmed rules is kept: from the
+ * start, or from the trial of these rules (docs/adr/0022-guarded-apply.md). Only a probe that passed
+ * counts, and only as long as the same prober makes it.
+ */
+export class InwardProbes {
+  readonly #parts: InwardProbesParts;
+  readonly #waits: BackOff;
+  /** The last results under the confirmed rules, by probe. */
+  readonly #confirmed = new Map<string, Made>();
+  /** Those under the rules that are tried. */
+  readonly #tried = new Map<string, Made>();
+  /** Results of earlier rules are dropped. */
+  #rules = 0;
+  #cancel: (() => void) | null = null;
+  /** The reasons that were logged last. */
+  #said = '';
+
+  constructor(parts: InwardProbesParts) {
+    this.#parts = parts;
+    this.#waits = new BackOff({ first: FIRST_WAIT, longest: LONGEST_WAIT, random: parts.random });
+  }
+
+  all(): InwardProbe[] {
+    return this.#parts.probes.map((config) => ({
+      kind: 'inward',
+      name: config.name,
+      flow: flowOf(config, this.#confirmed.get(config.name)),
+    }));
+  }
+
+  /** The names of those that passed under the confirmed rules. */
+  passing(): string[] {
+    return [...this.#confirmed.values()].filter(({ error }) => error === null).map(({ name }) => name);
+  }
+
+  /** Other rules are about to be in force. */
+  changing(): void {
+    this.#rules++;
+    this.#cancel?.();
+    this.#cancel = null;
+  }
+
+  /** The confirmed rules are in force, and nothing is tried. */
+  settled(): void {
+    if (this.#cancel !== null || this.#missing().length === 0) return;
+    this.#cancel = this.#parts.clock.after(0, () => void this.#learn(this.#rules));
+  }
+
+  /** A trial ended: its rules are confirmed, or those before are in force again. */
+  ended(isConfirmed: boolean): void {
+    this.changing();
+    if (isConfirmed) {
+      // What was not tried under these rules is not known.
+      this.#confirmed.clear();
+      for (const [name, result] of this.#tried) this.#confirmed.set(name, result);
+    }
+    this.#tried.clear();
+    this.#waits.reset();
+  }
+
+  /**
+   * Makes these again: null for each that passed, else the reason. One that nobody could make is
+   * absent, and so is one that failed for another prober.
+   * @param isTrial whether the rules in force are tried; else they are confirmed
+   */
+  async round(names: readonly string[], isTrial: boolean): Promise<ReadonlyMap<string, string | null>> {
+    const rules = this.#rules;
+    const asked = this.#parts.probes.filter(({ name }) => names.includes(name));
+    const results = asked.length === 0 ? [] : await this.#made(asked.map(({ name }) => name));
+    if (rules !== this.#rules) return new Map();
+    for (const result of results) (isTrial ? this.#tried : this.#confirmed).set(result.name, result);
+    return new Map(results.map(({ name, error }) => [name, error]));
+  }
+
+  close(): void {
+    this.changing();
+  }
+
+  /** Those of which no passing result is known. */
+  #missing(): string[] {
+    const passing = new Set(this.passing());
+    return this.#parts.probes.map(({ name }) => name).filter((name) => !passing.has(name));
+  }
+
+  async #learn(rules: number): Promise<void> {
+    const names = this.#missing();
+    // Anybody may make it: a prober that is gone would keep the probe from ever counting again.
+    for (const name of names) this.#confirmed.delete(name);
+    const results = await this.#made(names);
+    if (rules !== this.#rules) return;
+    for (const result of results) this.#confirmed.set(result.name, result);
+    this.#sayCounting(results.filter(({ error }) => error === null));
+    this.#cancel =
+      this.#missing().length === 0
+        ? null
+        : this.#parts.clock.after(this.#waits.next(), () => void this.#learn(this.#rules));
+  }
+
+  async #made(names: readonly string[]): Promise<Made[]> {
+    const probes = names.map((name): AskedProbe => {
+      const prober = this.#confirmed.get(name)?.prober;
+      return { name, ...(prober === undefined ? {} : { prober }) };
+    });
+    const { ask, milliseconds } = this.#parts;
+    const results = await ask({ probes, milliseconds }).catch((error: Error): InwardResult[] => {
+      return names.map((name) => ({ name, notMade: error.message }));
+    });
+    this.#say(results);
+    const made = results.flatMap((one) => ('notMade' in one || !names.includes(one.name) ? [] : [one]));
+    return made.filter(({ name, prober, error }) => {
+      const before = this.#confirmed.get(name)?.prober;
+      return error === null || before === undefined || before === prober;
+    });
+  }
+
+  #sayCounting(passed: readonly Made[]): void {
+    if (passed.length === 0) return;
+    const probers = Object.fromEntries(passed.map(({ name, prober }) => [name, prober]));
+    const fields = { node: this.#parts.node, stage: 'guard', probers };
+    this.#parts.log.info('these probes to the node pass, and count for the next change', fields);
+  }
+
+  /** Once for the same reasons: the controller may be away for long. */
+  #say(results: readonly InwardResult[]): void {
+    const reasons = Object.fromEntries(
+      results.flatMap((one) => ('notMade' in one ? [[one.name, one.notMade]] : [])),
+    );
+    const said = JSON.stringify(reasons);
+    if (said === this.#said) return;
+    this.#said = said;
+    if (said === '{}') return;
+    const message = 'nobody could make these probes to the node; they do not count until they pass';
+    this.#parts.log.warn(message, { node: this.#parts.node, stage: 'guard', probes: reasons });
+  }
+}
+
+/** As explain is asked: the source is as the prober knows it. */
+function flowOf({ target }: InwardProbeConfig, made: Made | undefined): Flow | null {
+  if (made === undefined) return null;
+  const { address, source } = made;
+  return {
+    direction: 'ingress',
+    ...(source === null ? {} : { src: source }),
+    dst: address,
+    ...serviceOf({ ...target, address }),
+  };
+}

@@ -1,0 +1,123 @@
+import type { InwardProbeConfig, ProbeTarget } from '../../apis/config.ts';
+import {
+  type AskedProbe,
+  type InwardAnswer,
+  type InwardQuestion,
+  type InwardResult,
+  inwardConnection,
+  type NotMade,
+  type PeerAnswer,
+} from '../../apis/inward-probe.ts';
+import { attempt } from '../../lib/process/connection-attempt.ts';
+import type { PeerQuestions } from './peer-questions.ts';
+
+export interface InwardProbingOptions {
+  /** Of the configuration. */
+  readonly probes: readonly InwardProbeConfig[];
+  /** The addresses of a Node object, in its order; none: there is no such Node. */
+  readonly addressesOf: (node: string) => readonly string[];
+  readonly isLeader: () => boolean;
+  /** The name of this controller in answers. */
+  readonly self: string;
+  readonly questions: PeerQuestions;
+  readonly elsewhere: Elsewhere;
+}
+
+/** The other replicas. */
+export interface Elsewhere {
+  /** What any of them could make. */
+  ask(node: string, question: InwardQuestion): Promise<readonly InwardResult[]>;
+  /** An answer to a question of theirs. */
+  answered(prober: string, answer: PeerAnswer): void;
+}
+
+/** Connections of this controller at the same time. */
+const MOST_AT_ONCE = 64;
+
+type Asked = AskedProbe & { readonly node: string; readonly milliseconds: number };
+
+/**
+ * Connections to nodes for their guarded apply. Each replica makes those that it can: as the leader
+ * itself, and by the agents that it serves; for the others it asks the other replicas.
+ */
+export class InwardProbing {
+  readonly #options: InwardProbingOptions;
+  #inProgress = 0;
+
+  constructor(options: InwardProbingOptions) {
+    this.#options = options;
+  }
+
+  /** An agent's question. */
+  async take(node: string, question: InwardQuestion): Promise<InwardAnswer> {
+    const here = await this.takeHere(node, question);
+    const isLeft = ({ name }: AskedProbe): boolean =>
+      here.some((one) => one.name === name && 'notMade' in one && this.#configured(name) !== undefined);
+    const left = question.probes.filter(isLeft);
+    const others =
+      left.length === 0 ? [] : await this.#options.elsewhere.ask(node, { ...question, probes: left });
+    const made = new Map(others.flatMap((one) => ('notMade' in one ? [] : [[one.name, one] as const])));
+    return { results: here.map((one) => made.get(one.name) ?? one) };
+  }
+
+  /** What this replica can make; of the others, why not. */
+  async takeHere(node: string, { probes, milliseconds }: InwardQuestion): Promise<readonly InwardResult[]> {
+    return await Promise.all(probes.map((one) => this.#make({ node, milliseconds, ...one })));
+  }
+
+  /** An agent's answer to a question of this replica, or another one. */
+  answered(prober: string, answer: PeerAnswer): void {
+    const { questions, elsewhere } = this.#options;
+    if (!questions.answered(prober, answer)) elsewhere.answered(prober, answer);
+  }
+
+  answeredHere(prober: string, answer: PeerAnswer): void {
+    this.#options.questions.answered(prober, answer);
+  }
+
+  #configured(name: string): InwardProbeConfig | undefined {
+    return this.#options.probes.find((probe) => probe.name === name);
+  }
+
+  async #make(asked: Asked): Promise<InwardResult> {
+    const { name, node } = asked;
+    const probe = this.#configured(name);
+    if (probe === undefined)
+      return notMade(name, "the controller's configuration has no such probe to nodes in guard.probes");
+    const target = inwardConnection(probe, this.#options.addressesOf(node));
+    if (target === null) return notMade(name, 'the Node object has no such address');
+    switch (probe.from) {
+      case 'controller':
+        return await this.#asController(asked, target);
+      case 'peer':
+        return await this.#byPeer(asked, target);
+    }
+  }
+
+  async #asController({ name, milliseconds }: Asked, target: ProbeTarget): Promise<InwardResult> {
+    const { isLeader, self } = this.#options;
+    if (!isLeader()) return notMade(name, 'no controller leads now');
+    if (target.kind === 'icmp') return notMade(name, 'the controller sends no echo requests');
+    if (this.#inProgress >= MOST_AT_ONCE) return notMade(name, 'the controller makes too many probes now');
+    this.#inProgress++;
+    const outcome = await attempt(target, { milliseconds }).finally(() => this.#inProgress--);
+    return { name, prober: self, address: target.address, ...outcome };
+  }
+
+  async #byPeer(
+    { node, name, milliseconds, prober: wanted }: Asked,
+    target: ProbeTarget,
+  ): Promise<InwardResult> {
+    const { questions } = this.#options;
+    const prober = questions.choose(node, wanted);
+    if (prober === null)
+      return notMade(name, wanted === undefined ? 'no other agent is free to make it' : `${wanted} is away`);
+    const outcome = await questions.ask(prober, target, milliseconds);
+    if (outcome === null) return notMade(name, `${prober} did not answer`);
+    return { name, prober, address: target.address, ...outcome };
+  }
+}
+
+function notMade(name: string, reason: string): NotMade {
+  return { name, notMade: reason };
+}
