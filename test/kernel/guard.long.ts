@@ -239,8 +239,8 @@ dataplaneSuite('guarded apply, long: a good change', NFTABLES, () => {
     assert.ok(Math.max(...took) <= CONFIRMED_WITHIN, `${Math.max(...took)} ms`);
     await lanes().each(async ({ guarded }) => {
       const { node } = guarded.node.topology;
-      const sent =
-        'table inet sent { chain out { type filter hook output priority 0; oifname != "lo" counter; } }';
+      const hook = 'type filter hook output priority 0';
+      const sent = `table inet sent {\n chain out {\n ${hook}\n oifname != "lo" counter\n }\n}\n`;
       await node.run(['nft', '-f', '-'], { stdin: sent });
       await sleep(60_000);
       const { stdout } = await node.run(['nft', 'list', 'table', 'inet', 'sent']);
