@@ -35,6 +35,8 @@ export class GuardWorld {
   readonly rollbacks: RolledBack[] = [];
   readonly applies: number[] = [];
   hasOutage = false;
+  /** No rule is found that denies the probe's flow. */
+  isFaultUnknown = false;
   /** Nobody can make the probe. */
   isProberAway = false;
   wanted: Version | null = null;
@@ -152,7 +154,7 @@ export class GuardWorld {
   }
 
   #probe(): void {
-    const fault = this.inForce?.isBad === true ? FAULT : null;
+    const fault = this.inForce?.isBad === true && !this.isFaultUnknown ? FAULT : null;
     const result = this.#passes()
       ? { probe: PROBE, error: null, fault: null }
       : { probe: PROBE, error: 'no answer', fault };
