@@ -45,6 +45,7 @@ iptables: {variant: legacy}
 dispatch: linear
 rollout: {steps: [1, 10%], maxFailures: 2}
 boot: {onError: open, ssh: [2001:DB8:2::/48]}
+leaderElection: {leaseDuration: 60}
 `,
       'c.yaml',
     );
@@ -95,6 +96,7 @@ boot: {onError: open, ssh: [2001:DB8:2::/48]}
       dispatch: 'linear',
       rollout: { steps: [1, '10%'], pause: 60, maxFailures: 2 },
       boot: { enabled: true, onError: 'open', ssh: ['2001:db8:2::/48'] },
+      leaderElection: { leaseDuration: 60, renewDeadline: 10, retryPeriod: 2 },
     });
   });
 
@@ -242,6 +244,21 @@ dataplane: iptables
         `c.yaml:12: guard.probes[8].tcp: ${NODE_AND_PORT}, not "node:65536"`,
       ],
     );
+  });
+
+  it('rejects times of the leader election with which two could lead, or none for long', () => {
+    const at = (times: string): string[] => lines(`leaderElection: {${times}}`);
+    assert.deepEqual(at('leaseDuration: 3, renewDeadline: 2, retryPeriod: 1'), []);
+    assert.deepEqual(at('leaseDuration: 10'), [
+      'c.yaml:1: leaderElection.leaseDuration: 10 must be above renewDeadline, which is 10',
+    ]);
+    assert.deepEqual(at('renewDeadline: 20, retryPeriod: 20'), [
+      'c.yaml:1: leaderElection.renewDeadline: 20 must be below leaseDuration, which is 15',
+      'c.yaml:1: leaderElection.retryPeriod: 20 must be below renewDeadline, which is 20',
+    ]);
+    assert.deepEqual(at('leaseDuration: 12.5'), [
+      'c.yaml:1: leaderElection.leaseDuration: must be a whole number from 1 to 3600, not 12.5',
+    ]);
   });
 
   it('rejects limits for iptables that xt_limit cannot count', () => {

@@ -11,6 +11,7 @@ import {
   toInterfaceGroups,
 } from './validate/interface-groups.ts';
 import { canonicalCidr } from './validate/ipblock.ts';
+import { checkLeaderElection } from './validate/leader-election.ts';
 import { checkProbes, type RawProbe, toProbes } from './validate/probes.ts';
 import { type Findings, findings, formatPath, hasError } from './validate/problem.ts';
 import { checkRollout } from './validate/rollout.ts';
@@ -50,6 +51,7 @@ interface RawConfig {
   readonly dispatch?: Config['dispatch'];
   readonly rollout?: Partial<RolloutSettings>;
   readonly boot?: Partial<Config['boot']>;
+  readonly leaderElection?: Partial<Config['leaderElection']>;
 }
 
 /**
@@ -77,6 +79,7 @@ function checkConfig(raw: FieldMap, found: Findings): void {
   checkInterfaceGroups(asFields(raw.interfaceGroups) ?? {}, found);
   checkSettings(raw, found);
   checkRollout(raw.rollout, ['rollout'], found);
+  checkLeaderElection(asFields(raw.leaderElection) ?? {}, found);
   checkProbes(asFields(raw.guard)?.probes, ['guard', 'probes'], found);
   for (const direction of ['ingress', 'egress']) {
     for (const [index, entry] of asList(asFields(raw.failsafe)?.[direction]).entries()) {
@@ -129,5 +132,6 @@ function toConfig(raw: RawConfig): Config {
       ...raw.boot,
       ssh: raw.boot?.ssh?.map(canonicalCidr) ?? DEFAULT_CONFIG.boot.ssh,
     },
+    leaderElection: { ...DEFAULT_CONFIG.leaderElection, ...raw.leaderElection },
   });
 }

@@ -205,6 +205,18 @@ export interface Config {
    */
   readonly rollout: RolloutSettings | null;
   readonly boot: BootConfig;
+  /** Read by controllers. */
+  readonly leaderElection: LeaderElectionTimes;
+}
+
+/** How the controllers agree by a Lease on the one that leads; whole seconds. */
+export interface LeaderElectionTimes {
+  /** No other controller takes the Lease for so long after it has seen it change. */
+  readonly leaseDuration: number;
+  /** A leader that cannot renew it ceases to lead after so long; less than `leaseDuration`. */
+  readonly renewDeadline: number;
+  /** Between two attempts; less than `renewDeadline`. */
+  readonly retryPeriod: number;
 }
 
 /** The files that are loaded at boot, before an agent runs. */
@@ -278,4 +290,5 @@ export const DEFAULT_CONFIG: Config = {
   dispatch: 'indexed',
   rollout: null,
   boot: { enabled: true, onError: 'minimal', ssh: [] },
+  leaderElection: { leaseDuration: 15, renewDeadline: 10, retryPeriod: 2 },
 };

@@ -13,6 +13,7 @@ const whole = (minimum: number, maximum: number, description: string): JsonSchem
 });
 /** A number of seconds, up to 7 days. */
 const seconds = (description: string): JsonSchema => whole(1, 604_800, `${description} Seconds.`);
+const leaseTime = (description: string): JsonSchema => whole(1, 3600, description);
 const nflogGroup = whole(1, 65_535, 'NFLOG group; names and log need different ones.');
 
 const failsafeList: JsonSchema = {
@@ -244,6 +245,15 @@ export const CONFIG_SCHEMA: JsonSchema = {
           description: 'The networks (CIDRs) from which minimal lets SSH in.',
           items: { type: 'string' },
         },
+      },
+    },
+    leaderElection: {
+      type: 'object',
+      description: 'Of the controller: the Lease by which one of the controllers leads. Seconds.',
+      properties: {
+        leaseDuration: leaseTime('How long the others wait for a leader that does not renew it.'),
+        renewDeadline: leaseTime('How long a leader that cannot renew it goes on; below leaseDuration.'),
+        retryPeriod: leaseTime('Between two attempts; below renewDeadline.'),
       },
     },
   },

@@ -1,5 +1,13 @@
 import assert from 'node:assert/strict';
-import { type ClusterObjects, NO_OBJECTS, type Node, type Pod, type Rule } from '../../apis/objects.ts';
+import {
+  type ClusterGroup,
+  type ClusterObjects,
+  NO_OBJECTS,
+  type Node,
+  type Pod,
+  type Rule,
+} from '../../apis/objects.ts';
+import { EVERY_PLACE, type RolloutShare } from '../../apis/rollout.ts';
 import type { StreamMessage } from '../../apis/stream.ts';
 import { compile, compiler } from '../compile/compile.ts';
 import { Hub } from './hub.ts';
@@ -134,6 +142,36 @@ describe('hub', () => {
     a.take();
     assert.equal(hub.publish(next({ ...objects, nodes: objects.nodes.toReversed() })), 0);
     assert.deepEqual(a.take(), []);
+  });
+
+  it('gives a new watcher the rules after they moved to an equal list of nodes, which no message says', () => {
+    const group = (values: string[]): ClusterGroup => {
+      const nodeSelector = { matchExpressions: [{ key: 'role', operator: 'In' as const, values }] };
+      return { kind: 'ClusterGroup', apiGroup: 'nodewall.io', name: 'g', spec: { nodeSelector } };
+    };
+    const of = (values: string[]): ClusterObjects => {
+      const rule = { ...fromWeb, appliedTo: [{ group: 'g' }] };
+      return { ...objects, groups: [group(values)], policies: [policy('p', rule)] };
+    };
+    const shared = (nodes?: RolloutShare): ClusterObjects => {
+      const those = nodes && { nodes: { ...nodes, salt: '', areTaking: true } };
+      return {
+        ...objects,
+        policies: [{ ...policy('p', fromWeb), share: { version: '1', since: 0, ...those } }],
+      };
+    };
+    const cases = [
+      ['another selector', of(['worker']), of(['worker', 'none'])],
+      ['the end of a rollout', shared({ through: EVERY_PLACE, firsts: [] }), shared()],
+    ] as const;
+    for (const [what, before, after] of cases) {
+      const hub = new Hub({ gate: true });
+      const next = compiler();
+      hub.publish(next(before));
+      assert.equal(hub.publish(next(after)), 0, what);
+      assert.ok(types(watched(hub, 'bb').take()).flat().includes('rules'), what);
+      assert.equal(hub.counts('bb').rules, 1, what);
+    }
   });
 
   it('resumes a watcher at its position, and restarts it for another epoch or an unknown position', () => {

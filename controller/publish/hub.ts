@@ -98,7 +98,7 @@ export class Hub {
     const last = isRestart ? nothingPublished(compiled) : before.published;
     const { messages, published } = changes(last, compiled, this.#bodies);
     if (isRestart) this.#restart(published);
-    else if (messages.length === 0) this.#state = { ...before, published };
+    else if (messages.length === 0) this.#state = { ...before, published, viewOf: this.#viewsOf(published) };
     else this.#send(published, before.log, messages);
     return this.#position - start;
   }
@@ -212,6 +212,11 @@ export class Hub {
     return this.#state;
   }
 
+  /** Rules may have moved to an equal list of nodes, which no message says: nothing is kept. */
+  #viewsOf(published: Published): (node: string) => SharedView {
+    return viewsAt(published, this.#bodies, this.#number);
+  }
+
   #bookmarks(): (watcher: Watcher) => Line {
     const lineOf = bookmarkLines(this.revision);
     return (watcher) => lineOf({ ...watcher.counts, ...this.#egressCount(watcher) });
@@ -305,7 +310,7 @@ export class Hub {
     const now = {
       published,
       log: new ResumeLog(this.#position, this.#logLimits),
-      viewOf: viewsAt(published, this.#bodies, this.#number),
+      viewOf: this.#viewsOf(published),
     };
     this.#state = now;
     for (const [node, watcher] of this.#watchers.all()) {
@@ -334,7 +339,7 @@ export class Hub {
       }
     }
     if (leftOut !== null) log.leaveOut(this.#position, leftOut);
-    this.#state = { published, log, viewOf: viewsAt(published, this.#bodies, this.#number) };
+    this.#state = { published, log, viewOf: this.#viewsOf(published) };
     const bookmarkOf = this.#bookmarks();
     for (const [watcher, lines] of due) {
       lines.push(bookmarkOf(watcher));

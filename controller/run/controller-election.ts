@@ -1,3 +1,4 @@
+import type { LeaderElectionTimes } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
@@ -12,6 +13,7 @@ export interface ControllerElectionOptions extends ProcessContext {
   readonly name: string;
   readonly annotations: () => Annotations;
   readonly log: Log;
+  readonly times: LeaderElectionTimes;
   /** Called when this replica begins or stops to lead. */
   readonly changed: () => void;
 }
@@ -19,11 +21,17 @@ export interface ControllerElectionOptions extends ProcessContext {
 /** The leader election, with its log lines. */
 export function controllerElection(parts: ControllerElectionOptions): Election {
   const { request, namespace, name, annotations, identity, clock, random, log, changed } = parts;
+  const { leaseDuration, renewDeadline, retryPeriod } = parts.times;
   return new Election({
     store: leaseStore({ request, namespace, name, annotations }),
     identity,
     clock,
     random,
+    times: {
+      duration: leaseDuration * 1000,
+      renewDeadline: renewDeadline * 1000,
+      retry: retryPeriod * 1000,
+    },
     events: {
       leading() {
         log.info('elected leader', { identity });

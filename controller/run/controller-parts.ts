@@ -302,6 +302,7 @@ export class ControllerParts {
       ...SERVICE,
       request: this.api.lease.request,
       annotations: () => this.settings.annotations(),
+      times: this.#context.config.leaderElection,
       log: this.#context.log,
       changed: () => {
         if (this.election.isLeader()) this.freshness.begin();
