@@ -115,6 +115,11 @@ export interface ProbeResult {
 
 export type GuardEvent = { readonly at: number; readonly time: string } & (
   | { readonly kind: 'started' }
+  /**
+   * The first state of a run differs from the confirmed one; in the kernel may be either, and what
+   * passes under unknown rules proves nothing.
+   */
+  | { readonly kind: 'resumed'; readonly changes: readonly PolicyChange[] }
   /** The digest of a policy in the state that is wanted now. */
   | { readonly kind: 'wanted'; readonly digestOf: (key: string) => string | null }
   /** A state is in force. */

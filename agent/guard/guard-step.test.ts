@@ -142,6 +142,18 @@ describe('step of guarded apply', () => {
     }
   });
 
+  it('enforces the confirmed rules first where a run begins with others, which uses up no attempt', () => {
+    const world = withGood();
+    world.wanted = { number: 2, isBad: true };
+    world.inForce = world.wanted;
+    world.resume();
+    assert.equal(world.state.trial?.attempt, 1);
+    assert.deepEqual(world.applies.length, 3, 'the confirmed rules were in force again');
+    assert.deepEqual([...(world.state.trial?.counted ?? [])], ['api-server'], 'so that the probe counts');
+    pass(world, 16_000);
+    assert.deepEqual([world.inForce?.number, world.saved?.number], [1, 1]);
+  });
+
   it('waits for a confirmation by hand, and goes back after the timeout', () => {
     const world = withGood(60_000);
     world.edit(false);

@@ -39,6 +39,8 @@ export function guardStep(state: GuardState, event: GuardEvent, times: GuardTime
   switch (event.kind) {
     case 'started':
       return started(state, event);
+    case 'resumed':
+      return resumed(state, event);
     case 'wanted':
       return wanted(state, event);
     case 'applied':
@@ -63,6 +65,19 @@ function started(state: GuardState, event: EventOf<'started'>): GuardStep {
   return state.interrupted === null
     ? { state, effects: [wakeForHolds(state, event.at)] }
     : interrupted(state, state.interrupted, event);
+}
+
+/** No attempt: an earlier run may have put the change in force, and ended before it wrote that. */
+function resumed(before: GuardState, { changes, time }: EventOf<'resumed'>): GuardStep {
+  const why: HoldReason = { kind: 'interrupted' };
+  const state: GuardState = {
+    ...before,
+    interrupted: { changes, attempt: 0 },
+    holds: withHolds(before.holds, changes, { why, sets: [], isBrief: true, since: time }),
+  };
+  const message = 'policies differ from the last confirmed rules; these are enforced first';
+  const said: GuardEffect = { kind: 'say', level: 'info', message, fields: { policies: keysOf(changes) } };
+  return { state, effects: [said, REMEMBER] };
 }
 
 function interrupted(
@@ -101,6 +116,8 @@ function wanted(state: GuardState, { digestOf }: EventOf<'wanted'>): GuardStep {
 
 function applied(before: GuardState, event: EventOf<'applied'>, times: GuardTimes): GuardStep {
   if (event.isTried) return tried(before, event, times);
+  // Whether the rollback helped is asked of the rules before, which a busy machine may apply late.
+  const check = before.check === null ? null : { ...before.check, since: event.at };
   const brief = before.holds.filter(({ isBrief }) => isBrief);
   const holds = brief.length === 0 ? before.holds : before.holds.filter(({ isBrief }) => !isBrief);
   const wasTried = before.trial !== null;
@@ -108,7 +125,7 @@ function applied(before: GuardState, event: EventOf<'applied'>, times: GuardTime
     event.changes.some((now) => isSame(one, now)),
   );
   const interrupted = isConfirmed === true ? null : before.interrupted;
-  const state: GuardState = { ...before, confirmed: event.state, trial: null, holds, interrupted };
+  const state: GuardState = { ...before, confirmed: event.state, trial: null, holds, interrupted, check };
   return {
     state,
     effects: [
@@ -117,7 +134,7 @@ function applied(before: GuardState, event: EventOf<'applied'>, times: GuardTime
       ...(wasTried || interrupted !== before.interrupted ? [REMEMBER] : []),
       // The confirmed state is in force again: what was interrupted is tried once more.
       ...(brief.length === 0 ? [] : [SUBMIT]),
-      ...(before.check === null ? [] : [probeNow([before.check.probe])]),
+      ...(check === null ? [] : [probeNow([check.probe]), wakeAfter(times.failAfter)]),
     ],
   };
 }
@@ -234,10 +251,10 @@ function timeIsUp(state: GuardState, event: EventOf<'timer'>, times: GuardTimes)
   for (const [probe, failure] of trial.failing) {
     if (event.at < rollbackAt(state, probe, failure, times)) continue;
     const { fault, error } = failure;
-    return rolledBack(state, trial, { kind: 'probe', probe, fault, error }, event, times);
+    return rolledBack(state, trial, { kind: 'probe', probe, fault, error }, event);
   }
   if (times.manual !== null && event.at >= trial.since + times.manual)
-    return rolledBack(state, trial, { kind: 'unconfirmed' }, event, times);
+    return rolledBack(state, trial, { kind: 'unconfirmed' }, event);
   const hasNone = trial.counted.size === 0 && times.manual === null;
   if (hasNone && event.at >= trial.since + times.window)
     return confirmed(state, trial, 'by time; no probe passed before the change', event.at);
@@ -252,13 +269,7 @@ function rollbackAt(state: GuardState, probe: string, failure: Failure, { failAf
   return last === undefined || failure.fault !== null ? due : Math.max(due, last + ONE_ROLLBACK_IN);
 }
 
-function rolledBack(
-  before: GuardState,
-  trial: Trial,
-  why: HoldReason,
-  { at, time }: GuardEvent,
-  times: GuardTimes,
-): GuardStep {
+function rolledBack(before: GuardState, trial: Trial, why: HoldReason, { at, time }: GuardEvent): GuardStep {
   const { changes, sets } = trial;
   const isProbe = why.kind === 'probe';
   const state: GuardState = {
@@ -272,11 +283,12 @@ function rolledBack(
     state,
     effects: [
       NO_PROBES,
+      // The check begins once the confirmed rules are in force.
+      isProbe ? NO_TIMER : wakeForHolds(state, at),
       { kind: 'rolledBack', why, changes },
       SUBMIT,
       REMEMBER,
       REPORT,
-      { kind: 'wake', after: isProbe ? times.failAfter : null },
     ],
   };
 }
@@ -354,6 +366,10 @@ function wake(state: GuardState, at: number, times: GuardTimes): GuardEffect {
   if (times.manual !== null) due.push(trial.since + times.manual);
   else if (trial.counted.size === 0) due.push(trial.since + times.window);
   return due.length === 0 ? NO_TIMER : { kind: 'wake', after: Math.max(0, Math.min(...due) - at) };
+}
+
+function wakeAfter(after: number): GuardEffect {
+  return { kind: 'wake', after };
 }
 
 function probeNow(probes: readonly string[]): GuardEffect {

@@ -113,6 +113,8 @@ export class Guard {
   /** The next state is submitted in this turn: a repair must not put the tried one back first. */
   #isUrgent = false;
   #isClosed = false;
+  /** No state was submitted yet. */
+  #isFirst = true;
 
   constructor(parts: GuardParts) {
     const { config, memory, confirmed, clock } = parts;
@@ -140,6 +142,8 @@ export class Guard {
   submit(wanted: NodeState): void {
     this.#wanted = wanted;
     this.#happened({ kind: 'wanted', digestOf: (key) => digestOf(wanted, key) });
+    if (this.#isFirst) this.#resume(wanted);
+    this.#isFirst = false;
     this.#pass();
   }
 
@@ -219,6 +223,14 @@ export class Guard {
     this.#round++;
     this.#parts.inward?.close();
     await file.flush();
+  }
+
+  #resume(wanted: NodeState): void {
+    const { confirmed, interrupted, holds } = this.#state;
+    if (confirmed === null || interrupted !== null) return;
+    const held = new Set(holds.map(({ key }) => key));
+    const changes = policyChanges(confirmed, wanted).filter(({ key }) => !held.has(key));
+    if (changes.length > 0) this.#happened({ kind: 'resumed', changes });
   }
 
   #pass(): void {

@@ -82,6 +82,14 @@ export class GuardWorld {
     this.#submit();
   }
 
+  /** The first state of a run, where nothing is known of a trial. */
+  resume(): void {
+    const digest = digestOf(this.wanted);
+    const changes = [{ key: KEY, digest, before: digestOf(this.saved), generation: 1 }];
+    this.happened({ kind: 'resumed', changes });
+    this.#submit();
+  }
+
   happened(event: OwnEvent): void {
     const stamped = { ...event, at: this.clock.now(), time: '' } as GuardEvent;
     const step = guardStep(this.#state, stamped, { ...TIMES, manual: this.#manual });
