@@ -1,5 +1,5 @@
-import { BITS } from '../../lib/net/address.ts';
-import { union } from '../../lib/net/interval.ts';
+import { BITS, type Family } from '../../lib/net/address.ts';
+import { type Interval, rangeText, union } from '../../lib/net/interval.ts';
 import { type Part, partition, toggledAt } from './partition.ts';
 
 /** An inclusive range of addresses. IPv4 addresses are numbers, IPv6 addresses bigints. */
@@ -10,6 +10,7 @@ export interface AddressRange<N> {
 
 /** How the numbers of one family are compared and counted. */
 interface Arithmetic<N> {
+  readonly family: Family;
   readonly zero: N;
   /** The first number after the last address. */
   readonly end: N;
@@ -21,6 +22,7 @@ interface Arithmetic<N> {
 }
 
 const IPV4: Arithmetic<number> = {
+  family: 4,
   zero: 0,
   end: 2 ** BITS[4],
   next: (value) => value + 1,
@@ -31,6 +33,7 @@ const IPV4: Arithmetic<number> = {
 };
 
 const IPV6: Arithmetic<bigint> = {
+  family: 6,
   zero: 0n,
   end: 1n << BigInt(BITS[6]),
   next: (value) => value + 1n,
@@ -53,6 +56,12 @@ export class AddressSpace<N extends number | bigint> {
   readonly #sets: { readonly id: number; readonly ranges: readonly AddressRange<N>[] }[] = [];
   /** The first address of each piece. */
   #cuts: readonly N[] = [];
+  /**
+   * By the pieces where they begin and end: the peers of thousands of rows are made of the same
+   * ranges.
+   */
+  readonly #ranges = new Map<number, AddressRange<bigint>>();
+  readonly #texts = new Map<Interval, string>();
 
   constructor(numbers: Arithmetic<N>) {
     this.#numbers = numbers;
@@ -79,10 +88,14 @@ export class AddressSpace<N extends number | bigint> {
 
   /** The addresses of a piece; after `classes`. */
   rangeOf(piece: number): AddressRange<bigint> {
-    const { zero, end, previous, toBigInt } = this.#numbers;
-    const first = this.#cuts[piece] ?? zero;
-    const next = this.#cuts[piece + 1] ?? end;
-    return { first: toBigInt(first), last: toBigInt(previous(next)) };
+    return this.#between(piece, piece + 1);
+  }
+
+  /** A range of `ranges`, as in 10.0.0.0-10.0.0.255. */
+  text(range: Interval): string {
+    const known = this.#texts.get(range) ?? rangeText(this.#numbers.family, range);
+    this.#texts.set(range, known);
+    return known;
   }
 
   /**
@@ -90,19 +103,31 @@ export class AddressSpace<N extends number | bigint> {
    * sides are there.
    */
   ranges(classes: readonly Part[]): readonly AddressRange<bigint>[] {
-    const { end, previous, toBigInt, loopback } = this.#numbers;
+    const { toBigInt, loopback } = this.#numbers;
     const isIn = new Uint8Array(this.#cuts.length);
     for (const { pieces } of classes) for (const piece of pieces) isIn[piece] = 1;
     const own: AddressRange<bigint>[] = [];
     for (let piece = isIn.indexOf(1); piece !== -1; piece = isIn.indexOf(1, piece)) {
-      const first = this.#cuts[piece] ?? end;
       const outside = isIn.indexOf(0, piece);
-      piece = outside === -1 ? isIn.length : outside;
-      own.push({ first: toBigInt(first), last: toBigInt(previous(this.#cuts[piece] ?? end)) });
+      const next = outside === -1 ? isIn.length : outside;
+      own.push(this.#between(piece, next));
+      piece = next;
     }
     const hole = { first: toBigInt(loopback.first), last: toBigInt(loopback.last) };
     const isInside =
       own.some(({ last }) => last === hole.first - 1n) && own.some(({ first }) => first === hole.last + 1n);
     return isInside ? union([...own, hole]) : own;
+  }
+
+  /** From the first address of a piece to the last before another. */
+  #between(piece: number, next: number): AddressRange<bigint> {
+    const key = piece * (this.#cuts.length + 1) + next;
+    const known = this.#ranges.get(key);
+    if (known !== undefined) return known;
+    const { zero, end, previous, toBigInt } = this.#numbers;
+    const first = toBigInt(this.#cuts[piece] ?? zero);
+    const range = { first, last: toBigInt(previous(this.#cuts[next] ?? end)) };
+    this.#ranges.set(key, range);
+    return range;
   }
 }

@@ -91,12 +91,20 @@ function divided(
 
 /** The numbers that are within the same lists of ranges. */
 function parts(lists: readonly Ranges[], budget: Budget): { ranges: Ranges; within: readonly number[] }[] {
-  const ends = lists.map((ranges) => ranges.flatMap(([first, last]) => [first, last + 1]));
-  const cuts = [...new Set(ends.flat())].sort((a, b) => a - b);
+  const ends = lists.map(endsOf);
+  const all = new Set<number>();
+  for (const list of ends) for (const end of list) all.add(end);
+  const cuts = [...all].sort((a, b) => a - b);
   return partition(toggledAt(cuts, ends.entries()), { budget })
     .filter(({ sets }) => sets.length > 0)
     .map(({ sets, pieces }) => ({
       within: sets,
       ranges: unionRanges(pieces.map((i): Range => [cuts[i] ?? 0, (cuts[i + 1] ?? 0) - 1])),
     }));
+}
+
+function endsOf(ranges: Ranges): number[] {
+  const ends: number[] = [];
+  for (const [first, last] of ranges) ends.push(first, last + 1);
+  return ends;
 }

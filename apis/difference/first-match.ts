@@ -26,17 +26,38 @@ export function changesOf(
 ): Changed[] {
   const whole = wholeBox(protocol, direction);
   const sides = [new Sweep(protocol, whole, before), new Sweep(protocol, whole, after)] as const;
-  const found = new Map<string, { before: number; after: number; xs: Range[]; ys: Range[] }>();
+  const found = new Map<string, { before: number; after: number; xs: Range[]; ys: Ranges }>();
+  const add = (before: number, after: number, ys: Ranges, x: Range): void => {
+    const key = `${before} ${after} ${ys.join(' ')}`;
+    const known = found.get(key);
+    if (known === undefined) found.set(key, { before, after, ys, xs: [x] });
+    else appendRange(known.xs, x);
+  };
+  const wholeY: Ranges = [whole.y];
   for (const x of rangesBetween(sides, whole.x)) {
-    const [from, to] = sides.map((side) => piecesOf(side.at(x[0]), whole.y));
-    for (const change of compared(from ?? [], to ?? [], isChange)) {
-      const key = JSON.stringify([change.before, change.after, change.ys]);
-      const known = found.get(key);
-      if (known === undefined) found.set(key, { ...change, xs: [x] });
-      else appendRange(known.xs, x);
+    const [from, to] = [sides[0].at(x[0]), sides[1].at(x[0])];
+    const [leaf, other] = [onlyLeaf(from, whole.y), onlyLeaf(to, whole.y)];
+    if (leaf !== null && other !== null) {
+      if (isChange(leaf, other)) add(leaf, other, wholeY, x);
+      continue;
     }
+    for (const change of compared(piecesOf(from, whole.y), piecesOf(to, whole.y), isChange))
+      add(change.before, change.after, change.ys, x);
   }
   return [...found.values()];
+}
+
+/**
+ * The outcome at a first number if it is the same along the second, as far as that is seen at once;
+ * else null. It is the usual case, and needs no ranges.
+ */
+function onlyLeaf({ items, isProtected }: Crossing, whole: Range): number | null {
+  for (const { entry, y } of items) {
+    if (isProtected && entry.isSkippable) continue;
+    if (entry.isPass || y[0] > whole[0] || y[1] < whole[1]) return null;
+    return entry.leaf;
+  }
+  return DEFAULT_LEAF;
 }
 
 /** An outcome for a range of the second number. */

@@ -1,5 +1,5 @@
 import { FAMILIES, type Family, formatAddress, lastAddress } from '../../lib/net/address.ts';
-import type { Interval } from '../../lib/net/interval.ts';
+import { type Interval, rangeText } from '../../lib/net/interval.ts';
 import type { Range } from '../../lib/net/ranges.ts';
 import { appendRange, type Ranges, unionRanges } from '../../lib/net/ranges.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
@@ -100,7 +100,8 @@ export class RowCollector {
     const rows: NumberedRow[] = [];
     for (const { 4: v4 = [], 6: v6 = [] } of similar(drafts)) {
       for (let i = 0; i < Math.max(v4.length, v6.length); i++) {
-        rows.push(this.#row(families, leaves, { 4: v4[i], 6: v6[i] }));
+        const text: RangeText = (family, range) => table.space(family).text(range);
+        rows.push(this.#row(families, leaves, { 4: v4[i], 6: v6[i] }, text));
       }
     }
     return sorted(rows);
@@ -126,6 +127,7 @@ export class RowCollector {
     families: readonly Family[],
     leaves: Leaves,
     drafts: Readonly<Record<Family, Draft | undefined>>,
+    text: RangeText,
   ): NumberedRow {
     const { unit, groups } = drafts[4] ?? drafts[6] ?? NOTHING;
     const peers = { 4: drafts[4]?.peers ?? [], 6: drafts[6]?.peers ?? [] };
@@ -146,18 +148,21 @@ export class RowCollector {
       ruleBefore: before.rule,
       ruleAfter: after.rule,
     };
-    return withPeers({ row, peers }, peers, families);
+    return withPeers({ row, peers }, peers, families, text);
   }
 }
+
+type RangeText = (family: Family, range: Interval) => string;
 
 /** The row with other peers. */
 export function withPeers(
   { row }: NumberedRow,
   peers: NumberedRow['peers'],
   families: readonly Family[],
+  text: RangeText = rangeText,
 ): NumberedRow {
   const isEvery = families.every((family) => isEveryAddress(family, peers[family]));
-  return { row: { ...row, peers: isEvery ? null : textOf(peers) }, peers };
+  return { row: { ...row, peers: isEvery ? null : textsOf(peers, text) }, peers };
 }
 
 const NOTHING: Draft = {
@@ -216,17 +221,15 @@ class Products {
 
   #byGroups(profiles: readonly number[]): Map<number, Part[]> {
     const divided = profiles.map((i) => this.#dividedProfile(i));
-    const byClass = Map.groupBy(
-      divided.flatMap(({ some }) => some),
-      ([one]) => one,
-    );
+    const groupsOf = new Map<Part, number>();
+    for (const [one, groups] of divided.flatMap(({ some }) => some)) {
+      const known = groupsOf.get(one);
+      groupsOf.set(one, known === undefined ? groups : this.#combinations.union([known, groups]));
+    }
     const byGroups = new Map<number, Part[]>();
     const whole = divided.flatMap(({ whole: classes }) => classes);
     if (whole.length > 0) byGroups.set(this.#every, whole);
-    for (const [one, parts] of byClass) {
-      const groups = this.#combinations.union(parts.map(([, combination]) => combination));
-      addToList(byGroups, groups, one);
-    }
+    for (const [one, groups] of groupsOf) addToList(byGroups, groups, one);
     return byGroups;
   }
 
@@ -295,12 +298,8 @@ function protocolRanges(drafts: Readonly<Record<Family, Draft | undefined>>): Ra
   return ranges[0]?.[0] === 0 && ranges[0][1] === 255 ? null : ranges;
 }
 
-function textOf(peers: NumberedRow['peers']): string[] {
-  return FAMILIES.flatMap((family) =>
-    peers[family].map(({ first, last }) => {
-      return `${formatAddress({ family, value: first })}-${formatAddress({ family, value: last })}`;
-    }),
-  );
+function textsOf(peers: NumberedRow['peers'], text: RangeText): string[] {
+  return FAMILIES.flatMap((family) => peers[family].map((range) => text(family, range)));
 }
 
 function ipv4Text([first, last]: Range): string {

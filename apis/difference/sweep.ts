@@ -10,22 +10,23 @@ export interface Item extends Box {
   readonly place: number;
 }
 
-/** The flows with one first number. */
+/** The flows with one first number; until the next call of `at`. */
 export interface Crossing {
-  /** The boxes there, in the order of evaluation; changed by the next call of `at`. */
+  /** The boxes there, in the order of evaluation. */
   readonly items: readonly Item[];
   /** Whether these flows are failsafe traffic. */
   readonly isProtected: boolean;
 }
 
 /** The entries of one state along the first number of a protocol. */
-export class Sweep {
+export class Sweep implements Crossing {
   readonly #whole: Box;
   readonly #failsafe: readonly Range[];
   /** Items by where they begin, and by the number after their end. */
   readonly #begins: ReadonlyMap<number, readonly Item[]>;
   readonly #ends: ReadonlyMap<number, readonly Item[]>;
   readonly #active: Item[] = [];
+  #isProtected = false;
 
   constructor(protocol: number, whole: Box, { entries, failsafe }: Evaluated) {
     this.#whole = whole;
@@ -45,12 +46,20 @@ export class Sweep {
     return [...this.#begins.keys(), ...this.#ends.keys(), ...ports];
   }
 
+  get items(): readonly Item[] {
+    return this.#active;
+  }
+
+  get isProtected(): boolean {
+    return this.#isProtected;
+  }
+
   /** Called for each cut, in ascending order; others may be among them. */
   at(x: number): Crossing {
     for (const item of this.#ends.get(x) ?? []) this.#active.splice(this.#indexOf(item), 1);
     for (const item of this.#begins.get(x) ?? []) this.#active.splice(this.#indexOf(item), 0, item);
-    const isProtected = this.#failsafe.some(([first, last]) => first <= x && x <= last);
-    return { items: this.#active, isProtected };
+    this.#isProtected = this.#failsafe.some(([first, last]) => first <= x && x <= last);
+    return this;
   }
 
   #indexOf({ place }: Item): number {

@@ -5,6 +5,7 @@ import { type NumberedRow, withPeers } from '../../apis/difference/rows.ts';
 import { commonFamilies, StateDifference } from '../../apis/difference/state-difference.ts';
 import { type Address, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
+import { digestOf } from '../../lib/sharing/hash.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
 import { nodeView } from '../publish/node-view.ts';
 import { nodeClasses } from './node-classes.ts';
@@ -84,7 +85,7 @@ class GroupCollector {
   readonly #groups = new Map<string, NumberedGroup>();
 
   add(group: NumberedGroup): void {
-    this.#add(JSON.stringify(changesOf(group)), group);
+    this.#add(digestOf(changesOf(group)), group);
   }
 
   #add(key: string, group: NumberedGroup): void {
@@ -124,15 +125,14 @@ function* withOwnRows(
   states: readonly Compiled[],
 ): Iterable<Pick<NumberedGroup, 'nodes' | 'rows'>> {
   if (rows.length === 0) return;
-  const sizes = rows.map(sizeOf);
+  const sized = rows.map((row, i) => ({ row, i, size: sizeOf(row) }));
+  const ownOf = new Map(nodes.map((node) => [node, ownAddresses(node, states)]));
+  const most = Math.max(...[...ownOf.values()].map((own) => own.length));
+  const small = sized.filter(({ size }) => size <= most);
   const byLeftOut = new Map<string, string[]>();
-  for (const node of nodes) {
-    const own = ownAddresses(node, states);
-    const isOwn = (row: NumberedRow, i: number): boolean =>
-      Number(sizes[i]) <= own.length && Number(sizes[i]) === countWithin(row, own);
-    const leftOut = rows.flatMap((row, i) => (isOwn(row, i) ? [i] : []));
-    const key = leftOut.join();
-    addToList(byLeftOut, key, node);
+  for (const [node, own] of ownOf) {
+    const leftOut = small.filter(({ row, size }) => Number(size) === countWithin(row, own));
+    addToList(byLeftOut, leftOut.map(({ i }) => i).join(), node);
   }
   for (const [key, members] of byLeftOut) {
     const leftOut = new Set(key === '' ? [] : key.split(',').map(Number));

@@ -1,4 +1,4 @@
-import { BITS, type Cidr, type Family, lastAddress } from './address.ts';
+import { BITS, type Cidr, type Family, formatAddress, lastAddress } from './address.ts';
 
 /**
  * An inclusive range of addresses. Lists of intervals are sorted, disjoint, not adjacent, and of
@@ -11,6 +11,11 @@ export interface Interval {
 
 export function toInterval(cidr: Cidr): Interval {
   return { first: cidr.value, last: lastAddress(cidr) };
+}
+
+/** As in 10.0.0.0-10.0.0.255. */
+export function rangeText(family: Family, { first, last }: Interval): string {
+  return `${formatAddress({ family, value: first })}-${formatAddress({ family, value: last })}`;
 }
 
 /** Union of intervals in any order, in O(n log n). */

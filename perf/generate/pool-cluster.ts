@@ -25,7 +25,12 @@ export function poolCluster({
     namespaces: 1000,
     shape: 'mixed',
   } as const;
-  const all = [...controlPlane(shape)].flatMap((raw) => validateObject(raw).object ?? []);
+  const all: ClusterObject[] = [];
+  // One by one: all manifests at once take more memory than what is measured.
+  for (const raw of controlPlane(shape)) {
+    const { object } = validateObject(raw);
+    if (object !== null) all.push(object);
+  }
   const ofKind = <K extends ClusterObject['kind']>(kind: K) =>
     all.filter((one): one is Extract<ClusterObject, { kind: K }> => one.kind === kind);
   return {

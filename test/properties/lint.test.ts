@@ -43,7 +43,8 @@ describe('findings about rules', function () {
 });
 
 const EXPECTED = [
-  ...['unreachable', 'selects-nothing', 'no-effect', 'partly-shadowed', 'wider', 'failsafe'],
+  // Random rules are seldom wider than each other: test/cases/lint.md has that.
+  ...['unreachable', 'selects-nothing', 'no-effect', 'partly-shadowed', 'failsafe'],
   ...['several rules', 'flow', 'no flow', 'verdicts without', 'NodePort', 'IPv6', 'Audit'],
 ];
 
