@@ -30,6 +30,11 @@ export interface Hold extends PolicyChange {
   readonly sets: readonly string[];
   /** Until the confirmed state is in force; then the version is tried again. */
   readonly isBrief: boolean;
+  /**
+   * No rule denied the probe's flow, and the probe passed after the rollback: an outage may have
+   * ended just then. It is tried once more as soon as another rollback for the probe is allowed.
+   */
+  readonly isUnproven?: true;
   /** ISO 8601. */
   readonly since: string;
 }
@@ -40,7 +45,7 @@ export interface Trial {
   readonly changes: readonly PolicyChange[];
   /** Sets whose members changed, if no rule did. */
   readonly sets: readonly string[];
-  /** 2: it was interrupted once. */
+  /** 2: it was interrupted once, or rolled back without a rule at fault. */
   readonly attempt: number;
   /** Monotonic milliseconds; a state that joins begins anew. */
   readonly since: number;
@@ -68,6 +73,8 @@ export interface Check {
   readonly since: number;
   /** The policies that were held by the rollback. */
   readonly keys: readonly string[];
+  /** That of the trial. */
+  readonly attempt: number;
 }
 
 /** A trial that survives a restart. */
@@ -81,7 +88,7 @@ export interface GuardState {
   /** Null: no state was ever confirmed, which stands for one without rules. */
   readonly confirmed: NodeState | null;
   readonly trial: Trial | null;
-  /** Interrupted by a restart or a loss, and not tried again yet. */
+  /** Interrupted by a restart or a loss, or held without proof, and not tried again yet. */
   readonly interrupted: PendingTrial | null;
   readonly check: Check | null;
   readonly holds: readonly Hold[];
@@ -108,6 +115,11 @@ export interface ProbeResult {
 
 export type GuardEvent = { readonly at: number; readonly time: string } & (
   | { readonly kind: 'started' }
+  /**
+   * The first state of a run differs from the confirmed one; in the kernel may be either, and what
+   * passes under unknown rules proves nothing.
+   */
+  | { readonly kind: 'resumed'; readonly changes: readonly PolicyChange[] }
   /** The digest of a policy in the state that is wanted now. */
   | { readonly kind: 'wanted'; readonly digestOf: (key: string) => string | null }
   /** A state is in force. */

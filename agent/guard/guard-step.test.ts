@@ -92,6 +92,34 @@ describe('step of guarded apply', () => {
     assert.equal(world.saved?.number, 2);
   });
 
+  it('tries a change once more, ten minutes later, if an outage may have been the cause', () => {
+    const world = withGood();
+    world.edit(false);
+    world.hasOutage = true;
+    pass(world, 16_000);
+    world.hasOutage = false;
+    pass(world, 2_000);
+    assert.deepEqual([world.inForce?.number, world.state.check], [1, null], 'the outage ended just then');
+    pass(world, 590_000);
+    world.restart(false);
+    assert.equal(world.inForce?.number, 1);
+    pass(world, 20_000);
+    assert.deepEqual([world.saved?.number, world.rollbacks.length], [2, 1]);
+  });
+
+  it('holds it for good if that is taken back too', () => {
+    const world = withGood();
+    world.edit(true);
+    world.isFaultUnknown = true;
+    pass(world, 610_000);
+    assert.deepEqual([world.inForce?.number, world.rollbacks.length], [1, 1]);
+    pass(world, 100_000);
+    assert.deepEqual([world.inForce?.number, world.rollbacks.length], [1, 2]);
+    const { length } = world.applies;
+    pass(world, 2_000_000);
+    assert.deepEqual([world.applies.length, world.state.holds.length], [length, 1]);
+  });
+
   it('takes nothing back for a probe that nobody can make', () => {
     const world = withGood();
     world.edit(true);
@@ -112,6 +140,18 @@ describe('step of guarded apply', () => {
       pass(world, 16_000);
       assert.equal(world.inForce?.number, isBad ? 1 : 2);
     }
+  });
+
+  it('enforces the confirmed rules first where a run begins with others, which uses up no attempt', () => {
+    const world = withGood();
+    world.wanted = { number: 2, isBad: true };
+    world.inForce = world.wanted;
+    world.resume();
+    assert.equal(world.state.trial?.attempt, 1);
+    assert.deepEqual(world.applies.length, 3, 'the confirmed rules were in force again');
+    assert.deepEqual([...(world.state.trial?.counted ?? [])], ['api-server'], 'so that the probe counts');
+    pass(world, 16_000);
+    assert.deepEqual([world.inForce?.number, world.saved?.number], [1, 1]);
   });
 
   it('waits for a confirmation by hand, and goes back after the timeout', () => {
@@ -146,6 +186,9 @@ describe('step of guarded apply', () => {
         pass(world, 40_000);
         assert.ok(world.isSettled, 'a trial ends');
         assert.equal(world.saved?.number, world.inForce?.number, 'the state in force is what survives');
+        // What was held without proof is tried once more.
+        pass(world, 700_000);
+        assert.ok(world.isSettled, 'a trial ends');
         const count = world.applies.length;
         pass(world, 700_000);
         assert.equal(world.applies.length, count, 'no flapping');

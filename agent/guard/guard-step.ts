@@ -1,4 +1,5 @@
 import type {
+  Check,
   Failure,
   GuardEffect,
   GuardEvent,
@@ -38,6 +39,8 @@ export function guardStep(state: GuardState, event: GuardEvent, times: GuardTime
   switch (event.kind) {
     case 'started':
       return started(state, event);
+    case 'resumed':
+      return resumed(state, event);
     case 'wanted':
       return wanted(state, event);
     case 'applied':
@@ -49,7 +52,9 @@ export function guardStep(state: GuardState, event: GuardEvent, times: GuardTime
     case 'lost':
       return state.trial === null ? { state, effects: [] } : interrupted(state, state.trial, event);
     case 'confirm':
-      return state.trial === null ? { state, effects: [] } : confirmed(state, state.trial, 'by hand');
+      return state.trial === null
+        ? { state, effects: [] }
+        : confirmed(state, state.trial, 'by hand', event.at);
     case 'retry':
       return retried(state, event);
   }
@@ -57,13 +62,28 @@ export function guardStep(state: GuardState, event: GuardEvent, times: GuardTime
 
 /** A trial of an earlier run: the confirmed state first, then it is tried once more. */
 function started(state: GuardState, event: EventOf<'started'>): GuardStep {
-  return state.interrupted === null ? { state, effects: [] } : interrupted(state, state.interrupted, event);
+  return state.interrupted === null
+    ? { state, effects: [wakeForHolds(state, event.at)] }
+    : interrupted(state, state.interrupted, event);
+}
+
+/** No attempt: an earlier run may have put the change in force, and ended before it wrote that. */
+function resumed(before: GuardState, { changes, time }: EventOf<'resumed'>): GuardStep {
+  const why: HoldReason = { kind: 'interrupted' };
+  const state: GuardState = {
+    ...before,
+    interrupted: { changes, attempt: 0 },
+    holds: withHolds(before.holds, changes, { why, sets: [], isBrief: true, since: time }),
+  };
+  const message = 'policies differ from the last confirmed rules; these are enforced first';
+  const said: GuardEffect = { kind: 'say', level: 'info', message, fields: { policies: keysOf(changes) } };
+  return { state, effects: [said, REMEMBER] };
 }
 
 function interrupted(
   before: GuardState,
   { changes, attempt }: PendingTrial,
-  { time }: GuardEvent,
+  { at, time }: GuardEvent,
 ): GuardStep {
   const isBrief = attempt < MOST_ATTEMPTS;
   const why: HoldReason = { kind: 'interrupted' };
@@ -79,7 +99,8 @@ function interrupted(
     : 'a change was interrupted twice before it was confirmed; it is held, and the last confirmed rules are enforced';
   const said: GuardEffect = { kind: 'say', level: 'warn', message, fields: { policies: keysOf(changes) } };
   const rolledBack: GuardEffect[] = isBrief ? [] : [{ kind: 'rolledBack', why, changes }];
-  return { state, effects: [NO_PROBES, NO_TIMER, said, ...rolledBack, REMEMBER, SUBMIT, REPORT] };
+  const timer = wakeForHolds(state, at);
+  return { state, effects: [NO_PROBES, timer, said, ...rolledBack, REMEMBER, SUBMIT, REPORT] };
 }
 
 /** Holds of versions that nobody wants any more end. */
@@ -95,6 +116,8 @@ function wanted(state: GuardState, { digestOf }: EventOf<'wanted'>): GuardStep {
 
 function applied(before: GuardState, event: EventOf<'applied'>, times: GuardTimes): GuardStep {
   if (event.isTried) return tried(before, event, times);
+  // Whether the rollback helped is asked of the rules before, which a busy machine may apply late.
+  const check = before.check === null ? null : { ...before.check, since: event.at };
   const brief = before.holds.filter(({ isBrief }) => isBrief);
   const holds = brief.length === 0 ? before.holds : before.holds.filter(({ isBrief }) => !isBrief);
   const wasTried = before.trial !== null;
@@ -102,16 +125,16 @@ function applied(before: GuardState, event: EventOf<'applied'>, times: GuardTime
     event.changes.some((now) => isSame(one, now)),
   );
   const interrupted = isConfirmed === true ? null : before.interrupted;
-  const state: GuardState = { ...before, confirmed: event.state, trial: null, holds, interrupted };
+  const state: GuardState = { ...before, confirmed: event.state, trial: null, holds, interrupted, check };
   return {
     state,
     effects: [
       { kind: 'save', state: event.state },
-      ...(wasTried ? [NO_PROBES, NO_TIMER, REPORT] : []),
+      ...(wasTried ? [NO_PROBES, wakeForHolds(state, event.at), REPORT] : []),
       ...(wasTried || interrupted !== before.interrupted ? [REMEMBER] : []),
       // The confirmed state is in force again: what was interrupted is tried once more.
       ...(brief.length === 0 ? [] : [SUBMIT]),
-      ...(before.check === null ? [] : [probeNow([before.check.probe])]),
+      ...(check === null ? [] : [probeNow([check.probe]), wakeAfter(times.failAfter)]),
     ],
   };
 }
@@ -175,7 +198,7 @@ function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): 
   const firstPass = trial.passes === 0 ? began : trial.firstPass;
   const next: Trial = { ...trial, failing, passes, firstPass };
   const state = { ...before, trial: next };
-  if (isDone(next, at, times)) return confirmed(state, next, 'by its probes');
+  if (isDone(next, at, times)) return confirmed(state, next, 'by its probes', at);
   const pause = isPassed ? Math.min(times.window / 2, LONGEST_PAUSE) : Math.min(AGAIN, times.window / 2);
   const isNew = [...failing.keys()].some((name) => !trial.failing.has(name));
   return {
@@ -198,33 +221,43 @@ function sayFailing(failing: ReadonlyMap<string, Failure>): GuardEffect {
 }
 
 /** After a rollback: a probe that passes says that it helped. */
-function checked(state: GuardState, { results }: EventOf<'round'>): GuardStep {
+function checked(state: GuardState, { at, results }: EventOf<'round'>): GuardStep {
   const { check } = state;
   if (check === null) return { state, effects: [] };
   const result = results.find(({ probe }) => probe === check.probe);
   if (result?.error !== null)
     return { state, effects: [{ kind: 'probe', probes: [check.probe], after: AGAIN }] };
-  const message = 'the probe passes again after the rollback; the change is held';
-  return {
-    state: { ...state, check: null },
-    effects: [NO_TIMER, { kind: 'say', level: 'info', message, fields: { probe: check.probe } }],
-  };
+  const holds = state.holds.map((hold): Hold => {
+    const isUnproven = isWithoutFault(hold, check) && check.attempt < MOST_ATTEMPTS;
+    return isUnproven ? { ...hold, isUnproven } : hold;
+  });
+  const next: GuardState = { ...state, check: null, holds };
+  const message = holds.some(({ isUnproven }) => isUnproven)
+    ? 'the probe passes again after the rollback, but no rule denies it; the change is held, and tried again ten minutes after the rollback'
+    : 'the probe passes again after the rollback; the change is held';
+  const said: GuardEffect = { kind: 'say', level: 'info', message, fields: { probe: check.probe } };
+  return { state: next, effects: [wakeForHolds(next, at), said, REMEMBER, REPORT] };
+}
+
+/** Held by the rollback that is checked, without a rule that denies the probe's flow. */
+function isWithoutFault({ key, why }: Hold, check: Check): boolean {
+  return check.keys.includes(key) && why.kind === 'probe' && why.probe === check.probe && why.fault === null;
 }
 
 function timeIsUp(state: GuardState, event: EventOf<'timer'>, times: GuardTimes): GuardStep {
   if (state.check !== null) return unhelped(state, event, times);
   const { trial } = state;
-  if (trial === null) return { state, effects: [] };
+  if (trial === null) return triedAgain(state, event);
   for (const [probe, failure] of trial.failing) {
     if (event.at < rollbackAt(state, probe, failure, times)) continue;
     const { fault, error } = failure;
-    return rolledBack(state, trial, { kind: 'probe', probe, fault, error }, event, times);
+    return rolledBack(state, trial, { kind: 'probe', probe, fault, error }, event);
   }
   if (times.manual !== null && event.at >= trial.since + times.manual)
-    return rolledBack(state, trial, { kind: 'unconfirmed' }, event, times);
+    return rolledBack(state, trial, { kind: 'unconfirmed' }, event);
   const hasNone = trial.counted.size === 0 && times.manual === null;
   if (hasNone && event.at >= trial.since + times.window)
-    return confirmed(state, trial, 'by time; no probe passed before the change');
+    return confirmed(state, trial, 'by time; no probe passed before the change', event.at);
   return { state, effects: [wake(state, event.at, times)] };
 }
 
@@ -236,19 +269,13 @@ function rollbackAt(state: GuardState, probe: string, failure: Failure, { failAf
   return last === undefined || failure.fault !== null ? due : Math.max(due, last + ONE_ROLLBACK_IN);
 }
 
-function rolledBack(
-  before: GuardState,
-  trial: Trial,
-  why: HoldReason,
-  { at, time }: GuardEvent,
-  times: GuardTimes,
-): GuardStep {
+function rolledBack(before: GuardState, trial: Trial, why: HoldReason, { at, time }: GuardEvent): GuardStep {
   const { changes, sets } = trial;
   const isProbe = why.kind === 'probe';
   const state: GuardState = {
     ...before,
     trial: null,
-    check: isProbe ? { probe: why.probe, since: at, keys: keysOf(changes) } : null,
+    check: isProbe ? { probe: why.probe, since: at, keys: keysOf(changes), attempt: trial.attempt } : null,
     holds: withHolds(before.holds, changes, { why, sets, isBrief: false, since: time }),
     rollbacks: isProbe ? new Map(before.rollbacks).set(why.probe, at) : before.rollbacks,
   };
@@ -256,11 +283,12 @@ function rolledBack(
     state,
     effects: [
       NO_PROBES,
+      // The check begins once the confirmed rules are in force.
+      isProbe ? NO_TIMER : wakeForHolds(state, at),
       { kind: 'rolledBack', why, changes },
       SUBMIT,
       REMEMBER,
       REPORT,
-      { kind: 'wake', after: isProbe ? times.failAfter : null },
     ],
   };
 }
@@ -271,25 +299,50 @@ function unhelped(before: GuardState, { at }: GuardEvent, { failAfter }: GuardTi
   if (check === null) return { state: before, effects: [] };
   if (at < check.since + failAfter)
     return { state: before, effects: [{ kind: 'wake', after: check.since + failAfter - at }] };
-  const isFree = ({ key, why }: Hold): boolean =>
-    check.keys.includes(key) && why.kind === 'probe' && why.probe === check.probe && why.fault === null;
-  const holds = before.holds.filter((one) => !isFree(one));
+  const holds = before.holds.filter((one) => !isWithoutFault(one, check));
   const state = { ...before, check: null, holds };
-  if (holds.length === before.holds.length) return { state, effects: [NO_PROBES] };
+  const timer = wakeForHolds(state, at);
+  if (holds.length === before.holds.length) return { state, effects: [NO_PROBES, timer] };
   const message =
     'the probe still fails after the rollback: the change is not the cause, and is applied again';
   const said: GuardEffect = { kind: 'say', level: 'warn', message, fields: { probe: check.probe } };
-  return { state, effects: [NO_PROBES, said, SUBMIT, REMEMBER, REPORT] };
+  return { state, effects: [NO_PROBES, timer, said, SUBMIT, REMEMBER, REPORT] };
 }
 
-function confirmed(before: GuardState, trial: Trial, how: string): GuardStep {
+/** What is held without proof, once another rollback for its probe is allowed. */
+function triedAgain(before: GuardState, { at }: GuardEvent): GuardStep {
+  const due = before.holds.filter((hold) => againAt(before, hold) <= at);
+  if (due.length === 0) return { state: before, effects: [wakeForHolds(before, at)] };
+  const changes = due.map(({ key, digest, before: old, generation }) => {
+    return { key, digest, before: old, generation };
+  });
+  const holds = before.holds.filter((hold) => !due.includes(hold));
+  const state: GuardState = { ...before, holds, interrupted: { changes, attempt: 1 } };
+  const message = 'no rule was at fault at the rollback: the change is tried again';
+  const said: GuardEffect = { kind: 'say', level: 'info', message, fields: { policies: keysOf(changes) } };
+  return { state, effects: [wakeForHolds(state, at), said, SUBMIT, REMEMBER, REPORT] };
+}
+
+/** When a hold ends by time. */
+function againAt({ rollbacks }: GuardState, { why, isUnproven }: Hold): number {
+  if (isUnproven !== true || why.kind !== 'probe') return Number.POSITIVE_INFINITY;
+  return (rollbacks.get(why.probe) ?? Number.NEGATIVE_INFINITY) + ONE_ROLLBACK_IN;
+}
+
+/** The timer while nothing is tried. */
+function wakeForHolds(state: GuardState, at: number): GuardEffect {
+  const due = Math.min(...state.holds.map((hold) => againAt(state, hold)));
+  return due === Number.POSITIVE_INFINITY ? NO_TIMER : { kind: 'wake', after: Math.max(0, due - at) };
+}
+
+function confirmed(before: GuardState, trial: Trial, how: string, at: number): GuardStep {
   const state: GuardState = { ...before, confirmed: trial.state, trial: null };
   const fields = { policies: keysOf(trial.changes), how };
   return {
     state,
     effects: [
       NO_PROBES,
-      NO_TIMER,
+      wakeForHolds(state, at),
       { kind: 'say', level: 'info', message: 'the rules are confirmed', fields },
       { kind: 'save', state: trial.state },
       REMEMBER,
@@ -298,13 +351,11 @@ function confirmed(before: GuardState, trial: Trial, how: string): GuardStep {
   };
 }
 
-function retried(before: GuardState, { policy }: EventOf<'retry'>): GuardStep {
+function retried(before: GuardState, { at, policy }: EventOf<'retry'>): GuardStep {
   const holds = before.holds.filter(({ key }) => policy !== null && key.split('/')[1] !== policy);
   if (holds.length === before.holds.length) return { state: before, effects: [] };
-  return {
-    state: { ...before, holds, check: null },
-    effects: [NO_PROBES, NO_TIMER, SUBMIT, REMEMBER, REPORT],
-  };
+  const state = { ...before, holds, check: null };
+  return { state, effects: [NO_PROBES, wakeForHolds(state, at), SUBMIT, REMEMBER, REPORT] };
 }
 
 /** The timer for the next thing that time alone decides. */
@@ -315,6 +366,10 @@ function wake(state: GuardState, at: number, times: GuardTimes): GuardEffect {
   if (times.manual !== null) due.push(trial.since + times.manual);
   else if (trial.counted.size === 0) due.push(trial.since + times.window);
   return due.length === 0 ? NO_TIMER : { kind: 'wake', after: Math.max(0, Math.min(...due) - at) };
+}
+
+function wakeAfter(after: number): GuardEffect {
+  return { kind: 'wake', after };
 }
 
 function probeNow(probes: readonly string[]): GuardEffect {

@@ -36,6 +36,11 @@ export interface GuardParts {
   readonly probes: () => readonly Probe[];
   /** Null: no probe is made from outside. */
   readonly inward: InwardProbes | null;
+  /**
+   * Compares the kernel with the rules in force, and repairs it; `lost` is called first if a third
+   * party changed them.
+   */
+  readonly verify: () => Promise<void>;
   /** Passes a state on to be enforced. */
   readonly submit: (state: NodeState) => void;
   /** The state with what this node adds: addresses of names, local pods. */
@@ -108,6 +113,8 @@ export class Guard {
   /** The next state is submitted in this turn: a repair must not put the tried one back first. */
   #isUrgent = false;
   #isClosed = false;
+  /** No state was submitted yet. */
+  #isFirst = true;
 
   constructor(parts: GuardParts) {
     const { config, memory, confirmed, clock } = parts;
@@ -135,6 +142,8 @@ export class Guard {
   submit(wanted: NodeState): void {
     this.#wanted = wanted;
     this.#happened({ kind: 'wanted', digestOf: (key) => digestOf(wanted, key) });
+    if (this.#isFirst) this.#resume(wanted);
+    this.#isFirst = false;
     this.#pass();
   }
 
@@ -203,12 +212,25 @@ export class Guard {
   }
 
   async close(): Promise<void> {
+    const { file, clock } = this.#parts;
+    const { trial } = this.#state;
+    // Who is told to end was not cut off: the next run tries it as often as this one would have.
+    if (trial !== null)
+      file.save(toMemory({ ...this.#state, trial: { ...trial, attempt: trial.attempt - 1 } }, clock));
     this.#isClosed = true;
     this.#cancelWake();
     this.#cancelRound();
     this.#round++;
     this.#parts.inward?.close();
-    await this.#parts.file.flush();
+    await file.flush();
+  }
+
+  #resume(wanted: NodeState): void {
+    const { confirmed, interrupted, holds } = this.#state;
+    if (confirmed === null || interrupted !== null) return;
+    const held = new Set(holds.map(({ key }) => key));
+    const changes = policyChanges(confirmed, wanted).filter(({ key }) => !held.has(key));
+    if (changes.length > 0) this.#happened({ kind: 'resumed', changes });
   }
 
   #pass(): void {
@@ -337,9 +359,7 @@ export class Guard {
       case 'wake':
         this.#cancelWake();
         this.#cancelWake =
-          effect.after === null
-            ? () => {}
-            : clock.after(effect.after, () => this.#happened({ kind: 'timer' }));
+          effect.after === null ? () => {} : clock.after(effect.after, () => void this.#ring());
         break;
       case 'report':
         events.changed(this.report());
@@ -351,6 +371,13 @@ export class Guard {
         log.log(effect.level, effect.message, { node, stage: 'guard', ...effect.fields });
         break;
     }
+  }
+
+  /** What no probe confirms, time does, if the rules are still there. */
+  async #ring(): Promise<void> {
+    const { trial } = this.#state;
+    if (trial?.counted.size === 0) await this.#parts.verify();
+    if (trial === this.#state.trial) this.#happened({ kind: 'timer' });
   }
 
   #rolledBack(why: HoldReason, changes: readonly PolicyChange[]): void {
@@ -383,6 +410,8 @@ export class Guard {
       probeRound(outward(wanted), patience),
       inward?.round(names, this.#state.trial !== null),
     ]);
+    const isPassed = [...found.values(), ...(fromOutside?.values() ?? [])].every((error) => error === null);
+    if (round === this.#round && isPassed) await this.#parts.verify();
     if (round !== this.#round || this.#isClosed) return;
     const errorOf = (name: string): string | null => found.get(name) ?? fromOutside?.get(name) ?? null;
     const failed = wanted.filter(({ name }) => errorOf(name) !== null);

@@ -22,8 +22,19 @@ export function failingOf(
       const fault = hold.why.kind === 'probe' ? hold.why.fault : null;
       const isAtFault = fault?.policy === policy && fault.apiGroup === apiGroup;
       const rule = isAtFault ? fault.rule : null;
-      return { apiGroup, policy, generation, rule, reason: holdText(hold.why), rolledBack: true };
+      return {
+        apiGroup,
+        policy,
+        generation,
+        rule,
+        reason: holdText(hold.why) + againText(hold),
+        rolledBack: true,
+      };
     });
+}
+
+function againText({ isUnproven }: Hold): string {
+  return isUnproven === true ? '; no rule denies it, so the change is tried again ten minutes later' : '';
 }
 
 /** Why a policy is held, for people. */

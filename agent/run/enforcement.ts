@@ -98,6 +98,10 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const submitted = (state: NodeState): NodeState => names.withoutNames(pods.without(state));
   const guard = await openGuard({
     ...{ ...parts, config, submit: names.submit, whole, outlet: records.outlet, confirmed },
+    async verify() {
+      enforcer.verify();
+      await enforcer.idle();
+    },
   });
   function enforced(result: Enforced): void {
     reports.enforced(result);

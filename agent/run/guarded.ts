@@ -32,6 +32,7 @@ interface GuardedParts {
   readonly metrics: AgentMetrics;
   readonly guard: GuardHooks | null;
   readonly submit: (state: NodeState) => void;
+  readonly verify: () => Promise<void>;
   readonly whole: (state: NodeState) => NodeState;
   /** The state must survive. */
   readonly confirmed: (state: NodeState) => void;
@@ -40,7 +41,7 @@ interface GuardedParts {
 
 /** Guarded apply, with what an earlier run left; null: it is off. */
 export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
-  const { options, config, log, clock, saved, metrics, guard: hooks, submit, whole } = parts;
+  const { options, config, log, clock, saved, metrics, guard: hooks, submit, verify, whole } = parts;
   if (hooks === null) return null;
   const { node, stateDir } = options;
   const file = guardFile(stateDir, log);
@@ -55,7 +56,7 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
           milliseconds: longestAttempt(config.guard),
         });
   return new Guard({
-    ...{ node, config, log, clock, file, submit, whole },
+    ...{ node, config, log, clock, file, submit, verify, whole },
     memory: await readGuardMemory(file),
     confirmed: await saved.readState(),
     probes: () => [...hooks.controlPlane(), ...configured(), ...(inward?.all() ?? [])],

@@ -35,6 +35,8 @@ export class GuardWorld {
   readonly rollbacks: RolledBack[] = [];
   readonly applies: number[] = [];
   hasOutage = false;
+  /** No rule is found that denies the probe's flow. */
+  isFaultUnknown = false;
   /** Nobody can make the probe. */
   isProberAway = false;
   wanted: Version | null = null;
@@ -77,6 +79,14 @@ export class GuardWorld {
     this.happened({ kind: 'started' });
     if (this.wanted === null) return;
     this.happened({ kind: 'wanted', digestOf: () => digestOf(this.wanted) });
+    this.#submit();
+  }
+
+  /** The first state of a run, where nothing is known of a trial. */
+  resume(): void {
+    const digest = digestOf(this.wanted);
+    const changes = [{ key: KEY, digest, before: digestOf(this.saved), generation: 1 }];
+    this.happened({ kind: 'resumed', changes });
     this.#submit();
   }
 
@@ -152,7 +162,7 @@ export class GuardWorld {
   }
 
   #probe(): void {
-    const fault = this.inForce?.isBad === true ? FAULT : null;
+    const fault = this.inForce?.isBad === true && !this.isFaultUnknown ? FAULT : null;
     const result = this.#passes()
       ? { probe: PROBE, error: null, fault: null }
       : { probe: PROBE, error: 'no answer', fault };
