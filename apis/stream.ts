@@ -58,6 +58,10 @@ export interface ResetUpdate {
 export interface GateUpdate {
   readonly type: 'gate';
   readonly enabled: boolean;
+  /**
+   * Where it is off: nodes that enforce follow one by one over this time (seconds). Absent: at once.
+   */
+  readonly over?: number;
 }
 
 /**

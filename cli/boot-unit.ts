@@ -2,16 +2,20 @@ import { lstatSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } 
 import { join } from 'node:path';
 import { bootUnits, PLAIN_PATH, WANTED_BY } from '../agent/boot/boot-unit.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { loadConfig } from './load.ts';
 import { print } from './output.ts';
 
 interface BootUnitOptions {
   readonly stateDir: string;
   readonly install?: string;
   readonly remove?: string;
+  readonly config?: string;
 }
 
 /** Prints, installs or removes the units that load the saved rules at boot. */
-export async function bootUnit({ stateDir, install, remove }: BootUnitOptions): Promise<ExitStatus> {
+export async function bootUnit(options: BootUnitOptions): Promise<ExitStatus> {
+  const { stateDir, install, remove } = options;
+  await loadConfig(options.config);
   if (install !== undefined && remove !== undefined)
     throw new CommandError(EXIT.usage, 'give either --install or --remove, not both');
   if (!PLAIN_PATH.test(stateDir))

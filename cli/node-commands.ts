@@ -192,6 +192,7 @@ function addBootUnit(program: Command, done: Done): void {
     )
     .option('--install <directory>', 'write them there and enable them, as systemctl enable does')
     .option('--remove <directory>', 'remove them from there')
+    .addOption(config())
     .addOption(stateDir())
     .addHelpText(
       'after',

@@ -8,6 +8,7 @@ import { addNodeCommands } from './node-commands.ts';
 import { errorText } from './output.ts';
 import { addRolloutCommands } from './rollout-commands.ts';
 import { addServiceCommands } from './service-commands.ts';
+import { addUninstallCommand } from './uninstall-command.ts';
 
 /**
  * The `nodewall` command: takes arguments, returns the exit status. Each action imports its code
@@ -52,5 +53,6 @@ function build(done: Done): Command {
   addNodeCommands(program, done);
   addEgressCommands(program, done);
   addRolloutCommands(program, done);
+  addUninstallCommand(program, done);
   return program;
 }

@@ -35,6 +35,8 @@ export interface Held {
   readonly parts: ReadonlyMap<string, readonly CompiledRule[]>;
   /** Null before the first view. */
   readonly enabled: boolean | null;
+  /** Seconds; 0: at once. */
+  readonly over: number;
   readonly endpoints: readonly Endpoints[];
 }
 
@@ -43,6 +45,7 @@ export const NOTHING: Held = {
   rules: new Map(),
   parts: new Map(),
   enabled: null,
+  over: 0,
   endpoints: [],
 };
 
@@ -50,6 +53,7 @@ export const NOTHING: Held = {
 interface Draft {
   node: NodeMessage | null;
   enabled: boolean | null;
+  over: number;
   endpoints: readonly Endpoints[];
   readonly addressSets: DraftMap<AddressSet>;
   readonly serviceSets: DraftMap<ServiceSet>;
@@ -70,6 +74,7 @@ export function advance(
   const draft: Draft = {
     node: isWhole ? null : nodeMessage({ ...state, node }),
     enabled: base.enabled,
+    over: base.over,
     endpoints: base.endpoints,
     addressSets: draftMap(base.state.addressSets),
     serviceSets: draftMap(base.state.serviceSets),
@@ -104,8 +109,14 @@ export function advance(
     rules: ids,
     parts,
     enabled: draft.enabled,
+    over: draft.over,
     endpoints: like(draft.endpoints, held.endpoints),
   };
+}
+
+function checkedOver(over: unknown = 0): number {
+  if (typeof over === 'number' && over >= 0 && Number.isFinite(over)) return over;
+  throw new Error('the time over which nodes switch off is not valid');
 }
 
 function change(draft: Draft, update: Update, held: Held): void {
@@ -117,6 +128,7 @@ function change(draft: Draft, update: Update, held: Held): void {
       // A gate that is off removes the table: only an explicit false may do that.
       if (typeof update.enabled !== 'boolean') throw new Error('the feature gate is neither true nor false');
       draft.enabled = update.enabled;
+      draft.over = checkedOver(update.over);
       return;
     case 'endpoints':
       draft.endpoints = checkedEndpoints(toEndpoints(update));

@@ -8,6 +8,8 @@ export interface Folded {
   readonly state: NodeState;
   /** The cluster's feature gate. */
   readonly enabled: boolean;
+  /** If it is off: nodes follow one by one over this time (seconds). Absent: at once. */
+  readonly over?: number;
   /** The API server's endpoints. */
   readonly endpoints: readonly Endpoints[];
   /** The bookmark's revision; a later connection resumes from it. */
@@ -60,8 +62,8 @@ export function fold(node: string, before: NodeState | null = null): Fold {
     if (!isWhole && held === earlier) throw broken('changes without a full view before them');
     held = advance(node, held, waiting, update);
     waiting = [];
-    const { state, enabled, endpoints } = held;
-    return { state, enabled: enabled === true, endpoints, revision };
+    const { state, enabled, over, endpoints } = held;
+    return { state, enabled: enabled === true, ...(over === 0 ? {} : { over }), endpoints, revision };
   }
 
   return {

@@ -16,6 +16,8 @@ export interface Beginning {
   readonly rememberedGate: boolean | null;
   /** Set by `nodewall off`; null: this node is on. */
   readonly off: Off | null;
+  /** The node's place among all, from 0 to 1, when they switch off one by one. Absent: the first. */
+  readonly place?: number;
 }
 
 /** The reason why nothing is enforced. */
@@ -57,6 +59,8 @@ export interface AgentState extends Beginning {
    * view.
    */
   readonly isWaiting: boolean;
+  /** The gate was turned off, and this node goes on until its turn. */
+  readonly isSwitchingOff: boolean;
   /** An enforcement runs. */
   readonly isEnforcing: boolean;
   /** The control plane as this agent reaches it, for the failsafe list. */
@@ -84,6 +88,7 @@ export function initialState(beginning: Beginning): AgentState {
     viewError: null,
     isLastUsed: false,
     isWaiting: false,
+    isSwitchingOff: false,
     isEnforcing: false,
     places: [],
     without: null,
@@ -100,11 +105,16 @@ export function gateOf({ seen, folded, rememberedGate }: AgentState): boolean | 
   return seen.gate ?? folded?.enabled ?? rememberedGate;
 }
 
+/** The gate as this node follows it. */
+export function followedGate(state: AgentState): boolean | null {
+  return state.isSwitchingOff ? true : gateOf(state);
+}
+
 /** The reason why nothing may be enforced; null: there is none. */
 export function whyNone(state: AgentState): Why | null {
   if (!state.isAllowed) return 'machine';
   if (state.off !== null || state.isWaiting) return 'off';
-  return gateOf(state) === false ? 'gate' : null;
+  return followedGate(state) === false ? 'gate' : null;
 }
 
 /** One step of the work that makes the kernel hold the wanted state. */

@@ -25,8 +25,8 @@ interface Turn {
 type Row = readonly [Happening, ...string[]];
 
 const started = (holdsRules: boolean): AgentEvent => ({ kind: 'started', holdsRules });
-const folded = (state: NodeState, revision: string, enabled = true): AgentEvent => {
-  const now: Folded = { state, enabled, endpoints: ENDPOINTS, revision };
+const folded = (state: NodeState, revision: string, enabled = true, over = 0): AgentEvent => {
+  const now: Folded = { state, enabled, ...(over === 0 ? {} : { over }), endpoints: ENDPOINTS, revision };
   return { kind: 'folded', folded: now };
 };
 const seen = (gate: boolean | null, controllers: readonly string[] | null = null): AgentEvent => ({
@@ -39,7 +39,10 @@ const enforced = (state: NodeState, revision: string | null, failed: Enforced['f
     inForce: { state, of: state, revision },
     result: { state, wanted: state, failed },
   }) as const satisfies AgentEvent;
-const timer = (name: 'patience' | 'comeBack' | 'retry'): AgentEvent => ({ kind: 'timer', timer: name });
+const timer = (name: 'patience' | 'comeBack' | 'retry' | 'switchOff'): AgentEvent => ({
+  kind: 'timer',
+  timer: name,
+});
 const CONNECTED: AgentEvent = { kind: 'connected' };
 const DISCONNECTED: AgentEvent = { kind: 'disconnected' };
 const PLACES: AgentState['places'] = [{ protocol: 'tcp', ports: [443, 443], peers: ['10.0.0.2'] }];
@@ -67,6 +70,9 @@ const cleared = (gate: string, off: string, why: string): readonly string[] => [
   'report soon',
 ];
 const FIRST_TURN = (name: string) => ['start', `enforce ${name}`, 'gate on, on', `submit ${name}`];
+const IN_TURN = 'say the feature gate was turned off for all nodes, which follow one by one';
+const ON_AGAIN = 'say the feature gate is on again before this node has followed';
+const OFF_AT_ONCE = 'say the feature gate was turned off for all nodes at once';
 const END = ['disarm patience', 'disarm retry', 'disarm comeBack'];
 
 /** Leads to an agent that enforces the controller's state. */
@@ -222,6 +228,55 @@ const STORIES: readonly (readonly [string, Partial<Beginning>, ...Row[]])[] = [
     ['turn', ...FIRST_TURN('now')],
     [enforced(NOW, 'e.4'), 'revision e.4', 'report soon'],
     [folded(NOW, 'e.5'), ...bookmark('e.5')],
+  ],
+  [
+    'the gate goes off over a time: the node goes on until its turn',
+    { place: 0.25 },
+    ...FOLLOWING,
+    [folded(NOW, 'e.2', false, 300), IN_TURN, 'arm switchOff 75000', ...bookmark('e.2', true), 'work'],
+    ['turn', 'enforce now', 'gate on, on'],
+    [folded(NEXT, 'e.3', false, 310), ...bookmark('e.2'), 'work'],
+    ['turn', 'enforce next', 'gate on, on', 'submit next'],
+    [enforced(NEXT, 'e.3'), 'revision e.3', 'report soon'],
+    [timer('switchOff'), 'remember', 'work'],
+    ['turn', ...cleared('gate off', 'on', 'gate')],
+    [folded(NEXT, 'e.4', false, 300), ...bookmark('null')],
+    ['turn'],
+  ],
+  [
+    'the gate goes on again before the node has followed',
+    { place: 0.5 },
+    ...FOLLOWING,
+    [folded(NOW, 'e.2', false, 10), IN_TURN, 'arm switchOff 5000', ...bookmark('e.2', true), 'work'],
+    [folded(NOW, 'e.3'), ON_AGAIN, 'disarm switchOff', ...bookmark('e.3', true), 'work', 'work'],
+    ['turn', 'enforce now', 'gate on, on'],
+  ],
+  [
+    'the gate goes off at once after all',
+    { place: 0.5 },
+    ...FOLLOWING,
+    [folded(NOW, 'e.2', false, 10), IN_TURN, 'arm switchOff 5000', ...bookmark('e.2', true), 'work'],
+    [folded(NOW, 'e.3', false), OFF_AT_ONCE, 'disarm switchOff', ...bookmark('e.3'), 'work'],
+    ['turn', ...cleared('gate off', 'on', 'gate')],
+  ],
+  [
+    'a node whose turn it is not waits on without a controller, until the API server says on',
+    { place: 0.5 },
+    ...FOLLOWING,
+    [folded(NOW, 'e.2', false, 10), IN_TURN, 'arm switchOff 5000', ...bookmark('e.2', true), 'work'],
+    [DISCONNECTED, 'ask', 'remember'],
+    [seen(false), 'remember', 'work'],
+    ['turn', 'enforce now', 'gate on, on'],
+    [seen(true), ON_AGAIN, 'disarm switchOff', 'remember', 'work', 'work'],
+    [STOPPING, ...END],
+  ],
+  [
+    'an agent that starts with the gate on waits for its turn; one that stops meanwhile, too, the next time',
+    { place: 1, rememberedGate: true },
+    [started(true), 'ask', 'arm patience 10000'],
+    [folded(NOW, 'e.1', false, 10), IN_TURN, 'arm switchOff 10000', ...bookmark('null', true, true), 'work'],
+    ['turn', ...FIRST_TURN('now')],
+    [STOPPING, ...END, 'disarm switchOff'],
   ],
   [
     'the gate goes off and on by the API server, and the controller has the last word',

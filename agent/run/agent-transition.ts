@@ -6,9 +6,18 @@ import type { Enforced } from '../apply/enforcer.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
 import type { Folded } from '../receive/fold.ts';
 import { type Seen, UNSEEN } from '../receive/outage.ts';
-import { type AgentState, gateOf, type InForce, type Target, type Why, whyNone } from './agent-state.ts';
+import {
+  type AgentState,
+  followedGate,
+  gateOf,
+  type InForce,
+  type Target,
+  type Why,
+  whyNone,
+} from './agent-state.ts';
 import type { Off } from './off-file.ts';
 import { allFailing, failingRules } from './rule-errors.ts';
+import { switchOffTurn } from './switch-off.ts';
 
 /** An event that the agent reacts to. */
 export type AgentEvent =
@@ -54,7 +63,7 @@ export type AgentEvent =
   | { readonly kind: 'refused'; readonly error: Error }
   | { readonly kind: 'stopping' };
 
-export type TimerName = 'patience' | 'comeBack' | 'retry';
+export type TimerName = 'patience' | 'comeBack' | 'retry' | 'switchOff';
 
 /** The agent's reactions to an event, in order. */
 export type Effect =
@@ -127,9 +136,12 @@ export function transition(state: AgentState, event: AgentEvent): Transition {
     case 'unfollowable':
       return { state: { ...state, viewError: event.reason }, effects: [REPORT_SOON] };
     case 'folded':
-      return folded(state, event.folded);
+      return inTurn(state, folded(state, event.folded));
     case 'seen':
-      return { state: { ...state, seen: merged(state.seen, event.seen) }, effects: [REMEMBER, WORK] };
+      return inTurn(state, {
+        state: { ...state, seen: merged(state.seen, event.seen) },
+        effects: [REMEMBER, WORK],
+      });
     case 'moved':
       return moved(state, event);
     case 'timer':
@@ -172,7 +184,7 @@ function started(before: AgentState, holdsRules: boolean): Transition {
 /** No bookmark arrived in time: the state enforced last is wanted until one does. */
 function useLast(state: AgentState): Transition {
   const { folded, isAllowed, last, off } = state;
-  if (folded !== null || !isAllowed || gateOf(state) === false) return { state, effects: [] };
+  if (folded !== null || !isAllowed || followedGate(state) === false) return { state, effects: [] };
   const next = { ...state, isLastUsed: true };
   if (last === null) return { state: next, effects: [] };
   const line: Effect = {
@@ -229,6 +241,33 @@ function folded(before: AgentState, now: Folded): Transition {
   return { state, effects };
 }
 
+/** With what a gate that was turned off, or on again, means for this node's turn. */
+function inTurn(before: AgentState, { state, effects }: Transition): Transition {
+  const turn = switchOffTurn(before, state);
+  switch (turn.kind) {
+    case 'same':
+      return { state, effects };
+    case 'wait': {
+      const { milliseconds } = turn;
+      const line: Effect = {
+        kind: 'say',
+        message: 'the feature gate was turned off for all nodes, which follow one by one; this one waits',
+        fields: { seconds: Math.ceil(milliseconds / 1000) },
+      };
+      const arm: Effect = { kind: 'arm', timer: 'switchOff', milliseconds };
+      return { state: { ...state, isSwitchingOff: true }, effects: [line, arm, ...effects] };
+    }
+    case 'end': {
+      const message = turn.isOff
+        ? 'the feature gate was turned off for all nodes at once'
+        : 'the feature gate is on again before this node has followed';
+      const line: Effect = { kind: 'say', message, fields: {} };
+      const disarm: Effect = { kind: 'disarm', timer: 'switchOff' };
+      return { state: { ...state, isSwitchingOff: false }, effects: [line, disarm, ...effects, WORK] };
+    }
+  }
+}
+
 /** Fields that are null keep their previous value. Returns the same object if nothing changed. */
 function merged(before: Seen, now: Seen): Seen {
   const controllers = now.controllers ?? before.controllers;
@@ -257,6 +296,8 @@ function timeIsUp(state: AgentState, timer: TimerName): Transition {
       return { state: { ...state, isWaiting: false }, effects: [WORK] };
     case 'retry':
       return { state, effects: [WORK] };
+    case 'switchOff':
+      return { state: { ...state, isSwitchingOff: false }, effects: [REMEMBER, WORK] };
   }
 }
 
@@ -324,7 +365,8 @@ function refused(state: AgentState, error: Error): Transition {
 }
 
 function stopping(state: AgentState): Transition {
-  const timers = ['patience', 'retry', 'comeBack'] as const;
+  const turn = state.isSwitchingOff ? (['switchOff'] as const) : [];
+  const timers = ['patience', 'retry', 'comeBack', ...turn] as const;
   const effects = timers.map((timer): Effect => ({ kind: 'disarm', timer }));
   return { state: { ...state, phase: 'stopping' }, effects };
 }

@@ -26,7 +26,14 @@ import { watchAddresses } from './address-watch.ts';
 import { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
-import { type AgentState, gateOf, initialState, nextSteps, type Step, type Why } from './agent-state.ts';
+import {
+  type AgentState,
+  followedGate,
+  initialState,
+  nextSteps,
+  type Step,
+  type Why,
+} from './agent-state.ts';
 import { type AgentEvent, type Effect, type TimerName, transition } from './agent-transition.ts';
 import { controllerAuthorities, loggedOutage } from './api-access.ts';
 import { type ClusterFile, type ClusterMemory, clusterFile } from './cluster-file.ts';
@@ -40,6 +47,7 @@ import { nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
 import { PeerProber } from './peer-prober.ts';
 import { type StateStore, stateStore } from './state-store.ts';
+import { placeOf } from './switch-off.ts';
 
 /** The controller, from the command line. */
 export interface ControllerOptions {
@@ -170,7 +178,7 @@ class ClusterAgent {
     this.#saved = saved;
     // If the saved gate can't be read, the state that was in force last is wanted.
     const rememberedGate = remembered?.enabled ?? null;
-    this.#state = initialState({ isAllowed, last, rememberedGate, off: off.now });
+    this.#state = initialState({ isAllowed, last, rememberedGate, off: off.now, place: placeOf(node) });
     this.#certificates = remembered?.authorities ?? null;
     this.#viewHasEgress = remembered?.egress === true;
     this.#reports = new AgentLog(node, log);
@@ -507,7 +515,7 @@ class ClusterAgent {
   #remember(): void {
     const { addresses, endpoints, kubelet } = this.#places;
     this.#saved.memory.save({
-      enabled: gateOf(this.#state),
+      enabled: followedGate(this.#state),
       controllerAddresses: addresses,
       ...toWrittenEndpoints(endpoints),
       ...(kubelet === null ? {} : { kubelet }),

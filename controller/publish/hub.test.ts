@@ -12,6 +12,7 @@ import type { StreamMessage } from '../../apis/stream.ts';
 import { compile, compiler } from '../compile/compile.ts';
 import { Hub } from './hub.ts';
 import { type Line, linePrefix } from './line.ts';
+import { usualSwitchOff } from './switch-off-time.ts';
 
 const at = (role: string) => [{ nodeSelector: { matchLabels: { role } } }];
 
@@ -227,6 +228,29 @@ describe('hub', () => {
     hub.setGate(true);
     hub.setGate(true);
     assert.deepEqual(types(other.take()), [['gate', 'bookmark']]);
+  });
+
+  it('says over which time nodes follow a gate that is off, also to later watchers', () => {
+    const hub = new Hub({ gate: true });
+    hub.publish(compile(objects));
+    const other = watched(hub, 'ccc');
+    other.take();
+    const gates = (lines: ReturnType<typeof other.take>) =>
+      lines.flatMap((batch) =>
+        batch.flatMap((message) => (message.type === 'gate' ? [[message.enabled, message.over ?? 0]] : [])),
+      );
+    hub.setGate(false, 60);
+    hub.setGate(false, 60);
+    assert.deepEqual(gates(other.take()), [[false, 60]]);
+    assert.deepEqual(gates(watched(hub, 'ccc').take()), [[false, 60]]);
+    hub.setGate(false, 0);
+    assert.deepEqual(gates(other.take()), [[false, 0]]);
+    hub.setGate(true, null);
+    assert.deepEqual(gates(other.take()), [[true, 0]]);
+    hub.setGate(false, null);
+    const over = usualSwitchOff(hub.nodes().size);
+    assert.ok(over > 0);
+    assert.deepEqual(gates(other.take()), [[false, over]]);
   });
 
   it("sends the control plane's endpoints to all nodes once, and to later watchers after the gate", () => {

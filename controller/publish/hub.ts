@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
 import { egressMessage, egressObjects, egressSize, emptyEgressObject } from '../../apis/egress/messages.ts';
 import { HELD_KINDS, type HeldKind, type HeldView } from '../../apis/held-view.ts';
-import { type Endpoints, toWrittenEndpoints, type Update } from '../../apis/stream.ts';
+import { type Endpoints, type GateUpdate, toWrittenEndpoints, type Update } from '../../apis/stream.ts';
 import { nodeMessage } from '../../apis/wire.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { WatchPosition } from '../watch/cluster/reflector.ts';
@@ -15,6 +15,7 @@ import { type LogLimits, ResumeLog } from './resume-log.ts';
 import { formatRevision, parseRevision } from './revision.ts';
 import { type SharedView, type ViewObject, viewsAt } from './shared-view.ts';
 import type { Audience, Span } from './spans.ts';
+import { usualSwitchOff } from './switch-off-time.ts';
 import { Watchers } from './watchers.ts';
 
 /**
@@ -68,6 +69,7 @@ export class Hub {
   readonly #watchers = new Watchers<Watcher>();
   readonly #watches: () => readonly WatchPosition[];
   #enabled: boolean;
+  #over: number | null = 0;
   #endpoints: readonly Endpoints[] = [];
   #position = 0;
   #state: State | null = null;
@@ -103,10 +105,17 @@ export class Hub {
     return this.#position - start;
   }
 
-  setGate(wanted: boolean): void {
-    if (wanted === this.#enabled) return;
+  /** @param over seconds over which nodes follow if it is off, one by one; null: the usual time */
+  setGate(wanted: boolean, over: number | null = 0): void {
+    if (wanted === this.#enabled && (wanted || over === this.#over)) return;
     this.#enabled = wanted;
-    this.#sendToAll({ type: 'gate', enabled: this.#enabled });
+    this.#over = over;
+    this.#sendToAll(this.#gateUpdate());
+  }
+
+  #gateUpdate(): GateUpdate {
+    const over = this.#enabled ? 0 : (this.#over ?? usualSwitchOff(this.nodes().size));
+    return { type: 'gate', enabled: this.#enabled, ...(over === 0 ? {} : { over }) };
   }
 
   /** Sets the API server's endpoints, and sends them to all nodes. */
@@ -250,7 +259,7 @@ export class Hub {
     const revision = this.#number;
     const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
     const updates: readonly Update[] = [
-      { type: 'gate', enabled: this.#enabled },
+      this.#gateUpdate(),
       ...(isWhole && this.#endpoints.length === 0
         ? []
         : [{ type: 'endpoints', ...toWrittenEndpoints(this.#endpoints) } as const]),

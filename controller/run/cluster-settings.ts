@@ -16,7 +16,7 @@ export interface ClusterSettingsOptions {
   readonly namespace: string;
   readonly log: Log;
   /** Called when a gate of the cluster changes, unless the command line sets it. */
-  readonly gateChanged: (name: GateName, enabled: boolean) => void;
+  readonly gateChanged: (name: GateName, enabled: boolean, over: number | null) => void;
   readonly frontProxyChanged: () => void;
 }
 
@@ -31,8 +31,8 @@ export class ClusterSettings {
     this.#options = options;
     this.#gates = (['NodeNetworkPolicy', 'EgressGateway'] as const).map((name) => {
       const gate = new Gate(name, configured[name] ?? null, {
-        changed(enabled) {
-          if (given[name] === null) gateChanged(name, enabled);
+        changed(enabled, over) {
+          if (given[name] === null) gateChanged(name, enabled, over);
         },
         problem: (text) =>
           void log.error(`${text}; feature gate ${name} keeps its value`, { stage: 'watch' }),

@@ -141,10 +141,10 @@ export class ControllerParts {
     });
   }
 
-  #setGate(name: GateName, enabled: boolean): void {
+  #setGate(name: GateName, enabled: boolean, over: number | null): void {
     this.#context.log.info('feature gate set', { [name]: enabled });
     if (name === 'NodeNetworkPolicy') {
-      this.hub.setGate(enabled);
+      this.hub.setGate(enabled, over);
       this.statuses.keeper.gate(enabled);
     } else if (enabled !== hasEgress(this.#context)) this.#reactions.happen({ type: 'restartRequested' });
     this.#reactions.happen({ type: 'changed' });
@@ -231,7 +231,7 @@ export class ControllerParts {
       },
       namespace: SERVICE.namespace,
       log,
-      gateChanged: (name, enabled) => this.#setGate(name, enabled),
+      gateChanged: (name, enabled, over) => this.#setGate(name, enabled, over),
       frontProxyChanged: () => this.#reactions.happen({ type: 'frontProxy' }),
     });
   }

@@ -55,7 +55,8 @@ async function visit(path: string, named: boolean, walk: Walk): Promise<void> {
     if (info.isDirectory()) await search(path, real, walk);
     else if (info.isFile()) {
       if (named || isManifestName(path)) add(path, real, walk);
-    } else if (named) walk.unreadable.push({ path, reason: 'is neither a file nor a directory' });
+    } else if (named || isManifestName(path))
+      walk.unreadable.push({ path, reason: 'is neither a file nor a directory' });
   } catch (error) {
     walk.unreadable.push({ path, reason: `can't be read: ${systemReason(error)}` });
   }
@@ -87,5 +88,5 @@ function add(path: string, real: string, { files }: Walk): void {
 
 function isCandidate(entry: Dirent): boolean {
   if (entry.name.startsWith('.')) return false;
-  return entry.isDirectory() || entry.isSymbolicLink() || (entry.isFile() && isManifestName(entry.name));
+  return entry.isDirectory() || entry.isSymbolicLink() || isManifestName(entry.name);
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -44,6 +45,7 @@ describe('loadManifests', () => {
     await writeFile(join(dir, 'a.yaml'), node('n'));
     await symlink('nowhere', join(dir, 'b.yaml'));
     await writeFile(join(dir, 'c.yaml'), Buffer.from([0xff, 0xfe, 0x61, 0]));
+    execFileSync('mkfifo', [join(dir, 'd.yaml'), join(dir, 'pipe')]);
     const { objects, problems } = await loadManifests([dir, join(dir, 'missing')]);
     assert.equal(objects.nodes.length, 1);
     assert.deepEqual(
@@ -51,6 +53,7 @@ describe('loadManifests', () => {
       [
         ["b.yaml: can't be read: there is no such file or directory", true],
         ['c.yaml: is UTF-16; save it as UTF-8', false],
+        ['d.yaml: is neither a file nor a directory', true],
         ["missing: can't be read: there is no such file or directory", true],
       ],
     );

@@ -6,18 +6,25 @@ const COMMANDS = [
   ['validate'],
   ['compile'],
   ['explain'],
+  ['diff'],
   ['agent'],
   ['controller'],
   ['flush'],
   ['off'],
   ['on'],
+  ['confirm'],
+  ['retry'],
   ['cleanup'],
+  ['uninstall'],
   ['interfaces'],
   ['rules'],
   ['log'],
   ['names'],
+  ['boot-unit'],
   ['egress'],
   ...['status', 'who', 'drain', 'reset'].map((name) => ['egress', name]),
+  ['rollout'],
+  ...['status', 'pause', 'resume', 'undo', 'promote'].map((name) => ['rollout', name]),
   ['dump'],
   ...['objects', 'wire', 'state', 'transaction'].map((stage) => ['dump', stage]),
 ];
@@ -47,7 +54,7 @@ describe('nodewall --help', function () {
 
   it('of every command lists --config', async () => {
     for (const command of COMMANDS) {
-      if (['', 'dump', 'egress'].includes(command.join(' '))) continue;
+      if (['', 'dump', 'egress', 'rollout'].includes(command.join(' '))) continue;
       assert.match((await nodewall(...command, '--help')).stdout, /--config <file>/, command.join(' '));
     }
   });

@@ -63,6 +63,8 @@ const WRONG: readonly (readonly [string, string])[] = [
   ['agentConfig.log.maxFiles=many', 'maxFiles'],
   ['agentConfig.exemptions.loopbak=false', 'loopbak'],
   ['networkPolicies.enabled=yes', 'enabled'],
+  ['uninstall.timeout=5m', 'timeout'],
+  ['uninstall.force=true', 'force'],
   ['openshift.enabled=true', 'openshift'],
 ];
 
@@ -161,6 +163,21 @@ describe('deploy/chart', function () {
 
   it('has no feature gate, so that no upgrade or rollback changes it', async () => {
     assert.ok(!parse(await template()).has('ConfigMap nodewall-system/nodewall-config'));
+  });
+
+  it('switches the nodes off before it is removed, unless told otherwise', async () => {
+    const args = [helm, 'template', 'nodewall', CHART, '--namespace=kube-system'];
+    const job = parse(await output([...args, '--set=uninstall.ignoreUnreachable=true'])).get(
+      'Job nodewall-system/nodewall-uninstall',
+    );
+    assert.equal(job?.metadata.annotations?.['helm.sh/hook'], 'pre-delete');
+    const { spec } = job as unknown as {
+      spec: { template: { spec: { containers: { args: string[] }[] } } };
+    };
+    const flags = ['--keep-objects', '--timeout=240', '--ignore-unreachable'];
+    assert.deepEqual(spec.template.spec.containers[0]?.args, ['uninstall', ...flags]);
+    const without = await output([...args, '--set=uninstall.hook=false']);
+    assert.ok(!without.includes('nodewall-uninstall'));
   });
 
   it('mounts no Secret on all nodes', async () => {

@@ -59,6 +59,35 @@ describe('Gate', () => {
     assert.deepEqual(changes, [true]);
   });
 
+  it('says how nodes follow a gate that is off, and again when that changes', () => {
+    const changes: unknown[] = [];
+    const problems: string[] = [];
+    const gate = new Gate('NodeNetworkPolicy', null, {
+      changed: (...change) => void changes.push(change),
+      problem: (text) => void problems.push(text),
+    });
+    gate.takeLease(null);
+    for (const [enabled, time] of [
+      [true, '60'],
+      [true, 'now'],
+      [false, '60'],
+      [false, '60'],
+      [false, 'now'],
+      [true, 'now'],
+      [false, 'soon'],
+    ])
+      gate.takeConfigMap({ ...states(enabled), 'switch-off': String(time) });
+    assert.deepEqual(changes, [
+      [true, 60],
+      [false, 60],
+      [false, 0],
+      [true, 0],
+      [false, null],
+    ]);
+    assert.equal(problems.length, 1);
+    assert.match(problems[0] ?? '', /switch-off: must be now/);
+  });
+
   it('reports a ConfigMap without the gate, and starts as off', () => {
     const { gate, problems } = start();
     gate.takeLease(null);

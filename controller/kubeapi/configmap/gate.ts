@@ -7,10 +7,14 @@ import {
   gateSetting,
   parseGate,
 } from './feature-gate.ts';
+import { switchOffSetting } from './switch-off.ts';
 
 export interface GateEvents {
-  /** Called at first, and after each change. */
-  changed(enabled: boolean): void;
+  /**
+   * Called at first, and after each change.
+   * @param over seconds over which nodes follow if it is off; null: the usual time
+   */
+  changed(enabled: boolean, over: number | null): void;
   /** Called if the ConfigMap has no valid value; the gate stays as it was. */
   problem(text: string): void;
 }
@@ -32,6 +36,7 @@ export class Gate {
   /** The last value set by the ConfigMap since this process started. */
   #stated: boolean | null = null;
   #enabled: boolean | null = null;
+  #over: number | null = null;
 
   constructor(name: GateName, configured: boolean | null, events: GateEvents) {
     this.#name = name;
@@ -74,7 +79,11 @@ export class Gate {
     const sources = { before, stated: this.#remembered, configured: this.#configured };
     const { enabled, problem } = gateAfter(this.#data, sources, this.#name);
     if (problem !== null) this.#events.problem(problem);
+    const { over, problem: mistake } = switchOffSetting(this.#data);
+    if (mistake !== null) this.#events.problem(mistake);
+    const isOtherTime = !enabled && over !== this.#over;
     this.#enabled = enabled;
-    if (enabled !== before) this.#events.changed(enabled);
+    this.#over = over;
+    if (enabled !== before || isOtherTime) this.#events.changed(enabled, over);
   }
 }

@@ -15,3 +15,10 @@ The hash is that of kustomize, which leaves the name out of it.
 {{- $hash := dict "kind" "ConfigMap" "name" "" "data" $data | toJson | sha256sum | trunc 10 -}}
 nodewall-agent-{{ $hash | replace "0" "g" | replace "1" "h" | replace "3" "k" | replace "a" "m" | replace "e" "t" }}
 {{- end }}
+
+{{- /* Of what is there while the release is removed, and no longer. */}}
+{{- define "nodewall.hook" -}}
+helm.sh/hook: pre-delete
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+helm.sh/hook-output-log-policy: hook-failed
+{{- end }}

@@ -26,6 +26,7 @@ describe('deploy/chart, generated', () => {
       'NOTES.txt',
       '_names.tpl',
       'agent-config.yaml',
+      'uninstall.yaml',
     ]);
   });
 

@@ -94,6 +94,7 @@ export function chartValues(initial: Initial): Readonly<Record<string, ChartValu
     ),
     seLinux: enabled('Agents run with SELinux type spc_t.'),
     openShift: enabled('SecurityContextConstraints of OpenShift; includes seLinux.'),
+    uninstall: uninstall(),
   };
 }
 
@@ -118,5 +119,17 @@ function images({ images: [controller, agent] }: Initial): ChartValue {
       enum: ['', 'Always', 'IfNotPresent', 'Never'],
     }),
     pullSecrets: value('Names of Secrets for the registry: [{name: NAME}].', [], PULL_SECRETS),
+  });
+}
+
+function uninstall(): ChartValue {
+  return group({
+    hook: flag('`helm uninstall` first removes the rules of all nodes (docs/cluster.md, Uninstall).', true),
+    ignoreUnreachable: flag('`helm uninstall` goes on where nodes do not answer, and prints their names.'),
+    timeout: value('How long it waits for the nodes (seconds).', 240, {
+      type: 'integer',
+      minimum: 10,
+      maximum: 3600,
+    }),
   });
 }

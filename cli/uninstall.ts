@@ -1,0 +1,132 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
+import { isKubeError, orNull } from '../controller/kubeapi/kube-error.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { openKubeConfig } from './cluster-objects.ts';
+import { loadConfig } from './load.ts';
+import { json, print, warn } from './output.ts';
+import { SwitchedOffNodes, type UnclearedNode } from './switched-off-nodes.ts';
+import { DEFINITIONS, REST, type UninstalledObject, WEBHOOKS, WORKLOADS } from './uninstall-objects.ts';
+
+export interface UninstallOptions {
+  readonly kubeconfig?: string;
+  readonly config?: string;
+  /** Seconds to wait for the nodes. */
+  readonly timeout: number;
+  readonly ignoreUnreachable: boolean;
+  /** Delete nothing: whoever asks does that (Helm). */
+  readonly keepObjects: boolean;
+  /** Delete the CustomResourceDefinitions too, and with them every policy. */
+  readonly crds: boolean;
+  readonly output: 'text' | 'json';
+}
+
+const CONFIG_MAPS = '/api/v1/namespaces/nodewall-system/configmaps';
+const GATE = {
+  'config.yaml': 'featureGates: {NodeNetworkPolicy: false}\n',
+  'switch-off': 'now',
+};
+/** Milliseconds: between two looks, and more for each node; for the pods of a workload to end. */
+const LOOK_EVERY = 500;
+const FOR_EACH_NODE = 1;
+const PODS_END = 120_000;
+
+/**
+ * `nodewall uninstall`: switches all nodes off, waits until each has reported that nothing is
+ * enforced, then deletes what was installed. Exit status 1, with nothing deleted, if nodes have not.
+ */
+export async function uninstall(options: UninstallOptions): Promise<ExitStatus> {
+  await loadConfig(options.config);
+  const { kubeApi } = await import('../controller/kubeapi/kube-api.ts');
+  const client = kubeApi(await openKubeConfig(options.kubeconfig));
+  try {
+    const { uncleared, nodes } = await switchOff(client.request, options.timeout);
+    const isDone = uncleared.length === 0 || options.ignoreUnreachable;
+    const deleted = isDone && !options.keepObjects ? await deleteAll(client.request, options.crds) : [];
+    const shown = { nodes, uncleared, deleted: deleted.map(({ kind, path }) => `${kind} ${nameOf(path)}`) };
+    await print(options.output === 'json' ? json(shown) : resultText(shown, options));
+    return isDone ? EXIT.done : EXIT.invalid;
+  } catch (error) {
+    if (!isKubeError(error)) throw error;
+    throw new CommandError(EXIT.refused, error.message, { cause: error });
+  } finally {
+    client.close();
+  }
+}
+
+interface Shown {
+  readonly nodes: number;
+  readonly uncleared: readonly UnclearedNode[];
+  readonly deleted: readonly string[];
+}
+
+async function switchOff(
+  request: KubeApi,
+  timeout: number,
+): Promise<{ readonly uncleared: readonly UnclearedNode[]; readonly nodes: number }> {
+  const off = new SwitchedOffNodes(request);
+  await off.begin();
+  await writeGate(request);
+  const end = performance.now() + timeout * 1000;
+  let said = '';
+  for (;;) {
+    const seen = await off.look();
+    const { uncleared, nodes } = seen;
+    const line = `${nodes - uncleared.length} of ${nodes} nodes have no rules of nodewall`;
+    if (line !== said) warn(line);
+    said = line;
+    if (uncleared.length === 0 || performance.now() >= end) return seen;
+    await pause(LOOK_EVERY + nodes * FOR_EACH_NODE);
+  }
+}
+
+/** Where the namespace is missing there is no gate, and nobody reads one. */
+async function writeGate(request: KubeApi): Promise<void> {
+  const path = `${CONFIG_MAPS}/nodewall-config`;
+  if ((await orNull(request({ method: 'PATCH', path, body: { data: GATE } }))) !== null) return;
+  const metadata = { name: 'nodewall-config', namespace: 'nodewall-system' };
+  const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: GATE };
+  await orNull(request({ method: 'POST', path: CONFIG_MAPS, body }));
+}
+
+/** Returns what was there. */
+async function deleteAll(request: KubeApi, crds: boolean): Promise<readonly UninstalledObject[]> {
+  const deleted: UninstalledObject[] = [];
+  for (const each of [...WEBHOOKS, ...WORKLOADS]) if (await deleteOne(request, each)) deleted.push(each);
+  for (const each of WORKLOADS) await untilGone(request, each);
+  for (const each of [...(crds ? DEFINITIONS : []), ...REST])
+    if (await deleteOne(request, each)) deleted.push(each);
+  return deleted;
+}
+
+async function deleteOne(request: KubeApi, { path }: UninstalledObject): Promise<boolean> {
+  const body = { propagationPolicy: 'Foreground' };
+  return (await orNull(request({ method: 'DELETE', path, body }))) !== null;
+}
+
+async function untilGone(request: KubeApi, { kind, path }: UninstalledObject): Promise<void> {
+  const end = performance.now() + PODS_END;
+  while ((await orNull(request({ method: 'GET', path }))) !== null) {
+    if (performance.now() >= end)
+      throw new CommandError(
+        EXIT.refused,
+        `${kind} ${nameOf(path)} is still there after ${PODS_END / 1000} s: pods of it do not end; run this again`,
+      );
+    await pause(LOOK_EVERY);
+  }
+}
+
+function nameOf(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1);
+}
+
+function resultText({ nodes, uncleared, deleted }: Shown, options: UninstallOptions): string {
+  const away = uncleared.map(({ node, reason }) => `  ${node}: ${reason}\n`).join('');
+  const cleared = `${nodes - uncleared.length} of ${nodes} nodes have no rules of nodewall.\n`;
+  if (uncleared.length > 0 && !options.ignoreUnreachable)
+    return `${cleared}These nodes may still have some; nothing was deleted:\n${away}Run this again when they are back, or with --ignore-unreachable; then run nodewall cleanup on them.\n`;
+  const rest =
+    uncleared.length === 0 ? '' : `Run nodewall cleanup on these nodes, which may still have some:\n${away}`;
+  const removal = options.keepObjects ? '' : `Deleted:\n${deleted.map((line) => `  ${line}\n`).join('')}`;
+  return `${cleared}${rest}${removal}`;
+}

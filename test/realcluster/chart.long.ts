@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { placeOf } from '../../agent/run/switch-off.ts';
+import { run } from '../cluster/command.ts';
+import { buildHelm } from '../cluster/helm.ts';
+import { until } from '../kernel/until.ts';
+import { startBox } from './box.ts';
+import { type RealCluster, untilNodesReady } from './cluster.ts';
+import { HelmRelease } from './helm-release.ts';
+import { CLOSED_PORT, observedDuring } from './leaks.ts';
+import {
+  describe as describeCluster,
+  install,
+  NAMESPACE,
+  setGate,
+  tableOf,
+  untilFollowed,
+  untilReady,
+  untilTables,
+} from './nodewall.ts';
+
+/** Milliseconds. */
+const LIMIT = 180_000;
+const NODEWALL = join(import.meta.dirname, '../../bin/nodewall');
+/** Rolls agents and controllers: the configuration's name has its hash. */
+const OTHER_CONFIGURATION = 'agentConfig.log.rate=50';
+
+interface Webhooks {
+  readonly webhooks: readonly { readonly clientConfig: { readonly caBundle?: string } }[];
+}
+interface WithData {
+  readonly data: Readonly<Record<string, string>>;
+}
+
+/**
+ * What an operator does with the chart and with `nodewall uninstall`, with the real Helm. The steps
+ * follow each other.
+ */
+describe('a release of the chart on a real cluster', function () {
+  this.timeout(900_000);
+  let cluster: RealCluster;
+  let release: HelmRelease;
+
+  before(async function () {
+    this.timeout(3_600_000);
+    const helm = await buildHelm();
+    cluster = await startBox();
+    release = new HelmRelease(cluster, helm);
+  });
+  after(() => cluster?.close());
+  afterEach(async function () {
+    if (this.currentTest?.state === 'failed') process.stderr.write(`${await describeCluster(cluster)}\n`);
+  });
+
+  /** What controllers and administrators wrote, which no release may change. */
+  async function written(): Promise<unknown> {
+    const system = `--namespace=${NAMESPACE}`;
+    const gate = await cluster.get<WithData>('configmap', 'nodewall-config', system);
+    const authority = await cluster.get<WithData>('configmap', 'nodewall-ca', system);
+    const bundles = await Promise.all(
+      ['mutating', 'validating'].map(async (kind) => {
+        const { webhooks } = await cluster.get<Webhooks>(`${kind}webhookconfiguration`, 'nodewall');
+        return webhooks.map(({ clientConfig }) => clientConfig.caBundle);
+      }),
+    );
+    return { gate: gate.data, authority: authority.data, bundles };
+  }
+
+  async function untilEnforced(): Promise<void> {
+    await setGate(cluster, true);
+    await cluster.apply(CLOSED_PORT);
+    await untilTables(cluster, 'the port is closed', (table) => table.includes('no-7000'));
+    const phase = async (): Promise<string | undefined> =>
+      (await cluster.get<{ status?: { phase?: string } }>('ncnp', 'closed-port')).status?.phase;
+    await until('every node has confirmed it', async () => (await phase()) === 'Realized', { limit: LIMIT });
+  }
+
+  async function leaksNothing(action: () => Promise<void>): Promise<void> {
+    const observed = await observedDuring(cluster, async () => {
+      await action();
+      await untilReady(cluster);
+      await untilFollowed(cluster);
+    });
+    for (const { node, flood, stream } of observed) {
+      assert.ok(flood.arrived > 100, `${node}: the flood did not arrive: ${JSON.stringify(flood)}`);
+      assert.equal(flood.passed, 0, `${node}: ${JSON.stringify(flood)}`);
+      assert.equal(stream.problem, null, `${node}: ${JSON.stringify(stream)}`);
+    }
+    const packets = observed.reduce((sum, { flood }) => sum + flood.arrived, 0);
+    process.stdout.write(`      0 of ${packets} packets passed\n`);
+  }
+
+  it('is installed, with the gate off, and enforces when it is on', async () => {
+    await release.install();
+    await untilReady(cluster);
+    await untilTables(cluster, 'nothing is enforced', (table) => table === '');
+    await untilEnforced();
+  });
+
+  for (const [what, act] of Object.entries({
+    'an upgrade with another configuration': () => release.upgrade(OTHER_CONFIGURATION),
+    'a rollback': () => release.rollback(1),
+    'the same chart again': () => release.upgrade(),
+  })) {
+    it(`leaks nothing, and keeps gate, CA and caBundles: ${what}`, async () => {
+      const before = await written();
+      await leaksNothing(act);
+      assert.deepEqual(await written(), before);
+    });
+  }
+
+  it('switches the nodes off one by one where nothing else is said, and not those that wait when it is on again', async () => {
+    const [first, second] = [...cluster.nodes].sort((a, b) => placeOf(a.name) - placeOf(b.name));
+    assert.ok(first !== undefined && second !== undefined);
+    // The second node has time enough to be seen waiting, whatever else the machine does.
+    const data = { 'config.yaml': 'featureGates: {NodeNetworkPolicy: false}', 'switch-off': '600' };
+    const metadata = { name: 'nodewall-config', namespace: NAMESPACE };
+    await cluster.apply(JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data }));
+    const limit = placeOf(first.name) * 600_000 + LIMIT;
+    await until(`${first.name} is off`, async () => (await tableOf(first)) === '', { limit });
+    assert.notEqual(await tableOf(second), '', second.name);
+    await setGate(cluster, true);
+    await untilTables(cluster, 'the port is closed', (table) => table.includes('no-7000'));
+  });
+
+  it('is not removed while a node is away, and names it', async () => {
+    await release.upgrade('uninstall.timeout=20');
+    await untilReady(cluster);
+    const away = cluster.node('worker-2');
+    await away.powerOff();
+    const conditions = async () => {
+      const { status } = await cluster.get<{ status: { conditions: { type: string; status: string }[] } }>(
+        'node',
+        away.name,
+      );
+      return status.conditions.find(({ type }) => type === 'Ready')?.status;
+    };
+    await until('the cluster knows', async () => (await conditions()) !== 'True', { limit: LIMIT });
+    const { code, stdout, stderr } = await release.uninstall('--timeout=5m');
+    assert.notEqual(code, 0, stdout);
+    const log = await cluster.kubectlOutput(['logs', 'job/nodewall-uninstall', `--namespace=${NAMESPACE}`]);
+    process.stdout.write(`${stdout}${stderr}${log}`.replace(/^(?=.)/gm, '      '));
+    assert.match(log, /worker-2: /);
+    assert.doesNotMatch(log, /(cp-1|worker-1): /);
+    await untilReadyNodesAreClear();
+    await cluster.get('daemonset', 'nodewall-agent', `--namespace=${NAMESPACE}`);
+    await away.powerOn();
+    await untilNodesReady(cluster);
+  });
+
+  async function untilReadyNodesAreClear(): Promise<void> {
+    for (const node of cluster.nodes)
+      if (node.name !== 'worker-2') assert.equal(await tableOf(node), '', node.name);
+  }
+
+  it('is removed when the node is back: no node has rules, and policies and gate stay', async () => {
+    await untilReady(cluster);
+    const { code, stdout, stderr } = await release.uninstall('--timeout=10m');
+    assert.equal(code, 0, `${stdout}${stderr}`);
+    await untilTables(cluster, 'no rules are left', (table) => table === '');
+    const pods = ['pods', `--namespace=${NAMESPACE}`, '--output=name'];
+    await until('no pod is left', async () => (await cluster.kubectlOutput(['get', ...pods])) === '', {
+      limit: LIMIT,
+    });
+    await cluster.get('ncnp', 'closed-port');
+    const { data } = await cluster.get<WithData>('configmap', 'nodewall-config', `--namespace=${NAMESPACE}`);
+    assert.equal(data['switch-off'], 'now');
+  });
+
+  it('is followed by kustomize, and nodewall uninstall removes all of that', async () => {
+    await cluster.kubectlOutput(['delete', 'namespace', NAMESPACE, '--timeout=120s']);
+    await install(cluster);
+    await untilEnforced();
+    const [controlPlane] = cluster.nodes;
+    assert.ok(controlPlane !== undefined);
+    const command = [NODEWALL, 'uninstall', '--kubeconfig', cluster.kubeconfig, '--crds'];
+    const { code, stdout, stderr } = await run(controlPlane.namespace.command(command));
+    process.stdout.write(`${stderr}${stdout}`.replace(/^(?=.)/gm, '      '));
+    assert.equal(code, 0, stderr);
+    await untilTables(cluster, 'no rules are left', (table) => table === '');
+    const left = [
+      'crd,clusterrole,clusterrolebinding,apiservice',
+      '--selector=app.kubernetes.io/part-of=nodewall',
+    ];
+    assert.equal(await cluster.kubectlOutput(['get', ...left, '--output=name']), '');
+    await until(
+      'the namespace is gone',
+      async () => (await cluster.kubectlOutput(['get', 'namespace', NAMESPACE, '--ignore-not-found'])) === '',
+      { limit: LIMIT },
+    );
+  });
+});

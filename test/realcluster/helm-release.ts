@@ -1,0 +1,57 @@
+import { join } from 'node:path';
+import { type Finished, run } from '../cluster/command.ts';
+import type { RealCluster } from './cluster.ts';
+import { NAMESPACE } from './nodewall.ts';
+
+const CHART = join(import.meta.dirname, '../../deploy/chart');
+const RELEASE = 'nodewall';
+
+/** The chart of this checkout as a release of one cluster, by Helm itself. */
+export class HelmRelease {
+  readonly #cluster: RealCluster;
+  readonly #helm: string;
+
+  /** @param helm path of the program */
+  constructor(cluster: RealCluster, helm: string) {
+    this.#cluster = cluster;
+    this.#helm = helm;
+  }
+
+  async install(...settings: readonly string[]): Promise<void> {
+    await this.#output('install', RELEASE, CHART, '--create-namespace', ...set(settings));
+  }
+
+  async upgrade(...settings: readonly string[]): Promise<void> {
+    await this.#output('upgrade', RELEASE, CHART, '--reset-values', ...set(settings));
+  }
+
+  async rollback(revision: number): Promise<void> {
+    await this.#output('rollback', RELEASE, String(revision));
+  }
+
+  /** A failure is no error here. */
+  uninstall(...options: readonly string[]): Promise<Finished> {
+    return this.#run('uninstall', RELEASE, ...options);
+  }
+
+  async #output(...args: readonly string[]): Promise<string> {
+    const { code, stdout, stderr } = await this.#run(...args);
+    if (code !== 0) throw new Error(`helm ${args.join(' ')}: status ${code}\n${stderr}${stdout}`);
+    return stdout;
+  }
+
+  #run(...args: readonly string[]): Promise<Finished> {
+    const { folder, kubeconfig, nodes } = this.#cluster;
+    const [controlPlane] = nodes;
+    if (controlPlane === undefined) throw new Error('no control plane');
+    const options = [`--kubeconfig=${kubeconfig}`, `--namespace=${NAMESPACE}`];
+    return run(controlPlane.namespace.command([this.#helm, ...args, ...options]), {
+      // Its caches belong to the cluster.
+      env: { ...process.env, HOME: folder },
+    });
+  }
+}
+
+function set(settings: readonly string[]): string[] {
+  return settings.flatMap((setting) => ['--set', setting]);
+}
