@@ -6,6 +6,7 @@ import { output } from '../../cluster/command.ts';
 import { type Scratch, scratchFolder } from '../../cluster/folder.ts';
 import { createNamespace } from '../../netns/namespace.ts';
 import { ROOT } from '../../structure/source-file.ts';
+import { billOfMaterials } from './bill-of-materials.ts';
 import { buildImages, TARGETS, type Target } from './build.ts';
 import { type UnpackedImage, unpackImage } from './unpack.ts';
 
@@ -117,6 +118,38 @@ describe('images', function () {
           ],
         ]);
         assert.equal(found, '');
+      });
+
+      it('has a bill of materials with all that is in it, the same each time', () => {
+        const subject = { name: target, version: '1.2.3', digest: of(target).digest };
+        const lock = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8'));
+        const bill = billOfMaterials(of(target).root, subject, lock);
+        assert.deepEqual(billOfMaterials(of(target).root, subject, lock), bill);
+        const { name, config } = { name: of(target).digest, config: bill.metadata.component };
+        assert.deepEqual(config.hashes, [{ alg: 'SHA-256', content: name.slice('sha256:'.length) }]);
+        const kinds = Map.groupBy(bill.components, ({ purl }) => purl?.split('/')[0]);
+        const names = (kind: string): string[] => (kinds.get(kind) ?? []).map((each) => each.name).sort();
+        assert.deepEqual(
+          names('pkg:deb'),
+          files(target, 'var/lib/dpkg/status.d/*')
+            .map((path) => path.split('/').at(-1))
+            .sort(),
+        );
+        const modules = files(target, 'opt/nodewall/node_modules/{*,@*/*}/package.json').map((path) =>
+          path.replace(/^opt\/nodewall\/node_modules\/(.*)\/package\.json$/, '$1'),
+        );
+        const own = ['ipset-ts', 'nftables-napi'];
+        for (const module of modules)
+          assert.equal(names('pkg:npm').includes(module), !own.includes(module), module);
+        for (const each of kinds.get('pkg:npm') ?? [])
+          assert.match(each.hashes?.[0]?.content ?? '', /^[0-9a-f]{128}$/, each.name);
+        const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+        assert.deepEqual(
+          kinds.get('pkg:generic')?.map(({ purl }) => purl),
+          [`pkg:generic/node@${dependencies.node}`],
+        );
+        const references = bill.components.map((each) => each['bom-ref']);
+        assert.equal(new Set(references).size, references.length);
       });
 
       it('lists the Debian packages of its libraries', () => {

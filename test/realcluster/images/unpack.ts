@@ -1,8 +1,11 @@
+import { hash } from 'node:crypto';
 import { mkdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { output } from '../../cluster/command.ts';
 
 export interface UnpackedImage {
+  /** sha256:… of the configuration, which names the layers: the image's id. */
+  readonly digest: string;
   readonly layers: readonly { readonly digest: string; readonly size: number }[];
   readonly config: { readonly User?: string; readonly Entrypoint?: readonly string[] };
   /** The layers over one another. */
@@ -18,11 +21,12 @@ export async function unpackImage(file: string, folder: string): Promise<Unpacke
   const read = async (name: string) => JSON.parse(await readFile(join(archive, name), 'utf8'));
   const [{ Config, Layers }] = await read('manifest.json');
   const { config, rootfs } = await read(Config);
+  const digest = `sha256:${hash('sha256', await readFile(join(archive, Config)))}`;
   const layers = [];
   for (const [index, name] of Layers.entries()) {
     const { size } = await stat(join(archive, name));
     layers.push({ digest: rootfs.diff_ids[index], size });
     await output(['tar', '-xf', join(archive, name), '-C', root]);
   }
-  return { layers, config, root };
+  return { digest, layers, config, root };
 }
