@@ -18,6 +18,8 @@ interface Arithmetic<N> {
   readonly previous: (value: N) => N;
   readonly sort: (values: N[]) => N[];
   readonly toBigInt: (value: N) => bigint;
+  /** How many numbers there are from one to before another. */
+  readonly count: (from: N, to: N) => number;
   readonly loopback: AddressRange<N>;
 }
 
@@ -29,6 +31,7 @@ const IPV4: Arithmetic<number> = {
   previous: (value) => value - 1,
   sort: (values) => [...Float64Array.from(values).sort()],
   toBigInt: BigInt,
+  count: (from, to) => to - from,
   loopback: { first: 0x7f00_0000, last: 0x7fff_ffff },
 };
 
@@ -40,6 +43,7 @@ const IPV6: Arithmetic<bigint> = {
   previous: (value) => value - 1n,
   sort: (values) => values.sort((a, b) => (a < b ? -1 : a > b ? 1 : 0)),
   toBigInt: (value) => value,
+  count: (from, to) => Number(to - from),
   loopback: { first: 1n, last: 1n },
 };
 
@@ -89,6 +93,14 @@ export class AddressSpace<N extends number | bigint> {
   /** The addresses of a piece; after `classes`. */
   rangeOf(piece: number): AddressRange<bigint> {
     return this.#between(piece, piece + 1);
+  }
+
+  /** The share of a class in all addresses. */
+  shareOf({ pieces }: Part): number {
+    const { family, zero, end, count } = this.#numbers;
+    let size = 0;
+    for (const piece of pieces) size += count(this.#cuts[piece] ?? zero, this.#cuts[piece + 1] ?? end);
+    return size / 2 ** BITS[family];
   }
 
   /** A range of `ranges`, as in 10.0.0.0-10.0.0.255. */

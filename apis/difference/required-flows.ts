@@ -1,7 +1,7 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
-import type { CompiledRule, NodeState, Service } from '../compiled.ts';
+import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
 import { DEFAULT_LEAF, type Evaluated } from './entry.ts';
 import { Leaves } from './leaves.ts';
@@ -10,6 +10,7 @@ import { PeerRules, type StateRules } from './peer-rules.ts';
 import type { PreparedRule } from './prepared-rule.ts';
 import type { DecidingRule } from './row.ts';
 import { RuleList, relevantRules } from './rule-list.ts';
+import { mayMatchFlowsOf } from './same-flows.ts';
 import { SetTable } from './set-table.ts';
 import {
   groupClasses,
@@ -76,7 +77,7 @@ export class RequiredFlows {
    */
   register(state: NodeState, items: readonly CompiledRule[]): RequiredOfNode {
     const parts = { config: this.#config, table: this.#table, leaves: this.#leaves };
-    const isRelevant = mayMatch(items);
+    const isRelevant = mayMatchFlowsOf(items);
     return {
       state: sideOf(state, parts, this.#prepared, (rule) => isEnforced(rule) && isRelevant(rule)),
       required: sideOf({ ...state, rules: items }, parts, this.#prepared),
@@ -217,19 +218,4 @@ function bySet(classes: readonly Part[]): ReadonlyMap<number, readonly Part[]> {
   const index = new Map<number, Part[]>();
   for (const one of classes) for (const set of one.sets) addToList(index, set, one);
   return index;
-}
-
-/** Whether a rule may match flows of an item, by protocols and ports alone. */
-function mayMatch(items: readonly CompiledRule[]): (rule: CompiledRule) => boolean {
-  const services = items.flatMap((item) => item.services);
-  if (items.some((item) => item.services.length === 0)) return () => true;
-  const ports = Map.groupBy(services, ({ protocol }) => protocol);
-  return (rule) =>
-    rule.services.length === 0 ||
-    rule.services.some((own) => ports.get(own.protocol)?.some((one) => overlap(own, one)) === true);
-}
-
-function overlap(a: Service, b: Service): boolean {
-  if (!('ports' in a && 'ports' in b) || a.ports === undefined || b.ports === undefined) return true;
-  return a.ports[0] <= b.ports[1] && b.ports[0] <= a.ports[1];
 }

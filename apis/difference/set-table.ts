@@ -86,7 +86,7 @@ export class SetTable {
     return this.#classes[family];
   }
 
-  space(family: 4 | 6): Pick<AddressSpace<never>, 'ranges' | 'rangeOf' | 'text'> {
+  space(family: 4 | 6): Pick<AddressSpace<never>, 'ranges' | 'rangeOf' | 'shareOf' | 'text'> {
     return this.#spaces[family];
   }
 

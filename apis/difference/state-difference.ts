@@ -8,11 +8,13 @@ import { PeerRules, type StateRules } from './peer-rules.ts';
 import type { PreparedRule } from './prepared-rule.ts';
 import { type NumberedRow, RowCollector } from './rows.ts';
 import { ownRules, RuleList, relevantRules } from './rule-list.ts';
+import { mayDecideDifference } from './same-flows.ts';
 import { SetTable } from './set-table.ts';
 import {
   failsafeOf,
   type GroupClass,
   groupClasses,
+  isEnforced,
   LISTS,
   type List,
   projected,
@@ -58,18 +60,19 @@ export class StateDifference {
 
   /** Throws if a rule names a set or a link group that is not there. */
   register(before: NodeState, after: NodeState): StatePair {
-    return { before: this.#side(before, 'before'), after: this.#side(after, 'after') };
+    const mayDecide = mayDecideDifference(before, after);
+    const isWanted = (rule: CompiledRule): boolean => isEnforced(rule) && mayDecide(rule);
+    const side = (state: NodeState, which: 'before' | 'after'): Side => {
+      const parts = { config: this.#config, table: this.#table, leaves: this.#leaves };
+      return sideOf(state, parts, this.#prepared[which], isWanted);
+    };
+    return { before: side(before, 'before'), after: side(after, 'after') };
   }
 
   /** The flows whose verdict differs; after all pairs are registered. */
   rows({ before, after }: StatePair): NumberedRow[] {
     const families = commonFamilies({ before, after });
     return LISTS.flatMap((list) => this.#rowsOf(list, before, after, families));
-  }
-
-  #side(state: NodeState, which: 'before' | 'after'): Side {
-    const parts = { config: this.#config, table: this.#table, leaves: this.#leaves };
-    return sideOf(state, parts, this.#prepared[which]);
   }
 
   #rowsOf(list: List, before: Side, after: Side, families: readonly Family[]): NumberedRow[] {

@@ -19,6 +19,7 @@ interface ListFindings {
   readonly state: NodeState;
   /** Whether packets that pods send with a Node's address are dropped while there are rules. */
   readonly isSpoofingDropped: boolean;
+  readonly isWithoutFlows: boolean;
   readonly table: SetTable;
 }
 
@@ -34,7 +35,7 @@ interface Draft {
 /** The findings about the wanted rules of a list, each with a flow. */
 export function findingsOf(of: ListFindings): Finding[] {
   const drafts = draftsOf(of);
-  const flows = flowsOf(drafts, of);
+  const flows = of.isWithoutFlows ? new Map<Draft, Flow>() : flowsOf(drafts, of);
   return drafts.map((draft) => {
     const { kind, order, others, left } = draft;
     const named = others.flatMap((other) => decidingRule(of.rules[other]?.rule) ?? []);

@@ -1,9 +1,10 @@
-import { BITS, type Family, parseAddress } from '../../lib/net/address.ts';
+import { type Family, parseAddress } from '../../lib/net/address.ts';
 import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
 import { Leaves } from '../difference/leaves.ts';
 import type { Part } from '../difference/partition.ts';
 import type { PreparedRule } from '../difference/prepared-rule.ts';
+import { mayMatchFlowsOf } from '../difference/same-flows.ts';
 import { SetTable } from '../difference/set-table.ts';
 import { LISTS, type List, type Side, sideOf } from '../difference/side.ts';
 import type { Finding } from './finding.ts';
@@ -13,6 +14,8 @@ import { type LintedRule, ListLint, type PeerSpace } from './list-lint.ts';
 /** A node's state, registered. */
 export interface LintedState {
   readonly state: NodeState;
+  /** Those that may match flows of the wanted ones. */
+  readonly rules: readonly CompiledRule[];
   readonly side: Side;
 }
 
@@ -22,6 +25,8 @@ export interface StateLintOptions {
   readonly checkpoint?: () => void;
   /** Rules about which findings are wanted; absent: all. */
   readonly isWanted?: (rule: CompiledRule) => boolean;
+  /** Whether findings need no flow, which takes as long again; absent: they do. */
+  readonly isWithoutFlows?: boolean;
 }
 
 /**
@@ -47,7 +52,10 @@ export class StateLint {
   /** Throws if a rule names a set or a link group that is not there. */
   register(state: NodeState): LintedState {
     const parts = { config: this.#options.config, table: this.#table, leaves: this.#leaves };
-    return { state, side: sideOf(state, parts, this.#prepared, () => true) };
+    const { isWanted = () => true } = this.#options;
+    const isRelevant = mayMatchFlowsOf(state.rules.filter(isWanted));
+    const rules = state.rules.filter(isRelevant);
+    return { state, rules, side: sideOf(state, parts, this.#prepared, isRelevant) };
   }
 
   /**
@@ -55,12 +63,12 @@ export class StateLint {
    *
    * @param own addresses that are the node's own, and no peer's
    */
-  findings({ state, side }: LintedState, own: readonly string[]): Finding[] {
-    const { config, checkpoint = () => {}, isWanted = () => true } = this.#options;
+  findings({ state, rules: relevant, side }: LintedState, own: readonly string[]): Finding[] {
+    const { config, checkpoint = () => {}, isWanted = () => true, isWithoutFlows } = this.#options;
     const space = this.#space(own);
     const isChange = (leaf: number, other: number): boolean => this.#leaves.isChange(leaf, other);
     return LISTS.flatMap((list) => {
-      const rules = rulesOf(list, state).map((rule): LintedRule => ({ rule, isWanted: isWanted(rule) }));
+      const rules = rulesOf(list, relevant).map((rule): LintedRule => ({ rule, isWanted: isWanted(rule) }));
       if (!rules.some((one) => one.isWanted)) return [];
       const lint = new ListLint(rules, { list, side, config, space, isChange, checkpoint });
       return findingsOf({
@@ -69,6 +77,7 @@ export class StateLint {
         list,
         state,
         isSpoofingDropped: side.spoofed !== null,
+        isWithoutFlows: isWithoutFlows === true,
         table: this.#table,
       });
     });
@@ -80,29 +89,23 @@ export class StateLint {
       classes: (family) => this.#table.classes(family),
       shareOf: (family, part) => this.#shareOf(family, part),
       isOwn: (family, classes) => {
-        const pieces = classes.flatMap((part) => part.pieces);
-        if (pieces.length > addresses.length) return false;
-        return pieces.every((piece) => {
+        if (classes.some(({ pieces }) => pieces.length > addresses.length)) return false;
+        const isOne = (piece: number): boolean => {
           const { first, last } = this.#table.space(family).rangeOf(piece);
           return first === last && addresses.some((one) => one.family === family && one.value === first);
-        });
+        };
+        return classes.every(({ pieces }) => pieces.every(isOne));
       },
     };
   }
 
   #shareOf(family: Family, part: Part): number {
-    const known = this.#shares.get(part);
-    if (known !== undefined) return known;
-    const space = this.#table.space(family);
-    const share = part.pieces.reduce((sum, piece) => {
-      const { first, last } = space.rangeOf(piece);
-      return sum + Number(last - first + 1n) / 2 ** BITS[family];
-    }, 0);
-    this.#shares.set(part, share);
-    return share;
+    const known = this.#shares.get(part) ?? this.#table.space(family).shareOf(part);
+    this.#shares.set(part, known);
+    return known;
   }
 }
 
-function rulesOf({ direction, traffic }: List, { rules }: NodeState): CompiledRule[] {
+function rulesOf({ direction, traffic }: List, rules: readonly CompiledRule[]): CompiledRule[] {
   return rules.filter((rule) => rule.source.direction === direction && rule.traffic === traffic);
 }

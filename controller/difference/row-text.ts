@@ -1,4 +1,4 @@
-import type { Compiled } from '../../apis/compiled.ts';
+import type { AddressSet, Compiled } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { DecidingRule, Row } from '../../apis/difference/row.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
@@ -6,8 +6,9 @@ import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import { LAST_LINK_GROUP } from '../../apis/rule-peer.ts';
 import { formatCidr, parseAddress } from '../../lib/net/address.ts';
 import { toCidrs } from '../../lib/net/interval.ts';
-import { formatMembers } from '../../lib/net/member-set.ts';
+import { formatMembers, memberCount } from '../../lib/net/member-set.ts';
 import { complement, type Range } from '../../lib/net/ranges.ts';
+import { memo } from '../../lib/sharing/memo.ts';
 
 /** A state as it would be enforced. */
 export interface DiffSide {
@@ -83,17 +84,21 @@ function rangeText(range: string): string {
  */
 export class Names {
   readonly #groups: ReadonlyMap<number, string>;
-  readonly #owners = new Map<string, string>();
-  readonly #descriptions = new Map<string, string>();
+  readonly #context: Context;
+  /** By address; made when the first is asked for. */
+  #owners: ReadonlyMap<string, string> | null = null;
+  /** By the number of members: of most numbers no row asks. */
+  readonly #sets: ReadonlyMap<number, readonly AddressSet[]>;
+  readonly #descriptions = memo((sets: readonly AddressSet[]): ReadonlyMap<string, string> => {
+    return new Map(sets.map(({ members, description }) => [formatMembers(members).join(), description]));
+  });
 
-  constructor({ before, after, config }: Context) {
+  constructor(context: Context) {
+    const { before, after, config } = context;
+    this.#context = context;
     this.#groups = new Map(Object.entries(config.interfaceGroups).map(([name, number]) => [number, name]));
-    for (const { objects, compiled } of [after, before]) {
-      for (const [address, owner] of ownersOf(objects)) this.#owners.set(address, owner);
-      for (const { members, description } of compiled.addressSets.values()) {
-        this.#descriptions.set(formatMembers(members).join(), description);
-      }
-    }
+    const sets = [after, before].flatMap(({ compiled }) => [...compiled.addressSets.values()]);
+    this.#sets = Map.groupBy(sets, ({ members }) => memberCount(members.v4) + memberCount(members.v6));
   }
 
   /** Of almost all groups, the few that are not among them. */
@@ -110,15 +115,20 @@ export class Names {
   peers({ peers }: Row): string {
     if (peers === null) return 'any';
     const blocks = peers.flatMap(blocksOf);
-    const description = this.#descriptions.get(blocks.join());
+    const sets = this.#sets.get(blocks.length);
+    const description = sets && this.#descriptions(sets).get(blocks.join());
     if (description !== undefined) return description;
     return shortened(
-      blocks.map((block) => {
-        const owner = this.#owners.get(block);
-        return owner === undefined ? block : `${block} (${owner})`;
-      }),
+      blocks.map((block, i) => (i < MOST_PEERS ? this.#owned(block) : block)),
       MOST_PEERS,
     );
+  }
+
+  #owned(block: string): string {
+    const { before, after } = this.#context;
+    this.#owners ??= new Map([after, before].flatMap(({ objects }) => [...ownersOf(objects)]));
+    const owner = this.#owners.get(block);
+    return owner === undefined ? block : `${block} (${owner})`;
   }
 }
 

@@ -95,7 +95,7 @@ export class ImpactJudge {
     const isWanted = ({ source }: CompiledRule): boolean =>
       source.policy === name && source.apiGroup === apiGroup;
     try {
-      const options = { config: this.#config, checkpoint, isWanted };
+      const options = { config: this.#config, checkpoint, isWanted, isWithoutFlows: true };
       return unreachableLines(clusterLint(withoutGuardrails(compiled), options));
     } catch (error) {
       // The warning about the verdicts says that the change is too large.
