@@ -1,6 +1,7 @@
 import { Conntrack, type ConntrackEntry } from 'nftables-napi';
 import { formatAddress } from '../../lib/net/address.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
+import type { ClientWaker } from './client-waker.ts';
 import type { EndedConnections } from './lingering.ts';
 import { GATEWAY, MARK_MASK } from './render/marks.ts';
 
@@ -14,6 +15,20 @@ export async function forgetConnections(ended: EndedConnections | 'all'): Promis
     for await (const entries of conntrack.entries()) {
       await conntrack.delete(entries.filter((entry) => isEnded(entry, ended)));
     }
+  } finally {
+    await conntrack.close();
+  }
+}
+
+/** Wakes the clients of connections that are not deleted, because their next packet is reset. */
+export async function wakeClients(
+  { unopened }: EndedConnections,
+  waker: Pick<ClientWaker, 'wake'>,
+): Promise<void> {
+  const conntrack = new Conntrack();
+  try {
+    for (const mark of unopened)
+      for await (const entries of conntrack.entries({ mark, mask: MARK_MASK })) waker.wake(entries);
   } finally {
     await conntrack.close();
   }

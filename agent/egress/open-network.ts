@@ -10,9 +10,10 @@ import type { MonitorTrouble } from '../dataplane/dataplane.ts';
 import { NetstateKeeper } from './apply/netstate-keeper.ts';
 import { NetstateReconciler } from './apply/netstate-reconciler.ts';
 import { kernelSysctls, readSysctl } from './apply/sysctls.ts';
+import { ClientWaker } from './client-waker.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
 import type { OpenFloating } from './floating/open-floating.ts';
-import { forgetConnections } from './forget-connections.ts';
+import { forgetConnections, wakeClients } from './forget-connections.ts';
 import { InterfaceAddresses } from './health/interface-addresses.ts';
 import { warnOfHost } from './host-checks.ts';
 import { toArpTable } from './render/arp-table.ts';
@@ -84,6 +85,7 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
   });
   const group = config.interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
   const render = netstateRenderer();
+  const waker = new ClientWaker({ clock, log });
   return {
     interfaces,
     netstateOf: async (egress) => render(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
@@ -93,12 +95,14 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
     verifySilence: () => floating.verify(),
     async forget(ended) {
       try {
+        await wakeClients(ended, waker);
         await forgetConnections(ended);
       } catch (error) {
         log.error('cannot end connections whose gateway changed', { stage, error: (error as Error).message });
       }
     },
     async close() {
+      waker.close();
       await keeper.close();
       await socket.close();
     },

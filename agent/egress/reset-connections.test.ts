@@ -92,6 +92,11 @@ describe('connections of an egress policy', () => {
           return entries.map(() => null);
         },
       },
+      waker: {
+        wake(entries) {
+          if (entries.length > 0) calls.push(['wake', entries.map(({ protocol }) => protocol)]);
+        },
+      },
       policy: 'all',
       isDryRun: false,
       signal: new AbortController().signal,
@@ -99,6 +104,7 @@ describe('connections of an egress policy', () => {
     });
     assert.deepEqual(calls, [
       ['mark', 1, ENDED, 0x7f000000],
+      ['wake', [6]],
       ['delete', [17]],
     ]);
     assert.deepEqual(ended, [`tcp ${POD} ${BANK}`, `udp ${POD} ${BANK}`]);

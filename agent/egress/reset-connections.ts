@@ -4,6 +4,7 @@ import { formatAddress } from '../../lib/net/address.ts';
 import { addressOf } from '../connections/connection-flows.ts';
 import type { EndSummary } from '../connections/end-connections.ts';
 import { type Protocol, protocolName } from '../record/packet.ts';
+import type { ClientWaker } from './client-waker.ts';
 import { type PolicyOfConnection, policyOfConnection } from './record/connection-policy.ts';
 import { ENDED, MARK_MASK, slotMark, takeMark } from './render/marks.ts';
 
@@ -82,6 +83,7 @@ function marksOf(action: PolicyOfConnection['action'], { slots }: NodeEgress): n
 export interface ResetOptions {
   readonly history: EgressHistory;
   readonly conntrack: Pick<Conntrack, 'entries' | 'delete' | 'mark'>;
+  readonly waker: Pick<ClientWaker, 'wake'>;
   /** As in EgressHistory.policies. */
   readonly policy: string;
   readonly isDryRun: boolean;
@@ -91,8 +93,8 @@ export interface ResetOptions {
 
 /**
  * Ends the established connections of a policy that pods of this node began. The next packet of a
- * TCP connection is answered with a reset; of other protocols, it is the first one of a new
- * connection, about which the policies in force decide.
+ * TCP connection is answered with a reset, and its client is made to send one; of other protocols,
+ * it is the first one of a new connection, about which the policies in force decide.
  */
 export async function resetConnections(options: ResetOptions): Promise<EndSummary> {
   const { history, conntrack, policy, isDryRun, signal, ended } = options;
@@ -101,7 +103,7 @@ export async function resetConnections(options: ResetOptions): Promise<EndSummar
     signal.throwIfAborted();
     summary.examined += entries.length;
     const own = entries.filter((entry) => isOpen(entry) && history.hasSteered(policy, entry));
-    for (const entry of isDryRun ? own : await endAll(own, conntrack, summary)) {
+    for (const entry of isDryRun ? own : await endAll(own, options, summary)) {
       summary.ended++;
       await ended(toConnection(entry));
     }
@@ -115,12 +117,14 @@ function isOpen({ status, tcpState }: ConntrackEntry): boolean {
 
 async function endAll(
   own: readonly ConntrackEntry[],
-  conntrack: ResetOptions['conntrack'],
+  { conntrack, waker }: ResetOptions,
   summary: EndSummary,
 ): Promise<readonly ConntrackEntry[]> {
   const tcp = own.filter(({ protocol }) => protocol === TCP);
   const others = own.filter(({ protocol }) => protocol !== TCP);
-  const results = [...(await conntrack.mark(tcp, ENDED, MARK_MASK)), ...(await conntrack.delete(others))];
+  const marked = await conntrack.mark(tcp, ENDED, MARK_MASK);
+  waker.wake(tcp.filter((_, i) => marked[i] === null));
+  const results = [...marked, ...(await conntrack.delete(others))];
   return [...tcp, ...others].filter((_, i) => {
     const error = results[i] ?? null;
     // It has ended meanwhile.

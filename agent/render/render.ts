@@ -14,7 +14,7 @@ import { chainLines } from './nft-text.ts';
 import { plainChain, plainRule } from './plain.ts';
 import { passChainName, REJECT_CHAIN } from './rule-chain.ts';
 import { ruleRenderer } from './rule-renderer.ts';
-import type { Chain, NamedSet, Ruleset } from './ruleset.ts';
+import type { Chain, NamedSet, NftRule, Ruleset } from './ruleset.ts';
 import { type AddressAlternative, SetMatches } from './set-matches.ts';
 import { BASE_CHAINS, baseChains, masqueradeChains, TRAFFICS, type Traffic } from './topology.ts';
 import { byTraffic, type Rules, type Share, select, TRAIT } from './traits.ts';
@@ -54,13 +54,14 @@ export function renderer(
     const learns = canLog && config.names.learn && rules.traits.some((own) => own & TRAIT.names);
     const nameServers = learns ? (state.nameServers ?? config.names.learnFrom) : [];
     const spoofing = antiSpoofing({ state, config, canLog, setMatches });
+    const egress = egressOf(state.egress ?? null);
     const rendered = TRAFFICS.map((traffic) =>
       renderTraffic(traffic, shares[traffic], {
         ...{ state, config, nameServers, indexer, setMatches },
         spoofing: traffic === 'ingress' ? spoofing : NO_ANTI_SPOOFING,
+        before: traffic === 'ingress' ? egress.toNode : [],
       }),
     );
-    const egress = egressOf(state.egress ?? null);
     const ofIndexes = [...rendered.flatMap((one) => one.sets), ...egress.sets];
     sets.change(ofIndexes, failsafe);
     failsafe = ofIndexes;
@@ -81,6 +82,8 @@ interface RenderContext {
   /** The servers (CIDRs) of which DNS packets are copied to the agent. */
   readonly nameServers: readonly string[];
   readonly spoofing: AntiSpoofing;
+  /** Rules before all others of the base chain. */
+  readonly before: readonly NftRule[];
   readonly indexer: { readonly dispatch: Dispatch };
   readonly setMatches: SetMatches;
 }
@@ -130,7 +133,7 @@ interface RenderedTraffic {
 }
 
 function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): RenderedTraffic {
-  const { config, nameServers, spoofing } = context;
+  const { config, nameServers, spoofing, before } = context;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
   const indexes = parts.map((part) => renderIndex(part, traffic, { ...context, levels }));
@@ -138,6 +141,7 @@ function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): 
   return {
     base: [
       ...baseChains(traffic, config, {
+        before,
         first: spoofing.rules,
         indexes: parts.map(({ name }) => name),
         nameServers,

@@ -5,6 +5,7 @@ import { baseChains, masqueradeChains, type Traffic } from './topology.ts';
 
 const skeleton = (traffic: Traffic, config: Config) =>
   baseChains(traffic, config, {
+    before: [],
     first: [],
     indexes: [traffic],
     nameServers: [],
@@ -58,6 +59,7 @@ describe('topology', () => {
   it('has no prerouting chain without NodePort rules', () => {
     assert.deepEqual(
       baseChains('nodeport', DEFAULT_CONFIG, {
+        before: [],
         first: [],
         indexes: [],
         nameServers: ['192.0.2.53/32'],
@@ -85,6 +87,7 @@ describe('topology', () => {
   it('copies DNS answers, and questions to the believed servers, before it accepts established connections', () => {
     const lines = (direction: 'ingress' | 'egress', ...nameServers: readonly string[]) =>
       baseChains(direction, DEFAULT_CONFIG, {
+        before: [],
         first: [],
         indexes: [],
         nameServers,

@@ -136,6 +136,8 @@ const EXEMPTION_MATCHES: Readonly<
 };
 
 interface BaseParts extends Pick<Known, 'localPods' | 'hasEgress'> {
+  /** Rules before all others. */
+  readonly before: readonly NftRule[];
   /** Rules before the exemptions. */
   readonly first: readonly NftRule[];
   readonly indexes: readonly string[];
@@ -153,7 +155,7 @@ interface BaseParts extends Pick<Known, 'localPods' | 'hasEgress'> {
 export function baseChains(
   traffic: Traffic,
   config: Config,
-  { first, indexes, nameServers, localPods, hasEgress }: BaseParts,
+  { before, first, indexes, nameServers, localPods, hasEgress }: BaseParts,
 ): Chain[] {
   const known = { config, localPods, hasEgress };
   const { chain: name, base, direction } = BASE_CHAINS[traffic];
@@ -161,7 +163,7 @@ export function baseChains(
   const accepted = accept([{ match: 'ctEstablished' }], null);
   if (traffic !== 'nodeport') {
     const { rules, chains } = copies(direction, config, nameServers);
-    const own = [...rules, accepted, ...first, ...exemptions(direction, known), ...jumps];
+    const own = [...before, ...rules, accepted, ...first, ...exemptions(direction, known), ...jumps];
     return [{ ...plainChain(name, own), base }, ...chains];
   }
   // Every packet of the node traverses this hook, and an idle chain costs one in a hundred
@@ -181,12 +183,15 @@ const NOT_OF_NODEPORTS: readonly Exemption[] = ['loopback', 'egressTunnel'];
 
 export const NODEPORT_ENTRY = 'nodeport-entry';
 
+/** The tunnel's first: every packet of it comes this far, as none is tracked. */
+const ASKED: readonly Exemption[] = ['egressTunnel', ...EXEMPTIONS.filter((name) => name !== 'egressTunnel')];
+
 function exemptions(
   direction: Direction,
   known: Known,
   wanted: (name: Exemption) => boolean = () => true,
 ): NftRule[] {
-  const names = EXEMPTIONS.filter((name) => known.config.exemptions[name] && wanted(name));
+  const names = ASKED.filter((name) => known.config.exemptions[name] && wanted(name));
   return names.flatMap((name) =>
     EXEMPTION_MATCHES[name](direction, known).map((matches) => accept(matches, comment(`exemption ${name}`))),
   );

@@ -9,6 +9,7 @@ import { connectionJudge, hasRecheck } from '../connections/connection-judge.ts'
 import { type EndSummary, endConnections } from '../connections/end-connections.ts';
 import { type EndCause, endedRecord } from '../connections/ended-record.ts';
 import { mayDeny } from '../connections/may-deny.ts';
+import { ClientWaker } from '../egress/client-waker.ts';
 import { EgressHistory, type ResetConnection, resetConnections } from '../egress/reset-connections.ts';
 import type { ConnectionRecord } from '../record/record.ts';
 import type { RecordOutlet } from '../record/recorder.ts';
@@ -68,6 +69,7 @@ export class Established {
   readonly #rest: ReturnType<typeof cancellableSleep>;
   readonly #closing = new AbortController();
   readonly #egress = new EgressHistory();
+  readonly #waker: ClientWaker;
   #inForce: NodeState | null = null;
   /** Passes run one after another. */
   #passes: Promise<unknown> = Promise.resolve();
@@ -75,6 +77,7 @@ export class Established {
 
   constructor(parts: Parts) {
     this.#parts = parts;
+    this.#waker = new ClientWaker(parts);
     this.#rest = cancellableSleep((milliseconds, callback) => parts.clock.after(milliseconds, callback));
     this.#debounce = new Debounce(
       async () => {
@@ -123,7 +126,8 @@ export class Established {
     const { Conntrack } = await loadAddon();
     const conntrack = new Conntrack();
     try {
-      const parts = { history: this.#egress, conntrack, policy, isDryRun, signal, ended };
+      const own = { history: this.#egress, conntrack, waker: this.#waker };
+      const parts = { ...own, policy, isDryRun, signal, ended };
       const summary = await this.#inTurn(() => resetConnections(parts));
       const message = isDryRun ? 'listed' : 'ended';
       log.info(`${message} the connections of an egress policy`, { node, policy, by, ended: summary.ended });
@@ -136,6 +140,7 @@ export class Established {
   async close(): Promise<void> {
     this.#closing.abort();
     this.#rest.wake();
+    this.#waker.close();
     await this.#debounce.close();
     await this.#passes;
   }

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../apis/config.ts';
-import type { EgressConfig } from '../../apis/egress/config.ts';
+import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from '../../apis/egress/config.ts';
 import {
   type ClusterNetworkPolicy,
   type ClusterObject,
@@ -66,7 +66,7 @@ export function admit(
   if (object === null || !isOurs(object) || isUntouched(object, oldObject)) return ALLOWED;
   const raw = withName(object);
   if (EGRESS_KINDS.includes(String(raw.kind)) && world.egress === undefined)
-    return { ...ALLOWED, warnings: [GATE_OFF] };
+    return step === 'use' ? rightWhileOff(raw, request, egress) : { ...ALLOWED, warnings: [GATE_OFF] };
   const tooLong = overLong(raw);
   if (tooLong !== null) return refuse(linesOf(raw, [tooLong]), false);
   const { object: valid, problems } = validateObject(raw, {
@@ -99,6 +99,17 @@ export function admit(
   }
   const warnings = [...problems.map(toWarning), ...warningsOf(valid, world)];
   return { ...ALLOWED, warnings, change: { kind: valid.kind, identity: identityOf(valid), next: valid } };
+}
+
+/**
+ * Nobody asks again when the gate is turned on, so the right is asked for now. What is wrong in
+ * itself has no effect then, either. Gateways are not watched: the policy must name its own.
+ */
+function rightWhileOff(raw: FieldMap, request: AdmissionRequest, egress: EgressAdmission): Admission {
+  const options = { egress: true, egressConfig: DEFAULT_EGRESS_CONFIG } as const;
+  const { object: valid, problems } = validateObject(raw, options);
+  const isWrong = valid === null || problems.some(({ severity }) => severity === 'error');
+  return isWrong ? ALLOWED : egress.right(valid, request, { objects: null });
 }
 
 function admitGuardrail(

@@ -173,13 +173,16 @@ describe('the admission of egress gateways and policies', () => {
     ]);
   });
 
-  it('checks nothing with the gate off, and says so', () => {
+  it('checks nothing with the gate off but the right to choose an address, and says so', () => {
     const { egress: _, ...off } = WORLD;
-    const [{ rejection, warnings }, use] = [
-      send(policy('dev', 'p', { gateway: 'none' }), off),
-      send(policy('shop', 'p', fixed('198.51.100.2')), off, null, 'use'),
-    ];
-    assert.deepEqual([rejection, use.use], [null, undefined]);
+    const { rejection, warnings } = send(policy('dev', 'p', { gateway: 'none' }), off);
+    assert.equal(rejection, null);
+    const right = (spec: object) => send(policy('shop', 'p', spec), off, null, 'use');
+    // Nobody asks when the gate is turned on.
+    assert.equal(right(fixed('198.51.100.2')).use?.gateway, 'out');
+    const unnamed = { address: { allocation: 'Dedicated' } };
+    assert.match(right(unnamed).rejection?.message ?? '', /not known which one that is$/);
+    assert.deepEqual([right({ gateway: 'out' }).use, right({ to: ['x'] }).rejection], [undefined, null]);
     assert.match(warnings.join(), /^feature gate EgressGateway is off/);
     assert.equal(refusal(null, off, OUT), undefined);
   });

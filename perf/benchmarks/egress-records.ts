@@ -63,7 +63,7 @@ async function trial(rate: number): Promise<Trial> {
       egressPolicy('all', ['plain-0'], { gateway: 'one' }),
     ]);
     for (const node of lab.nodes.keys()) agents.start(node);
-    for (const node of lab.nodes.keys()) await agents.untilInForce(node, /chain egress-seal/);
+    for (const node of lab.nodes.keys()) await agents.untilInForce(node, /chain egress-guard/);
     await agents.untilInForce('plain', /EgressPolicy default\/all/);
     // What a start costs is none of the records'.
     await pause(SETTLED);

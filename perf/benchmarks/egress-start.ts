@@ -28,7 +28,7 @@ export const egressStart: Benchmark = {
       );
       await pod.prepare();
       for (const node of NODES) agents.start(node);
-      for (const node of NODES) await agents.untilInForce(node, /chain egress-seal/);
+      for (const node of NODES) await agents.untilInForce(node, /chain egress-guard/);
       const [cached, plugged] = [all.slice(0, all.length / 2), all.slice(all.length / 2)];
       const byResult = [];
       for (const one of cached) {

@@ -1,6 +1,6 @@
 import { type EgressAgents, egressAgents, egressPolicy, gateway } from '../../test/kernel/egress-agents.ts';
 import { createEgressLab, type EgressLab, SERVER } from '../../test/kernel/egress-lab.ts';
-import { openConnections, rotated } from '../measure/connections.ts';
+import { openConnections, type Rate, rotated } from '../measure/connections.ts';
 import { atLeast, type Benchmark, type Figure, figure } from '../measure/figure.ts';
 import { iperf3 } from '../measure/iperf3.ts';
 import { median } from '../measure/statistics.ts';
@@ -12,17 +12,17 @@ const STREAM_PORT = 7200;
 /**
  * One policy, or as many as a large cluster has, each for the pod and another destination; the bare
  * tunnel with the routes and the masquerade alone; the same with connection tracking at the pod's
- * node, as every node has it that runs kube-proxy; and agents with the feature gate off.
+ * node, as every node has it that runs kube-proxy; agents with the feature gate off; and the same on
+ * nodes that have one routing rule (`ip rule`), whatever it says, as WireGuard or Cilium make it:
+ * from the first one on the kernel looks up every route in another way.
  */
-const SETUPS = ['one', 'many', 'bare', 'tracked', 'off'] as const;
+const SETUPS = ['one', 'many', 'bare', 'tracked', 'off', 'ruled'] as const;
 type Setup = (typeof SETUPS)[number];
 
 interface Place {
   readonly name: Setup;
   /** By pod: plain-0 is steered, plain-1 is not. */
-  readonly connections: Readonly<
-    Record<string, (seconds: number) => Promise<{ readonly perSecond: number }>>
-  >;
+  readonly connections: Readonly<Record<string, (seconds: number) => Promise<Rate>>>;
   megabits(pod: string, seconds: number): Promise<number>;
   close(): Promise<void>;
 }
@@ -30,7 +30,7 @@ interface Place {
 export const egressTraffic: Benchmark = {
   name: 'egress-traffic',
   title: 'traffic through an egress gateway',
-  how: `A pod, its node, a gateway node and a server, each in a namespace of its own, stand-alone agents; \`test/probe crr\` and iperf3 from the pod to the server on one processor at a high priority, by turns: one policy, ${POLICIES.toLocaleString('en')} policies for the pod (the last destination in order is the server), the same tunnel without nodewall (VXLAN device, routes, masquerade at the gateway), this with connection tracking at the pod's node too, and agents with the feature gate off. Other traffic is that of a pod that no policy selects. A share is of the same turn.`,
+  how: `A pod, its node, a gateway node and a server, each in a namespace of its own, stand-alone agents; \`test/probe crr\` and iperf3 from the pod to the server on one processor at a high priority, by turns: one policy, ${POLICIES.toLocaleString('en')} policies for the pod (the last destination in order is the server), the same tunnel without nodewall (VXLAN device, routes, masquerade at the gateway), this with connection tracking at the pod's node too, agents with the feature gate off, and the same on nodes with one routing rule that no packet matches. Other traffic is that of a pod that no policy selects. Closed connections do not wait at the client (TIME_WAIT), so that it does not search for ports. A share is of the same turn; processor time is that of client, server and all packets between them, without other work on the machine.`,
   async run(settings) {
     const values = new Map<string, number[]>();
     const add = (key: string, value: number): void =>
@@ -45,6 +45,7 @@ export const egressTraffic: Benchmark = {
             for (const pod of podsOf(place.name)) {
               const rate = await place.connections[pod]?.(seconds);
               add(`${place.name} ${pod} rate`, rate?.perSecond ?? Number.NaN);
+              add(`${place.name} ${pod} time`, rate?.own ?? Number.NaN);
               add(`${place.name} ${pod} stream`, await place.megabits(pod, 1));
             }
       } finally {
@@ -57,7 +58,7 @@ export const egressTraffic: Benchmark = {
 
 function podsOf(name: Setup): readonly string[] {
   if (name === 'one') return ['plain-0', 'plain-1'];
-  return [name === 'off' ? 'plain-1' : 'plain-0'];
+  return [name === 'off' || name === 'ruled' ? 'plain-1' : 'plain-0'];
 }
 
 function toFigures(of: (key: string) => readonly number[]): Figure[] {
@@ -72,25 +73,31 @@ function toFigures(of: (key: string) => readonly number[]): Figure[] {
       },
     );
   const many = `${POLICIES.toLocaleString('en')} policies against one`;
+  const [own, other] = ['one plain-0', 'one plain-1'];
+  const bare = (what: string) => shares(of, `${own} ${what}`, `bare plain-0 ${what}`);
+  const tracked = (what: string) => shares(of, `${own} ${what}`, `tracked plain-0 ${what}`);
+  const ruled = (what: string) => shares(of, `${other} ${what}`, `ruled plain-1 ${what}`);
   return [
-    share(`connections, ${many}`, ['many plain-0 rate', 'one plain-0 rate'], 98, '1/s'),
-    share(`iperf3 TCP, ${many}`, ['many plain-0 stream', 'one plain-0 stream'], 98, 'Mbit/s'),
-    share('iperf3 TCP against the bare tunnel', ['one plain-0 stream', 'bare plain-0 stream'], 97, 'Mbit/s'),
-    figure('… with connection tracking', '%', shares(of, 'one plain-0 stream', 'tracked plain-0 stream')),
-    figure('connections against the bare tunnel', '%', shares(of, 'one plain-0 rate', 'bare plain-0 rate')),
-    figure('… with connection tracking', '%', shares(of, 'one plain-0 rate', 'tracked plain-0 rate')),
-    share(
-      'connections of other pods, gate on against off',
-      ['one plain-1 rate', 'off plain-1 rate'],
-      99,
-      '1/s',
-    ),
+    share(`connections, ${many}`, ['many plain-0 rate', `${own} rate`], 98, '1/s'),
+    share(`iperf3 TCP, ${many}`, ['many plain-0 stream', `${own} stream`], 98, 'Mbit/s'),
+    share('iperf3 TCP against the bare tunnel', [`${own} stream`, 'bare plain-0 stream'], 97, 'Mbit/s'),
+    figure('… with connection tracking', '%', tracked('stream')),
+    figure('connections against the bare tunnel', '%', bare('rate')),
+    figure('… with connection tracking', '%', tracked('rate')),
+    figure('processor time of a connection through the gateway', 'µs', of(`${own} time`)),
+    figure('… of the bare tunnel with connection tracking', 'µs', of('tracked plain-0 time')),
+    share('connections of other pods, gate on against off', [`${other} rate`, 'off plain-1 rate'], 99, '1/s'),
+    figure('… where the node has a routing rule', '%', ruled('rate')),
     share(
       'iperf3 TCP of other pods, gate on against off',
-      ['one plain-1 stream', 'off plain-1 stream'],
+      [`${other} stream`, 'off plain-1 stream'],
       99,
       'Mbit/s',
     ),
+    figure('… where the node has a routing rule', '%', ruled('stream')),
+    figure('processor time of a connection of another pod', 'µs', of(`${other} time`)),
+    figure('… gate off', 'µs', of('off plain-1 time')),
+    figure('… gate off, where the node has a routing rule', 'µs', of('ruled plain-1 time')),
   ];
 }
 
@@ -108,6 +115,8 @@ async function open(name: Setup): Promise<Place> {
   try {
     if (name === 'bare' || name === 'tracked') await bareTunnel(lab, name === 'tracked');
     else agents = await start(lab, name);
+    for (const place of [...[...lab.pods.values()].map(({ namespace }) => namespace), lab.server])
+      await place.run(['sysctl', '-q', '-w', 'net.ipv4.tcp_max_tw_buckets=0']);
     const on = [...lab.nodes.values()].map(({ namespace }) => namespace);
     const connections: Record<string, Place['connections'][string]> = {};
     for (const [i, pod] of podsOf(name).entries()) {
@@ -132,16 +141,20 @@ async function open(name: Setup): Promise<Place> {
 }
 
 async function start(lab: EgressLab, name: Exclude<Setup, 'bare' | 'tracked'>): Promise<EgressAgents> {
-  const agents = await egressAgents(lab, { featureGates: { EgressGateway: name !== 'off' } });
+  const isOn = name === 'one' || name === 'many';
+  if (name === 'ruled')
+    for (const { namespace } of lab.nodes.values())
+      await namespace.run(['ip', 'rule', 'add', 'pref', '71', 'fwmark', '1/0xffffffff', 'lookup', '100']);
+  const agents = await egressAgents(lab, { featureGates: { EgressGateway: isOn } });
   const last = egressPolicy('last', ['plain-0'], { gateway: 'one', to: [`${SERVER.v4}/32`] });
   const others = Array.from({ length: name === 'many' ? POLICIES - 1 : 0 }, (_, i) =>
     egressPolicy(`a-${i}`, ['plain-0'], { gateway: 'one', to: [`100.64.${i >> 8}.${i & 255}/32`] }),
   );
   await agents.write('egress.json', [gateway('one', ['gw-1']), ...others, last]);
-  const inForce = name === 'off' ? /chain input/ : /chain egress-seal/;
+  const inForce = isOn ? /chain egress-guard/ : /chain input/;
   for (const node of lab.nodes.keys()) agents.start(node);
   for (const node of lab.nodes.keys()) await agents.untilInForce(node, inForce);
-  if (name !== 'off') await agents.untilInForce('plain', /EgressPolicy default\/last/);
+  if (isOn) await agents.untilInForce('plain', /EgressPolicy default\/last/);
   return agents;
 }
 

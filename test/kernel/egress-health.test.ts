@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type EgressAgents, egressAgents, egressPolicy, gateway } from './egress-agents.ts';
 import { createEgressLab, type EgressLab, type LabFlow, SERVER, SERVER_PORT } from './egress-lab.ts';
+import { idleClients } from './idle-clients.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { listen, talk } from './talk.ts';
 import { until } from './until.ts';
@@ -22,6 +23,14 @@ const RATE = 1_000;
 const IS_LONG = process.env.NODEWALL_LONG_FLOODS === '1';
 /** Longer than a gateway may be silent. */
 const PATIENCE = 1_000;
+
+const SERVICE_ADDRESS = '203.0.113.80';
+const SERVICE = `table ip service {
+  chain prerouting { type nat hook prerouting priority -100;
+    ip daddr ${SERVICE_ADDRESS} tcp dport ${SERVER_PORT} dnat to ${SERVER.v4}
+  }
+}
+`;
 
 kernelSuite('lost gateways', () => {
   let lab: EgressLab;
@@ -124,11 +133,10 @@ kernelSuite('lost gateways', () => {
     assert.equal((await answering()).length, calls.length);
     await cut(first);
     const [next = ''] = await untilLeavesBy(NODES.filter((name) => name !== first));
-    // What is not TCP goes on by the next gateway. TCP has been reset: the client knows at once.
-    assert.deepEqual(
-      await answering(),
-      [SERVER.v4, SERVER.v6].map((host) => `udp ${host}`),
-    );
+    // What is not TCP goes on by the next gateway, once the agent has deleted the connections. TCP
+    // has been reset: the client knows at once.
+    const udp = [SERVER.v4, SERVER.v6].map((host) => `udp ${host}`);
+    await until('UDP goes on', async () => (await answering()).join() === udp.join());
     assert.equal(await openTcp(), 0);
     assert.match(logOf('plain'), new RegExp(`"gatewayNode":"${first}".*a gateway does not answer`));
     await cut(first, false);
@@ -138,6 +146,25 @@ kernelSuite('lost gateways', () => {
     await lab.forget();
     assert.equal((await answering()).length, 2);
     assert.deepEqual(await seenNodes(), [next]);
+  });
+
+  it('clients that wait for an answer are reset at once, those of a Service too', async () => {
+    const first = await owner();
+    const { namespace } = lab.node('plain');
+    // As kube-proxy, whose Service has an endpoint outside of the cluster.
+    await namespace.run(['nft', '-f', '-'], { stdin: SERVICE });
+    const hosts = [SERVER.v4, SERVER.v6, SERVICE_ADDRESS].sort();
+    const clients = idleClients(lab.pod('plain-0').namespace, hosts, SERVER_PORT);
+    try {
+      await until('all connections are open', async () => clients.open().length === hosts.length);
+      await cut(first);
+      await until('all are reset', async () => clients.reset().length === hosts.length);
+    } finally {
+      clients.stop();
+      await namespace.run(['nft', 'delete', 'table', 'ip', 'service']);
+      await cut(first, false);
+    }
+    await untilLeavesBy([first]);
   });
 
   /** Connections of TCP of the pod that the kernel of its node takes for open. */
@@ -153,7 +180,7 @@ kernelSuite('lost gateways', () => {
       await agents.agent(first).end('SIGKILL');
       await sleep(PATIENCE);
       agents.start(first);
-      await agents.untilInForce(first, /chain egress-seal/);
+      await agents.untilInForce(first, /chain egress-guard/);
     });
     assert.doesNotMatch(logOf('plain').slice(before), /does not answer/);
   });

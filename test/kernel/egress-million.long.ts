@@ -39,7 +39,7 @@ kernelSuite('egress gateways: a million packets', function () {
     await agents.write('gateways.json', GATEWAYS);
     await policies('first', 'one');
     for (const node of NODES) agents.start(node);
-    for (const node of NODES) await agents.untilInForce(node, /chain egress-seal/);
+    for (const node of NODES) await agents.untilInForce(node, /chain egress-guard/);
     await untilOut();
   });
   after(async () => {

@@ -29,7 +29,7 @@ kernelSuite('egress gateways: the start of pods', () => {
     pod = new StartingPod(lab, agents, 'plain-0');
     await pod.prepare();
     for (const node of NODES) agents.start(node);
-    for (const node of NODES) await agents.untilInForce(node, /chain egress-seal/);
+    for (const node of NODES) await agents.untilInForce(node, /chain egress-guard/);
   });
   after(async () => {
     await pod?.close();

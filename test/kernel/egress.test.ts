@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { type EgressAgents, egressAgents, egressPolicy, gateway } from './egress-agents.ts';
 import { createEgressLab, type EgressLab, type LabFlow, SERVER, SERVER_PORT } from './egress-lab.ts';
+import { idleClients } from './idle-clients.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { talk } from './talk.ts';
 import { until } from './until.ts';
@@ -32,7 +33,7 @@ kernelSuite('egress gateways', () => {
     await agents.write('gateways.json', GATEWAYS);
     await agents.write('policies.json', policies('first'));
     for (const node of lab.nodes.keys()) agents.start(node);
-    for (const node of lab.nodes.keys()) await agents.untilInForce(node, /chain egress-seal/);
+    for (const node of lab.nodes.keys()) await agents.untilInForce(node, /chain egress-guard/);
     await agents.untilInForce('plain', /EgressPolicy default\/first/);
     // Rules, routes and the tunnel of each node, and of its gateway.
     for (const pod of ['plain-0', 'other-0', 'gw-1-0', 'gw-1-1', 'gw-2-0'])
@@ -138,7 +139,7 @@ kernelSuite('egress gateways', () => {
     await lab.forget();
     const send = `echo forged > /dev/udp/${SERVER.v4}/${SERVER_PORT}`;
     for (let i = 0; i < 3; i++) await namespace.run(['bash', '-c', send]);
-    const guard = ['nft', 'list', 'chain', 'inet', 'nodewall', 'egress-guard'];
+    const guard = ['nft', 'list', 'chain', 'inet', 'nodewall', 'egress-foreign'];
     await until('the packets are dropped, or seen', async () => {
       const { stdout } = await lab.node('plain').namespace.run(guard);
       // What the device itself says to neighbours counts, too.
@@ -255,6 +256,21 @@ kernelSuite('egress gateways', () => {
     assert.deepEqual(await answering(), ['udp']);
     assert.deepEqual(await other(), ['tcp', 'udp']);
     await restore();
+  });
+
+  it('egress reset reaches clients that send nothing, also on the gateway itself', async () => {
+    for (const pod of ['plain-0', 'gw-1-0']) {
+      const { namespace, node } = lab.pod(pod);
+      const hosts = [SERVER.v4, SERVER.v6].sort();
+      const clients = idleClients(namespace, hosts, SERVER_PORT);
+      try {
+        await until('the connections are open', async () => clients.open().length === hosts.length);
+        await agents.run(node, 'egress', 'reset', '--policy', 'default/first');
+        await until('the clients are reset', async () => clients.reset().length === hosts.length);
+      } finally {
+        clients.stop();
+      }
+    }
   });
 
   it('a gateway records who had an address and port', async () => {

@@ -1,4 +1,5 @@
 import { parseAddress } from '../../../lib/net/address.ts';
+import { internetChecksum } from '../../../lib/net/checksum.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 
 const ETHERNET = 14;
@@ -47,20 +48,12 @@ function icmp(type: number, flags: number): Uint8Array {
 function frame(mac: Uint8Array, source: Uint8Array, group: Uint8Array, message: Uint8Array): Uint8Array {
   const to = Buffer.concat([Uint8Array.of(0x33, 0x33), group.subarray(12)]);
   const header = Uint8Array.of(0x60, 0, 0, 0, 0, message.length, ICMPV6, 255);
-  const sum = checksum(
+  const sum = internetChecksum(
     Buffer.concat([source, group, Uint8Array.of(0, 0, 0, message.length, 0, 0, 0, ICMPV6), message]),
   );
   const whole = Uint8Array.from(message);
   whole.set([sum >>> 8, sum & 0xff], 2);
   return Buffer.concat([to, mac, Uint8Array.of(0x86, 0xdd), header, source, group, whole]);
-}
-
-/** RFC 1071. */
-function checksum(bytes: Uint8Array): number {
-  let sum = 0;
-  for (let at = 0; at < bytes.length; at += 2) sum += ((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0);
-  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
-  return ~sum & 0xffff;
 }
 
 function packed(text: string): Uint8Array {

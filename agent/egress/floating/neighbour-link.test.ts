@@ -36,7 +36,7 @@ describe('a link with neighbours', () => {
   it('is asked three times; without an answer nobody has the address', async () => {
     const { clock, state, open } = parts(arpAnnouncements(LINK.mac, ADDRESS));
     const asked = probe({ clock, open }, LINK, ADDRESS, isOwn);
-    await pass(clock, 35);
+    await pass(clock, 20);
     assert.equal(state.open, 1, 'still listens');
     await pass(clock, 20);
     assert.equal(await asked, null);

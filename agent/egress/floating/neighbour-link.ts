@@ -27,7 +27,7 @@ export interface NeighbourParts {
  * Milliseconds. RFC 5227 waits for seconds, for hosts that have just been connected; a fail-over
  * can't, and a host that has the address answers at once.
  */
-const PROBE = { times: 3, interval: 12, look: 4, wait: 40 } as const;
+const PROBE = { times: 3, interval: 8, look: 4, wait: 24 } as const;
 
 /** Milliseconds after the first announcements. */
 const ANNOUNCED = [1, 2, 4, 8, 16, 32, 64].map((seconds) => 1000 * seconds);

@@ -22,6 +22,7 @@ const IS_TAKEN = (of: typeof MARK_CT): Match => of(GATEWAY, GATEWAY);
 const goto = (chain: string): Statement => ({ kind: 'goto', chain });
 const RESTORE: Statement = { kind: 'markMap', of: 'ct', mask: MARK_MASK, map: NAME.restore };
 const ACCEPT: Statement = { kind: 'accept' };
+const RETURN: Statement = { kind: 'return' };
 
 interface FrameParts {
   readonly config: Config;
@@ -29,90 +30,120 @@ interface FrameParts {
   readonly judges: boolean;
   /** Whether the tunnel is in use. */
   readonly hasTunnel: boolean;
+  /** Whether this node is a gateway for connections, new or old. */
+  readonly takes: boolean;
   /** Whether this node can have floating addresses. */
   readonly hasFloating: boolean;
 }
 
 /**
  * The base chains. Those that keep connections from leaving by another way than they have got are
- * there even if nothing is steered any more: connections may be left that were.
+ * there even if nothing is steered any more: connections may be left that were. Every packet of the
+ * node passes them, so each asks first what ends it for most packets.
  */
-export function frameChains({ config, judges, hasTunnel, hasFloating }: FrameParts): Chain[] {
-  const group = config.interfaceGroups;
+export function frameChains({ config, judges, hasTunnel, takes, hasFloating }: FrameParts): Chain[] {
+  const pods = config.interfaceGroups.pods;
+  const tunnelGroup = config.interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
   const tunnel = (field: 'iifgroup' | 'oifgroup', negated = false): Match => ({
-    ...{ match: 'interfaceGroup', field, groups: [group.egress ?? DEFAULT_EGRESS_GROUP], negated },
+    ...{ match: 'interfaceGroup', field, groups: [tunnelGroup], negated },
   });
-  const fromPods: Match = {
-    match: 'interfaceGroup',
-    field: 'iifgroup',
-    groups: [group.pods],
-    negated: false,
-  };
-  const notToPods: Match = {
-    ...{ match: 'interfaceGroup', field: 'oifgroup', negated: true },
-    groups: [group.pods, group.egress ?? DEFAULT_EGRESS_GROUP].sort((a, b) => a - b),
-  };
-  const isTcp: Match = { match: 'l4proto', protocols: ['tcp'] };
+  const fromPods: Match = { match: 'interfaceGroup', field: 'iifgroup', groups: [pods], negated: false };
+  const notToPods: Match = { match: 'interfaceGroup', field: 'oifgroup', groups: [pods], negated: true };
   return [
-    ...(hasTunnel ? tunnelChains(tunnel) : []),
+    ...(hasTunnel ? tunnelChains(tunnel, hasFloating ? toFloating() : []) : []),
     // After the destination NAT of kube-proxy and of NodePorts (-100), before routing.
     base('egress-steer', { hook: 'prerouting', priority: -80 }, [
       plainRule(goto(NAME.marked), MARK_CT(MARK_MASK, 0, true)),
-      plainRule(goto(NAME.arrive), tunnel('iifgroup')),
-      ...(judges ? [plainRule({ kind: 'jump', chain: NAME.choose }, fromPods)] : []),
-    ]),
-    plainChain(NAME.marked, [
-      // All packets of a connection go as its first one.
-      plainRule(RESTORE, ORIGINAL),
-      plainRule(goto(NAME.gone), ORIGINAL),
-      // At the gateway: the answer goes back to the pod's node.
-      plainRule(RESTORE, IS_TAKEN(MARK_CT)),
-      // At the pod's node: the answer comes from the gateway.
-      plainRule(ACCEPT, tunnel('iifgroup'), ...HAS_SLOT(MARK_CT)),
-      // The pod learns of the end when it answers.
-      plainRule(ACCEPT, tunnel('iifgroup'), MARK_CT(MARK_MASK, ENDED)),
+      ...(judges
+        ? [
+            // Begun before the policies were, or left alone by them.
+            plainRule(ACCEPT, fromPods, { match: 'ctEstablished' }),
+            plainRule({ kind: 'jump', chain: NAME.choose }, fromPods),
+          ]
+        : []),
       plainRule(goto(NAME.arrive), tunnel('iifgroup')),
     ]),
-    // The way of these connections is not there any more. They cannot leave with another address.
-    plainChain(NAME.gone, [
-      { ...plainRule({ kind: 'reject', with: 'tcp reset' }, fromPods, isTcp), counter: true, comment: GONE },
-      dropRule('no-route', GONE),
-    ]),
-    base('egress-guard', { hook: 'forward', priority: -150 }, [
-      // Of a pod, whose CNI would give it this Node's address: the other end would believe it.
-      ...FAMILIES.map((family) => ({
-        ...plainRule({ kind: 'drop' }, TUNNEL_PORT, nodes(family, 'daddr')),
-        ...{ counter: true, comment: NODES_ONLY },
-      })),
-      // All other traffic.
-      plainRule(ACCEPT, MARK_CT(MARK_MASK, 0), MARK_META(MARK_MASK, 0)),
-      // Both ends of a connection learn the largest segment that the tunnel takes: its SYN goes
-      // through the tunnel at the pod's node, the answer to it at the gateway.
-      plainRule({ kind: 'maxSegment', size: 'rt mtu' }, tunnel('oifgroup'), { match: 'tcpSyn' }),
-      // A rule, route or device is missing, or somebody else has changed a mark.
-      dropRule('no-route', null, ORIGINAL, ...HAS_SLOT(MARK_CT), tunnel('oifgroup', true)),
-      dropRule('no-route', null, ...HAS_SLOT(MARK_META), tunnel('oifgroup', true)),
-      // At the gateway, an answer without its route. Forwarded by another way, it would be a new
-      // connection at the pod's node, on which the pod answers with its own address.
-      dropRule('no-route', null, REPLY, IS_TAKEN(MARK_CT), notToPods),
-      // The outer packet inherits the mark, and would be routed into its own tunnel.
-      plainRule(clearMark(), tunnel('oifgroup')),
-    ]),
+    markedChain(tunnel('iifgroup')),
+    goneChain(fromPods),
+    ...guardChains(tunnel('oifgroup'), notToPods),
     // Before the masquerade of CNI and kube-proxy (100), which then find the connection translated.
     base('egress-bind', { type: 'nat', hook: 'postrouting', priority: 90 }, [
       ...FAMILIES.map((family) => plainRule({ kind: 'snat', family, to: 'saddr' }, tunnel('oifgroup'))),
       plainRule({ kind: 'markMap', of: 'meta', mask: MARK_MASK, map: NAME.translate }),
     ]),
-    base('egress-seal', { hook: 'postrouting', priority: 110 }, [
-      dropRule('no-address', null, tunnel('oifgroup', true), IS_TAKEN(MARK_META), ORIGINAL, {
-        match: 'ctNoSnat',
-      }),
-      ...(hasFloating
-        ? FAMILIES.map((family) => dropRule('not-ready', NOT_ALIVE, IS_TAKEN(MARK_META), ...dead(family)))
-        : []),
-    ]),
+    ...(takes || hasFloating ? [sealChain(tunnel('oifgroup', true), hasFloating)] : []),
     ...(hasFloating ? [silence()] : []),
   ];
+}
+
+/** Packets of connections that have a mark. */
+function markedChain(fromTunnel: Match): Chain {
+  return plainChain(NAME.marked, [
+    // All packets of a connection go as its first one.
+    plainRule(RESTORE, ORIGINAL),
+    plainRule(goto(NAME.gone), ORIGINAL),
+    // At the gateway: the answer goes back to the pod's node.
+    plainRule(RESTORE, IS_TAKEN(MARK_CT)),
+    // At the pod's node: the answer comes from the gateway.
+    plainRule(ACCEPT, fromTunnel, MARK_CT(GATEWAY, 0)),
+    // The pod learns of the end when it answers.
+    plainRule(ACCEPT, fromTunnel, MARK_CT(MARK_MASK, ENDED)),
+    plainRule(goto(NAME.arrive), fromTunnel),
+  ]);
+}
+
+/** The way of these connections is not there any more. They cannot leave with another address. */
+function goneChain(fromPods: Match): Chain {
+  const isTcp: Match = { match: 'l4proto', protocols: ['tcp'] };
+  return plainChain(NAME.gone, [
+    { ...plainRule({ kind: 'reject', with: 'tcp reset' }, fromPods, isTcp), counter: true, comment: GONE },
+    dropRule('no-route', GONE),
+  ]);
+}
+
+/** Between routing and NAT: what has a way leaves by it, or not at all. */
+function guardChains(toTunnel: Match, notToPods: Match): Chain[] {
+  return [
+    base('egress-guard', { hook: 'forward', priority: -150 }, [
+      plainRule({ kind: 'jump', chain: NAME.foreign }, TUNNEL_PORT),
+      // All other traffic.
+      plainRule(ACCEPT, MARK_CT(MARK_MASK, 0), MARK_META(MARK_MASK, 0)),
+      plainRule(goto(NAME.enter), toTunnel),
+      // At the gateway, on the way to the server.
+      plainRule(ACCEPT, IS_TAKEN(MARK_CT), ORIGINAL, IS_TAKEN(MARK_META)),
+      // A rule, route or device is missing, or somebody else has changed a mark.
+      dropRule('no-route', null, ORIGINAL, ...HAS_SLOT(MARK_CT)),
+      dropRule('no-route', null, ...HAS_SLOT(MARK_META)),
+      // At the gateway, an answer without its route. Forwarded by another way, it would be a new
+      // connection at the pod's node, on which the pod answers with its own address.
+      dropRule('no-route', null, REPLY, IS_TAKEN(MARK_CT), notToPods),
+    ]),
+    // Of a pod, whose CNI would give it this Node's address: the other end would believe it.
+    plainChain(
+      NAME.foreign,
+      FAMILIES.map((family) => ({
+        ...plainRule({ kind: 'drop' }, nodes(family, 'daddr')),
+        ...{ counter: true, comment: NODES_ONLY },
+      })),
+    ),
+    plainChain(NAME.enter, [
+      // Both ends of a connection learn the largest segment that the tunnel takes: its SYN goes
+      // through the tunnel at the pod's node, the answer to it at the gateway.
+      plainRule({ kind: 'maxSegment', size: 'rt mtu' }, { match: 'tcpSyn' }),
+      // The outer packet inherits the mark, and would be routed into its own tunnel.
+      plainRule(clearMark()),
+    ]),
+  ];
+}
+
+/** After every NAT: what this node has taken and not translated stays here. */
+function sealChain(notToTunnel: Match, hasFloating: boolean): Chain {
+  return base('egress-seal', { hook: 'postrouting', priority: 110 }, [
+    dropRule('no-address', null, IS_TAKEN(MARK_META), notToTunnel, ORIGINAL, { match: 'ctNoSnat' }),
+    ...(hasFloating
+      ? FAMILIES.map((family) => dropRule('not-ready', NOT_ALIVE, IS_TAKEN(MARK_META), ...dead(family)))
+      : []),
+  ]);
 }
 
 const GONE = 'the way of this connection is gone';
@@ -142,48 +173,60 @@ const NEIGHBOURS: Match = {
 };
 
 /**
+ * What comes to the node itself passes this before policies, and before all that is established is
+ * accepted.
+ */
+export function toNodeRules(hasTunnel: boolean): NftRule[] {
+  return hasTunnel ? [plainRule({ kind: 'jump', chain: NAME.toNode })] : [];
+}
+
+/**
  * The tunnel's own packets: not tracked, from Nodes only, and nothing but echoes inside for this
  * node.
  */
-function tunnelChains(tunnel: (field: 'iifgroup' | 'oifgroup') => Match): Chain[] {
-  const notTracked = (field: 'saddr' | 'daddr', ...more: readonly Match[]) =>
-    FAMILIES.map((family) => plainRule({ kind: 'notrack' }, TUNNEL_PORT, nodes(family, field), ...more));
+function tunnelChains(
+  tunnel: (field: 'iifgroup' | 'oifgroup') => Match,
+  floating: readonly NftRule[],
+): Chain[] {
+  const between = (...fields: readonly ('saddr' | 'daddr')[]): NftRule[] =>
+    FAMILIES.map((family) => plainRule({ kind: 'notrack' }, ...fields.map((field) => nodes(family, field))));
   return [
     // Else conntrack has a second entry for each connection, by the hash in the source port.
     base('egress-untrack', { hook: 'prerouting', priority: -300 }, [
-      ...notTracked('saddr', { match: 'local', field: 'daddr' }),
+      plainRule(goto(NAME.untracked), TUNNEL_PORT),
       // A full table of connections is no sign of a lost gateway.
       plainRule({ kind: 'notrack' }, tunnel('iifgroup'), ...echoes('ingress')),
     ]),
+    plainChain(NAME.untracked, between('saddr', 'daddr')),
     base('egress-untrack-output', { hook: 'output', priority: -300 }, [
-      ...notTracked('daddr'),
+      plainRule(goto(NAME.untrackedOutput), TUNNEL_PORT),
       plainRule({ kind: 'notrack' }, tunnel('oifgroup'), ...echoes('egress')),
     ]),
-    base('egress-input', { hook: 'input', priority: -5 }, [
-      ...FAMILIES.map((family) => ({
-        ...plainRule({ kind: 'drop' }, TUNNEL_PORT, {
-          match: 'notInSet',
-          family,
-          field: 'saddr',
-          set: NAME.nodes(family),
-        }),
-        counter: true,
-        comment: NODES_ONLY,
-      })),
-      plainRule(ACCEPT, tunnel('iifgroup'), ...echoes('ingress')),
-      plainRule(ACCEPT, tunnel('iifgroup'), ...claims('ingress')),
+    plainChain(NAME.untrackedOutput, between('daddr')),
+    plainChain(NAME.toNode, [
+      plainRule(goto(NAME.outer), TUNNEL_PORT),
+      plainRule(RETURN, tunnel('iifgroup'), ...echoes('ingress')),
+      plainRule(RETURN, tunnel('iifgroup'), ...claims('ingress')),
       { ...plainRule({ kind: 'drop' }, CLAIMS), counter: true, comment: 'for agents, by the tunnel' },
       { ...plainRule({ kind: 'drop' }, tunnel('iifgroup')), counter: true, comment: NOT_SERVED },
       // Neighbours ask for floating addresses, and answer them; see egress-silence.
-      plainRule(ACCEPT, NEIGHBOURS),
-      // No reset, no ICMP error: the connection may live on at another node.
-      ...FAMILIES.map((family) => ({
-        ...plainRule({ kind: 'drop' }, inSet(family, 'daddr', NAME.floating(family))),
-        counter: true,
-        comment: 'no connection has this address here',
-      })),
+      ...(floating.length > 0 ? [plainRule(RETURN, NEIGHBOURS)] : []),
+      ...floating,
+    ]),
+    plainChain(NAME.outer, [
+      ...floating,
+      ...FAMILIES.map((family) => plainRule(RETURN, nodes(family, 'saddr'))),
+      { ...plainRule({ kind: 'drop' }), counter: true, comment: NODES_ONLY },
     ]),
   ];
+}
+
+/** No reset, no ICMP error: the connection may live on at another node. */
+function toFloating(): NftRule[] {
+  return FAMILIES.map((family) => ({
+    ...plainRule({ kind: 'drop' }, inSet(family, 'daddr', NAME.floating(family))),
+    ...{ counter: true, comment: 'no connection has this address here' },
+  }));
 }
 
 function clearMark(): Statement {

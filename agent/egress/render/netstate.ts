@@ -174,9 +174,11 @@ function nexthopIds(peers: readonly TunnelEnd[]): ReadonlyMap<string, number> {
   );
 }
 
-/** Packets without a mark of ours pay for one comparison. */
+/** So many comparisons cost no more than the jump over them. */
+const FEW_RULES = 2;
+
+/** Packets without a mark of ours pay for two comparisons at the most. */
 function rules(family: 4 | 6, slots: readonly { readonly number: number }[], answers: boolean): NetRule[] {
-  if (slots.length === 0 && !answers) return [];
   const bySlot = slots.map(
     ({ number }): NetRule => ({
       ...{ family, priority: PRIORITY.slots, action: 'table', table: TABLES + number },
@@ -187,10 +189,11 @@ function rules(family: 4 | 6, slots: readonly { readonly number: number }[], ans
     ...{ family, priority: PRIORITY.slots, action: 'table', table: TABLE_OF_ANSWERS },
     ...{ mark: GATEWAY, mask: GATEWAY },
   };
+  const byMark = [...bySlot, ...(answers ? [toPods] : [])];
+  if (byMark.length <= FEW_RULES) return byMark;
   return [
     { family, priority: PRIORITY.skip, action: 'goto', target: PRIORITY.end, mark: 0, mask: MARK_MASK },
-    ...bySlot,
-    ...(answers ? [toPods] : []),
+    ...byMark,
     { family, priority: PRIORITY.end, action: 'nop' },
   ];
 }

@@ -5,15 +5,14 @@ import { type MemberSet, packAddress, toMemberSet } from '../../../lib/net/membe
 import { memo } from '../../../lib/sharing/memo.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
-import type { Chain, Match, NamedSet, NftRule } from '../../render/ruleset.ts';
+import type { Chain, NamedSet, NftRule } from '../../render/ruleset.ts';
 import { type ChainVerdict, type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
 import { ArrivalRenderer } from './arrivals.ts';
 import { ClassRenderer, classChain, rangeMap } from './classes.ts';
 import { dropChains, dropRule } from './drops.ts';
-import { frameChains } from './frame.ts';
-import { takeChains, translation } from './gateway.ts';
-import { MARK_MASK, OTHER_BITS, slotMark, takeMark } from './marks.ts';
-import { slotChain, takeChain } from './outcomes.ts';
+import { frameChains, toNodeRules } from './frame.ts';
+import { takeChains } from './gateway.ts';
+import { markChains } from './mark-chains.ts';
 import { linkLocal } from './tunnel.ts';
 import { inSet, NAME } from './tunnel-rules.ts';
 
@@ -22,9 +21,13 @@ export interface EgressRules {
   readonly chains: readonly Chain[];
   readonly sets: readonly NamedSet[];
   readonly maps: readonly VerdictMap[];
+  /** Rules for what comes to the node itself, before all others. */
+  readonly toNode: readonly NftRule[];
 }
 
-export const NO_EGRESS: EgressRules = { chains: [], sets: [], maps: [] };
+type Part = Omit<EgressRules, 'toNode'>;
+
+export const NO_EGRESS: EgressRules = { chains: [], sets: [], maps: [], toNode: [] };
 
 const SOURCES = 'egress-sources';
 const insideSet = (family: Family): string => `egress-inside-v${family}`;
@@ -50,11 +53,13 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
     const marks = markChains(egress);
     const takes = [...egress.takes].flatMap(([number, take]) => takeChains(number, take));
     const audits = new Map(outcomes.flatMap((one) => one.audits.map((audit) => [audit.name, audit])));
+    const hasTunnel = egress.peers.size > 0 || egress.takes.size > 0 || hasFloating(egress);
     const chains = [
       ...frameChains({
         config,
         judges,
-        hasTunnel: egress.peers.size > 0 || egress.takes.size > 0 || hasFloating(egress),
+        hasTunnel,
+        takes: egress.takes.size > 0,
         hasFloating: hasFloating(egress),
       }),
       ...source.chains,
@@ -72,6 +77,7 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
       chains,
       sets: shared(byName(sets), last.sets, hasSameMembers),
       maps: shared(byName(unique(maps)), last.maps, hasSameEntries),
+      toNode: toNodeRules(hasTunnel),
     };
     return last;
   };
@@ -115,7 +121,7 @@ function hasFloating({ floating: { v4, v6 } }: NodeEgress): boolean {
 }
 
 /** Who decides about the first packet of a connection that a local pod begins. */
-function sourceRules(egress: NodeEgress): EgressRules {
+function sourceRules(egress: NodeEgress): Part {
   const subnets = FAMILIES.flatMap(
     (family) =>
       rangeMap(
@@ -169,7 +175,6 @@ function sourceRules(egress: NodeEgress): EgressRules {
 
 function chooseRules({ classes }: NodeEgress): NftRule[] {
   return [
-    plainRule({ kind: 'return' }, { match: 'ctEstablished' }),
     // A connection that the kernel knows keeps what it has got, answered or not.
     plainRule({ kind: 'return' }, { match: 'ctConfirmed' }),
     // Pods that no policy selects, first: nothing else is asked about them.
@@ -183,73 +188,6 @@ function chooseRules({ classes }: NodeEgress): NftRule[] {
     // Neither new nor established: nothing would translate it.
     ...(classes.size === 0 ? [] : [dropRule('no-route', 'no connection tracking')]),
   ];
-}
-
-/**
- * The chains that write the marks, of a connection once and of each of its packets, and the map by
- * which later packets find theirs.
- */
-function markChains({ slots, takes, ended }: NodeEgress): EgressRules {
-  const all = [
-    ...[...slots.values()]
-      .filter(({ take }) => take === 0)
-      .map(({ number }) => ({
-        ...{ entry: slotChain(number), mark: slotMark(number), isEnded: ended?.has(number) === true },
-      })),
-    ...[...takes.keys()].map((number) => ({
-      ...{ entry: takeChain(number), mark: takeMark(number), isEnded: false },
-    })),
-  ];
-  // A slot of which this node itself is the gateway.
-  const own = [...slots.values()]
-    .filter(({ take }) => take !== 0)
-    .map(({ number, take }) => plainChain(slotChain(number), [plainRule(to(takeChain(take)))]));
-  const restored = (entry: string): string => `${entry}-mark`;
-  const chains = all.flatMap(({ entry, mark, isEnded }) => [
-    plainChain(entry, [setMark('ct', mark), plainRule(to(restored(entry)))]),
-    plainChain(
-      restored(entry),
-      isEnded ? endedRules() : [setMark('meta', mark), plainRule({ kind: 'accept' })],
-    ),
-  ]);
-  const map = (name: string, entries: readonly MapEntry[]): VerdictMap =>
-    toVerdictMap({ name, key: 'mark', family: null, interval: false, fixed: false }, entries);
-  const restore = all.map(({ entry, mark }) => ({ first: packMark(mark), verdict: to(restored(entry)) }));
-  const translate = [...takes.keys()].map((number) => ({
-    first: packMark(takeMark(number)),
-    verdict: translation(number),
-  }));
-  return {
-    chains: [...own, ...chains],
-    sets: [],
-    maps: [map(NAME.restore, restore), map(NAME.translate, translate)],
-  };
-}
-
-/**
- * The gateway does not answer. A client of TCP hears it at once, and begins anew. All else, and TCP
- * without an answer yet, is decided anew as soon as the agent has deleted the connection.
- */
-function endedRules(): NftRule[] {
-  const isOpen: Match[] = [{ match: 'l4proto', protocols: ['tcp'] }, { match: 'ctEstablished' }];
-  return [
-    {
-      ...plainRule({ kind: 'reject', with: 'tcp reset' }, ...isOpen),
-      ...{ counter: true, comment: LOST_GATEWAY },
-    },
-    dropRule('not-ready', LOST_GATEWAY),
-  ];
-}
-
-const LOST_GATEWAY = 'the gateway of this connection does not answer';
-
-function setMark(of: 'ct' | 'meta', value: number): NftRule {
-  return plainRule({ kind: 'setMark', to: of, from: of, mask: OTHER_BITS, value });
-}
-
-/** In the machine's byte order, as the kernel keeps marks. */
-function packMark(mark: number): Uint8Array {
-  return new Uint8Array(Uint32Array.of(mark & MARK_MASK).buffer);
 }
 
 function tunnelEnds(peers: NodeEgress['peers']): NamedSet {

@@ -14,6 +14,16 @@ export const NAME = {
   restore: 'egress-restore',
   translate: 'egress-translate',
   gone: 'egress-gone',
+  /** What others forward to the tunnel's port of a Node. */
+  foreign: 'egress-foreign',
+  /** On its way into the tunnel. */
+  enter: 'egress-enter',
+  untracked: 'egress-untracked',
+  untrackedOutput: 'egress-untracked-output',
+  /** What comes to the node itself. */
+  toNode: 'egress-to-node',
+  /** The tunnel's outer packets. */
+  outer: 'egress-outer',
   ends: 'egress-ends',
   nodes: (family: Family) => `egress-nodes-v${family}`,
   floating: (family: Family) => `egress-floating-v${family}`,
@@ -63,7 +73,7 @@ export function tunnelMatches(direction: Direction, { egress }: Config['interfac
     ...{ match: 'interfaceGroup', field: link, groups: [egress ?? DEFAULT_EGRESS_GROUP], negated: false },
   };
   return [
-    ...FAMILIES.map((family) => [nodes(family, field), TUNNEL_PORT]),
+    ...FAMILIES.map((family) => [TUNNEL_PORT, nodes(family, field)]),
     [tunnel, ...echoes(direction)],
     [tunnel, ...claims(direction)],
   ];

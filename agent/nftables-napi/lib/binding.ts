@@ -121,6 +121,12 @@ export interface NativeEchoSocket {
   close(): void;
 }
 
+/** A raw socket for whole IP packets. */
+export interface NativeIpSocket {
+  send(packet: Uint8Array): void;
+  close(): void;
+}
+
 /** The argument of a RouteMonitor's listener. */
 export interface NativeRouteBatch {
   /** Whole messages, as the kernel sent them. */
@@ -161,6 +167,7 @@ export interface Binding {
     peer: Uint8Array,
     datagram: boolean,
   ) => NativeEchoSocket;
+  IpSocket: new (family: number) => NativeIpSocket;
   LinkSocket: new () => NativeLinkSocket;
   LinkMonitor: new (
     receiveBuffer: number,

@@ -37,6 +37,12 @@ export interface ConntrackEntry {
   readonly identity: readonly Uint8Array[];
 }
 
+/** Connections with other bits in the mark are left out. */
+export interface MarkFilter {
+  readonly mark: number;
+  readonly mask: number;
+}
+
 /** Bits of `status`. */
 export const CONNTRACK_STATUS = { expected: 1, destinationNat: 1 << 5, dying: 1 << 9 } as const;
 /** The values of `tcpState` TIME_WAIT and CLOSE: the connection is over. */
@@ -67,8 +73,10 @@ const TUPLE = { addresses: 1, protocol: 2 } as const;
 const TCP_INFO = 1;
 const TCP_STATE = 1;
 
-export function dumpRequest(): Uint8Array {
-  return toMessage(CT_GET, NLM_F_REQUEST | NLM_F_DUMP, [new Uint8Array(GENERIC_HEADER)]);
+/** The kernel filters. */
+export function dumpRequest(filter: MarkFilter | null): Uint8Array {
+  const bits = filter === null ? [] : markAttributes(filter);
+  return toMessage(CT_GET, NLM_F_REQUEST | NLM_F_DUMP, [new Uint8Array(GENERIC_HEADER), ...bits]);
 }
 
 export function deleteRequest({ family, identity }: ConntrackEntry): Uint8Array {
@@ -78,8 +86,11 @@ export function deleteRequest({ family, identity }: ConntrackEntry): Uint8Array 
 /** Sets the bits of the mark that are in the mask. By tuple and zone: the kernel ignores the id here. */
 export function markRequest({ family, identity }: ConntrackEntry, mark: number, mask: number): Uint8Array {
   const parts = [Uint8Array.of(FAMILIES[family], 0, 0, 0), ...identity];
-  const bits = [attribute(CTA.mark, networkOrder(mark)), attribute(CTA.markMask, networkOrder(mask))];
-  return toMessage(CT_NEW, NLM_F_REQUEST, [...parts, ...bits]);
+  return toMessage(CT_NEW, NLM_F_REQUEST, [...parts, ...markAttributes({ mark, mask })]);
+}
+
+function markAttributes({ mark, mask }: MarkFilter): Uint8Array[] {
+  return [attribute(CTA.mark, networkOrder(mark)), attribute(CTA.markMask, networkOrder(mask))];
 }
 
 function networkOrder(value: number): Uint8Array {

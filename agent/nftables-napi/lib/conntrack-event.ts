@@ -1,4 +1,12 @@
-import { type ConntrackEntry, CT_DELETE, CT_NEW, CTA, GENERIC_HEADER, readEntry } from './conntrack-entry.ts';
+import {
+  type ConntrackEntry,
+  CT_DELETE,
+  CT_NEW,
+  CTA,
+  GENERIC_HEADER,
+  type MarkFilter,
+  readEntry,
+} from './conntrack-entry.ts';
 import { eachAttribute, type NetlinkMessage } from './netlink-message.ts';
 
 /** A connection that began or ended. Shares memory with its batch: copy it to keep it. */
@@ -12,12 +20,6 @@ export interface ConntrackEvent {
    * (net.netfilter.nf_conntrack_acct = 0).
    */
   readonly bytes: { readonly original: number; readonly reply: number } | null;
-}
-
-/** Connections with other bits in the mark have no events here. */
-export interface MarkFilter {
-  readonly mark: number;
-  readonly mask: number;
 }
 
 /** enum ctattr_type. */

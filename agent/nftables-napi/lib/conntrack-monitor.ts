@@ -1,5 +1,6 @@
 import { type Binding, loadBinding, type NativeRouteBatch } from './binding.ts';
-import { type ConntrackEvent, type MarkFilter, toConntrackEvent } from './conntrack-event.ts';
+import type { MarkFilter } from './conntrack-entry.ts';
+import { type ConntrackEvent, toConntrackEvent } from './conntrack-event.ts';
 import { plainError, toErrnoTable, toNftError } from './errno.ts';
 import type { NftError } from './errors.ts';
 import { maximumReceiveBuffer, requireInteger } from './integer.ts';

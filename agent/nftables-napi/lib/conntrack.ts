@@ -3,6 +3,7 @@ import {
   type ConntrackEntry,
   deleteRequest,
   dumpRequest,
+  type MarkFilter,
   markRequest,
   toConntrackEntry,
 } from './conntrack-entry.ts';
@@ -31,14 +32,16 @@ export class Conntrack {
   }
 
   /**
-   * All connections, in chunks of about 1,000, each read while the caller asks for it: memory does
+   * All connections, or those with these bits in the mark, in chunks of about 1,000, each read while the caller asks for it: memory does
    * not depend on their number. A connection that begins or ends meanwhile may be missing, or be
    * there twice.
    */
-  async *entries(): AsyncGenerator<readonly ConntrackEntry[], void, undefined> {
+  async *entries(
+    filter: MarkFilter | null = null,
+  ): AsyncGenerator<readonly ConntrackEntry[], void, undefined> {
     const socket = new RawSocket(NETFILTER, 'Conntrack', this.#binding);
     try {
-      for await (const chunk of socket.dump(dumpRequest())) {
+      for await (const chunk of socket.dump(dumpRequest(filter))) {
         const entries: ConntrackEntry[] = [];
         for (const message of netlinkMessages(chunk)) {
           const entry = toConntrackEntry(message);

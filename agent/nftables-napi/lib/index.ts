@@ -4,9 +4,10 @@ export {
   CONNTRACK_STATUS,
   type ConntrackEntry,
   type ConntrackTuple,
+  type MarkFilter,
   TCP_ENDED,
 } from './conntrack-entry.ts';
-export type { ConntrackEvent, MarkFilter } from './conntrack-event.ts';
+export type { ConntrackEvent } from './conntrack-event.ts';
 export {
   type ConntrackBatch,
   ConntrackMonitor,
@@ -17,6 +18,7 @@ export type { Elements } from './elements.ts';
 export { NftError, type NftErrorCode, type NftErrorDetail } from './errors.ts';
 export type { CmpOperator, CtKey, Expression, MetaKey, PayloadBase, RtKey } from './expression.ts';
 export type { Family } from './family.ts';
+export { IpSocket } from './ip-socket.ts';
 export type { Link } from './link.ts';
 export {
   type LinkEvent,

@@ -6,6 +6,7 @@
 
 #include "core/elements.h"
 #include "echo_socket.h"
+#include "ip_socket.h"
 #include "links.h"
 #include "monitor.h"
 #include "netlink.h"
@@ -71,6 +72,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("Socket", binding::Socket::define(env));
   exports.Set("EventMonitor", binding::EventMonitor::define(env));
   exports.Set("EchoSocket", binding::EchoSocket::define(env));
+  exports.Set("IpSocket", binding::IpSocket::define(env));
   exports.Set("LinkSocket", binding::LinkSocket::define(env));
   exports.Set("LinkMonitor", binding::LinkMonitor::define(env));
   exports.Set("Nflog", binding::Nflog::define(env));

@@ -89,6 +89,20 @@ inNamespace(import.meta.filename, () => {
       assert.equal((await table.mark([entry], 1, 1))[0]?.code, 'ENOENT');
     });
 
+    it('reads those alone with some bits in the mark', async () => {
+      for (const port of [1000, 1001, 1002]) add(port);
+      const [one, two] = await all();
+      assert.ok(one && two);
+      await table.mark([one], 0x0500_0001, 0xffff_ffff);
+      await table.mark([two], 0x0600_0001, 0xffff_ffff);
+      const filter = { mark: 0x0500_0000, mask: 0x7f00_0000 };
+      const found = (await Array.fromAsync(table.entries(filter))).flat();
+      assert.deepEqual(
+        found.map(({ original }) => original.sourcePort),
+        [one.original.sourcePort],
+      );
+    });
+
     it('stops reading when the caller does', async () => {
       add(1000);
       for await (const _ of table.entries()) break;

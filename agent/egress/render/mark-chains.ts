@@ -1,0 +1,84 @@
+import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
+import { plainChain, plainRule } from '../../render/plain.ts';
+import type { Chain, Match, NftRule } from '../../render/ruleset.ts';
+import { type ChainVerdict, type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
+import { dropRule } from './drops.ts';
+import { translation } from './gateway.ts';
+import { MARK_MASK, OTHER_BITS, slotMark, takeMark } from './marks.ts';
+import { slotChain, takeChain } from './outcomes.ts';
+import { NAME } from './tunnel-rules.ts';
+
+interface MarkChains {
+  readonly chains: readonly Chain[];
+  readonly maps: readonly VerdictMap[];
+}
+
+/**
+ * The chains that write the marks, of a connection once and of each of its packets, and the map by
+ * which later packets find theirs.
+ */
+export function markChains({ slots, takes, ended }: NodeEgress): MarkChains {
+  const all = [
+    ...[...slots.values()]
+      .filter(({ take }) => take === 0)
+      .map(({ number }) => ({
+        ...{ entry: slotChain(number), mark: slotMark(number), isEnded: ended?.has(number) === true },
+      })),
+    ...[...takes.keys()].map((number) => ({
+      ...{ entry: takeChain(number), mark: takeMark(number), isEnded: false },
+    })),
+  ];
+  // A slot of which this node itself is the gateway.
+  const own = [...slots.values()]
+    .filter(({ take }) => take !== 0)
+    .map(({ number, take }) => plainChain(slotChain(number), [plainRule(to(takeChain(take)))]));
+  const restored = (entry: string): string => `${entry}-mark`;
+  const chains = all.flatMap(({ entry, mark, isEnded }) => [
+    plainChain(entry, [setMark('ct', mark), plainRule(to(restored(entry)))]),
+    plainChain(
+      restored(entry),
+      isEnded ? endedRules() : [setMark('meta', mark), plainRule({ kind: 'accept' })],
+    ),
+  ]);
+  const map = (name: string, entries: readonly MapEntry[]): VerdictMap =>
+    toVerdictMap({ name, key: 'mark', family: null, interval: false, fixed: false }, entries);
+  const restore = all.map(({ entry, mark }) => ({ first: packMark(mark), verdict: to(restored(entry)) }));
+  const translate = [...takes.keys()].map((number) => ({
+    first: packMark(takeMark(number)),
+    verdict: translation(number),
+  }));
+  return {
+    chains: [...own, ...chains],
+    maps: [map(NAME.restore, restore), map(NAME.translate, translate)],
+  };
+}
+
+/**
+ * The gateway does not answer. A client of TCP hears it at once, and begins anew. All else, and TCP
+ * without an answer yet, is decided anew as soon as the agent has deleted the connection.
+ */
+function endedRules(): NftRule[] {
+  const isOpen: Match[] = [{ match: 'l4proto', protocols: ['tcp'] }, { match: 'ctEstablished' }];
+  return [
+    {
+      ...plainRule({ kind: 'reject', with: 'tcp reset' }, ...isOpen),
+      ...{ counter: true, comment: LOST_GATEWAY },
+    },
+    dropRule('not-ready', LOST_GATEWAY),
+  ];
+}
+
+const LOST_GATEWAY = 'the gateway of this connection does not answer';
+
+function setMark(of: 'ct' | 'meta', value: number): NftRule {
+  return plainRule({ kind: 'setMark', to: of, from: of, mask: OTHER_BITS, value });
+}
+
+/** In the machine's byte order, as the kernel keeps marks. */
+function packMark(mark: number): Uint8Array {
+  return new Uint8Array(Uint32Array.of(mark & MARK_MASK).buffer);
+}
+
+function to(chain: string): ChainVerdict {
+  return { kind: 'goto', chain };
+}
