@@ -114,8 +114,10 @@ export interface RolloutStatus extends RolloutNotes {
   readonly confirmed?: number;
   /** Sorted; the first `MOST_NAMED_NODES`. */
   readonly failed?: readonly { readonly node: string; readonly reason: string }[];
-  /** Nodes that take part and do not report; sorted; the first `MOST_NAMED_NODES`. */
-  readonly silent?: readonly string[];
+  /** Nodes that take part and are not waited for; sorted; the first `MOST_NAMED_NODES`. */
+  readonly silent?: readonly { readonly node: string; readonly reason: string }[];
+  /** Nodes that take part and have not confirmed yet; sorted; the first `MOST_NAMED_NODES`. */
+  readonly waiting?: readonly string[];
 }
 
 export const MOST_NAMED_NODES = 20;

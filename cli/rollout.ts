@@ -1,11 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { ROLLOUT_ANNOTATION, type RolloutCommand, type RolloutStatus } from '../apis/rollout.ts';
-import { codeOf, type KubeApi } from '../controller/kubeapi/kube-api.ts';
+import { ROLLOUT_ANNOTATION, type RolloutCommand } from '../apis/rollout.ts';
+import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
+import { isKubeError } from '../controller/kubeapi/kube-error.ts';
 import { NODEWALL_POLICIES } from '../controller/status/policy-path.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { openKubeConfig } from './cluster-objects.ts';
 import { loadConfig } from './load.ts';
-import { json, print, table } from './output.ts';
+import { json, print } from './output.ts';
+import { type PolicyWithRollout, type ShownRollout, statusText, toShown } from './rollout-text.ts';
 
 export interface RolloutOptions {
   readonly kubeconfig?: string;
@@ -13,10 +15,7 @@ export interface RolloutOptions {
   readonly output: 'text' | 'json';
 }
 
-interface Policy {
-  readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
-  readonly status?: { readonly rollout?: RolloutStatus };
-}
+type Policy = PolicyWithRollout;
 
 /** Milliseconds: between two looks, and until a controller must have acted. */
 const LOOK_EVERY = 100;
@@ -30,15 +29,16 @@ export async function rolloutStatus(
   return withApi(options, async (request) => {
     const policies = policy === undefined ? await list(request) : [await one(request, policy)];
     const rollouts = policies.flatMap((each) => toShown(each) ?? []);
-    if (policy !== undefined && rollouts.length === 0)
-      throw new CommandError(EXIT.invalid, `${policy} has no rollout: all nodes have its present version`);
+    const [first] = policies;
+    if (policy !== undefined && first !== undefined && rollouts.length === 0) throw withoutRollout(first);
     await print(options.output === 'json' ? json(rollouts) : statusText(rollouts));
     return EXIT.done;
   });
 }
 
 /**
- * `nodewall rollout pause`, `resume`, `undo`, `promote`. Exit status 1 if no controller acts on it.
+ * `nodewall rollout pause`, `resume`, `undo`, `promote`. Exit status 1 if no controller acts on it,
+ * or if it has no effect because of the rollout's state.
  */
 export async function steerRollout(
   command: RolloutCommand,
@@ -47,8 +47,7 @@ export async function steerRollout(
 ): Promise<ExitStatus> {
   return withApi(options, async (request) => {
     const before = await one(request, policy);
-    if (toShown(before) === null)
-      throw new CommandError(EXIT.invalid, `${policy} has no rollout: all nodes have its present version`);
+    if (toShown(before) === null) throw withoutRollout(before);
     const value = valueFor(command, before);
     const body = { metadata: { annotations: { [ROLLOUT_ANNOTATION]: value } } };
     await asCommand(policy, () => request({ method: 'PATCH', path: pathOf(policy), body }));
@@ -58,7 +57,9 @@ export async function steerRollout(
       const shown = toShown(now);
       if (shown !== null && actedOn(now) === value) {
         await print(options.output === 'json' ? json([shown]) : statusText([shown]));
-        return EXIT.done;
+        const remark = remarkOn(command, shown);
+        if (remark !== null) process.stderr.write(`${remark.text}\n`);
+        return remark?.status ?? EXIT.done;
       }
       if (performance.now() > until)
         throw new CommandError(
@@ -68,6 +69,46 @@ export async function steerRollout(
       await pause(LOOK_EVERY);
     }
   });
+}
+
+function withoutRollout({ metadata: { name }, spec }: Policy): CommandError {
+  const why =
+    spec?.rollout === undefined
+      ? `${name} has no rollout: all nodes have its present version`
+      : `no controller has decided on the rollout of ${name} yet; does one lead, and is the policy valid?`;
+  return new CommandError(EXIT.invalid, why);
+}
+
+/** What somebody who gave the command may not expect; null: it did what it says. */
+function remarkOn(
+  command: RolloutCommand,
+  { policy, state }: ShownRollout,
+): { readonly status: ExitStatus; readonly text: string } | null {
+  const isOver = state === 'Completed' || state === 'Undone';
+  switch (command) {
+    case 'pause': {
+      if (!isOver) return null;
+      const text = `No rollout is in progress. The next version of ${policy} waits before its first step, until nodewall rollout resume ${policy}.`;
+      return { status: EXIT.done, text };
+    }
+    case 'resume':
+      if (state === 'Undone')
+        return { status: EXIT.invalid, text: 'It stays undone: edit the policy, or promote the version.' };
+      return state === 'Paused'
+        ? { status: EXIT.invalid, text: 'It is still paused, or again, for the reason above.' }
+        : null;
+    case 'undo':
+      return state === 'Undone'
+        ? null
+        : {
+            status: EXIT.invalid,
+            text: `There is nothing to undo: edit ${policy} to go back to an earlier version.`,
+          };
+    case 'promote':
+      return null;
+    default:
+      return command satisfies never;
+  }
 }
 
 /** The same annotation again would be no change: words behind the command make it one. */
@@ -118,46 +159,7 @@ async function asCommand<T>(policy: string | null, call: () => Promise<T>): Prom
       policy === null
         ? 'the cluster has no ClusterNetworkPolicies: install the CustomResourceDefinitions of nodewall'
         : `there is no ClusterNetworkPolicy ${policy}`;
-    if (Number(codeOf(error)) === 404) throw new CommandError(EXIT.invalid, missing, { cause: error });
+    if (isKubeError(error, 'NotFound')) throw new CommandError(EXIT.invalid, missing, { cause: error });
     throw new CommandError(EXIT.refused, (error as Error).message, { cause: error });
   }
-}
-
-type Shown = NonNullable<ReturnType<typeof toShown>>;
-
-/** Null: the policy has no rollout. */
-function toShown({ metadata: { name }, status }: Policy) {
-  const { decision, ...rollout } = status?.rollout ?? {};
-  const own = decision?.policies.find((each) => each.name === name);
-  if (decision === undefined || own === undefined) return null;
-  return {
-    policy: name,
-    group: decision.key.startsWith('group ') ? decision.key.slice('group '.length) : null,
-    state: decision.state,
-    pausedBy: decision.pausedBy ?? null,
-    step: decision.step,
-    progress: rollout.progress ?? '',
-    message: rollout.message ?? '',
-    from: own.from,
-    to: own.to,
-    nodes: rollout.nodes ?? null,
-    updated: rollout.updated ?? null,
-    confirmed: rollout.confirmed ?? null,
-    failed: rollout.failed ?? [],
-    silent: rollout.silent ?? [],
-  };
-}
-
-function statusText(rollouts: readonly Shown[]): string {
-  if (rollouts.length === 0) return 'No policy has a rollout: all nodes have the present versions.\n';
-  const rows = rollouts.map(({ policy, group, progress, nodes, updated, confirmed }) => [
-    ...[policy, group ?? '-', progress],
-    ...[nodes, updated, confirmed].map((count) => (count === null ? '-' : String(count))),
-  ]);
-  const details = rollouts.flatMap(({ policy, message, failed, silent }) => [
-    `${policy}: ${message}\n`,
-    ...failed.map(({ node, reason }) => `  ${node} failed: ${reason}\n`),
-    ...silent.map((node) => `  ${node} does not report\n`),
-  ]);
-  return `${table(['policy', 'group', 'rollout', 'nodes', 'updated', 'confirmed'], rows)}\n${details.join('')}`;
 }

@@ -44,6 +44,16 @@ const names = (description: string): JsonSchema => ({
   items: { type: 'string' },
 });
 
+const reasons = (description: string): JsonSchema => ({
+  ...ATOMIC_LIST,
+  description,
+  items: {
+    ...ATOMIC_OBJECT,
+    required: ['node', 'reason'],
+    properties: { node: text('Name of the Node.'), reason: text('The reason.') },
+  },
+});
+
 const member: JsonSchema = {
   ...ATOMIC_OBJECT,
   required: ['name', 'uid', 'from', 'to'],
@@ -83,16 +93,9 @@ export const ROLLOUT_STATUS_SCHEMA: JsonSchema = {
     nodes: count('The number of nodes that any version applies to.'),
     updated: count('The number of nodes that have the new version.'),
     confirmed: count('The number of those that have confirmed it.'),
-    failed: {
-      ...ATOMIC_LIST,
-      description: 'Nodes that failed, by name; the first 20.',
-      items: {
-        ...ATOMIC_OBJECT,
-        required: ['node', 'reason'],
-        properties: { node: text('Name of the Node.'), reason: text('The reason.') },
-      },
-    },
-    silent: names('Nodes of the steps so far that do not report, by name; the first 20.'),
+    failed: reasons('Nodes that failed, by name; the first 20.'),
+    silent: reasons('Nodes of the steps so far that do not report, by name; the first 20.'),
+    waiting: names('Nodes of the steps so far that have not confirmed yet, by name; the first 20.'),
     settled: text('When all nodes of the step had confirmed (RFC 3339).'),
     tolerated: names('Nodes that had failed when the rollout was resumed.'),
     decision,

@@ -2,14 +2,13 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { DEFAULT_ROLLOUT, EVERY_PLACE, type RolloutDecision } from '../../apis/rollout.ts';
 import { type MemberFacts, type NextStage, nextStage, type RolloutFacts, takers } from './decision.ts';
-import { placeOf } from './order.ts';
+import { placeOf, type RolloutNode, rolloutOrder, stepSizes, takesPart } from './order.ts';
 import type { Outcome } from './outcome.ts';
 
-const NODES = Array.from({ length: 40 }, (_, i) => ({
-  name: `n${i}`,
-  zone: `z${i % 3}`,
-  place: placeOf(`n${i}`, 'u'),
-}));
+const toNode = (name: string, zone: string): RolloutNode => ({ name, zone, place: placeOf(name, 'u') });
+const NODES = Array.from({ length: 40 }, (_, i) => toNode(`n${i}`, `z${i % 3}`));
+/** With those that may join. */
+const EVERYONE = Array.from({ length: 61 }, (_, i) => `n${i}`);
 
 /** Generations with equal remainders by 100 have the same rules. */
 const isSame = (a: number, b: number): boolean => a !== 0 && a % 100 === b % 100;
@@ -58,6 +57,26 @@ class Trial {
   command(command: string): RolloutDecision {
     this.facts = { ...this.facts, members: this.facts.members.map((one) => ({ ...one, command })) };
     return this.look();
+  }
+
+  /** One of the things that happen between two looks. */
+  change(event: string, i: number): void {
+    const chosen = this.in[i % Math.max(1, this.in.length)] ?? '';
+    const { nodes } = this.facts;
+    if (event === 'confirm') this.confirm();
+    else if (event === 'time') this.now += 61_000;
+    else if (event === 'fail') this.outcomes.set(chosen, 'failed');
+    else if (event === 'silent') this.outcomes.set(chosen, 'silent');
+    else if (event === 'leave')
+      this.facts = { ...this.facts, nodes: nodes.filter(({ name }) => name !== EVERYONE[i]) };
+    else if (event === 'join' && !nodes.some(({ name }) => name === EVERYONE[i]))
+      this.facts = { ...this.facts, nodes: [...nodes, toNode(EVERYONE[i] ?? '', `z${i}`)] };
+    else if (event === 'move')
+      this.facts = { ...this.facts, nodes: nodes.map((one) => ({ ...one, zone: `${one.zone}${i % 2}` })) };
+    else if (event === 'pause' || event === 'resume') {
+      const command = `${event} ${i}`;
+      this.facts = { ...this.facts, members: this.facts.members.map((one) => ({ ...one, command })) };
+    }
   }
 
   edit(generation: number): RolloutDecision {
@@ -214,34 +233,85 @@ describe('a rollout', () => {
     assert.equal(trial.look().policies.length, 1);
   });
 
+  it('extends a step that only silent nodes are in, or none any more, up to one that reports', () => {
+    const order = rolloutOrder(NODES, { through: '', firsts: [] }).map(({ name }) => name);
+    const [first = '', second = '', third = ''] = order;
+    const trial = new Trial();
+    for (const name of [first, second]) trial.outcomes.set(name, 'silent');
+    trial.look();
+    assert.deepEqual(trial.in, [first]);
+    assert.deepEqual([trial.look().step, trial.in.toSorted()], [1, [first, second, third].sort()]);
+    assert.equal(trial.pass().step, 2);
+    const gone = new Trial();
+    gone.look();
+    gone.facts = { ...gone.facts, nodes: NODES.filter(({ name }) => name !== first) };
+    assert.deepEqual([gone.look().step, gone.in], [1, [second]]);
+    const dark = new Trial();
+    for (const { name } of NODES) dark.outcomes.set(name, 'silent');
+    dark.look();
+    assert.equal(dark.look().step, 1, 'the pause is kept');
+    assert.equal(dark.pass().step, 2, 'nobody is waited for');
+  });
+
+  it('keeps the place of a node that is away while a step begins', () => {
+    const [p0, p1, p2] = ['0', '1', '2'].map((digit) => ({ name: `p${digit}`, zone: 'a', place: digit }));
+    assert.ok(p0 && p1 && p2);
+    const trial = new Trial();
+    const settings = { ...DEFAULT_ROLLOUT, steps: [2, '60%'] };
+    trial.facts = { ...trial.facts, settings, nodes: [p0, p1, p2] };
+    trial.look();
+    assert.deepEqual(trial.in, ['p0', 'p1']);
+    trial.facts = { ...trial.facts, nodes: [p0, p2, { name: 'p8', zone: 'b', place: '8' }] };
+    trial.pass();
+    assert.deepEqual(trial.in, ['p0', 'p8'], 'by its zone');
+    trial.facts = { ...trial.facts, nodes: [p0, p1, p2] };
+    assert.deepEqual(trial.in, ['p0', 'p1']);
+  });
+
+  it('keeps the pause that has begun when nodes join or start again, but waits for them at its end', () => {
+    const trial = new Trial();
+    trial.look();
+    const [one = ''] = trial.in;
+    trial.outcomes.set(one, 'confirmed');
+    trial.look();
+    trial.outcomes.set(one, 'pending');
+    trial.now += 60_000;
+    assert.equal(trial.look().step, 1);
+    trial.outcomes.set(one, 'confirmed');
+    assert.equal(trial.look().step, 2);
+  });
+
   it('never skips a step, and never takes a node back, whatever happens between two looks', () => {
-    const events = fc.constantFrom('confirm', 'time', 'fail', 'silent', 'leave', 'join', 'look');
+    const kinds = ['confirm', 'time', 'fail', 'silent', 'leave', 'join', 'move', 'pause', 'resume', 'look'];
+    const events = fc.tuple(fc.constantFrom(...kinds), fc.nat(60));
     fc.assert(
-      fc.property(fc.array(fc.tuple(events, fc.nat(60)), { maxLength: 60 }), (list) => {
+      fc.property(fc.array(events, { maxLength: 80 }), fc.nat(2), (list, maxFailures) => {
         const trial = new Trial();
-        trial.facts = { ...trial.facts, settings: { ...trial.facts.settings, maxFailures: 2 } };
+        const steps = [1, 3, '25%', '50%'];
+        trial.facts = { ...trial.facts, settings: { ...trial.facts.settings, steps, maxFailures } };
         let last = trial.look();
         for (const [event, i] of list) {
+          trial.change(event, i);
           const before = new Set(trial.in);
-          const taking = trial.in;
-          const chosen = taking[i % Math.max(1, taking.length)] ?? '';
-          if (event === 'confirm') trial.confirm();
-          else if (event === 'time') trial.now += 61_000;
-          else if (event === 'fail') trial.outcomes.set(chosen, 'failed');
-          else if (event === 'silent') trial.outcomes.set(chosen, 'silent');
-          else if (event === 'leave')
-            trial.facts = { ...trial.facts, nodes: trial.facts.nodes.filter(({ name }) => name !== `n${i}`) };
-          else if (event === 'join' && !trial.facts.nodes.some(({ name }) => name === `x${i}`)) {
-            const fresh = { name: `x${i}`, zone: `z${i}`, place: placeOf(`x${i}`, 'u') };
-            trial.facts = { ...trial.facts, nodes: [...trial.facts.nodes, fresh] };
-          }
-          const isSettled = trial.in.every((name) => (trial.outcomes.get(name) ?? 'pending') !== 'pending');
+          const isPending = [...before].some((name) => (trial.outcomes.get(name) ?? 'pending') === 'pending');
+          const settled = trial.stage?.notes.settled;
           const now = trial.look();
-          const there = new Set(trial.facts.nodes.map(({ name }) => name));
-          for (const name of before) if (there.has(name)) assert.ok(trial.in.includes(name), name);
-          if (now.state !== 'Completed') assert.ok(now.step === last.step || now.step > last.step);
-          if (now.step !== last.step) assert.ok(isSettled, 'a step began before the last one was done');
-          if (now !== last && now.serial !== last.serial) assert.equal(now.serial, last.serial + 1);
+          // Of all names, also of those that are away.
+          for (const name of EVERYONE)
+            if (takesPart(last, name, placeOf(name, 'u')))
+              assert.ok(takesPart(now, name, placeOf(name, 'u')), `${name} is taken back`);
+          if (now.serial !== last.serial) assert.equal(now.serial, last.serial + 1);
+          else assert.deepEqual(now, last);
+          const sizes = stepSizes(steps, trial.facts.nodes.length);
+          const wanted = now.state === 'Completed' ? sizes.length + 1 : now.step;
+          for (const size of sizes.slice(last.step, wanted - 1))
+            if (last.state !== 'Completed') assert.ok(size <= before.size, 'a step was skipped');
+          if (now.step !== last.step) {
+            assert.ok(!isPending, 'a step began before the last one was done');
+            const isOver = settled === undefined || trial.now >= Date.parse(settled) + 60_000;
+            assert.ok(isOver, 'a step began before the pause was over');
+            if (event !== 'resume') assert.notEqual(last.pausedBy, 'Failures');
+          }
           last = now;
         }
       }),

@@ -8,7 +8,7 @@ import {
   type RolloutShare,
   rolloutCommand,
 } from '../../apis/rollout.ts';
-import { type RolloutNode, rolloutOrder, shareOf, stepSizes, takesPart } from './order.ts';
+import { placeOf, type RolloutNode, rolloutOrder, shareOf, stepSizes, takesPart } from './order.ts';
 import type { Outcome } from './outcome.ts';
 
 /** One policy of a rollout, as it is now. */
@@ -146,11 +146,13 @@ function advance({ decision, notes, taking }: Draft, facts: RolloutFacts): NextS
   const isAsked = members.some(({ command }) => rolloutCommand(command) === 'pause');
   const { pausedBy: last, ...others } = decision;
   const tolerated = new Set(notes.tolerated);
-  const outcomes = takers(nodes, decision).flatMap(({ name }) =>
-    tolerated.has(name) ? [] : outcomeOf(name),
+  const outcomes = takers(nodes, decision).map(({ name }) =>
+    tolerated.has(name) ? 'done' : outcomeOf(name),
   );
   const failures = outcomes.filter((outcome) => outcome === 'failed').length;
-  const settled = outcomes.includes('pending') ? null : settledAt(notes, now);
+  const isPending = outcomes.includes('pending');
+  // Once the pause has begun, nodes that join or start again do not prolong it.
+  const settled = isPending && notes.settled === undefined ? null : settledAt(notes, now);
   const noted: RolloutNotes = {
     ...(settled === null ? {} : { settled: new Date(settled).toISOString() }),
     ...(tolerated.size === 0 ? {} : { tolerated: [...tolerated] }),
@@ -162,9 +164,13 @@ function advance({ decision, notes, taking }: Draft, facts: RolloutFacts): NextS
   }
   const running: RolloutDecision = { ...others, state: 'Progressing' };
   if (settled === null) return { decision: running, notes: noted, next: null };
+  const { settled: _, ...kept } = noted;
+  const isProven = outcomes.some((outcome) => outcome !== 'silent');
+  const extended = isProven || decision.step === 0 ? null : extendedStep(running, facts);
+  if (extended !== null) return { decision: extended, notes: kept, next: null };
   const left = decision.step === 0 ? 0 : settled + settings.pause * 1000 - now;
   if (left > 0) return { decision: running, notes: noted, next: left };
-  const { settled: _, ...kept } = noted;
+  if (isPending) return { decision: running, notes: noted, next: null };
   return { decision: stepFurther(running, taking, facts), notes: kept, next: null };
 }
 
@@ -174,21 +180,38 @@ function settledAt({ settled }: RolloutNotes, now: number): number {
   return Number.isNaN(at) || at > now ? now : at;
 }
 
+/**
+ * A step whose nodes are all silent, or gone, proves nothing: it is extended up to the first node
+ * that reports. Null: there is none.
+ */
+function extendedStep(decision: RolloutDecision, facts: RolloutFacts): RolloutDecision | null {
+  const { nodes, outcomeOf } = facts;
+  const order = rolloutOrder(nodes, decision);
+  const have = takers(nodes, decision).length;
+  const next = order.findIndex(({ name }, i) => i >= have && outcomeOf(name) !== 'silent');
+  return next === -1 ? null : { ...decision, ...grown(decision, shareOf(order, next + 1), facts) };
+}
+
 /** Steps that add no node are passed over. */
-function stepFurther(
-  decision: RolloutDecision,
-  taking: RolloutShare,
-  { nodes, settings }: RolloutFacts,
-): RolloutDecision {
+function stepFurther(decision: RolloutDecision, taking: RolloutShare, facts: RolloutFacts): RolloutDecision {
+  const { nodes, settings } = facts;
   const sizes = stepSizes(settings.steps, nodes.length);
   const have = takers(nodes, decision).length;
   const order = rolloutOrder(nodes, taking);
   for (let step = decision.step + 1; step <= sizes.length && have < nodes.length; step++) {
     const size = sizes[step - 1] ?? 0;
     if (size <= have) continue;
-    return { ...decision, step, ...shareOf(order, size) };
+    return { ...decision, step, ...grown(decision, shareOf(order, size), facts) };
   }
   return completed(decision.policies).decision;
+}
+
+/** The nodes of both shares: those that are away meanwhile take part when they come back. */
+function grown(before: RolloutShare, now: RolloutShare, { key }: RolloutFacts): RolloutShare {
+  if (now.through === EVERY_PLACE) return now;
+  const [, through = ''] = [before.through, now.through].sort();
+  const firsts = new Set([...before.firsts, ...now.firsts]);
+  return { through, firsts: [...firsts].filter((name) => placeOf(name, key) > through) };
 }
 
 /** The nodes that take part. */

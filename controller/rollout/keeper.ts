@@ -214,21 +214,28 @@ export class RolloutKeeper {
       now: this.#clock.date().getTime(),
     });
     if (stage.next !== null) this.#lookIn(stage.next);
-    const shown = shownStatus(stage.decision, settings, nodes, outcomeOf);
+    const shown = shownStatus(stage, settings, nodes, outcomeOf);
     const isWritten = this.#writeStage(members, before, stage, shown);
     return isWritten && (stage.decision.state === 'Completed' || stage.decision.state === 'Undone');
   }
 
   /** Whether nothing is on its way that the next decision depends on. */
   #isCurrent({ policy, rollout, version, decision }: Member): boolean {
-    const written = this.#written.get(policy.name);
-    const isWriting = written !== undefined && (!written.isDone || written.over >= version.resourceVersion);
     return (
-      !isWriting &&
+      !this.#isWriting(version) &&
       version.uid === policy.uid &&
       version.generation === policy.generation &&
       isDeepStrictEqual(decision, rollout.decision)
     );
+  }
+
+  /** Whether a write, or the event that it causes, is on its way. */
+  #isWriting({ name, resourceVersion }: WatchedPolicy): boolean {
+    const written = this.#written.get(name);
+    if (written === undefined) return false;
+    if (!written.isDone) return true;
+    // A write that the API server found to change nothing causes no event.
+    return written.over >= resourceVersion && this.#clock.now() < written.at + AGAIN;
   }
 
   /** Milliseconds until a group's policies are looked at after a change of one. */
@@ -296,27 +303,26 @@ export class RolloutKeeper {
     if (isNew) {
       const lacking = others.filter((one) => !this.#hasVersions(one, decision));
       for (const one of lacking) {
-        const { version, policy } = one;
-        const versions = [...(version.rollout?.versions ?? []), ...this.#versionsFor(one, decision)];
+        // Until the decision is written, nodes have what the last one names.
+        const versions = [one.decision, decision].flatMap((each) => this.#versionsFor(one, each));
         const distinct = [...new Map(versions.map((each) => [each.generation, each])).values()];
-        this.#write(one, { ...version.rollout, versions: distinct.slice(-MOST_VERSIONS) }, policy.name);
+        this.#write(one, { ...one.version.rollout, versions: distinct });
       }
       if (lacking.length > 0) return false;
     }
     const status = { ...shown, ...notes, decision, versions: this.#versionsFor(lead, decision) };
     const isOther = before?.decision.state !== decision.state || before.decision.step !== decision.step;
-    let isWritten = !this.#writeIfOther(lead, status, isNew);
-    if (!isWritten && isOther) this.#options.decided(lead.version, status);
+    let isWritten = !this.#writeIfOther(lead, status, isNew, isOther);
     if (isNew) return false;
     for (const one of others) {
-      const copy = { ...shown, decision, versions: this.#versionsFor(one, decision) };
+      const copy = { ...shown, ...notes, decision, versions: this.#versionsFor(one, decision) };
       isWritten = !this.#writeIfOther(one, copy, false) && isWritten;
     }
     return isWritten;
   }
 
   /** Returns whether the status is another one, also where it waits for its turn. */
-  #writeIfOther(one: Member, status: RolloutStatus, isUrgent: boolean): boolean {
+  #writeIfOther(one: Member, status: RolloutStatus, isUrgent: boolean, isTold = false): boolean {
     const { version, decision } = one;
     if (isDeepStrictEqual(version.rollout, status)) return false;
     const { at } = this.#written.get(version.name) ?? { at: Number.NEGATIVE_INFINITY };
@@ -326,17 +332,19 @@ export class RolloutKeeper {
       this.#lookIn(wait);
       return true;
     }
-    this.#write(one, status, version.name);
+    this.#write(one, status, isTold);
     return true;
   }
 
-  #write({ version }: Pick<Member, 'version'>, status: RolloutStatus | null, name: string): void {
+  #write({ version }: Pick<Member, 'version'>, status: RolloutStatus | null, isTold = false): void {
+    const { name } = version;
     const at = this.#clock.now();
     const over = version.resourceVersion;
     this.#written.set(name, { at, over, isDone: false });
     this.#options.write(version, status).then(
       () => {
         if (this.#written.get(name)?.at === at) this.#written.set(name, { at, over, isDone: true });
+        if (isTold && status !== null) this.#options.decided(version, status);
         this.#lookIn(GATHER);
       },
       (error: unknown) => {
@@ -353,9 +361,9 @@ export class RolloutKeeper {
     return this.#versionsFor(one, decision).every(({ generation }) => stored.has(generation));
   }
 
-  #versionsFor(one: Member, { policies }: RolloutDecision): readonly RolloutVersion[] {
+  #versionsFor(one: Member, decision: RolloutDecision | null): readonly RolloutVersion[] {
     const { policy, version } = one;
-    const entry = policies.find(({ uid }) => uid === policy.uid);
+    const entry = decision?.policies.find(({ uid }) => uid === policy.uid);
     const specOf = this.#specsOf(one);
     return generationsOf(entry).flatMap((generation) => {
       const stored = version.rollout?.versions?.find((each) => each.generation === generation);
@@ -370,17 +378,13 @@ export class RolloutKeeper {
     for (const policy of this.#state?.policies ?? []) {
       const version = this.#policies.get(policy.name);
       if (policy.rollout !== undefined || policy.apiGroup !== GROUP || version?.rollout == null) continue;
-      const written = this.#written.get(policy.name);
-      const isWriting = written !== undefined && (!written.isDone || written.over >= version.resourceVersion);
-      if (version.uid !== policy.uid || version.generation !== policy.generation || isWriting) continue;
-      this.#write({ version }, null, policy.name);
+      if (version.uid !== policy.uid || version.generation !== policy.generation) continue;
+      if (!this.#isWriting(version)) this.#write({ version }, null);
     }
   }
 }
 
 const GROUP = 'nodewall.io';
-/** The last completed version, the one in progress, and a newer one. */
-const MOST_VERSIONS = 3;
 
 function generationsOf(entry: RolloutMember | undefined): readonly number[] {
   if (entry === undefined) return [];

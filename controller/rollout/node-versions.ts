@@ -167,7 +167,7 @@ export class NodeVersions {
 }
 
 function version(
-  { kind, apiGroup, name, uid }: ClusterNetworkPolicy,
+  { kind, apiGroup, name, uid, retry }: ClusterNetworkPolicy,
   generation: number,
   spec: ClusterNetworkPolicySpec,
   share: Omit<PolicyShare, 'version'>,
@@ -178,6 +178,7 @@ function version(
     name,
     uid,
     generation,
+    ...(retry === undefined ? {} : { retry }),
     spec: versionSpec(spec),
     share: { ...share, version: String(generation) },
   };

@@ -12,6 +12,7 @@ const ABSENT = {
   confirmed: null,
   failed: null,
   silent: null,
+  waiting: null,
   settled: null,
   tolerated: null,
   decision: null,

@@ -86,6 +86,8 @@ describe('realization', () => {
       ['b'],
     );
     assert.match(failing[0]?.reason ?? '', /needs a newer agent: .* ignores established: Recheck/);
+    const ofRollout = now.outcome('b', new Map([[KEY, 1]]));
+    assert.deepEqual(ofRollout, { outcome: 'failed', reason: failing[0]?.reason });
     now.takeChanged();
     newer('b');
     assert.deepEqual([...now.takeChanged().keys()], [KEY]);

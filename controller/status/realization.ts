@@ -191,14 +191,17 @@ export class Realization {
     let failing: string | null = null;
     for (const [policy, generation] of generations) {
       const versions = (this.#versions.get(policy) ?? []).flatMap((key) => this.#tracked.get(key) ?? []);
+      const version = versions.find((one) => one.generation === generation);
       isCurrent &&=
-        versions.some((one) => one.generation === generation) &&
+        version !== undefined &&
         row.tried.get(policy) !== generation &&
         versions.every((one) => this.#isCurrent(row, enforced, one));
       failing ??= row.failing.get(policy)?.find((one) => one.generation === generation)?.reason ?? null;
+      if (version !== undefined) failing ??= whyPartly(row, neededFeatures(version.compiled));
     }
     const outcome = outcomeOf({ report, isSilent, isCurrent, isFailing: failing !== null });
-    return { outcome, reason: failing ?? row.trouble ?? (isSilent ? whySilent(row) : '') };
+    if (outcome === 'silent') return { outcome, reason: isSilent ? whySilent(row) : (row.trouble ?? '') };
+    return { outcome, reason: failing ?? row.trouble ?? '' };
   }
 
   /**

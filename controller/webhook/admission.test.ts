@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { type ClusterGroup, type ClusterNetworkPolicy, NO_OBJECTS, type Tier } from '../../apis/objects.ts';
+import type { RolloutDecision } from '../../apis/rollout.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { compile } from '../compile/compile.ts';
 import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
@@ -188,6 +189,53 @@ describe('admit', () => {
     // A Tier of the other API group replaces it.
     const antrea = { ...tier, apiVersion: 'crd.antrea.io/v1beta1' };
     assert.equal(remove(tier, worldOf([tier, antrea, nodes, parent, user])).rejection, null);
+  });
+
+  it('keeps what a version names that nodes have in a rollout, and says that groups are not staged', () => {
+    const [of2, of3, of4] = ['of2', 'of3', 'of4'].map((name) =>
+      raw('ClusterGroup', name, { nodeSelector: {} }),
+    );
+    assert.ok(of2 && of3 && of4);
+    const world = worldOf([of2, of3, of4]);
+    const spec = (name: string): ClusterNetworkPolicy['spec'] => ({
+      priority: 1,
+      appliedTo: [{ group: name }],
+    });
+    const decision: RolloutDecision = {
+      ...{ serial: 1, key: 'u', state: 'Undone', step: 0, through: '', firsts: [] },
+      policies: [{ name: 'p', uid: 'u', from: 2, to: 4 }],
+    };
+    const staged: ClusterNetworkPolicy = {
+      ...{ kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name: 'p', uid: 'u', generation: 4 },
+      spec: { ...spec('of4'), rollout: {} },
+      rollout: {
+        ...{ decision, since: 1, isSeen: true },
+        versions: [2, 3, 4].map((generation) => ({ generation, spec: spec(`of${generation}`) })),
+      },
+    };
+    const objects = { ...(world.objects ?? assert.fail()), policies: [staged] };
+    const removal = (object: object) => remove(object, { ...world, objects }).rejection;
+    assert.match(
+      removal(of2)?.message ?? '',
+      /there is no ClusterGroup .*\(in generation 2, which nodes still have\)$/,
+    );
+    assert.match(removal(of4)?.message ?? '', /there is no ClusterGroup/);
+    assert.equal(removal(of3), null);
+    for (const [before, isWarned] of [
+      [of2, true],
+      [of3, false],
+      [of4, true],
+    ] as const) {
+      const { warnings } = update(
+        before,
+        { ...before, spec: { nodeSelector: { matchLabels: { a: 'b' } } } },
+        { ...world, objects },
+      );
+      const [warning] = warnings.filter((line) => line.includes('rollout'));
+      const text =
+        'this edit is in force on all nodes at once: groups are not part of a rollout, and p has one';
+      assert.equal(warning, isWarned ? text : undefined);
+    }
   });
 
   it('rejects a group change that makes a policy invalid', () => {

@@ -23,6 +23,7 @@ import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
 import { ALLOWED, linesOf, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from './refusal.ts';
 import type { Admission, AdmissionRequest } from './review.ts';
 import { failsafeWarnings } from './risks.ts';
+import { unstagedWarnings } from './unstaged.ts';
 import { widePortWarnings } from './wide-ports.ts';
 
 /** The valid objects of the cluster that an answer depends on. */
@@ -211,7 +212,8 @@ function warningsOf(object: RelatedObject, { objects, failsafe }: AdmissionWorld
       : checkServiceReferences([object], (name) => services.has(name)).map(({ problem }) =>
           toWarning(problem),
         );
-  if (object.kind === 'ClusterGroup') return [...late, ...missing];
+  if (object.kind === 'ClusterGroup')
+    return [...late, ...missing, ...(objects === null ? [] : unstagedWarnings(object, objects))];
   return [...late, ...missing, ...policyWarnings(object, objects, failsafe)];
 }
 

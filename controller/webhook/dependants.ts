@@ -67,24 +67,40 @@ function replaced<T extends RelatedObject>(
 type Naming = ClusterNetworkPolicy | Guardrail;
 
 /**
- * Policies and Guardrails that name the Tier or ClusterGroup, or a group that has it as a child.
+ * Policies, in all versions that nodes have, and Guardrails that name the Tier or ClusterGroup, or a
+ * group that has it as a child.
  */
-function namers({ policies, groups, guardrails = [] }: Related, identity: string): readonly Naming[] {
+export function namers({ policies, groups, guardrails = [] }: Related, identity: string): readonly Naming[] {
   const name = identity.slice(identity.lastIndexOf('|') + 1);
   const parents = groups.filter(({ spec }) => spec.childGroups?.includes(name)).map((group) => group.name);
   const names = new Set([name, ...parents]);
-  return [...policies, ...guardrails].filter((object) =>
+  return [...policies, ...policies.flatMap(olderVersions), ...guardrails].filter((object) =>
     referencesOf(object).some((reference) => 'name' in reference && names.has(reference.name)),
   );
 }
 
+/** What nodes have of a policy in a rollout besides its present version. */
+function olderVersions(policy: ClusterNetworkPolicy): readonly ClusterNetworkPolicy[] {
+  const { decision, versions = [] } = policy.rollout ?? {};
+  const { from, to } = decision?.policies.find(({ uid }) => uid === policy.uid) ?? {};
+  return versions
+    .filter(({ generation }) => generation !== policy.generation && [from, to].includes(generation))
+    .map((version) => ({ ...policy, ...version }));
+}
+
 function problemsOf(
-  { groups, tiers }: Related,
+  { groups, tiers, policies: present }: Related,
   policies: readonly Naming[],
   interfaceGroups: readonly string[],
 ): RelatedProblem[] {
   const named = { tiers, groups, interfaceGroups, invalid: NOTHING };
-  return [...checkTiers(tiers), ...checkGroups(groups), ...checkPolicyReferences(policies, named)];
+  const found = checkPolicyReferences(policies, named).map((one): RelatedProblem => {
+    const { object, problem } = one;
+    if (object.kind === 'Guardrail' || present.includes(object)) return one;
+    const message = `${problem.message} (in generation ${object.generation}, which nodes still have)`;
+    return { object, problem: { ...problem, message } };
+  });
+  return [...checkTiers(tiers), ...checkGroups(groups), ...found];
 }
 
 const NOTHING: ReadonlySet<string> = new Set();

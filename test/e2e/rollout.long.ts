@@ -29,6 +29,7 @@ describe(`a rollout over ${COUNT} simulated nodes, with three controllers`, func
     bed = await startRolloutBed({
       nodes: Object.fromEntries(names.map((name, i) => [name, labels(i)])),
       controllers: 3,
+      config: 'leaderElection: {leaseDuration: 3, renewDeadline: 2, retryPeriod: 1}',
     });
     for (const node of bed.nodes) node.start();
     await bed.leader();
@@ -43,6 +44,12 @@ describe(`a rollout over ${COUNT} simulated nodes, with three controllers`, func
   const at = (generation: number): number =>
     bed.nodes.filter((node) => node.generation('ssh') === generation).length;
 
+  /** How many nodes had which generations, one after the other. */
+  const histories = (): string => {
+    const groups = Map.groupBy(bed.nodes, ({ history }) => history.get('ssh')?.join() ?? 'none');
+    return [...groups].map(([list, nodes]) => `${nodes.length} nodes: ${list}`).join('\n');
+  };
+
   async function untilCompleted(generation: number): Promise<void> {
     const isDone = async (): Promise<boolean> => {
       const { decision } = (await bed.rollout('ssh')) ?? {};
@@ -51,8 +58,8 @@ describe(`a rollout over ${COUNT} simulated nodes, with three controllers`, func
       );
     };
     await until(`generation ${generation} is on all nodes`, isDone, {
-      limit: 300_000,
-      detail: () => `${at(generation)} nodes\n${bed.logs()}`,
+      limit: 120_000,
+      detail: () => `${histories()}\n${bed.logs()}`,
     });
   }
 
@@ -86,34 +93,48 @@ describe(`a rollout over ${COUNT} simulated nodes, with three controllers`, func
       }
     })();
     let generation = 3;
-    for (let i = 0; i < KILLS; i++) {
-      const { decision } = (await bed.rollout('ssh')) ?? {};
-      if (decision?.state === 'Completed') {
-        await untilCompleted(generation++);
-        await bed.cluster.apply(policy(++priority, 3));
+    let killedInProgress = 0;
+    try {
+      for (let i = 0; i < KILLS; i++) {
+        if ((await bed.rollout('ssh'))?.decision?.state === 'Completed') {
+          await untilCompleted(generation++);
+          await bed.cluster.apply(policy(++priority, 2));
+        }
+        const leader = await bed.leader();
+        await pause(Math.random() * 4_000);
+        await leader.kill('SIGKILL');
+        if ((await bed.rollout('ssh'))?.decision?.state === 'Progressing') killedInProgress++;
+        await bed.startController(leader.index);
       }
-      const leader = await bed.leader();
-      await pause(Math.random() * 5_000);
-      await leader.kill('SIGKILL');
-      await bed.startController(leader.index);
       await bed.leader();
+      await untilCompleted(generation);
+    } finally {
+      done.abort();
+      await watching;
     }
-    await untilCompleted(generation);
-    done.abort();
-    await watching;
-    for (const [i, now] of decisions.entries()) {
-      const last = decisions[i - 1];
-      if (last === undefined || now.policies[0]?.to !== last.policies[0]?.to) continue;
-      const isNext = now.step === last.step || now.step === last.step + 1;
-      assert.ok(now.state === 'Completed' || isNext, `step ${last.step}, then ${now.step}`);
-    }
+    assert.ok(killedInProgress > KILLS / 2, `${killedInProgress} of ${KILLS} kills in the middle`);
+    checkSteps(decisions);
+    // An earlier generation, or none, is a step back.
     for (const { name, history } of bed.nodes) {
-      const generations = (history.get('ssh') ?? []).slice((history.get('ssh') ?? []).lastIndexOf(1));
+      const all = history.get('ssh') ?? [];
+      const since = all.slice(all.lastIndexOf(1));
       assert.deepEqual(
-        generations,
-        [...generations].sort((a, b) => a - b),
+        since,
+        [...new Set(since)].sort((a, b) => a - b),
         name,
       );
     }
   });
 });
+
+/** Each decision follows the one before it; within one version, by at most one step. */
+function checkSteps(decisions: readonly RolloutDecision[]): void {
+  for (const [i, now] of decisions.entries()) {
+    const last = decisions[i - 1];
+    if (last === undefined) continue;
+    assert.equal(now.serial, last.serial + 1, 'one was not seen');
+    if (now.policies[0]?.to !== last.policies[0]?.to) continue;
+    const isNext = now.step === last.step + 1 || (now.state === 'Completed' && last.step === 4);
+    assert.ok(isNext, `${last.state} at step ${last.step}, then ${now.state} at step ${now.step}`);
+  }
+}

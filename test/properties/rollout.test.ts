@@ -3,9 +3,10 @@ import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { type ClusterNetworkPolicy, NO_OBJECTS } from '../../apis/objects.ts';
 import type { RolloutDecision, RolloutStatus } from '../../apis/rollout.ts';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport, StreamMessage } from '../../apis/stream.ts';
 import { compiler } from '../../controller/compile/compile.ts';
-import { nodeView } from '../../controller/publish/node-view.ts';
+import { Hub } from '../../controller/publish/hub.ts';
+import { linePrefix } from '../../controller/publish/line.ts';
 import { formatRevision } from '../../controller/publish/revision.ts';
 import { RolloutKeeper } from '../../controller/rollout/keeper.ts';
 import { NodeVersions } from '../../controller/rollout/node-versions.ts';
@@ -32,6 +33,8 @@ interface Stored {
   readonly generation: number;
   readonly version: number;
   readonly rollout: RolloutStatus | null;
+  /** The annotation. */
+  readonly command: string | null;
 }
 
 /** The API server: one log of all changes, and compare and swap. */
@@ -50,6 +53,15 @@ class Api {
     this.put(name, (before) => ({
       generation: (before?.generation ?? 0) + 1,
       rollout: before?.rollout ?? null,
+      command: before?.command ?? null,
+    }));
+  }
+
+  annotate(name: string, command: string | null): void {
+    this.put(name, (before) => ({
+      generation: before?.generation ?? 1,
+      rollout: before?.rollout ?? null,
+      command,
     }));
   }
 }
@@ -89,6 +101,7 @@ class Replica {
   readonly #trial: Trial;
   readonly #versions = new NodeVersions();
   readonly #compile = compiler();
+  readonly #hub = new Hub({ gate: true });
   readonly realization: Realization;
   readonly keeper: RolloutKeeper;
   readonly epoch: string;
@@ -149,9 +162,18 @@ class Replica {
     }
   }
 
+  /** As an agent gets it that connects anew, with nothing. */
   generations(node: string): ReadonlyMap<string, number> {
-    const { rules } = nodeView(this.#compiled, node);
-    return new Map(rules.map(({ source }) => [source.policy, source.generation]));
+    const found = new Map<string, number>();
+    const watch = this.#hub.watch(node, null, (lines) => {
+      for (const [i, line] of lines.entries()) {
+        const message = JSON.parse(linePrefix(i, line) + line.body.toString()) as StreamMessage;
+        if (message.type !== 'rules') continue;
+        for (const { source } of message.rules) found.set(source.policy, source.generation);
+      }
+    });
+    watch.close();
+    return found;
   }
 
   kill(): void {
@@ -165,15 +187,16 @@ class Replica {
     const objects = { ...NO_OBJECTS, nodes: NODES, policies: [...this.#policies.values()] };
     this.#compiled = this.#compile(this.#versions.on(objects));
     this.#number++;
+    this.#hub.publish(this.#compiled);
     this.realization.publish(this.#compiled, this.revision);
     this.keeper.publish(objects, this.#compiled.policies);
   }
 
-  #takeWatched({ name, generation, version, rollout }: Stored): void {
+  #takeWatched({ name, generation, version, rollout, command }: Stored): void {
     const before = this.#watched.get(name) ?? null;
     const since = before?.generation === generation ? before.since : version;
     const now: WatchedPolicy = {
-      ...{ name, uid: name, generation, since, status: null, rollout, command: null },
+      ...{ name, uid: name, generation, since, status: null, rollout, command },
       resourceVersion: version,
     };
     this.#watched.set(name, now);
@@ -217,13 +240,19 @@ class Trial {
     const there = this.api.latest.get(name);
     if (there?.version !== resourceVersion) throw new Error('the object has been modified');
     this.#checkStep(there.rollout?.decision, rollout?.decision);
-    this.api.put(name, (before) => ({ generation: before?.generation ?? 0, rollout }));
+    const { generation, command } = there;
+    this.api.put(name, () => ({ generation, rollout, command }));
   }
 
   /** The keeper takes an exception for a failed write. */
   #checkStep(last: RolloutDecision | undefined, next: RolloutDecision | undefined): void {
     if (next === undefined || last?.state !== 'Progressing' || next.serial <= last.serial) return;
-    if (next.policies.some(({ uid, to }) => last.policies.find((one) => one.uid === uid)?.to !== to)) return;
+    if (next.state === 'Paused' || next.state === 'Undone') return;
+    const isSteered = next.policies.some((now) => {
+      const was = last.policies.find(({ uid }) => uid === now.uid);
+      return was?.to !== now.to || was.command !== now.command;
+    });
+    if (isSteered) return;
     if (next.state !== 'Completed' && next.step !== last.step + 1)
       this.violations.push(`step ${next.step} follows ${last.step}`);
     for (const { name, generations } of this.nodes) {
@@ -242,8 +271,8 @@ class Trial {
     const now = replica.generations(node.name);
     for (const name of this.names) {
       const [before, after] = [node.generations.get(name) ?? 0, now.get(name) ?? 0];
-      const isEdited = this.#aimAt(node.position, name) !== this.#aimAt(replica.position, name);
-      assert.ok(after >= before || isEdited, `${node.name} went back from ${before} to ${after}`);
+      const isAllowed = this.#mayGoBack(node.position, replica.position);
+      assert.ok(after >= before || isAllowed, `${node.name} went back from ${before} to ${after}`);
     }
     if (this.isGroup) assert.ok(this.#areOfOneDecision(now), `${node.name} has ${JSON.stringify([...now])}`);
     node.generations = now;
@@ -279,14 +308,22 @@ class Trial {
     );
   }
 
-  /**
-   * The generation that was being rolled out: a newer one takes nodes back that had one in between.
-   */
-  #aimAt(position: number, name: string): number | undefined {
-    const before = this.api.log.filter(({ version }) => version <= position);
-    const decisions = before.flatMap(({ rollout }) => rollout?.decision ?? []);
-    const last = decisions.reduce((most, one) => Math.max(most, one.serial), 0);
-    return decisions.find(({ serial }) => serial === last)?.policies.find(({ uid }) => uid === name)?.to;
+  /** A newer version takes nodes back that had one in between, and so does undo. */
+  #mayGoBack(before: number, now: number): boolean {
+    const [was, is] = [this.#decisionAt(before), this.#decisionAt(now)];
+    const aims = (decision: RolloutDecision | null) => JSON.stringify(decision?.policies.map(({ to }) => to));
+    const between = this.api.log.filter(({ version }) => version > before && version <= now);
+    return aims(was) !== aims(is) || between.some(({ rollout }) => rollout?.decision?.state === 'Undone');
+  }
+
+  #decisionAt(position: number): RolloutDecision | null {
+    const decisions = this.api.log
+      .filter(({ version }) => version <= position)
+      .flatMap(({ rollout }) => rollout?.decision ?? []);
+    return decisions.reduce<RolloutDecision | null>(
+      (last, one) => (one.serial > (last?.serial ?? 0) ? one : last),
+      null,
+    );
   }
 
   get isCompleted(): boolean {
@@ -299,7 +336,10 @@ class Trial {
 
   /** Until nothing is left to do. */
   async finish(): Promise<void> {
+    for (const name of this.names) this.api.annotate(name, null);
     for (let i = 0; i < 200; i++) {
+      const states = this.names.map((name) => this.api.latest.get(name)?.rollout?.decision?.state);
+      if (i % 20 === 0 && states.includes('Undone')) for (const name of this.names) this.api.edit(name);
       const isDone = this.nodes.every(({ generations }) =>
         this.names.every((name) => generations.get(name) === this.api.latest.get(name)?.generation),
       );
@@ -330,6 +370,13 @@ const event = fc.oneof(
   { weight: 4, arbitrary: fc.record({ type: fc.constant('time' as const), seconds: fc.nat(3) }) },
   { weight: 1, arbitrary: fc.record({ type: fc.constant('kill' as const), next: small }) },
   { weight: 1, arbitrary: fc.record({ type: fc.constant('edit' as const), policy: fc.nat(1) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      type: fc.constant('command' as const),
+      command: fc.constantFrom('pause', 'resume', 'undo', 'promote', null),
+    }),
+  },
 );
 
 describe('a rollout whose leader may end at any moment', function () {
@@ -350,7 +397,8 @@ describe('a rollout whose leader may end at any moment', function () {
         else if (one.type === 'report') trial.report(trial.nodes[one.node] as SimulatedNode);
         else if (one.type === 'kill') trial.kill(one.next);
         else if (one.type === 'time') trial.clock.pass(one.seconds * 500 + 30);
-        else if (!isGroup) trial.api.edit('a');
+        else if (one.type === 'command') trial.api.annotate('a', one.command);
+        else trial.api.edit(trial.names[one.policy] ?? 'a');
         await turn();
       }
       await trial.finish();

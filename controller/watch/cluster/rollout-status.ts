@@ -3,6 +3,7 @@ import type { ClusterNetworkPolicy, PolicyRollout, PolicyVersionSpec } from '../
 import type { RolloutStatus } from '../../../apis/rollout.ts';
 import { asFields, type FieldMap } from '../../../apis/schema/json-schema.ts';
 import { type ValidateOptions, validateObject } from '../../../apis/validate/object.ts';
+import { fitsStatus } from '../../../apis/validate/rollout.ts';
 
 /**
  * Adds to a policy that has a rollout what its status says of it. What changes with each report of
@@ -16,7 +17,9 @@ export function rolloutReader(
   before: PolicyRollout | undefined,
 ): (policy: ClusterNetworkPolicy) => ClusterNetworkPolicy {
   return (policy) => {
-    if (policy.spec.rollout === undefined && options.rollout !== true) return policy;
+    const isOwn = policy.spec.rollout !== undefined;
+    // By the configuration, a policy has one only if its versions can be stored.
+    if (!isOwn && (options.rollout !== true || !fitsStatus(raw.spec))) return policy;
     const status = asFields(raw.status) ?? {};
     // The schema of the CustomResourceDefinition has checked it, and only controllers write it.
     const { decision = null, versions = [] } = (asFields(status.rollout) ?? {}) as RolloutStatus;
