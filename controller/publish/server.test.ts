@@ -883,8 +883,7 @@ describe('controlPlaneServer', () => {
     assert.deepEqual(types(await agent.batch()), ['gate', 'bookmark']);
   });
 
-  it('cuts off a watcher that does not read, and no other', async function () {
-    this.timeout(20_000);
+  it('cuts off a watcher that does not read, and no other', async () => {
     const running = await start({ streams: { limits: { unsent: 4 << 20, slow: 10_000, stalled: 60_000 } } });
     const slow = connect({ host: 'localhost', port: running.port, ca: authority.certificate });
     sockets.push(slow);
@@ -914,8 +913,7 @@ describe('controlPlaneServer', () => {
     assert.deepEqual(types(await quick.batch()), ['gate', 'bookmark']);
   });
 
-  it('cuts off a watcher that reads nothing for a minute, however little is queued', async function () {
-    this.timeout(20_000);
+  it('cuts off a watcher that reads nothing for a minute, however little is queued', async () => {
     const running = await start({ streams: { limits: { unsent: 1 << 30, slow: 10_000, stalled: 60_000 } } });
     const path = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name=cp-1`;
     const response = await send(running, path, 'agent.cp-1');

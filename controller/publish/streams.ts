@@ -84,8 +84,8 @@ const TICK = 1000;
 /** Milliseconds; 15,000 agents then reconnect at 125 a second. */
 const SPREAD = 120_000;
 /**
- * Watches that end a second when the server closes: thousands of agents that connect elsewhere all at
- * once would wait for each other's TLS handshakes. After `longest` milliseconds all have ended.
+ * Watches that end a second when the server closes: thousands of agents that connect elsewhere all
+ * at once would wait for each other's TLS handshakes. After `longest` milliseconds all have ended.
  */
 const DRAIN = { perSecond: 300, longest: 6000, tick: 20 } as const;
 

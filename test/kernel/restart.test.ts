@@ -77,9 +77,7 @@ forEachDataplane('the agent ends and starts under a flood', (dataplane) => {
       await writeNext();
       await rename(node.manifests, away);
       agent = node.start();
-      await until('the agent waits', async () => agent.log().includes('cannot read the manifests'), {
-        limit: 5000,
-      });
+      await until('the agent waits', async () => agent.log().includes('cannot read the manifests'));
       assert(agent.isRunning(), `the agent should wait:\n${agent.log()}`);
       await rename(away, node.manifests);
       await node.untilEnforced(String(MARKER + generation), agent);

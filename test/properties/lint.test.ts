@@ -176,7 +176,7 @@ function withoutRule(objects: readonly object[], { policy, direction, ruleIndex 
   });
 }
 
-/** Whether a rule has an effect, or decides, by the difference to the state without, or with another. */
+/** Whether a rule has an effect, or decides: by the difference to the state without it. */
 function compareWithDifference({ objects, node, config: written, names }: Scenario, seen: Seen): void {
   const config = toConfig(written);
   const compiled = compile(toClusterObjects(objects));

@@ -7,7 +7,7 @@ import { unpackDebianPackage } from '../cluster/debian.ts';
 import { confined } from '../realcluster/images/buildah.ts';
 
 const SUITE = 'bookworm';
-/** mmdebstrap makes a root, systemd-nspawn boots it; with the library that this one is linked with. */
+/** mmdebstrap makes a root; systemd-nspawn, with the library that it needs, boots it. */
 const TOOLS = ['mmdebstrap', 'systemd-container', 'libsystemd-shared'];
 
 export interface DebianTools {

@@ -32,9 +32,9 @@ export class Conntrack {
   }
 
   /**
-   * All connections, or those with these bits in the mark, in chunks of about 1,000, each read while the caller asks for it: memory does
-   * not depend on their number. A connection that begins or ends meanwhile may be missing, or be
-   * there twice.
+   * All connections, or those with these bits in the mark, in chunks of about 1,000, each read
+   * while the caller asks for it: memory does not depend on their number. A connection that begins
+   * or ends meanwhile may be missing, or be there twice.
    */
   async *entries(
     filter: MarkFilter | null = null,

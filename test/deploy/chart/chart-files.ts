@@ -9,7 +9,7 @@ import { valuesSchema, valuesTable, valuesText } from './value-files.ts';
 const CHART = new URL('../../../deploy/chart/', import.meta.url);
 const BASE = 'base';
 
-/** What overlays and components of kustomize are in the chart: what they do stands under a condition. */
+/** The overlays and components of kustomize that are in the chart, each under a condition. */
 export const CONDITIONS: Readonly<Record<string, string>> = {
   'overlays/single-node': '.Values.singleNode',
   'overlays/fail-closed': '.Values.webhooks.failClosed',

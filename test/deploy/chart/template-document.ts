@@ -139,7 +139,7 @@ export class TemplateDocument {
     parent.items.splice(at, 0, this.#line(`{{- if not (${condition}) }}`));
   }
 
-  /** The collection, which has its items on lines of their own from now on, as have those around it. */
+  /** The collection; from now on its items, and those around it, have lines of their own. */
   #block(keys: Keys): Node {
     for (let depth = 0; depth <= keys.length; depth++) {
       const node = this.#document.getIn(keys.slice(0, depth), true);
