@@ -87,8 +87,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const save = saving(parts, config, running);
   const pods = await podOverlays({ ...parts, config, running });
   const names = nameOverlay({
-    ...{ config: config.names, clock, log, stateDir, once },
-    apiServer: parts.apiServer,
+    ...{ config: config.names, clock, log, stateDir, once, apiServer: parts.apiServer },
     submit(state) {
       records.learn(state);
       pods.submit(state);
@@ -98,10 +97,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const submitted = (state: NodeState): NodeState => names.withoutNames(pods.without(state));
   const guard = await openGuard({
     ...{ ...parts, config, submit: names.submit, whole, outlet: records.outlet, confirmed },
-    async verify() {
-      enforcer.verify();
-      await enforcer.idle();
-    },
+    verify: () => verify(enforcer),
   });
   function enforced(result: Enforced): void {
     reports.enforced(result);
@@ -148,6 +144,12 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       await saved.flush();
     },
   };
+}
+
+/** Resolves when the kernel has been compared with the rules, and repaired where it differs. */
+async function verify(enforcer: Running['enforcer']): Promise<void> {
+  enforcer.verify();
+  await enforcer.idle();
 }
 
 /** What the next start needs, of any state. */

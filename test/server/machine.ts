@@ -121,6 +121,8 @@ export class ServerMachine {
   async cutPower(): Promise<void> {
     const container = this.#on();
     const ended = once(container, 'exit');
+    // Its first process takes all others along; they would live on without nspawn.
+    process.kill(this.#init, 'SIGKILL');
     container.kill('SIGKILL');
     await ended;
     await this.#gone();

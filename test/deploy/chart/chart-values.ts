@@ -126,10 +126,14 @@ function uninstall(): ChartValue {
   return group({
     hook: flag('`helm uninstall` first removes the rules of all nodes (docs/cluster.md, Uninstall).', true),
     ignoreUnreachable: flag('`helm uninstall` goes on where nodes do not answer, and prints their names.'),
-    timeout: value('How long it waits for the nodes (seconds); less than the --timeout of helm uninstall, which is 5m.', 240, {
-      type: 'integer',
-      minimum: 10,
-      maximum: 3600,
-    }),
+    timeout: value(
+      'How long it waits for the nodes (seconds); less than the --timeout of helm uninstall, which is 5m.',
+      240,
+      {
+        type: 'integer',
+        minimum: 10,
+        maximum: 3600,
+      },
+    ),
   });
 }
