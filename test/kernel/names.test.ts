@@ -175,7 +175,8 @@ forEachDataplane(
       await allow('a.test', 'silent.test', '*.w.test');
       const began = performance.now();
       const { stderr } = await node.once(...config);
-      assert(performance.now() - began < 8_000);
+      // It waits for a few seconds; a machine that has other work needs longer.
+      assert(performance.now() - began < 30_000);
       await assertReached(first, first, 500);
       assert.match(stderr, /names do not resolve.*silent\.test/);
       const { stdout } = await node.topology.node.run([
