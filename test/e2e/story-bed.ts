@@ -53,7 +53,7 @@ const GATE = (enabled: boolean): string => `
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: nodewall-config, namespace: nodewall-system}
-data: {config.yaml: "featureGates: {NodeNetworkPolicy: ${enabled}}"}
+data: {config.yaml: "featureGates: {NodeNetworkPolicy: ${enabled}}"${enabled ? '' : ', switch-off: now'}}
 `;
 
 /** As a caller of both families sees a port. */
