@@ -7,7 +7,7 @@ import type { Part } from './partition.ts';
 import type { PreparedRule } from './prepared-rule.ts';
 import { overlaps } from './ranges.ts';
 
-/** An entry, and whether the caller asks about its rule: in a comparison, if the other state lacks it there. */
+/** An entry, and whether its rule is asked about: in a comparison, if the other state lacks it. */
 export interface ListEntry extends Entry {
   /** Unique in its list. */
   readonly id: number;

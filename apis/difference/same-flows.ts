@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { addToList } from '../../lib/sharing/list-map.ts';
 import type { CompiledRule, NodeState, Service } from '../compiled.ts';
 
-/** Whether a rule may match flows of some rules, by direction, traffic, protocols and ports alone. */
+/** Whether a rule may match flows of others, by direction, traffic, protocols and ports alone. */
 export function mayMatchFlowsOf(rules: readonly CompiledRule[]): (rule: CompiledRule) => boolean {
   const ports = new Map<string, Service[]>();
   const whole = new Set<string>();

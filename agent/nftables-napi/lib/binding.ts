@@ -114,7 +114,7 @@ export interface NativeRawSocket {
   close(): Promise<void>;
 }
 
-/** A raw or datagram socket of ICMP or ICMPv6; the messages are as on the wire, without an IP header. */
+/** A raw or datagram socket of ICMP or ICMPv6; messages are as on the wire, without IP header. */
 export interface NativeEchoSocket {
   send(address: Uint8Array, message: Uint8Array): void;
   receive(): { source: Uint8Array; message: Uint8Array; age: number }[];

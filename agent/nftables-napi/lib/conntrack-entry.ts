@@ -83,7 +83,7 @@ export function deleteRequest({ family, identity }: ConntrackEntry): Uint8Array 
   return toMessage(CT_DELETE, NLM_F_REQUEST, [Uint8Array.of(FAMILIES[family], 0, 0, 0), ...identity]);
 }
 
-/** Sets the bits of the mark that are in the mask. By tuple and zone: the kernel ignores the id here. */
+/** Sets the mark's bits in the mask. By tuple and zone: the kernel ignores the id here. */
 export function markRequest({ family, identity }: ConntrackEntry, mark: number, mask: number): Uint8Array {
   const parts = [Uint8Array.of(FAMILIES[family], 0, 0, 0), ...identity];
   return toMessage(CT_NEW, NLM_F_REQUEST, [...parts, ...markAttributes({ mark, mask })]);

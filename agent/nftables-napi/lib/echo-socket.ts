@@ -41,8 +41,9 @@ const LONGEST_NAME = 15;
  * Sends echo requests, and receives the replies to anybody's requests that come to the network
  * namespace in which it is created: the caller compares address, identifier and data. No call
  * waits, so all are synchronous; replies stay in the socket's buffer (256 KiB) until they are asked
- * for. Needs CAP_NET_RAW (else EPERM), unless it is a datagram socket. The constructor and the calls throw an NftError for errors of
- * the kernel, ENODEV once the device is another one, with code CLOSED after close().
+ * for. Needs CAP_NET_RAW (else EPERM), unless it is a datagram socket. The constructor and the
+ * calls throw an NftError for errors of the kernel, ENODEV once the device is another one, with
+ * code CLOSED after close().
  */
 export class EchoSocket {
   readonly #family: 4 | 6;
