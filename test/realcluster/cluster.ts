@@ -2,7 +2,7 @@
  * A small Kubernetes cluster on one machine: three nodes with kubelet, containerd and kube-proxy, a
  * control plane on the first, CoreDNS.
  */
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { type ApiClient, apiClient } from '../cluster/api-client.ts';
@@ -13,13 +13,14 @@ import { scratchFolder } from '../cluster/folder.ts';
 import { succeeds, until } from '../kernel/until.ts';
 import {
   apiServerFlags,
+  CNI_PLUGINS,
   cniConfiguration,
   containerdConfiguration,
   controllerManagerFlags,
   KUBERNETES_SERVICE,
   kubeletConfiguration,
   kubeProxyConfiguration,
-  type PodTraffic,
+  type PodNetwork,
   schedulerFlags,
 } from './configuration.ts';
 import { type Keys, writeKeys } from './keys.ts';
@@ -48,8 +49,8 @@ export interface RealNode extends Host, NodeAddresses {
   powerOn(): Promise<void>;
   /** Those that do not run, again until kubelet is well. */
   startDaemons(): Promise<void>;
-  /** What a pod that is made from now on leaves the node with. */
-  setPodTraffic(traffic: PodTraffic): Promise<void>;
+  /** What the interface of a pod that is made from now on is made by. */
+  setPodNetwork(network: PodNetwork): Promise<void>;
 }
 
 export interface RealCluster {
@@ -265,7 +266,11 @@ async function nodeDaemons(
     return path;
   };
   await mkdir(join(data, 'cni'));
-  await setPodTraffic(node, data, 'routed');
+  await setPodNetwork(node, data, { traffic: 'routed' });
+  const plugins = join(debian, 'usr/lib/cni');
+  const folder = join(data, CNI_PLUGINS);
+  await mkdir(folder, { recursive: true });
+  for (const name of await readdir(plugins)) await symlink(join(plugins, name), join(folder, name));
   // CoreDNS has no other server to ask.
   await write('resolv.conf', 'nameserver 127.0.0.53\n');
   const containerd = await write(
@@ -311,7 +316,7 @@ function toNode(
       await startDaemons();
     },
     startDaemons,
-    setPodTraffic: (traffic) => setPodTraffic(host, data, traffic),
+    setPodNetwork: (pods) => setPodNetwork(host, data, pods),
   };
 }
 
@@ -339,8 +344,8 @@ async function startNodeDaemons({
   );
 }
 
-async function setPodTraffic(node: NodeAddresses, data: string, traffic: PodTraffic): Promise<void> {
-  await writeFile(join(data, 'cni/10-pods.conflist'), JSON.stringify(cniConfiguration(node, traffic)));
+async function setPodNetwork(node: NodeAddresses, data: string, network: PodNetwork): Promise<void> {
+  await writeFile(join(data, 'cni/10-pods.conflist'), JSON.stringify(cniConfiguration(node, network)));
 }
 
 interface NodeObject {

@@ -163,18 +163,28 @@ oom_score = 0
         BinaryName = "${debian}/usr/sbin/runc"
         SystemdCgroup = false
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "${debian}/usr/lib/cni"
+    bin_dir = "${CNI_PLUGINS}"
     conf_dir = "${data}/cni"
 `;
 }
 
 export const PAUSE_IMAGE = 'registry.k8s.io/pause:3.6';
 
+/** A node's folder of CNI plugins. */
+export const CNI_PLUGINS = '/opt/cni/bin';
+
 /** How pods reach nodes: with their own address, or with their node's. */
 export type PodTraffic = 'routed' | 'masqueraded';
 
+/** What a pod's interface is made by. */
+export interface PodNetwork {
+  readonly traffic: PodTraffic;
+  /** CNI plugins after the bridge. */
+  readonly plugins?: readonly object[];
+}
+
 /** A CNI network configuration list. */
-export function cniConfiguration({ podCidrs }: NodeAddresses, traffic: PodTraffic): object {
+export function cniConfiguration({ podCidrs }: NodeAddresses, { traffic, plugins = [] }: PodNetwork): object {
   const bridge = {
     type: 'bridge',
     bridge: 'cni0',
@@ -184,7 +194,7 @@ export function cniConfiguration({ podCidrs }: NodeAddresses, traffic: PodTraffi
     ipMasq: traffic === 'masqueraded',
     ipam: { type: 'host-local', dataDir: '/run/cni', ranges: podCidrs.map((subnet) => [{ subnet }]) },
   };
-  return { cniVersion: '1.0.0', name: 'pods', plugins: [bridge] };
+  return { cniVersion: '1.0.0', name: 'pods', plugins: [bridge, ...plugins] };
 }
 
 function toFlags(settings: Readonly<Record<string, string>>): string[] {

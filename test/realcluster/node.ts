@@ -99,7 +99,14 @@ export function machine({ host, programs, data, group }: MachineOptions): Machin
     await rm(initFile, { force: true });
     await removeCgroups(`${group}/${name}`);
     await namespace.run(['nft', 'flush', 'ruleset']);
-    await namespace.run(['ip', 'link', 'del', 'cni0'], { anyStatus: true });
+    // What a machine does not have when it is switched on.
+    for (const device of ['cni0', 'nodewall-egress'])
+      await namespace.run(['ip', 'link', 'del', device], { anyStatus: true });
+    await namespace.run(['ip', 'nexthop', 'flush']);
+    for (const family of ['-4', '-6'])
+      await namespace.run(['ip', family, '-batch', '-'], {
+        stdin: 'rule flush\nrule add pref 32766 table main\n',
+      });
   }
 
   return {

@@ -125,13 +125,13 @@ describe('a real cluster', function () {
 
     it('is not locked if the CNI masquerades pods on the way to nodes', async () => {
       await reset(cluster);
-      for (const node of cluster.nodes) await node.setPodTraffic('masqueraded');
+      for (const node of cluster.nodes) await node.setPodNetwork({ traffic: 'masqueraded' });
       try {
         await cluster.apply(await POLICIES.flagship());
         await EVENTS['all controllers deleted'](cluster);
         await untilFollowed(cluster, LIMIT);
       } finally {
-        for (const node of cluster.nodes) await node.setPodTraffic('routed');
+        for (const node of cluster.nodes) await node.setPodNetwork({ traffic: 'routed' });
       }
       await EVENTS['all controllers deleted'](cluster);
       await untilFollowed(cluster, LIMIT);
