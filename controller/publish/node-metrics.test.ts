@@ -17,7 +17,10 @@ describe('NodeMetrics', () => {
       clock,
       send: (node, { id }) => node !== 'away' && sent.push([node, id]) > 0,
       elsewhere: {
-        ask: async (node) => (passedOn.push(node), elsewhere),
+        async ask(node) {
+          passedOn.push(node);
+          return elsewhere;
+        },
         answered: (node, answer) => void passedOn.push([node, answer]),
       },
     });
