@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { admission } from './benchmarks/admission.ts';
 import { firstApply } from './benchmarks/apply.ts';
+import { boot } from './benchmarks/boot.ts';
 import { churn } from './benchmarks/churn.ts';
 import { cluster } from './benchmarks/cluster.ts';
 import { compileRender } from './benchmarks/compile.ts';
@@ -63,6 +64,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   admission,
   cluster,
   firstApply,
+  boot,
   save,
   members,
   iptables,

@@ -31,12 +31,17 @@ export interface AgentPlace {
   readonly manifests: string;
   readonly stateDir: string;
   readonly options?: readonly string[];
+  /** Path of its configuration; default test/netns/agent.yaml. */
+  readonly config?: string;
   readonly env?: NodeJS.ProcessEnv;
 }
 
-export function agentCommand({ manifests, stateDir, options = [] }: Omit<AgentPlace, 'namespace'>): string[] {
+/** What agents are configured with in test namespaces, as YAML. */
+export const AGENT_CONFIG = join(import.meta.dirname, '../../test/netns/agent.yaml');
+
+export function agentCommand(place: Omit<AgentPlace, 'namespace'>): string[] {
+  const { manifests, stateDir, options = [], config = AGENT_CONFIG } = place;
   const paths = ['--manifests', manifests, '--state-dir', stateDir];
-  const config = join(import.meta.dirname, '../../test/netns/agent.yaml');
   return [
     NODEWALL,
     'agent',

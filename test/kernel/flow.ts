@@ -48,9 +48,23 @@ export function unsendable(flow: Flow): string | undefined {
     return `protocol ${protocol} is an IPv6 extension header`;
   if ([6, 17, 132].includes(protocol) && flow.dstPort === undefined) return 'no destination port';
   if (isIcmp(flow) && flow.icmpType === undefined) return 'no ICMP type';
-  if (flow.traffic === 'NodePort' && (flow.direction === 'egress' || ![6, 17, 132].includes(protocol)))
-    return 'NAT makes a NodePort flow of ingress with ports only';
+  if (flow.traffic === 'NodePort' && !isForNat(flow)) return 'NAT hands no such packet to a pod';
   return undefined;
+}
+
+/**
+ * ICMP types that open a connection for connection tracking, which destination NAT needs
+ * (net/netfilter/nf_conntrack_proto_icmp.c, nf_conntrack_proto_icmpv6.c).
+ */
+const OPENING_ICMP: ReadonlyMap<number, readonly number[]> = new Map([
+  [1, [8, 13, 15, 17]],
+  [58, [128]],
+]);
+
+function isForNat(flow: Flow): boolean {
+  const types = OPENING_ICMP.get(protocolNumber(flow.protocol));
+  if (flow.direction === 'egress' || isMulticast(flow.dst)) return false;
+  return types?.includes(flow.icmpType ?? 0) ?? true;
 }
 
 /** ICMP of the packet's own family. */

@@ -35,16 +35,19 @@ export function recorderTable(group: number): string {
 }
 
 /**
- * Hands whatever clients open, to any port, to one port of a pod: what makes NodePort traffic of
- * it.
+ * Hands whatever clients open, to any port, to one port of a pod, and what has no ports to the pod:
+ * what makes NodePort traffic of it.
  */
 export function natTable(pod: AddressPair, port: number): string {
-  const to = 'meta l4proto { tcp, udp, sctp } dnat';
+  const ports = 'meta l4proto { tcp, udp, sctp } dnat';
+  const others = 'meta l4proto != { tcp, udp, sctp } dnat';
   return `table inet nwnat {
   chain prerouting {
     type nat hook prerouting priority dstnat
-    meta nfproto ipv4 ${to} ip to ${pod.v4}:${port}
-    meta nfproto ipv6 ${to} ip6 to [${pod.v6}]:${port}
+    meta nfproto ipv4 ${ports} ip to ${pod.v4}:${port}
+    meta nfproto ipv6 ${ports} ip6 to [${pod.v6}]:${port}
+    meta nfproto ipv4 ${others} ip to ${pod.v4}
+    meta nfproto ipv6 ${others} ip6 to ${pod.v6}
   }
 }
 `;

@@ -85,6 +85,8 @@ const SYSCTLS: readonly string[] = [
   'net.ipv4.tcp_tw_reuse_delay=1',
   'net.ipv4.tcp_max_syn_backlog=65536',
   'net.core.somaxconn=65536',
+  // The node joins each multicast group on each client's interface.
+  'net.ipv4.igmp_max_memberships=1000',
   // A node of a cluster forwards for its pods.
   'net.ipv4.ip_forward=1',
   'net.ipv6.conf.all.forwarding=1',
