@@ -19,8 +19,8 @@ import type { AddressSetMessage, NodeMessage, ServiceSetMessage, WrittenRule } f
  * come before the rules that name them, removals after. A node holds a set only while one of its
  * rules, or `allNodes` or `controllers`, names it. A receiver acts at bookmarks only. A bookmark
  * follows each batch of changes that belong together; about every 30 s one is sent as a keep-alive.
- * `features=egress` asks for the messages of egress gateways, which earlier agents do not know;
- * `features=probes`, or `egress,probes`, for ProbeUpdates.
+ * `features` is a list with commas of what earlier agents do not know: `egress` asks for the
+ * messages of egress gateways, `probes` for ProbeUpdates, `metrics` for MetricsUpdates.
  */
 export const CONTROL_PLANE = { group: 'controlplane.nodewall.io', version: 'v1alpha1' } as const;
 
@@ -47,6 +47,7 @@ export type Update =
   | EgressPatchUpdate
   | EgressRemovedUpdate
   | ProbeUpdate
+  | MetricsUpdate
   | BookmarkUpdate;
 
 /** Discard the state: a whole view follows. Every whole view starts with this message. */
@@ -173,6 +174,15 @@ export interface ProbeUpdate {
   readonly target: ProbeTarget;
   /** How long an answer may take. */
   readonly milliseconds: number;
+}
+
+/**
+ * A scraper asks a controller for this agent's metrics: not part of the view. The answer goes to
+ * `metricsAnswerPath` (node-metrics.ts). Only to watchers with the feature `metrics`.
+ */
+export interface MetricsUpdate {
+  readonly type: 'metrics';
+  readonly id: string;
 }
 
 /** The messages up to this one form a complete state. */

@@ -18,6 +18,8 @@ int main(int argc, char **argv) {
     args[count++] = "--heap-growing-percent=20";
   } else if (strcmp(command, "controller") == 0) {
     args[count++] = "--no-parallel-scavenge";
+  } else if (strcmp(command, "diff") == 0) {
+    args[count++] = "--max-semi-space-size=16";
   }
   args[count++] = "/opt/nodewall/cli/main.ts";
   for (int i = 1; i < argc; i++) args[count++] = argv[i];

@@ -1,6 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import { MOST_HELD } from '../../apis/held-view.ts';
-import { NODE_VIEWS_PATH, type ProbeUpdate, type StreamMessage } from '../../apis/stream.ts';
+import {
+  type MetricsUpdate,
+  NODE_VIEWS_PATH,
+  type ProbeUpdate,
+  type StreamMessage,
+} from '../../apis/stream.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { LineSplitter } from '../../lib/process/lines.ts';
@@ -15,6 +20,8 @@ export interface StreamEvents {
   folded(folded: Folded): void;
   /** Another node's guarded apply asks for a connection to it. */
   probe(update: ProbeUpdate): void;
+  /** A scraper asks for this agent's metrics; absent: it has none. */
+  metrics?(update: MetricsUpdate): void;
   /**
    * The connection ended or could not be made; the next attempt follows in `retryIn` milliseconds.
    */
@@ -134,10 +141,15 @@ export class ControllerStream {
    * revision answers with the differences. One that is older than this agent refuses that.
    */
   async #watch(signal: AbortSignal): Promise<IncomingMessage> {
-    const { node, client, fold, clock, egress = false } = this.#parts;
+    const { node, client, fold, clock, egress = false, events } = this.#parts;
     this.#unservedSince ??= clock.now();
     const isLong = clock.now() - this.#unservedSince > LONGEST_BEHIND;
-    const path = viewPath(node, { revision: this.#revision, anyPosition: isLong, egress });
+    const features = [
+      ...(egress ? ['egress'] : []),
+      'probes',
+      ...(events.metrics === undefined ? [] : ['metrics']),
+    ];
+    const path = viewPath(node, { revision: this.#revision, anyPosition: isLong, features });
     const held = this.#revision === null ? null : fold.held();
     if (held !== null && Buffer.byteLength(JSON.stringify(held)) <= MOST_HELD) {
       try {
@@ -165,6 +177,7 @@ export class ControllerStream {
       const message = parse(line);
       const folded = fold.take(message);
       if (message.type === 'probe') events.probe(message);
+      if (message.type === 'metrics') events.metrics?.(message);
       if (folded === null) return;
       batch = 0;
       this.#revision = folded.revision;
@@ -238,8 +251,12 @@ function viewPath(
   {
     revision,
     anyPosition,
-    egress,
-  }: { readonly revision: string | null; readonly anyPosition: boolean; readonly egress: boolean },
+    features,
+  }: {
+    readonly revision: string | null;
+    readonly anyPosition: boolean;
+    readonly features: readonly string[];
+  },
 ): string {
   const query = new URLSearchParams({
     watch: 'true',
@@ -247,7 +264,7 @@ function viewPath(
     allowWatchBookmarks: 'true',
     ...(revision === null ? {} : { resourceVersion: revision }),
     ...(anyPosition ? { anyPosition: 'true' } : {}),
-    features: egress ? 'egress,probes' : 'probes',
+    features: features.join(','),
   });
   return `${NODE_VIEWS_PATH}?${query}`;
 }

@@ -10,6 +10,8 @@ export type MonitorName = 'nf_tables' | 'links' | 'addresses' | 'conntrack';
 
 /** The values that an agent exports as metrics. */
 export interface AgentMetrics {
+  /** All of them in Prometheus' text format; null: there are none. */
+  readonly text: (() => Promise<string>) | null;
   enforced(result: Enforced): void;
   failed(): void;
   drifted(): void;
@@ -49,6 +51,7 @@ export interface AgentMetrics {
 
 /** Used without --metrics-listen; loads no library. */
 export const NO_METRICS: AgentMetrics = {
+  text: null,
   enforced() {},
   failed() {},
   drifted() {},

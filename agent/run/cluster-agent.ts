@@ -43,6 +43,7 @@ import type { EgressLeases } from './egress-leases.ts';
 import { type Enforcement, startEnforcement } from './enforcement.ts';
 import { wasTried } from './guarded.ts';
 import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } from './interface-groups.ts';
+import { MetricsAnswerer } from './metrics-answer.ts';
 import { nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
 import { PeerProber } from './peer-prober.ts';
@@ -437,8 +438,10 @@ class ClusterAgent {
   #streamEvents(): StreamEvents {
     const { metrics } = this.#parts;
     const prober = new PeerProber(this.#calls);
+    const answerer = metrics.text && new MetricsAnswerer(this.#calls, metrics.text);
     return {
       probe: (update) => prober.take(update),
+      ...(answerer === null ? {} : { metrics: (update) => answerer.take(update) }),
       connected: ({ address }) => {
         metrics.connected(true);
         this.#contact.connected();

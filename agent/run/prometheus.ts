@@ -63,6 +63,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   const ofController = isInCluster ? controllerMetrics(registers) : null;
   return {
     registry,
+    text: () => registry.metrics(),
     withEgress: () => ofEgress.begin(),
     ready() {
       if (viewError !== null) return `${viewError}; the rules in force stay`;

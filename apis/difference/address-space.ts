@@ -78,16 +78,22 @@ export class AddressSpace<N extends number | bigint> {
 
   classes(): readonly Part[] {
     const { zero, end, next, sort, loopback } = this.#numbers;
-    const endsOf = (ranges: readonly AddressRange<N>[]): N[] =>
-      ranges.flatMap(({ first, last }) => [first, next(last)]);
-    const sets = this.#sets.map(({ id, ranges }) => [id, endsOf(ranges)] as const);
-    const all = [zero, ...sets.flatMap(([, ends]) => ends), ...endsOf([loopback])];
-    this.#cuts = [...new Set(sort(all))].filter((cut) => cut < end);
+    const at: N[] = [];
+    const sets: number[] = [];
+    for (const { id, ranges } of this.#sets) {
+      for (const { first, last } of ranges) {
+        at.push(first, next(last));
+        sets.push(id, id);
+      }
+    }
+    this.#cuts = [...new Set(sort([zero, ...at, loopback.first, next(loopback.last)]))].filter(
+      (cut) => cut < end,
+    );
     const isLeftOut = (piece: number): boolean => {
       const first = this.#cuts[piece] ?? end;
       return loopback.first <= first && first <= loopback.last;
     };
-    return partition(toggledAt(this.#cuts, sets), { isLeftOut });
+    return partition(toggledAt(this.#cuts, { at, sets }), { isLeftOut });
   }
 
   /** The addresses of a piece; after `classes`. */
@@ -111,13 +117,13 @@ export class AddressSpace<N extends number | bigint> {
   }
 
   /**
-   * The addresses of classes, in ascending order, with the loopback addresses where those on both
+   * The addresses of lists of classes, in ascending order, with the loopback addresses where those on both
    * sides are there.
    */
-  ranges(classes: readonly Part[]): readonly AddressRange<bigint>[] {
+  ranges(classes: readonly (readonly Part[])[]): readonly AddressRange<bigint>[] {
     const { toBigInt, loopback } = this.#numbers;
     const isIn = new Uint8Array(this.#cuts.length);
-    for (const { pieces } of classes) for (const piece of pieces) isIn[piece] = 1;
+    for (const list of classes) for (const { pieces } of list) for (const piece of pieces) isIn[piece] = 1;
     const own: AddressRange<bigint>[] = [];
     for (let piece = isIn.indexOf(1); piece !== -1; piece = isIn.indexOf(1, piece)) {
       const outside = isIn.indexOf(0, piece);

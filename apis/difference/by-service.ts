@@ -44,6 +44,14 @@ export function byService(
   profiles: readonly (readonly Unit[])[],
   direction: Direction,
 ): UnitOfProfiles[] | null {
+  const wholes = new Map<number, { readonly xs: Ranges; readonly ys: Ranges }>();
+  /** The same ones each time: `parts` is quick where they are the only ones. */
+  const wholeOf = (protocol: number) => {
+    const { x, y } = wholeBox(protocol, direction);
+    const whole = wholes.get(protocol) ?? { xs: [x], ys: [y] };
+    wholes.set(protocol, whole);
+    return whole;
+  };
   const pairs = new Map<string, { before: number; after: number; areas: Map<number, Area[]> }>();
   for (const [profile, units] of profiles.entries()) {
     for (const { before, after, protocols, xs, ys } of units) {
@@ -51,10 +59,10 @@ export function byService(
       const pair = pairs.get(key) ?? { before, after, areas: new Map() };
       pairs.set(key, pair);
       for (const protocol of protocols) {
-        const whole = wholeBox(protocol, direction);
+        const whole = wholeOf(protocol);
         const areas = pair.areas.get(protocol) ?? [];
         pair.areas.set(protocol, areas);
-        areas.push({ profile, xs: xs ?? [whole.x], ys: ys ?? [whole.y] });
+        areas.push({ profile, xs: xs ?? whole.xs, ys: ys ?? whole.ys });
       }
     }
   }
@@ -91,11 +99,15 @@ function divided(
 
 /** The numbers that are within the same lists of ranges. */
 function parts(lists: readonly Ranges[], budget: Budget): { ranges: Ranges; within: readonly number[] }[] {
-  const ends = lists.map(endsOf);
-  const all = new Set<number>();
-  for (const list of ends) for (const end of list) all.add(end);
-  const cuts = [...all].sort((a, b) => a - b);
-  return partition(toggledAt(cuts, ends.entries()), { budget })
+  const [first] = lists;
+  if (first === undefined) return [];
+  if (lists.every((one) => one === first)) {
+    budget.left -= lists.length;
+    return [{ ranges: first, within: [...lists.keys()] }];
+  }
+  const ends = endsOf(lists);
+  const cuts = distinct(ends.at);
+  return partition(toggledAt(cuts, ends), { budget })
     .filter(({ sets }) => sets.length > 0)
     .map(({ sets, pieces }) => ({
       within: sets,
@@ -103,8 +115,24 @@ function parts(lists: readonly Ranges[], budget: Budget): { ranges: Ranges; with
     }));
 }
 
-function endsOf(ranges: Ranges): number[] {
-  const ends: number[] = [];
-  for (const [first, last] of ranges) ends.push(first, last + 1);
-  return ends;
+/** Packed: of thousands of profiles, these are the most numbers of a comparison. */
+function endsOf(lists: readonly Ranges[]): { readonly at: Float64Array; readonly sets: Uint32Array } {
+  const count = lists.reduce((sum, ranges) => sum + 2 * ranges.length, 0);
+  const at = new Float64Array(count);
+  const sets = new Uint32Array(count);
+  let next = 0;
+  for (const [set, ranges] of lists.entries()) {
+    for (const [first, last] of ranges) {
+      sets[next] = set;
+      at[next++] = first;
+      sets[next] = set;
+      at[next++] = last + 1;
+    }
+  }
+  return { at, sets };
+}
+
+/** Sorted. */
+function distinct(numbers: Float64Array): Float64Array {
+  return numbers.toSorted().filter((one, i, sorted) => one !== sorted[i - 1]);
 }

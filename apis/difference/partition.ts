@@ -11,38 +11,61 @@ export interface Budget {
   left: number;
 }
 
+/** Where sets begin, and the number after where they end; `sets[i]` is the set of `at[i]`. */
+export interface Ends<N> {
+  readonly at: ArrayLike<N>;
+  readonly sets: ArrayLike<number>;
+}
+
+/** For each piece of a line, the sets that begin or end there: `sets` from one of `starts` to the next. */
+export interface Toggled {
+  readonly starts: Uint32Array;
+  readonly sets: Uint32Array;
+}
+
 /**
- * For each piece of a line, the sets that begin or end there.
+ * In two packed arrays: a list for each piece takes a multiple of the memory, and most of it lives
+ * until the partition is done.
  *
- * @param cuts where the pieces begin, sorted
- * @param sets their numbers, and the ends of their ranges: the first, and the one after the last
+ * @param cuts where the pieces begin, sorted; all ends are among them, but for some after the last
  */
-export function toggledAt<N>(
-  cuts: readonly N[],
-  sets: Iterable<readonly [set: number, ends: readonly N[]]>,
-): readonly (readonly number[])[] {
-  const index = new Map(cuts.map((cut, i) => [cut, i]));
-  const toggled: number[][] = cuts.map(() => []);
-  for (const [set, ends] of sets) for (const cut of ends) toggled[index.get(cut) ?? -1]?.push(set);
-  return toggled;
+export function toggledAt<N>(cuts: ArrayLike<N>, { at, sets }: Ends<N>): Toggled {
+  const index = new Map<N, number>();
+  for (let i = 0; i < cuts.length; i++) index.set(cuts[i] as N, i);
+  const pieceOf = (end: number): number => index.get(at[end] as N) ?? cuts.length;
+  // The ends beyond the last cut are counted in a piece that nobody looks at.
+  const starts = new Uint32Array(cuts.length + 2);
+  for (let i = 0; i < at.length; i++) increment(starts, pieceOf(i) + 1);
+  for (let i = 1, sum = 0; i < starts.length; i++) starts[i] = sum += starts[i] ?? 0;
+  const next = starts.slice();
+  const toggled = new Uint32Array(at.length);
+  for (let i = 0; i < at.length; i++) toggled[increment(next, pieceOf(i))] = sets[i] ?? 0;
+  return { starts: starts.subarray(0, cuts.length + 1), sets: toggled };
+}
+
+/** Returns the number that was there. */
+function increment(numbers: Uint32Array, at: number): number {
+  const value = numbers[at] ?? 0;
+  numbers[at] = value + 1;
+  return value;
 }
 
 /**
  * Groups the pieces of a line by the sets that they are in; incomplete if the budget ends. Cost: for
  * each piece, the sets that it is in.
- *
- * @param toggled the sets that begin or end at each piece
  */
 export function partition(
-  toggled: readonly (readonly number[])[],
+  { starts, sets: toggled }: Toggled,
   { isLeftOut = () => false, budget = { left: Number.POSITIVE_INFINITY } }: PartitionOptions = {},
 ): Part[] {
   const parts: Part[] = [];
   const byHash = new Map<number, Part[]>();
   const inside = new Set<number>();
   let hash = 0;
-  for (const [piece, ids] of toggled.entries()) {
-    for (const id of ids) {
+  for (let piece = 0; piece + 1 < starts.length; piece++) {
+    const end = starts[piece + 1] ?? 0;
+    for (let i = starts[piece] ?? 0; i < end; i++) {
+      const id = toggled[i] ?? 0;
       if (!inside.delete(id)) inside.add(id);
       hash ^= mixed(id);
     }

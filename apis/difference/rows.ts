@@ -33,11 +33,14 @@ interface Draft {
   readonly peers: readonly Interval[];
 }
 
-/** A list of units, and the peers that have it: classes of addresses, each with link groups. */
+/** Classes of addresses that were added together, and stay together: thousands, as one. */
+type Peers = readonly Part[];
+
+/** A list of units, and the peers that have it, each with link groups. */
 interface Profile {
   readonly units: readonly Unit[];
   /** The values are combinations of indices into the link groups. */
-  readonly peers: Map<Part, number>;
+  readonly peers: Map<Peers, number>;
 }
 
 /** The units of the profiles of one family. */
@@ -65,7 +68,7 @@ export class RowCollector {
    *
    * @param units of all of these peers, by index of the link groups
    */
-  add(family: Family, peers: readonly Part[], units: readonly (readonly Unit[])[]): void {
+  add(family: Family, peers: Peers, units: readonly (readonly Unit[])[]): void {
     const profiles = this.#profiles[family];
     const groups = new Map<Profile, number[]>();
     for (const [group, own] of units.entries()) {
@@ -77,8 +80,7 @@ export class RowCollector {
       addToList(groups, profile, group);
     }
     for (const [profile, own] of groups) {
-      const combination = this.#combinations.numberOf(own);
-      for (const one of peers) profile.peers.set(one, combination);
+      profile.peers.set(peers, this.#combinations.numberOf(own));
     }
   }
 
@@ -175,7 +177,7 @@ const NOTHING: Draft = {
 /** Classes of addresses, each reached by the same link groups; null: all. */
 interface Product {
   readonly groups: readonly Range[] | null;
-  ranges(of: (classes: readonly Part[]) => readonly Interval[]): readonly Interval[];
+  ranges(of: (classes: readonly Peers[]) => readonly Interval[]): readonly Interval[];
 }
 
 /** The peers of several profiles, as products. */
@@ -219,14 +221,14 @@ class Products {
     });
   }
 
-  #byGroups(profiles: readonly number[]): Map<number, Part[]> {
+  #byGroups(profiles: readonly number[]): Map<number, Peers[]> {
     const divided = profiles.map((i) => this.#dividedProfile(i));
-    const groupsOf = new Map<Part, number>();
+    const groupsOf = new Map<Peers, number>();
     for (const [one, groups] of divided.flatMap(({ some }) => some)) {
       const known = groupsOf.get(one);
       groupsOf.set(one, known === undefined ? groups : this.#combinations.union([known, groups]));
     }
-    const byGroups = new Map<number, Part[]>();
+    const byGroups = new Map<number, Peers[]>();
     const whole = divided.flatMap(({ whole: classes }) => classes);
     if (whole.length > 0) byGroups.set(this.#every, whole);
     for (const [one, groups] of groupsOf) addToList(byGroups, groups, one);
@@ -249,8 +251,8 @@ class Products {
 /** The peers of a profile. */
 interface DividedProfile {
   /** Reached by all link groups: in no other profile. */
-  readonly whole: readonly Part[];
-  readonly some: readonly (readonly [peers: Part, groups: number])[];
+  readonly whole: readonly Peers[];
+  readonly some: readonly (readonly [peers: Peers, groups: number])[];
 }
 
 /** Drafts that differ in peers and in the protocols of one family only, by family. */

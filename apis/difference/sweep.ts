@@ -18,6 +18,10 @@ export interface Crossing {
   readonly isProtected: boolean;
 }
 
+/** Shared: `at` is called for each cut of all peers. */
+const NO_ITEMS: readonly Item[] = [];
+const NO_BOXES: readonly Box[] = [];
+
 /** The entries of one state along the first number of a protocol. */
 export class Sweep implements Crossing {
   readonly #whole: Box;
@@ -30,11 +34,13 @@ export class Sweep implements Crossing {
 
   constructor(protocol: number, whole: Box, { entries, failsafe }: Evaluated) {
     this.#whole = whole;
-    let place = 0;
-    const items = entries.flatMap((entry) => {
-      const boxes = entry.boxes === null ? [whole] : (entry.boxes.get(protocol) ?? []);
-      return boxes.map(({ x, y }): Item => ({ entry, x, y, place: place++ }));
-    });
+    const items: Item[] = [];
+    for (const entry of entries) {
+      if (entry.boxes === null) items.push({ entry, x: whole.x, y: whole.y, place: items.length });
+      else
+        for (const { x, y } of entry.boxes.get(protocol) ?? NO_BOXES)
+          items.push({ entry, x, y, place: items.length });
+    }
     this.#failsafe = failsafe.flatMap((one) => (one.protocol === protocol ? [one.ports] : []));
     this.#begins = Map.groupBy(items, ({ x }) => x[0]);
     this.#ends = Map.groupBy(items, ({ x }) => x[1] + 1);
@@ -56,8 +62,8 @@ export class Sweep implements Crossing {
 
   /** Called for each cut, in ascending order; others may be among them. */
   at(x: number): Crossing {
-    for (const item of this.#ends.get(x) ?? []) this.#active.splice(this.#indexOf(item), 1);
-    for (const item of this.#begins.get(x) ?? []) this.#active.splice(this.#indexOf(item), 0, item);
+    for (const item of this.#ends.get(x) ?? NO_ITEMS) this.#active.splice(this.#indexOf(item), 1);
+    for (const item of this.#begins.get(x) ?? NO_ITEMS) this.#active.splice(this.#indexOf(item), 0, item);
     this.#isProtected = this.#failsafe.some(([first, last]) => first <= x && x <= last);
     return this;
   }

@@ -206,7 +206,7 @@ function flowAmong(
   { family, addresses, group }: PeerCells,
   { list, state, table }: Pick<ListFindings, 'list' | 'state' | 'table'>,
 ): Flow | null {
-  const peers = table.space(family).ranges(addresses);
+  const peers = table.space(family).ranges([addresses]);
   const flows = cells.map(
     ({ protocol, x, y }): BrokenFlows => ({
       ...{ list, family, peers, group, rule: null },

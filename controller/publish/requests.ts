@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HELD_KINDS, type HeldView, MOST_HELD, parseHeldView } from '../../apis/held-view.ts';
 import { PROBES_PATH } from '../../apis/inward-probe.ts';
+import { METRICS_PATH, NODE_METRICS_PATH } from '../../apis/node-metrics.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type Answer, allowed, jsonBody, noNode, notYet, refused, tooMany, unavailable } from './answer.ts';
 import type { Authenticate, Identity } from './auth.ts';
@@ -11,14 +12,27 @@ import type { Failure } from './failure.ts';
 import type { Hub } from './hub.ts';
 import { LEASES_PATH } from './lease-batch.ts';
 import { type LeaseOptions, lease, leasesPassedOn } from './lease-requests.ts';
+import {
+  isScrape,
+  type MetricsOptions,
+  type MetricsSource,
+  metricsAnswer,
+  metricsPassedOn,
+  scrape,
+} from './metrics-requests.ts';
+import { decodedName, isNodeName } from './node-name.ts';
 import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
-import { denial, forbidden } from './permission.ts';
+import { forbidden } from './permission.ts';
 import { inwardProbes, type ProbeOptions, probeAnswer, probesPassedOn } from './probe-requests.ts';
 import { REPORTS_PATH } from './report-batch.ts';
 import { passedOn, type ReportOptions, report } from './report-requests.ts';
 import type { Streams } from './streams.ts';
 
-export interface RouterOptions extends ReportOptions, Omit<LeaseOptions, 'hub'>, Omit<ProbeOptions, 'hub'> {
+export interface RouterOptions
+  extends ReportOptions,
+    Omit<LeaseOptions, 'hub'>,
+    Omit<ProbeOptions, 'hub'>,
+    Omit<MetricsOptions, 'hub'> {
   readonly hub: Hub;
   readonly authenticate: Authenticate;
   readonly refusesAgents?: () => Failure | null;
@@ -30,14 +44,6 @@ export interface RouterOptions extends ReportOptions, Omit<LeaseOptions, 'hub'>,
   readonly metrics?: MetricsSource;
   /** Milliseconds; see ServerLimits. */
   readonly catchUp: number;
-}
-
-/** The metrics at `/metrics`, for whom the API server allows it. */
-export interface MetricsSource {
-  /** Tokens of scrapers are for the API server. */
-  readonly authenticate: Authenticate;
-  readonly contentType: string;
-  readonly text: () => Promise<string>;
 }
 
 interface ApiRequest {
@@ -62,11 +68,12 @@ export function requestRouter(
     if (url.pathname === LEASES_PATH)
       return allowed(request, ['POST']) ?? (await leasesPassedOn(options, request));
     if (url.pathname === PROBES_PATH) return probesPassedOn(options, request);
+    if (url.pathname === NODE_METRICS_PATH) return metricsPassedOn(options, request);
     // Checked before authentication, because thousands of agents may connect to a replica that
     // can't serve them.
     const away = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
     if (away !== null) return { failure: away };
-    const metrics = url.pathname === METRICS_PATH ? options.metrics : undefined;
+    const metrics = isScrape(url.pathname) ? options.metrics : undefined;
     const authenticate = metrics?.authenticate ?? options.authenticate;
     const identity = await authenticate(request).catch((error: unknown) => error as Error);
     if (identity instanceof Error)
@@ -80,36 +87,20 @@ export function requestRouter(
   };
 }
 
-const METRICS_PATH = '/metrics';
-
 /** Limits what costs more than a few microseconds, before the permission is checked. */
 function limitOf(
   limits: CallerLimits,
   { path, query, identity, request, response }: ApiRequest,
 ): string | null {
   if (path === METRICS_PATH) return limits.refusal('read', identity, response);
+  if (isScrape(path)) return limits.refusal('scrape', identity, response);
   if (path !== NODE_VIEWS_PATH && !path.startsWith(`${NODE_VIEWS_PATH}/`)) return null;
   if (request.method === 'PUT') return limits.refusal('report', identity, response);
   if (path.endsWith('/lease')) return limits.refusal('lease', identity, response);
   if (path.endsWith('/probes')) return limits.refusal('probes', identity, response);
+  if (path.endsWith('/metrics')) return limits.refusal('metrics', identity, response);
   if (path.endsWith('/probeanswer')) return limits.refusal('probeanswer', identity, response);
   return limits.refusal(isTrue(query.get('watch')) ? 'watch' : 'read', identity, response);
-}
-
-async function scrape(
-  { authorise }: RouterOptions,
-  { contentType, text }: MetricsSource,
-  { request, identity }: ApiRequest,
-): Promise<Answer> {
-  const wrong = allowed(request, ['GET']);
-  if (wrong !== null) return wrong;
-  const denied = await denial(
-    authorise,
-    identity,
-    { verb: 'get', path: METRICS_PATH },
-    `get ${METRICS_PATH}`,
-  );
-  return denied ?? { code: 200, text: await text(), type: contentType };
 }
 
 /** Watches and reports. */
@@ -141,23 +132,11 @@ async function route(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   if (part === 'lease') return allowed(request, ['POST']) ?? (await lease(options, asked, name));
   if (part === 'probes') return allowed(request, ['POST']) ?? (await inwardProbes(options, asked, name));
   if (part === 'probeanswer') return allowed(request, ['POST']) ?? (await probeAnswer(options, asked, name));
+  if (part === 'metrics') return allowed(request, ['POST']) ?? (await metricsAnswer(options, asked, name));
   return allowed(request, ['GET']) ?? (await get(options, asked, name));
 }
 
-const SUBRESOURCE = /^\/([^/]+)(?:\/(status|lease|probes|probeanswer))?$/;
-
-function decodedName(text: string): string | null {
-  try {
-    const name = decodeURIComponent(text);
-    return NODE_NAME.test(name) ? name : null;
-  } catch {
-    // An invalid percent escape: the caller reports it.
-    return null;
-  }
-}
-
-/** An RFC 1123 subdomain, as Kubernetes requires for Node names. */
-const NODE_NAME = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+const SUBRESOURCE = /^\/([^/]+)(?:\/(status|lease|probes|probeanswer|metrics))?$/;
 
 /**
  * Time limit for watches of clients other than agents (milliseconds): their permission may be
@@ -197,6 +176,7 @@ async function watch(options: RouterOptions, asked: ApiRequest): Promise<Answer>
     held,
     egress: features.includes('egress'),
     probes: features.includes('probes') && identity.username === options.agents,
+    metrics: features.includes('metrics') && identity.username === options.agents,
     lasts: wanted === null || longest === null ? (wanted ?? longest) : Math.min(wanted, longest),
   });
   return { code: 200, streaming: true };
@@ -271,7 +251,7 @@ function summaryOf({ hub, reports, ignoredAddresses }: RouterOptions, name: stri
 /** The node of `metadata.name=NODE`; null for another selector, or none. */
 function selectedName(query: URLSearchParams): string | null {
   const [, name = ''] = /^metadata\.name==?([^,=]+)$/.exec(query.get('fieldSelector') ?? '') ?? [];
-  return NODE_NAME.test(name) ? name : null;
+  return isNodeName(name) ? name : null;
 }
 
 function isTrue(value: string | null): boolean {

@@ -6,6 +6,13 @@ import { text } from 'node:stream/consumers';
 import { connect, type TLSSocket } from 'node:tls';
 import { MOST_HELD } from '../../apis/held-view.ts';
 import { PROBES_PATH } from '../../apis/inward-probe.ts';
+import {
+  MOST_METRICS,
+  metricsAnswerPath,
+  NODE_METRICS_PATH,
+  nodeMetricsPath,
+  type Scraped,
+} from '../../apis/node-metrics.ts';
 import { type ClusterObjects, NO_OBJECTS } from '../../apis/objects.ts';
 import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
 import { type Authority, type Certificate, createAuthority } from '../../test/cluster/certificates.ts';
@@ -706,6 +713,79 @@ describe('controlPlaneServer', () => {
     const [{ sequence, revision, ...sent } = assert.fail(), ...rest] = await batch();
     assert.deepEqual([sent, types(rest)], [update, ['gate', 'bookmark']]);
     assert.ok(sequence > 1 && revision.startsWith('e.'));
+  });
+
+  it('gives scrapers what an agent answers; controllers pass both on', async () => {
+    const heard: unknown[] = [];
+    const scraped = async (...of: unknown[]): Promise<Scraped> => {
+      heard.push(of);
+      return of.includes('cp-1') ? { text: 'a 1\n' } : { problem: 'not connected' };
+    };
+    const running = await start({
+      metrics: {
+        authenticate: async ({ headers: { authorization = '' } }) =>
+          identityOf(authorization.replace('Bearer ', ''), null),
+        contentType: 'text/plain; version=0.0.4',
+        text: async () => 'own 1\n',
+      },
+      nodeMetrics: {
+        take: scraped,
+        takeHere: (node) => scraped('here', node),
+        answered: (...of) => heard.push(of),
+        answeredHere: (...of) => heard.push(['here', ...of]),
+      },
+    });
+    const get = async (node: string, token = 'user.prometheus') => {
+      const response = await send(running, nodeMetricsPath(node), token);
+      return [response.statusCode, response.headers['content-type'], await text(response)];
+    };
+    assert.deepEqual(await get('cp-1'), [200, 'text/plain; version=0.0.4', 'a 1\n']);
+    assert.deepEqual(running.asked.splice(0), [{ verb: 'get', path: '/metrics' }]);
+    const codes = [get('cp-2'), get('cp-3'), get('a/b'), get('cp-1', 'user.mallory'), get('cp-1', '')];
+    assert.deepEqual(
+      (await Promise.all(codes)).map(([code]) => code),
+      [503, 404, 400, 403, 401],
+    );
+    const post = (path: string, token: string, body: unknown) =>
+      ask(running, path, token, { method: 'POST', headers: JSON_TYPE, body: JSON.stringify(body) });
+    const answer = { id: '1', text: 'a 2\n' };
+    const own = metricsAnswerPath('cp-1');
+    assert.equal((await post(own, 'agent.cp-1', answer)).code, 204);
+    assert.equal((await post(own, 'agent.cp-2', answer)).code, 403);
+    assert.equal((await post(own, 'agent.cp-1', { id: '1' })).code, 422);
+    assert.equal((await post(own, 'agent.cp-1', { id: '1', text: 'x'.repeat(MOST_METRICS) })).code, 413);
+    const question = { kind: 'question', node: 'cp-1' };
+    assert.equal((await post(NODE_METRICS_PATH, 'agent.cp-1', question)).code, 401);
+    assert.deepEqual((await post(NODE_METRICS_PATH, 'controller', question)).body, { text: 'a 1\n' });
+    await post(NODE_METRICS_PATH, 'controller', { kind: 'answer', node: 'cp-1', answer });
+    assert.equal((await post(NODE_METRICS_PATH, 'controller', { kind: 'answer', node: 'cp-1' })).code, 422);
+    assert.deepEqual(heard, [
+      ['cp-1'],
+      ['cp-2'],
+      ['cp-1', answer],
+      ['here', 'cp-1'],
+      ['here', 'cp-1', answer],
+    ]);
+    const limited: (number | undefined)[] = [];
+    for (let i = 0; i < 9; i++)
+      limited.push((await post(metricsAnswerPath('cp-2'), 'agent.cp-2', answer)).code);
+    assert.deepEqual([limited[0], limited.indexOf(429)], [204, 7]);
+  });
+
+  it('asks for metrics agents alone that have some', async () => {
+    const running = await start();
+    const { batch } = await watch(running, 'agent.cp-1', '&features=probes,metrics');
+    await batch();
+    await (await watch(running, 'agent.cp-2', '&features=probes', 'cp-2')).batch();
+    await (await watch(running, 'user.somebody', '&features=metrics', 'cp-2')).batch();
+    const update = { type: 'metrics', id: '1' } as const;
+    assert.deepEqual(
+      ['cp-1', 'cp-2'].map((node) => running.server.sendMetrics(node, update)),
+      [true, false],
+    );
+    running.hub.setGate(false);
+    const [{ sequence: _, revision: __, ...sent } = assert.fail()] = await batch();
+    assert.deepEqual(sent, update);
   });
 
   it('ends all watches within two minutes when they are spread', async () => {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type HeldView, toBody } from '../../apis/held-view.ts';
-import type { ProbeUpdate } from '../../apis/stream.ts';
+import type { MetricsUpdate, ProbeUpdate } from '../../apis/stream.ts';
 import type { Authenticate, Identity } from './auth.ts';
 import type { Hub, Watch } from './hub.ts';
 import type { Line } from './line.ts';
@@ -55,6 +55,8 @@ export interface WatchRequest {
   readonly egress: boolean;
   /** Whether the watcher is an agent that makes probes for other nodes (ProbeUpdate). */
   readonly probes: boolean;
+  /** Whether the watcher is an agent that sends its metrics (MetricsUpdate). */
+  readonly metrics: boolean;
   /** The time limit that the watcher requested (milliseconds); null: none. */
   readonly lasts: number | null;
 }
@@ -184,9 +186,15 @@ export class Streams {
 
   /** To one watch of the node; false: there is none. */
   sendProbe(node: string, update: ProbeUpdate): boolean {
-    const prober = this.#proberOf(node);
-    prober?.stream.send([{ revision: this.#hub.revision, body: toBody(update) }]);
-    return prober !== undefined;
+    return this.#ask(this.#proberOf(node), update);
+  }
+
+  /** To one watch of the node; false: there is none. */
+  sendMetrics(node: string, update: MetricsUpdate): boolean {
+    return this.#ask(
+      this.#byNode.get(node)?.findLast(({ metrics }) => metrics),
+      update,
+    );
   }
 
   stats(): { readonly sentBytes: number; readonly unsentBytes: number; readonly cutOff: number } {
@@ -213,6 +221,11 @@ export class Streams {
   /** The newest: of an older one the agent may be gone. */
   #proberOf(node: string): OpenStream | undefined {
     return this.#byNode.get(node)?.findLast(({ probes }) => probes);
+  }
+
+  #ask(one: OpenStream | undefined, update: ProbeUpdate | MetricsUpdate): boolean {
+    one?.stream.send([{ revision: this.#hub.revision, body: toBody(update) }]);
+    return one !== undefined;
   }
 
   #end(one: OpenStream, reason: string): void {

@@ -18,6 +18,7 @@ import { accessAuthoriser } from '../publish/auth.ts';
 import { failure } from '../publish/failure.ts';
 import { Hub } from '../publish/hub.ts';
 import type { LeaseService } from '../publish/lease-requests.ts';
+import { NodeMetrics } from '../publish/node-metrics.ts';
 import { type AgedReport, NodeReports } from '../publish/node-reports.ts';
 import { Replicas } from '../replicas/replicas.ts';
 import { NodeVersions } from '../rollout/node-versions.ts';
@@ -337,6 +338,11 @@ export class ControllerParts {
       reports: this.reports,
       ...(hasEgress(this.#context) ? { leases: this.#leaseService() } : {}),
       probes: this.#probing(),
+      nodeMetrics: new NodeMetrics({
+        send: (node, update) => this.agents.sendMetrics(node, update),
+        elsewhere: this.peers.metrics,
+        clock: this.#process.clock,
+      }),
       account: SERVICE,
       onReport: (report, from) => {
         if (from === 'agent') {

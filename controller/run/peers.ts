@@ -6,6 +6,13 @@ import {
   PROBES_PATH,
   parseInwardAnswer,
 } from '../../apis/inward-probe.ts';
+import {
+  METRICS_PATIENCE,
+  NODE_METRICS_PATH,
+  type PassedMetrics,
+  parseScraped,
+  type Scraped,
+} from '../../apis/node-metrics.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
@@ -15,9 +22,11 @@ import { messageOf } from '../kubeapi/connection.ts';
 import { codeOf, type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
 import type { Elsewhere } from '../probes/inward-probing.ts';
 import { LEASES_PATH, readLeaseBatchAnswer } from '../publish/lease-batch.ts';
+import type { MetricsElsewhere } from '../publish/node-metrics.ts';
 import type { AgedReport, NodeReports } from '../publish/node-reports.ts';
 import { parseBatch, REPORTS_PATH } from '../publish/report-batch.ts';
 import { LeaseRelay } from '../replicas/lease-relay.ts';
+import { MetricsRelay } from '../replicas/metrics-relay.ts';
 import { type PassedProbes, ProbeRelay } from '../replicas/probe-relay.ts';
 import { ReportRelay } from '../replicas/report-relay.ts';
 import type { ControllerContext } from './controller-context.ts';
@@ -61,6 +70,7 @@ export class Peers {
   readonly #relay: ReportRelay;
   readonly #leases: LeaseRelay;
   readonly #probes: ProbeRelay;
+  readonly #metrics: MetricsRelay;
   readonly #closing = new AbortController();
   #clients = new Map<string, KubeApiClient>();
   /** That the clients trust. */
@@ -90,6 +100,10 @@ export class Peers {
       peers: () => this.#known,
       send: (peer, body) => this.#sendProbes(peer, body),
     });
+    this.#metrics = new MetricsRelay({
+      peers: () => this.#known,
+      send: (peer, body) => this.#sendMetrics(peer, body),
+    });
   }
 
   async #sendProbes(peer: string, body: PassedProbes): Promise<readonly InwardResult[]> {
@@ -104,6 +118,13 @@ export class Peers {
     const answer = parseInwardAnswer(await this.#client(peer).request(wanted));
     if ('problem' in answer) throw new Error(answer.problem);
     return answer.results;
+  }
+
+  async #sendMetrics(peer: string, body: PassedMetrics): Promise<Scraped | null> {
+    const { signal } = this.#closing;
+    const timeout = METRICS_PATIENCE.agent + METRICS_PATIENCE.onTheWay;
+    const wanted = { method: 'POST', path: NODE_METRICS_PATH, body, timeout, signal } as const;
+    return parseScraped(await this.#client(peer).request(wanted));
   }
 
   /** Must be called when the addresses may have changed. */
@@ -128,6 +149,11 @@ export class Peers {
   /** The other controllers, for probes to nodes. */
   get probes(): Elsewhere {
     return this.#probes;
+  }
+
+  /** The other controllers, for the metrics of agents. */
+  get metrics(): MetricsElsewhere {
+    return this.#metrics;
   }
 
   /** The answer of the controller that leads, if another one does; null: none is found. */

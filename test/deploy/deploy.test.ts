@@ -377,7 +377,7 @@ describe('deploy/Dockerfile', () => {
         ),
       ].map(([word]) => word),
     );
-    assert.equal(checkout.length, 5);
+    assert.equal(checkout.length, 6);
     assert.deepEqual(image, checkout);
   });
 });

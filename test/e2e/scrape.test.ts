@@ -1,0 +1,88 @@
+/** Prometheus' way to the metrics of an agent: through each controller, by the agent's own stream. */
+import assert from 'node:assert/strict';
+import { nodeMetricsPath } from '../../apis/node-metrics.ts';
+import { kernelSuite } from '../kernel/kernel-suite.ts';
+import { until } from '../kernel/until.ts';
+import { type Story, startStory } from './story-bed.ts';
+
+const NODE = 'worker-1';
+/** As in the DaemonSet: nobody else reaches it. */
+const METRICS = '127.0.0.1:9412';
+/** As in story-bed.ts. */
+const PORTS = [9001, 9011];
+const SCRAPER = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: prometheus, namespace: default}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: prometheus}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-metrics-reader}
+subjects: [{kind: ServiceAccount, name: prometheus, namespace: default}]
+`;
+/** Of each line of output: the status, a blank, and the body. */
+const PROGRAM = `
+import { request } from 'node:https';
+const [host, port, path, token, ca] = process.argv.slice(1);
+const servername = 'nodewall-controller.nodewall-system.svc';
+const headers = token === '' ? {} : { authorization: 'Bearer ' + token };
+request({ host, port, path, ca, servername, headers }, async (answer) => {
+  let body = '';
+  for await (const part of answer) body += part;
+  console.log(answer.statusCode + ' ' + body);
+}).end();
+`;
+
+kernelSuite('metrics of agents, scraped from controllers', function () {
+  this.timeout(120_000);
+  let story: Story;
+  let token: string;
+  let ca: string;
+  before(async function () {
+    this.timeout(1_800_000);
+    story = await startStory({ replicas: 2 });
+    await story.cluster.apply(SCRAPER);
+    token = await story.cluster.token('default/prometheus');
+    const map = await story.cluster.get<{ data: Record<string, string> }>(
+      'configmap',
+      'nodewall-ca',
+      '--namespace=nodewall-system',
+    );
+    ca = map.data['ca.crt'] ?? assert.fail();
+    const agent = story.agents[NODE] ?? assert.fail();
+    await agent.end('SIGTERM');
+    agent.start('--metrics-listen', METRICS);
+  });
+  after(() => story?.close());
+
+  async function scrape(port: number, node: string, as = token): Promise<string> {
+    const { controlPlane, address } = story;
+    const args = [address, `${port}`, nodeMetricsPath(node), as, ca];
+    const program = ['--input-type=module', '-e', PROGRAM, ...args];
+    return (await controlPlane.run([process.execPath, ...program])).stdout;
+  }
+
+  it('gives them at each controller, whichever has the stream of the agent', async () => {
+    for (const port of PORTS) {
+      let last = '';
+      await until(
+        'the metrics',
+        async () => {
+          last = await scrape(port, NODE);
+          return last.startsWith('200 ') && /^nodewall_agent_controller_connected 1$/m.test(last);
+        },
+        { detail: () => last },
+      );
+    }
+  });
+
+  it('refuses those who may not read metrics, and names what is missing', async () => {
+    const [port = 0] = PORTS;
+    assert.match(await scrape(port, NODE, ''), /^401 /);
+    const agent = await story.cluster.token('nodewall-system/nodewall-agent');
+    assert.match(await scrape(port, NODE, agent), /^403 .*may not get \/metrics/);
+    assert.match(await scrape(port, 'nobody'), /^404 .*there is no Node nobody/);
+    assert.match(await scrape(port, 'cp-1'), /^503 .*no agent of cp-1 that has metrics is connected/);
+  });
+});
