@@ -7,7 +7,7 @@ import { startBox } from './box.ts';
 import { type RealCluster, untilNodesReady } from './cluster.ts';
 import { CNI_PLUGINS } from './configuration.ts';
 import { HelmRelease } from './helm-release.ts';
-import { describe as describeCluster, NAMESPACE, untilReady } from './nodewall.ts';
+import { describe as describeCluster, NAMESPACE, tableOf, untilReady } from './nodewall.ts';
 
 /** Milliseconds. */
 const LIMIT = 180_000;
@@ -102,6 +102,18 @@ describe('egress gateways on a real cluster', function () {
     await until(`${node} is ${ready ? '' : 'not '}ready`, isSo, { limit: LIMIT });
   }
 
+  /** Each agent that runs has the gateways of this moment. */
+  async function untilAllFollow(): Promise<void> {
+    const name = `marker-${count++}`;
+    const rule = { name: 'none', action: 'Allow', from: [{ ipBlock: { cidr: '198.51.100.1/32' } }] };
+    const spec = { priority: 9000, appliedTo: [{ nodeSelector: {} }], ingress: [rule] };
+    const kind = { apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy' };
+    await cluster.apply(JSON.stringify({ ...kind, metadata: { name }, spec }));
+    const nodes = ['cp-1', HOME].map((one) => cluster.node(one));
+    const follow = async () => (await Promise.all(nodes.map(tableOf))).every((table) => table.includes(name));
+    await until('the agents follow a controller', follow, { limit: LIMIT });
+  }
+
   /** One connection after another for three seconds, by both families, from the pod's first moment on. */
   function pod(name: string, labels: object): object {
     const { v4, v6 } = cluster.outside;
@@ -176,6 +188,15 @@ describe('egress gateways on a real cluster', function () {
   it('has them leave by the other gateway while one is off', async () => {
     await cluster.node('worker-1').powerOff();
     await untilGateway('worker-1', false);
+    // Until the cluster knows, agents that try to reach a controller are sent to the lost node too;
+    // meanwhile a gateway does not hear of new pods, and they are held.
+    await cluster.kubectlOutput([
+      'wait',
+      '--for=condition=Ready=Unknown',
+      'node/worker-1',
+      `--timeout=${LIMIT / 1000}s`,
+    ]);
+    await untilAllFollow();
     const { seen: sources, done } = await run({ app: 'pay' });
     areServed(done);
     assert.deepEqual(sources, addressesOf(['cp-1']));
