@@ -5,7 +5,7 @@ import { agentLock } from '../agent/run/agent-lock.ts';
 import { type AgentMetrics, NO_METRICS } from '../agent/run/agent-metrics.ts';
 import type { AgentOptions } from '../agent/run/agent-options.ts';
 import { apiServerAddress, httpsUrl } from '../agent/run/api-server-address.ts';
-import type { ControllerOptions } from '../agent/run/cluster-agent.ts';
+import type { ControllerOptions } from '../agent/run/controller-connection.ts';
 import { keepInterfaceGroups, releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
 import { OffSwitch } from '../agent/run/off-switch.ts';
 import { loadAddon, withKernel } from '../agent/run/with-kernel.ts';

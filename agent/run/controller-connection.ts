@@ -1,0 +1,204 @@
+import type { InwardQuestion, InwardResult } from '../../apis/inward-probe.ts';
+import type { NodeReport } from '../../apis/stream.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { VERSION } from '../../lib/process/version.ts';
+import { lookupOrLast } from '../receive/address-lookup.ts';
+import type { ApiServer } from '../receive/api-server.ts';
+import { askInward } from '../receive/ask-inward.ts';
+import type { Authorities } from '../receive/authorities.ts';
+import { type ControllerClient, controllerClient } from '../receive/controller-client.ts';
+import { type Fold, FoldError, type Folded } from '../receive/fold.ts';
+import type { Outage, Seen } from '../receive/outage.ts';
+import { Reporter } from '../receive/reporter.ts';
+import { ControllerStream, type StreamEvents } from '../receive/stream.ts';
+import type { AgentMetrics } from './agent-metrics.ts';
+import { controllerAuthorities, loggedOutage } from './api-access.ts';
+import { ContactLog } from './contact-log.ts';
+import { MetricsAnswerer } from './metrics-answer.ts';
+import { PeerProber } from './peer-prober.ts';
+
+/** The controller, from the command line. */
+export interface ControllerOptions {
+  readonly url: URL;
+  readonly tokenFile: string;
+  /** Null: the CA is read from the API server. */
+  readonly caFile: string | null;
+}
+
+export interface ConnectionEvents {
+  /** A controller answered, at this address; empty: the address is not known. */
+  connected(address: string): void;
+  /** Whether this run can enforce the view; a view that is not accepted is dropped. */
+  accepts(view: Folded): boolean;
+  /** A bookmark of the controller's view, which was accepted. */
+  folded(view: Folded): void;
+  /** No controller answers. */
+  disconnected(): void;
+  /** The controller answers, but its view can't be folded. */
+  unfollowable(reason: string): void;
+  /** The API server answered while no controller did. */
+  seen(seen: Seen): void;
+  /** `certificates` changed, and must be saved. */
+  learned(): void;
+}
+
+export interface ConnectionParts {
+  readonly node: string;
+  readonly controller: ControllerOptions;
+  /** Null: this agent has no access to the API server. */
+  readonly api: ApiServer | null;
+  /** The controller's CA (PEM) that an earlier run saved; null: none. */
+  readonly certificates: string | null;
+  /** The controller's last addresses, for when its name can't be resolved. */
+  readonly addresses: () => readonly string[];
+  readonly log: Log;
+  readonly metrics: Pick<AgentMetrics, 'text' | 'connected' | 'bookmark' | 'unfollowable' | 'reported'>;
+  readonly clock: WallClock;
+  /** Returns numbers from 0 to 1. */
+  readonly random: () => number;
+  readonly events: ConnectionEvents;
+}
+
+/**
+ * All that a cluster's agent exchanges with its controllers: the view, reports, and answers to
+ * probes and scrapes; while no controller answers, it asks the API server. Log lines and metrics
+ * about that are written here, before the event. Nothing is sent before `startReports` and `follow`.
+ */
+export class ControllerConnection {
+  readonly authorities: Authorities;
+  readonly #parts: ConnectionParts;
+  readonly #contact: ContactLog;
+  readonly #client: ControllerClient;
+  /** Null: this agent has no access to the API server. */
+  readonly #outage: Outage | null;
+  readonly #closing = new AbortController();
+  #certificates: string | null;
+  #reporter: Reporter | null = null;
+  #stream: ControllerStream | null = null;
+
+  constructor(parts: ConnectionParts) {
+    const { node, controller, api, certificates, addresses, log, clock, random, events } = parts;
+    const { url, tokenFile, caFile } = controller;
+    this.#parts = parts;
+    this.#certificates = certificates;
+    this.#contact = new ContactLog({ node, controller: url.host, log, clock });
+    this.authorities = controllerAuthorities({
+      ...{ caFile, api, clock, remembered: certificates, signal: this.#closing.signal },
+      learned: (learned) => {
+        this.#certificates = learned;
+        events.learned();
+      },
+    });
+    const lookup = lookupOrLast(addresses, clock);
+    const address = { url, tokenFile, authorities: this.authorities, lookup };
+    this.#client = controllerClient(address, `nodewall-agent/${VERSION}`, clock, random);
+    const seen = (now: Seen): void => events.seen(now);
+    this.#outage = api === null ? null : loggedOutage({ node, api, log, clock, random, seen });
+  }
+
+  /** The controller's CA (PEM) as last read from the API server; null: it never was. */
+  get certificates(): string | null {
+    return this.#certificates;
+  }
+
+  /** The time since when no controller answers (ISO 8601); null: one does. */
+  get awaySince(): string | null {
+    return this.#contact.awaySince();
+  }
+
+  /** @param report returns the current report */
+  startReports(report: () => NodeReport): void {
+    const { node, metrics, clock, random } = this.#parts;
+    this.#reporter = new Reporter({
+      ...{ node, client: this.#client, clock, random, report },
+      done: (error) => {
+        if (error === null) metrics.reported();
+        this.#contact.reported(error);
+      },
+    });
+  }
+
+  /**
+   * Follows the controller's view until closed.
+   * @param egress whether to ask for egress gateways
+   */
+  follow(fold: Fold, egress: boolean): void {
+    const { node, clock, random } = this.#parts;
+    const events = this.#streamEvents();
+    this.#stream = new ControllerStream({ node, client: this.#client, fold, events, clock, random, egress });
+  }
+
+  /** The next report is due. `isSoon`: within a second or two; else within ten. */
+  report(isSoon: boolean): void {
+    this.#reporter?.changed(isSoon);
+  }
+
+  /** The path to the controller may be free: tries again at once. */
+  retryNow(): void {
+    this.#stream?.retryNow();
+  }
+
+  /** Starts or stops polling the API server. */
+  askApiServer(isOn: boolean): void {
+    if (isOn) this.#outage?.begin();
+    else this.#outage?.end();
+  }
+
+  /** Asks the controller for connections to this node. Rejects if it has no answer in time. */
+  askInward(question: InwardQuestion): Promise<readonly InwardResult[]> {
+    return askInward(this.#calls, question);
+  }
+
+  /** Ends the requests in progress, except for the view and reports; further ones fail. */
+  abort(): void {
+    this.#closing.abort();
+  }
+
+  async close(): Promise<void> {
+    this.abort();
+    await this.#outage?.close();
+    await this.#stream?.close();
+    await this.#reporter?.close();
+    this.#client.close();
+  }
+
+  get #calls() {
+    const { node, clock, log } = this.#parts;
+    return { node, client: this.#client, clock, log, signal: this.#closing.signal };
+  }
+
+  #streamEvents(): StreamEvents {
+    const { metrics, events } = this.#parts;
+    const prober = new PeerProber(this.#calls);
+    const answerer = metrics.text && new MetricsAnswerer(this.#calls, metrics.text);
+    return {
+      probe: (update) => prober.take(update),
+      ...(answerer === null ? {} : { metrics: (update) => answerer.take(update) }),
+      connected: ({ address }) => {
+        metrics.connected(true);
+        this.#contact.connected();
+        events.connected(address);
+      },
+      folded: (view) => {
+        if (!events.accepts(view)) return;
+        metrics.bookmark(view.revision);
+        this.#contact.bookmark(view.revision);
+        events.folded(view);
+      },
+      disconnected: (error, retryIn) => {
+        metrics.connected(false);
+        // The controller answers; a whole view may repair this.
+        if (error instanceof FoldError) return this.#contact.refolding(error);
+        this.#contact.disconnected(error, retryIn);
+        events.disconnected();
+      },
+      unfollowable: (error, retryIn) => {
+        metrics.connected(false);
+        metrics.unfollowable(error.message);
+        this.#contact.unfollowable(error, retryIn);
+        events.unfollowable(error.message);
+      },
+    };
+  }
+}
