@@ -1,5 +1,6 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Config, GuardConfig } from '../../apis/config.ts';
+import type { Config } from '../../apis/config.ts';
 import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
@@ -14,14 +15,15 @@ import type {
   GuardTimes,
   HoldReason,
   PolicyChange,
-  ProbeResult,
 } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';
 import { failingOf, holdText, triedOf } from './held-report.ts';
 import { digestOf, policyChanges, withHolds } from './holds.ts';
 import type { InwardProbes } from './inward-probes.ts';
-import { type OutwardProbe, type Probe, probeRound } from './probes.ts';
-import { faults, type Judged, type JudgedAs, judgedAs, touchedSets } from './verdicts.ts';
+import { Judgement, type Verdict } from './judgement.ts';
+import { ProbeRounds } from './probe-rounds.ts';
+import type { Probe } from './probes.ts';
+import { RoundBefore } from './round-before.ts';
 
 export interface GuardParts {
   readonly node: string;
@@ -68,18 +70,6 @@ export interface GuardReport {
 }
 
 /**
- * Milliseconds that the round before a change has, and in which its connections must be made: less
- * than until TCP sends a packet again, which the new rules would judge.
- */
-const BEFORE = { milliseconds: 2_000, connectWithin: 900 };
-const LONGEST_ATTEMPT = 3_000;
-
-/** Milliseconds that an attempt has in a round. */
-export function longestAttempt({ failAfter }: GuardConfig): number {
-  return Math.min(LONGEST_ATTEMPT, failAfter * 500);
-}
-
-/**
  * Guarded apply (docs/semantics.md section 6): stands between the source of states and what
  * enforces them. It delays none: a state is in force first, then judged; probes of the state before
  * send their first packets before the new one is submitted. guard-step.ts decides, this class
@@ -88,28 +78,16 @@ export function longestAttempt({ failAfter }: GuardConfig): number {
 export class Guard {
   readonly #parts: GuardParts;
   readonly #times: GuardTimes;
+  readonly #before: RoundBefore;
+  readonly #judgement: Judgement;
+  readonly #rounds: ProbeRounds;
   readonly #wantedOf = new WeakMap<NodeState, NodeState>();
   #state: GuardState;
   #wanted: NodeState | null = null;
   #submitted: NodeState | null;
   /** The state that the next turn of the event loop submits. */
   #queued: NodeState | null = null;
-  /**
-   * The probes that passed in rounds before states that are not judged yet; null: none was made.
-   */
-  #before: Promise<readonly string[]> | null = null;
-  #beforeAt = 0;
-  /** In force: as submitted, and as a whole. */
-  #inForce: Judged | null = null;
-  #judging: Promise<void> | null = null;
-  /** Of the state that is judged: it is not confirmed either. */
-  #judged: readonly PolicyChange[] = [];
-  /** The sets that have a probe's address otherwise than in the confirmed state. */
-  #known: { state: NodeState; confirmed: NodeState | null; sets: readonly string[] } | null = null;
   #cancelWake = (): void => {};
-  #cancelRound = (): void => {};
-  /** Counts rounds: results of a round that was superseded are dropped. */
-  #round = 0;
   /** The next state is submitted in this turn: a repair must not put the tried one back first. */
   #isUrgent = false;
   #isClosed = false;
@@ -134,6 +112,19 @@ export class Guard {
       rollbacks: memory === null ? new Map() : toRollbacks(memory, clock),
     };
     this.#submitted = confirmed;
+    this.#before = new RoundBefore(parts);
+    this.#judgement = new Judgement({
+      ...parts,
+      confirmed: () => this.#state.confirmed,
+      passed: () => this.#before.passed(),
+      done: (state, verdict) => this.#judged(state, verdict),
+    });
+    this.#rounds = new ProbeRounds({
+      ...parts,
+      isTrial: () => this.#state.trial !== null,
+      inForce: () => this.#judgement.inForce?.whole ?? null,
+      done: (began, results) => this.#happened({ kind: 'round', began, results }),
+    });
     this.#happened({ kind: 'started' });
     if (this.#state.holds.length > 0) parts.events.changed(this.report());
   }
@@ -155,24 +146,22 @@ export class Guard {
   /** `state` is in force; `whole` has what the node adds. */
   enforced(state: NodeState, whole: NodeState): void {
     if (this.#isClosed) return;
-    const last = this.#inForce;
-    this.#inForce = { state, whole };
-    // Other addresses of names, or a repair.
-    if (last?.state === state) return;
+    if (!this.#judgement.applied({ state, whole })) return;
     const { trial, confirmed, holds, check } = this.#state;
-    const isQuiet = check === null && this.#judging === null && holds.length === 0;
-    if (isQuiet && trial === null && confirmed?.rules === state.rules && this.#touched(state).length === 0) {
-      this.#before = null;
-      this.#applied({ isTried: false, changes: [], sets: [], passed: [] });
+    const isQuiet = check === null && this.#judgement.running === null && holds.length === 0;
+    const hasSameRules = isQuiet && trial === null && confirmed?.rules === state.rules;
+    if (hasSameRules && this.#judgement.touched(state).length === 0) {
+      this.#before.forget();
+      this.#happened({ kind: 'applied', state, isTried: false, changes: [], sets: [], passed: [] });
       return;
     }
     // Only members changed: the difference is not computed for each, while a change is tried.
     if (isQuiet && trial?.state.rules === state.rules) {
-      this.#applied({ isTried: true, changes: trial.changes, sets: trial.sets, passed: [] });
+      const { changes, sets } = trial;
+      this.#happened({ kind: 'applied', state, isTried: true, changes, sets, passed: [] });
       return;
     }
-    this.#judged = policyChanges(confirmed, state);
-    this.#judging ??= this.#judge();
+    this.#judgement.begin();
   }
 
   /** The kernel's rules were changed by a third party, and are about to be repaired. */
@@ -201,13 +190,16 @@ export class Guard {
     const rules = this.#wanted?.rules ?? [];
     const generationOf = (key: string): number | undefined =>
       rules.find((rule) => policyKey(rule) === key)?.source.generation;
-    return { tried: triedOf(trial?.changes ?? this.#judged), held: failingOf(holds, generationOf) };
+    return {
+      tried: triedOf(trial?.changes ?? this.#judgement.changes),
+      held: failingOf(holds, generationOf),
+    };
   }
 
   /** Resolves once no state waits to be submitted or judged. */
   async idle(): Promise<void> {
-    while (this.#queued !== null || this.#judging !== null) {
-      await (this.#judging ?? nextTurn());
+    while (this.#queued !== null || this.#judgement.running !== null) {
+      await (this.#judgement.running ?? nextTurn());
     }
   }
 
@@ -219,8 +211,7 @@ export class Guard {
       file.save(toMemory({ ...this.#state, trial: { ...trial, attempt: trial.attempt - 1 } }, clock));
     this.#isClosed = true;
     this.#cancelWake();
-    this.#cancelRound();
-    this.#round++;
+    this.#rounds.cancel();
     this.#parts.inward?.close();
     await file.flush();
   }
@@ -239,7 +230,7 @@ export class Guard {
     const { holds, confirmed } = this.#state;
     const state = holds.length === 0 ? wanted : withHolds(wanted, holds, confirmed);
     if (state !== wanted) this.#wantedOf.set(state, wanted);
-    const isSame = sameRules(this.#submitted, state) && this.#touched(state).length === 0;
+    const isSame = sameRules(this.#submitted, state) && this.#judgement.touched(state).length === 0;
     this.#submitted = state;
     if (!isSame) this.#parts.inward?.changing();
     if (this.#queued !== null && !this.#isUrgent) {
@@ -251,7 +242,7 @@ export class Guard {
       this.#parts.submit(state);
       return;
     }
-    this.#probeBefore();
+    this.#before.make();
     this.#queued = state;
     // The probes' packets leave in this turn of the event loop.
     setImmediate(() => {
@@ -261,69 +252,11 @@ export class Guard {
     });
   }
 
-  /** Asked when a state is submitted, and again when it is in force. */
-  #touched(state: NodeState): readonly string[] {
-    const { confirmed } = this.#state;
-    if (this.#known?.state === state && this.#known.confirmed === confirmed) return this.#known.sets;
-    const sets = touchedSets(this.#parts.probes, confirmed, state);
-    this.#known = { state, confirmed, sets };
-    return sets;
-  }
-
-  /** Once for a burst of states; what passed before any of them counts. */
-  #probeBefore(): void {
-    const now = this.#parts.clock.now();
-    const earlier = this.#before;
-    if (earlier !== null && now < this.#beforeAt + BEFORE.connectWithin) return;
-    this.#beforeAt = now;
-    const fresh = this.#passingNow();
-    this.#before = earlier === null ? fresh : Promise.all([earlier, fresh]).then((all) => all.flat());
-  }
-
-  async #passingNow(): Promise<readonly string[]> {
-    const results = await probeRound(outward(this.#parts.probes()), BEFORE);
-    return [...results].filter(([, error]) => error === null).map(([name]) => name);
-  }
-
-  /** Says of the newest state in force whether it is tried; others may follow meanwhile. */
-  async #judge(): Promise<void> {
-    for (;;) {
-      await nextTurn();
-      const judged = this.#inForce;
-      if (judged === null) return;
-      const { confirmed } = this.#state;
-      const changes = policyChanges(confirmed, judged.state);
-      const sets = changes.length === 0 ? this.#touched(judged.state) : [];
-      const verdict = this.#verdict(judged, changes, sets);
-      const passed = verdict.isTried ? await (this.#before ?? []) : [];
-      const fromOutside = this.#parts.inward?.passing() ?? [];
-      if (judged !== this.#inForce || confirmed !== this.#state.confirmed) continue;
-      this.#before = null;
-      this.#judging = null;
-      this.#judged = [];
-      this.#applied({ ...verdict, passed: [...passed, ...fromOutside] });
-      if (!verdict.isTried && changes.length > 0) this.#parts.events.changed(this.report());
-      return;
-    }
-  }
-
-  /** A bug in what is computed here must not end the agent: then the state is tried. */
-  #verdict(judged: Judged, changes: readonly PolicyChange[], sets: readonly string[]): JudgedAs {
-    const { config, whole, probes, log, node } = this.#parts;
-    const { confirmed } = this.#state;
-    try {
-      const before = confirmed === null ? null : whole(confirmed);
-      return judgedAs({ ...judged, before, changes, sets, probes, config });
-    } catch (error) {
-      const fields = { node, stage: 'guard', error: (error as Error).stack };
-      log.error('internal error; the rules in force are tried. Please report it', fields);
-      return { isTried: true, changes, sets };
-    }
-  }
-
-  #applied(verdict: JudgedAs & { readonly passed: readonly string[] }): void {
-    const inForce = this.#inForce;
-    if (inForce !== null) this.#happened({ kind: 'applied', state: inForce.state, ...verdict });
+  #judged(state: NodeState, verdict: Verdict): void {
+    this.#before.forget();
+    const passed = [...verdict.passed, ...(this.#parts.inward?.passing() ?? [])];
+    this.#happened({ kind: 'applied', state, ...verdict, passed });
+    if (!verdict.isTried && verdict.changes.length > 0) this.#parts.events.changed(this.report());
   }
 
   #happened(event: OwnEvent): void {
@@ -335,8 +268,8 @@ export class Guard {
     this.#state = state;
     if (trial !== null && state.trial === null) inward?.ended(state.confirmed === trial.state);
     for (const effect of effects) this.#do(effect);
-    const isSettled = state.trial === null && state.check === null && this.#inForce !== null;
-    if (isSettled && this.#judging === null && this.#queued === null) inward?.settled();
+    const isSettled = state.trial === null && state.check === null && this.#judgement.inForce !== null;
+    if (isSettled && this.#judgement.running === null && this.#queued === null) inward?.settled();
   }
 
   #do(effect: GuardEffect): void {
@@ -354,7 +287,7 @@ export class Guard {
         this.#pass();
         break;
       case 'probe':
-        this.#arm(effect.probes, effect.after);
+        this.#rounds.arm(effect.probes, effect.after);
         break;
       case 'wake':
         this.#cancelWake();
@@ -393,50 +326,9 @@ export class Guard {
     );
     events.rolledBack({ why, policies });
   }
-
-  #arm(names: readonly string[], after: number): void {
-    this.#cancelRound();
-    this.#round++;
-    if (names.length === 0) return;
-    this.#cancelRound = this.#parts.clock.after(after, () => void this.#probe(names, this.#round));
-  }
-
-  async #probe(names: readonly string[], round: number): Promise<void> {
-    const { clock, config, probes, inward } = this.#parts;
-    const began = clock.now();
-    const wanted = probes().filter(({ name }) => names.includes(name));
-    const patience = { milliseconds: longestAttempt(config.guard) };
-    const [found, fromOutside] = await Promise.all([
-      probeRound(outward(wanted), patience),
-      inward?.round(names, this.#state.trial !== null),
-    ]);
-    const isPassed = [...found.values(), ...(fromOutside?.values() ?? [])].every((error) => error === null);
-    if (round === this.#round && isPassed) await this.#parts.verify();
-    if (round !== this.#round || this.#isClosed) return;
-    const errorOf = (name: string): string | null => found.get(name) ?? fromOutside?.get(name) ?? null;
-    const failed = wanted.filter(({ name }) => errorOf(name) !== null);
-    const whole = this.#inForce?.whole;
-    const denied = failed.length === 0 || whole === undefined ? new Map() : faults(failed, whole, config);
-    const isMade = (name: string): boolean =>
-      fromOutside?.has(name) === true ||
-      !wanted.some((probe) => probe.name === name && probe.kind === 'inward');
-    // A probe that is no longer known, as of a server that was removed, proves nothing: it passes.
-    const results = names.filter(isMade).map((probe): ProbeResult => {
-      return { probe, error: errorOf(probe), fault: denied.get(probe) ?? null };
-    });
-    this.#happened({ kind: 'round', began, results });
-  }
-}
-
-function outward(probes: readonly Probe[]): OutwardProbe[] {
-  return probes.filter((probe): probe is OutwardProbe => probe.kind === 'outward');
 }
 
 type OwnEvent = GuardEvent extends infer E ? (E extends GuardEvent ? Omit<E, 'at' | 'time'> : never) : never;
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
-}
 
 /** By identity first: unchanged rules are mostly the same objects. */
 function sameRules(before: NodeState | null, { rules }: NodeState): boolean {

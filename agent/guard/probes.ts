@@ -58,6 +58,11 @@ export function agentAttempt(one: AgentAttempt, patience: Patience): Promise<Out
   return one.kind === 'icmp' ? echoAttempt(one.address, patience) : attempt(one, patience);
 }
 
+/** Those that this agent makes. */
+export function outward(probes: readonly Probe[]): OutwardProbe[] {
+  return probes.filter((probe): probe is OutwardProbe => probe.kind === 'outward');
+}
+
 /** What one round found out: null for a probe that passed, else the reason. */
 export async function probeRound(
   probes: readonly OutwardProbe[],

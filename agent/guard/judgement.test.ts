@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import type { NodeState } from '../../apis/compiled.ts';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/node-state.ts';
+import { Judgement, type JudgementParts, type Verdict } from './judgement.ts';
+
+const NOTHING = nodeState();
+const [ONE, TWO] = [nodeState(closing('a', 1)), nodeState(closing('a', 1), closing('b', 2))];
+
+describe('the judgement of a state in force', () => {
+  let confirmed: NodeState | null;
+  let done: { readonly state: NodeState; readonly verdict: Verdict }[];
+  let passed: () => Promise<readonly string[]>;
+  let errors: string[];
+
+  beforeEach(() => {
+    [confirmed, done, errors] = [NOTHING, [], []];
+    passed = async () => ['api-server'];
+  });
+
+  function create(parts: Partial<JudgementParts> = {}): Judgement {
+    return new Judgement({
+      node: 'n',
+      config: DEFAULT_CONFIG,
+      log: { error: (message: string) => void errors.push(message) } as unknown as Log,
+      probes: () => [],
+      whole: (state) => state,
+      confirmed: () => confirmed,
+      passed: () => passed(),
+      done: (state, verdict) => void done.push({ state, verdict }),
+      ...parts,
+    });
+  }
+  function inForce(judgement: Judgement, state: NodeState): void {
+    assert.equal(judgement.applied({ state, whole: state }), true);
+    judgement.begin();
+  }
+  const keys = () => done.map(({ verdict }) => verdict.changes.map(({ key }) => key));
+
+  it('is that it is tried if it denies more, with the probes that passed before', async () => {
+    const judgement = create();
+    inForce(judgement, ONE);
+    assert.equal(done.length, 0, 'in a later turn');
+    assert.deepEqual(
+      judgement.changes.map(({ key }) => key),
+      ['nodewall.io/a'],
+    );
+    await judgement.running;
+    const [{ state, verdict } = assert.fail()] = done;
+    assert.equal(state, ONE);
+    assert.deepEqual([verdict.isTried, verdict.passed], [true, ['api-server']]);
+    assert.deepEqual([judgement.running, judgement.changes], [null, []]);
+  });
+
+  it('is that it is confirmed if it denies less, and asks for no probe', async () => {
+    confirmed = ONE;
+    passed = () => assert.fail('not asked for');
+    const judgement = create();
+    inForce(judgement, NOTHING);
+    await judgement.running;
+    assert.deepEqual([done[0]?.verdict.isTried, done[0]?.verdict.passed], [false, []]);
+    assert.deepEqual(keys(), [['nodewall.io/a']]);
+  });
+
+  it('is of the newest state only', async () => {
+    const judgement = create();
+    inForce(judgement, ONE);
+    const asked = Promise.withResolvers<void>();
+    const answer = Promise.withResolvers<readonly string[]>();
+    passed = () => {
+      asked.resolve();
+      return answer.promise;
+    };
+    await asked.promise;
+    inForce(judgement, TWO);
+    answer.resolve([]);
+    await judgement.running;
+    for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate);
+    assert.deepEqual(
+      done.map(({ state }) => state),
+      [TWO],
+    );
+    assert.deepEqual(keys(), [['nodewall.io/a', 'nodewall.io/b']]);
+  });
+
+  it('is made again if another state was confirmed meanwhile', async () => {
+    const judgement = create();
+    inForce(judgement, TWO);
+    passed = async () => {
+      confirmed = ONE;
+      return [];
+    };
+    await judgement.running;
+    assert.deepEqual(keys(), [['nodewall.io/b']]);
+  });
+
+  it('is that it is tried, with a log message, if the difference cannot be computed', async () => {
+    const judgement = create({
+      whole() {
+        throw new Error('bug');
+      },
+    });
+    inForce(judgement, ONE);
+    await judgement.running;
+    assert.equal(done[0]?.verdict.isTried, true);
+    assert.deepEqual(errors, ['internal error; the rules in force are tried. Please report it']);
+  });
+
+  it('is not asked for by a repair, which has the same state in force', async () => {
+    const judgement = create();
+    inForce(judgement, ONE);
+    await judgement.running;
+    assert.equal(judgement.applied({ state: ONE, whole: { ...ONE } }), false);
+    assert.notEqual(judgement.inForce?.whole, ONE, 'with other addresses');
+  });
+
+  it('finds the sets that have a probe’s address otherwise, once for a state', () => {
+    const policy = ingress('p', { name: 'r', action: 'Drop', from: [fromPods('db')] });
+    confirmed = nodeState(policy, pod('db', '10.0.0.1'));
+    const now = nodeState(policy, pod('db', '10.0.0.1'), pod('db', '10.0.0.2'));
+    let asked = 0;
+    const attempts = [{ kind: 'tcp', address: '10.0.0.2', port: 1 }] as const;
+    const judgement = create({
+      probes() {
+        asked++;
+        return [{ kind: 'outward', name: 'db', attempts }];
+      },
+    });
+    assert.equal(judgement.touched(now).length, 1);
+    assert.equal(judgement.touched(now).length, 1);
+    assert.equal(asked, 1);
+    confirmed = now;
+    assert.deepEqual(judgement.touched(now), [], 'against another confirmed state');
+  });
+});

@@ -1,0 +1,119 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import type { Log } from '../../lib/process/log.ts';
+import type { PolicyChange } from './guard-state.ts';
+import { policyChanges } from './holds.ts';
+import type { Probe } from './probes.ts';
+import { type Judged, type JudgedAs, judgedAs, touchedSets } from './verdicts.ts';
+
+export interface Verdict extends JudgedAs {
+  /** The probes that passed just before, of a state that is tried. */
+  readonly passed: readonly string[];
+}
+
+export interface JudgementParts {
+  readonly node: string;
+  readonly config: Config;
+  readonly log: Log;
+  /** All probes of this agent, inward ones too. */
+  readonly probes: () => readonly Probe[];
+  /** The state with what this node adds: addresses of names, local pods. */
+  readonly whole: (state: NodeState) => NodeState;
+  /** The state confirmed last; null: none ever was. */
+  readonly confirmed: () => NodeState | null;
+  /** The probes that passed before the states that are not judged yet. */
+  readonly passed: () => Promise<readonly string[]>;
+  /** The newest state in force is judged. */
+  readonly done: (state: NodeState, verdict: Verdict) => void;
+}
+
+/**
+ * Whether the state in force is tried, or confirmed as it is: by its difference from the confirmed
+ * one. The state is in force meanwhile, and others may follow; only the newest is judged.
+ */
+export class Judgement {
+  readonly #parts: JudgementParts;
+  #inForce: Judged | null = null;
+  #running: Promise<void> | null = null;
+  #changes: readonly PolicyChange[] = [];
+  /** The sets that have a probe's address otherwise than in the confirmed state. */
+  #touched: { state: NodeState; confirmed: NodeState | null; sets: readonly string[] } | null = null;
+
+  constructor(parts: JudgementParts) {
+    this.#parts = parts;
+  }
+
+  /** In force: as submitted, and as a whole. Null: no state is yet. */
+  get inForce(): Judged | null {
+    return this.#inForce;
+  }
+
+  /** Resolves when the newest state is judged; null: it is, or needs not be. */
+  get running(): Promise<void> | null {
+    return this.#running;
+  }
+
+  /** Of the state that is judged: it is not confirmed either. Empty: none is judged. */
+  get changes(): readonly PolicyChange[] {
+    return this.#changes;
+  }
+
+  /** Returns whether another state was in force before: else addresses changed, or it is a repair. */
+  applied(now: Judged): boolean {
+    const last = this.#inForce;
+    this.#inForce = now;
+    return last?.state !== now.state;
+  }
+
+  /** Judges the state in force, in a later turn of the event loop. */
+  begin(): void {
+    if (this.#inForce === null) return;
+    this.#changes = policyChanges(this.#parts.confirmed(), this.#inForce.state);
+    this.#running ??= this.#judge();
+  }
+
+  /**
+   * Ids of the sets that have a probe's address otherwise than in the confirmed state. Kept for the
+   * last state, because it is asked when a state is submitted, and again when it is in force.
+   */
+  touched(state: NodeState): readonly string[] {
+    const confirmed = this.#parts.confirmed();
+    if (this.#touched?.state === state && this.#touched.confirmed === confirmed) return this.#touched.sets;
+    const sets = touchedSets(this.#parts.probes, confirmed, state);
+    this.#touched = { state, confirmed, sets };
+    return sets;
+  }
+
+  async #judge(): Promise<void> {
+    for (;;) {
+      await nextTurn();
+      const judged = this.#inForce;
+      if (judged === null) return;
+      const confirmed = this.#parts.confirmed();
+      const changes = policyChanges(confirmed, judged.state);
+      const sets = changes.length === 0 ? this.touched(judged.state) : [];
+      const verdict = this.#verdict(judged, changes, sets);
+      const passed = verdict.isTried ? await this.#parts.passed() : [];
+      if (judged !== this.#inForce || confirmed !== this.#parts.confirmed()) continue;
+      this.#running = null;
+      this.#changes = [];
+      this.#parts.done(judged.state, { ...verdict, passed });
+      return;
+    }
+  }
+
+  /** A bug in what is computed here must not end the agent: then the state is tried. */
+  #verdict(judged: Judged, changes: readonly PolicyChange[], sets: readonly string[]): JudgedAs {
+    const { config, whole, probes, log, node } = this.#parts;
+    const confirmed = this.#parts.confirmed();
+    try {
+      const before = confirmed === null ? null : whole(confirmed);
+      return judgedAs({ ...judged, before, changes, sets, probes, config });
+    } catch (error) {
+      const fields = { node, stage: 'guard', error: (error as Error).stack };
+      log.error('internal error; the rules in force are tried. Please report it', fields);
+      return { isTried: true, changes, sets };
+    }
+  }
+}

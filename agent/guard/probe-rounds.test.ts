@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
+import { closing, nodeState } from '../../test/fake/node-state.ts';
+import type { ProbeResult } from './guard-state.ts';
+import { ProbeRounds, type ProbeRoundsParts } from './probe-rounds.ts';
+import type { Probe } from './probes.ts';
+
+const address = '127.0.0.1';
+const SSH: Probe = {
+  kind: 'inward',
+  name: 'ssh',
+  flow: { direction: 'ingress', src: '192.0.2.9', dst: '192.0.2.1', protocol: 'tcp', dstPort: 22 },
+};
+
+interface Done {
+  readonly began: number;
+  readonly results: readonly ProbeResult[];
+}
+
+describe('rounds of probes', () => {
+  let server: Server;
+  let port: number;
+  let clock: FakeClock;
+  let probes: readonly Probe[];
+  let done: Done[];
+  /** Resolves after the next `done`. */
+  let next: PromiseWithResolvers<void>;
+  let verified: number;
+
+  before(async () => {
+    server = createServer((socket) => socket.on('error', () => {}).resume()).listen(0, address);
+    await once(server, 'listening');
+    ({ port } = server.address() as AddressInfo);
+  });
+  after(() => server.close());
+  beforeEach(() => {
+    clock = fakeClock();
+    probes = [outward('open', port)];
+    [done, next, verified] = [[], Promise.withResolvers(), 0];
+  });
+
+  function outward(name: string, to: number): Probe {
+    return { kind: 'outward', name, attempts: [{ kind: 'tcp', address, port: to }] };
+  }
+
+  function create(parts: Partial<ProbeRoundsParts> = {}): ProbeRounds {
+    return new ProbeRounds({
+      config: DEFAULT_CONFIG,
+      clock,
+      probes: () => probes,
+      inward: null,
+      verify: async () => void verified++,
+      isTrial: () => true,
+      inForce: () => nodeState(closing('a', 22)),
+      done: (began, results) => {
+        done.push({ began, results });
+        next.resolve();
+      },
+      ...parts,
+    });
+  }
+
+  async function results(rounds: ProbeRounds, ...names: readonly string[]): Promise<readonly ProbeResult[]> {
+    rounds.arm(names, 500);
+    clock.pass(500);
+    await next.promise;
+    assert.equal(done.length, 1);
+    return done[0]?.results ?? [];
+  }
+
+  it('have the error of each probe that fails, and are made when they are due', async () => {
+    probes = [outward('open', port), outward('closed', 1), outward('other', 1)];
+    const rounds = create();
+    rounds.arm(['open', 'closed'], 500);
+    clock.pass(499);
+    assert.deepEqual(clock.waiting(), [1]);
+    clock.pass(1);
+    await next.promise;
+    const [{ began, results: found } = assert.fail()] = done;
+    assert.equal(began, 500);
+    const [open, closed, ...others] = found;
+    assert.deepEqual([open, others], [{ probe: 'open', error: null, fault: null }, []]);
+    assert.match(closed?.error ?? '', /ECONNREFUSED/);
+    assert.equal(closed?.fault, null, 'no rule denies it');
+    assert.equal(verified, 0, 'nothing is confirmed by this round');
+  });
+
+  it('name the rule that denies a flow, by the state in force', async () => {
+    probes = [SSH];
+    const rounds = create({ inward: { round: async () => new Map([['ssh', 'no answer']]) } });
+    const [{ error, fault } = assert.fail()] = await results(rounds, 'ssh');
+    assert.equal(error, 'no answer');
+    assert.deepEqual([fault?.policy, fault?.rule], ['a', 'close']);
+  });
+
+  it('leave out what nobody could make, and count what is no longer known as passed', async () => {
+    probes = [SSH];
+    const asked: [readonly string[], boolean][] = [];
+    const round = async (names: readonly string[], isTrial: boolean) => {
+      asked.push([names, isTrial]);
+      return new Map();
+    };
+    const found = await results(create({ inward: { round } }), 'ssh', 'gone');
+    assert.deepEqual(found, [{ probe: 'gone', error: null, fault: null }]);
+    assert.deepEqual(asked, [[['ssh', 'gone'], true]]);
+  });
+
+  it('compare the kernel with the rules before all have passed', async () => {
+    let isDone = false;
+    const verify = async (): Promise<void> => {
+      await new Promise(setImmediate);
+      isDone = done.length > 0;
+      verified++;
+    };
+    await results(create({ verify }), 'open');
+    assert.deepEqual([verified, isDone], [1, false]);
+  });
+
+  it('are dropped if the kernel had other rules, by which another round is due', async () => {
+    const rounds: ProbeRounds = create({
+      async verify() {
+        if (verified++ === 0) {
+          rounds.arm(['open'], 100);
+          setImmediate(() => clock.pass(100));
+        }
+      },
+    });
+    await results(rounds, 'open');
+    assert.deepEqual([done[0]?.began, verified], [600, 2]);
+  });
+
+  it('are replaced, also in progress, and none is made after cancel', async () => {
+    const first = Promise.withResolvers<ReadonlyMap<string, string | null>>();
+    const answers = [first.promise, Promise.resolve(new Map([['ssh', 'second']]))];
+    probes = [SSH];
+    const round = () => answers.shift() ?? assert.fail('not asked for');
+    const rounds = create({ inward: { round } });
+    rounds.arm(['ssh'], 0);
+    clock.pass(0);
+    rounds.arm(['ssh'], 10);
+    clock.pass(10);
+    await next.promise;
+    first.resolve(new Map([['ssh', 'first']]));
+    await new Promise(setImmediate);
+    assert.deepEqual(
+      done.map(({ results: [one] }) => one?.error),
+      ['second'],
+    );
+    rounds.arm(['ssh'], 10);
+    rounds.arm([], 0);
+    assert.deepEqual(clock.waiting(), []);
+    rounds.arm(['ssh'], 10);
+    rounds.cancel();
+    assert.deepEqual(clock.waiting(), []);
+  });
+});

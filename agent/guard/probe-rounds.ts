@@ -1,0 +1,101 @@
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Config, GuardConfig } from '../../apis/config.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { ProbeResult } from './guard-state.ts';
+import type { InwardProbes } from './inward-probes.ts';
+import { outward, type Probe, probeRound } from './probes.ts';
+import { faults } from './verdicts.ts';
+
+export interface ProbeRoundsParts {
+  readonly config: Config;
+  readonly clock: Clock;
+  /** All probes of this agent, inward ones too. */
+  readonly probes: () => readonly Probe[];
+  /** Null: no probe is made from outside. */
+  readonly inward: Pick<InwardProbes, 'round'> | null;
+  /** Compares the kernel with the rules in force, and repairs it. */
+  readonly verify: () => Promise<void>;
+  /** Whether the rules in force are tried; else they are confirmed. */
+  readonly isTrial: () => boolean;
+  /** The state in force, with what the node adds; null: there is none yet. */
+  readonly inForce: () => NodeState | null;
+  /** @param began when the round did (monotonic milliseconds) */
+  readonly done: (began: number, results: readonly ProbeResult[]) => void;
+}
+
+const LONGEST_ATTEMPT = 3_000;
+
+/** Milliseconds that an attempt has in a round. */
+export function longestAttempt({ failAfter }: GuardConfig): number {
+  return Math.min(LONGEST_ATTEMPT, failAfter * 500);
+}
+
+/** By probe: null if it passed, else the reason. */
+type Errors = ReadonlyMap<string, string | null>;
+
+const NONE: Errors = new Map();
+
+/**
+ * The rounds of probes after a change: each shows how the rules in force treat the probes' flows.
+ * One round waits or is in progress at a time, and the results of one that was replaced are
+ * dropped.
+ */
+export class ProbeRounds {
+  readonly #parts: ProbeRoundsParts;
+  #cancelTimer = (): void => {};
+  /** Counts rounds, to find those that were replaced. */
+  #round = 0;
+
+  constructor(parts: ProbeRoundsParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Replaces the last round by one of these probes, in so many milliseconds. No probes: by none.
+   */
+  arm(names: readonly string[], after: number): void {
+    this.cancel();
+    if (names.length === 0) return;
+    const round = this.#round;
+    this.#cancelTimer = this.#parts.clock.after(after, () => void this.#make(names, round));
+  }
+
+  /** The round that waits or is in progress is dropped. */
+  cancel(): void {
+    this.#cancelTimer();
+    this.#round++;
+  }
+
+  async #make(names: readonly string[], round: number): Promise<void> {
+    const { config, clock, probes, inward, verify, isTrial, done } = this.#parts;
+    const began = clock.now();
+    const wanted = probes().filter(({ name }) => names.includes(name));
+    const patience = { milliseconds: longestAttempt(config.guard) };
+    const [own, others = NONE] = await Promise.all([
+      probeRound(outward(wanted), patience),
+      inward?.round(names, isTrial()),
+    ]);
+    const isPassed = [...own.values(), ...others.values()].every((error) => error === null);
+    // What passes proves something of these rules only if the kernel has them.
+    if (round === this.#round && isPassed) await verify();
+    if (round === this.#round) done(began, this.#results(names, wanted, { own, others }));
+  }
+
+  #results(
+    names: readonly string[],
+    wanted: readonly Probe[],
+    { own, others }: { readonly own: Errors; readonly others: Errors },
+  ): ProbeResult[] {
+    const { config, inForce } = this.#parts;
+    const errorOf = (name: string): string | null => own.get(name) ?? others.get(name) ?? null;
+    const failed = wanted.filter(({ name }) => errorOf(name) !== null);
+    const state = failed.length === 0 ? null : inForce();
+    const denied = state === null ? new Map() : faults(failed, state, config);
+    const isMade = (name: string): boolean =>
+      others.has(name) || !wanted.some((probe) => probe.name === name && probe.kind === 'inward');
+    // A probe that is no longer known, as of a server that was removed, proves nothing: it passes.
+    return names.filter(isMade).map((probe): ProbeResult => {
+      return { probe, error: errorOf(probe), fault: denied.get(probe) ?? null };
+    });
+  }
+}
