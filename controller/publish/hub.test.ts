@@ -12,6 +12,7 @@ import type { StreamMessage } from '../../apis/stream.ts';
 import { compile, compiler } from '../compile/compile.ts';
 import { Hub } from './hub.ts';
 import { type Line, linePrefix } from './line.ts';
+import { LOG_LIMITS } from './resume-log.ts';
 import { usualSwitchOff } from './switch-off-time.ts';
 
 const at = (role: string) => [{ nodeSelector: { matchLabels: { role } } }];
@@ -205,7 +206,7 @@ describe('hub', () => {
   });
 
   it('keeps the log for other nodes when one node gets many messages', () => {
-    const hub = new Hub({ gate: true, epoch: 'e', log: { messages: 100, bytes: 1 << 20, names: 1000 } });
+    const hub = new Hub({ gate: true, epoch: 'e', log: { ...LOG_LIMITS, messages: 100, names: 1000 } });
     const next = compiler();
     const policies = [...objects.policies];
     for (let i = 0; i < 600; i++)

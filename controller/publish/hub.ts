@@ -1,21 +1,20 @@
 import { randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
-import { egressMessage, egressObjects, egressSize, emptyEgressObject } from '../../apis/egress/messages.ts';
-import { HELD_KINDS, type HeldKind, type HeldView } from '../../apis/held-view.ts';
+import type { HeldView } from '../../apis/held-view.ts';
 import { type Endpoints, type GateUpdate, toWrittenEndpoints, type Update } from '../../apis/stream.ts';
-import { nodeMessage } from '../../apis/wire.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { WatchPosition } from '../watch/cluster/reflector.ts';
 import { messageBodies } from './bodies.ts';
+import { Bookmarks, bookmarkCounts, type Receiver } from './bookmarks.ts';
 import { type Counts, changes, nothingPublished, type PendingMessage, type Published } from './changes.ts';
 import type { Line } from './line.ts';
 import { nodeView } from './node-view.ts';
-import { type LogLimits, ResumeLog } from './resume-log.ts';
+import { type Entry, type LogLimits, ResumeLog } from './resume-log.ts';
 import { formatRevision, parseRevision } from './revision.ts';
-import { type SharedView, type ViewObject, viewsAt } from './shared-view.ts';
-import type { Audience, Span } from './spans.ts';
+import { type SharedView, viewsAt } from './shared-view.ts';
 import { usualSwitchOff } from './switch-off-time.ts';
+import { ViewLines } from './view-lines.ts';
 import { Watchers } from './watchers.ts';
 
 /**
@@ -39,11 +38,9 @@ export interface HubOptions {
   readonly watches?: () => readonly WatchPosition[];
 }
 
-interface Watcher {
-  readonly node: string;
+interface Watcher extends Receiver {
   readonly sink: Sink;
-  /** Whether it knows the messages of egress gateways. */
-  readonly hasEgress: boolean;
+  /** Of the view that it has after the lines sent to it. */
   counts: Counts;
 }
 
@@ -195,9 +192,9 @@ export class Hub {
     const watcher: Watcher = { node, sink, hasEgress: egress, counts: now.viewOf(node).counts };
     const lines =
       this.#missed(watcher, resourceVersion) ??
-      (held === null ? null : this.#differences(watcher, now, held));
+      (held === null ? null : this.#linesAt(now).differences(watcher, held));
     this.#watchers.add(node, watcher);
-    if (lines === null) sink(this.#wholeView(watcher, now));
+    if (lines === null) sink(this.#linesAt(now).whole(watcher));
     else sink([...lines, this.#bookmarks()(watcher)]);
     return {
       bookmark: () => sink([this.#bookmarks()(watcher)]),
@@ -226,91 +223,17 @@ export class Hub {
     return viewsAt(published, this.#bodies, this.#number);
   }
 
+  #linesAt({ published: { compiled }, viewOf }: State): ViewLines {
+    const { revision } = this;
+    const gate = this.#gateUpdate();
+    const present = { compiled, viewOf, gate, endpoints: this.#endpoints, revision, number: this.#number };
+    return new ViewLines(present, this.#bodies);
+  }
+
   #bookmarks(): (watcher: Watcher) => Line {
-    const lineOf = bookmarkLines(this.revision);
-    return (watcher) => lineOf({ ...watcher.counts, ...this.#egressCount(watcher) });
-  }
-
-  #egressCount({ node, hasEgress }: Watcher): { readonly egress?: number } {
-    const egress = hasEgress ? this.#state?.published.compiled.egress?.get(node) : undefined;
-    return egress === undefined ? {} : { egress: egressSize(egress) };
-  }
-
-  #wholeView(watcher: Watcher, now: State): readonly Line[] {
-    const { node } = watcher;
-    const view = now.viewOf(node);
-    const counts = {
-      type: 'bookmark',
-      initial: true,
-      ...view.counts,
-      ...this.#egressCount(watcher),
-    } as const;
-    return [
-      { revision: this.#number, body: this.#bodies.once({ type: 'reset' }) },
-      ...this.#ownLines(node, now, true),
-      ...view.objects().map(({ line }) => line),
-      ...this.#egressLines(watcher, now, {}),
-      { revision: this.revision, body: this.#bodies.once(counts) },
-    ];
-  }
-
-  /** The messages of a view besides sets and rules. */
-  #ownLines(node: string, { published: { compiled } }: State, isWhole: boolean): readonly Line[] {
-    const revision = this.#number;
-    const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
-    const updates: readonly Update[] = [
-      this.#gateUpdate(),
-      ...(isWhole && this.#endpoints.length === 0
-        ? []
-        : [{ type: 'endpoints', ...toWrittenEndpoints(this.#endpoints) } as const]),
-      nodeMessage({ ...compiled, node, nodeAddresses }),
-    ];
-    return updates.map((update) => ({ revision, body: this.#bodies.once(update) }));
-  }
-
-  /** The messages that change a held view to the present one, without a bookmark. */
-  #differences(watcher: Watcher, now: State, held: HeldView): readonly Line[] {
-    const { node } = watcher;
-    const revision = this.#number;
-    const view = now.viewOf(node);
-    const isHeld = ({ kind, id, line }: ViewObject): boolean =>
-      Object.hasOwn(held[kind], id) && held[kind][id] === this.#bodies.digest(line.body);
-    const removed = HELD_KINDS.toReversed().flatMap((kind) =>
-      Object.keys(held[kind]).flatMap((id) => (view.has(kind, id) ? [] : [removalOf(kind, id)])),
-    );
-    return [
-      ...this.#ownLines(node, now, false),
-      ...view
-        .objects()
-        .filter((one) => !isHeld(one))
-        .map(({ line }) => line),
-      ...removed.map((update) => ({ revision, body: this.#bodies.once(update) })),
-      ...this.#egressLines(watcher, now, held.egress ?? {}),
-    ];
-  }
-
-  /**
-   * The messages of egress gateways to a watcher that holds objects with these digests. A watcher
-   * that knows them may hold an earlier state, so that it is told too that there are none.
-   */
-  #egressLines({ node, hasEgress }: Watcher, now: State, held: Readonly<Record<string, string>>): Line[] {
-    if (!hasEgress) return [];
-    const revision = this.#number;
-    const toLine = (update: Update): Line => ({ revision, body: this.#bodies.once(update) });
-    const egress = now.published.compiled.egress?.get(node);
-    if (egress === undefined) return [toLine({ type: 'egressRemoved' })];
-    const lines = [toLine(egressMessage(egress))];
-    const ids = new Set<string>();
-    for (const object of egressObjects(egress)) {
-      ids.add(object.id);
-      const body = this.#bodies.egress(object);
-      if (held[object.id] !== this.#bodies.digest(body)) lines.push({ revision, body });
-    }
-    for (const id of Object.keys(held)) {
-      const empty = ids.has(id) ? null : emptyEgressObject(id);
-      if (empty !== null) lines.push(toLine(empty));
-    }
-    return lines;
+    const bookmarks = new Bookmarks(this.revision);
+    const compiled = this.#state?.published.compiled;
+    return (watcher) => bookmarks.line(bookmarkCounts(watcher.counts, watcher, compiled));
   }
 
   /** Discards the log: all watchers get a whole view. */
@@ -322,22 +245,22 @@ export class Hub {
       viewOf: this.#viewsOf(published),
     };
     this.#state = now;
+    const lines = this.#linesAt(now);
     for (const [node, watcher] of this.#watchers.all()) {
       watcher.counts = now.viewOf(node).counts;
-      watcher.sink(this.#wholeView(watcher, now));
+      watcher.sink(lines.whole(watcher));
     }
   }
 
   #send(published: Published, log: ResumeLog, messages: readonly PendingMessage[]): void {
-    const leftOut = nodesWithTooMany(messages);
     const due = new Map<Watcher, Line[]>();
+    const entries: Entry[] = [];
     for (const message of messages) {
       this.#position++;
-      const { feature } = message;
+      const { audience, feature } = message;
       const line = { revision: this.#number, body: message.toBody(), ...(feature && { feature }) };
-      if (leftOut === null || !isForFew(message.audience))
-        log.append({ line, position: this.#position, audience: message.audience });
-      for (const watcher of this.#watchers.of(message.audience)) {
+      entries.push({ line, position: this.#position, audience });
+      for (const watcher of this.#watchers.of(audience)) {
         if (feature !== undefined && !watcher.hasEgress) continue;
         const lines = due.get(watcher);
         // A node may be in several spans of the audience.
@@ -347,7 +270,7 @@ export class Hub {
         watcher.counts = sum(watcher.counts, message.counts);
       }
     }
-    if (leftOut !== null) log.leaveOut(this.#position, leftOut);
+    log.append(entries);
     this.#state = { published, log, viewOf: this.#viewsOf(published) };
     const bookmarkOf = this.#bookmarks();
     for (const [watcher, lines] of due) {
@@ -378,17 +301,6 @@ export class Hub {
   }
 }
 
-function removalOf(kind: HeldKind, id: string): Update {
-  switch (kind) {
-    case 'addressSets':
-      return { type: 'addressSetRemoved', id };
-    case 'serviceSets':
-      return { type: 'serviceSetRemoved', id };
-    case 'rules':
-      return { type: 'rulesRemoved', part: id };
-  }
-}
-
 /**
  * Whether the fields of the node message that are the same for all nodes are unchanged. A change is
  * rare, and restarts all watchers.
@@ -402,40 +314,10 @@ function haveSameSharedFields(a: Compiled, b: Compiled): boolean {
   );
 }
 
-/** One line for all nodes with the same counts. */
-function bookmarkLines(revision: string): (counts: Counts & { readonly egress?: number }) => Line {
-  const known = new Map<string, Line>();
-  return (counts) => {
-    const body = JSON.stringify({ type: 'bookmark', ...counts });
-    const line = known.get(body) ?? { revision, body: Buffer.from(`${body.slice(1)}\n`) };
-    known.set(body, line);
-    return line;
-  };
-}
-
 function sum(a: Counts, b: Counts): Counts {
   return {
     rules: a.rules + b.rules,
     addressSets: a.addressSets + b.addressSets,
     serviceSets: a.serviceSets + b.serviceSets,
   };
-}
-
-const FEW_NODES = 16;
-const MANY_MESSAGES = 500;
-
-function isForFew(audience: Audience): audience is readonly Span[] {
-  return audience !== null && audience.reduce((names, span) => names + span.size, 0) <= FEW_NODES;
-}
-
-/**
- * A node that joins, or is relabelled, gets messages of all its policies: that many messages for
- * one node would displace those of all others from the log. Returns the nodes whose messages are
- * not logged, so that they get a whole view if they resume from before them; null if all messages
- * fit.
- */
-function nodesWithTooMany(messages: readonly PendingMessage[]): Span | null {
-  const own = messages.filter(({ audience }) => isForFew(audience));
-  if (own.length <= MANY_MESSAGES) return null;
-  return new Set(own.flatMap(({ audience }) => (audience ?? []).flatMap((span) => [...span])));
 }

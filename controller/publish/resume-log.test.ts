@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict';
-import { type LogLimits, ResumeLog } from './resume-log.ts';
+import { type Entry, type LogLimits, ResumeLog } from './resume-log.ts';
 import type { Audience, Span } from './spans.ts';
 
-const limits: LogLimits = { messages: 3, bytes: 100, names: 100 };
+const limits: LogLimits = { messages: 3, bytes: 100, names: 100, ownMessages: 1 };
+
+function entry(position: number, audience: Audience, size = 1): Entry {
+  return { position, audience, line: { revision: `e.${position}`, body: Buffer.alloc(size) } };
+}
 
 function filled(some: Partial<LogLimits>, ...audiences: readonly (readonly [Audience, number?])[]) {
   const log = new ResumeLog(10, { ...limits, ...some });
-  for (const [i, [audience, size = 1]] of audiences.entries()) {
-    const position = 11 + i;
-    log.append({ position, audience, line: { revision: `e.${position}`, body: Buffer.alloc(size) } });
-  }
+  for (const [i, [audience, size]] of audiences.entries()) log.append([entry(11 + i, audience, size)]);
   const since = (position: number, node = 'a') =>
     log.since(position, node)?.map(({ revision }) => revision) ?? null;
   return { log, since };
@@ -45,23 +46,33 @@ describe('resumeLog', () => {
     assert.deepEqual([since(11), since(12)], [null, []]);
   });
 
-  it('returns null for left-out messages', () => {
-    const { log, since } = filled({}, [null]);
-    log.leaveOut(15, new Set(['b']));
-    assert.deepEqual([since(10), since(10, 'b'), since(15, 'b')], [['e.11'], null, []]);
+  it('leaves out the messages of nodes that get too many in one batch, and keeps those of all others', () => {
+    const { log, since } = filled({ messages: 10 }, [null]);
+    log.append([entry(12, a), entry(13, null)]);
+    assert.equal(since(11)?.length, 2, 'not too many');
+    log.append([entry(14, b), entry(15, b), entry(16, [new Set(['b'])]), entry(17, null)]);
+    assert.deepEqual(since(10), ['e.11', 'e.12', 'e.13', 'e.17']);
+    assert.deepEqual([since(10, 'b'), since(16, 'c')], [null, null], 'part of it would be missing');
+    assert.deepEqual([since(17, 'b'), log.reaches(16, 'b')], [[], false]);
+  });
+
+  it('does not leave out what many nodes get', () => {
+    const { log, since } = filled({ messages: 10 });
+    const many = [new Set(['a', ...Array.from({ length: 16 }, (_, i) => `n${i}`)])];
+    log.append([entry(11, many), entry(12, many), entry(13, many)]);
+    assert.equal(since(10)?.length, 3);
   });
 
   it('works over many appends', () => {
     const log = new ResumeLog(0, limits);
-    for (let position = 1; position <= 5000; position++) {
-      log.append({ position, audience: null, line: { revision: `e.${position}`, body: Buffer.alloc(1) } });
-      log.leaveOut(position, new Set(['b']));
-    }
+    // Each batch has two messages too many for the node, and one for all.
+    for (let position = 3; position <= 15_000; position += 3)
+      log.append([position - 2, position - 1, position].map((at, i) => entry(at, i < 2 ? b : null)));
     assert.deepEqual(
-      log.since(4998, 'a')?.map(({ revision }) => revision),
-      ['e.4999', 'e.5000'],
+      log.since(14_994, 'a')?.map(({ revision }) => revision),
+      ['e.14997', 'e.15000'],
     );
-    assert.equal(log.since(4998, 'b'), null);
-    assert.equal(log.since(4000, 'a'), null);
+    assert.equal(log.since(14_994, 'b'), null);
+    assert.equal(log.since(11_000, 'a'), null);
   });
 });

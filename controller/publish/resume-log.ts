@@ -16,9 +16,16 @@ export interface LogLimits {
   readonly bytes: number;
   /** Number of names in the spans that only the log may still reference, each span counted once. */
   readonly names: number;
+  /** Number of messages for few nodes in one batch; if there are more, these are left out. */
+  readonly ownMessages: number;
 }
 
-export const LOG_LIMITS: LogLimits = { messages: 10_000, bytes: 8 << 20, names: 2_000_000 };
+export const LOG_LIMITS: LogLimits = {
+  messages: 10_000,
+  bytes: 8 << 20,
+  names: 2_000_000,
+  ownMessages: 500,
+};
 
 const MOST_GAPS = 1000;
 
@@ -42,26 +49,11 @@ export class ResumeLog {
     this.#oldest = start;
   }
 
-  append(entry: Entry): void {
-    this.#entries.push(entry);
-    this.#bytes += entry.line.body.length;
-    for (const span of entry.audience ?? []) this.#count(span, 1);
-    while (
-      this.#entries.length - this.#first > this.#limits.messages ||
-      this.#bytes > this.#limits.bytes ||
-      this.#names > this.#limits.names
-    )
-      this.#forgetOldest();
-  }
-
-  /**
-   * Records that these nodes' messages at `position` were not logged: they can't resume from before
-   * it.
-   */
-  leaveOut(position: number, nodes: Span): void {
-    this.#gaps.push({ position, nodes });
-    if (this.#gaps.length > MOST_GAPS)
-      this.#oldest = Math.max(this.#oldest, this.#gaps.shift()?.position ?? 0);
+  /** Adds a batch of messages, as one publish sends them. */
+  append(entries: readonly Entry[]): void {
+    const leftOut = nodesWithTooMany(entries, this.#limits.ownMessages);
+    for (const entry of entries) if (leftOut === null || !isForFew(entry.audience)) this.#add(entry);
+    if (leftOut !== null) this.#leaveOut(entries.at(-1)?.position ?? 0, leftOut);
   }
 
   /** Whether all messages sent to a node after `position` are in the log. */
@@ -81,6 +73,28 @@ export class ResumeLog {
       if (entry !== undefined && isFor(entry.audience, node)) lines.push(entry.line);
     }
     return lines;
+  }
+
+  #add(entry: Entry): void {
+    this.#entries.push(entry);
+    this.#bytes += entry.line.body.length;
+    for (const span of entry.audience ?? []) this.#count(span, 1);
+    while (
+      this.#entries.length - this.#first > this.#limits.messages ||
+      this.#bytes > this.#limits.bytes ||
+      this.#names > this.#limits.names
+    )
+      this.#forgetOldest();
+  }
+
+  /**
+   * Records that these nodes' messages at `position` were not logged: they can't resume from before
+   * it.
+   */
+  #leaveOut(position: number, nodes: Span): void {
+    this.#gaps.push({ position, nodes });
+    if (this.#gaps.length > MOST_GAPS)
+      this.#oldest = Math.max(this.#oldest, this.#gaps.shift()?.position ?? 0);
   }
 
   #count(span: Span, by: number): void {
@@ -105,4 +119,23 @@ export class ResumeLog {
       this.#gaps = this.#gaps.filter((gap) => gap.position > this.#oldest);
     }
   }
+}
+
+/** Messages for at most so many nodes are those of single nodes, not of a change for many. */
+const FEW_NODES = 16;
+
+function isForFew(audience: Audience): audience is readonly Span[] {
+  return audience !== null && audience.reduce((names, span) => names + span.size, 0) <= FEW_NODES;
+}
+
+/**
+ * A node that joins, or is relabelled, gets messages of all its policies: that many messages for
+ * one node would displace those of all others from the log. Returns the nodes whose messages are
+ * not logged, so that they get a whole view if they resume from before them; null if all messages
+ * fit.
+ */
+function nodesWithTooMany(entries: readonly Entry[], most: number): Span | null {
+  const own = entries.filter(({ audience }) => isForFew(audience));
+  if (own.length <= most) return null;
+  return new Set(own.flatMap(({ audience }) => (audience ?? []).flatMap((span) => [...span])));
 }

@@ -6,6 +6,7 @@ import { compile, compiler } from '../../controller/compile/compile.ts';
 import { Hub, type Watch } from '../../controller/publish/hub.ts';
 import { type Line, linePrefix } from '../../controller/publish/line.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
+import { LOG_LIMITS } from '../../controller/publish/resume-log.ts';
 import {
   assertHolds,
   CHANGE,
@@ -42,10 +43,11 @@ const STEP: fc.Arbitrary<Step> = fc.record({
 describe('publish', function () {
   this.timeout(0);
   const limits = fc.constantFrom(
-    { messages: 10_000, bytes: 8 << 20, names: 1_000_000 },
-    { messages: 12, bytes: 8 << 20, names: 1_000_000 },
-    { messages: 1000, bytes: 3000, names: 1_000_000 },
-    { messages: 1000, bytes: 1 << 20, names: 12 },
+    LOG_LIMITS,
+    { ...LOG_LIMITS, messages: 12 },
+    { ...LOG_LIMITS, messages: 1000, bytes: 3000 },
+    { ...LOG_LIMITS, messages: 1000, names: 12 },
+    { ...LOG_LIMITS, ownMessages: 2 },
   );
   const first = fc.array(CHANGE, { minLength: 10, maxLength: 40 });
   const runs = fc.record({
