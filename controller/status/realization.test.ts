@@ -3,7 +3,8 @@ import type { Compiled, CompiledPolicy, CompiledRule } from '../../apis/compiled
 import type { FailingRule, NodeReport } from '../../apis/stream.ts';
 import { formatRevision, parseRevision } from '../publish/revision.ts';
 import { WATCHED } from '../watch/cluster/resources.ts';
-import { Realization, SILENCE } from './realization.ts';
+import { Realization } from './realization.ts';
+import { SILENCE } from './reported-node.ts';
 
 const KEY = 'nodewall.io/p';
 /** The resource version at which the policy's generation was first seen. */

@@ -1,90 +1,38 @@
 import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
 import type { FailingNode } from '../../apis/policy-status.ts';
-import { AGENT_FEATURES, type AgentFeature, type NodeReport } from '../../apis/stream.ts';
-import { sameItems } from '../../lib/sharing/same-items.ts';
+import type { NodeReport } from '../../apis/stream.ts';
 import { parseRevision, type Revision } from '../publish/revision.ts';
 import { versionKey } from '../publish/rule-groups.ts';
 import { type Outcome, outcomeOf } from '../rollout/outcome.ts';
-import { WATCHED } from '../watch/cluster/resources.ts';
+import { neededFeatures, ReportedNode } from './reported-node.ts';
 import { NO_PROGRESS, type Progress } from './status.ts';
+import {
+  appliesTo,
+  hasVersion,
+  isOlder,
+  placeOf,
+  type TrackedVersion,
+  trackVersion,
+} from './tracked-version.ts';
 
 /**
- * Time without a report after which a node no longer counts (milliseconds); agents report every 33
- * to 66 seconds.
- */
-export const SILENCE = 180_000;
-
-/** The same for the first report, as far as rollouts are concerned, which wait for it. */
-const FIRST_REPORT = 75_000;
-
-/** Indexes in the position of a revision. */
-const [NODES, POLICIES] = ['nodes', 'clusternetworkpolicies.nodewall.io'].map((name) =>
-  WATCHED.findIndex((resource) => resource.name === name),
-) as [number, number];
-
-/** The last report of a node. */
-interface Row {
-  readonly name: string;
-  /** The time of the report; before the first one, the time since when it is expected. */
-  heard: number;
-  /** Null before the first. */
-  report: NodeReport | null;
-  isSilent: boolean;
-  /** The revision in force; null: nothing is enforced. */
-  enforced: Revision | null;
-  /** The reason why it enforces nothing, or no changes, although it reports; null: none. */
-  trouble: string | null;
-  readonly failing: Map<string, NodeReport['failing']>;
-  /** The generations that are not confirmed yet, by policy; empty: none. */
-  tried: ReadonlyMap<string, number>;
-  /** The features that its agent has not; before the first report, none. */
-  lacks: readonly AgentFeature[];
-}
-
-/** A policy, or one version of it where nodes may have another one. */
-interface Tracked {
-  /** The policy's `API_GROUP/NAME`. */
-  readonly policy: string;
-  readonly compiled: CompiledPolicy;
-  readonly generation: number;
-  readonly rows: readonly Row[];
-  /** The number of the revision that first had these rules. */
-  readonly since: number;
-  /** The resource version at which its nodes were decided; 0: all nodes have it. */
-  readonly decided: number;
-  /** Nodes whose share of the rules changed at a later revision. */
-  readonly later: ReadonlyMap<Row, Place>;
-  /** The resource version for which the progress was last computed. */
-  readonly version: number;
-}
-
-/** Where a change is: in the messages of this hub, and in the events about Nodes and policies. */
-interface Place {
-  readonly number: number;
-  readonly nodes: number;
-  /** 0: it has no other reason than Nodes. */
-  readonly policies: number;
-}
-
-/**
- * Tracks which nodes enforce which policies, whichever controller serves them: revisions of this
- * hub are compared by number, others by their positions. No I/O; policies are named
- * `API_GROUP/NAME`.
+ * Tracks which nodes enforce which policies, whichever controller serves them. No I/O; policies are
+ * named `API_GROUP/NAME`.
  */
 export class Realization {
   readonly #now: () => number;
-  readonly #rows = new Map<string, Row>();
+  readonly #nodes = new Map<string, ReportedNode>();
   /** By policy and version. */
-  readonly #tracked = new Map<string, Tracked>();
+  readonly #tracked = new Map<string, TrackedVersion>();
   /** By policy: the keys of its versions. */
   readonly #versions = new Map<string, readonly string[]>();
   /** By policy: nodes that report it as failing, in any version. */
-  readonly #failing = new Map<string, Set<Row>>();
+  readonly #failing = new Map<string, Set<ReportedNode>>();
   /** Policies that are not enforced on all their nodes yet. */
   readonly #unsettled = new Set<string>();
   /** By policy: the only node whose report may have changed its progress; null: not one alone. */
   #changed = new Map<string, string | null>();
-  #rowsOf = new WeakMap<ReadonlySet<string>, readonly Row[]>();
+  #nodesOf = new WeakMap<ReadonlySet<string>, readonly ReportedNode[]>();
   #epoch = '';
   #last: readonly CompiledPolicy[] = [];
 
@@ -98,16 +46,15 @@ export class Realization {
    * @param revision the hub's revision after it published this state
    */
   publish(compiled: Compiled, revision: string): void {
-    const { epoch = '', number = 0, position = [] } = parseRevision(revision) ?? {};
-    this.#epoch = epoch;
-    const nodes = position[NODES] ?? 0;
-    const before = new Set(this.#last);
+    const at = parseRevision(revision) ?? { epoch: '', number: 0, position: [] };
+    this.#epoch = at.epoch;
     if (compiled.policies === this.#last) return;
+    const before = new Set(this.#last);
     const removed = new Set(this.#tracked.keys());
     for (const policy of compiled.policies) {
       const key = versionKey(policy);
       removed.delete(key);
-      if (!before.has(policy)) this.#track(key, policy, { number, nodes, policies: policy.since ?? 0 });
+      if (!before.has(policy)) this.#track(key, policy, at);
     }
     for (const key of removed) this.#untrack(key);
     this.#last = compiled.policies;
@@ -119,28 +66,21 @@ export class Realization {
    * no changes; else null.
    */
   report(report: NodeReport): string | null {
-    const row = this.#rowOf(report.node);
-    const enforced = report.enabled ? parseRevision(report.enforced ?? '') : null;
-    const before = row.enforced;
-    row.enforced = enforced;
-    row.heard = this.#now();
-    row.report = report;
-    const trouble = troubleOf(report);
-    const isNew = row.trouble === null;
-    const lacks = AGENT_FEATURES.filter((one) => report.features?.includes(one) !== true);
-    if (row.isSilent || row.trouble !== trouble || !sameItems(lacks, row.lacks)) this.#changeAllOn(row);
-    row.lacks = lacks;
-    this.#findCrossed(row, before);
-    row.isSilent = false;
-    row.trouble = trouble;
-    this.#takeFailing(row, report);
-    this.#takeTried(row, report);
-    return isNew ? trouble : null;
+    const node = this.#nodeOf(report.node);
+    const change = node.take(report, this.#now(), (policy) => this.#versions.has(policy));
+    if (change.isOfAll) this.#changeAllOn(node);
+    this.#findCrossed(node, change.before);
+    for (const policy of change.failedBefore) this.#noLongerFailing(policy, node);
+    for (const policy of node.failing.keys())
+      this.#failing.set(policy, (this.#failing.get(policy) ?? new Set()).add(node));
+    for (const policy of [...change.failedBefore, ...node.failing.keys(), ...change.tried])
+      this.#change(policy, node);
+    return change.newTrouble;
   }
 
   /** The node is alive, although its report is not used. */
   heard(node: string): void {
-    this.#rowOf(node).heard = this.#now();
+    this.#nodeOf(node).heard(this.#now());
   }
 
   /**
@@ -148,12 +88,8 @@ export class Realization {
    * called periodically.
    */
   lookForSilent(): void {
-    const latest = this.#now() - SILENCE;
-    for (const row of this.#rows.values()) {
-      if (row.isSilent || row.heard > latest) continue;
-      row.isSilent = true;
-      this.#changeAllOn(row);
-    }
+    const now = this.#now();
+    for (const node of this.#nodes.values()) if (node.fallsSilent(now)) this.#changeAllOn(node);
   }
 
   /**
@@ -170,7 +106,7 @@ export class Realization {
       const isOther = name !== undefined && one.generation !== generation;
       const progress = this.#progressOfVersion(key, one, isOther ? one.version : version);
       if (isOther) continue;
-      whole = selected === undefined ? progress : { ...progress, desired: this.#rowsIn(selected).length };
+      whole = selected === undefined ? progress : { ...progress, desired: this.#nodesIn(selected).length };
     }
     return whole;
   }
@@ -183,10 +119,9 @@ export class Realization {
     node: string,
     generations: ReadonlyMap<string, number>,
   ): { readonly outcome: Outcome; readonly reason: string } {
-    const row = this.#rowOf(node);
-    const { report, heard, enforced } = row;
-    const hasWaited = report === null && this.#now() >= heard + FIRST_REPORT;
-    const isSilent = row.isSilent || hasWaited;
+    const known = this.#nodeOf(node);
+    const { report, enforced, trouble } = known;
+    const isSilent = known.isSilent(this.#now());
     let isCurrent = true;
     let failing: string | null = null;
     for (const [policy, generation] of generations) {
@@ -194,14 +129,14 @@ export class Realization {
       const version = versions.find((one) => one.generation === generation);
       isCurrent &&=
         version !== undefined &&
-        row.tried.get(policy) !== generation &&
-        versions.every((one) => this.#isCurrent(row, enforced, one));
-      failing ??= row.failing.get(policy)?.find((one) => one.generation === generation)?.reason ?? null;
-      if (version !== undefined) failing ??= whyPartly(row, neededFeatures(version.compiled));
+        !known.tries(policy, generation) &&
+        versions.every((one) => hasVersion(enforced, known, one, this.#epoch));
+      failing ??= known.failing.get(policy)?.find((one) => one.generation === generation)?.reason ?? null;
+      if (version !== undefined) failing ??= known.whyPartly(neededFeatures(version.compiled));
     }
     const outcome = outcomeOf({ report, isSilent, isCurrent, isFailing: failing !== null });
-    if (outcome === 'silent') return { outcome, reason: isSilent ? whySilent(row) : (row.trouble ?? '') };
-    return { outcome, reason: failing ?? row.trouble ?? '' };
+    if (outcome === 'silent') return { outcome, reason: isSilent ? known.whySilent() : (trouble ?? '') };
+    return { outcome, reason: failing ?? trouble ?? '' };
   }
 
   /**
@@ -214,7 +149,7 @@ export class Realization {
     return taken;
   }
 
-  #progressOfVersion(key: string, one: Tracked, version: number): Progress {
+  #progressOfVersion(key: string, one: TrackedVersion, version: number): Progress {
     const progress = this.#progressOf({ ...one, version });
     const isSettled = progress.current === progress.desired;
     if (isSettled) this.#unsettled.delete(key);
@@ -223,84 +158,58 @@ export class Realization {
     return progress;
   }
 
-  #change(policy: string, { name }: Row): void {
+  #change(policy: string, { name }: ReportedNode): void {
     const cause = this.#changed.get(policy);
     this.#changed.set(policy, cause === undefined || cause === name ? name : null);
   }
 
-  #changeAllOn(row: Row): void {
+  #changeAllOn(node: ReportedNode): void {
     for (const { policy, compiled } of this.#tracked.values())
-      if (appliesTo(compiled, row)) this.#change(policy, row);
+      if (appliesTo(compiled, node)) this.#change(policy, node);
   }
 
   /** Finds the policies that the node began, or ceased, to enforce at another revision. */
-  #findCrossed(row: Row, before: Revision | null): void {
-    const keys = isOlder(row.enforced, before) ? this.#tracked.keys() : this.#unsettled;
+  #findCrossed(node: ReportedNode, before: Revision | null): void {
+    const { enforced } = node;
+    const keys = isOlder(enforced, before) ? this.#tracked.keys() : this.#unsettled;
     for (const key of keys) {
       const one = this.#tracked.get(key);
-      if (one === undefined || !appliesTo(one.compiled, row)) continue;
-      if (this.#isCurrent(row, before, one) === this.#isCurrent(row, row.enforced, one)) continue;
+      if (one === undefined || !appliesTo(one.compiled, node)) continue;
+      if (hasVersion(before, node, one, this.#epoch) === hasVersion(enforced, node, one, this.#epoch))
+        continue;
       this.#unsettled.add(key);
-      this.#change(one.policy, row);
+      this.#change(one.policy, node);
     }
   }
 
-  /** Whether the revision has the policy's rules for the node. */
-  #isCurrent(row: Row, enforced: Revision | null, { since, later, version, decided }: Tracked): boolean {
-    if (enforced === null) return false;
-    const { epoch, number, position } = enforced;
-    const isOwn = epoch === this.#epoch;
-    if (isOwn ? number < since : (position[POLICIES] ?? -1) < version) return false;
-    const place = later.get(row);
-    if (place === undefined) return isOwn || (position[POLICIES] ?? -1) >= decided;
-    if (isOwn) return number >= place.number;
-    return (position[NODES] ?? -1) >= place.nodes && (position[POLICIES] ?? -1) >= place.policies;
-  }
-
-  #rowOf(name: string): Row {
-    const there = this.#rows.get(name);
+  #nodeOf(name: string): ReportedNode {
+    const there = this.#nodes.get(name);
     if (there !== undefined) return there;
-    const row: Row = {
-      name,
-      heard: this.#now(),
-      report: null,
-      isSilent: false,
-      enforced: null,
-      trouble: null,
-      failing: new Map(),
-      tried: new Map(),
-      lacks: [],
-    };
-    this.#rows.set(name, row);
-    return row;
+    const node = new ReportedNode(name, this.#now());
+    this.#nodes.set(name, node);
+    return node;
   }
 
-  #rowsIn(spans: readonly ReadonlySet<string>[]): readonly Row[] {
+  #nodesIn(spans: readonly ReadonlySet<string>[]): readonly ReportedNode[] {
     const distinct = [...new Set(spans)];
     const [first] = distinct;
     if (first === undefined) return [];
     if (distinct.length > 1)
-      return [...new Set(distinct.flatMap((span) => [...span]))].map((name) => this.#rowOf(name));
-    const known = this.#rowsOf.get(first);
+      return [...new Set(distinct.flatMap((span) => [...span]))].map((name) => this.#nodeOf(name));
+    const known = this.#nodesOf.get(first);
     if (known !== undefined) return known;
-    const made = Array.from(first, (name) => this.#rowOf(name));
-    this.#rowsOf.set(first, made);
+    const made = Array.from(first, (name) => this.#nodeOf(name));
+    this.#nodesOf.set(first, made);
     return made;
   }
 
-  #track(key: string, compiled: CompiledPolicy, place: Place): void {
+  #track(key: string, compiled: CompiledPolicy, at: Revision): void {
     const before = this.#tracked.get(key);
-    const [rule] = compiled.rules;
     const policy = keyOf(compiled);
-    const generation =
-      compiled.version === undefined ? (rule?.source.generation ?? 0) : Number(compiled.version);
-    const now = { policy, compiled, generation, rows: this.#rowsIn(compiled.spans) };
-    const isSame = before !== undefined && sameRules(before.compiled, compiled);
-    const later = isSame ? this.#laterRows(before, compiled, place) : new Map<Row, Place>();
-    const version = before?.version ?? 0;
-    const since = isSame ? before.since : place.number;
-    const decided = isSame ? before.decided : place.policies;
-    this.#tracked.set(key, { ...now, since, decided, later, version });
+    const nodeOf = (name: string): ReportedNode => this.#nodeOf(name);
+    const nodes = this.#nodesIn(compiled.spans);
+    const publication = { policy, place: placeOf(at, compiled), nodes, nodeOf };
+    this.#tracked.set(key, trackVersion(before, compiled, publication));
     if (before === undefined) this.#versions.set(policy, [...(this.#versions.get(policy) ?? []), key]);
     this.#changed.set(policy, null);
     this.#unsettled.add(key);
@@ -316,138 +225,62 @@ export class Realization {
     this.#changed.set(policy, null);
   }
 
-  /** For unchanged rules that apply to other nodes than before. */
-  #laterRows(before: Tracked, now: CompiledPolicy, place: Place): Map<Row, Place> {
-    const later = new Map(before.later);
-    const seen = new Map<ReadonlySet<string>, ReadonlySet<string>>();
-    for (const [i, span] of now.spans.entries()) {
-      const was = before.compiled.spans[i];
-      if (was === span || was === undefined || seen.get(span) === was) continue;
-      seen.set(span, was);
-      for (const name of span) if (!was.has(name)) later.set(this.#rowOf(name), place);
-      for (const name of was) if (!span.has(name)) later.set(this.#rowOf(name), place);
-    }
-    return later;
-  }
-
   #forgetNodes(there: ReadonlyMap<string, unknown>): void {
-    if (this.#rows.size <= there.size) return;
-    for (const [name, row] of this.#rows) {
+    if (this.#nodes.size <= there.size) return;
+    for (const [name, node] of this.#nodes) {
       if (there.has(name)) continue;
-      for (const key of row.failing.keys()) this.#noLongerFailing(key, row);
-      this.#rows.delete(name);
+      for (const policy of node.failing.keys()) this.#noLongerFailing(policy, node);
+      this.#nodes.delete(name);
     }
     // Spans that include deleted nodes are no longer in use.
-    this.#rowsOf = new WeakMap();
+    this.#nodesOf = new WeakMap();
   }
 
-  #noLongerFailing(key: string, row: Row): void {
-    const those = this.#failing.get(key);
-    those?.delete(row);
-    if (those?.size === 0) this.#failing.delete(key);
+  #noLongerFailing(policy: string, node: ReportedNode): void {
+    const those = this.#failing.get(policy);
+    those?.delete(node);
+    if (those?.size === 0) this.#failing.delete(policy);
   }
 
-  #takeFailing(row: Row, report: NodeReport): void {
-    for (const key of row.failing.keys()) {
-      this.#noLongerFailing(key, row);
-      this.#change(key, row);
-    }
-    row.failing.clear();
-    for (const [key, said] of Map.groupBy(
-      report.failing,
-      ({ apiGroup, policy }) => `${apiGroup}/${policy}`,
-    )) {
-      // Names of policies that don't exist are ignored: a node could fill the memory with them.
-      if (!this.#versions.has(key)) continue;
-      row.failing.set(key, said);
-      this.#change(key, row);
-      const those = this.#failing.get(key) ?? new Set();
-      this.#failing.set(key, those.add(row));
-    }
-  }
-
-  #takeTried(row: Row, { tried = [] }: NodeReport): void {
-    const now = new Map(tried.map((one) => [`${one.apiGroup}/${one.policy}`, one.generation]));
-    for (const key of new Set([...row.tried.keys(), ...now.keys()])) {
-      if (row.tried.get(key) !== now.get(key) && this.#versions.has(key)) this.#change(key, row);
-    }
-    row.tried = now;
-  }
-
-  #progressOf(tracked: Tracked): Progress {
-    const { policy: key, rows: selected, generation, compiled } = tracked;
-    const failingNodes: FailingNode[] = [];
-    const failed = new Set<Row>();
-    const names = this.#failing.get(key) ?? [];
-    for (const row of [...names].sort((a, b) => (a.name < b.name ? -1 : 1))) {
-      if (!appliesTo(compiled, row)) continue;
-      for (const one of row.failing.get(key) ?? []) {
-        if (one.generation !== generation) continue;
-        failed.add(row);
-        const rule = one.rule === null ? {} : { rule: one.rule };
-        const rolledBack = one.rolledBack === true ? { rolledBack: true as const } : {};
-        failingNodes.push({ node: row.name, ...rule, reason: one.reason, ...rolledBack });
-      }
-    }
+  #progressOf(tracked: TrackedVersion): Progress {
+    const { nodes, compiled } = tracked;
+    const { failed, failing } = this.#failuresOf(tracked);
     const needs = neededFeatures(compiled);
     let current = 0;
-    for (const row of selected) {
-      const reason = row.isSilent ? whySilent(row) : (row.trouble ?? whyPartly(row, needs));
-      const isTried = row.tried.get(key) === generation;
-      if (reason === null && !failed.has(row) && !isTried && this.#isCurrent(row, row.enforced, tracked))
-        current++;
-      if (reason !== null && !failed.has(row)) failingNodes.push({ node: row.name, reason });
+    for (const node of nodes) {
+      if (failed.has(node)) continue;
+      const reason = node.whyNotCounted(needs);
+      if (reason !== null) failing.push({ node: node.name, reason });
+      else if (this.#isEnforced(node, tracked)) current++;
     }
-    failingNodes.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
-    return { desired: selected.length, current, failing: failingNodes, hasRules: compiled.rules.length > 0 };
+    failing.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
+    return { desired: nodes.length, current, failing, hasRules: compiled.rules.length > 0 };
   }
-}
 
-function appliesTo({ spans }: CompiledPolicy, { name }: Row): boolean {
-  return spans.some((span) => span.has(name));
-}
+  #isEnforced(node: ReportedNode, tracked: TrackedVersion): boolean {
+    return (
+      !node.tries(tracked.policy, tracked.generation) && hasVersion(node.enforced, node, tracked, this.#epoch)
+    );
+  }
 
-/** Whether a node went back to an older state: its agent restarted, or enforces nothing. */
-export function isOlder(now: Revision | null, before: Revision | null): boolean {
-  if (before === null) return false;
-  if (now === null) return true;
-  if (now.epoch === before.epoch) return now.number < before.number;
-  return [POLICIES, NODES].some((at) => (now.position[at] ?? -1) < (before.position[at] ?? 0));
-}
-
-function whySilent({ report }: Row): string {
-  return report !== null
-    ? 'the agent has not reported for 3 minutes; its last rules stay in force'
-    : 'the agent has not reported; check that it runs and reaches the controller';
-}
-
-/** The features that an agent needs for all that the rules say, each with the field's name. */
-function neededFeatures({ rules }: CompiledPolicy): ReadonlyMap<AgentFeature, string> {
-  const rechecks = rules.some(({ source }) => source.established !== undefined);
-  return new Map(rechecks ? [['established', 'established: Recheck']] : []);
-}
-
-/**
- * The reason why the node's agent ignores a part of the rules that it enforces; null: it does not.
- */
-function whyPartly({ lacks }: Row, needs: ReadonlyMap<AgentFeature, string>): string | null {
-  const fields = lacks.flatMap((one) => needs.get(one) ?? []);
-  if (fields.length === 0) return null;
-  return `the policy needs a newer agent: this version ignores ${fields.join(', ')}; its rules are enforced`;
-}
-
-/** The reason in a report that affects every policy on the node; null: none. */
-function troubleOf({ off, viewError }: NodeReport): string | null {
-  if (off !== undefined) return `nodewall is off on the node (nodewall off)${off === '' ? '' : `: ${off}`}`;
-  if (viewError !== undefined) return `the agent cannot follow the controller: ${viewError}`;
-  return null;
+  /** The nodes that report this version as failing, and what they say, sorted by node. */
+  #failuresOf({ policy, compiled, generation }: TrackedVersion) {
+    const failing: FailingNode[] = [];
+    const failed = new Set<ReportedNode>();
+    const nodes = [...(this.#failing.get(policy) ?? [])].filter((node) => appliesTo(compiled, node));
+    for (const node of nodes.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+      for (const one of node.failing.get(policy) ?? []) {
+        if (one.generation !== generation) continue;
+        failed.add(node);
+        const rule = one.rule === null ? {} : { rule: one.rule };
+        const rolledBack = one.rolledBack === true ? { rolledBack: true as const } : {};
+        failing.push({ node: node.name, ...rule, reason: one.reason, ...rolledBack });
+      }
+    }
+    return { failed, failing };
+  }
 }
 
 export function keyOf({ apiGroup, name }: { readonly apiGroup: string; readonly name: string }): string {
   return `${apiGroup}/${name}`;
-}
-
-function sameRules(a: CompiledPolicy, b: CompiledPolicy): boolean {
-  if (a.rules === b.rules) return true;
-  return a.rules.length === b.rules.length && a.rules.every((rule, i) => rule === b.rules[i]);
 }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { NodeReport } from '../../apis/stream.ts';
 import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
 import { parseRevision } from '../publish/revision.ts';
-import { isOlder } from './realization.ts';
+import { isOlder } from './tracked-version.ts';
 
 /** So many changes of one node at once, and then so many a second. */
 const CHANGES = { burst: 10, perSecond: 0.1 };
