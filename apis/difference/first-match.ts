@@ -14,6 +14,14 @@ export interface Changed {
   readonly ys: Ranges;
 }
 
+/** How two states are compared. */
+export interface Comparing {
+  /** Whether two outcomes are different verdicts; by leaf. */
+  readonly isChange: (before: number, after: number) => boolean;
+  /** Called often; may throw, which ends the comparison. */
+  readonly checkpoint: () => void;
+}
+
 /**
  * The flows of a protocol whose outcomes differ, in disjoint products. Sweeps over the first number
  * of the protocol: n log n for n boxes, times the number of boxes with a second number that overlap.
@@ -22,7 +30,7 @@ export function changesOf(
   protocol: number,
   direction: Direction,
   [before, after]: readonly [Evaluated, Evaluated],
-  isChange: (before: number, after: number) => boolean,
+  { isChange, checkpoint }: Comparing,
 ): Changed[] {
   const whole = wholeBox(protocol, direction);
   const sides = [new Sweep(protocol, whole, before), new Sweep(protocol, whole, after)] as const;
@@ -35,6 +43,7 @@ export function changesOf(
   };
   const wholeY: Ranges = [whole.y];
   for (const x of rangesBetween(sides, whole.x)) {
+    checkpoint();
     const [from, to] = [sides[0].at(x[0]), sides[1].at(x[0])];
     const [leaf, other] = [onlyLeaf(from, whole.y), onlyLeaf(to, whole.y)];
     if (leaf !== null && other !== null) {
