@@ -18,6 +18,8 @@ export interface Changed {
 export interface Comparing {
   /** Whether two outcomes are different verdicts; by leaf. */
   readonly isChange: (before: number, after: number) => boolean;
+  /** An outcome of the first state with which nothing is a change; absent: none. */
+  readonly never?: number;
   /** Called often; may throw, which ends the comparison. */
   readonly checkpoint: () => void;
 }
@@ -30,7 +32,7 @@ export function changesOf(
   protocol: number,
   direction: Direction,
   [before, after]: readonly [Evaluated, Evaluated],
-  { isChange, checkpoint }: Comparing,
+  { isChange, never, checkpoint }: Comparing,
 ): Changed[] {
   const whole = wholeBox(protocol, direction);
   const sides = [new Sweep(protocol, whole, before), new Sweep(protocol, whole, after)] as const;
@@ -45,7 +47,9 @@ export function changesOf(
   for (const x of rangesBetween(sides, whole.x)) {
     checkpoint();
     const [from, to] = [sides[0].at(x[0]), sides[1].at(x[0])];
-    const [leaf, other] = [onlyLeaf(from, whole.y), onlyLeaf(to, whole.y)];
+    const leaf = onlyLeaf(from, whole.y);
+    if (leaf !== null && leaf === never) continue;
+    const other = onlyLeaf(to, whole.y);
     if (leaf !== null && other !== null) {
       if (isChange(leaf, other)) add(leaf, other, wholeY, x);
       continue;

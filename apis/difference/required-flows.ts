@@ -61,7 +61,7 @@ const SPOOFED = -2;
 export class RequiredFlows {
   readonly #config: Config;
   readonly #checkpoint: () => void;
-  readonly #table = new SetTable();
+  readonly #table: SetTable;
   readonly #leaves = new Leaves();
   readonly #prepared = new Map<CompiledRule, PreparedRule>();
   /** The classes of addresses in each set. */
@@ -71,6 +71,7 @@ export class RequiredFlows {
   constructor(config: Config, checkpoint = (): void => {}) {
     this.#config = config;
     this.#checkpoint = checkpoint;
+    this.#table = new SetTable(checkpoint);
   }
 
   /**
@@ -209,6 +210,7 @@ class ItemCheck {
     ];
     const units = unitsOf(family, this.#state.list.direction, sides, {
       isChange: (item, verdict) => item !== DEFAULT_LEAF && isBroken(verdict),
+      never: DEFAULT_LEAF,
       checkpoint,
     });
     this.#units.set(key, units);

@@ -44,7 +44,7 @@ export interface StatePair {
 export class StateDifference {
   readonly #config: Config;
   readonly #checkpoint: () => void;
-  readonly #table = new SetTable();
+  readonly #table: SetTable;
   readonly #leaves = new Leaves();
   readonly #prepared = {
     before: new Map<CompiledRule, PreparedRule>(),
@@ -56,6 +56,7 @@ export class StateDifference {
   constructor(config: Config, checkpoint = (): void => {}) {
     this.#config = config;
     this.#checkpoint = checkpoint;
+    this.#table = new SetTable(checkpoint);
     this.#spoofedLeaf = this.#leaves.numberOf({ verdict: 'Drop', rule: null });
   }
 
