@@ -24,6 +24,7 @@ function parts(plane: FakeControlPlane, clock: FakeClock, happened: Happened): C
     api: null,
     certificates: null,
     addresses: () => [],
+    replicas: () => [],
     log: { debug() {}, info: line, warn: line, error: line, log() {} } as unknown as Log,
     metrics: {
       ...NO_METRICS,
