@@ -1,15 +1,30 @@
 import { writeFileSync } from 'node:fs';
+import { relative } from 'node:path';
 import Mocha from 'mocha';
 
-/** mocha's spec report, and the counts as JSON in the file that reporter option `counts` names. */
+/** What the file has that reporter option `counts` names, as JSON. */
+export interface Counts {
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+  /** One text for each test that failed: its full title, file and error. */
+  readonly failures: readonly string[];
+}
+
+/** mocha's spec report, and the counts in a file. */
 class CountingReporter extends Mocha.reporters.Spec {
   constructor(runner: Mocha.Runner, options: Mocha.MochaOptions) {
     super(runner, options);
     const path: string | undefined = options.reporterOptions?.counts;
+    const failed: string[] = [];
+    runner.on('fail', (test, error: Error) => {
+      const file = test.file === undefined ? '' : ` (${relative(process.cwd(), test.file)})`;
+      failed.push(`${test.fullTitle()}${file}\n${error.stack ?? error.message}`);
+    });
     runner.once('end', () => {
       const { passes, failures, pending } = this.stats;
-      if (path !== undefined)
-        writeFileSync(path, JSON.stringify({ passed: passes, failed: failures, skipped: pending }));
+      const counts: Counts = { passed: passes, failed: failures, skipped: pending, failures: failed };
+      if (path !== undefined) writeFileSync(path, JSON.stringify(counts));
     });
   }
 }

@@ -3,10 +3,11 @@ import { once } from 'node:events';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Counts } from './reporter.ts';
 
 /**
- * `npm test`: types, lint, then every test, slowest and most privileged last. The last line is
- * `N passed, N failed, N skipped`. Arguments pick suites by name (`npm test -- unit kernel`);
+ * `npm test`: types, lint, then every test, slowest and most privileged last. Each failure is
+ * printed again at the end; the last line is `N passed, N failed, N skipped`. Arguments pick suites by name (`npm test -- unit kernel`);
  * `quick` is for the inner loop: types, lint and all unit tests that need no root, in under two
  * minutes. The first e2e run on a machine builds Kubernetes' API server (test/cluster).
  */
@@ -72,6 +73,7 @@ const ORDER: readonly (keyof typeof SUITES)[] = [
 ];
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
+const failures: string[] = [];
 const bin = join(import.meta.dirname, '..', 'node_modules', '.bin');
 const scratch = mkdtempSync(join(tmpdir(), 'nodewall-test-'));
 // Test files and the programs they start are compiled once, not by each process: see bin/nodewall.
@@ -95,6 +97,7 @@ await Promise.all(
   }),
 );
 rmSync(scratch, { recursive: true });
+for (const failure of failures) process.stdout.write(`\nFAILED ${failure}\n`);
 process.stdout.write(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped\n`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 
@@ -103,13 +106,19 @@ async function check(): Promise<void> {
   for (const [name, args] of Object.entries(CHECKS)) {
     if (!isWanted(name)) continue;
     const [status] = await once(spawn(join(bin, name), args, { stdio: 'inherit' }), 'close');
-    counts[status === 0 ? 'passed' : 'failed']++;
+    if (status === 0) counts.passed++;
+    else fail(`${name}: its output is above`);
   }
 }
 
 async function make(program: string): Promise<void> {
   const [status] = await once(spawn(process.execPath, [program], { stdio: 'inherit' }), 'close');
-  if (status !== 0) counts.failed++;
+  if (status !== 0) fail(`${program}: its output is above`);
+}
+
+function fail(why: string): void {
+  counts.failed++;
+  failures.push(why);
 }
 
 async function runSuite(name: keyof typeof SUITES, isShown: boolean): Promise<void> {
@@ -136,13 +145,14 @@ async function runSuite(name: keyof typeof SUITES, isShown: boolean): Promise<vo
   if (!isShown) process.stdout.write(`\n# ${name}\n${Buffer.concat(parts)}`);
   process.stdout.write(`${name}: ${((performance.now() - started) / 1000).toFixed(1)} s\n`);
   try {
-    const { passed, failed, skipped } = JSON.parse(readFileSync(report, 'utf8'));
-    counts.passed += passed;
-    counts.failed += failed;
-    counts.skipped += skipped;
-    if (status !== 0 && failed === 0) counts.failed++;
+    const suite: Counts = JSON.parse(readFileSync(report, 'utf8'));
+    counts.passed += suite.passed;
+    counts.failed += suite.failed;
+    counts.skipped += suite.skipped;
+    failures.push(...suite.failures.map((failure) => `${name}: ${failure}`));
+    if (status !== 0 && suite.failed === 0) fail(`${name}: mocha ended with status ${status}`);
   } catch {
-    // mocha died before its end: that is a failure, whatever it printed.
-    counts.failed++;
+    // Whatever it printed.
+    fail(`${name}: mocha died before its end`);
   }
 }

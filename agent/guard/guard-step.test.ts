@@ -27,6 +27,14 @@ describe('step of guarded apply', () => {
     assert.deepEqual(world.clock.waiting(), [], 'no probe is made when nothing is tried');
   });
 
+  it('confirms at the end of the window too where timers fire a little early', () => {
+    const world = new GuardWorld();
+    world.early = 0.5;
+    world.edit(false);
+    while (world.saved === null) world.clock.pass(world.clock.waiting()[0] ?? 0);
+    assert.ok(world.clock.now() < 10_100, `after ${world.clock.now()} ms`);
+  });
+
   it('takes a change back that fails a probe, within failAfter, and holds it until it is edited', () => {
     const world = withGood();
     world.edit(true);

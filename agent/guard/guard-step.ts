@@ -200,12 +200,14 @@ function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): 
   const state = { ...before, trial: next };
   if (isDone(next, at, times)) return confirmed(state, next, 'by its probes', at);
   const pause = isPassed ? Math.min(times.window / 2, LONGEST_PAUSE) : Math.min(AGAIN, times.window / 2);
+  // Timers may fire a millisecond early: then a round more, and not half a window later.
+  const left = passes < ROUNDS ? Number.POSITIVE_INFINITY : firstPass + times.window - at;
   const isNew = [...failing.keys()].some((name) => !trial.failing.has(name));
   return {
     state,
     effects: [
       ...(isNew ? [sayFailing(failing)] : []),
-      { kind: 'probe', probes: [...trial.counted], after: Math.max(0, pause - (at - began)) },
+      { kind: 'probe', probes: [...trial.counted], after: Math.max(0, Math.min(pause - (at - began), left)) },
       wake(state, at, times),
     ],
   };

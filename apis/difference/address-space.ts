@@ -47,8 +47,12 @@ const IPV6: Arithmetic<bigint> = {
   loopback: { first: 1n, last: 1n },
 };
 
-export const ipv4Space = (): AddressSpace<number> => new AddressSpace(IPV4);
-export const ipv6Space = (): AddressSpace<bigint> => new AddressSpace(IPV6);
+type Checkpoint = () => void;
+
+export const ipv4Space = (checkpoint?: Checkpoint): AddressSpace<number> =>
+  new AddressSpace(IPV4, checkpoint);
+export const ipv6Space = (checkpoint?: Checkpoint): AddressSpace<bigint> =>
+  new AddressSpace(IPV6, checkpoint);
 
 /**
  * The addresses of one family, divided into classes by the sets that contain them. Loopback
@@ -57,6 +61,7 @@ export const ipv6Space = (): AddressSpace<bigint> => new AddressSpace(IPV6);
  */
 export class AddressSpace<N extends number | bigint> {
   readonly #numbers: Arithmetic<N>;
+  readonly #checkpoint: Checkpoint;
   readonly #sets: { readonly id: number; readonly ranges: readonly AddressRange<N>[] }[] = [];
   /** The first address of each piece. */
   #cuts: readonly N[] = [];
@@ -67,8 +72,10 @@ export class AddressSpace<N extends number | bigint> {
   readonly #ranges = new Map<number, AddressRange<bigint>>();
   readonly #texts = new Map<Interval, string>();
 
-  constructor(numbers: Arithmetic<N>) {
+  /** @param checkpoint called often by `classes`; may throw */
+  constructor(numbers: Arithmetic<N>, checkpoint: Checkpoint = () => {}) {
     this.#numbers = numbers;
+    this.#checkpoint = checkpoint;
   }
 
   /** Adds a set, before `classes`. The ranges are disjoint. */
@@ -93,7 +100,7 @@ export class AddressSpace<N extends number | bigint> {
       const first = this.#cuts[piece] ?? end;
       return loopback.first <= first && first <= loopback.last;
     };
-    return partition(toggledAt(this.#cuts, { at, sets }), { isLeftOut });
+    return partition(toggledAt(this.#cuts, { at, sets }), { isLeftOut, checkpoint: this.#checkpoint });
   }
 
   /** The addresses of a piece; after `classes`. */

@@ -14,6 +14,16 @@ export interface Changed {
   readonly ys: Ranges;
 }
 
+/** How two states are compared. */
+export interface Comparing {
+  /** Whether two outcomes are different verdicts; by leaf. */
+  readonly isChange: (before: number, after: number) => boolean;
+  /** An outcome of the first state with which nothing is a change; absent: none. */
+  readonly never?: number;
+  /** Called often; may throw, which ends the comparison. */
+  readonly checkpoint: () => void;
+}
+
 /**
  * The flows of a protocol whose outcomes differ, in disjoint products. Sweeps over the first number
  * of the protocol: n log n for n boxes, times the number of boxes with a second number that overlap.
@@ -22,7 +32,7 @@ export function changesOf(
   protocol: number,
   direction: Direction,
   [before, after]: readonly [Evaluated, Evaluated],
-  isChange: (before: number, after: number) => boolean,
+  { isChange, never, checkpoint }: Comparing,
 ): Changed[] {
   const whole = wholeBox(protocol, direction);
   const sides = [new Sweep(protocol, whole, before), new Sweep(protocol, whole, after)] as const;
@@ -35,8 +45,11 @@ export function changesOf(
   };
   const wholeY: Ranges = [whole.y];
   for (const x of rangesBetween(sides, whole.x)) {
+    checkpoint();
     const [from, to] = [sides[0].at(x[0]), sides[1].at(x[0])];
-    const [leaf, other] = [onlyLeaf(from, whole.y), onlyLeaf(to, whole.y)];
+    const leaf = onlyLeaf(from, whole.y);
+    if (leaf !== null && leaf === never) continue;
+    const other = onlyLeaf(to, whole.y);
     if (leaf !== null && other !== null) {
       if (isChange(leaf, other)) add(leaf, other, wholeY, x);
       continue;

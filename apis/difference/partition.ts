@@ -56,13 +56,18 @@ function increment(numbers: Uint32Array, at: number): number {
  */
 export function partition(
   { starts, sets: toggled }: Toggled,
-  { isLeftOut = () => false, budget = { left: Number.POSITIVE_INFINITY } }: PartitionOptions = {},
+  {
+    isLeftOut = () => false,
+    budget = { left: Number.POSITIVE_INFINITY },
+    checkpoint = () => {},
+  }: PartitionOptions = {},
 ): Part[] {
   const parts: Part[] = [];
   const byHash = new Map<number, Part[]>();
   const inside = new Set<number>();
   let hash = 0;
   for (let piece = 0; piece + 1 < starts.length; piece++) {
+    checkpoint();
     const end = starts[piece + 1] ?? 0;
     for (let i = starts[piece] ?? 0; i < end; i++) {
       const id = toggled[i] ?? 0;
@@ -88,6 +93,8 @@ export function partition(
 interface PartitionOptions {
   readonly isLeftOut?: (piece: number) => boolean;
   readonly budget?: Budget;
+  /** Called for each piece; may throw. */
+  readonly checkpoint?: () => void;
 }
 
 /** Spreads small numbers over 32 bits (the finalizer of MurmurHash3). */

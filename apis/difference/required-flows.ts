@@ -60,14 +60,18 @@ const SPOOFED = -2;
  */
 export class RequiredFlows {
   readonly #config: Config;
-  readonly #table = new SetTable();
+  readonly #checkpoint: () => void;
+  readonly #table: SetTable;
   readonly #leaves = new Leaves();
   readonly #prepared = new Map<CompiledRule, PreparedRule>();
   /** The classes of addresses in each set. */
   readonly #bySet: Partial<Record<Family, ReadonlyMap<number, readonly Part[]>>> = {};
 
-  constructor(config: Config) {
+  /** @param checkpoint called often; may throw, which ends the search */
+  constructor(config: Config, checkpoint = (): void => {}) {
     this.#config = config;
+    this.#checkpoint = checkpoint;
+    this.#table = new SetTable(checkpoint);
   }
 
   /**
@@ -111,6 +115,7 @@ export class RequiredFlows {
         if (leaf === EXEMPT || leaf === SPOOFED) return false;
         return (this.#leaves.leaf(leaf).verdict === 'Allow') !== this.#mustAllow(item);
       },
+      checkpoint: this.#checkpoint,
     });
     for (const family of state.families) {
       const candidates =
@@ -118,6 +123,7 @@ export class RequiredFlows {
       for (const classes of projected(candidates, check.usedSets)) {
         const [one] = classes;
         if (one === undefined) continue;
+        this.#checkpoint();
         let peers: readonly Interval[] | null = null;
         for (const { number, isNamed } of check.groups) {
           for (const unit of check.units(family, one, number)) {
@@ -153,6 +159,7 @@ export class RequiredFlows {
 interface ItemCheckParts {
   readonly config: Config;
   readonly isBroken: (leaf: number) => boolean;
+  readonly checkpoint: () => void;
 }
 
 /** One item at one state of a node. */
@@ -189,7 +196,7 @@ class ItemCheck {
 
   /** The flows of the item with one of these peers that break it. */
   units(family: Family, addresses: Part, group: number): readonly Unit[] {
-    const { isBroken } = this.#parts;
+    const { isBroken, checkpoint } = this.#parts;
     const items = this.#item.entriesFor(addresses, group);
     if (items.length === 0) return NONE;
     const rules = new PeerRules(this.#state, { family, addresses, group });
@@ -201,12 +208,11 @@ class ItemCheck {
       { entries: items, failsafe: [] },
       rules.evaluated({ spoofed: SPOOFED, exempt: EXEMPT }),
     ];
-    const units = unitsOf(
-      family,
-      this.#state.list.direction,
-      sides,
-      (item, verdict) => item !== DEFAULT_LEAF && isBroken(verdict),
-    );
+    const units = unitsOf(family, this.#state.list.direction, sides, {
+      isChange: (item, verdict) => item !== DEFAULT_LEAF && isBroken(verdict),
+      never: DEFAULT_LEAF,
+      checkpoint,
+    });
     this.#units.set(key, units);
     return units;
   }

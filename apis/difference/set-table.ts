@@ -17,7 +17,7 @@ export interface ServiceAddresses {
  * before the classes are read.
  */
 export class SetTable {
-  readonly #spaces = { 4: ipv4Space(), 6: ipv6Space() } as const;
+  readonly #spaces: { readonly 4: AddressSpace<number>; readonly 6: AddressSpace<bigint> };
   readonly #known = new Map<AddressSet, number>();
   /** By id: the versions that differ. */
   readonly #versions = new Map<string, { readonly set: AddressSet; readonly number: number }[]>();
@@ -25,6 +25,11 @@ export class SetTable {
   readonly #singles = new Map<string, number>();
   #classes: Readonly<Record<4 | 6, readonly Part[]>> | null = null;
   #count = 0;
+
+  /** @param checkpoint called often by the first call of `classes`; may throw */
+  constructor(checkpoint?: () => void) {
+    this.#spaces = { 4: ipv4Space(checkpoint), 6: ipv6Space(checkpoint) };
+  }
 
   numberOf(set: AddressSet): number {
     const known = this.#known.get(set) ?? this.#versionOf(set);

@@ -2,6 +2,7 @@ import type { Family } from '../../lib/net/address.ts';
 import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
 import { DEFAULT_LEAF } from './entry.ts';
+import type { Comparing } from './first-match.ts';
 import { Leaves } from './leaves.ts';
 import type { Part } from './partition.ts';
 import { PeerRules, type StateRules } from './peer-rules.ts';
@@ -43,7 +44,7 @@ export interface StatePair {
 export class StateDifference {
   readonly #config: Config;
   readonly #checkpoint: () => void;
-  readonly #table = new SetTable();
+  readonly #table: SetTable;
   readonly #leaves = new Leaves();
   readonly #prepared = {
     before: new Map<CompiledRule, PreparedRule>(),
@@ -55,6 +56,7 @@ export class StateDifference {
   constructor(config: Config, checkpoint = (): void => {}) {
     this.#config = config;
     this.#checkpoint = checkpoint;
+    this.#table = new SetTable(checkpoint);
     this.#spoofedLeaf = this.#leaves.numberOf({ verdict: 'Drop', rule: null });
   }
 
@@ -80,7 +82,10 @@ export class StateDifference {
     const comparison = new Comparison(list, before, after, {
       config: this.#config,
       spoofedLeaf: this.#spoofedLeaf,
-      isChange: (from, to) => this.#leaves.isChange(from, to),
+      comparing: {
+        isChange: (from, to) => this.#leaves.isChange(from, to),
+        checkpoint: this.#checkpoint,
+      },
     });
     if (comparison.isSame) return [];
     const { groups } = comparison;
@@ -113,7 +118,7 @@ export function commonFamilies({ before, after }: StatePair): readonly Family[] 
 interface ComparisonParts {
   readonly config: Config;
   readonly spoofedLeaf: number;
-  readonly isChange: (before: number, after: number) => boolean;
+  readonly comparing: Comparing;
 }
 
 /** The rules of one direction and kind of traffic of both states. */
@@ -157,7 +162,7 @@ class Comparison {
 
   /** The flows of a peer that differ. */
   units(family: Family, addresses: Part, group: number): readonly Unit[] {
-    const { spoofedLeaf, isChange } = this.#parts;
+    const { spoofedLeaf, comparing } = this.#parts;
     const [before, after] = this.#states.map((state) => new PeerRules(state, { family, addresses, group }));
     if (before === undefined || after === undefined) return [];
     if (!this.#isOtherwise) {
@@ -169,7 +174,7 @@ class Comparison {
     if (known !== undefined) return known;
     const leaves = { spoofed: spoofedLeaf, exempt: DEFAULT_LEAF };
     const sides = [before.evaluated(leaves), after.evaluated(leaves)] as const;
-    const units = unitsOf(family, this.#list.direction, sides, isChange);
+    const units = unitsOf(family, this.#list.direction, sides, comparing);
     this.#units.set(key, units);
     return units;
   }

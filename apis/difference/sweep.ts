@@ -22,14 +22,47 @@ export interface Crossing {
 const NO_ITEMS: readonly Item[] = [];
 const NO_BOXES: readonly Box[] = [];
 
-/** The entries of one state along the first number of a protocol. */
-export class Sweep implements Crossing {
-  readonly #whole: Box;
-  readonly #failsafe: readonly Range[];
+/** Items along one of the two numbers. */
+export class ItemsAlong {
   /** Items by where they begin, and by the number after their end. */
   readonly #begins: ReadonlyMap<number, readonly Item[]>;
   readonly #ends: ReadonlyMap<number, readonly Item[]>;
   readonly #active: Item[] = [];
+
+  /** @param items in the order of evaluation */
+  constructor(items: readonly Item[], number: 'x' | 'y') {
+    this.#begins = Map.groupBy(items, (item) => item[number][0]);
+    this.#ends = Map.groupBy(items, (item) => item[number][1] + 1);
+  }
+
+  /** Where the items change; in any order, some twice. */
+  cuts(): number[] {
+    return [...this.#begins.keys(), ...this.#ends.keys()];
+  }
+
+  /** Those at the number of the last `at`, in the order of evaluation; the same list each time. */
+  get items(): readonly Item[] {
+    return this.#active;
+  }
+
+  /** Called for each cut, in ascending order; other numbers may be among them. */
+  at(number: number): readonly Item[] {
+    for (const item of this.#ends.get(number) ?? NO_ITEMS) this.#active.splice(this.#indexOf(item), 1);
+    for (const item of this.#begins.get(number) ?? NO_ITEMS)
+      this.#active.splice(this.#indexOf(item), 0, item);
+    return this.#active;
+  }
+
+  #indexOf({ place }: Item): number {
+    return firstAt(0, this.#active.length, (i) => (this.#active[i]?.place ?? place) >= place);
+  }
+}
+
+/** The entries of one state along the first number of a protocol. */
+export class Sweep implements Crossing {
+  readonly #whole: Box;
+  readonly #failsafe: readonly Range[];
+  readonly #items: ItemsAlong;
   #isProtected = false;
 
   constructor(protocol: number, whole: Box, { entries, failsafe }: Evaluated) {
@@ -42,34 +75,28 @@ export class Sweep implements Crossing {
           items.push({ entry, x, y, place: items.length });
     }
     this.#failsafe = failsafe.flatMap((one) => (one.protocol === protocol ? [one.ports] : []));
-    this.#begins = Map.groupBy(items, ({ x }) => x[0]);
-    this.#ends = Map.groupBy(items, ({ x }) => x[1] + 1);
+    this.#items = new ItemsAlong(items, 'x');
   }
 
   /** Where the evaluation may change. */
   cuts(): number[] {
     const ports = this.#failsafe.flatMap(([first, last]) => [Math.max(first, this.#whole.x[0]), last + 1]);
-    return [...this.#begins.keys(), ...this.#ends.keys(), ...ports];
+    return [...this.#items.cuts(), ...ports];
   }
 
   get items(): readonly Item[] {
-    return this.#active;
+    return this.#items.items;
   }
 
   get isProtected(): boolean {
     return this.#isProtected;
   }
 
-  /** Called for each cut, in ascending order; others may be among them. */
+  /** As that of ItemsAlong. */
   at(x: number): Crossing {
-    for (const item of this.#ends.get(x) ?? NO_ITEMS) this.#active.splice(this.#indexOf(item), 1);
-    for (const item of this.#begins.get(x) ?? NO_ITEMS) this.#active.splice(this.#indexOf(item), 0, item);
+    this.#items.at(x);
     this.#isProtected = this.#failsafe.some(([first, last]) => first <= x && x <= last);
     return this;
-  }
-
-  #indexOf({ place }: Item): number {
-    return firstAt(0, this.#active.length, (i) => (this.#active[i]?.place ?? place) >= place);
   }
 }
 

@@ -2,7 +2,7 @@ import type { Ranges } from '../../lib/net/ranges.ts';
 import type { Direction } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
 import type { Evaluated } from './entry.ts';
-import { type Changed, changesOf, isDistinct } from './first-match.ts';
+import { type Changed, type Comparing, changesOf, isDistinct } from './first-match.ts';
 import { OTHER, protocolsOf, wholeBox } from './service-space.ts';
 
 /** What the two numbers of a row's protocols are; `none`: all flows of the protocols. */
@@ -27,9 +27,9 @@ export function unitsOf(
   family: 4 | 6,
   direction: Direction,
   sides: readonly [Evaluated, Evaluated],
-  isChange: (before: number, after: number) => boolean,
+  comparing: Comparing,
 ): Unit[] {
-  const changes = (protocol: number): Changed[] => changesOf(protocol, direction, sides, isChange);
+  const changes = (protocol: number): Changed[] => changesOf(protocol, direction, sides, comparing);
   const others = changes(OTHER);
   const units = new UnitCollector(direction);
   for (const protocol of protocolsOf(family)) {

@@ -2,7 +2,7 @@ import type { Range } from '../../lib/net/ranges.ts';
 import type { Entry, Evaluated } from '../difference/entry.ts';
 import { isDistinct } from '../difference/first-match.ts';
 import { NUMBERED, OTHER, protocolsOf, wholeBox } from '../difference/service-space.ts';
-import { type Item, rangesBetween, Sweep } from '../difference/sweep.ts';
+import { type Item, ItemsAlong, rangesBetween, Sweep } from '../difference/sweep.ts';
 import type { Direction } from '../objects.ts';
 
 /** Flows of one peer that the same entries match. */
@@ -20,14 +20,29 @@ export interface Cell {
   readonly entries: readonly Entry[];
 }
 
-/** All flows of one peer, in disjoint cells; those that no entry matches are left out. */
-export function* cellsOf(family: 4 | 6, direction: Direction, evaluated: Evaluated): Iterable<Cell> {
+/**
+ * All flows of one peer, in disjoint cells; those that no entry matches are left out.
+ *
+ * Cost: n log n, and the entries of each cell. Of n boxes that overlap in both numbers there are n²
+ * cells.
+ *
+ * @param checkpoint called before each cell; may throw
+ */
+export function* cellsOf(
+  family: 4 | 6,
+  direction: Direction,
+  evaluated: Evaluated,
+  checkpoint: () => void,
+): Iterable<Cell> {
   const protocols = protocolsOf(family);
   const distinct = protocols.filter((protocol) => isDistinct(protocol, evaluated));
   // Protocols without numbers of their own, and those that nothing here tells apart from them.
   const others = 256 - NUMBERED.length + protocols.length - distinct.length;
   for (const protocol of distinct)
-    yield* cellsOfProtocol(protocol, direction, evaluated, protocol === OTHER ? others : 1);
+    for (const cell of cellsOfProtocol(protocol, direction, evaluated, protocol === OTHER ? others : 1)) {
+      checkpoint();
+      if (cell.entries.length > 0) yield cell;
+    }
 }
 
 function* cellsOfProtocol(
@@ -42,15 +57,13 @@ function* cellsOfProtocol(
   for (const x of rangesBetween([sweep], whole.x)) {
     const { items, isProtected } = sweep.at(x[0]);
     for (const [y, within] of divided(items, whole.y)) {
-      const entries = eachOnce(within);
-      if (entries.length === 0) continue;
       yield {
         protocol,
         x: isSame(x, whole.x) ? null : x,
         y: isSame(y, whole.y) ? null : y,
         size: (protocols * sizeOf(x) * sizeOf(y)) / all,
         isProtected,
-        entries,
+        entries: eachOnce(within),
       };
     }
   }
@@ -62,11 +75,10 @@ function* divided(items: readonly Item[], whole: Range): Iterable<readonly [Rang
     yield [whole, items];
     return;
   }
-  const begins = [whole[0], ...items.flatMap(({ y }) => [y[0], y[1] + 1])].filter((y) => y <= whole[1]);
-  const cuts = [...new Set(begins)].sort((a, b) => a - b);
+  const along = new ItemsAlong(items, 'y');
+  const cuts = [...new Set([whole[0], ...along.cuts()])].sort((a, b) => a - b);
   for (const [i, first] of cuts.entries()) {
-    const last = (cuts[i + 1] ?? whole[1] + 1) - 1;
-    yield [[first, last], items.filter(({ y }) => y[0] <= first && last <= y[1])];
+    if (first <= whole[1]) yield [[first, (cuts[i + 1] ?? whole[1] + 1) - 1], along.at(first)];
   }
 }
 

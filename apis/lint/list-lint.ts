@@ -104,7 +104,7 @@ export class ListLint {
             ...{ family, addresses, group: isNamed ? number : null, key: rules.key() },
             weight: (share * size) / side.families.length,
             orders: rules.entries.map(({ order }) => order),
-            cells: () => cellsOf(family, list.direction, rules.evaluated(BEFORE_RULES)),
+            cells: () => cellsOf(family, list.direction, rules.evaluated(BEFORE_RULES), checkpoint),
           };
         }
       }

@@ -40,13 +40,14 @@ export interface StateLintOptions {
  */
 export class StateLint {
   readonly #options: StateLintOptions;
-  readonly #table = new SetTable();
+  readonly #table: SetTable;
   readonly #leaves = new Leaves();
   readonly #prepared = new Map<CompiledRule, PreparedRule>();
   readonly #shares = new Map<Part, number>();
 
   constructor(options: StateLintOptions) {
     this.#options = options;
+    this.#table = new SetTable(options.checkpoint);
   }
 
   /** Throws if a rule names a set or a link group that is not there. */

@@ -19,6 +19,8 @@ export interface CheckOptions {
   readonly config: Config;
   /** The most violations of each Guardrail; absent: all. */
   readonly most?: number;
+  /** Called often; may throw, which ends the check. */
+  readonly checkpoint?: () => void;
 }
 
 /**
@@ -28,10 +30,10 @@ export interface CheckOptions {
  */
 export function checkGuardrails(
   compiled: Compiled,
-  { config, most = Number.POSITIVE_INFINITY }: CheckOptions,
+  { most = Number.POSITIVE_INFINITY, ...options }: CheckOptions,
 ): ReadonlyMap<string, readonly Violation[]> {
   const brokenAt = new Map<string, readonly BrokenItem[]>();
-  for (const { nodes, broken } of brokenClasses(compiled, config))
+  for (const { nodes, broken } of brokenClasses(compiled, options))
     for (const node of nodes) brokenAt.set(node, broken);
   const violations = new Map<string, Violation[]>();
   for (const node of [...brokenAt.keys()].sort()) {
@@ -49,10 +51,10 @@ export function checkGuardrails(
  */
 export function brokenGuardrails(
   compiled: Compiled,
-  { config }: Pick<CheckOptions, 'config'>,
+  options: Omit<CheckOptions, 'most'>,
 ): ReadonlyMap<string, Violation> {
   const found = new Map<string, Violation>();
-  for (const { nodes, broken } of brokenClasses(compiled, config, (guardrail) => !found.has(guardrail))) {
+  for (const { nodes, broken } of brokenClasses(compiled, options, (guardrail) => !found.has(guardrail))) {
     for (const one of broken) {
       for (const node of found.has(one.guardrail) ? [] : nodes) {
         const violation = violationOf(one, node, compiled);
@@ -78,14 +80,14 @@ function violationOf({ item, flows }: BrokenItem, node: string, compiled: Compil
  */
 function* brokenClasses(
   compiled: Compiled,
-  config: Config,
+  { config, checkpoint }: Omit<CheckOptions, 'most'>,
   isWanted: (guardrail: string) => boolean = () => true,
 ): Iterable<{ readonly nodes: readonly string[]; readonly broken: readonly BrokenItem[] }> {
   const selected = new Set<string>();
   for (const { name, spans } of compiled.policies) {
     if (guardrailOf(name) !== null) for (const span of spans) for (const node of span) selected.add(node);
   }
-  const required = new RequiredFlows(config);
+  const required = new RequiredFlows(config, checkpoint);
   const registered = nodeClasses([...selected].sort(), [compiled]).map((nodes) => {
     const { state, items } = divided(nodeView(compiled, nodes[0] ?? ''));
     return { nodes, items, of: required.register(state, items) };

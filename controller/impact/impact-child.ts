@@ -1,6 +1,6 @@
 import type { Config } from '../../apis/config.ts';
 import type { ObjectChange } from './changed-objects.ts';
-import { ChangeOverrunError, type Impact, ImpactJudge, type Violations } from './impact.ts';
+import { ChangeOverrunError, ImpactJudge, type Judgement, type Violations } from './impact.ts';
 import { MirrorReceiver, type MirrorUpdate } from './object-mirror.ts';
 
 /** Sent by impact-process.ts to the process of this file; the configuration comes first. */
@@ -8,41 +8,53 @@ export type ChildMessage =
   | { readonly config: Config }
   | { readonly update: MirrorUpdate }
   | { readonly ask: 'violations' }
-  /** @param time milliseconds for the difference, from now on */
-  | { readonly ask: 'change'; readonly change: ObjectChange; readonly time: number };
+  | { readonly ask: 'change'; readonly change: ObjectChange; readonly times: ChangeTimes };
 
-/** The answer to each question, in order. */
+/** Milliseconds from now on. */
+export interface ChangeTimes {
+  readonly all: number;
+  /** Of `all`, for the difference. */
+  readonly difference: number;
+}
+
+/** The answers to each question, in order: one, but for a change with a judgement, then the lines. */
 export type ChildAnswer =
   | { readonly violations: Violations }
-  | { readonly impact: Impact }
-  | { readonly error: string };
+  | { readonly judgement: Judgement }
+  | { readonly lines: readonly string[] }
+  | { readonly error: string; readonly isLate: boolean };
 
 /** Answers each question by the objects as the updates before it say. */
 function serve(send: (answer: ChildAnswer) => void): void {
   const receiver = new MirrorReceiver();
   let config: Config | null = null;
   let judge: ImpactJudge | null = null;
-  const answerTo = (message: Extract<ChildMessage, { readonly ask: string }>): ChildAnswer => {
-    if (config === null) return { error: 'no configuration was received' };
+  const answer = (message: Extract<ChildMessage, { readonly ask: string }>): void => {
+    if (config === null) throw new Error('no configuration was received');
     // A judge that threw may be inconsistent: the next question begins anew.
     const current = judge ?? new ImpactJudge(config);
     judge = null;
     const objects = receiver.objects();
-    const answer: ChildAnswer =
-      message.ask === 'violations'
-        ? { violations: current.violations(objects) }
-        : { impact: current.change(objects, message.change, { checkpoint: until(message.time) }) };
+    if (message.ask === 'violations') send({ violations: current.violations(objects) });
+    else {
+      const { all, difference } = message.times;
+      const end = performance.now() + all;
+      const judged = current.judge(objects, message.change, until(end));
+      // Sent at once: what comes after it may take too much time or memory.
+      send({ judgement: judged.judgement });
+      send({ lines: current.lines(judged, until(Math.min(end, performance.now() + difference))) });
+    }
     judge = current;
-    return answer;
   };
   process.on('message', (message: ChildMessage) => {
     if ('config' in message) config = message.config;
     else if ('update' in message) receiver.take(message.update);
     else {
       try {
-        send(answerTo(message));
+        answer(message);
       } catch (error) {
-        send({ error: error instanceof Error ? error.message : String(error) });
+        const text = error instanceof Error ? error.message : String(error);
+        send({ error: text, isLate: error instanceof ChangeOverrunError });
       }
     }
   });
@@ -51,10 +63,9 @@ function serve(send: (answer: ChildAnswer) => void): void {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
 }
 
-function until(time: number): () => void {
-  const end = performance.now() + time;
+function until(end: number): () => void {
   return () => {
-    if (performance.now() > end) throw new ChangeOverrunError('the time for the difference is over');
+    if (performance.now() > end) throw new ChangeOverrunError('the time for the change is over');
   };
 }
 

@@ -15,8 +15,41 @@ const SSH = {
   ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'Guardrail', metadata: { name: 'ssh' } },
   spec: { nodeSelector: {}, mustAllow: [{ direction: 'ingress', ports: [{ port: 22 }] }] },
 };
+const HIGH = {
+  ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'Guardrail', metadata: { name: 'high' } },
+  spec: { nodeSelector: {}, mustAllow: [{ direction: 'ingress', ports: [{ port: 65_000 }] }] },
+};
+/** Each flow from elsewhere is looked at, of whatever port. */
+const HEAVY = {
+  ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'Guardrail', metadata: { name: 'heavy' } },
+  spec: { nodeSelector: {}, mustAllow: [{ direction: 'ingress', from: [cidr('198.51.100.0/24')] }] },
+};
 const drop = (port: number, ...from: object[]) =>
   policy('p', { ingress: [{ name: 'r', action: 'Drop', from, ports: [tcp(port)] }] });
+
+/** Rules whose flows have as many different outcomes as there can be: 20 ports each. */
+const stairs = (rules: number, second: 'Drop' | 'Pass') =>
+  policy('stairs', {
+    ingress: Array.from({ length: rules }, (_, i) => ({
+      ...{ name: `r${i}`, action: i % 2 === 0 ? ('Allow' as const) : second, from: [] },
+      ports: Array.from({ length: 20 }, (__, j) => {
+        const first = 1 + 20 * i + j;
+        const [last, sourcePort] = [first + 30_000, first];
+        return { protocol: 'TCP', port: first, endPort: last, sourcePort, sourceEndPort: last };
+      }),
+    })),
+  });
+
+/** Rules that need hundreds of networks each. */
+const exceptions = (rules: number) =>
+  policy('exceptions', {
+    ingress: Array.from({ length: rules }, (_, i) => ({
+      ...{ name: `r${i}`, action: 'Allow' as const },
+      from: [0, 1, 2, 3].map((j) => ({ ipBlock: { cidr: '0.0.0.0/0', except: networks(i, j) } })),
+    })),
+  });
+const networks = (i: number, j: number): string[] =>
+  Array.from({ length: 32 }, (_, k) => `${8 * k + 1}.${i >> 8}.${i & 255}.${j}/32`);
 
 describe('the process that evaluates changes', function () {
   this.timeout(20_000);
@@ -37,9 +70,9 @@ describe('the process that evaluates changes', function () {
   it('names the Guardrail that a change would break, or the verdicts that it changes', async () => {
     objects = toClusterObjects([NODE, SSH]);
     assert.equal((await impact.violations()).size, 0);
-    const { broken } = await impact.change(added(drop(22)));
+    const { broken } = await impact.change(added(drop(22)), 'ann');
     assert.deepEqual([broken?.guardrail, broken?.violation.rule?.policy], ['ssh', 'p']);
-    const { broken: none, lines } = await impact.change(added(drop(80, cidr('198.51.100.0/24'))));
+    const { broken: none, lines } = await impact.change(added(drop(80, cidr('198.51.100.0/24'))), 'ann');
     assert.equal(none, null);
     assert.match(lines[0] ?? '', /^changes Allow \(no rule\) into Drop \(p\/r\): ingress tcp port 80 from/);
   });
@@ -50,7 +83,7 @@ describe('the process that evaluates changes', function () {
       ...{ name: `r${i}`, from: [peer], ports: [tcp(80)] },
       action: i === 2 ? ('Allow' as const) : ('Drop' as const),
     }));
-    const { lines } = await impact.change(added(policy('q', { ingress: rules })));
+    const { lines } = await impact.change(added(policy('q', { ingress: rules })), 'ann');
     assert.equal(
       lines[0],
       'spec.ingress[2]: on n1: decides nothing: q/r0, q/r1 match all of its flows first',
@@ -62,14 +95,50 @@ describe('the process that evaluates changes', function () {
     objects = toClusterObjects([NODE, SSH, drop(22)]);
     const violations = await impact.violations();
     assert.deepEqual([...violations.keys()], ['ssh']);
-    assert.equal((await impact.change(added(drop(22)))).broken, null);
+    assert.equal((await impact.change(added(drop(22)), 'ann')).broken, null);
   });
 
   it('ends at its limit, and answers again afterwards', async () => {
     const short = new ImpactProcess(DEFAULT_CONFIG, () => objects, { ...IMPACT_LIMITS, change: 1 });
     objects = { ...NO_OBJECTS };
-    await assert.rejects(short.change(added(drop(22))), ImpactOverrunError);
+    await assert.rejects(short.change(added(drop(22)), 'ann'), ImpactOverrunError);
     assert.equal((await short.violations()).size, 0);
     short.close();
+  });
+
+  it('judges a change whose difference takes too long', async () => {
+    objects = toClusterObjects([NODE, HIGH]);
+    const { broken, lines } = await impact.change(added(stairs(150, 'Drop')), 'ann');
+    assert.equal(broken, null);
+    assert.equal(lines.length, 1);
+    assert.match(lines[0] ?? '', /too many to compute here/);
+  });
+
+  it('evaluates no more of a user whose change ended the process, for a while', async () => {
+    const tight = new ImpactProcess(DEFAULT_CONFIG, () => objects, { ...IMPACT_LIMITS, evaluation: 1 });
+    objects = toClusterObjects([NODE, HIGH]);
+    await assert.rejects(tight.change(added(exceptions(500)), 'eve'), ImpactOverrunError);
+    await assert.rejects(tight.change(added(drop(80)), 'eve'), /less than a minute ago/);
+    await assert.rejects(tight.change(added(drop(80)), 'ann'), /the time is over/);
+    tight.close();
+  });
+
+  it('answers others while one user repeats what takes too long', async () => {
+    objects = toClusterObjects([NODE, SSH, HEAVY]);
+    await impact.violations();
+    const ended: string[] = [];
+    const asked = (user: string, change: ObjectChange) =>
+      impact.change(change, user).then(
+        () => ended.push(`${user}: answered`),
+        (error: Error) => ended.push(`${user}: ${error.name}`),
+      );
+    const evil = Array.from({ length: 5 }, () => asked('eve', added(stairs(150, 'Pass'))));
+    await Promise.all(['ann', 'bob'].map((user) => asked(user, added(drop(80, cidr('203.0.113.0/24'))))));
+    // Her fifth at once; her first had begun.
+    assert.deepEqual(ended.slice(0, 4), [
+      ...['eve: ImpactOverrunError', 'eve: ImpactOverrunError'],
+      ...['ann: answered', 'bob: answered'],
+    ]);
+    await Promise.all(evil);
   });
 });

@@ -1,34 +1,53 @@
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
+import { type ChildProcess, fork, type Serializable } from 'node:child_process';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Config } from '../../apis/config.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
+import { CostQueue } from '../../lib/process/cost-queue.ts';
 import type { ObjectChange } from './changed-objects.ts';
-import type { Impact, Violations } from './impact.ts';
+import { type Impact, type Judgement, LARGE, type Violations } from './impact.ts';
 import type { ChildAnswer, ChildMessage } from './impact-child.ts';
 import { MirrorSender } from './object-mirror.ts';
 
 export interface ImpactLimits {
   /** Milliseconds for a change, its turn included. The webhook configurations allow 5 s in all. */
   readonly change: number;
-  /** Milliseconds of it for the difference. */
+  /** Milliseconds of it for the evaluation: another user's change has as long after this one. */
+  readonly evaluation: number;
+  /** Milliseconds of that for the difference; while other changes wait. */
   readonly difference: number;
+  readonly crowded: number;
   /** Milliseconds for the violations of all Guardrails. */
   readonly violations: number;
   /** Megabytes of the process's heap. */
   readonly heap: number;
 }
 
-export const IMPACT_LIMITS: ImpactLimits = { change: 1800, difference: 700, violations: 60_000, heap: 1024 };
+export const IMPACT_LIMITS: ImpactLimits = {
+  ...{ change: 1800, evaluation: 1000, difference: 700, crowded: 100 },
+  ...{ violations: 60_000, heap: 1024 },
+};
 
-/** Changes that wait for their turn; clients of the webhook are not authenticated. */
-const MOST_WAITING = 8;
+/** Changes that wait, of one user and of all: clients of the webhook are not authenticated. */
+const MOST_OF_USER = 4;
+const MOST_WAITING = 64;
+
+/** Milliseconds in which no change of a user is evaluated after one that ended the process. */
+const PAUSE = 60_000;
+
+/** Milliseconds beyond the limits of an evaluation until its process is ended: it has no answer. */
+const GRACE = 300;
 
 /** The result was not there in time. */
 export class ImpactOverrunError extends Error {
   override readonly name = 'ImpactOverrunError';
 }
+
+type Question = Extract<ChildMessage, { readonly ask: string }>;
+
+/** Whose turn it is with the controller's own questions; users have others. */
+const OWN = 'controller';
+const OVER = 'the time is over, or the memory is full';
 
 interface Running {
   readonly child: ChildProcess;
@@ -37,16 +56,20 @@ interface Running {
 
 /**
  * Evaluates changes and Guardrails in a process of its own, which compiles the whole cluster. One
- * question at a time. A process that overruns a limit, or fails, is replaced with the next
- * question.
+ * question at a time, by turns of the users, each with a limit of time: nobody's changes delay
+ * those of others for longer than one takes. A process that overruns a limit, or fails, is replaced
+ * with the next question.
  */
 export class ImpactProcess {
   readonly #config: Config;
   readonly #objects: () => ClusterObjects | null;
   readonly #limits: ImpactLimits;
   #running: Running | null = null;
-  #turns: Promise<unknown> = Promise.resolve();
-  #waiting = 0;
+  readonly #turns = new CostQueue(1);
+  /** Changes that wait or are evaluated, by user. */
+  readonly #asked = new Map<string, number>();
+  /** Users whose last change ended the process, and until when that counts; one a second at most. */
+  readonly #paused = new Map<string, number>();
   #isClosed = false;
 
   /** @param objects the objects of the cluster as they are compiled now; null: not known yet */
@@ -59,38 +82,44 @@ export class ImpactProcess {
   /** Throws ImpactOverrunError, and other errors for internal ones. */
   async violations(): Promise<Violations> {
     const question = { ask: 'violations' } as const;
-    const answer = await this.#inTurn(() => this.#ask(question, this.#limits.violations));
-    if (!('violations' in answer)) throw new Error('another question was answered');
-    return answer.violations;
+    const answers = await this.#turns.run(OWN, 0, () => this.#ask(question, this.#limits.violations));
+    for (const answer of answers) if ('violations' in answer) return answer.violations;
+    throw new ImpactOverrunError(OVER);
   }
 
-  /** As `violations`. */
-  async change(change: ObjectChange): Promise<Impact> {
-    if (this.#waiting >= MOST_WAITING) throw new ImpactOverrunError('too many changes at once');
-    const { change: most, difference: time } = this.#limits;
-    const over = performance.now() + most;
+  /**
+   * As `violations`. The judgement alone is an answer, too.
+   *
+   * @param user whose turn it is, by name
+   */
+  async change(change: ObjectChange, user: string): Promise<Impact> {
+    const source = `user ${user}`;
+    const own = this.#asked.get(source) ?? 0;
+    if (own >= MOST_OF_USER || this.#turns.waiting >= MOST_WAITING)
+      throw new ImpactOverrunError('too many changes at once');
+    if (performance.now() < (this.#paused.get(source) ?? 0))
+      throw new ImpactOverrunError('a change of the same user ended the process less than a minute ago');
+    const over = performance.now() + this.#limits.change;
     const late = Promise.withResolvers<never>();
-    const timer = setTimeout(() => late.reject(new ImpactOverrunError('its turn did not come')), most);
-    this.#waiting++;
+    const timer = setTimeout(
+      () => late.reject(new ImpactOverrunError('its turn did not come')),
+      this.#limits.change,
+    );
+    this.#asked.set(source, own + 1);
     try {
-      const turn = this.#inTurn(async () => {
-        const left = over - performance.now();
-        // Nobody waits for it any more.
-        if (left <= 0) throw new ImpactOverrunError('its turn did not come');
-        return await this.#ask({ ask: 'change', change, time }, left);
-      });
-      const answer = await Promise.race([turn, late.promise]);
-      if (!('impact' in answer)) throw new Error('another question was answered');
-      return answer.impact;
+      const turn = this.#turns.run(source, 0, () => this.#evaluate(change, source, over));
+      return await Promise.race([turn, late.promise]);
     } finally {
-      this.#waiting--;
       clearTimeout(timer);
+      const left = (this.#asked.get(source) ?? 0) - 1;
+      if (left > 0) this.#asked.set(source, left);
+      else this.#asked.delete(source);
     }
   }
 
   /** Ends the process after the questions that were asked; the next one starts another. */
   rest(): void {
-    void this.#inTurn(async () => {
+    void this.#turns.run(OWN, 0, async () => {
       this.#running?.child.kill('SIGKILL');
       this.#running = null;
     });
@@ -101,16 +130,32 @@ export class ImpactProcess {
     this.#running?.child.kill('SIGKILL');
   }
 
-  #inTurn<T>(ask: () => Promise<T>): Promise<T> {
-    const turn = this.#turns.then(ask);
-    this.#turns = turn.catch(() => {});
-    return turn;
+  async #evaluate(change: ObjectChange, source: string, over: number): Promise<Impact> {
+    const { evaluation, difference, crowded } = this.#limits;
+    const all = Math.min(evaluation, over - performance.now());
+    // Nobody waits for it any more.
+    if (all <= 0) throw new ImpactOverrunError('its turn did not come');
+    const times = { all, difference: this.#turns.waiting > 0 ? crowded : difference };
+    const answers = await this.#ask({ ask: 'change', change, times }, all + GRACE);
+    if (!answers.some((answer) => 'lines' in answer || 'error' in answer)) this.#pause(source);
+    let judgement: Judgement | null = null;
+    let lines = LARGE;
+    for (const answer of answers) {
+      if ('judgement' in answer) judgement = answer.judgement;
+      if ('lines' in answer) lines = answer.lines;
+    }
+    if (judgement === null) throw new ImpactOverrunError(OVER);
+    return { ...judgement, lines };
   }
 
-  async #ask(
-    question: ChildMessage,
-    milliseconds: number,
-  ): Promise<Exclude<ChildAnswer, { readonly error: string }>> {
+  #pause(source: string): void {
+    const now = performance.now();
+    for (const [other, until] of this.#paused) if (until <= now) this.#paused.delete(other);
+    this.#paused.set(source, now + PAUSE);
+  }
+
+  /** The answers so far if the process ends, or has no time left. */
+  async #ask(question: Question, milliseconds: number): Promise<readonly ChildAnswer[]> {
     const objects = this.#objects();
     if (this.#isClosed || objects === null) throw new Error('the objects of the cluster are not known');
     const { child, sender } = this.#process();
@@ -122,12 +167,11 @@ export class ImpactProcess {
         send(child, { update });
         await nextTurn();
       }
-      const answered = answerOf(child);
+      const answered = answersOf(child);
       send(child, question);
-      const answer = await answered;
-      if (answer === null) throw new ImpactOverrunError('the time is over, or the memory is full');
-      if ('error' in answer) throw new Error(answer.error);
-      return answer;
+      const answers = await answered;
+      for (const answer of answers) if ('error' in answer && !answer.isLate) throw new Error(answer.error);
+      return answers;
     } finally {
       clearTimeout(timer);
       child.channel?.unref();
@@ -157,18 +201,17 @@ function send(child: ChildProcess, message: ChildMessage): void {
   if (child.connected) child.send(message);
 }
 
-/** Null: the process has ended. */
-async function answerOf(child: ChildProcess): Promise<ChildAnswer | null> {
-  if (!child.connected) return null;
-  const over = new AbortController();
-  try {
-    const ended = once(child, 'disconnect', over).then(() => [null]);
-    const [message] = await Promise.race([once(child, 'message', over), ended]);
-    return message as ChildAnswer | null;
-  } catch {
-    // It could not be started or reached.
-    return null;
-  } finally {
-    over.abort();
-  }
+/** Up to the last one, or to the end of the process. */
+async function answersOf(child: ChildProcess): Promise<readonly ChildAnswer[]> {
+  const answers: ChildAnswer[] = [];
+  if (!child.connected) return answers;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const take = (answer: Serializable): void => {
+    answers.push(answer as ChildAnswer);
+    if (!('judgement' in (answer as ChildAnswer))) resolve();
+  };
+  child.on('message', take).once('disconnect', resolve);
+  await promise;
+  child.off('message', take).off('disconnect', resolve);
+  return answers;
 }

@@ -14,19 +14,31 @@ import { unreachableLines } from './unreachable-lines.ts';
 /** By name of the Guardrail; those that hold are left out. */
 export type Violations = ReadonlyMap<string, readonly Violation[]>;
 
-/** What a change would do. */
-export interface Impact {
+/** What a change would do to the Guardrails. */
+export interface Judgement {
   /** A Guardrail that holds now and would not; null: there is none. */
   readonly broken: { readonly guardrail: string; readonly violation: Violation } | null;
   /** A Guardrail that does not hold, and is new; null: there is none. */
   readonly neverHeld: { readonly guardrail: string; readonly violation: Violation } | null;
+}
+
+/** What a change would do. */
+export interface Impact extends Judgement {
   /** The flows whose verdict would change, in a few lines. */
   readonly lines: readonly string[];
 }
 
-export interface ChangeLimits {
-  /** Called often while the difference is computed; may throw, which leaves it out. */
-  readonly checkpoint: () => void;
+/** The states of the cluster before and after a change. */
+export interface Judged {
+  readonly judgement: Judgement;
+  readonly change: ObjectChange;
+  readonly before: CompiledObjects;
+  readonly after: CompiledObjects;
+}
+
+interface CompiledObjects {
+  readonly objects: ClusterObjects;
+  readonly compiled: Compiled;
 }
 
 /** Rows in the lines. */
@@ -52,7 +64,8 @@ export class ImpactJudge {
     return violations;
   }
 
-  change(objects: ClusterObjects, change: ObjectChange, { checkpoint }: ChangeLimits): Impact {
+  /** @param checkpoint called often; may throw, which leaves the change unjudged */
+  judge(objects: ClusterObjects, change: ObjectChange, checkpoint: () => void): Judged {
     const before = this.violations(objects);
     const next = changedObjects(objects, change);
     const now = this.#compiled(objects);
@@ -60,43 +73,57 @@ export class ImpactJudge {
     const known = new Set(objects.guardrails.map(({ name }) => name));
     let broken: Impact['broken'] = null;
     let neverHeld: Impact['broken'] = null;
-    for (const [guardrail, violation] of brokenGuardrails(compiled, { config: this.#config })) {
+    for (const [guardrail, violation] of brokenGuardrails(compiled, { config: this.#config, checkpoint })) {
       if (before.has(guardrail)) continue;
       if (known.has(guardrail)) broken ??= { guardrail, violation };
       else neverHeld ??= { guardrail, violation };
     }
-    const isRefused = broken !== null || change.kind === 'Guardrail';
-    const sides = { before: { objects, compiled: now }, after: { objects: next, compiled } };
-    const lines = isRefused ? [] : this.#lines(sides, checkpoint);
-    const unreachable = isRefused ? [] : this.#unreachable(change, compiled, checkpoint);
-    return { broken, neverHeld, lines: [...unreachable, ...lines] };
+    return {
+      judgement: { broken, neverHeld },
+      change,
+      before: { objects, compiled: now },
+      after: { objects: next, compiled },
+    };
+  }
+
+  /**
+   * The flows whose verdict would change; none of a change that is refused.
+   *
+   * @param checkpoint called often; may throw ChangeOverrunError, which makes it one line that says so
+   */
+  lines(judged: Judged, checkpoint: () => void): readonly string[] {
+    const { judgement, change } = judged;
+    if (judgement.broken !== null || change.kind === 'Guardrail') return [];
+    const lines = this.#lines(judged, checkpoint);
+    return [...this.#unreachable(judged, checkpoint), ...lines];
   }
 
   #compiled(objects: ClusterObjects): Compiled {
     return this.#compile(this.#withGuardrails(objects));
   }
 
-  #lines({ before, after }: Sides, checkpoint: () => void): string[] {
+  #lines({ before, after }: Judged, checkpoint: () => void): readonly string[] {
     const [from, to] = [withoutGuardrails(before.compiled), withoutGuardrails(after.compiled)];
     try {
       const { groups } = clusterDifference(from, to, { config: this.#config, checkpoint });
       const names = new Names({ before, after, config: this.#config });
       return linesOf(groups, names);
     } catch (error) {
-      if (error instanceof ChangeOverrunError) return [LARGE];
+      if (error instanceof ChangeOverrunError) return LARGE;
       throw error;
     }
   }
 
   /** The rules of a changed policy that would decide nothing. */
-  #unreachable({ kind, next }: ObjectChange, compiled: Compiled, checkpoint: () => void): string[] {
+  #unreachable({ change, after }: Judged, checkpoint: () => void): string[] {
+    const { kind, next } = change;
     if (next === null || kind !== 'ClusterNetworkPolicy') return [];
     const { apiGroup, name } = next;
     const isWanted = ({ source }: CompiledRule): boolean =>
       source.policy === name && source.apiGroup === apiGroup;
     try {
       const options = { config: this.#config, checkpoint, isWanted, isWithoutFlows: true };
-      return unreachableLines(clusterLint(withoutGuardrails(compiled), options));
+      return unreachableLines(clusterLint(withoutGuardrails(after.compiled), options));
     } catch (error) {
       // The warning about the verdicts says that the change is too large.
       if (error instanceof ChangeOverrunError) return [];
@@ -105,18 +132,15 @@ export class ImpactJudge {
   }
 }
 
-interface Sides {
-  readonly before: { readonly objects: ClusterObjects; readonly compiled: Compiled };
-  readonly after: { readonly objects: ClusterObjects; readonly compiled: Compiled };
-}
-
 /** A checkpoint's time is over. */
 export class ChangeOverrunError extends Error {
   override readonly name = 'ChangeOverrunError';
 }
 
-const LARGE =
-  'the verdicts that change are too many to compute here; nodewall diff --against-cluster shows them';
+/** In place of lines that were not computed in time. */
+export const LARGE: readonly string[] = [
+  'the verdicts that change are too many to compute here; nodewall diff --against-cluster shows them',
+];
 
 function withoutGuardrails(compiled: Compiled): Compiled {
   return { ...compiled, policies: compiled.policies.filter(({ name }) => guardrailOf(name) === null) };

@@ -392,7 +392,7 @@ export class ControllerParts {
         interfaceGroups: Object.keys(config.interfaceGroups),
         ...(hasEgress(this.#context) ? { egress: config.egress } : {}),
       }),
-      impact: (change) => this.guardrails.change(change),
+      impact: (change, user) => this.guardrails.change(change, user),
       mayUse: useRight({
         authorise: accessAuthoriser(
           (spec) => reviewAccess(this.api.reviews.request, spec),

@@ -61,13 +61,15 @@ export class GuardrailWatch {
   /**
    * What a change would do. The first one in a large cluster may come too late: it waits for the
    * process to compile the cluster, which goes on when the time of the change is over.
+   *
+   * @param user who makes the change, by name
    */
-  async change(change: ObjectChange): Promise<Impact> {
+  async change(change: ObjectChange, user: string): Promise<Impact> {
     const { impact, clock } = this.#options;
     this.#keepsReady?.();
     this.#keepsReady = this.#isClosed ? null : clock.after(KEEP_READY, () => this.#rest());
     this.look();
-    return await impact.change(change);
+    return await impact.change(change, user);
   }
 
   close(): void {

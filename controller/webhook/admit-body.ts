@@ -22,6 +22,8 @@ export interface BodyAdmission {
 /** A change, and what the answer has so far. */
 export interface PendingChange extends ObjectChange {
   readonly uid: string;
+  /** The name of who makes it; '': not readable. */
+  readonly user: string;
   readonly warnings: readonly string[];
 }
 
@@ -42,8 +44,9 @@ export function admitBody(
   if (review === null) return null;
   const admission = admit(review, step, world, egress);
   const use = admission.use === undefined ? null : { ...admission.use, uid: review.uid };
-  const { warnings } = admission;
-  const change = admission.change === undefined ? null : { ...admission.change, uid: review.uid, warnings };
+  const { uid, user } = review;
+  const pending = { uid, user: user?.username ?? '', warnings: admission.warnings };
+  const change = admission.change === undefined ? null : { ...admission.change, ...pending };
   const text = JSON.stringify(formatReview(review, admission));
   const names = admission.rejection?.isTransient ? namesIn(asFields(review.object)) : null;
   // No object will ever have a name as long as that.

@@ -33,8 +33,8 @@ export interface WebhookOptions {
    * `world` is as good. See latestWorld.
    */
   readonly latest: (names: readonly NameReference[], world: AdmissionWorld) => Promise<AdmissionWorld | null>;
-  /** What a change would do; absent: changes are not evaluated, and no Guardrail is checked. */
-  readonly impact?: (change: ObjectChange) => Promise<Impact>;
+  /** What a user's change would do; absent: changes are not evaluated, and no Guardrail is checked. */
+  readonly impact?: (change: ObjectChange, user: string) => Promise<Impact>;
   /** Absent: the right can't be checked, and nobody has it. */
   readonly mayUse?: MayUse;
   /**
@@ -154,8 +154,8 @@ async function withImpact(
   pending: PendingChange,
   { impact, world, onFailure }: WebhookOptions,
 ): Promise<string> {
-  const { uid, warnings, ...change } = pending;
-  const found = await impact?.(change).catch((error: unknown) => {
+  const { uid, user, warnings, ...change } = pending;
+  const found = await impact?.(change, user).catch((error: unknown) => {
     if (!(error instanceof ImpactOverrunError))
       onFailure(error instanceof Error ? error : new Error(String(error)));
     return null;

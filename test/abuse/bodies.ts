@@ -103,13 +103,23 @@ export const NESTED: readonly string[] = [
   object('Tier', `"priority":${long('{"a":')}1${'}'.repeat(SIZE / 5)}`),
 ];
 
-/** The AdmissionReview of a new object. */
-export function reviewOf(object: string): string {
-  return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":${object},"oldObject":null}}`;
+/** The AdmissionReview of a new object; without a user if none is given. */
+export function reviewOf(object: string, username = ''): string {
+  const user = username === '' ? '' : `,"userInfo":{"username":"${username}"}`;
+  return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":${object},"oldObject":null${user}}}`;
 }
 
 const items = <T>(count: number, item: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => item(index));
+
+/** A rule with the most ports, which overlap those of all other rules, as their source ports do. */
+export const onStairs = (index: number): object => ({
+  ports: items(MOST.ports, (port) => {
+    const first = 1 + index * MOST.ports + port;
+    const [last, sourcePort] = [65_000, first];
+    return { protocol: 'TCP', port: first, endPort: last, sourcePort, sourceEndPort: last };
+  }),
+});
 
 /** The largest policies that are allowed, of which every pair of rules could be compared. */
 export function largest(name: string, ofPort: (index: number) => object): object {

@@ -37,6 +37,8 @@ export class GuardWorld {
   hasOutage = false;
   /** No rule is found that denies the probe's flow. */
   isFaultUnknown = false;
+  /** Milliseconds by which timers fire early, as those of a real clock may. */
+  early = 0;
   /** Nobody can make the probe. */
   isProberAway = false;
   wanted: Version | null = null;
@@ -122,7 +124,7 @@ export class GuardWorld {
       case 'probe':
         this.#cancelRound();
         if (effect.probes.length > 0)
-          this.#cancelRound = this.clock.after(Math.max(1, effect.after), () => this.#probe());
+          this.#cancelRound = this.clock.after(Math.max(1, effect.after - this.early), () => this.#probe());
         break;
       case 'wake':
         this.#cancelWake();

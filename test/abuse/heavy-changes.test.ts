@@ -1,0 +1,95 @@
+/**
+ * Changes whose evaluation takes as long as possible, repeated by one user with the right to make
+ * them. Where there are Guardrails, a change that is not evaluated in time is refused: those of
+ * others must not be.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { ImpactProcess } from '../../controller/impact/impact-process.ts';
+import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
+import { webhookHandler } from '../../controller/webhook/server.ts';
+import { cidr, node, policy, tcp } from '../kernel/manifests.ts';
+import { addressPlan } from '../netns/address-plan.ts';
+import { toClusterObjects } from '../properties/pipeline.ts';
+import { onStairs, reviewOf } from './bodies.ts';
+
+const ROUNDS = 5;
+const NODE = node(addressPlan());
+const guardrail = (name: string, item: object) => ({
+  ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'Guardrail', metadata: { name } },
+  spec: { nodeSelector: {}, mustAllow: [{ direction: 'ingress', ...item }] },
+});
+const GUARDRAILS = [
+  guardrail('ssh', { ports: [tcp(65_001)] }),
+  // The evaluation has to look at all combinations of ports.
+  guardrail('partner', { from: [cidr('198.51.100.0/24')] }),
+];
+/** 1.3 MB, which etcd stores. */
+const heavy = policy('heavy', {
+  ingress: Array.from({ length: 150 }, (_, i) => ({ action: i % 2 ? 'Allow' : 'Pass', ...onStairs(i) })),
+});
+const drop = (name: string, port: number) =>
+  policy(name, { ingress: [{ action: 'Drop', from: [cidr('203.0.113.0/24')], ports: [tcp(port)] }] });
+
+describe('changes that take long to evaluate', function () {
+  this.timeout(60_000);
+  const objects = toClusterObjects([NODE, ...GUARDRAILS]);
+  const admission = new AdmissionProcess();
+  const impact = new ImpactProcess(DEFAULT_CONFIG, () => objects);
+  const failures: Error[] = [];
+  let server: Server;
+
+  before(async () => {
+    const world = {
+      ...{ objects, failsafe: DEFAULT_CONFIG.failsafe, believesAnyServer: false, interfaceGroups: [] },
+    };
+    const handler = webhookHandler({
+      admit: (request) => admission.admit(request),
+      world: () => world,
+      changed: async () => {},
+      latest: async () => null,
+      impact: (change, user) => impact.change(change, user),
+      onFailure: (error) => failures.push(error),
+    });
+    server = createServer(handler).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    await impact.violations();
+  });
+  after(() => {
+    server?.closeAllConnections();
+    server?.close();
+    admission.close();
+    impact.close();
+    assert.deepEqual(failures, []);
+  });
+
+  async function apply(username: string, object: object): Promise<string> {
+    const { port } = server.address() as AddressInfo;
+    const response = await fetch(`http://127.0.0.1:${port}/validate`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: reviewOf(JSON.stringify(object), username),
+    });
+    return await response.text();
+  }
+
+  it('of one user: those of others are judged, each time', async () => {
+    let isOver = false;
+    const answers: string[] = [];
+    const repeat = async (): Promise<void> => {
+      while (!isOver) answers.push(await apply('eve', heavy));
+    };
+    const attack = Array.from({ length: 8 }, repeat);
+    for (let round = 0; round < ROUNDS; round++) {
+      assert.match(await apply('ann', drop('p', 80)), /"allowed":true/);
+      assert.match(await apply('bob', drop('p', 65_001)), /would break Guardrail\/ssh on node-0/);
+    }
+    isOver = true;
+    await Promise.all(attack);
+    assert.ok(answers.length > ROUNDS);
+    for (const answer of answers) assert.match(answer, /the Guardrails cannot be checked in time/);
+  });
+});
