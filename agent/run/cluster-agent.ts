@@ -11,6 +11,8 @@ import { VERSION } from '../../lib/process/version.ts';
 import { type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
 import { nodeData } from '../inspect/node-data.ts';
 import type { ApiServer } from '../receive/api-server.ts';
+import { controllersOf } from '../receive/controllers.ts';
+import type { Destination } from '../receive/destinations.ts';
 import { type Folded, fold } from '../receive/fold.ts';
 import { hostAddresses } from '../receive/host-addresses.ts';
 import { watchAddresses } from './address-watch.ts';
@@ -294,6 +296,7 @@ class ClusterAgent {
       certificates: this.#saved.remembered?.authorities ?? null,
       addresses: () => this.#places.addresses,
       nodeData: (question) => this.#nodeData(question),
+      replicas: () => this.#replicas(),
       events: {
         connected: (address) => {
           this.#happened({ kind: 'connected' });
@@ -317,11 +320,16 @@ class ClusterAgent {
     return nodeData(question, { stateDir: options.stateDir, config, metrics: metrics.text });
   }
 
+  #replicas(): readonly Destination[] {
+    return controllersOf(this.#state.folded?.state ?? this.#saved.last);
+  }
+
   #clusterEnforcement(): ClusterEnforcement {
     return new ClusterEnforcement({
       ...this.#parts,
       connection: this.#connection,
       places: this.#places,
+      replicas: () => this.#replicas(),
       saved: this.#saved.states,
       reports: this.#reports,
       events: {

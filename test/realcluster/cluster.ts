@@ -41,6 +41,7 @@ export interface RealNode extends Host, NodeAddresses {
   readonly daemons: Readonly<Record<'containerd' | 'kube-proxy' | 'kubelet', NodeDaemon>>;
   /** Runs a command in the node's namespaces. */
   run: Machine['run'];
+  spawn: Machine['spawn'];
   command: Machine['command'];
   readonly initFile: string;
   /** Ends it as a loss of power does. */
@@ -308,6 +309,7 @@ function toNode(
     ...host,
     daemons,
     run: on.run,
+    spawn: on.spawn,
     command: on.command,
     initFile: on.initFile,
     powerOff: on.powerOff,

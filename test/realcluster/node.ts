@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readdir, readFile, rm, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -42,6 +42,8 @@ export interface Machine {
   daemon(name: string, argv: readonly string[]): NodeDaemon;
   /** Runs a command in all of the node's namespaces to its end. */
   run(argv: readonly string[], options?: { stdin?: string }): Promise<Finished>;
+  /** Starts a command there, which ends with the node and with this process. */
+  spawn(argv: readonly string[]): ChildProcessWithoutNullStreams;
   /** The argument array that runs a command there. */
   command(argv: readonly string[]): string[];
 }
@@ -119,6 +121,10 @@ export function machine({ host, programs, data, group }: MachineOptions): Machin
         env,
         ...(stdin === undefined ? {} : { stdin }),
       }),
+    spawn(argv) {
+      const [program = '', ...args] = inside(['setpriv', ...DIE_WITH_PARENT, ...argv]);
+      return spawn(program, args, { env });
+    },
     daemon(program, argv) {
       let current: Daemon | null = null;
       const logFile = join(data, `${program}.log`);

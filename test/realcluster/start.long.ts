@@ -1,0 +1,65 @@
+import { summarise } from '../../perf/measure/statistics.ts';
+import { until } from '../kernel/until.ts';
+import { type AgentStart, startOfAgent } from './agent-start.ts';
+import { startBox } from './box.ts';
+import type { RealCluster } from './cluster.ts';
+import { CLOSED_PORT } from './leaks.ts';
+import { describe as describeCluster, install, setGate, untilReady, untilTables } from './nodewall.ts';
+
+const TRIALS = 12;
+/** Milliseconds. */
+const LIMIT = 180_000;
+const POLICY = 'closed-port';
+
+/** How long a node is without rules when its agent starts, the image being there. */
+describe('the start of an agent on a real cluster', function () {
+  this.timeout(900_000);
+  let cluster: RealCluster;
+
+  before(async function () {
+    this.timeout(3_600_000);
+    cluster = await startBox();
+    await install(cluster);
+    await setGate(cluster, true);
+    await cluster.apply(CLOSED_PORT);
+    await untilTables(cluster, 'the port is closed', (table) => table.includes(POLICY));
+  });
+  after(() => cluster?.close());
+  afterEach(async function () {
+    if (this.currentTest?.state === 'failed') process.stderr.write(`${await describeCluster(cluster)}\n`);
+  });
+
+  /** Guarded apply has ended, and no agent is about to be replaced. */
+  async function untilCalm(): Promise<void> {
+    await untilReady(cluster);
+    const phase = async (): Promise<string | undefined> =>
+      (await cluster.get<{ status?: { phase?: string } }>('ncnp', POLICY)).status?.phase;
+    await until('every node has confirmed the policy', async () => (await phase()) === 'Realized', {
+      limit: LIMIT,
+    });
+  }
+
+  for (const [what, forgets] of [
+    ['from the state that the agent before has saved', false],
+    ['from the controller, on a node without a state', true],
+  ] as const) {
+    it(`ends with the rules in force, ${what}`, async () => {
+      const starts: AgentStart[] = [];
+      for (let i = 0; i < TRIALS; i++) {
+        await untilCalm();
+        starts.push(await startOfAgent(cluster, cluster.node('worker-1'), { policy: POLICY, forgets }));
+      }
+      for (const [from, part] of [
+        ['the container’s start', 'sinceStarted'],
+        ['its creation', 'sinceCreated'],
+        ['the deletion of the pod before', 'sinceDeleted'],
+      ] as const) {
+        const { median, min, max } = summarise(starts.map((start) => start[part] / 1000));
+        const figures = [median, min, max].map((value) => value.toFixed(2));
+        process.stdout.write(
+          `      from ${from}: median ${figures[0]} s, ${figures[1]} to ${figures[2]} s\n`,
+        );
+      }
+    });
+  }
+});
