@@ -24,7 +24,9 @@ export async function rulesCommand(options: RulesOptions): Promise<ExitStatus> {
   const dropped = `\nspoofed: ${spoofed.packets} packets dropped, ${spoofed.bytes} bytes, last ${lastText(spoofed)}\n`;
   if (options.output === 'json') await print(json({ node, rules, spoofed }));
   else if (rules.length > 0) await print(`${toTable(rules)}${spoofed.packets === 0 ? '' : dropped}`);
-  else await print(`No rule is in force on ${node}${unused ? ' that no packet has matched' : ''}.\n`);
+  else if (unused && counted.rules.length > 0)
+    await print(`Each rule that is in force on ${node} has matched a packet.\n`);
+  else await print(`No rule is in force on ${node}.\n`);
   return EXIT.done;
 }
 
