@@ -2,6 +2,7 @@
  * The agent's configuration (docs/semantics.md section 5, docs/configuration.md), with all defaults
  * in one place.
  */
+import { CONTROLLER_PORT } from './control-plane.ts';
 import type { DataplaneName } from './dataplanes.ts';
 import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from './egress/config.ts';
 import type { RolloutSettings } from './rollout.ts';
@@ -274,7 +275,7 @@ export const DEFAULT_CONFIG: Config = {
     ],
     egress: [
       ...clusterPorts,
-      { protocol: 'tcp', ports: [8443, 8443], peers: 'controllers' },
+      { protocol: 'tcp', ports: [CONTROLLER_PORT, CONTROLLER_PORT], peers: 'controllers' },
       { protocol: 'tcp', ports: [9443, 9443], peers: 'controllers' },
       { protocol: 'tcp', ports: [53, 53], peers: 'any' },
       { protocol: 'udp', ports: [53, 53], peers: 'any' },

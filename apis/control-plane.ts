@@ -9,6 +9,9 @@ export const CONTROLLER_ACCOUNT: NamespacedName = {
   name: 'nodewall-controller',
 };
 
+/** The port at which controllers serve agents and each other, in pods and by default. */
+export const CONTROLLER_PORT = 8443;
+
 /** Services of the cluster's DNS, of most distributions and of OpenShift. */
 export const CLUSTER_DNS: readonly NamespacedName[] = [
   { namespace: 'kube-system', name: 'kube-dns' },

@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
+import { CONTROLLER_PORT } from '../apis/control-plane.ts';
 import {
   config,
   type Done,
@@ -68,7 +69,7 @@ function addController(program: Command, done: Done): void {
       'Run the controller of a cluster: it compiles the policies of the Kubernetes API and sends each agent its rules.',
     )
     .option('--kubeconfig <file>', 'API server and credentials; default: those of the pod')
-    .option('--listen <host:port>', 'serve agents and kubectl (HTTPS)', ':8443')
+    .option('--listen <host:port>', 'serve agents and kubectl (HTTPS)', `:${CONTROLLER_PORT}`)
     .option('--webhook-listen <host:port>', 'serve admission webhooks (HTTPS): /mutate and /validate')
     .option(
       '--metrics-listen <host:port>',

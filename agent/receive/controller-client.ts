@@ -4,6 +4,8 @@ import type { LookupFunction } from 'node:net';
 import type { Clock } from '../../lib/process/clock.ts';
 import { pause } from '../../lib/process/pause.ts';
 import type { Authorities } from './authorities.ts';
+import { type Destination, Destinations, destinationOf, toText } from './destinations.ts';
+import { type Attempt, type Failure, firstToConnect, NoAnswer } from './first-to-connect.ts';
 import { httpsCall, isOfUnknownAuthority, readToken, refusalText } from './https-call.ts';
 
 /** The address of the controller, and the credentials of both sides. */
@@ -15,6 +17,11 @@ export interface ControllerAddress {
   readonly authorities: Authorities;
   /** Default: the system's resolver. */
   readonly lookup?: LookupFunction;
+  /**
+   * The controllers themselves, as an authenticated controller gave them: tried where the host of
+   * `url` does not answer. Default: none.
+   */
+  readonly replicas?: () => readonly Destination[];
 }
 
 /** The controller can't be reached, fails authentication, or refused the request. */
@@ -79,8 +86,8 @@ const MISDIRECTED = 421;
 const ELSEWHERE = [0, 100, 200, 400, 800] as const;
 
 /**
- * Reads the token and the authorities for each request, because both are replaced while the agent
- * runs.
+ * Tries one destination after the other until one takes the connection. Reads the token and the
+ * authorities for each request, because both are replaced while the agent runs.
  * @param random returns numbers from 0 to 1
  */
 export function controllerClient(
@@ -90,6 +97,11 @@ export function controllerClient(
   random: () => number,
 ): ControllerClient {
   const shared = new Agent({ keepAlive: true, maxSockets: 1, timeout: IDLE_CONNECTION });
+  const { replicas = () => [], lookup } = address;
+  const destinations = new Destinations({
+    service: destinationOf(address.url),
+    ...{ replicas, clock, random },
+  });
 
   async function refused(response: IncomingMessage, token: string): Promise<ControllerError> {
     const { statusCode: status = 0, headers } = response;
@@ -108,17 +120,17 @@ export function controllerClient(
   async function requestOnce(wanted: ControllerRequest): Promise<IncomingMessage> {
     const { method, path, body, signal, isStream = false } = wanted;
     const [token, authorities] = await credentials(address);
-    const url = new URL(path, address.url);
-    const agent: Agent | false = isStream ? false : shared;
-    const { lookup } = address;
     const how = { ...(body === undefined ? {} : { body }), ...(lookup === undefined ? {} : { lookup }) };
-    const call = { method, url, token, authorities, userAgent, signal, agent, ...how };
+    const call = { method, url: new URL(path, address.url), token, authorities, userAgent, signal, ...how };
+    const agent = isStream ? false : shared;
+    const ask = (attempt: Attempt) => httpsCall({ ...call, ...attempt, agent }, clock);
     let response: IncomingMessage;
     try {
-      response = await httpsCall(call, clock);
+      response = await firstToConnect(destinations, ask, signal);
     } catch (error) {
-      if (isOfUnknownAuthority(error)) address.authorities.refused();
-      throw new ControllerError(connectionText(error as Error, address), { cause: error });
+      if (!(error instanceof NoAnswer)) throw error;
+      if (error.failures.some((one) => isOfUnknownAuthority(one.error))) address.authorities.refused();
+      throw new ControllerError(failuresText(error.failures, address), { cause: error });
     }
     const { statusCode = 0 } = response;
     if (statusCode >= 200 && statusCode < 300) return response;
@@ -160,18 +172,29 @@ function advice(status: number, { tokenFile, url }: ControllerAddress): string {
   return '';
 }
 
-function connectionText(error: Error, { url, authorities }: ControllerAddress): string {
+/** In an order that stays the same over attempts: the log says an error once. */
+function failuresText(failures: readonly Failure[], address: ControllerAddress): string {
+  const service = toText(destinationOf(address.url));
+  return failures
+    .map(({ destination, error }) => ({ host: toText(destination), error }))
+    .sort((a, b) => Number(b.host === service) - Number(a.host === service) || (a.host < b.host ? -1 : 1))
+    .map(({ host, error }) => failureText(error, host === service ? address.url.host : host, address))
+    .join('; ');
+}
+
+function failureText(error: Error, host: string, { authorities }: ControllerAddress): string {
   const { code } = error as NodeJS.ErrnoException;
   if (isOfUnknownAuthority(error)) {
-    return `${url.host}: its certificate is not signed by an authority in ${authorities.origin}; check that the authorities are up to date and that this is the controller`;
+    return `${host}: its certificate is not signed by an authority in ${authorities.origin}; check that the authorities are up to date and that this is the controller`;
   }
   if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID') {
     const what = code === 'CERT_HAS_EXPIRED' ? 'has expired' : 'is not valid yet';
-    return `${url.host}: its certificate ${what}; check the controller's certificate and the clock of this machine`;
+    return `${host}: its certificate ${what}; check the controller's certificate and the clock of this machine`;
   }
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
-    return `${url.host}: its certificate is for another name: ${error.message}; set --controller to a name in the certificate`;
+    return `${host}: its certificate is for another name: ${error.message}; set --controller to a name in the certificate`;
   }
   if (error.name === 'AbortError') return 'ended';
-  return `${url.host}: ${error.message}`;
+  // An AggregateError of node:net, for a name with several addresses, has no message.
+  return `${host}: ${error.message || code}`;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { formatMembers } from '../../lib/net/member-set.ts';
 import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/compiled-rule.ts';
-import { withControllers } from './controllers.ts';
+import { controllersOf, withControllers } from './controllers.ts';
 
 describe('addresses of controllers from the API server', () => {
   const nodes = addressSet('nodes');
@@ -30,6 +30,15 @@ describe('addresses of controllers from the API server', () => {
     const first = withControllers(state, ['10.1.0.2', '10.1.0.1']);
     assert.equal(withControllers(first, ['10.1.0.1', '10.1.0.2']), first);
     assert.equal(withControllers(state, []), state);
+  });
+
+  it('are where agents find the controllers, of either family', () => {
+    const found = controllersOf(withControllers(state, ['fd00::2', '10.1.0.1']));
+    assert.deepEqual(found, [
+      { host: '10.1.0.1', port: 8443 },
+      { host: 'fd00::2', port: 8443 },
+    ]);
+    assert.deepEqual([controllersOf(state), controllersOf(stateOf([])), controllersOf(null)], [[], [], []]);
   });
 
   it('get an AddressSet of their own if an older controller names none', () => {

@@ -1,11 +1,20 @@
 import type { AddressSet, NodeState } from '../../apis/compiled.ts';
-import { sameMembers, toMemberSet } from '../../lib/net/member-set.ts';
+import { CONTROLLER_PORT } from '../../apis/control-plane.ts';
+import { formatMembers, sameMembers, toMemberSet } from '../../lib/net/member-set.ts';
+import type { Destination } from './destinations.ts';
 
 /**
  * The AddressSet's id if an older controller, or a state saved by an older agent, names no
  * AddressSet of the controllers.
  */
 const UNNAMED = 'controllers';
+
+/** Where the controllers' pods serve, ready or not, as a controller sent them. */
+export function controllersOf(state: NodeState | null): readonly Destination[] {
+  const known = state?.addressSets.get(state.controllers);
+  if (known === undefined) return [];
+  return formatMembers(known.members).map((host) => ({ host, port: CONTROLLER_PORT }));
+}
 
 /**
  * The state with these addresses as those of nodewall's controllers, for an agent that learnt them

@@ -1,9 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { type Agent, request as httpsRequest } from 'node:https';
-import type { LookupFunction } from 'node:net';
+import { isIP, type LookupFunction, type Socket } from 'node:net';
+import { checkServerIdentity } from 'node:tls';
 import { readBody } from '../../lib/process/body.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import { type Destination, destinationOf } from './destinations.ts';
 
 /** One HTTPS request with a bearer token. */
 export interface HttpsCall {
@@ -21,6 +23,18 @@ export interface HttpsCall {
   readonly agent: Agent | false;
   /** Default: the system's resolver. */
   readonly lookup?: LookupFunction;
+  /**
+   * Where the connection goes; default: the host of `url`. The server's certificate must be for the
+   * host of `url` in any case.
+   */
+  readonly destination?: Destination;
+  /**
+   * Time limit of the TCP connection alone, once its name is resolved (milliseconds). A server that
+   * is slow but there takes connections in time: its kernel does.
+   */
+  readonly connectTimeout?: number;
+  /** Called when the connection is secure: from now on, the server may receive the request. */
+  readonly connected?: () => void;
 }
 
 /**
@@ -28,13 +42,18 @@ export interface HttpsCall {
  * handshake, and the server's processing.
  */
 const ANSWER_TIMEOUT = 15_000;
-/** TCP keep-alive probes start after this idle time (milliseconds). */
-const KEEP_ALIVE_DELAY = 15_000;
+/**
+ * TCP keep-alive: the idle time before the first probe, and the time between probes (milliseconds);
+ * how many without an answer end the connection. An agent whose controller's machine lost its power
+ * knows it 5 s later.
+ */
+const KEEP_ALIVE = { enable: true, initialDelay: 2_000, interval: 1_000, count: 3 };
 const LONGEST_REFUSAL = 64 * 1024;
 
 /** Resolves with the response head, whatever its status. */
 export function httpsCall(call: HttpsCall, clock: Clock): Promise<IncomingMessage> {
-  const { method, url, token, authorities, userAgent, body, signal, agent, lookup } = call;
+  const { method, url, token, authorities, userAgent, body, signal, agent, lookup, destination } = call;
+  const { host: name } = destinationOf(url);
   const text = body === undefined ? null : JSON.stringify(body);
   const sent = httpsRequest(url, {
     method,
@@ -42,9 +61,14 @@ export function httpsCall(call: HttpsCall, clock: Clock): Promise<IncomingMessag
     signal,
     agent,
     ...(lookup === undefined ? {} : { lookup }),
+    ...(destination === undefined ? {} : { hostname: destination.host, port: destination.port }),
+    // RFC 6066 allows names only.
+    servername: isIP(name) === 0 ? name : '',
+    checkServerIdentity: (_, certificate) => checkServerIdentity(name, certificate),
     // Set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED could change the default.
     rejectUnauthorized: true,
     headers: {
+      host: url.host,
       authorization: `Bearer ${token}`,
       accept: 'application/json',
       'user-agent': userAgent,
@@ -57,7 +81,10 @@ export function httpsCall(call: HttpsCall, clock: Clock): Promise<IncomingMessag
     const cancel = clock.after(ANSWER_TIMEOUT, () =>
       sent.destroy(new Error(`no answer within ${ANSWER_TIMEOUT / 1000} s`)),
     );
-    sent.on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE_DELAY));
+    sent.once('socket', (socket) => {
+      socket.setKeepAlive(KEEP_ALIVE);
+      watchConnection(socket, call, clock);
+    });
     sent.once('response', (response) => {
       cancel();
       resolve(response);
@@ -69,6 +96,32 @@ export function httpsCall(call: HttpsCall, clock: Clock): Promise<IncomingMessag
     });
     sent.end(text ?? undefined);
   });
+}
+
+function watchConnection(
+  socket: Socket,
+  { url, destination, connectTimeout, connected = () => {} }: HttpsCall,
+  clock: Clock,
+): void {
+  // It is one of an earlier request.
+  if (!socket.connecting) {
+    connected();
+    return;
+  }
+  socket.once('secureConnect', connected);
+  if (connectTimeout === undefined) return;
+  let cancel = (): void => {};
+  const begin = (): void => {
+    cancel();
+    cancel = clock.after(connectTimeout, () =>
+      socket.destroy(new Error(`no connection within ${connectTimeout / 1000} s`)),
+    );
+  };
+  socket.once('connect', () => cancel());
+  socket.once('close', () => cancel());
+  const { host } = destination ?? destinationOf(url);
+  if (isIP(host) === 0) socket.once('lookup', begin);
+  else begin();
 }
 
 /** Reads the token from a file. Throws an Error that names the option if there is none. */

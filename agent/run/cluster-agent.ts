@@ -9,6 +9,8 @@ import { exitInTime, untilStopped } from '../../lib/process/stopped.ts';
 import { VERSION } from '../../lib/process/version.ts';
 import { type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
 import type { ApiServer } from '../receive/api-server.ts';
+import { controllersOf } from '../receive/controllers.ts';
+import type { Destination } from '../receive/destinations.ts';
 import { type Folded, fold } from '../receive/fold.ts';
 import { hostAddresses } from '../receive/host-addresses.ts';
 import { watchAddresses } from './address-watch.ts';
@@ -291,6 +293,7 @@ class ClusterAgent {
       node: this.#parts.options.node,
       certificates: this.#saved.remembered?.authorities ?? null,
       addresses: () => this.#places.addresses,
+      replicas: () => this.#replicas(),
       events: {
         connected: (address) => {
           this.#happened({ kind: 'connected' });
@@ -309,11 +312,16 @@ class ClusterAgent {
     });
   }
 
+  #replicas(): readonly Destination[] {
+    return controllersOf(this.#state.folded?.state ?? this.#saved.last);
+  }
+
   #clusterEnforcement(): ClusterEnforcement {
     return new ClusterEnforcement({
       ...this.#parts,
       connection: this.#connection,
       places: this.#places,
+      replicas: () => this.#replicas(),
       saved: this.#saved.states,
       reports: this.#reports,
       events: {

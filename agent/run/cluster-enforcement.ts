@@ -7,6 +7,7 @@ import { removeBootFiles } from '../boot/boot-folder.ts';
 import { type Dataplanes, removeAll, warnHidden } from '../dataplane/dataplane.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { GuardReport } from '../guard/guard.ts';
+import type { Destination } from '../receive/destinations.ts';
 import type { Folded } from '../receive/fold.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -25,6 +26,8 @@ interface ClusterEnforcementParts {
   readonly controller: ControllerOptions;
   readonly connection: Pick<ControllerConnection, 'authorities' | 'askInward'>;
   readonly places: Pick<ControlPlanePlaces, 'addresses' | 'apiServers' | 'probes'>;
+  /** The controllers themselves. */
+  readonly replicas: () => readonly Destination[];
   readonly dataplanes: Dataplanes;
   readonly saved: StateStore;
   readonly log: Log;
@@ -156,11 +159,12 @@ export class ClusterEnforcement {
 
   async #startLeases(floating: FloatingKernel | null): Promise<void> {
     if (floating === null) return;
-    const { options, controller, connection, places, log, metrics, clock } = this.#parts;
+    const { options, controller, connection, places, replicas, log, metrics, clock } = this.#parts;
     const { startLeases } = await import('./egress-leases.ts');
     this.#leases = await startLeases({
       ...{ node: options.node, controller, authorities: connection.authorities, log, metrics, clock },
       addresses: () => places.addresses,
+      replicas,
       kernel: floating,
     });
     if (this.#view !== null) this.#leases.viewed(this.#view.state.egress ?? null);

@@ -19,6 +19,8 @@ export class ContactLog {
   readonly #log: Log;
   readonly #clock: WallClock;
   readonly #fields: object;
+  /** HOST:PORT of the connection. */
+  #address = '';
   /** `since` for people; `at` is the clock's time then: the wall clock may have been set since. */
   #away: {
     readonly since: Date;
@@ -42,13 +44,15 @@ export class ContactLog {
     return this.#away?.since.toISOString() ?? null;
   }
 
-  connected(): void {
-    this.#log.debug('connected', this.#fields);
+  /** @param address HOST:PORT of the other end */
+  connected(address: string): void {
+    this.#address = address;
+    this.#log.debug('connected', { ...this.#fields, address });
   }
 
   /** The view is complete: only now the connection counts as restored. */
   bookmark(revision: string): void {
-    const fields = { ...this.#fields, revision };
+    const fields = { ...this.#fields, address: this.#address, revision };
     if (this.#away !== null) {
       const seconds = Math.round((this.#clock.now() - this.#away.at) / 1000);
       this.#log.info('the controller answers again', { ...fields, seconds });

@@ -3,9 +3,11 @@ import { readFile } from 'node:fs/promises';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { freePorts } from '../../test/cluster/ports.ts';
 import { type FakeControlPlane, fakeControlPlane } from '../../test/fake/control-plane.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
+import { destinationOf } from '../receive/destinations.ts';
 import { fold } from '../receive/fold.ts';
 import { NO_METRICS } from './agent-metrics.ts';
 import { type ConnectionParts, ControllerConnection } from './controller-connection.ts';
@@ -24,6 +26,7 @@ function parts(plane: FakeControlPlane, clock: FakeClock, happened: Happened): C
     api: null,
     certificates: null,
     addresses: () => [],
+    replicas: () => [],
     log: { debug() {}, info: line, warn: line, error: line, log() {} } as unknown as Log,
     metrics: {
       ...NO_METRICS,
@@ -94,6 +97,19 @@ describe('ControllerConnection', function () {
     );
     assert.equal(detailOf('connected'), '127.0.0.1');
     assert.equal(detailOf('log'), 'following the controller');
+  });
+
+  it('reaches a controller past its URL, whose addresses that one is not among', async () => {
+    plane.publish(FIRST);
+    const url = new URL(plane.url);
+    const [port] = await freePorts(1);
+    url.port = String(port);
+    connect(({ controller }) => ({
+      controller: { ...controller, url },
+      replicas: () => [destinationOf(plane.url)],
+    }));
+    await happened('folded');
+    assert.equal(detailOf('connected'), '');
   });
 
   it('drops a view that is not accepted, and counts no bookmark', async () => {

@@ -8,6 +8,7 @@ import type { ApiServer } from '../receive/api-server.ts';
 import { askInward } from '../receive/ask-inward.ts';
 import type { Authorities } from '../receive/authorities.ts';
 import { type ControllerClient, controllerClient } from '../receive/controller-client.ts';
+import { type Destination, toText } from '../receive/destinations.ts';
 import { type Fold, FoldError, type Folded } from '../receive/fold.ts';
 import type { Outage, Seen } from '../receive/outage.ts';
 import { Reporter } from '../receive/reporter.ts';
@@ -15,6 +16,7 @@ import { ControllerStream, type StreamEvents } from '../receive/stream.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import { controllerAuthorities, loggedOutage } from './api-access.ts';
 import { ContactLog } from './contact-log.ts';
+import { portOf } from './controller-failsafe.ts';
 import { MetricsAnswerer } from './metrics-answer.ts';
 import { PeerProber } from './peer-prober.ts';
 
@@ -27,7 +29,7 @@ export interface ControllerOptions {
 }
 
 export interface ConnectionEvents {
-  /** A controller answered, at this address; empty: the address is not known. */
+  /** A controller answered, at this address of the URL's host; empty: at one of its own. */
   connected(address: string): void;
   /** Whether this run can enforce the view; a view that is not accepted is dropped. */
   accepts(view: Folded): boolean;
@@ -52,6 +54,8 @@ export interface ConnectionParts {
   readonly certificates: string | null;
   /** The controller's last addresses, for when its name can't be resolved. */
   readonly addresses: () => readonly string[];
+  /** The controllers themselves, tried where the URL's host does not answer. */
+  readonly replicas: () => readonly Destination[];
   readonly log: Log;
   readonly metrics: Pick<AgentMetrics, 'text' | 'connected' | 'bookmark' | 'unfollowable' | 'reported'>;
   readonly clock: WallClock;
@@ -78,7 +82,7 @@ export class ControllerConnection {
   #stream: ControllerStream | null = null;
 
   constructor(parts: ConnectionParts) {
-    const { node, controller, api, certificates, addresses, log, clock, random, events } = parts;
+    const { node, controller, api, certificates, addresses, replicas, log, clock, random, events } = parts;
     const { url, tokenFile, caFile } = controller;
     this.#parts = parts;
     this.#certificates = certificates;
@@ -91,7 +95,7 @@ export class ControllerConnection {
       },
     });
     const lookup = lookupOrLast(addresses, clock);
-    const address = { url, tokenFile, authorities: this.authorities, lookup };
+    const address = { url, tokenFile, authorities: this.authorities, lookup, replicas };
     this.#client = controllerClient(address, `nodewall-agent/${VERSION}`, clock, random);
     const seen = (now: Seen): void => events.seen(now);
     this.#outage = api === null ? null : loggedOutage({ node, api, log, clock, random, seen });
@@ -169,16 +173,16 @@ export class ControllerConnection {
   }
 
   #streamEvents(): StreamEvents {
-    const { metrics, events } = this.#parts;
+    const { controller, metrics, events } = this.#parts;
     const prober = new PeerProber(this.#calls);
     const answerer = metrics.text && new MetricsAnswerer(this.#calls, metrics.text);
     return {
       probe: (update) => prober.take(update),
       ...(answerer === null ? {} : { metrics: (update) => answerer.take(update) }),
-      connected: ({ address }) => {
+      connected: ({ address, port }) => {
         metrics.connected(true);
-        this.#contact.connected();
-        events.connected(address);
+        this.#contact.connected(toText({ host: address, port }));
+        events.connected(port === portOf(controller.url) ? address : '');
       },
       folded: (view) => {
         if (!events.accepts(view)) return;

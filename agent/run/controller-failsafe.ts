@@ -2,15 +2,16 @@ import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import type { Endpoints } from '../../apis/stream.ts';
+import { destinationOf } from '../receive/destinations.ts';
 
 /** The port of https://HOST:PORT. */
 export function portOf(url: URL): number {
-  return url.port === '' ? 443 : Number(url.port);
+  return destinationOf(url).port;
 }
 
 /** The URL's host if it is an address; empty if it is a name. */
 export function addressOf(url: URL): readonly string[] {
-  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const { host } = destinationOf(url);
   return isIP(host) === 0 ? [] : [host];
 }
 

@@ -6,7 +6,10 @@ import { LeaseThread, type LeaseThreadParts } from '../egress/lease/lease-thread
 import type { AgentMetrics } from './agent-metrics.ts';
 
 interface EgressLeasesParts
-  extends Pick<LeaseThreadParts, 'node' | 'authorities' | 'addresses' | 'kernel' | 'clock' | 'log'> {
+  extends Pick<
+    LeaseThreadParts,
+    'node' | 'authorities' | 'addresses' | 'replicas' | 'kernel' | 'clock' | 'log'
+  > {
   readonly controller: { readonly url: URL; readonly tokenFile: string };
   readonly metrics: AgentMetrics;
 }

@@ -5,6 +5,7 @@ import type { Clock } from '../../../lib/process/clock.ts';
 import type { Log } from '../../../lib/process/log.ts';
 import { monotonicClock } from '../../../lib/process/monotonic-clock.ts';
 import type { Authorities } from '../../receive/authorities.ts';
+import type { Destination } from '../../receive/destinations.ts';
 import type { FloatingKernel } from '../floating-kernel.ts';
 import { EarlyDrops } from './early-drops.ts';
 import type {
@@ -19,6 +20,8 @@ export interface LeaseThreadParts extends Omit<LeaseThreadData, 'origin'> {
   readonly authorities: Authorities;
   /** The addresses at which the controller was reached. */
   readonly addresses: () => readonly string[];
+  /** The controllers themselves. */
+  readonly replicas: () => readonly Destination[];
   readonly kernel: FloatingKernel;
   /** That of `kernel`. */
   readonly clock: Clock;
@@ -166,11 +169,12 @@ export class LeaseThread {
   }
 
   #refresh(): void {
-    const { authorities, addresses, clock, log } = this.#parts;
+    const { authorities, addresses, replicas, clock, log } = this.#parts;
     this.#cancelRefresh();
     this.#cancelRefresh = clock.after(REFRESH, () => this.#refresh());
     authorities.read().then(
-      (text) => this.#send({ kind: 'access', authorities: text, addresses: addresses() }),
+      (text) =>
+        this.#send({ kind: 'access', authorities: text, addresses: addresses(), replicas: replicas() }),
       (error: Error) => log.debug('no authorities for leases', { stage: 'egress', error: error.message }),
     );
   }

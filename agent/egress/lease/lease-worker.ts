@@ -29,9 +29,16 @@ class LeaseWorker {
     this.#port = port;
     const clock = monotonicClock;
     const [netlink, timed] = [new Netlink(), new TimedElements()];
-    const lookup = lookupOrLast(() => this.#access?.addresses ?? [], clock);
-    const address = { url: new URL(url), tokenFile, authorities: this.#authorities(origin), lookup };
-    const client = controllerClient(address, userAgent, clock, Math.random);
+    const client = controllerClient(
+      {
+        ...{ url: new URL(url), tokenFile, authorities: this.#authorities(origin) },
+        lookup: lookupOrLast(() => this.#access?.addresses ?? [], clock),
+        replicas: () => this.#access?.replicas ?? [],
+      },
+      userAgent,
+      clock,
+      Math.random,
+    );
     this.#closable = [netlink, timed, client];
     this.#keeper = new LeaseKeeper({
       sender: () => ({ node, boot, sent: clock.now() }),

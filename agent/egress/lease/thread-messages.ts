@@ -3,6 +3,7 @@
  * monotonicClock.
  */
 import type { OwnedAddress } from '../../../apis/egress/node-egress.ts';
+import type { Destination } from '../../receive/destinations.ts';
 import type { AddressConflict, LiveAddress, Renewal } from '../floating-kernel.ts';
 import type { LeaseView } from './lease-state.ts';
 
@@ -25,6 +26,8 @@ export type ToLeaseThread =
       readonly authorities: string;
       /** At which the controller was reached. */
       readonly addresses: readonly string[];
+      /** The controllers themselves. */
+      readonly replicas: readonly Destination[];
     }
   | { readonly kind: 'viewed'; readonly view: LeaseView }
   /** Rules are in force: of the addresses of the view, those that they guard. */

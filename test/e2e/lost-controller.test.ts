@@ -1,0 +1,151 @@
+/** Two controllers on machines of their own. One machine is lost, and its Service does not know. */
+import assert from 'node:assert/strict';
+import { globSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CONTROLLER_PORT } from '../../apis/control-plane.ts';
+import { NODEWALL } from '../cli/command.ts';
+import { type Authority, createAuthority } from '../cluster/certificates.ts';
+import { type ClusterOfNodes, type Machine, startClusterOfNodes } from '../cluster/cluster-of-nodes.ts';
+import { kubeconfig } from '../cluster/kubeconfig.ts';
+import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
+import { kernelSuite } from '../kernel/kernel-suite.ts';
+import { policy, tcp } from '../kernel/manifests.ts';
+import { until } from '../kernel/until.ts';
+import { ROOT } from '../structure/source-file.ts';
+
+/** Milliseconds. */
+const LIMIT = 45_000;
+const NODE = 'worker-1';
+const MACHINES = ['other0', 'other1'];
+const NAMESPACE = 'nodewall-system';
+const ACCOUNT = 'nodewall-controller';
+const NAME = `${ACCOUNT}.${NAMESPACE}.svc`;
+const GATE = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: nodewall-config, namespace: ${NAMESPACE}}
+data: {config.yaml: "featureGates: {NodeNetworkPolicy: true}"}
+`;
+/** Nothing comes in or goes out: the machine has no power. */
+const LOST = `
+table inet lost {
+  chain input { type filter hook input priority -300; policy drop; }
+  chain output { type filter hook output priority -300; policy drop; }
+}
+`;
+
+kernelSuite('an agent whose controller is lost with its machine', function () {
+  this.timeout(120_000);
+  let bed: ClusterOfNodes;
+  let authority: Authority;
+  const running: RunningAgent[] = [];
+  let agent: RunningAgent;
+
+  const file = (name: string): string => join(bed.cluster.folder, name);
+  const logs = (): string => running.map((one) => one.log().slice(-3000)).join('\n---\n');
+
+  async function write(name: string, text: string): Promise<string> {
+    await writeFile(file(name), text, { mode: 0o600 });
+    return file(name);
+  }
+
+  async function startController({ name, namespace, v4, v6 }: Machine): Promise<void> {
+    const { cluster, address } = bed;
+    const metadata = { name, namespace: NAMESPACE };
+    const spec = { serviceAccountName: ACCOUNT, containers: [{ name: 'c', image: 'i' }] };
+    await cluster.apply(JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata, spec }));
+    const podIPs = [v4, v6].map((ip) => ({ ip }));
+    const status = { phase: 'Running', podIP: v4, podIPs };
+    await cluster.patchStatus([`pod/${name}`, `--namespace=${NAMESPACE}`], status);
+    const server = `https://${address}:${new URL(cluster.server).port}`;
+    const token = await cluster.token(`${NAMESPACE}/${ACCOUNT}`);
+    const names = [NAME, address];
+    const { certificate, key } = await authority.issue({ commonName: 'nodewall', names, usage: 'server' });
+    const args = [
+      ...['--kubeconfig', await write(`${name}.kubeconfig`, kubeconfig({ server, ca: cluster.ca, token }))],
+      ...['--tls-cert-file', await write(`${name}.crt`, certificate)],
+      ...['--tls-key-file', await write(`${name}.key`, key)],
+      ...['--tls-ca-file', await write('ca.crt', authority.certificate)],
+      ...['--pod-name', name, '--log-format', 'json'],
+    ];
+    running.push(toRunningAgent(namespace.spawn([NODEWALL, 'controller', ...args])));
+  }
+
+  /** As kube-proxy does, which learns of the loss later than the test lasts. */
+  async function sendServiceTo({ v4 }: Machine): Promise<void> {
+    const rule = `ip daddr ${bed.address} tcp dport 443 dnat ip to ${v4}:${CONTROLLER_PORT}`;
+    const chain = `chain prerouting { type nat hook prerouting priority dstnat; ${rule}; }`;
+    await bed.controlPlane.run(['nft', '-f', '-'], { stdin: `table inet service { ${chain}\n }` });
+  }
+
+  async function startAgent(): Promise<void> {
+    const bound = { boundNode: NODE, audiences: ['nodewall-controller'] };
+    const token = await bed.cluster.token(`${NAMESPACE}/nodewall-agent`, bound);
+    const config = "{guard: {enabled: false}, interfaceGroupFile: ''}";
+    const args = [
+      ...['agent', '--controller', `https://${bed.address}:443`, '--node', NODE],
+      ...['--token-file', await write('token', token), '--ca-file', file('ca.crt')],
+      ...['--state-dir', file('state'), '--config', await write('agent.yaml', config)],
+      ...['--log-format', 'json'],
+    ];
+    agent = toRunningAgent(bed.machine(NODE).namespace.spawn([NODEWALL, ...args]));
+    running.push(agent);
+  }
+
+  /** The fields of the agent's first line with this message, which it must have written in time. */
+  async function says(message: string): Promise<{ readonly address: string }> {
+    const line = (): string | undefined =>
+      agent
+        .log()
+        .split('\n')
+        .find((one) => one.includes(`"${message}"`));
+    await until(message, async () => line() !== undefined, { limit: LIMIT, detail: logs });
+    return JSON.parse(line() ?? '');
+  }
+
+  async function enforces(name: string): Promise<void> {
+    const rule = { name: 'close', action: 'Drop', ports: [tcp(4000)] };
+    const spec = { priority: 5, appliedTo: [{ nodeSelector: {} }], ingress: [rule] };
+    await bed.cluster.apply(JSON.stringify({ ...policy(name, {}), spec }));
+    const argv = ['nft', 'list', 'table', 'inet', 'nodewall'];
+    const isThere = async () =>
+      (await bed.machine(NODE).namespace.run(argv, { anyStatus: true })).stdout.includes(name);
+    await until(`policy ${name} is enforced`, isThere, { limit: LIMIT, detail: logs });
+  }
+
+  before(async function () {
+    this.timeout(1_800_000);
+    bed = await startClusterOfNodes({ nodes: { [NODE]: {} }, others: MACHINES.length });
+    authority = await createAuthority('controllers');
+    const { cluster } = bed;
+    for (const path of [...globSync('deploy/crds/*.yaml', { cwd: ROOT }), 'deploy/rbac.yaml'])
+      await cluster.apply(await readFile(join(ROOT, path), 'utf8'));
+    await cluster.established();
+    await cluster.apply(GATE);
+    for (const machine of bed.others) await startController(machine);
+    const serve = async () => running.every((one) => one.log().includes('serving agents'));
+    await until('the controllers serve', serve, { limit: LIMIT, detail: logs });
+    const [first = assert.fail()] = bed.others;
+    await sendServiceTo(first);
+    await startAgent();
+  });
+  after(async () => {
+    for (const one of running) await one.end('SIGKILL');
+    await bed?.close();
+  });
+
+  it('follows the one that the Service gives it', async () => {
+    assert.equal((await says('following the controller')).address, `${bed.address}:443`);
+    await enforces('before');
+  });
+
+  it('finds that it is silent, passes by the Service, and follows the other one', async () => {
+    const [first = assert.fail(), second = assert.fail()] = bed.others;
+    await first.namespace.run(['nft', '-f', '-'], { stdin: LOST });
+    const { address } = await says('the controller answers again');
+    const own = [`${second.v4}:${CONTROLLER_PORT}`, `[${second.v6}]:${CONTROLLER_PORT}`];
+    assert.ok(own.includes(address), address);
+    await enforces('after');
+  });
+});
