@@ -5,7 +5,7 @@ import { cached } from '../cluster/cache.ts';
 import { buildGoProgram } from '../cluster/go-program.ts';
 import { until } from '../kernel/until.ts';
 import type { RealCluster } from './cluster.ts';
-import { writeImage } from './image-archive.ts';
+import { importImage, writeImage } from './image-archive.ts';
 
 const NAMESPACE = 'monitoring';
 /** Where the Deployment puts it. */
@@ -72,15 +72,7 @@ export class Prometheus {
     prepare: () => Promise<void>,
   ): Promise<Prometheus> {
     const manifest = await readFile(join(import.meta.dirname, 'manifests/prometheus.yaml'), 'utf8');
-    const node = cluster.node(NODE);
-    const imported = await node.run([
-      'ctr',
-      '--namespace=k8s.io',
-      'images',
-      'import',
-      await prometheusImage(),
-    ]);
-    if (imported.code !== 0) throw new Error(`ctr images import: ${imported.stderr}`);
+    await importImage(cluster.node(NODE), await prometheusImage());
     await cluster.apply(manifest);
     await cluster.apply(
       JSON.stringify({
