@@ -109,6 +109,25 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
     assert.deepEqual([wrong.status, /--flow: .*direction/.test(wrong.stderr)], [1, true], wrong.stderr);
   });
 
+  it('shows what is dropped now, on all nodes together', async () => {
+    const asking = nodewall('jane', 'top', '--all-nodes', '--interval', '3', '-o', 'json');
+    let isOver = false;
+    const over = asking.finally(() => {
+      isOver = true;
+    });
+    while (!isOver) await story.sees('other0', NODE, 80, 'closed');
+    const { status, stdout, stderr } = await over;
+    assert.deepEqual([status, stderr], [0, '']);
+    const [{ policy, action, nodes, packetsPerSecond } = assert.fail(stdout), ...rest] = JSON.parse(stdout);
+    assert.deepEqual([policy, action, nodes, rest], ['web', 'Drop', [NODE], []]);
+    assert.ok(packetsPerSecond > 0);
+    const idle = await nodewall('jane', 'top', '--node', 'cp-1', '--interval', '1');
+    assert.deepEqual(
+      [idle.status, idle.stdout],
+      [0, 'No rule that drops or rejects matched a packet in 1 s.\n'],
+    );
+  });
+
   it('gives names and interfaces', async () => {
     assert.deepEqual((await printed('names', '--node', NODE)).names, []);
     const names = (await printed('interfaces', '--node', NODE)).map(({ name }: { name: string }) => name);
