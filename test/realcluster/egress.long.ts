@@ -133,6 +133,14 @@ describe('egress gateways on a real cluster', function () {
     await until('the agents follow a controller', follow, { limit: FOLLOW_LIMIT });
   }
 
+  /** All agents follow the controller on `second`: the other one starts anew, and has none yet. */
+  async function allFollowSecond(): Promise<void> {
+    const others = (await pods(cluster, CONTROLLERS)).filter(({ spec }) => spec.nodeName !== second);
+    const names = others.map(({ metadata }) => metadata.name);
+    await cluster.kubectlOutput(['delete', 'pods', `--namespace=${NAMESPACE}`, ...names]);
+    await untilReady(cluster);
+  }
+
   /** One connection after another for three seconds, by both families, from the pod's first moment on. */
   function pod(name: string, labels: object): object {
     const { v4, v6 } = cluster.outside;
@@ -211,10 +219,11 @@ describe('egress gateways on a real cluster', function () {
   });
 
   it('has them leave by the other gateway while one is off', async () => {
+    await allFollowSecond();
     await cluster.node(second).powerOff();
     const off = performance.now();
     await untilGateway(second, false);
-    // The cluster goes on sending connections there for 40 s; agents do not wait for it.
+    // The cluster goes on sending connections there for 40 s; the agents find another controller.
     await untilAllFollow();
     const seconds = (performance.now() - off) / 1000;
     process.stdout.write(`      the other agents follow a controller ${seconds.toFixed(1)} s later\n`);
