@@ -141,6 +141,15 @@ describe('egress gateways on a real cluster', function () {
     await untilReady(cluster);
   }
 
+  /** A pod of `app: pay` that does nothing: its node watches the gateways. */
+  async function startIdle(name: string): Promise<void> {
+    const metadata = { name, namespace: 'default', labels: { app: 'pay' } };
+    const container = { name: 'idle', image: 'docker.io/library/probe:test', args: ['serve', '--port', '1'] };
+    const spec = { nodeName: home, terminationGracePeriodSeconds: 1, containers: [container] };
+    await cluster.apply(JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata, spec }));
+    await cluster.kubectlOutput(['wait', '--for=condition=Ready', `pod/${name}`, `--timeout=${LIMIT}ms`]);
+  }
+
   /** One connection after another for three seconds, by both families, from the pod's first moment on. */
   function pod(name: string, labels: object): object {
     const { v4, v6 } = cluster.outside;
@@ -219,6 +228,7 @@ describe('egress gateways on a real cluster', function () {
   });
 
   it('has them leave by the other gateway while one is off', async () => {
+    await startIdle('idle');
     await allFollowSecond();
     await cluster.node(second).powerOff();
     const off = performance.now();
@@ -230,6 +240,7 @@ describe('egress gateways on a real cluster', function () {
     const { seen: sources, done } = await run({ app: 'pay' });
     areServed(done);
     assert.deepEqual(sources, addressesOf([CONTROL_PLANE]));
+    await cluster.kubectlOutput(['delete', 'pod', 'idle']);
     await cluster.node(second).powerOn();
     await untilNodesReady(cluster);
     await untilReady(cluster);
