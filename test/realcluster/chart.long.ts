@@ -7,14 +7,13 @@ import { until } from '../kernel/until.ts';
 import { startBox } from './box.ts';
 import { type RealCluster, untilNodesReady } from './cluster.ts';
 import { HelmRelease } from './helm-release.ts';
-import { CLOSED_PORT, observedDuring } from './leaks.ts';
+import { leaksNothing, untilClosed, written } from './installation.ts';
 import {
   describe as describeCluster,
   install,
   NAMESPACE,
   setGate,
   tableOf,
-  untilFollowed,
   untilReady,
   untilTables,
 } from './nodewall.ts';
@@ -25,9 +24,6 @@ const NODEWALL = join(import.meta.dirname, '../../bin/nodewall');
 /** Rolls agents and controllers: the configuration's name has its hash. */
 const OTHER_CONFIGURATION = 'agentConfig.log.rate=50';
 
-interface Webhooks {
-  readonly webhooks: readonly { readonly clientConfig: { readonly caBundle?: string } }[];
-}
 interface WithData {
   readonly data: Readonly<Record<string, string>>;
 }
@@ -52,49 +48,11 @@ describe('a release of the chart on a real cluster', function () {
     if (this.currentTest?.state === 'failed') process.stderr.write(`${await describeCluster(cluster)}\n`);
   });
 
-  /** What controllers and administrators wrote, which no release may change. */
-  async function written(): Promise<unknown> {
-    const system = `--namespace=${NAMESPACE}`;
-    const gate = await cluster.get<WithData>('configmap', 'nodewall-config', system);
-    const authority = await cluster.get<WithData>('configmap', 'nodewall-ca', system);
-    const bundles = await Promise.all(
-      ['mutating', 'validating'].map(async (kind) => {
-        const { webhooks } = await cluster.get<Webhooks>(`${kind}webhookconfiguration`, 'nodewall');
-        return webhooks.map(({ clientConfig }) => clientConfig.caBundle);
-      }),
-    );
-    return { gate: gate.data, authority: authority.data, bundles };
-  }
-
-  async function untilEnforced(): Promise<void> {
-    await setGate(cluster, true);
-    await cluster.apply(CLOSED_PORT);
-    await untilTables(cluster, 'the port is closed', (table) => table.includes('no-7000'));
-    const phase = async (): Promise<string | undefined> =>
-      (await cluster.get<{ status?: { phase?: string } }>('ncnp', 'closed-port')).status?.phase;
-    await until('every node has confirmed it', async () => (await phase()) === 'Realized', { limit: LIMIT });
-  }
-
-  async function leaksNothing(action: () => Promise<void>): Promise<void> {
-    const observed = await observedDuring(cluster, async () => {
-      await action();
-      await untilReady(cluster);
-      await untilFollowed(cluster);
-    });
-    for (const { node, flood, stream } of observed) {
-      assert.ok(flood.arrived > 100, `${node}: the flood did not arrive: ${JSON.stringify(flood)}`);
-      assert.equal(flood.passed, 0, `${node}: ${JSON.stringify(flood)}`);
-      assert.equal(stream.problem, null, `${node}: ${JSON.stringify(stream)}`);
-    }
-    const packets = observed.reduce((sum, { flood }) => sum + flood.arrived, 0);
-    process.stdout.write(`      0 of ${packets} packets passed\n`);
-  }
-
   it('is installed, with the gate off, and enforces when it is on', async () => {
     await release.install();
     await untilReady(cluster);
     await untilTables(cluster, 'nothing is enforced', (table) => table === '');
-    await untilEnforced();
+    await untilClosed(cluster);
   });
 
   for (const [what, act] of Object.entries({
@@ -103,9 +61,9 @@ describe('a release of the chart on a real cluster', function () {
     'the same chart again': () => release.upgrade(),
   })) {
     it(`leaks nothing, and keeps gate, CA and caBundles: ${what}`, async () => {
-      const before = await written();
-      await leaksNothing(act);
-      assert.deepEqual(await written(), before);
+      const before = await written(cluster);
+      await leaksNothing(cluster, act);
+      assert.deepEqual(await written(cluster), before);
     });
   }
 
@@ -170,7 +128,7 @@ describe('a release of the chart on a real cluster', function () {
   it('is followed by kustomize, and nodewall uninstall removes all of that', async () => {
     await cluster.kubectlOutput(['delete', 'namespace', NAMESPACE, '--timeout=120s']);
     await install(cluster);
-    await untilEnforced();
+    await untilClosed(cluster);
     const [controlPlane] = cluster.nodes;
     assert.ok(controlPlane !== undefined);
     const command = [NODEWALL, 'uninstall', '--kubeconfig', cluster.kubeconfig, '--crds'];

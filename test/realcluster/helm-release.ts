@@ -6,7 +6,7 @@ import { NAMESPACE } from './nodewall.ts';
 const CHART = join(import.meta.dirname, '../../deploy/chart');
 const RELEASE = 'nodewall';
 
-/** The chart of this checkout as a release of one cluster, by Helm itself. */
+/** The chart of this checkout, or another, as a release of one cluster, by Helm itself. */
 export class HelmRelease {
   readonly #cluster: RealCluster;
   readonly #helm: string;
@@ -18,7 +18,12 @@ export class HelmRelease {
   }
 
   async install(...settings: readonly string[]): Promise<void> {
-    await this.#output('install', RELEASE, CHART, '--create-namespace', ...set(settings));
+    await this.installChart(CHART, ...settings);
+  }
+
+  /** As install(), of another chart, by its folder. */
+  async installChart(chart: string, ...settings: readonly string[]): Promise<void> {
+    await this.#output('install', RELEASE, chart, '--create-namespace', ...set(settings));
   }
 
   async upgrade(...settings: readonly string[]): Promise<void> {

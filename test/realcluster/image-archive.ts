@@ -3,6 +3,7 @@ import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { output } from '../cluster/command.ts';
 import { scratchFolder } from '../cluster/folder.ts';
+import type { RealNode } from './cluster.ts';
 
 export interface ImageParts {
   /** With registry and tag: docker.io/library/probe:test. */
@@ -61,4 +62,10 @@ export async function writeImage({ name, files, entrypoint }: ImageParts, archiv
   } finally {
     await scratch.remove();
   }
+}
+
+/** Gives a node an image that its template lacks. */
+export async function importImage(node: RealNode, archive: string): Promise<void> {
+  const { code, stderr } = await node.run(['ctr', '--namespace=k8s.io', 'images', 'import', archive]);
+  if (code !== 0) throw new Error(`ctr images import ${archive} on ${node.name}: ${stderr}`);
 }

@@ -16,7 +16,10 @@ const PATIENCE = 180_000;
 
 export interface Pod {
   readonly metadata: { readonly name: string; readonly deletionTimestamp?: string };
-  readonly spec: { readonly nodeName?: string };
+  readonly spec: {
+    readonly nodeName?: string;
+    readonly containers: readonly { readonly image: string }[];
+  };
   readonly status: {
     readonly phase?: string;
     readonly podIPs?: readonly { readonly ip: string }[];

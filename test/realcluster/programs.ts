@@ -1,11 +1,8 @@
-import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buildCluster } from '../cluster/build.ts';
 import { cached } from '../cluster/cache.ts';
-import { output } from '../cluster/command.ts';
 import { unpackDebianPackage } from '../cluster/debian.ts';
-import { findGo, goEnvironment } from '../cluster/go.ts';
+import { buildGoProgram } from '../cluster/go-program.ts';
 
 /** What the cluster's machines run that is no part of this repository. */
 export interface Programs {
@@ -32,23 +29,13 @@ export async function buildPrograms(): Promise<Programs> {
     process.stderr.write(`realcluster: unpacking ${PACKAGES.join(', ')}\n`);
     for (const name of PACKAGES) await unpackDebianPackage(name, fresh);
   });
-  return { kubernetes, debian, coredns: await buildCoreDns() };
-}
-
-async function buildCoreDns(): Promise<string> {
-  const source = join(import.meta.dirname, 'coredns');
-  const go = await findGo();
-  const key = createHash('sha256').update(`${go.version} ${process.arch}`);
-  for (const name of ['go.mod', 'go.sum', 'main.go']) key.update(await readFile(join(source, name)));
-  const folder = await cached('coredns', key.digest('hex').slice(0, 16), async (fresh) => {
-    process.stderr.write('realcluster: building CoreDNS, once: some minutes\n');
-    const flags = ['-buildvcs=false', '-trimpath', '-ldflags', '-s -w', '-o', join(fresh, 'coredns')];
-    await output(['nice', '-n', '10', go.command, 'build', ...flags, '.'], {
-      cwd: source,
-      env: goEnvironment({ CGO_ENABLED: '0' }),
-    });
+  const coredns = await buildGoProgram({
+    name: 'coredns',
+    source: join(import.meta.dirname, 'coredns'),
+    files: ['main.go'],
+    takes: 'some minutes',
   });
-  return join(folder, 'coredns');
+  return { kubernetes, debian, coredns };
 }
 
 if (import.meta.main) await buildPrograms();

@@ -1,14 +1,11 @@
 import { summarise } from '../../perf/measure/statistics.ts';
-import { until } from '../kernel/until.ts';
 import { type AgentStart, startOfAgent } from './agent-start.ts';
 import { startBox } from './box.ts';
 import type { RealCluster } from './cluster.ts';
-import { CLOSED_PORT } from './leaks.ts';
-import { describe as describeCluster, install, setGate, untilReady, untilTables } from './nodewall.ts';
+import { untilClosed, untilConfirmed } from './installation.ts';
+import { describe as describeCluster, install, untilReady } from './nodewall.ts';
 
 const TRIALS = 12;
-/** Milliseconds. */
-const LIMIT = 180_000;
 const POLICY = 'closed-port';
 
 /** How long a node is without rules when its agent starts, the image being there. */
@@ -20,9 +17,7 @@ describe('the start of an agent on a real cluster', function () {
     this.timeout(3_600_000);
     cluster = await startBox();
     await install(cluster);
-    await setGate(cluster, true);
-    await cluster.apply(CLOSED_PORT);
-    await untilTables(cluster, 'the port is closed', (table) => table.includes(POLICY));
+    await untilClosed(cluster);
   });
   after(() => cluster?.close());
   afterEach(async function () {
@@ -32,11 +27,7 @@ describe('the start of an agent on a real cluster', function () {
   /** Guarded apply has ended, and no agent is about to be replaced. */
   async function untilCalm(): Promise<void> {
     await untilReady(cluster);
-    const phase = async (): Promise<string | undefined> =>
-      (await cluster.get<{ status?: { phase?: string } }>('ncnp', POLICY)).status?.phase;
-    await until('every node has confirmed the policy', async () => (await phase()) === 'Realized', {
-      limit: LIMIT,
-    });
+    await untilConfirmed(cluster);
   }
 
   for (const [what, forgets] of [

@@ -1,10 +1,11 @@
 /** The program one version before this one, from git. */
 import { hash } from 'node:crypto';
-import { readdir, readFile, rm, symlink } from 'node:fs/promises';
+import { readdir, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { cached } from '../cluster/cache.ts';
-import { output, run } from '../cluster/command.ts';
+import { output } from '../cluster/command.ts';
 import { ROOT } from '../structure/source-file.ts';
+import { missingCommit, unpackCommit } from './commit.ts';
 
 /**
  * Nothing has been released yet. This is the last commit before agents refused rules with unknown
@@ -18,11 +19,8 @@ const FOLDERS = ['agent', 'apis', 'bin', 'cli', 'controller', 'deploy', 'lib', '
 const LOCK = 'package-lock.json';
 
 /** Why there is no previous release here; null: there is one. */
-export async function missingPreviousRelease(): Promise<string | null> {
-  const { code } = await run(['git', 'cat-file', '-e', `${PREVIOUS}^{commit}`], { cwd: ROOT }).catch(() => {
-    return { code: null };
-  });
-  return code === 0 ? null : `commit ${PREVIOUS} is not here (no git, or a checkout without history)`;
+export function missingPreviousRelease(): Promise<string | null> {
+  return missingCommit(PREVIOUS);
 }
 
 /**
@@ -33,10 +31,7 @@ export function previousRelease(): Promise<string> {
   // Links into this checkout are part of it.
   const key = hash('sha256', `${PREVIOUS} ${ROOT}`).slice(0, 16);
   return cached('previousrelease', key, async (folder) => {
-    const archive = join(folder, 'archive.tar');
-    await output(['git', 'archive', '--output', archive, PREVIOUS, ...FOLDERS, LOCK], { cwd: ROOT });
-    await output(['tar', '-xf', archive, '-C', folder]);
-    await rm(archive);
+    await unpackCommit(PREVIOUS, folder, [...FOLDERS, LOCK]);
     await addPackages(folder);
     await output([process.execPath, 'agent/nftables-napi/build.ts'], { cwd: folder });
   });

@@ -14,7 +14,9 @@ describe('functions', function () {
   let own: FunctionFacts[];
 
   before(() => {
-    const product = PRODUCT.flatMap(filesBelow).filter((path) => path.endsWith('.ts') && !isTest(path));
+    const product = PRODUCT.flatMap((folder) => filesBelow(folder)).filter(
+      (path) => path.endsWith('.ts') && !isTest(path),
+    );
     const all = functionsIn('tsconfig.json', [...product, OWN]);
     functions = all.filter(({ file }) => file !== OWN);
     own = all.filter(({ file }) => file === OWN);

@@ -8,12 +8,12 @@ export const ROOT = resolve(import.meta.dirname, '../..');
 const NOT_OURS = new Set(['node_modules', 'build', '.git']);
 
 /** Every file below a folder of the repository, as paths from its root, sorted. */
-export function filesBelow(folder: string): string[] {
+export function filesBelow(folder: string, root = ROOT): string[] {
   const found: string[] = [];
-  for (const entry of readdirSync(join(ROOT, folder), { withFileTypes: true })) {
+  for (const entry of readdirSync(join(root, folder), { withFileTypes: true })) {
     if (NOT_OURS.has(entry.name)) continue;
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) found.push(...filesBelow(path));
+    if (entry.isDirectory()) found.push(...filesBelow(path, root));
     else found.push(path);
   }
   return found.sort();

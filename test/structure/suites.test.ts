@@ -9,7 +9,7 @@ describe('suites of tests', () => {
     const patterns = readSource('test/run.ts').match(/(?<=')[^'\n]*\*\*[^'\n]*\.test\.ts(?=')/g) ?? [];
     assert.ok(patterns.length > 10);
     const run = new Set(patterns.flatMap((pattern) => globSync(pattern, { cwd: ROOT })));
-    const files = FOLDERS.flatMap(filesBelow).filter((path) => path.endsWith('.test.ts'));
+    const files = FOLDERS.flatMap((folder) => filesBelow(folder)).filter((path) => path.endsWith('.test.ts'));
     assert.deepEqual(
       files.filter((path) => !run.has(path)),
       [],
