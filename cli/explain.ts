@@ -81,7 +81,7 @@ async function inForce(options: ExplainOptions): Promise<Answerer> {
     if (flow.traffic === 'Egress')
       throw new CommandError(EXIT.usage, `${where}: flows of traffic Egress need --manifests`);
     const query = new URLSearchParams({ flow: text });
-    const here = () => explanationOf(options.stateDir, config, flow);
+    const here = () => explanationOf(options.stateDir, config, flow).catch(withoutState);
     const { node, explanation } = await fromNode(options, 'explanation', query, here);
     return {
       value: explanation,
@@ -89,6 +89,12 @@ async function inForce(options: ExplainOptions): Promise<Answerer> {
       text: () => explanationText(flow, explanation, node),
     };
   };
+}
+
+function withoutState(error: unknown): never {
+  if (!(error instanceof CommandError)) throw error;
+  const message = `${error.message}; to explain by manifests give --manifests`;
+  throw new CommandError(error.status, message, { cause: error });
 }
 
 /** Compiles what the first flow of a kind needs: nothing of a Node for flows of traffic Egress. */
