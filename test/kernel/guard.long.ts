@@ -129,14 +129,21 @@ async function interrupted(lane: Lane, trial: number): Promise<void> {
   await guarded.cut(marker, trial % 2 === 0 ? 4 : 6);
   // From the edit on, over the window and what follows it.
   await sleep(Math.random() * 16_000);
+  const before = guarded.agent.log().slice(-4_000);
   await interrupt(lane);
   const isOver = async () => {
     const { trial: pending, holds } = await guarded.remembered();
     const isHeld = holds.some(({ key, isBrief }) => key === 'nodewall.io/cut' && !isBrief);
     return pending === null && isHeld && (await isBack(lane, marker));
   };
-  const detail = () => guarded.agent.log();
-  await until(`trial ${trial} ends (${kind})`, isOver, { limit: 120_000, detail });
+  let seen = '';
+  const detail = () => `${seen}\nbefore:\n${before}\nafter:\n${guarded.agent.log()}`;
+  const isSeen = async () => {
+    const memory = JSON.stringify(await guarded.remembered());
+    seen = `${memory}; marker ${marker} in force: ${await guarded.has(String(marker))}`;
+    return await isOver();
+  };
+  await until(`trial ${trial} ends (${kind})`, isSeen, { limit: 120_000, detail });
   const saved = await guarded.file('node-state.jsonl');
   assert.ok(saved.includes(String(CLOSED)) && !saved.includes(String(marker)), `trial ${trial} (${kind})`);
 }
