@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { parseAnswered, parseNodeAnswer, parseNodeQuestion } from './node-question.ts';
+import { LONGEST_QUERY, parseAnswered, parseNodeAnswer, parseNodeQuestion } from './node-question.ts';
 
 describe('questions to nodes', () => {
   it('are about what a node knows', () => {
@@ -8,7 +8,7 @@ describe('questions to nodes', () => {
       query: 'lines=1',
     });
     const wrong = [null, {}, { about: 'state', query: '' }, { about: 'names' }, { about: 1, query: '' }];
-    for (const value of [...wrong, { about: 'names', query: 'x'.repeat(1025) }])
+    for (const value of [...wrong, { about: 'names', query: 'x'.repeat(LONGEST_QUERY + 1) }])
       assert.equal(parseNodeQuestion(value), null);
   });
 

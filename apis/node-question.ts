@@ -6,7 +6,7 @@
 import { CONTROL_PLANE, NODE_VIEWS_PATH } from './stream.ts';
 
 /** Subresources of a node view; metrics have a path of their own (scrape-path.ts). */
-export const NODE_DATA = ['counters', 'records', 'names', 'interfaces'] as const;
+export const NODE_DATA = ['counters', 'records', 'names', 'interfaces', 'explanation'] as const;
 export type NodeData = (typeof NODE_DATA)[number];
 
 export interface NodeQuestion {
@@ -47,8 +47,8 @@ export const QUESTION_PATIENCE = { agent: 4_000, onTheWay: 1_000 } as const;
 export const MOST_ANSWER = 1 << 20;
 /** … and of an answer that another controller passes on. */
 export const MOST_PASSED = MOST_ANSWER + 1024;
-/** Characters of a query. */
-const LONGEST_QUERY = 1024;
+/** Characters of a query; a request's head is 8 KiB at most. */
+export const LONGEST_QUERY = 4096;
 
 const LONGEST_ID = 64;
 const LONGEST_PROBLEM = 500;

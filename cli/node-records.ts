@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FilterOptions, ReadRecord } from '../agent/record/record-filter.ts';
-import { NODE_VIEWS_PATH } from '../apis/stream.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { askNode, type OfNode } from './node-data.ts';
+import { askEach, nodeNames, sayFailed } from './nodes.ts';
 import { print } from './output.ts';
 import { recordText, word } from './record-text.ts';
 
@@ -22,8 +22,6 @@ interface Records {
   readonly time: string;
 }
 
-/** Nodes that are asked at the same time. */
-const AT_ONCE = 32;
 /** Milliseconds between two questions to the same node. */
 const INTERVAL = 1_000;
 const FILTERS = [
@@ -48,15 +46,6 @@ export async function nodeRecords(options: NodeRecordsOptions): Promise<ExitStat
   });
 }
 
-async function nodeNames(request: KubeApi): Promise<string[]> {
-  const list = await request<{
-    readonly items?: readonly { readonly metadata: { readonly name: string } }[];
-  }>({
-    ...{ method: 'GET', path: NODE_VIEWS_PATH },
-  });
-  return (list.items ?? []).map(({ metadata: { name } }) => name);
-}
-
 /** Nodes that are asked again and again for what is new. */
 class FollowedNodes {
   readonly #request: KubeApi;
@@ -73,41 +62,33 @@ class FollowedNodes {
 
   /** Prints what is new of all of them; false: none of them answered. */
   async look(nodes: readonly string[]): Promise<boolean> {
-    const waiting = [...nodes];
-    const found: ReadRecord[] = [];
-    let answered = 0;
-    const worker = async (): Promise<void> => {
-      for (let node = waiting.shift(); node !== undefined; node = waiting.shift()) {
-        const records = await this.#of(node);
-        if (records === null) continue;
-        answered++;
-        found.push(...records);
-      }
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    const answers = await askEach(
+      nodes,
+      (node) => this.#of(node),
+      (node, message) => this.#failed(node, message),
+    );
+    const found = [...answers.values()].flat();
     found.sort((a, b) => (String(a.time) < String(b.time) ? -1 : 1));
     const { output } = this.#options;
     const lines = found.map((one) => (output === 'json' ? JSON.stringify(one) : textOf(one)));
     if (lines.length > 0) await print(lines.map((line) => `${line}\n`).join(''));
-    return answered > 0;
+    return answers.size > 0;
   }
 
-  /** Null: it did not answer, which is said once. */
-  async #of(node: string): Promise<readonly ReadRecord[] | null> {
-    try {
-      const query = queryOf(this.#options);
-      const seen = this.#seen.get(node);
-      if (seen !== undefined) query.set('since', seen.time);
-      if (seen !== undefined) query.set('lines', '1000');
-      const found = await askNode<Records>(this.#request, node, 'records', query);
-      this.#failing.delete(node);
-      return this.#unseen(node, found);
-    } catch (error) {
-      const { message } = error as Error;
-      if (this.#failing.get(node) !== message) process.stderr.write(`nodewall: ${node}: ${message}\n`);
-      this.#failing.set(node, message);
-      return null;
-    }
+  async #of(node: string): Promise<readonly ReadRecord[]> {
+    const query = queryOf(this.#options);
+    const seen = this.#seen.get(node);
+    if (seen !== undefined) query.set('since', seen.time);
+    if (seen !== undefined) query.set('lines', '1000');
+    const found = await askNode<Records>(this.#request, node, 'records', query);
+    this.#failing.delete(node);
+    return this.#unseen(node, found);
+  }
+
+  /** Said once. */
+  #failed(node: string, message: string): void {
+    if (this.#failing.get(node) !== message) sayFailed(node, message);
+    this.#failing.set(node, message);
   }
 
   #unseen(node: string, { records, time: now }: Records): readonly ReadRecord[] {

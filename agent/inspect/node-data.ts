@@ -1,9 +1,11 @@
 import type { Config } from '../../apis/config.ts';
+import type { Flow } from '../../apis/flow.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { lastRecords } from '../record/last-records.ts';
 import { type FilterOptions, toFilter, wholeNumber } from '../record/record-filter.ts';
 import { recordsFile } from '../record/records-file.ts';
+import { explanationOf, hostFlow } from './explanation.ts';
 import { interfaceGroups } from './interface-groups.ts';
 import { knownNames } from './known-names.ts';
 import { ruleCounts } from './rule-counts.ts';
@@ -47,9 +49,21 @@ export async function nodeData(
       return JSON.stringify(await knownNames(stateDir));
     case 'interfaces':
       return JSON.stringify(await interfaceGroups(stateDir, config));
+    case 'explanation':
+      return await explanation(parameters, stateDir, config);
     case 'records':
       return await records(parameters, stateDir, config);
   }
+}
+
+async function explanation(parameters: URLSearchParams, stateDir: string, config: Config): Promise<string> {
+  let flow: Flow;
+  try {
+    flow = hostFlow(JSON.parse(parameters.get('flow') ?? ''), config);
+  } catch (error) {
+    throw new CommandError(EXIT.usage, `flow: ${(error as Error).message}`, { cause: error });
+  }
+  return JSON.stringify(await explanationOf(stateDir, config, flow));
 }
 
 /** The last records that match, whether there are more, and the time: where to go on from. */

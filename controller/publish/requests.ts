@@ -137,7 +137,7 @@ async function route(options: RouterOptions, asked: ApiRequest): Promise<Answer>
 }
 
 const SUBRESOURCE =
-  /^\/([^/]+)(?:\/(status|lease|probes|probeanswer|answer|counters|records|names|interfaces))?$/;
+  /^\/([^/]+)(?:\/(status|lease|probes|probeanswer|answer|counters|records|names|interfaces|explanation))?$/;
 
 /**
  * Time limit for watches of clients other than agents (milliseconds): their permission may be

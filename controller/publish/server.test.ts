@@ -801,7 +801,7 @@ describe('controlPlaneServer', () => {
       ['cp-1', { about: 'records', query: 'port=x' }],
       ['cp-1', { about: 'records', query: '' }],
     ]);
-    assert.equal((await get(`${path}?src=${'x'.repeat(1024)}`)).code, 400);
+    assert.equal((await get(`${path}?src=${'x'.repeat(4096)}`)).code, 400);
     assert.equal((await get(nodeDataPath('nobody', 'names'))).code, 404);
     const denied = await get(path, 'user.mallory');
     assert.equal(denied.code, 403);

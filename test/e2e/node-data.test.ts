@@ -97,6 +97,37 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
     assert.match(stdout, /ingress +application +web\/close +Drop +\d/);
   });
 
+  it('explains a verdict by the rules that are in force there', async () => {
+    const flow = (dstPort: number) =>
+      JSON.stringify({ direction: 'ingress', src: '203.0.113.9', protocol: 'tcp', dstPort });
+    const { verdict, policy, rule } = await printed('explain', '--node', NODE, '--flow', flow(80));
+    assert.deepEqual([verdict, policy, rule], ['Drop', 'web', 'close']);
+    assert.equal((await printed('explain', '--node', NODE, '--flow', flow(81))).verdict, 'Allow');
+    const { stdout } = await nodewall('jane', 'explain', '--node', NODE, '--flow', flow(80));
+    assert.match(stdout, /^ingress tcp on worker-1: 203\.0\.113\.9 to any address port 80$/m);
+    const wrong = await nodewall('jane', 'explain', '--node', NODE, '--flow', '{"direction":"in"}');
+    assert.deepEqual([wrong.status, /--flow: .*direction/.test(wrong.stderr)], [1, true], wrong.stderr);
+  });
+
+  it('shows what is dropped now, on all nodes together', async () => {
+    const asking = nodewall('jane', 'top', '--all-nodes', '--interval', '3', '-o', 'json');
+    let isOver = false;
+    const over = asking.finally(() => {
+      isOver = true;
+    });
+    while (!isOver) await story.sees('other0', NODE, 80, 'closed');
+    const { status, stdout, stderr } = await over;
+    assert.deepEqual([status, stderr], [0, '']);
+    const [{ policy, action, nodes, packetsPerSecond } = assert.fail(stdout), ...rest] = JSON.parse(stdout);
+    assert.deepEqual([policy, action, nodes, rest], ['web', 'Drop', [NODE], []]);
+    assert.ok(packetsPerSecond > 0);
+    const idle = await nodewall('jane', 'top', '--node', 'cp-1', '--interval', '1');
+    assert.deepEqual(
+      [idle.status, idle.stdout],
+      [0, 'No rule that drops or rejects matched a packet in 1 s.\n'],
+    );
+  });
+
   it('gives names and interfaces', async () => {
     assert.deepEqual((await printed('names', '--node', NODE)).names, []);
     const names = (await printed('interfaces', '--node', NODE)).map(({ name }: { name: string }) => name);
