@@ -20,7 +20,7 @@ import type { AddressSetMessage, NodeMessage, ServiceSetMessage, WrittenRule } f
  * rules, or `allNodes` or `controllers`, names it. A receiver acts at bookmarks only. A bookmark
  * follows each batch of changes that belong together; about every 30 s one is sent as a keep-alive.
  * `features` is a list with commas of what earlier agents do not know: `egress` asks for the
- * messages of egress gateways, `probes` for ProbeUpdates, `metrics` for MetricsUpdates.
+ * messages of egress gateways, `probes` for ProbeUpdates, `questions` for QuestionUpdates.
  */
 export const CONTROL_PLANE = { group: 'controlplane.nodewall.io', version: 'v1alpha1' } as const;
 
@@ -47,7 +47,7 @@ export type Update =
   | EgressPatchUpdate
   | EgressRemovedUpdate
   | ProbeUpdate
-  | MetricsUpdate
+  | QuestionUpdate
   | BookmarkUpdate;
 
 /** Discard the state: a whole view follows. Every whole view starts with this message. */
@@ -177,12 +177,15 @@ export interface ProbeUpdate {
 }
 
 /**
- * A scraper asks a controller for this agent's metrics: not part of the view. The answer goes to
- * `metricsAnswerPath` (node-metrics.ts). Only to watchers with the feature `metrics`.
+ * Somebody asks a controller for what only this node knows: not part of the view. The answer goes
+ * to `answerPath` (node-question.ts). Only to watchers with the feature `questions`.
  */
-export interface MetricsUpdate {
-  readonly type: 'metrics';
+export interface QuestionUpdate {
+  readonly type: 'question';
   readonly id: string;
+  /** As in NodeQuestion; a later version may ask about more. */
+  readonly about: string;
+  readonly query: string;
 }
 
 /** The messages up to this one form a complete state. */

@@ -16,6 +16,13 @@ export const node = (): Option =>
     '--node <name>',
     'name of the Node; default, with manifests: this machine, which need not be declared',
   );
+export const ofNode = (): Option =>
+  new Option('--node <name>', 'ask the agent of this Node, through the controllers of its cluster');
+export const kubeconfig = (): Option =>
+  new Option(
+    '--kubeconfig <file>',
+    'API server and credentials; default: $KUBECONFIG, ~/.kube/config, or those of the pod',
+  );
 export const config = (): Option => new Option('--config <file>', "the agent's configuration (YAML)");
 export const output = (...formats: readonly string[]): Option =>
   new Option('-o, --output <format>', 'format of the result').choices(formats).default(formats[0]);

@@ -1,11 +1,11 @@
 import { readPressure } from '../agent/egress/record/conntrack-pressure.ts';
 import { egressCount } from '../agent/egress/render/counted.ts';
+import { readState, readTotals } from '../agent/inspect/saved-state.ts';
 import type { RuleTotals } from '../agent/record/accounting.ts';
 import type { EgressTake, NodeEgress } from '../apis/egress/node-egress.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { json, print, table } from './output.ts';
 import { lastText } from './rules.ts';
-import { readState, readTotals } from './saved-state.ts';
 
 export interface NodeStatusOptions {
   readonly stateDir: string;
@@ -22,7 +22,8 @@ export async function printNodeStatus({ stateDir, output }: NodeStatusOptions): 
       `the agent of ${node} has the feature gate EgressGateway off; give --manifests or --kubeconfig to see the gateways of the cluster`,
     );
   }
-  const totals = await readTotals(stateDir, () => new Date().toISOString());
+  const { totals, remark } = await readTotals(stateDir, () => new Date().toISOString());
+  if (remark !== null) process.stderr.write(`nodewall: ${remark}\n`);
   const conntrack = await readPressure();
   const status = { node, ...toStatus(egress, totals), conntrack };
   await print(output === 'json' ? json(status) : nodeText(status));

@@ -1,19 +1,25 @@
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
+import { explanationOf, hostFlow } from '../agent/inspect/explanation.ts';
 import { type Explainer, explain } from '../agent/observe/explain.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { EgressExplanation, EgressFlow } from '../apis/egress/flow.ts';
 import type { Considered, Explanation, Flow } from '../apis/flow.ts';
-import { isEgressFlow, parseEgressFlow, parseFlow } from '../apis/parse-flow.ts';
+import { isEgressFlow, parseEgressFlow } from '../apis/parse-flow.ts';
 import type { EgressExplainer } from '../controller/egress/decide.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { styled } from '../lib/process/styled.ts';
 import { egressExplainer, egressText, egressVerdictText } from './explain-egress.ts';
-import { loadObjects, type NodeOptions, resolvedState } from './load.ts';
+import { loadConfig, loadObjects, type NodeOptions, resolvedState } from './load.ts';
+import { fromNode } from './node-data.ts';
 import { json, print, table } from './output.ts';
 
-type ExplainOptions = NodeOptions & {
+type ExplainOptions = Omit<NodeOptions, 'manifests'> & {
+  /** Absent: the rules in force, of this machine or of `node`. */
+  readonly manifests?: readonly string[];
+  readonly kubeconfig?: string;
+  readonly stateDir: string;
   readonly flow?: string;
   readonly flows?: string;
   readonly output: 'text' | 'json';
@@ -32,14 +38,17 @@ export async function explainCommand(options: ExplainOptions): Promise<ExitStatu
   if (options.flow === undefined && options.flows === undefined) {
     throw new CommandError(EXIT.usage, `give --flow '{"direction":"ingress",…}' or --flows FILE`);
   }
-  const loaded = await loadObjects(options);
-  const answer = answerer(loaded, options);
+  const { manifests, names } = options;
+  if (manifests === undefined && names !== undefined)
+    throw new CommandError(EXIT.usage, '--names needs --manifests: a node knows the addresses of its names');
+  const loaded = manifests === undefined ? null : await loadObjects({ ...options, manifests });
+  const answer = loaded === null ? await inForce(options) : answerer(loaded, options);
   const isWrong = options.flow === undefined ? await explainFile(options, answer) : false;
   if (options.flow !== undefined) {
     const { value, text } = await answer(options.flow, '--flow', true);
     await print(options.output === 'json' ? json(value) : text());
   }
-  return isWrong || (loaded.invalid && options.strict) ? EXIT.invalid : EXIT.done;
+  return isWrong || (loaded?.invalid === true && options.strict) ? EXIT.invalid : EXIT.done;
 }
 
 /** Returns whether a line was wrong. */
@@ -63,6 +72,24 @@ async function explainFile({ flows = '', output }: ExplainOptions, answer: Answe
 }
 
 type Answerer = (text: string, where: string, considered: boolean) => Promise<Answered>;
+
+/** Evaluates the rules in force: here, or where the agent of the node is. */
+async function inForce(options: ExplainOptions): Promise<Answerer> {
+  const config = await loadConfig(options.config);
+  return async (text, where) => {
+    const flow = readFlow(text, where, config);
+    if (flow.traffic === 'Egress')
+      throw new CommandError(EXIT.usage, `${where}: flows of traffic Egress need --manifests`);
+    const query = new URLSearchParams({ flow: text });
+    const here = () => explanationOf(options.stateDir, config, flow);
+    const { node, explanation } = await fromNode(options, 'explanation', query, here);
+    return {
+      value: explanation,
+      line: () => verdictText(explanation),
+      text: () => explanationText(flow, explanation, node),
+    };
+  };
+}
 
 /** Compiles what the first flow of a kind needs: nothing of a Node for flows of traffic Egress. */
 function answerer(
@@ -114,17 +141,10 @@ async function readFlows(path: string): Promise<string> {
   }
 }
 
-function readFlow(text: string, where: string, { interfaceGroups }: Config): Flow | EgressFlow {
+function readFlow(text: string, where: string, config: Config): Flow | EgressFlow {
   try {
     const raw: unknown = JSON.parse(text);
-    if (isEgressFlow(raw)) return parseEgressFlow(raw);
-    const flow = parseFlow(raw);
-    const { interfaceGroup: group } = flow;
-    if (typeof group === 'string' && !Object.hasOwn(interfaceGroups, group)) {
-      const known = Object.keys(interfaceGroups).join(', ');
-      throw new TypeError(`interfaceGroup: no group ${JSON.stringify(group)}; known: ${known}`);
-    }
-    return flow;
+    return isEgressFlow(raw) ? parseEgressFlow(raw) : hostFlow(raw, config);
   } catch (error) {
     throw new CommandError(EXIT.invalid, `${where}: ${(error as Error).message}`, { cause: error });
   }

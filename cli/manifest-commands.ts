@@ -5,6 +5,7 @@ import {
   config,
   type Done,
   example,
+  kubeconfig,
   manifests,
   names,
   node,
@@ -68,9 +69,16 @@ function addCompile(program: Command, done: Done): void {
 function addExplain(program: Command, done: Done): void {
   program
     .command('explain')
-    .description('Print the verdict for connections, and the rules that were evaluated.')
-    .addOption(manifests(true))
-    .addOption(node())
+    .description(
+      'Print the verdict for connections, and the rules that were evaluated: of manifests, or of the rules in force on this machine or on a node of a cluster.',
+    )
+    .addOption(manifests(false))
+    .option(
+      '--node <name>',
+      'the Node; without --manifests its agent is asked, through the controllers of its cluster; default: this machine',
+    )
+    .addOption(kubeconfig().conflicts('manifests'))
+    .addOption(stateDir())
     .addOption(new Option('--flow <json>', 'one connection').conflicts('flows'))
     .option('--flows <file>', 'connections, one JSON object a line; the answers have the same order')
     .addOption(config())
@@ -86,6 +94,8 @@ function addExplain(program: Command, done: Done): void {
         '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":30080,"traffic":"NodePort"}\'',
         'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml \\',
         '    --flow \'{"direction":"egress","dst":"192.0.2.7","protocol":"tcp","dstPort":443}\'    # names.yaml: www.example.com: [192.0.2.7]',
+        'nodewall explain --node worker-1 \\',
+        '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":22}\'    # the rules in force there',
         'nodewall explain --manifests /etc/nodewall/manifests \\',
         '    --flow \'{"traffic":"Egress","pod":"shop/web-0","dst":"203.0.113.9","protocol":"tcp","dstPort":443}\'',
       ),

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { config, type Done, example, output, stateDir } from './command-options.ts';
+import { config, type Done, example, kubeconfig, ofNode, output, stateDir } from './command-options.ts';
 
 /** Commands for the node on which they run. */
 export function addNodeCommands(program: Command, done: Done): void {
@@ -114,20 +114,34 @@ function addInterfaces(program: Command, done: Done): void {
     .description('Print the interfaces of this network namespace, their link groups, and why.')
     .addOption(config())
     .addOption(stateDir())
+    .addOption(ofNode())
+    .addOption(kubeconfig())
     .addOption(output('table', 'json'))
-    .addHelpText('after', example('nodewall interfaces'))
+    .addHelpText('after', example('nodewall interfaces', 'nodewall interfaces --node worker-1'))
     .action(async (options) => done(await (await import('./interfaces.ts')).interfaces(options)));
 }
 
 function addRules(program: Command, done: Done): void {
   program
     .command('rules')
-    .description('Print the rules in force on this Node in evaluation order, with their counters.')
+    .description(
+      'Print the rules in force on this machine or on a node of a cluster, in evaluation order, with their counters.',
+    )
     .addOption(stateDir())
     .addOption(config())
+    .addOption(ofNode())
+    .addOption(kubeconfig())
     .option('--policy <name>', 'only rules of this policy')
+    .option('--unused', 'only rules that no packet has matched', false)
     .addOption(output('table', 'json'))
-    .addHelpText('after', example('nodewall rules', 'nodewall rules --policy protect-api -o json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall rules',
+        'nodewall rules --policy protect-api -o json',
+        'nodewall rules --node worker-1 --unused',
+      ),
+    )
     .action(async (options) => done(await (await import('./rules.ts')).rulesCommand(options)));
 }
 
@@ -142,6 +156,9 @@ function addLog(program: Command, done: Done): void {
       "files of records, oldest first; - is standard input; default: the file of the agent's configuration",
     )
     .option('-f, --follow', 'go on with new records, across rotations', false)
+    .addOption(ofNode())
+    .option('--all-nodes', 'those of all nodes of a cluster, in the order of their times', false)
+    .addOption(kubeconfig())
     .addOption(stateDir())
     .addOption(config())
     .option('--policy <name>', 'only records of this policy')
@@ -164,6 +181,7 @@ function addLog(program: Command, done: Done): void {
       'after',
       example(
         'nodewall log --follow --verdict Drop',
+        'nodewall log --all-nodes --follow --policy protect-api',
         'nodewall log --audit --policy protect-api --since 24h -o json',
         'journalctl -u nodewall -o cat | nodewall log - --port 22     # where log.file is stdout',
       ),
@@ -179,8 +197,10 @@ function addNames(program: Command, done: Done): void {
     .description('Print the names and addresses of fqdn peers, as the agent last saved them.')
     .addOption(stateDir())
     .addOption(config())
+    .addOption(ofNode())
+    .addOption(kubeconfig())
     .addOption(output('table', 'json'))
-    .addHelpText('after', example('nodewall names'))
+    .addHelpText('after', example('nodewall names', 'nodewall names --node worker-1'))
     .action(async (options) => done(await (await import('./names-command.ts')).namesCommand(options)));
 }
 

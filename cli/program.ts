@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { VERSION } from '../lib/process/version.ts';
+import { addClusterCommands } from './cluster-commands.ts';
 import { type Done, example } from './command-options.ts';
 import { addEgressCommands } from './egress-commands.ts';
 import { addManifestCommands } from './manifest-commands.ts';
@@ -52,6 +53,7 @@ function build(done: Done): Command {
   addServiceCommands(program, done);
   addNodeCommands(program, done);
   addEgressCommands(program, done);
+  addClusterCommands(program, done);
   addRolloutCommands(program, done);
   addUninstallCommand(program, done);
   return program;

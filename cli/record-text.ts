@@ -69,7 +69,7 @@ function count(value: unknown, what: string): string {
   return value === undefined ? '' : styled('yellow', `(${word(value)} ${what})`);
 }
 
-function word(value: unknown): string {
+export function word(value: unknown): string {
   if (value === undefined) return '';
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   if (/^[\w./:#@*-]*$/.test(text)) return text;

@@ -1,20 +1,17 @@
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { toRecord } from '../agent/record/last-records.ts';
 import { recordLines } from '../agent/record/record-files.ts';
-import {
-  type FilterOptions,
-  matches,
-  type ReadRecord,
-  toFilter,
-  wholeNumber,
-} from '../agent/record/record-filter.ts';
+import { type FilterOptions, matches, toFilter, wholeNumber } from '../agent/record/record-filter.ts';
+import { recordsFile } from '../agent/record/records-file.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
+import type { OfNode } from './node-data.ts';
 import { print } from './output.ts';
 import { recordText } from './record-text.ts';
 
-export interface RecordsOptions extends FilterOptions {
+export interface RecordsOptions extends FilterOptions, OfNode {
+  readonly allNodes: boolean;
   readonly follow: boolean;
   readonly stateDir: string;
   readonly config?: string;
@@ -29,6 +26,11 @@ const BUNCH = 256;
 
 /** `nodewall log`: the records that match, oldest first. */
 export async function recordsCommand(files: readonly string[], options: RecordsOptions): Promise<ExitStatus> {
+  if (options.node !== undefined || options.allNodes) {
+    if (files.length > 0)
+      throw new CommandError(EXIT.usage, 'files are of this machine; with --node and --all-nodes give none');
+    return (await import('./node-records.ts')).nodeRecords(options);
+  }
   const paths = files.length > 0 ? files : [await recordFile(options)];
   if (options.follow && (paths.length > 1 || paths[0] === '-')) {
     throw new CommandError(EXIT.usage, '--follow: takes one file; standard input needs no --follow');
@@ -107,23 +109,10 @@ async function* linesOf(path: string, follow: boolean): AsyncGenerator<string | 
 
 /** The file that the agent writes records to. */
 async function recordFile({ stateDir, config }: RecordsOptions): Promise<string> {
-  const { file } = (await loadConfig(config)).log;
-  if (file === 'stdout') {
-    throw new CommandError(
-      EXIT.usage,
-      'log.file is stdout: the agent writes records to its standard output; give the file where that goes, or - for standard input',
-    );
-  }
-  return file === '' ? join(stateDir, 'records.jsonl') : file;
-}
-
-function toRecord(line: string): ReadRecord | null {
-  try {
-    const value: unknown = JSON.parse(line);
-    const isRecord = typeof value === 'object' && value !== null && 'time' in value && 'node' in value;
-    return isRecord ? value : null;
-  } catch {
-    // Counted as bad: half a line after a crash, or a line of another program.
-    return null;
-  }
+  const path = recordsFile(stateDir, await loadConfig(config));
+  if (path !== null) return path;
+  throw new CommandError(
+    EXIT.usage,
+    'log.file is stdout: the agent writes records to its standard output; give the file where that goes, or - for standard input',
+  );
 }

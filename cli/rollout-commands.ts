@@ -1,6 +1,6 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { ROLLOUT_COMMANDS, type RolloutCommand } from '../apis/rollout.ts';
-import { config, type Done, example, output } from './command-options.ts';
+import { config, type Done, example, kubeconfig, output } from './command-options.ts';
 
 const WHAT: Readonly<Record<RolloutCommand, string>> = {
   pause: 'Begin no further step, until it is resumed.',
@@ -46,8 +46,4 @@ export function addRolloutCommands(program: Command, done: Done): void {
       .action(async (policy, options) =>
         done(await (await import('./rollout.ts')).steerRollout(command, policy, options)),
       );
-}
-
-function kubeconfig(): Option {
-  return new Option('--kubeconfig <file>', 'API server and credentials; default: those of the pod');
 }

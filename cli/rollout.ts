@@ -4,7 +4,7 @@ import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { isKubeError } from '../controller/kubeapi/kube-error.ts';
 import { NODEWALL_POLICIES } from '../controller/status/policy-path.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { openKubeConfig } from './cluster-objects.ts';
+import { withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
 import { json, print } from './output.ts';
 import { type PolicyWithRollout, type ShownRollout, statusText, toShown } from './rollout-text.ts';
@@ -128,13 +128,7 @@ async function withApi(
   run: (request: KubeApi) => Promise<ExitStatus>,
 ): Promise<ExitStatus> {
   await loadConfig(config);
-  const { kubeApi } = await import('../controller/kubeapi/kube-api.ts');
-  const client = kubeApi(await openKubeConfig(kubeconfig));
-  try {
-    return await run(client.request);
-  } finally {
-    client.close();
-  }
+  return await withCluster(kubeconfig, run);
 }
 
 async function list(request: KubeApi): Promise<readonly Policy[]> {
@@ -159,7 +153,8 @@ async function asCommand<T>(policy: string | null, call: () => Promise<T>): Prom
       policy === null
         ? 'the cluster has no ClusterNetworkPolicies: install the CustomResourceDefinitions of nodewall'
         : `there is no ClusterNetworkPolicy ${policy}`;
-    if (isKubeError(error, 'NotFound')) throw new CommandError(EXIT.invalid, missing, { cause: error });
+    if (isKubeError((error as Error).cause, 'NotFound'))
+      throw new CommandError(EXIT.invalid, missing, { cause: error });
     throw new CommandError(EXIT.refused, (error as Error).message, { cause: error });
   }
 }

@@ -35,6 +35,7 @@ export const REST: readonly UninstalledObject[] = [
     object('ClusterRole', `${RBAC}/clusterroles/${name}`),
   ]),
   object('ClusterRole', `${RBAC}/clusterroles/nodewall-metrics-reader`),
+  object('ClusterRole', `${RBAC}/clusterroles/nodewall-view`),
   ...['nodewall-controller-webhooks', 'nodewall-controller-apiservice'].flatMap((name) => [
     object('ValidatingAdmissionPolicyBinding', `${ADMISSION}/validatingadmissionpolicybindings/${name}`),
     object('ValidatingAdmissionPolicy', `${ADMISSION}/validatingadmissionpolicies/${name}`),

@@ -85,7 +85,7 @@ export function fold(node: string, before: NodeState | null = null): Fold {
           throw error instanceof FoldError ? error : broken((error as Error).message, error);
         }
       }
-      if (message.type === 'probe' || message.type === 'metrics') return null;
+      if (message.type === 'probe' || message.type === 'question') return null;
       if (message.type === 'reset') waiting = [];
       waiting.push(message);
       return null;

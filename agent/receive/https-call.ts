@@ -114,7 +114,8 @@ function watchConnection(
   const begin = (): void => {
     cancel();
     cancel = clock.after(connectTimeout, () =>
-      socket.destroy(new Error(`no connection within ${connectTimeout / 1000} s`)),
+      // Without the time, which differs from one attempt to the next: the log says an error once.
+      socket.destroy(new Error('no connection in time')),
     );
   };
   socket.once('connect', () => cancel());

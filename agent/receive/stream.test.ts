@@ -50,6 +50,7 @@ function listener() {
         told.folded = folded;
         look();
       },
+      question: () => {},
       probe: ({ id }: ProbeUpdate) => {
         told.probes.push(id);
         look();

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { MOST_HELD } from '../../apis/held-view.ts';
 import {
-  type MetricsUpdate,
   NODE_VIEWS_PATH,
   type ProbeUpdate,
+  type QuestionUpdate,
   type StreamMessage,
 } from '../../apis/stream.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
@@ -20,8 +20,8 @@ export interface StreamEvents {
   folded(folded: Folded): void;
   /** Another node's guarded apply asks for a connection to it. */
   probe(update: ProbeUpdate): void;
-  /** A scraper asks for this agent's metrics; absent: it has none. */
-  metrics?(update: MetricsUpdate): void;
+  /** Somebody asks for what only this node knows. */
+  question(update: QuestionUpdate): void;
   /**
    * The connection ended or could not be made; the next attempt follows in `retryIn` milliseconds.
    */
@@ -141,14 +141,10 @@ export class ControllerStream {
    * revision answers with the differences. One that is older than this agent refuses that.
    */
   async #watch(signal: AbortSignal): Promise<IncomingMessage> {
-    const { node, client, fold, clock, egress = false, events } = this.#parts;
+    const { node, client, fold, clock, egress = false } = this.#parts;
     this.#unservedSince ??= clock.now();
     const isLong = clock.now() - this.#unservedSince > LONGEST_BEHIND;
-    const features = [
-      ...(egress ? ['egress'] : []),
-      'probes',
-      ...(events.metrics === undefined ? [] : ['metrics']),
-    ];
+    const features = [...(egress ? ['egress'] : []), 'probes', 'questions'];
     const path = viewPath(node, { revision: this.#revision, anyPosition: isLong, features });
     const held = this.#revision === null ? null : fold.held();
     if (held !== null && Buffer.byteLength(JSON.stringify(held)) <= MOST_HELD) {
@@ -177,7 +173,7 @@ export class ControllerStream {
       const message = parse(line);
       const folded = fold.take(message);
       if (message.type === 'probe') events.probe(message);
-      if (message.type === 'metrics') events.metrics?.(message);
+      if (message.type === 'question') events.question(message);
       if (folded === null) return;
       batch = 0;
       this.#revision = folded.revision;

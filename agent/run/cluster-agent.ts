@@ -1,6 +1,7 @@
 import { networkInterfaces } from 'node:os';
 import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import type { NodeQuestion } from '../../apis/node-question.ts';
 import { type NodeReport, toEndpoints, toWrittenEndpoints } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { EXIT, type ExitStatus } from '../../lib/process/exit.ts';
@@ -8,6 +9,7 @@ import type { Log } from '../../lib/process/log.ts';
 import { exitInTime, untilStopped } from '../../lib/process/stopped.ts';
 import { VERSION } from '../../lib/process/version.ts';
 import { type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
+import { nodeData } from '../inspect/node-data.ts';
 import type { ApiServer } from '../receive/api-server.ts';
 import { controllersOf } from '../receive/controllers.ts';
 import type { Destination } from '../receive/destinations.ts';
@@ -293,6 +295,7 @@ class ClusterAgent {
       node: this.#parts.options.node,
       certificates: this.#saved.remembered?.authorities ?? null,
       addresses: () => this.#places.addresses,
+      nodeData: (question) => this.#nodeData(question),
       replicas: () => this.#replicas(),
       events: {
         connected: (address) => {
@@ -310,6 +313,11 @@ class ClusterAgent {
         learned: () => this.#remember(),
       },
     });
+  }
+
+  #nodeData(question: NodeQuestion): Promise<string> {
+    const { options, config, metrics } = this.#parts;
+    return nodeData(question, { stateDir: options.stateDir, config, metrics: metrics.text });
   }
 
   #replicas(): readonly Destination[] {

@@ -35,6 +35,7 @@ function parts(plane: FakeControlPlane, clock: FakeClock, happened: Happened): C
     },
     clock: { ...clock, date: () => new Date(clock.now()) },
     random: () => 1,
+    nodeData: async () => '',
     events: {
       connected: (address) => happened('connected', address),
       accepts: () => true,

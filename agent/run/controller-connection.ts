@@ -1,4 +1,5 @@
 import type { InwardQuestion, InwardResult } from '../../apis/inward-probe.ts';
+import type { NodeQuestion } from '../../apis/node-question.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
@@ -17,8 +18,8 @@ import type { AgentMetrics } from './agent-metrics.ts';
 import { controllerAuthorities, loggedOutage } from './api-access.ts';
 import { ContactLog } from './contact-log.ts';
 import { portOf } from './controller-failsafe.ts';
-import { MetricsAnswerer } from './metrics-answer.ts';
 import { PeerProber } from './peer-prober.ts';
+import { QuestionAnswerer } from './question-answerer.ts';
 
 /** The controller, from the command line. */
 export interface ControllerOptions {
@@ -57,16 +58,18 @@ export interface ConnectionParts {
   /** The controllers themselves, tried where the URL's host does not answer. */
   readonly replicas: () => readonly Destination[];
   readonly log: Log;
-  readonly metrics: Pick<AgentMetrics, 'text' | 'connected' | 'bookmark' | 'unfollowable' | 'reported'>;
+  readonly metrics: Pick<AgentMetrics, 'connected' | 'bookmark' | 'unfollowable' | 'reported'>;
   readonly clock: WallClock;
   /** Returns numbers from 0 to 1. */
   readonly random: () => number;
   readonly events: ConnectionEvents;
+  /** What this node knows, for those who ask at a controller; throws if it has no answer. */
+  readonly nodeData: (question: NodeQuestion) => Promise<string>;
 }
 
 /**
  * All that a cluster's agent exchanges with its controllers: the view, reports, and answers to
- * probes and scrapes; while no controller answers, it asks the API server. Log lines and metrics
+ * probes and questions; while no controller answers, it asks the API server. Log lines and metrics
  * about that are written here, before the event. Nothing is sent before `startReports` and `follow`.
  */
 export class ControllerConnection {
@@ -173,12 +176,12 @@ export class ControllerConnection {
   }
 
   #streamEvents(): StreamEvents {
-    const { controller, metrics, events } = this.#parts;
+    const { controller, metrics, events, nodeData } = this.#parts;
     const prober = new PeerProber(this.#calls);
-    const answerer = metrics.text && new MetricsAnswerer(this.#calls, metrics.text);
+    const answerer = new QuestionAnswerer(this.#calls, nodeData);
     return {
       probe: (update) => prober.take(update),
-      ...(answerer === null ? {} : { metrics: (update) => answerer.take(update) }),
+      question: (update) => answerer.take(update),
       connected: ({ address, port }) => {
         metrics.connected(true);
         this.#contact.connected(toText({ host: address, port }));

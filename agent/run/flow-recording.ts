@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Clock } from '../../lib/process/clock.ts';
@@ -10,6 +9,7 @@ import type { Owners } from '../record/accounting.ts';
 import { type CountSource, RuleCounters } from '../record/counters.ts';
 import type { Interfaces } from '../record/reader.ts';
 import { Recorder, type RecordOutlet } from '../record/recorder.ts';
+import { recordsFile } from '../record/records-file.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
 import { type EgressRecording, egressRecording } from './egress-recording.ts';
@@ -34,7 +34,7 @@ export function recording(parts: Parts) {
   const { options, config, log, interfaces } = parts;
   const { node, stateDir, once } = options;
   const counters = new RuleCounters({ file: stateFile(stateDir, 'counters.json'), log, running: !once });
-  const file = config.log.file === '' ? join(stateDir, 'records.jsonl') : config.log.file;
+  const file = recordsFile(stateDir, config) ?? config.log.file;
   let records: Recorder | null = null;
   let ofEgress: EgressRecording | null = null;
   return {

@@ -21,8 +21,8 @@ const LIMITS = {
   // A round a second while a probe fails; of answers, one for each node that asks this one.
   probes: { burst: 10, perSecond: 2, atOnce: 2 },
   probeanswer: { burst: 32, perSecond: 16, atOnce: 16 },
-  // An answer for each replica and scrape of the node; of scrapers, one request for each Node.
-  metrics: { burst: 8, perSecond: 1, atOnce: 2 },
+  // An answer for each replica, scrape and user; of scrapers and users, one request for each Node.
+  answer: { burst: 32, perSecond: 8, atOnce: 4 },
   scrape: { burst: 1_000, perSecond: 500, atOnce: 64 },
 } as const satisfies Record<string, Limit>;
 
@@ -36,7 +36,7 @@ export class CallerLimits {
 
   /** @param now is in milliseconds */
   constructor(now: () => number) {
-    const { watch, read, report, lease, probes, probeanswer, metrics, scrape } = LIMITS;
+    const { watch, read, report, lease, probes, probeanswer, answer, scrape } = LIMITS;
     this.#rates = {
       watch: rateLimiter({ now, ...watch }),
       read: rateLimiter({ now, ...read }),
@@ -44,7 +44,7 @@ export class CallerLimits {
       lease: rateLimiter({ now, ...lease }),
       probes: rateLimiter({ now, ...probes }),
       probeanswer: rateLimiter({ now, ...probeanswer }),
-      metrics: rateLimiter({ now, ...metrics }),
+      answer: rateLimiter({ now, ...answer }),
       scrape: rateLimiter({ now, ...scrape }),
     };
   }

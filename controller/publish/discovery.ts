@@ -1,3 +1,4 @@
+import { NODE_DATA } from '../../apis/node-question.ts';
 import { CONTROL_PLANE } from '../../apis/stream.ts';
 
 const { group, version } = CONTROL_PLANE;
@@ -35,6 +36,13 @@ export const DISCOVERY: ReadonlyMap<string, object> = new Map<string, object>([
           kind: 'NodeView',
           verbs: ['update'],
         },
+        ...NODE_DATA.map((about) => ({
+          name: `nodeviews/${about}`,
+          singularName: '',
+          namespaced: false,
+          kind: 'NodeView',
+          verbs: ['get'],
+        })),
       ],
     },
   ],

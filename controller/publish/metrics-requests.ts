@@ -1,18 +1,11 @@
 import type { IncomingMessage } from 'node:http';
-import {
-  METRICS_PATH,
-  MOST_METRICS,
-  MOST_PASSED,
-  nodeOfMetricsPath,
-  parseMetricsAnswer,
-} from '../../apis/node-metrics.ts';
-import { type Answer, allowed, jsonBody, noNode, notYet, refused, unavailable } from './answer.ts';
+import { METRICS_PATH, nodeOfMetricsPath } from '../../apis/scrape-path.ts';
+import { type Answer, allowed, noNode, notYet, refused, unavailable } from './answer.ts';
 import type { Authenticate, Identity } from './auth.ts';
-import { callerOf } from './caller-limits.ts';
 import type { Hub } from './hub.ts';
-import type { NodeMetricsService } from './node-metrics.ts';
 import { decodedName } from './node-name.ts';
-import { denial, forbidden, type PermissionOptions } from './permission.ts';
+import type { NodeQuestionService } from './node-questions.ts';
+import { denial, type PermissionOptions } from './permission.ts';
 
 /** The metrics at `/metrics` and below, for whom the API server allows it. */
 export interface MetricsSource {
@@ -25,12 +18,8 @@ export interface MetricsSource {
 
 export interface MetricsOptions extends PermissionOptions {
   readonly hub: Pick<Hub, 'ready' | 'has'>;
-  /** Absent: this controller has no metrics of agents. */
-  readonly nodeMetrics?: NodeMetricsService;
-  /** Null if the request is not from another controller. */
-  readonly authenticatePeer: Authenticate;
-  /** Called with each authenticated request. */
-  readonly authenticated: (request: IncomingMessage, caller: string) => void;
+  /** Absent: this controller asks no agents. */
+  readonly nodeQuestions?: NodeQuestionService;
 }
 
 interface Asked {
@@ -60,61 +49,16 @@ export async function scrape(
 }
 
 async function ofNode(
-  { hub, nodeMetrics }: MetricsOptions,
+  { hub, nodeQuestions }: MetricsOptions,
   { contentType }: MetricsSource,
   encoded: string,
 ): Promise<Answer> {
   const name = decodedName(encoded);
   if (name === null) return refused('BadRequest', 'the node name in the path is not valid');
-  if (nodeMetrics === undefined) return none();
+  if (nodeQuestions === undefined) return refused('NotFound', 'this controller has no metrics of agents');
   if (!hub.ready) return notYet();
   if (!hub.has(name)) return noNode(name);
-  const scraped = await nodeMetrics.take(name);
-  if ('problem' in scraped) return unavailable(scraped.problem);
-  return { code: 200, text: scraped.text, type: contentType };
-}
-
-/** An agent answers what it was asked for by its stream. */
-export async function metricsAnswer(
-  options: MetricsOptions,
-  { request, identity }: Asked,
-  name: string,
-): Promise<Answer> {
-  const denied = await forbidden(options, identity, { verb: 'update', subresource: 'metrics', name });
-  if (denied !== null) return denied;
-  if (options.nodeMetrics === undefined) return none();
-  const value = await jsonBody(request, MOST_METRICS, 'the answer');
-  if ('failure' in value) return value;
-  const answer = parseMetricsAnswer(value.json);
-  if (answer === null) return refused('Invalid', NO_ANSWER);
-  options.nodeMetrics.answered(name, answer);
-  return { code: 204, body: null };
-}
-
-/** Another controller passes a question or an answer on. */
-export async function metricsPassedOn(options: MetricsOptions, request: IncomingMessage): Promise<Answer> {
-  const wrong = allowed(request, ['POST']);
-  if (wrong !== null) return wrong;
-  const { nodeMetrics, authenticatePeer } = options;
-  const identity = await authenticatePeer(request).catch((error: unknown) => error as Error);
-  if (identity instanceof Error)
-    return unavailable(`cannot authenticate the request now: ${identity.message}`);
-  if (identity === null) return refused('Unauthorized', "a controller's bearer token is required");
-  options.authenticated(request, callerOf(identity));
-  if (nodeMetrics === undefined) return none();
-  const value = await jsonBody(request, MOST_PASSED, 'the metrics');
-  if ('failure' in value) return value;
-  const { kind, node, answer } = Object(value.json) as Readonly<Record<string, unknown>>;
-  if (typeof node !== 'string') return refused('Invalid', 'node: must be a name');
-  if (kind === 'question') return { code: 200, body: (await nodeMetrics.takeHere(node)) ?? {} };
-  const parsed = parseMetricsAnswer(answer);
-  if (kind !== 'answer' || parsed === null) return refused('Invalid', NO_ANSWER);
-  nodeMetrics.answeredHere(node, parsed);
-  return { code: 200, body: {} };
-}
-
-const NO_ANSWER = 'must have id, and text or problem';
-
-function none(): Answer {
-  return refused('NotFound', 'this controller has no metrics of agents');
+  const answered = await nodeQuestions.ask(name, { about: 'metrics', query: '' });
+  if ('problem' in answered) return unavailable(answered.problem);
+  return { code: 200, text: answered.text, type: contentType };
 }

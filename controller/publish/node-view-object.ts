@@ -1,5 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import { toWrittenEgress } from '../../apis/egress/messages.ts';
+import { nodePhase } from '../../apis/node-phase.ts';
 import { CONTROL_PLANE, type NodeReport } from '../../apis/stream.ts';
 import { toWrittenRule } from '../../apis/wire.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
@@ -112,7 +113,7 @@ function toCells(summary: NodeViewSummary, now: number): (string | number)[] {
     name,
     rules,
     addressSets,
-    stateOf(report),
+    nodePhase(report, now),
     report.failing.length,
     age(now - Date.parse(report.time)),
     report.version,
@@ -123,14 +124,6 @@ function toCells(summary: NodeViewSummary, now: number): (string | number)[] {
 /** Without the position of the watches, which is long. */
 function shortRevision(revision: string | null): string | undefined {
   return revision?.split('.').slice(0, 2).join('.');
-}
-
-function stateOf({ enabled, enforced, revision, failing, off, viewError }: NodeReport): string {
-  if (off !== undefined) return 'Off';
-  if (!enabled) return 'Disabled';
-  if (viewError !== undefined) return 'NotFollowing';
-  if (failing.length > 0) return 'Failing';
-  return enforced !== null && enforced === revision ? 'Enforced' : 'Pending';
 }
 
 /** An age in kubectl's format: the two largest units if the first is small. */

@@ -2,7 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HELD_KINDS, type HeldView, MOST_HELD, parseHeldView } from '../../apis/held-view.ts';
 import { PROBES_PATH } from '../../apis/inward-probe.ts';
-import { METRICS_PATH, NODE_METRICS_PATH } from '../../apis/node-metrics.ts';
+import { isNodeData, NODE_QUESTIONS_PATH } from '../../apis/node-question.ts';
+import { METRICS_PATH } from '../../apis/scrape-path.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type Answer, allowed, jsonBody, noNode, notYet, refused, tooMany, unavailable } from './answer.ts';
 import type { Authenticate, Identity } from './auth.ts';
@@ -12,18 +13,12 @@ import type { Failure } from './failure.ts';
 import type { Hub } from './hub.ts';
 import { LEASES_PATH } from './lease-batch.ts';
 import { type LeaseOptions, lease, leasesPassedOn } from './lease-requests.ts';
-import {
-  isScrape,
-  type MetricsOptions,
-  type MetricsSource,
-  metricsAnswer,
-  metricsPassedOn,
-  scrape,
-} from './metrics-requests.ts';
+import { isScrape, type MetricsOptions, type MetricsSource, scrape } from './metrics-requests.ts';
 import { decodedName, isNodeName } from './node-name.ts';
 import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
 import { forbidden } from './permission.ts';
 import { inwardProbes, type ProbeOptions, probeAnswer, probesPassedOn } from './probe-requests.ts';
+import { nodeAnswer, nodeData, type QuestionOptions, questionPassedOn } from './question-requests.ts';
 import { REPORTS_PATH } from './report-batch.ts';
 import { passedOn, type ReportOptions, report } from './report-requests.ts';
 import type { Streams } from './streams.ts';
@@ -32,7 +27,8 @@ export interface RouterOptions
   extends ReportOptions,
     Omit<LeaseOptions, 'hub'>,
     Omit<ProbeOptions, 'hub'>,
-    Omit<MetricsOptions, 'hub'> {
+    Omit<MetricsOptions, 'hub'>,
+    Omit<QuestionOptions, 'hub'> {
   readonly hub: Hub;
   readonly authenticate: Authenticate;
   readonly refusesAgents?: () => Failure | null;
@@ -68,7 +64,8 @@ export function requestRouter(
     if (url.pathname === LEASES_PATH)
       return allowed(request, ['POST']) ?? (await leasesPassedOn(options, request));
     if (url.pathname === PROBES_PATH) return probesPassedOn(options, request);
-    if (url.pathname === NODE_METRICS_PATH) return metricsPassedOn(options, request);
+    if (url.pathname === NODE_QUESTIONS_PATH)
+      return allowed(request, ['POST']) ?? (await questionPassedOn(options, request));
     // Checked before authentication, because thousands of agents may connect to a replica that
     // can't serve them.
     const away = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
@@ -98,7 +95,8 @@ function limitOf(
   if (request.method === 'PUT') return limits.refusal('report', identity, response);
   if (path.endsWith('/lease')) return limits.refusal('lease', identity, response);
   if (path.endsWith('/probes')) return limits.refusal('probes', identity, response);
-  if (path.endsWith('/metrics')) return limits.refusal('metrics', identity, response);
+  if (path.endsWith('/answer')) return limits.refusal('answer', identity, response);
+  if (isNodeData(path.split('/').at(-1))) return limits.refusal('scrape', identity, response);
   if (path.endsWith('/probeanswer')) return limits.refusal('probeanswer', identity, response);
   return limits.refusal(isTrue(query.get('watch')) ? 'watch' : 'read', identity, response);
 }
@@ -132,11 +130,14 @@ async function route(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   if (part === 'lease') return allowed(request, ['POST']) ?? (await lease(options, asked, name));
   if (part === 'probes') return allowed(request, ['POST']) ?? (await inwardProbes(options, asked, name));
   if (part === 'probeanswer') return allowed(request, ['POST']) ?? (await probeAnswer(options, asked, name));
-  if (part === 'metrics') return allowed(request, ['POST']) ?? (await metricsAnswer(options, asked, name));
+  if (part === 'answer') return allowed(request, ['POST']) ?? (await nodeAnswer(options, asked, name));
+  if (isNodeData(part))
+    return allowed(request, ['GET']) ?? (await nodeData(options, asked, { node: name, about: part }));
   return allowed(request, ['GET']) ?? (await get(options, asked, name));
 }
 
-const SUBRESOURCE = /^\/([^/]+)(?:\/(status|lease|probes|probeanswer|metrics))?$/;
+const SUBRESOURCE =
+  /^\/([^/]+)(?:\/(status|lease|probes|probeanswer|answer|counters|records|names|interfaces|explanation))?$/;
 
 /**
  * Time limit for watches of clients other than agents (milliseconds): their permission may be
@@ -176,7 +177,7 @@ async function watch(options: RouterOptions, asked: ApiRequest): Promise<Answer>
     held,
     egress: features.includes('egress'),
     probes: features.includes('probes') && identity.username === options.agents,
-    metrics: features.includes('metrics') && identity.username === options.agents,
+    questions: features.includes('questions') && identity.username === options.agents,
     lasts: wanted === null || longest === null ? (wanted ?? longest) : Math.min(wanted, longest),
   });
   return { code: 200, streaming: true };

@@ -7,14 +7,15 @@ import { connect, type TLSSocket } from 'node:tls';
 import { MOST_HELD } from '../../apis/held-view.ts';
 import { PROBES_PATH } from '../../apis/inward-probe.ts';
 import {
-  MOST_METRICS,
-  metricsAnswerPath,
-  NODE_METRICS_PATH,
-  nodeMetricsPath,
-  type Scraped,
-} from '../../apis/node-metrics.ts';
+  type Answered,
+  answerPath,
+  MOST_ANSWER,
+  NODE_QUESTIONS_PATH,
+  nodeDataPath,
+} from '../../apis/node-question.ts';
 import { type ClusterObjects, NO_OBJECTS } from '../../apis/objects.ts';
-import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
+import { nodeMetricsPath } from '../../apis/scrape-path.ts';
+import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
 import { type Authority, type Certificate, createAuthority } from '../../test/cluster/certificates.ts';
 import { compile, compiler } from '../compile/compile.ts';
 import { type Authorise, firstOf, frontProxyAuthenticator, type Identity } from './auth.ts';
@@ -26,6 +27,7 @@ import { REPORTS_PATH } from './report-batch.ts';
 import { AGENTS, type ControlPlaneOptions, type ControlPlaneServer, controlPlaneServer } from './server.ts';
 import type { ServerEvent } from './server-event.ts';
 
+const METRICS = { about: 'metrics', query: '' } as const;
 const JSON_TYPE = { 'content-type': 'application/json' };
 const TABLE = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json';
 
@@ -717,7 +719,7 @@ describe('controlPlaneServer', () => {
 
   it('gives scrapers what an agent answers; controllers pass both on', async () => {
     const heard: unknown[] = [];
-    const scraped = async (...of: unknown[]): Promise<Scraped> => {
+    const answered = async (...of: unknown[]): Promise<Answered> => {
       heard.push(of);
       return of.includes('cp-1') ? { text: 'a 1\n' } : { problem: 'not connected' };
     };
@@ -728,9 +730,9 @@ describe('controlPlaneServer', () => {
         contentType: 'text/plain; version=0.0.4',
         text: async () => 'own 1\n',
       },
-      nodeMetrics: {
-        take: scraped,
-        takeHere: (node) => scraped('here', node),
+      nodeQuestions: {
+        ask: answered,
+        askHere: (...of) => answered('here', ...of),
         answered: (...of) => heard.push(of),
         answeredHere: (...of) => heard.push(['here', ...of]),
       },
@@ -749,38 +751,72 @@ describe('controlPlaneServer', () => {
     const post = (path: string, token: string, body: unknown) =>
       ask(running, path, token, { method: 'POST', headers: JSON_TYPE, body: JSON.stringify(body) });
     const answer = { id: '1', text: 'a 2\n' };
-    const own = metricsAnswerPath('cp-1');
+    const own = answerPath('cp-1');
     assert.equal((await post(own, 'agent.cp-1', answer)).code, 204);
     assert.equal((await post(own, 'agent.cp-2', answer)).code, 403);
     assert.equal((await post(own, 'agent.cp-1', { id: '1' })).code, 422);
-    assert.equal((await post(own, 'agent.cp-1', { id: '1', text: 'x'.repeat(MOST_METRICS) })).code, 413);
-    const question = { kind: 'question', node: 'cp-1' };
-    assert.equal((await post(NODE_METRICS_PATH, 'agent.cp-1', question)).code, 401);
-    assert.deepEqual((await post(NODE_METRICS_PATH, 'controller', question)).body, { text: 'a 1\n' });
-    await post(NODE_METRICS_PATH, 'controller', { kind: 'answer', node: 'cp-1', answer });
-    assert.equal((await post(NODE_METRICS_PATH, 'controller', { kind: 'answer', node: 'cp-1' })).code, 422);
+    assert.equal((await post(own, 'agent.cp-1', { id: '1', text: 'x'.repeat(MOST_ANSWER) })).code, 413);
+    const question = { kind: 'question', node: 'cp-1', about: 'metrics', query: '' };
+    assert.equal((await post(NODE_QUESTIONS_PATH, 'agent.cp-1', question)).code, 401);
+    assert.deepEqual((await post(NODE_QUESTIONS_PATH, 'controller', question)).body, { text: 'a 1\n' });
+    await post(NODE_QUESTIONS_PATH, 'controller', { kind: 'answer', node: 'cp-1', answer });
+    assert.equal((await post(NODE_QUESTIONS_PATH, 'controller', { kind: 'answer', node: 'cp-1' })).code, 422);
     assert.deepEqual(heard, [
-      ['cp-1'],
-      ['cp-2'],
+      ['cp-1', METRICS],
+      ['cp-2', METRICS],
       ['cp-1', answer],
-      ['here', 'cp-1'],
+      ['here', 'cp-1', METRICS],
       ['here', 'cp-1', answer],
     ]);
     const limited: (number | undefined)[] = [];
-    for (let i = 0; i < 9; i++)
-      limited.push((await post(metricsAnswerPath('cp-2'), 'agent.cp-2', answer)).code);
-    assert.deepEqual([limited[0], limited.indexOf(429)], [204, 7]);
+    for (let i = 0; i < 33; i++) limited.push((await post(answerPath('cp-2'), 'agent.cp-2', answer)).code);
+    assert.deepEqual([limited[0], limited.indexOf(429)], [204, 31]);
   });
 
-  it('asks for metrics agents alone that have some', async () => {
+  it('gives users what only a node knows, if they may have it', async () => {
+    const answers: Answered[] = [];
+    const asked: unknown[] = [];
+    const running = await start({
+      nodeQuestions: {
+        async ask(...of) {
+          asked.push(of);
+          return answers.shift() ?? { problem: 'nothing more' };
+        },
+        askHere: async () => null,
+        answered: () => {},
+        answeredHere: () => {},
+      },
+    });
+    const get = (path: string, token = 'user.jane') => ask(running, path, token);
+    const path = nodeDataPath('cp-1', 'records');
+    answers.push({ text: '{"records":[],"isCut":false}' }, { problem: 'no "x"', isRefused: true });
+    assert.deepEqual((await get(`${path}?port=22&lines=5`)).body, { records: [], isCut: false });
+    assert.deepEqual(running.asked.splice(0), [
+      { verb: 'get', subresource: 'records', name: 'cp-1', resource: 'nodeviews', ...CONTROL_PLANE },
+    ]);
+    assert.equal((await get(`${path}?port=x`)).code, 400);
+    assert.equal((await get(path)).code, 503);
+    assert.deepEqual(asked, [
+      ['cp-1', { about: 'records', query: 'port=22&lines=5' }],
+      ['cp-1', { about: 'records', query: 'port=x' }],
+      ['cp-1', { about: 'records', query: '' }],
+    ]);
+    assert.equal((await get(`${path}?src=${'x'.repeat(4096)}`)).code, 400);
+    assert.equal((await get(nodeDataPath('nobody', 'names'))).code, 404);
+    const denied = await get(path, 'user.mallory');
+    assert.equal(denied.code, 403);
+    assert.match(JSON.stringify(denied.body), /may not get nodeviews\/records cp-1/);
+  });
+
+  it('asks agents alone that answer', async () => {
     const running = await start();
-    const { batch } = await watch(running, 'agent.cp-1', '&features=probes,metrics');
+    const { batch } = await watch(running, 'agent.cp-1', '&features=probes,questions');
     await batch();
     await (await watch(running, 'agent.cp-2', '&features=probes', 'cp-2')).batch();
-    await (await watch(running, 'user.somebody', '&features=metrics', 'cp-2')).batch();
-    const update = { type: 'metrics', id: '1' } as const;
+    await (await watch(running, 'user.somebody', '&features=questions', 'cp-2')).batch();
+    const update = { type: 'question', id: '1', ...METRICS } as const;
     assert.deepEqual(
-      ['cp-1', 'cp-2'].map((node) => running.server.sendMetrics(node, update)),
+      ['cp-1', 'cp-2'].map((node) => running.server.sendQuestion(node, update)),
       [true, false],
     );
     running.hub.setGate(false);

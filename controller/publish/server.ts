@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server, type ServerOptions } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import type { MetricsUpdate, NodeReport, ProbeUpdate } from '../../apis/stream.ts';
+import type { NodeReport, ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import type { Answer } from './answer.ts';
 import type { Authenticate, Authorise } from './auth.ts';
@@ -11,7 +11,7 @@ import type { Hub } from './hub.ts';
 import type { LeaseService } from './lease-requests.ts';
 import { limitInFlight } from './limit-in-flight.ts';
 import type { MetricsSource } from './metrics-requests.ts';
-import type { NodeMetricsService } from './node-metrics.ts';
+import type { NodeQuestionService } from './node-questions.ts';
 import type { NodeReports } from './node-reports.ts';
 import type { ProbeService } from './probe-requests.ts';
 import { requestRouter } from './requests.ts';
@@ -51,7 +51,7 @@ export interface ControlPlaneOptions {
   /** Probes to nodes; absent: none are made. */
   readonly probes?: ProbeService;
   /** Metrics of agents; absent: scrapers get none. */
-  readonly nodeMetrics?: NodeMetricsService;
+  readonly nodeQuestions?: NodeQuestionService;
   readonly ignoredAddresses?: (node: string) => readonly string[];
   readonly tls: ServerTls;
   /** Whether the client is the front proxy, of which longer heads are read; absent: none is. */
@@ -149,7 +149,7 @@ export interface ControlPlaneServer {
   /** False: no agent of the node is connected here. */
   sendProbe(node: string, update: ProbeUpdate): boolean;
   /** False: no agent of the node that sends its metrics is connected here. */
-  sendMetrics(node: string, update: MetricsUpdate): boolean;
+  sendQuestion(node: string, update: QuestionUpdate): boolean;
   /**
    * Stops listening, then ends the watches, so many a second; resolves when all connections are
    * closed.
@@ -228,7 +228,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     spreadStreams: () => streams.spread(),
     probers: () => streams.probers(),
     sendProbe: (node, update) => streams.sendProbe(node, update),
-    sendMetrics: (node, update) => streams.sendMetrics(node, update),
+    sendQuestion: (node, update) => streams.sendQuestion(node, update),
     async close() {
       const closed = new Promise((resolve) => server.close(resolve));
       await streams.close();

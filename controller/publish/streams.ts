@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type HeldView, toBody } from '../../apis/held-view.ts';
-import type { MetricsUpdate, ProbeUpdate } from '../../apis/stream.ts';
+import type { ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
 import type { Authenticate, Identity } from './auth.ts';
 import type { Hub, Watch } from './hub.ts';
 import type { Line } from './line.ts';
@@ -55,8 +55,8 @@ export interface WatchRequest {
   readonly egress: boolean;
   /** Whether the watcher is an agent that makes probes for other nodes (ProbeUpdate). */
   readonly probes: boolean;
-  /** Whether the watcher is an agent that sends its metrics (MetricsUpdate). */
-  readonly metrics: boolean;
+  /** Whether the watcher is an agent that answers a QuestionUpdate. */
+  readonly questions: boolean;
   /** The time limit that the watcher requested (milliseconds); null: none. */
   readonly lasts: number | null;
 }
@@ -190,9 +190,9 @@ export class Streams {
   }
 
   /** To one watch of the node; false: there is none. */
-  sendMetrics(node: string, update: MetricsUpdate): boolean {
+  sendQuestion(node: string, update: QuestionUpdate): boolean {
     return this.#ask(
-      this.#byNode.get(node)?.findLast(({ metrics }) => metrics),
+      this.#byNode.get(node)?.findLast(({ questions }) => questions),
       update,
     );
   }
@@ -223,7 +223,7 @@ export class Streams {
     return this.#byNode.get(node)?.findLast(({ probes }) => probes);
   }
 
-  #ask(one: OpenStream | undefined, update: ProbeUpdate | MetricsUpdate): boolean {
+  #ask(one: OpenStream | undefined, update: ProbeUpdate | QuestionUpdate): boolean {
     one?.stream.send([{ revision: this.#hub.revision, body: toBody(update) }]);
     return one !== undefined;
   }

@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import type { NamespacedName } from '../../apis/objects.ts';
-import type { MetricsUpdate, NodeReport, ProbeUpdate } from '../../apis/stream.ts';
+import type { NodeReport, ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
@@ -21,7 +21,7 @@ import {
 import type { Failure } from '../publish/failure.ts';
 import type { Hub } from '../publish/hub.ts';
 import type { LeaseService } from '../publish/lease-requests.ts';
-import type { NodeMetricsService } from '../publish/node-metrics.ts';
+import type { NodeQuestionService } from '../publish/node-questions.ts';
 import type { NodeReports } from '../publish/node-reports.ts';
 import type { ProbeService } from '../publish/probe-requests.ts';
 import {
@@ -50,7 +50,7 @@ export interface AgentServiceOptions {
   /** Absent: the feature gate EgressGateway is off. */
   readonly leases?: LeaseService;
   readonly probes: ProbeService;
-  readonly nodeMetrics: NodeMetricsService;
+  readonly nodeQuestions: NodeQuestionService;
   /** The controllers' ServiceAccount, by which they know each other. */
   readonly account: NamespacedName;
   readonly ignoredAddresses: (node: string) => readonly string[];
@@ -69,7 +69,7 @@ export class AgentService {
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
     const { hub, request, clock, frontProxy, refusesAgents, registry, onReport, reports, onEvent } =
       this.#options;
-    const { ignoredAddresses, leases, probes, nodeMetrics } = this.#options;
+    const { ignoredAddresses, leases, probes, nodeQuestions } = this.#options;
     const { now } = clock;
     const date = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
@@ -100,7 +100,7 @@ export class AgentService {
       reports,
       ...(leases === undefined ? {} : { leases }),
       probes,
-      nodeMetrics,
+      nodeQuestions,
       authenticatePeer: async (from) => this.#asPeer(await peer(from)),
       onEvent,
       now,
@@ -128,8 +128,8 @@ export class AgentService {
     return this.#server?.sendProbe(node, update) ?? false;
   }
 
-  sendMetrics(node: string, update: MetricsUpdate): boolean {
-    return this.#server?.sendMetrics(node, update) ?? false;
+  sendQuestion(node: string, update: QuestionUpdate): boolean {
+    return this.#server?.sendQuestion(node, update) ?? false;
   }
 
   #asPeer(identity: Identity | null): Identity | null {

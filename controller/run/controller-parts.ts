@@ -18,7 +18,7 @@ import { accessAuthoriser } from '../publish/auth.ts';
 import { failure } from '../publish/failure.ts';
 import { Hub } from '../publish/hub.ts';
 import type { LeaseService } from '../publish/lease-requests.ts';
-import { NodeMetrics } from '../publish/node-metrics.ts';
+import { NodeQuestions } from '../publish/node-questions.ts';
 import { type AgedReport, NodeReports } from '../publish/node-reports.ts';
 import { Replicas } from '../replicas/replicas.ts';
 import { NodeVersions } from '../rollout/node-versions.ts';
@@ -338,9 +338,9 @@ export class ControllerParts {
       reports: this.reports,
       ...(hasEgress(this.#context) ? { leases: this.#leaseService() } : {}),
       probes: this.#probing(),
-      nodeMetrics: new NodeMetrics({
-        send: (node, update) => this.agents.sendMetrics(node, update),
-        elsewhere: this.peers.metrics,
+      nodeQuestions: new NodeQuestions({
+        send: (node, update) => this.agents.sendQuestion(node, update),
+        elsewhere: this.peers.questions,
         clock: this.#process.clock,
       }),
       account: SERVICE,

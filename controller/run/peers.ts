@@ -7,12 +7,12 @@ import {
   parseInwardAnswer,
 } from '../../apis/inward-probe.ts';
 import {
-  METRICS_PATIENCE,
-  NODE_METRICS_PATH,
-  type PassedMetrics,
-  parseScraped,
-  type Scraped,
-} from '../../apis/node-metrics.ts';
+  type Answered,
+  NODE_QUESTIONS_PATH,
+  type PassedQuestion,
+  parseAnswered,
+  QUESTION_PATIENCE,
+} from '../../apis/node-question.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
@@ -22,12 +22,12 @@ import { messageOf } from '../kubeapi/connection.ts';
 import { codeOf, type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
 import type { Elsewhere } from '../probes/inward-probing.ts';
 import { LEASES_PATH, readLeaseBatchAnswer } from '../publish/lease-batch.ts';
-import type { MetricsElsewhere } from '../publish/node-metrics.ts';
+import type { QuestionsElsewhere } from '../publish/node-questions.ts';
 import type { AgedReport, NodeReports } from '../publish/node-reports.ts';
 import { parseBatch, REPORTS_PATH } from '../publish/report-batch.ts';
 import { LeaseRelay } from '../replicas/lease-relay.ts';
-import { MetricsRelay } from '../replicas/metrics-relay.ts';
 import { type PassedProbes, ProbeRelay } from '../replicas/probe-relay.ts';
+import { QuestionRelay } from '../replicas/question-relay.ts';
 import { ReportRelay } from '../replicas/report-relay.ts';
 import type { ControllerContext } from './controller-context.ts';
 
@@ -70,7 +70,7 @@ export class Peers {
   readonly #relay: ReportRelay;
   readonly #leases: LeaseRelay;
   readonly #probes: ProbeRelay;
-  readonly #metrics: MetricsRelay;
+  readonly #questions: QuestionRelay;
   readonly #closing = new AbortController();
   #clients = new Map<string, KubeApiClient>();
   /** That the clients trust. */
@@ -100,9 +100,9 @@ export class Peers {
       peers: () => this.#known,
       send: (peer, body) => this.#sendProbes(peer, body),
     });
-    this.#metrics = new MetricsRelay({
+    this.#questions = new QuestionRelay({
       peers: () => this.#known,
-      send: (peer, body) => this.#sendMetrics(peer, body),
+      send: (peer, body) => this.#sendQuestion(peer, body),
     });
   }
 
@@ -120,11 +120,11 @@ export class Peers {
     return answer.results;
   }
 
-  async #sendMetrics(peer: string, body: PassedMetrics): Promise<Scraped | null> {
+  async #sendQuestion(peer: string, body: PassedQuestion): Promise<Answered | null> {
     const { signal } = this.#closing;
-    const timeout = METRICS_PATIENCE.agent + METRICS_PATIENCE.onTheWay;
-    const wanted = { method: 'POST', path: NODE_METRICS_PATH, body, timeout, signal } as const;
-    return parseScraped(await this.#client(peer).request(wanted));
+    const timeout = QUESTION_PATIENCE.agent + QUESTION_PATIENCE.onTheWay;
+    const wanted = { method: 'POST', path: NODE_QUESTIONS_PATH, body, timeout, signal } as const;
+    return parseAnswered(await this.#client(peer).request(wanted));
   }
 
   /** Must be called when the addresses may have changed. */
@@ -151,9 +151,9 @@ export class Peers {
     return this.#probes;
   }
 
-  /** The other controllers, for the metrics of agents. */
-  get metrics(): MetricsElsewhere {
-    return this.#metrics;
+  /** The other controllers, for questions to agents. */
+  get questions(): QuestionsElsewhere {
+    return this.#questions;
   }
 
   /** The answer of the controller that leads, if another one does; null: none is found. */

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type { Compiled, CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
+import { SILENCE } from '../../apis/node-phase.ts';
 import type { FailingRule, NodeReport } from '../../apis/stream.ts';
 import { formatRevision, parseRevision } from '../publish/revision.ts';
 import { WATCHED } from '../watch/cluster/resources.ts';
 import { Realization } from './realization.ts';
-import { SILENCE } from './reported-node.ts';
 
 const KEY = 'nodewall.io/p';
 /** The resource version at which the policy's generation was first seen. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { SILENCE } from '../../apis/node-phase.ts';
 import type { FailingRule, NodeReport } from '../../apis/stream.ts';
-import { type ReportChange, ReportedNode, SILENCE } from './reported-node.ts';
+import { type ReportChange, ReportedNode } from './reported-node.ts';
 
 const NO_NEEDS = new Map();
 const RECHECK = new Map([['established', 'established: Recheck']] as const);

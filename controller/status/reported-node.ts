@@ -1,13 +1,8 @@
 import type { CompiledPolicy } from '../../apis/compiled.ts';
+import { SILENCE } from '../../apis/node-phase.ts';
 import { AGENT_FEATURES, type AgentFeature, type NodeReport } from '../../apis/stream.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { parseRevision, type Revision } from '../publish/revision.ts';
-
-/**
- * Time without a report after which a node no longer counts (milliseconds); agents report every 33
- * to 66 seconds.
- */
-export const SILENCE = 180_000;
 
 /** The same for the first report, as far as rollouts are concerned, which wait for it. */
 const FIRST_REPORT = 75_000;

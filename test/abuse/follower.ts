@@ -44,6 +44,7 @@ export class Follower {
       events: {
         connected: () => {},
         probe: () => {},
+        question: () => {},
         folded: ({ state }) => {
           this.state = state;
           this.ruleset = render(state);

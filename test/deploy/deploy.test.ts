@@ -217,10 +217,10 @@ describe('deploy', () => {
     );
   });
 
-  /** Without the one that is for scrapers of metrics. */
+  /** Without those that are for scrapers of metrics, and for people. */
   const ownRoles = () =>
     [...kinds(base, 'Role'), ...kinds(base, 'ClusterRole')].filter(
-      ({ metadata }) => metadata.name !== 'nodewall-metrics-reader',
+      ({ metadata }) => !['nodewall-metrics-reader', 'nodewall-view'].includes(metadata.name),
     );
 
   it('binds existing roles to ServiceAccounts in use', () => {

@@ -99,6 +99,7 @@ export interface StoryOptions {
   readonly controller?: (bed: ClusterOfNodes, origin: Origin) => Promise<Origin>;
   readonly controllerOptions?: readonly string[];
   readonly replicas?: number;
+  readonly apiServerFlags?: readonly string[];
   /** The folder of the first programs and CRDs; default: this checkout. */
   readonly release?: string;
   /** Agents ask the API server themselves: for the controller's CA too. */
@@ -185,6 +186,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
   const bed = await startClusterOfNodes({
     nodes: { 'cp-1': { role: 'control' }, 'worker-1': { role: 'worker' }, 'worker-2': { role: 'worker' } },
     others: 3,
+    cluster: { apiServerFlags: options.apiServerFlags ?? [] },
   });
   const { cluster, controlPlane, address } = bed;
   const ending: (() => Promise<void>)[] = [() => bed.close()];

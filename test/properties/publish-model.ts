@@ -106,7 +106,7 @@ export function fold(state: Folded, message: StreamMessage): Folded {
     case 'egressMembersPatch':
     case 'egressPatch':
     case 'egressRemoved':
-    case 'metrics':
+    case 'question':
     case 'probe':
       throw new Error('a message of egress gateways, which the watcher did not ask for');
     case 'bookmark':

@@ -1,19 +1,27 @@
 import assert from 'node:assert/strict';
+import type { EgressGatewaySpec } from '../../../apis/egress/objects.ts';
 import { fakeGateway, fakeNode } from '../../../test/fake/egress-objects.ts';
 import { allocate } from '../allocation.ts';
 import { LeaseTable } from './lease-table.ts';
 import { heartbeatLack } from './readiness.ts';
 
-/** All candidates have sent a heartbeat; these say that they do not reach others. */
-function heard(candidates: readonly string[], complaints: Readonly<Record<string, readonly string[]>>) {
+/** All candidates but the silent ones have sent a heartbeat; these say that they do not reach others. */
+function heard(
+  candidates: readonly string[],
+  complaints: Readonly<Record<string, readonly string[]>>,
+  {
+    silent = [],
+    spec = {},
+  }: { readonly silent?: readonly string[]; readonly spec?: Partial<EgressGatewaySpec> } = {},
+) {
   const table = new LeaseTable();
   table.begin(0, [], [2_000]);
-  for (const node of new Set([...candidates, ...Object.keys(complaints)])) {
+  for (const node of new Set([...candidates, ...Object.keys(complaints)]).difference(new Set(silent))) {
     const unreachable = complaints[node] ?? [];
     table.take(10_000, { node, boot: 'b', sent: 1, held: [], ready: [], unreachable });
   }
   const nodes = candidates.map((name) => fakeNode(name, ['192.0.2.1']));
-  const allocation = allocate(fakeGateway('g', { ranges: ['198.51.100.1'] }), nodes, []);
+  const allocation = allocate(fakeGateway('g', { ranges: ['198.51.100.1'], ...spec }), nodes, []);
   return (node: string) => heartbeatLack(table, allocation, node, 10_001) ?? null;
 }
 
@@ -22,6 +30,14 @@ describe('heartbeatLack', () => {
     const lack = heard(['a', 'b'], { x: ['a'], y: ['a'], z: ['b'] });
     assert.deepEqual(['a', 'b'].map(lack), ['Unreachable', null]);
     assert.equal(heard(['a', 'b'], { x: ['a', 'b'], y: ['a', 'b'], z: [] })('a'), null);
+  });
+
+  it('is Unreachable too where this leader has never heard the node', () => {
+    const lost = { silent: ['a'], spec: { source: 'Node' } } as const;
+    const lack = heard(['a', 'b'], { x: ['a'], y: ['a'] }, lost);
+    assert.deepEqual(['a', 'b'].map(lack), ['Unreachable', null]);
+    assert.equal(heard(['a', 'b'], { x: ['a'], y: [] }, lost)('a'), null);
+    assert.equal(heard(['a', 'b'], { x: ['a'], y: ['a'] }, { silent: ['a'] })('a'), 'AgentSilent');
   });
 
   it('costs no more where nodes name all that there could be', () => {

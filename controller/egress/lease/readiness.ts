@@ -41,8 +41,11 @@ export function heartbeatLack(
   const lease = leaseOf(allocation);
   const heard = table.heard(node);
   if (heard === undefined && now < firstSilenceAt(table, allocation, node)) return undefined;
-  // Of source Node the reports decide then: agents of the version before send no heartbeats.
-  if (heard === undefined) return allocation.gateway.spec.source === 'Node' ? null : 'AgentSilent';
+  if (heard === undefined) {
+    if (allocation.gateway.spec.source !== 'Node') return 'AgentSilent';
+    // Agents of the version before send no heartbeats: other nodes decide, and the node's reports.
+    return isUnreachable(table, allocation, node, now) ? 'Unreachable' : null;
+  }
   // Before its lease and the margin are over, so that the next owner is in the status by then.
   if (now >= silentAt(heard, lease)) return 'AgentSilent';
   // A new leader has not heard all nodes yet: it would take one for several.

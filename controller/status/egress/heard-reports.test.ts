@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
+import { SILENCE } from '../../../apis/node-phase.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
-import { HeardReports, SILENCE } from './heard-reports.ts';
+import { HeardReports } from './heard-reports.ts';
 
 const report = (node: string): NodeReport => ({ node }) as NodeReport;
 

@@ -1,8 +1,6 @@
+import { SILENCE } from '../../../apis/node-phase.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
-
-/** Milliseconds: a node that has not reported for so long is not ready. */
-export const SILENCE = 180_000;
 
 interface Heard {
   readonly report: NodeReport;

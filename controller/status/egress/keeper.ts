@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
 import { type EgressPolicyName, MOST_SLOTS, type NodeEgress } from '../../../apis/egress/node-egress.ts';
 import type { EgressGateway, EgressGatewayStatus, EgressPolicy } from '../../../apis/egress/objects.ts';
+import { SILENCE } from '../../../apis/node-phase.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
 import { formatProblem } from '../../../apis/validate/problem.ts';
 import type { WallClock } from '../../../lib/process/clock.ts';
@@ -23,7 +24,7 @@ import {
 import type { EgressVersion } from './egress-versions.ts';
 import { GatewayDecisions } from './gateway-decisions.ts';
 import type { GatewayDecision, SlotMove } from './gateway-status.ts';
-import { HeardReports, SILENCE } from './heard-reports.ts';
+import { HeardReports } from './heard-reports.ts';
 import { Leases } from './leases.ts';
 import { decidePolicy } from './policy-status.ts';
 import { type PolicyPods, podsOfPolicies } from './realized-policies.ts';

@@ -1,18 +1,18 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { countsInForce } from '../agent/dataplane/open-dataplanes.ts';
+import type { NodeState } from '../../apis/compiled.ts';
+import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import { stateFile } from '../../lib/process/state-file.ts';
+import { countsInForce } from '../dataplane/open-dataplanes.ts';
 import {
   Accounting,
   type CountedTable,
   NO_ACCOUNTS,
   type RuleTotals,
   type SavedAccounts,
-} from '../agent/record/accounting.ts';
-import { agentLock } from '../agent/run/agent-lock.ts';
-import { toNodeState } from '../agent/run/state-store.ts';
-import { withKernel } from '../agent/run/with-kernel.ts';
-import type { NodeState } from '../apis/compiled.ts';
-import { CommandError, EXIT } from '../lib/process/exit.ts';
-import { stateFile } from '../lib/process/state-file.ts';
+} from '../record/accounting.ts';
+import { agentLock } from '../run/agent-lock.ts';
+import { toNodeState } from '../run/state-store.ts';
+import { withKernel } from '../run/with-kernel.ts';
 
 /** What the agent of this node enforces. Throws a CommandError if there is nothing. */
 export async function readState(stateDir: string): Promise<NodeState> {
@@ -24,13 +24,19 @@ export async function readState(stateDir: string): Promise<NodeState> {
   );
 }
 
+export interface ReadTotals {
+  readonly totals: Map<string, RuleTotals>;
+  /** Why they may be older than now; null: they are of now. */
+  readonly remark: string | null;
+}
+
 /** The saved counters, and the kernel's since then. `now`: the time of the reading (ISO 8601). */
-export async function readTotals(stateDir: string, now: () => string): Promise<Map<string, RuleTotals>> {
+export async function readTotals(stateDir: string, now: () => string): Promise<ReadTotals> {
   for (let attempt = 1; ; attempt++) {
     const text = await readFile(stateDir, 'counters.json');
     const saved: unknown = text === null ? NO_ACCOUNTS : JSON.parse(text);
     const accounts = new Accounting(saved);
-    const found = await readKernel();
+    const { found, remark } = await readKernel();
     // The rules have just changed: the agent is about to save the counters of the removed chains.
     const isStale = found !== null && !isCovered(accounts.save(), found);
     if (isStale && attempt < ATTEMPTS && (await agentLock(stateDir).holder()) !== null) {
@@ -38,7 +44,7 @@ export async function readTotals(stateDir: string, now: () => string): Promise<M
       continue;
     }
     if (found !== null) accounts.read(found, now());
-    return accounts.totals();
+    return { totals: accounts.totals(), remark };
   }
 }
 
@@ -66,18 +72,17 @@ async function readFile(stateDir: string, name: string): Promise<string | null> 
 }
 
 /** Reads the counters of whichever dataplane holds rules; this needs no configuration. */
-async function readKernel(): Promise<CountedTable | null> {
+async function readKernel(): Promise<{
+  readonly found: CountedTable | null;
+  readonly remark: string | null;
+}> {
   try {
     const found = await withKernel(countsInForce);
-    if (found === null) {
-      process.stderr.write('nodewall: the kernel has no rules; the counts are the last saved ones\n');
-    }
-    return found;
+    if (found !== null) return { found, remark: null };
+    return { found, remark: 'the kernel has no rules; the counts are the last saved ones' };
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
-    process.stderr.write(
-      `nodewall: cannot read the kernel's counters; the counts are the last saved ones, up to 30 s old: ${error.message}\n`,
-    );
-    return null;
+    const remark = `cannot read the kernel's counters; the counts are the last saved ones, up to 30 s old: ${error.message}`;
+    return { found: null, remark };
   }
 }

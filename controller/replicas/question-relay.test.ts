@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
-import type { PassedMetrics, Scraped } from '../../apis/node-metrics.ts';
-import { MetricsRelay } from './metrics-relay.ts';
+import type { Answered, PassedQuestion } from '../../apis/node-question.ts';
+import { QuestionRelay } from './question-relay.ts';
 
-describe('MetricsRelay', () => {
-  const sent: [string, PassedMetrics][] = [];
+const NAMES = { about: 'names', query: '' } as const;
+
+describe('QuestionRelay', () => {
+  const sent: [string, PassedQuestion][] = [];
   /** Absent: the controller can't be reached. */
-  const answers = new Map<string, Scraped | null>();
-  const relay = new MetricsRelay({
+  const answers = new Map<string, Answered | null>();
+  const relay = new QuestionRelay({
     peers: () => ['x', 'y', 'z'],
     async send(peer, passed) {
       sent.push([peer, passed]);
@@ -21,10 +23,10 @@ describe('MetricsRelay', () => {
 
   it('takes the answer of the controller that has one', async () => {
     answers.set('y', null).set('z', { text: 'a 1\n' });
-    assert.deepEqual(await relay.ask('a'), { text: 'a 1\n' });
-    assert.deepEqual(sent[1], ['y', { kind: 'question', node: 'a' }]);
+    assert.deepEqual(await relay.ask('a', NAMES), { text: 'a 1\n' });
+    assert.deepEqual(sent[1], ['y', { kind: 'question', node: 'a', ...NAMES }]);
     answers.delete('z');
-    assert.equal(await relay.ask('a'), null);
+    assert.equal(await relay.ask('a', NAMES), null);
   });
 
   it('passes an answer on to all', () => {

@@ -1,9 +1,9 @@
-import type { MetricsAnswer, PassedMetrics, Scraped } from '../../apis/node-metrics.ts';
-import type { MetricsElsewhere } from '../publish/node-metrics.ts';
+import type { Answered, NodeAnswer, NodeQuestion, PassedQuestion } from '../../apis/node-question.ts';
+import type { QuestionsElsewhere } from '../publish/node-questions.ts';
 
-export interface MetricsRelayOptions {
+export interface QuestionRelayOptions {
   /** Null: the controller at `peer` (HOST:PORT) has none; or it was an answer. */
-  readonly send: (peer: string, passed: PassedMetrics) => Promise<Scraped | null>;
+  readonly send: (peer: string, passed: PassedQuestion) => Promise<Answered | null>;
   /** The other controllers, HOST:PORT each. */
   readonly peers: () => readonly string[];
 }
@@ -11,30 +11,30 @@ export interface MetricsRelayOptions {
 /** Requests to other controllers at the same time; more are not sent. */
 const MOST_AT_ONCE = 256;
 
-/** Asks the other controllers for agents' metrics, and passes agents' answers on to them. */
-export class MetricsRelay implements MetricsElsewhere {
-  readonly #options: MetricsRelayOptions;
+/** Passes questions to agents on to the other controllers, and agents' answers. */
+export class QuestionRelay implements QuestionsElsewhere {
+  readonly #options: QuestionRelayOptions;
   #inProgress = 0;
 
-  constructor(options: MetricsRelayOptions) {
+  constructor(options: QuestionRelayOptions) {
     this.#options = options;
   }
 
   /** All at once: the first that has the agent's stream counts. */
-  async ask(node: string): Promise<Scraped | null> {
+  async ask(node: string, question: NodeQuestion): Promise<Answered | null> {
     const asked = this.#options.peers().map(async (peer) => {
-      const scraped = await this.#send(peer, { kind: 'question', node });
-      return scraped ?? Promise.reject(new Error(`${peer} has no stream of ${node}`));
+      const answered = await this.#send(peer, { kind: 'question', node, ...question });
+      return answered ?? Promise.reject(new Error(`${peer} has no stream of ${node}`));
     });
     return Promise.any(asked).catch(() => null);
   }
 
   /** To all: an answer does not say who asked. */
-  answered(node: string, answer: MetricsAnswer): void {
+  answered(node: string, answer: NodeAnswer): void {
     for (const peer of this.#options.peers()) void this.#send(peer, { kind: 'answer', node, answer });
   }
 
-  async #send(peer: string, passed: PassedMetrics): Promise<Scraped | null> {
+  async #send(peer: string, passed: PassedQuestion): Promise<Answered | null> {
     if (this.#inProgress >= MOST_AT_ONCE) return null;
     this.#inProgress++;
     try {

@@ -1,0 +1,36 @@
+import type { Config } from '../../apis/config.ts';
+import type { Explanation, Flow } from '../../apis/flow.ts';
+import { fixedNames, nameResolver } from '../../apis/names.ts';
+import { parseFlow } from '../../apis/parse-flow.ts';
+import { explain } from '../observe/explain.ts';
+import { knownNames } from './known-names.ts';
+import { readState } from './saved-state.ts';
+
+/** The verdict of the rules in force for a flow. */
+export interface NodeExplanation {
+  readonly node: string;
+  readonly explanation: Explanation;
+}
+
+/**
+ * Evaluates the rules in force, with the addresses of names as last saved. While a change is tried
+ * (guarded apply), those are the last confirmed ones. Throws a CommandError if no rule was ever in
+ * force.
+ */
+export async function explanationOf(stateDir: string, config: Config, flow: Flow): Promise<NodeExplanation> {
+  const [state, { names }] = await Promise.all([readState(stateDir), knownNames(stateDir)]);
+  const addresses = names.map(
+    ({ name, addresses: known }) => [name, known.map(({ address }) => address)] as const,
+  );
+  const whole = nameResolver()(state, fixedNames(new Map(addresses)));
+  return { node: state.node, explanation: explain(whole, config)(flow, { considered: true }) };
+}
+
+/** A host flow of parsed JSON. Throws a TypeError that says what is wrong. */
+export function hostFlow(raw: unknown, { interfaceGroups }: Config): Flow {
+  const flow = parseFlow(raw);
+  const { interfaceGroup: group } = flow;
+  if (typeof group !== 'string' || Object.hasOwn(interfaceGroups, group)) return flow;
+  const known = Object.keys(interfaceGroups).join(', ');
+  throw new TypeError(`interfaceGroup: no group ${JSON.stringify(group)}; known: ${known}`);
+}

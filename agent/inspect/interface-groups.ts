@@ -1,0 +1,93 @@
+import { networkInterfaces } from 'node:os';
+import type { Link } from 'nftables-napi';
+import type { Config } from '../../apis/config.ts';
+import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import type { Decision, OwnedGroup } from '../interfaces/classify.ts';
+import { classifier, groupName, reasonText } from '../interfaces/classify.ts';
+import { interfacesOnNetworks } from '../interfaces/on-network.ts';
+import { toOwnedGroups } from '../interfaces/release.ts';
+import { ownedGroupsFile } from '../run/interface-groups.ts';
+import { savedNodeAddresses } from '../run/state-store.ts';
+import { loadAddon } from '../run/with-kernel.ts';
+
+/** An interface and its link group. */
+export interface InterfaceGroup {
+  readonly name: string;
+  readonly index: number;
+  /** Null for hardware and for lo. */
+  readonly kind: string | null;
+  readonly group: number;
+  readonly groupName: string | null;
+  readonly reason: string;
+  /** The group that an agent would set; null if it would change nothing. */
+  readonly wanted: number | null;
+}
+
+/**
+ * The interfaces of this network namespace, by index. Changes nothing and needs no permissions.
+ * Throws a CommandError if they cannot be listed.
+ */
+export async function interfaceGroups(stateDir: string, config: Config): Promise<InterfaceGroup[]> {
+  const links = await listLinks();
+  const declared = await savedNodeAddresses(stateDir);
+  const onNetwork = interfacesOnNetworks(networkInterfaces(), declared);
+  const held = (await readOwnedGroups(stateDir)) ?? presumed(links, config, onNetwork);
+  const decisions = classifier(config)(links, {
+    held: new Map(held.map((one) => [one.index, one])),
+    onNetwork,
+  });
+  return decisions.sort((a, b) => a.link.index - b.link.index).map((one) => toInterfaceGroup(one, config));
+}
+
+function toInterfaceGroup({ link, group, reason }: Decision, config: Config): InterfaceGroup {
+  const { name, index, kind } = link;
+  return {
+    name,
+    index,
+    kind,
+    group: link.group,
+    groupName: groupName(config, link.group),
+    reason: reasonText(reason),
+    wanted: group === link.group ? null : group,
+  };
+}
+
+async function listLinks(): Promise<Link[]> {
+  const { LinkSocket } = await loadAddon();
+  try {
+    const socket = new LinkSocket();
+    try {
+      return await socket.list();
+    } finally {
+      await socket.close();
+    }
+  } catch (error) {
+    throw new CommandError(EXIT.refused, `cannot list interfaces: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+}
+
+/** Null without the permission to read the file, which only root has. */
+async function readOwnedGroups(stateDir: string): Promise<readonly OwnedGroup[] | null> {
+  const file = ownedGroupsFile(stateDir);
+  try {
+    return toOwnedGroups(JSON.parse((await file.read()) ?? '[]'));
+  } catch (error) {
+    const cause = error instanceof Error ? error.cause : null;
+    const isForbidden = cause instanceof Error && 'code' in cause && cause.code === 'EACCES';
+    if (isForbidden) return null;
+    process.stderr.write(`${(error as Error).message}\n`);
+    return [];
+  }
+}
+
+/**
+ * Stands in for the agent's file if that may not be read: an interface that is in the group it
+ * belongs to is assumed to have been put there by the agent.
+ */
+function presumed(links: readonly Link[], config: Config, onNetwork: ReadonlySet<string>): OwnedGroup[] {
+  const bare = links.map((link) => ({ ...link, group: 0 }));
+  const wanted = classifier(config)(bare, { held: new Map(), onNetwork });
+  return wanted.map(({ link: { index, name }, group }) => ({ index, name, group }));
+}

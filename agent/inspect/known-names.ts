@@ -1,0 +1,37 @@
+import { stateFile } from '../../lib/process/state-file.ts';
+import { NAMES_FILE, parseNamesText, type SavedAddress, type SavedName } from '../names/saved-names.ts';
+
+/** The names of the rules in force; times are ISO 8601, to the second. */
+export interface KnownNames {
+  /** When the agent saved them; null: it never did. */
+  readonly saved: string | null;
+  readonly names: readonly KnownName[];
+}
+
+interface KnownName extends Omit<SavedName, 'addresses'> {
+  readonly addresses: readonly (Omit<SavedAddress, 'seen' | 'expires'> & {
+    readonly seen: string;
+    readonly expires: string;
+  })[];
+}
+
+/** As the agent last saved them. Throws if the file cannot be read. */
+export async function knownNames(stateDir: string): Promise<KnownNames> {
+  const text = await stateFile(stateDir, NAMES_FILE).read();
+  if (text === null) return { saved: null, names: [] };
+  const { saved, names } = parseNamesText(text);
+  return {
+    saved: isoTime(saved),
+    names: names.map(({ name, failing, addresses }) => ({
+      name,
+      failing,
+      addresses: addresses.map((one) => ({ ...one, seen: isoTime(one.seen), expires: isoTime(one.expires) })),
+    })),
+  };
+}
+
+/** The year 1970 for an invalid time. */
+function isoTime(milliseconds: number): string {
+  const date = new Date(milliseconds);
+  return `${(Number.isNaN(date.getTime()) ? new Date(0) : date).toISOString().slice(0, 19)}Z`;
+}

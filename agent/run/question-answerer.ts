@@ -1,0 +1,82 @@
+import {
+  type Answered,
+  answerPath,
+  MOST_ANSWER,
+  type NodeAnswer,
+  type NodeQuestion,
+  parseNodeQuestion,
+} from '../../apis/node-question.ts';
+import type { QuestionUpdate } from '../../apis/stream.ts';
+import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import type { Log } from '../../lib/process/log.ts';
+import type { ControllerClient } from '../receive/controller-client.ts';
+
+interface QuestionAnswererParts {
+  readonly node: string;
+  readonly client: ControllerClient;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/** Answers at the same time. */
+const MOST_AT_ONCE = 4;
+/** Characters of a problem. */
+const LONGEST = 500;
+
+/** Sends to the controller what somebody asks of this node there. */
+export class QuestionAnswerer {
+  readonly #parts: QuestionAnswererParts;
+  readonly #answer: (question: NodeQuestion) => Promise<string>;
+  #inProgress = 0;
+
+  /** @param answer throws a CommandError if there is no answer */
+  constructor(parts: QuestionAnswererParts, answer: (question: NodeQuestion) => Promise<string>) {
+    this.#parts = parts;
+    this.#answer = answer;
+  }
+
+  /**
+   * Does not wait: the answer is sent by itself. Too many questions have no answer; only a
+   * controller that the agent has just left, or a broken one, asks them.
+   */
+  take(update: QuestionUpdate): void {
+    if (this.#inProgress >= MOST_AT_ONCE || this.#parts.signal.aborted) return;
+    this.#inProgress++;
+    void this.#send(update).finally(() => {
+      this.#inProgress--;
+    });
+  }
+
+  async #send(update: QuestionUpdate): Promise<void> {
+    const { node, client, log, signal } = this.#parts;
+    try {
+      const body: NodeAnswer = { id: update.id, ...(await this.#answered(update)) };
+      // On a connection of its own: reports do not wait for it.
+      const response = await client.request({
+        ...{ method: 'POST', path: answerPath(node), body, signal, isStream: true },
+      });
+      response.resume();
+    } catch (error) {
+      // Whoever asked is told that there was no answer.
+      const fields = { node, stage: 'receive', about: update.about, error: (error as Error).message };
+      log.debug('cannot send what a controller asked for', fields);
+    }
+  }
+
+  async #answered(update: QuestionUpdate): Promise<Answered> {
+    const question = parseNodeQuestion(update);
+    if (question === null)
+      return { problem: `this agent knows no ${update.about}; it may be of an earlier version` };
+    try {
+      const text = await this.#answer(question);
+      if (Buffer.byteLength(JSON.stringify(text)) < MOST_ANSWER - LONGEST) return { text };
+      return {
+        problem: `the ${question.about} of this node have more than ${MOST_ANSWER} bytes; ask for less`,
+      };
+    } catch (error) {
+      const problem = (error as Error).message.slice(0, LONGEST);
+      const isRefused = error instanceof CommandError && error.status === EXIT.usage;
+      return isRefused ? { problem, isRefused } : { problem };
+    }
+  }
+}

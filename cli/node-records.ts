@@ -1,0 +1,118 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { FilterOptions, ReadRecord } from '../agent/record/record-filter.ts';
+import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
+import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { withCluster } from './cluster-api.ts';
+import { askNode, type OfNode } from './node-data.ts';
+import { askEach, nodeNames, sayFailed } from './nodes.ts';
+import { print } from './output.ts';
+import { recordText, word } from './record-text.ts';
+
+export interface NodeRecordsOptions extends OfNode, FilterOptions {
+  readonly allNodes: boolean;
+  readonly follow: boolean;
+  readonly lines?: string;
+  readonly output: 'text' | 'json';
+}
+
+interface Records {
+  readonly records: readonly ReadRecord[];
+  readonly isCut: boolean;
+  /** Of the node, when it began to read. */
+  readonly time: string;
+}
+
+/** Milliseconds between two questions to the same node. */
+const INTERVAL = 1_000;
+const FILTERS = [
+  ...(['policy', 'rule', 'tier', 'verdict', 'direction', 'src', 'dst', 'port', 'protocol'] as const),
+  ...(['interface', 'label', 'since', 'audit', 'deciding'] as const),
+] as const satisfies readonly (keyof FilterOptions)[];
+
+/**
+ * `nodewall log --node` and `--all-nodes`: the last records of nodes of a cluster, in the order of
+ * their times. Nodes that do not answer are named. Exit status 2 if none does.
+ */
+export async function nodeRecords(options: NodeRecordsOptions): Promise<ExitStatus> {
+  return await withCluster(options.kubeconfig, async (request) => {
+    const nodes = options.node === undefined ? await nodeNames(request) : [options.node];
+    const followed = new FollowedNodes(request, options);
+    const isAnswered = await followed.look(nodes);
+    while (options.follow) {
+      await pause(INTERVAL);
+      await followed.look(nodes);
+    }
+    return isAnswered ? EXIT.done : EXIT.refused;
+  });
+}
+
+/** Nodes that are asked again and again for what is new. */
+class FollowedNodes {
+  readonly #request: KubeApi;
+  readonly #options: NodeRecordsOptions;
+  /** By node: the time of the last record, and all records of that millisecond. */
+  readonly #seen = new Map<string, { readonly time: string; readonly texts: ReadonlySet<string> }>();
+  /** By node. */
+  readonly #failing = new Map<string, string>();
+
+  constructor(request: KubeApi, options: NodeRecordsOptions) {
+    this.#request = request;
+    this.#options = options;
+  }
+
+  /** Prints what is new of all of them; false: none of them answered. */
+  async look(nodes: readonly string[]): Promise<boolean> {
+    const answers = await askEach(
+      nodes,
+      (node) => this.#of(node),
+      (node, message) => this.#failed(node, message),
+    );
+    const found = [...answers.values()].flat();
+    found.sort((a, b) => (String(a.time) < String(b.time) ? -1 : 1));
+    const { output } = this.#options;
+    const lines = found.map((one) => (output === 'json' ? JSON.stringify(one) : textOf(one)));
+    if (lines.length > 0) await print(lines.map((line) => `${line}\n`).join(''));
+    return answers.size > 0;
+  }
+
+  async #of(node: string): Promise<readonly ReadRecord[]> {
+    const query = queryOf(this.#options);
+    const seen = this.#seen.get(node);
+    if (seen !== undefined) query.set('since', seen.time);
+    if (seen !== undefined) query.set('lines', '1000');
+    const found = await askNode<Records>(this.#request, node, 'records', query);
+    this.#failing.delete(node);
+    return this.#unseen(node, found);
+  }
+
+  /** Said once. */
+  #failed(node: string, message: string): void {
+    if (this.#failing.get(node) !== message) sayFailed(node, message);
+    this.#failing.set(node, message);
+  }
+
+  #unseen(node: string, { records, time: now }: Records): readonly ReadRecord[] {
+    const before = this.#seen.get(node);
+    const seen = before?.texts ?? new Set();
+    const time = String(records.at(-1)?.time ?? before?.time ?? now);
+    const isLast = (one: ReadRecord): boolean => Date.parse(String(one.time)) >= Date.parse(time);
+    const texts = records.filter(isLast).map((one) => JSON.stringify(one));
+    this.#seen.set(node, { time, texts: new Set(texts) });
+    return records.filter((one) => !seen.has(JSON.stringify(one)));
+  }
+}
+
+function queryOf(options: NodeRecordsOptions): URLSearchParams {
+  const query = new URLSearchParams();
+  for (const name of FILTERS) {
+    const value = options[name];
+    if (value !== undefined && value !== false) query.set(name, String(value));
+  }
+  if (options.lines !== undefined) query.set('lines', options.lines);
+  else if (options.follow) query.set('lines', '10');
+  return query;
+}
+
+function textOf(record: ReadRecord): string {
+  return `${word(record.node)}  ${recordText(record)}`;
+}

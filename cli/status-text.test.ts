@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { statusText } from './status-text.ts';
+
+describe('the text of a status', () => {
+  it('has problems first, five of a kind, and no control sequences', () => {
+    const silent = Array.from({ length: 7 }, (_, i) => ({
+      ...{ object: `Node/n${i}`, phase: 'Silent', message: 'no report since \u001b[31mnoon\nand more' },
+    }));
+    const text = statusText({
+      nodes: { Enforced: 2, Silent: 7 },
+      policies: { Realized: 1, Failed: 1 },
+      guardrails: {},
+      problems: [{ object: 'ClusterNetworkPolicy/p', phase: 'Failed', message: 'n1: no set' }, ...silent],
+    });
+    assert.deepEqual(text.split('\n').slice(0, 3), [
+      'problem                 phase   why',
+      'ClusterNetworkPolicy/p  Failed  n1: no set',
+      'Node/n0                 Silent  no report since ?[31mnoon',
+    ]);
+    assert.deepEqual(text.split('\n').slice(6), [
+      'Node/n4                 Silent  no report since ?[31mnoon',
+      '2 more                  Silent  -o json shows all',
+      '',
+      'nodes       2 Enforced, 7 Silent',
+      'policies    1 Realized, 1 Failed',
+      'guardrails  none',
+      '',
+    ]);
+  });
+
+  it('says so if there are none', () => {
+    const nodes = { Enforced: 1 };
+    assert.match(statusText({ nodes, policies: {}, guardrails: {}, problems: [] }), /\nNo problems\.\n$/);
+  });
+});

@@ -1,0 +1,56 @@
+import type { NodePhase } from '../apis/node-phase.ts';
+import { styled } from '../lib/process/styled.ts';
+import { table } from './output.ts';
+import { word } from './record-text.ts';
+
+/** What `nodewall status` shows. */
+export interface ClusterStatus {
+  /** By phase; those without Nodes are left out. */
+  readonly nodes: Readonly<Partial<Record<NodePhase, number>>>;
+  readonly policies: Readonly<Record<string, number>>;
+  readonly guardrails: Readonly<Record<string, number>>;
+  /** The worst first. */
+  readonly problems: readonly Problem[];
+}
+
+/** Something that an operator has to look at. */
+export interface Problem {
+  readonly object: string;
+  readonly phase: string;
+  readonly message: string;
+}
+
+/** Problems of one kind and phase that are named; a node that is lost has many neighbours. */
+const MOST_ALIKE = 5;
+
+/** One screen: problems first, then counts. */
+export function statusText({ nodes, policies, guardrails, problems }: ClusterStatus): string {
+  const rows: string[][] = [];
+  for (const [, alike] of Map.groupBy(problems, ({ object, phase }) => `${object.split('/')[0]} ${phase}`)) {
+    for (const { object, phase, message } of alike.slice(0, MOST_ALIKE))
+      rows.push([word(object), phase, oneLine(message)]);
+    const [first] = alike;
+    const left = alike.length - MOST_ALIKE;
+    if (left > 0 && first !== undefined) rows.push([`${left} more`, first.phase, '-o json shows all']);
+  }
+  const shown = rows.length === 0 ? '' : `${table(['problem', 'phase', 'why'], rows)}\n`;
+  const counts = [
+    ['nodes', countText(nodes)],
+    ['policies', countText(policies)],
+    ['guardrails', countText(guardrails)],
+  ];
+  const summary = counts.map(([name = '', text]) => `${styled('bold', name.padEnd(12))}${text}\n`).join('');
+  return `${shown}${summary}${rows.length === 0 ? 'No problems.\n' : ''}`;
+}
+
+/** As in `12 Realized, 1 Failed`. */
+function countText(counts: Readonly<Record<string, number | undefined>>): string {
+  const parts = Object.entries(counts).map(([phase, count]) => `${count} ${phase}`);
+  return parts.length === 0 ? 'none' : parts.join(', ');
+}
+
+/** Messages come from nodes, which must not send control sequences to a terminal. */
+function oneLine(message: string): string {
+  const [first = ''] = message.split('\n', 1);
+  return first.replaceAll(/[\p{Cc}\p{Cf}]/gu, '?').slice(0, 160);
+}

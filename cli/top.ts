@@ -1,0 +1,116 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { type CountedRule, type RuleCounts, ruleCounts } from '../agent/inspect/rule-counts.ts';
+import { wholeNumber } from '../agent/record/record-filter.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { withCluster } from './cluster-api.ts';
+import { loadConfig } from './load.ts';
+import { askNode, type OfNode } from './node-data.ts';
+import { askEach, nodeNames } from './nodes.ts';
+import { json, print, table } from './output.ts';
+
+interface TopOptions extends OfNode {
+  readonly allNodes: boolean;
+  readonly kubeconfig?: string;
+  readonly stateDir: string;
+  readonly config?: string;
+  readonly policy?: string;
+  readonly interval: string;
+  readonly all: boolean;
+  readonly output: 'table' | 'json';
+}
+
+/** What a rule matched in the interval, on all nodes together. */
+interface Matched {
+  readonly rule: CountedRule;
+  readonly packets: number;
+  readonly bytes: number;
+  /** Those where it matched, the most packets first. */
+  readonly nodes: readonly string[];
+}
+
+type Reading = ReadonlyMap<string, RuleCounts>;
+
+/** `nodewall top`: the rules that match most now. Exit status 3 if no node answers. */
+export async function topCommand(options: TopOptions): Promise<ExitStatus> {
+  await loadConfig(options.config);
+  const seconds = wholeNumber('--interval', options.interval);
+  if (seconds === 0) throw new CommandError(EXIT.usage, '--interval: "0": must be at least 1');
+  return await reading(options, async (read) => {
+    const before = await read();
+    await pause(seconds * 1000);
+    const matched = difference(before, await read(), options.all);
+    if (before.size === 0) return EXIT.refused;
+    const rates = matched.map(({ rule, packets, bytes, nodes }) => ({
+      ...{ policy: rule.policy, rule: rule.rule, direction: rule.direction, traffic: rule.traffic },
+      ...{ action: rule.action, mode: rule.mode, nodes },
+      ...{ packetsPerSecond: packets / seconds, bytesPerSecond: bytes / seconds },
+    }));
+    if (options.output === 'json') await print(json(rates));
+    else if (matched.length > 0) await print(toTable(matched, seconds));
+    else
+      await print(
+        `No rule ${options.all ? '' : 'that drops or rejects '}matched a packet in ${seconds} s.\n`,
+      );
+    return EXIT.done;
+  });
+}
+
+/** Calls `run` with a function that reads the counters of all nodes that are asked for. */
+async function reading(
+  { node, allNodes, kubeconfig, stateDir, policy }: TopOptions,
+  run: (read: () => Promise<Reading>) => Promise<ExitStatus>,
+): Promise<ExitStatus> {
+  if (node === undefined && !allNodes)
+    return await run(async () => {
+      const counts = await ruleCounts(stateDir, policy);
+      return new Map([[counts.node, counts]]);
+    });
+  const query = new URLSearchParams(policy === undefined ? {} : { policy });
+  return await withCluster(kubeconfig, async (request) => {
+    const nodes = node === undefined ? await nodeNames(request) : [node];
+    return await run(() => askEach(nodes, (one) => askNode<RuleCounts>(request, one, 'counters', query)));
+  });
+}
+
+/** By what they matched; of other rules only with `isAll`. A rule that is new counts from 0. */
+function difference(before: Reading, after: Reading, isAll: boolean): Matched[] {
+  const found = new Map<
+    string,
+    { rule: CountedRule; packets: number; bytes: number; on: [string, number][] }
+  >();
+  for (const [node, { rules }] of after) {
+    const earlier = new Map(before.get(node)?.rules.map((rule) => [rule.id, rule]));
+    for (const rule of before.has(node) ? rules : []) {
+      if (!isAll && rule.action !== 'Drop' && rule.action !== 'Reject') continue;
+      const { packets: was = 0, bytes: had = 0 } = earlier.get(rule.id) ?? {};
+      const packets = rule.packets - was;
+      if (packets <= 0) continue;
+      const known = found.get(rule.id) ?? { rule, packets: 0, bytes: 0, on: [] };
+      known.packets += packets;
+      known.bytes += rule.bytes - had;
+      known.on.push([node, packets]);
+      found.set(rule.id, known);
+    }
+  }
+  return [...found.values()]
+    .map(({ on, ...rest }) => ({ ...rest, nodes: on.sort((a, b) => b[1] - a[1]).map(([node]) => node) }))
+    .sort((a, b) => b.packets - a.packets);
+}
+
+/** Nodes that are named in a line. */
+const MOST_NODES = 3;
+
+function toTable(matched: readonly Matched[], seconds: number): string {
+  const rows = matched.map(({ rule, packets, bytes, nodes }) => {
+    const left = nodes.length - MOST_NODES;
+    return [
+      (packets / seconds).toFixed(1),
+      (bytes / seconds).toFixed(0),
+      rule.mode === 'Audit' ? `${rule.action} (audit)` : rule.action,
+      rule.traffic === 'Host' ? rule.direction : `${rule.direction} ${rule.traffic}`,
+      `${rule.policy}/${rule.rule}`,
+      `${nodes.slice(0, MOST_NODES).join(', ')}${left > 0 ? ` and ${left} more` : ''}`,
+    ];
+  });
+  return table(['packets/s', 'bytes/s', 'action', 'direction', 'policy/rule', 'nodes'], rows);
+}

@@ -1,0 +1,224 @@
+/** What only nodes know, asked for with a user's own rights: nodewall rules, names, interfaces, log and status. */
+import assert from 'node:assert/strict';
+import { NODEWALL } from '../cli/command.ts';
+import { kernelSuite } from '../kernel/kernel-suite.ts';
+import { tcp } from '../kernel/manifests.ts';
+import { until } from '../kernel/until.ts';
+import { closed, realized, type Story, startStory } from './story-bed.ts';
+
+const NODE = 'worker-1';
+const SYSTEM = 'nodewall-system';
+const API = 'v1alpha1.controlplane.nodewall.io';
+/** The first replica of story-bed.ts. */
+const PORT = 9001;
+
+const service = (address: string): string => `
+apiVersion: v1
+kind: Service
+metadata: {name: nodewall-controller, namespace: ${SYSTEM}}
+spec: {ports: [{name: https, port: 443}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: nodewall-controller, namespace: ${SYSTEM}, labels: {kubernetes.io/service-name: nodewall-controller}}
+addressType: IPv4
+endpoints: [{addresses: [${address}], conditions: {ready: true}}]
+ports: [{name: https, port: ${PORT}, protocol: TCP}]
+`;
+const USERS = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: jane, namespace: default}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: mallory, namespace: default}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: jane}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-view}
+subjects: [{kind: ServiceAccount, name: jane, namespace: default}]
+`;
+
+interface ApiService {
+  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
+}
+
+kernelSuite('what only nodes know, asked for in a cluster', function () {
+  this.timeout(120_000);
+  let story: Story;
+  const kubeconfigs: Record<string, string> = {};
+
+  before(async function () {
+    this.timeout(1_800_000);
+    // No kube-proxy: the API server looks for the endpoints itself.
+    story = await startStory({ replicas: 2, apiServerFlags: ['--enable-aggregator-routing=true'] });
+    const { cluster, address } = story;
+    await cluster.apply(`${service(address)}---${USERS}`);
+    for (const user of ['jane', 'mallory'])
+      kubeconfigs[user] = await cluster.kubeconfigFor(user, {
+        token: await cluster.token(`default/${user}`),
+      });
+    await until('the aggregated API is available', async () => {
+      const { status } = await cluster.get<ApiService>('apiservice', API);
+      return status?.conditions?.some((one) => one.type === 'Available' && one.status === 'True') === true;
+    });
+    const rule = { name: 'close', action: 'Drop', ports: [tcp(80)], enableLogging: true, logLabel: 'web' };
+    await story.applied(closed('web', 80, { ingress: [rule] }));
+    await story.statusIs('web', realized(2));
+    await story.sees('other0', NODE, 80, 'closed');
+  });
+  after(() => story?.close());
+
+  async function nodewall(user: string, ...args: readonly string[]) {
+    const argv = [NODEWALL, ...args, '--kubeconfig', kubeconfigs[user] ?? ''];
+    return await story.controlPlane.run(argv, { anyStatus: true });
+  }
+
+  /** What a command prints as JSON. */
+  async function printed(...args: readonly string[]) {
+    const { status, stdout, stderr } = await nodewall('jane', ...args, '-o', 'json');
+    assert.equal(status, 0, stderr);
+    return JSON.parse(stdout);
+  }
+
+  it('gives the counters of a node, whichever controller has its agent', async () => {
+    for (const node of [NODE, 'worker-2']) {
+      const { rules } = await printed('rules', '--node', node);
+      assert.deepEqual(
+        rules.map(({ policy, rule }: { policy: string; rule: string }) => `${policy}/${rule}`),
+        ['web/close'],
+      );
+      const counts = (await printed('rules', '--node', node, '--unused')).rules.length;
+      assert.equal(counts, node === NODE ? 0 : 1, 'only one was called');
+    }
+    const { stdout } = await nodewall('jane', 'rules', '--node', NODE);
+    assert.match(stdout, /ingress +application +web\/close +Drop +\d/);
+  });
+
+  it('explains a verdict by the rules that are in force there', async () => {
+    const flow = (dstPort: number) =>
+      JSON.stringify({ direction: 'ingress', src: '203.0.113.9', protocol: 'tcp', dstPort });
+    const { verdict, policy, rule } = await printed('explain', '--node', NODE, '--flow', flow(80));
+    assert.deepEqual([verdict, policy, rule], ['Drop', 'web', 'close']);
+    assert.equal((await printed('explain', '--node', NODE, '--flow', flow(81))).verdict, 'Allow');
+    const { stdout } = await nodewall('jane', 'explain', '--node', NODE, '--flow', flow(80));
+    assert.match(stdout, /^ingress tcp on worker-1: 203\.0\.113\.9 to any address port 80$/m);
+    const wrong = await nodewall('jane', 'explain', '--node', NODE, '--flow', '{"direction":"in"}');
+    assert.deepEqual([wrong.status, /--flow: .*direction/.test(wrong.stderr)], [1, true], wrong.stderr);
+  });
+
+  it('shows what is dropped now, on all nodes together', async () => {
+    const asking = nodewall('jane', 'top', '--all-nodes', '--interval', '3', '-o', 'json');
+    let isOver = false;
+    const over = asking.finally(() => {
+      isOver = true;
+    });
+    while (!isOver) await story.sees('other0', NODE, 80, 'closed');
+    const { status, stdout, stderr } = await over;
+    assert.deepEqual([status, stderr], [0, '']);
+    const [{ policy, action, nodes, packetsPerSecond } = assert.fail(stdout), ...rest] = JSON.parse(stdout);
+    assert.deepEqual([policy, action, nodes, rest], ['web', 'Drop', [NODE], []]);
+    assert.ok(packetsPerSecond > 0);
+    const idle = await nodewall('jane', 'top', '--node', 'cp-1', '--interval', '1');
+    assert.deepEqual(
+      [idle.status, idle.stdout],
+      [0, 'No rule that drops or rejects matched a packet in 1 s.\n'],
+    );
+  });
+
+  it('gives names and interfaces', async () => {
+    assert.deepEqual((await printed('names', '--node', NODE)).names, []);
+    const names = (await printed('interfaces', '--node', NODE)).map(({ name }: { name: string }) => name);
+    assert.ok(names.includes('lo') && names.length > 1, names.join());
+  });
+
+  it('gives records of one node and of all, filtered there', async () => {
+    const { stdout } = await nodewall(
+      'jane',
+      'log',
+      '--node',
+      NODE,
+      '--policy',
+      'web',
+      '-n',
+      '1',
+      '-o',
+      'json',
+    );
+    const { node, verdict, dstPort } = JSON.parse(stdout);
+    assert.deepEqual([node, verdict, dstPort], [NODE, 'Drop', 80]);
+    const all = await nodewall('jane', 'log', '--all-nodes', '--verdict', 'Drop');
+    assert.match(all.stdout, /^worker-1 {2}\S+ {2}Drop .*web\/close {2}label=web$/m);
+    assert.equal((await nodewall('jane', 'log', '--node', NODE, '--verdict', 'Allow')).stdout, '');
+    const wrong = await nodewall('jane', 'log', '--node', NODE, '--port', 'x');
+    assert.deepEqual([wrong.status, /--port: "x": must be a whole number/.test(wrong.stderr)], [3, true]);
+  });
+
+  it('follows what happens on all nodes', async () => {
+    const argv = [
+      NODEWALL,
+      'log',
+      '--all-nodes',
+      '--follow',
+      '-n',
+      '0',
+      '--kubeconfig',
+      kubeconfigs.jane ?? '',
+    ];
+    const child = story.controlPlane.spawn(argv);
+    try {
+      let text = '';
+      child.stdout?.setEncoding('utf8').on('data', (piece: string) => {
+        text += piece;
+      });
+      await until(
+        'a new record is shown',
+        async () => {
+          await story.sees('other1', 'worker-2', 80, 'closed');
+          return text.includes('worker-2  ');
+        },
+        { detail: () => text },
+      );
+      const times = text.split('\n').filter((line) => line !== '');
+      assert.equal(new Set(times).size, times.length, 'each once');
+    } finally {
+      child.kill('SIGKILL');
+    }
+  });
+
+  it('shows the state of the cluster, problems first', async () => {
+    const well = await nodewall('jane', 'status');
+    assert.deepEqual(
+      [well.status, well.stdout],
+      [0, 'nodes       3 Enforced\npolicies    1 Realized\nguardrails  none\nNo problems.\n'],
+    );
+    await story.agents[NODE]?.run('off', '--reason', 'a test');
+    await until('the node is off', async () => (await nodewall('jane', 'status')).status === 1);
+    const { stdout } = await nodewall('jane', 'status');
+    assert.match(stdout, /^Node\/worker-1 {2}.*Off {3}.*nodewall off: a test; nothing is enforced$/m);
+    assert.match(stdout, /^nodes {7}2 Enforced, 1 Off$|^nodes {7}1 Enforced, 1 Off, 1 Enforced$/m);
+  });
+
+  it('refuses who may not, and names the right', async () => {
+    for (const args of [['rules', '--node', NODE], ['log', '--node', NODE], ['status']]) {
+      const { status, stderr } = await nodewall('mallory', ...args);
+      assert.deepEqual([status, stderr.includes('403 Forbidden')], [3, true], stderr);
+      assert.match(stderr, /RBAC needs .*(nodeviews|clusternetworkpolicies|guardrails)/);
+    }
+  });
+
+  it('names a node that does not answer, and goes on', async () => {
+    const { status, stdout, stderr } = await nodewall('jane', 'log', '--all-nodes');
+    assert.deepEqual([status, stderr], [0, '']);
+    await story.agents['worker-2']?.end('SIGKILL');
+    await until('it is named', async () => {
+      const { stderr: said } = await nodewall('jane', 'log', '--all-nodes');
+      return /worker-2: .*no agent of worker-2 that answers is connected|worker-2: .*did not answer/.test(
+        said,
+      );
+    });
+    assert.match(stdout, /^worker-1 {2}/m);
+  });
+});
