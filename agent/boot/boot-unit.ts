@@ -29,7 +29,8 @@ const UNITS: Readonly<Record<DataplaneName, BootUnit>> = {
     file: 'nodewall-boot.service',
     rules: 'rules.nft',
     commands: [
-      '# In force if the next command finds damaged or foreign files: see boot.onError in the configuration.',
+      '# In force if the next command finds damaged or foreign files: see boot.onError in the configuration. Fails',
+      '# where rules are in force already, which then stay.',
       `ExecStart=-nft --file ${MINIMAL}`,
       `ExecStart=${CHECK}`,
       'ExecStart=nft --file rules.nft',

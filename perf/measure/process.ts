@@ -71,6 +71,7 @@ export const TRIALS = [
   'admission',
   'admission-egress',
   'apply',
+  'boot',
   'cluster',
   'compile',
   'contents',

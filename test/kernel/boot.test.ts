@@ -67,6 +67,15 @@ forEachDataplane(
       else assert.equal(rules, '');
     });
 
+    it('keeps the rules in force if it is started again and a file is damaged', async () => {
+      await node.again();
+      const before = await node.rules();
+      assert.match(before, /closed/);
+      await appendFile(join(current(), iptables === null ? 'rules.nft' : 'rules.v4'), '\n');
+      assert.equal(await boot(), false);
+      assert.equal(await node.rules(), before);
+    });
+
     it('has what the configuration says then', async () => {
       if (iptables !== null) return;
       await node.again(...(await node.configure({ boot: { ssh: ['192.0.2.0/24'] } })));

@@ -33,7 +33,10 @@ export interface Machine {
   readonly initFile: string;
   /** Makes the node's namespaces; no daemon runs then. */
   powerOn(): Promise<void>;
-  /** Ends everything on the node at once, pods included, and empties its kernel; its disk stays. */
+  /**
+   * Ends everything on the node at once, pods included, and empties its kernel; its disk stays. No
+   * packet tells others.
+   */
   powerOff(): Promise<void>;
   /**
    * A program in all of the node's namespaces; nothing runs before its start(). It ends with the
@@ -51,6 +54,15 @@ export interface Machine {
 const INIT = join(import.meta.dirname, 'node-init.sh');
 /** So long the kernel may take to end the processes of a node (milliseconds). */
 const ENDED = 30_000;
+
+/** Of a machine without power, whose network namespace is still there. */
+const SILENT = `
+table inet off {
+  chain input { type filter hook input priority -400; policy drop; }
+  chain forward { type filter hook forward priority -400; policy drop; }
+  chain output { type filter hook output priority -400; policy drop; }
+}
+`;
 
 /**
  * One machine: namespaces for network, mounts, host name, IPC and processes. All hang on one
@@ -72,6 +84,7 @@ export function machine({ host, programs, data, group }: MachineOptions): Machin
 
   async function powerOn(): Promise<void> {
     if (holder !== null) throw new Error(`node ${name} is on`);
+    await namespace.run(['nft', '-f', '-'], { stdin: 'table inet off\ndelete table inet off\n' });
     await mkdir(data, { recursive: true });
     const unshare = ['unshare', '--mount', '--uts', '--ipc', '--pid', '--fork', '--mount-proc'];
     const first = [join(programs.debian, 'usr/bin/tini-static'), '--', 'bash', INIT, name, data, group];
@@ -93,6 +106,8 @@ export function machine({ host, programs, data, group }: MachineOptions): Machin
 
   async function powerOff(): Promise<void> {
     if (holder === null) return;
+    // No process that ends now says so to others.
+    await namespace.run(['nft', '-f', '-'], { stdin: SILENT });
     const gone = holder.exitCode === null && holder.signalCode === null ? once(holder, 'exit') : null;
     holder.kill('SIGKILL');
     await gone;
@@ -100,7 +115,7 @@ export function machine({ host, programs, data, group }: MachineOptions): Machin
     init = 0;
     await rm(initFile, { force: true });
     await removeCgroups(`${group}/${name}`);
-    await namespace.run(['nft', 'flush', 'ruleset']);
+    await namespace.run(['nft', '-f', '-'], { stdin: `flush ruleset\n${SILENT}` });
     // What a machine does not have when it is switched on.
     for (const device of ['cni0', 'nodewall-egress'])
       await namespace.run(['ip', 'link', 'del', device], { anyStatus: true });
