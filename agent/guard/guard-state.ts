@@ -77,6 +77,13 @@ export interface Check {
   readonly attempt: number;
 }
 
+/** The probes that passed under the confirmed rules, for a trial that begins soon after a rollback. */
+export interface LastCounted {
+  readonly probes: ReadonlySet<string>;
+  /** Monotonic milliseconds. */
+  readonly until: number;
+}
+
 /** A trial that survives a restart. */
 export interface PendingTrial {
   readonly changes: readonly PolicyChange[];
@@ -91,6 +98,8 @@ export interface GuardState {
   /** Interrupted by a restart or a loss, or held without proof, and not tried again yet. */
   readonly interrupted: PendingTrial | null;
   readonly check: Check | null;
+  /** Null: there was no rollback in this run, or no probe counted. */
+  readonly lastCounted: LastCounted | null;
   readonly holds: readonly Hold[];
   /** Probe name to the time of the last rollback for it (monotonic milliseconds). */
   readonly rollbacks: ReadonlyMap<string, number>;

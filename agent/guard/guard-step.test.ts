@@ -52,6 +52,18 @@ describe('step of guarded apply', () => {
     assert.deepEqual(world.state.holds, []);
   });
 
+  it('takes back an edit that follows a rollback at once, though no round was made before it', () => {
+    const world = withGood();
+    world.edit(true);
+    pass(world, 15_250);
+    assert.equal(world.inForce?.number, 1);
+    world.isRoundStale = true;
+    world.edit(true);
+    assert.equal(world.inForce?.number, 3);
+    pass(world, 16_000);
+    assert.deepEqual([world.inForce?.number, world.saved?.number, world.rollbacks.length], [1, 1, 2]);
+  });
+
   it('begins the window anew for a state that joins, and goes back to the last confirmed one', () => {
     const world = withGood();
     world.edit(false);

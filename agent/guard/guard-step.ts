@@ -23,6 +23,11 @@ const AGAIN = 1_000;
 const LONGEST_PAUSE = 15_000;
 /** Milliseconds that a state which joins has for its first round, whatever failed before. */
 const GRACE = 2_000;
+/**
+ * Milliseconds after a rollback in which the round before an edit may have been made under the rules
+ * that are rolled back.
+ */
+const SOON = 10_000;
 /** Attempts of a trial that is interrupted each time. */
 const MOST_ATTEMPTS = 2;
 
@@ -153,7 +158,7 @@ function tried(before: GuardState, event: EventOf<'applied'>, times: GuardTimes)
     sets,
     attempt: joined?.attempt ?? (isAgain ? (before.interrupted?.attempt ?? 0) : 0) + 1,
     since: at,
-    counted: new Set([...(joined?.counted ?? []), ...event.passed]),
+    counted: new Set([...(joined?.counted ?? recentlyCounted(before, at)), ...event.passed]),
     passes: 0,
     firstPass: at,
     failing: new Map(
@@ -176,6 +181,11 @@ function tried(before: GuardState, event: EventOf<'applied'>, times: GuardTimes)
       wake(state, at, times),
     ],
   };
+}
+
+/** Probes that passed under the confirmed rules, before a trial that was rolled back just now. */
+function recentlyCounted({ lastCounted }: GuardState, at: number): Iterable<string> {
+  return lastCounted === null || at > lastCounted.until ? [] : lastCounted.probes;
 }
 
 function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): GuardStep {
@@ -278,6 +288,7 @@ function rolledBack(before: GuardState, trial: Trial, why: HoldReason, { at, tim
     ...before,
     trial: null,
     check: isProbe ? { probe: why.probe, since: at, keys: keysOf(changes), attempt: trial.attempt } : null,
+    lastCounted: { probes: trial.counted, until: at + SOON },
     holds: withHolds(before.holds, changes, { why, sets, isBrief: false, since: time }),
     rollbacks: isProbe ? new Map(before.rollbacks).set(why.probe, at) : before.rollbacks,
   };

@@ -108,6 +108,7 @@ export class Guard {
       trial: null,
       interrupted: memory?.trial ?? null,
       check: null,
+      lastCounted: null,
       holds: memory?.holds ?? [],
       rollbacks: memory === null ? new Map() : toRollbacks(memory, clock),
     };
@@ -116,7 +117,7 @@ export class Guard {
     this.#judgement = new Judgement({
       ...parts,
       confirmed: () => this.#state.confirmed,
-      passed: () => this.#before.passed(),
+      passed: (state) => this.#before.passed(state),
       done: (state, verdict) => this.#judged(state, verdict),
     });
     this.#rounds = new ProbeRounds({
@@ -151,7 +152,7 @@ export class Guard {
     const isQuiet = check === null && this.#judgement.running === null && holds.length === 0;
     const hasSameRules = isQuiet && trial === null && confirmed?.rules === state.rules;
     if (hasSameRules && this.#judgement.touched(state).length === 0) {
-      this.#before.forget();
+      this.#before.forget(state);
       this.#happened({ kind: 'applied', state, isTried: false, changes: [], sets: [], passed: [] });
       return;
     }
@@ -234,6 +235,7 @@ export class Guard {
     this.#submitted = state;
     if (!isSame) this.#parts.inward?.changing();
     if (this.#queued !== null && !this.#isUrgent) {
+      this.#probeBefore(state);
       this.#queued = state;
       return;
     }
@@ -242,7 +244,7 @@ export class Guard {
       this.#parts.submit(state);
       return;
     }
-    this.#before.make();
+    this.#probeBefore(state);
     this.#queued = state;
     // The probes' packets leave in this turn of the event loop.
     setImmediate(() => {
@@ -252,8 +254,15 @@ export class Guard {
     });
   }
 
+  #probeBefore(state: NodeState): void {
+    const isConfirmed =
+      sameRules(this.#state.confirmed, state) && this.#judgement.touched(state).length === 0;
+    if (isConfirmed) this.#before.skip(state);
+    else this.#before.make(state);
+  }
+
   #judged(state: NodeState, verdict: Verdict): void {
-    this.#before.forget();
+    this.#before.forget(state);
     const passed = [...verdict.passed, ...(this.#parts.inward?.passing() ?? [])];
     this.#happened({ kind: 'applied', state, ...verdict, passed });
     if (!verdict.isTried && verdict.changes.length > 0) this.#parts.events.changed(this.report());

@@ -22,8 +22,8 @@ export interface JudgementParts {
   readonly whole: (state: NodeState) => NodeState;
   /** The state confirmed last; null: none ever was. */
   readonly confirmed: () => NodeState | null;
-  /** The probes that passed before the states that are not judged yet. */
-  readonly passed: () => Promise<readonly string[]>;
+  /** The probes that passed before a state. */
+  readonly passed: (state: NodeState) => Promise<readonly string[]>;
   /** The newest state in force is judged. */
   readonly done: (state: NodeState, verdict: Verdict) => void;
 }
@@ -94,7 +94,7 @@ export class Judgement {
       const changes = policyChanges(confirmed, judged.state);
       const sets = changes.length === 0 ? this.touched(judged.state) : [];
       const verdict = this.#verdict(judged, changes, sets);
-      const passed = verdict.isTried ? await this.#parts.passed() : [];
+      const passed = verdict.isTried ? await this.#parts.passed(judged.state) : [];
       if (judged !== this.#inForce || confirmed !== this.#parts.confirmed()) continue;
       this.#running = null;
       this.#changes = [];

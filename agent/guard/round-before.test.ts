@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
+import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import type { Probe } from './probes.ts';
 import { RoundBefore } from './round-before.ts';
@@ -35,40 +36,55 @@ describe('the round before a change', () => {
   });
   afterEach(() => server.close());
 
-  it('has the outward probes that pass, until it is forgotten', async () => {
-    assert.deepEqual(await round.passed(), []);
-    round.make();
-    assert.deepEqual(await round.passed(), ['open']);
-    round.forget();
-    assert.deepEqual(await round.passed(), []);
+  const [first, second, third] = ['a', 'b', 'c'].map(emptyNodeState) as [NodeState, NodeState, NodeState];
+
+  it('has the outward probes that pass, until its state is judged', async () => {
+    assert.deepEqual(await round.passed(first), []);
+    round.make(first);
+    assert.deepEqual(await round.passed(first), ['open']);
+    round.forget(first);
+    assert.deepEqual(await round.passed(first), []);
   });
 
   it('is made once for a burst of states, and again for a later one', async () => {
-    round.make();
+    round.make(first);
     clock.pass(899);
-    round.make();
+    round.make(second);
     assert.equal(rounds, 1);
     clock.pass(1);
-    round.make();
+    round.make(third);
     assert.equal(rounds, 2);
-    assert.deepEqual(await round.passed(), ['open', 'open']);
+    assert.deepEqual(await round.passed(second), ['open']);
+    assert.deepEqual(await round.passed(third), ['open', 'open']);
   });
 
-  it('is made at once after an earlier one was forgotten', async () => {
-    round.make();
-    await round.passed();
-    round.forget();
-    round.make();
-    assert.deepEqual(await round.passed(), ['open']);
+  it('stays for a state that is submitted before an earlier one is judged', async () => {
+    round.make(first);
+    clock.pass(100);
+    round.make(second);
+    clock.pass(900);
+    round.make(third);
+    round.forget(first);
+    assert.deepEqual(await round.passed(second), ['open']);
+    round.forget(second);
+    assert.deepEqual(await round.passed(third), ['open']);
     assert.equal(rounds, 2);
+  });
+
+  it('is not made before a state that is not tried, and forgotten with it', async () => {
+    round.make(first);
+    round.skip(second);
+    assert.equal(rounds, 1);
+    round.forget(second);
+    assert.deepEqual(await round.passed(first), []);
   });
 
   it('has what passed before any of the states: a probe that the first one denies counts', async () => {
-    round.make();
-    await round.passed();
+    round.make(first);
+    await round.passed(first);
     server.close();
     clock.pass(900);
-    round.make();
-    assert.deepEqual(await round.passed(), ['open']);
+    round.make(second);
+    assert.deepEqual(await round.passed(second), ['open']);
   });
 });

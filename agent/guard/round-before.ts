@@ -1,3 +1,4 @@
+import type { NodeState } from '../../apis/compiled.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { outward, type Probe, probeRound } from './probes.ts';
 
@@ -7,43 +8,69 @@ interface RoundBeforeParts {
   readonly probes: () => readonly Probe[];
 }
 
+/** A round, and the states before which it was made: from one number to another. */
+interface Round {
+  readonly at: number;
+  readonly first: number;
+  readonly last: number;
+  readonly passed: Promise<readonly string[]>;
+}
+
 /**
  * Milliseconds that the round before a change has, and in which its connections must be made: less
  * than until TCP sends a packet again, which the new rules would judge.
  */
 const BEFORE = { milliseconds: 2_000, connectWithin: 900 };
 
-/** The probes that pass under the rules in force, just before others are: these count in a trial. */
+/**
+ * The probes that pass under the rules in force, just before others are: these count in a trial.
+ * States are judged later than they are submitted, and others may be submitted meanwhile: each has
+ * its own rounds.
+ */
 export class RoundBefore {
   readonly #parts: RoundBeforeParts;
-  /** The probes that passed before states that are not judged yet; null: no round was made. */
-  #passed: Promise<readonly string[]> | null = null;
-  #madeAt = 0;
+  #rounds: readonly Round[] = [];
+  readonly #numbers = new WeakMap<NodeState, number>();
+  #newest = 0;
 
   constructor(parts: RoundBeforeParts) {
     this.#parts = parts;
   }
 
   /**
-   * Makes a round, whose packets leave in this turn of the event loop; once for a burst of states.
+   * Makes a round before a state, whose packets leave in this turn of the event loop; once for a
+   * burst of states.
    */
-  make(): void {
-    const now = this.#parts.clock.now();
-    const earlier = this.#passed;
-    if (earlier !== null && now < this.#madeAt + BEFORE.connectWithin) return;
-    this.#madeAt = now;
-    const fresh = this.#passingNow();
-    this.#passed = earlier === null ? fresh : Promise.all([earlier, fresh]).then((all) => all.flat());
+  make(state: NodeState): void {
+    this.skip(state);
+    const last = this.#newest;
+    const at = this.#parts.clock.now();
+    const latest = this.#rounds.at(-1);
+    if (latest !== undefined && at < latest.at + BEFORE.connectWithin)
+      this.#rounds = [...this.#rounds.slice(0, -1), { ...latest, last }];
+    else this.#rounds = [...this.#rounds, { at, first: last, last, passed: this.#passingNow() }];
   }
 
-  /** The names of the probes that passed before any of the states since `forget`. */
-  async passed(): Promise<readonly string[]> {
-    return (await this.#passed) ?? [];
+  /** A state that is never tried, such as the confirmed one after a rollback, needs no round. */
+  skip(state: NodeState): void {
+    this.#numbers.set(state, ++this.#newest);
   }
 
-  /** The state in force is judged: what passed before it says nothing about later ones. */
-  forget(): void {
-    this.#passed = null;
+  /** The names of the probes that passed before a state, or before others that are not judged yet. */
+  async passed(state: NodeState): Promise<readonly string[]> {
+    const number = this.#numberOf(state);
+    const own = this.#rounds.filter(({ first }) => first <= number);
+    return (await Promise.all(own.map(({ passed }) => passed))).flat();
+  }
+
+  /** The state is judged: what passed before it says nothing about later ones. */
+  forget(state: NodeState): void {
+    const number = this.#numberOf(state);
+    this.#rounds = this.#rounds.filter(({ last }) => last > number);
+  }
+
+  #numberOf(state: NodeState): number {
+    return this.#numbers.get(state) ?? this.#newest;
   }
 
   async #passingNow(): Promise<readonly string[]> {

@@ -39,6 +39,8 @@ export class GuardWorld {
   isFaultUnknown = false;
   /** Milliseconds by which timers fire early, as those of a real clock may. */
   early = 0;
+  /** The round before an edit says nothing: it was made under rules that are rolled back by now. */
+  isRoundStale = false;
   /** Nobody can make the probe. */
   isProberAway = false;
   wanted: Version | null = null;
@@ -105,6 +107,7 @@ export class GuardWorld {
       trial: null,
       interrupted: this.#memory?.trial ?? null,
       check: null,
+      lastCounted: null,
       holds: this.#memory?.holds ?? [],
       rollbacks: this.#memory === null ? new Map() : toRollbacks(this.#memory, this.#wallClock()),
     };
@@ -147,7 +150,7 @@ export class GuardWorld {
     const { holds, confirmed } = this.#state;
     const isHeld = holds.some(({ digest }) => digest === digestOf(this.wanted));
     const next = isHeld ? (confirmed === null ? null : this.#versionOf(confirmed)) : this.wanted;
-    const passed = this.#passes() ? [PROBE] : [];
+    const passed = this.#passes() && !this.isRoundStale ? [PROBE] : [];
     if (digestOf(next) !== digestOf(this.inForce)) this.applies.push(this.clock.now());
     this.inForce = next;
     const old = confirmed === null ? null : this.#versionOf(confirmed);
