@@ -349,7 +349,7 @@ function wakeForHolds(state: GuardState, at: number): GuardEffect {
 }
 
 function confirmed(before: GuardState, trial: Trial, how: string, at: number): GuardStep {
-  const state: GuardState = { ...before, confirmed: trial.state, trial: null };
+  const state: GuardState = { ...before, confirmed: trial.state, trial: null, lastCounted: null };
   const fields = { policies: keysOf(trial.changes), how };
   return {
     state,
