@@ -2,18 +2,36 @@ import type { Log } from './log.ts';
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
-/** Resolves on SIGTERM or SIGINT; with null if `ended` is aborted before. */
+/**
+ * Resolves on SIGTERM or SIGINT; with null if `ended` is aborted before. A signal that arrives just
+ * then is for the next wait, or ends the process if there is none, as it does where nobody waits.
+ */
 export function untilStopped(ended?: AbortSignal): Promise<NodeJS.Signals | null> {
   return new Promise((resolve) => {
     const keepAlive = setInterval(() => {}, 2 ** 30);
-    const settle = (signal: NodeJS.Signals | null): void => {
-      clearInterval(keepAlive);
-      for (const one of SIGNALS) process.removeListener(one, settle);
-      resolve(signal);
+    let isOver = false;
+    const remove = (): void => {
+      for (const one of SIGNALS) process.removeListener(one, take);
     };
-    for (const signal of SIGNALS) process.once(signal, settle);
-    ended?.addEventListener('abort', () => settle(null), { once: true });
-    if (ended?.aborted) settle(null);
+    const take = (signal: NodeJS.Signals): void => {
+      remove();
+      clearInterval(keepAlive);
+      if (!isOver) resolve(signal);
+      // Whoever waits by now has received it, too.
+      else if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
+    };
+    const end = (): void => {
+      if (isOver) return;
+      isOver = true;
+      clearInterval(keepAlive);
+      resolve(null);
+      // One that has arrived already is told within a turn of the event loop, and without a listener
+      // would be lost: Node.js has taken it from the kernel.
+      setImmediate(() => setImmediate(remove));
+    };
+    for (const signal of SIGNALS) process.on(signal, take);
+    ended?.addEventListener('abort', end, { once: true });
+    if (ended?.aborted) end();
   });
 }
 
