@@ -39,7 +39,7 @@ interface ApiService {
 }
 
 kernelSuite('uninstall and namespaces, with the real namespace controller', function () {
-  this.timeout(300_000);
+  this.timeout(600_000);
   let namespace: Namespace;
   let cluster: TestCluster;
   let manager: ControllerManager;
@@ -143,7 +143,7 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
     await install();
     await endControllers('SIGKILL');
     await kubectl('delete', 'namespace', SYSTEM, '--wait=false');
-    await kubectl('delete', '-f', `${ROOT}/deploy/rbac.yaml`, '--ignore-not-found', '--timeout=100s');
+    await kubectl('delete', '-f', `${ROOT}/deploy/rbac.yaml`, '--ignore-not-found', '--timeout=240s');
     await isGone('apiservice', API_SERVICE);
     await isGone('namespace', SYSTEM);
   });
@@ -157,7 +157,7 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
         ['delete', 'mutatingwebhookconfiguration,validatingwebhookconfiguration', 'nodewall'],
         ['delete', '-n', SYSTEM, 'deployment/nodewall-controller', 'daemonset/nodewall-agent'],
         ['delete', 'apiservice', API_SERVICE],
-        ['delete', '-k', `${ROOT}/deploy/kustomize/base`, '--timeout=100s'],
+        ['delete', '-k', `${ROOT}/deploy/kustomize/base`, '--timeout=240s'],
       ];
       for (const command of commands) {
         await kubectl(...command, '--ignore-not-found');
