@@ -4,7 +4,7 @@ import { column, runTrial } from '../measure/process.ts';
 export const admission: Benchmark = {
   name: 'admission',
   title: 'admission: the largest policy, and the largest bodies',
-  how: "perf/trials/admission.ts and, for egress gateways, admission-egress.ts: the webhook with TLS, beside 100 policies of 1,000 rules. The largest allowed policies (1,000 rules) and bodies of 8 MB, each a list, map or text that some step reads, from a client in another thread; the worst of each trial. Egress: EgressPolicies and EgressGateways by turns, a pod replaced before each, beside 5,000 policies, 100 gateways and 100,000 pods, in Nodes' networks or outside of all; 95 of 100 answers are faster.",
+  how: "perf/trials/admission.ts and, for egress gateways, perf/trials/admission-egress.ts: the webhook with TLS, beside 100 policies of 1,000 rules. The largest allowed policies (1,000 rules) and bodies of 8 MB, each a list, map or text that some step reads, from a client in another thread; the worst of each trial. Egress: EgressPolicies and EgressGateways by turns, a pod replaced before each, beside 5,000 policies, 100 gateways and 100,000 pods, in Nodes' networks or outside of all; 95 of 100 answers are faster.",
   async run(settings) {
     const rows: Record<string, number>[] = [];
     const egress: Record<'inside' | 'outside', Record<string, number>[]> = { inside: [], outside: [] };
