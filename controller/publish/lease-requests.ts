@@ -6,11 +6,10 @@ import {
   parseLeaseRequest,
 } from '../../apis/egress/lease.ts';
 import { type Answer, jsonBody, noNode, refused, unavailable } from './answer.ts';
-import type { Authenticate, Identity } from './auth.ts';
-import { callerOf } from './caller-limits.ts';
+import type { Identity } from './auth.ts';
 import type { Hub } from './hub.ts';
 import { type LeaseBatchAnswer, parseLeaseBatch } from './lease-batch.ts';
-import { forbidden, type PermissionOptions } from './permission.ts';
+import { forbidden, notFromPeer, type PeerOptions, type PermissionOptions } from './permission.ts';
 import { MOST_BATCH } from './report-batch.ts';
 
 /** Heartbeats of egress gateways. */
@@ -21,14 +20,10 @@ export interface LeaseService {
   takeAsLeader(request: LeaseRequest): LeaseAnswer | null;
 }
 
-export interface LeaseOptions extends PermissionOptions {
+export interface LeaseOptions extends PermissionOptions, PeerOptions {
   readonly hub: Pick<Hub, 'has'>;
   /** Absent: the feature gate EgressGateway is off. */
   readonly leases?: LeaseService;
-  /** Null if the request is not from another controller. */
-  readonly authenticatePeer: Authenticate;
-  /** Called with each authenticated request. */
-  readonly authenticated: (request: IncomingMessage, caller: string) => void;
 }
 
 /** An agent sends a heartbeat. */
@@ -54,12 +49,9 @@ export async function lease(
 
 /** Another controller passes heartbeats on. */
 export async function leasesPassedOn(options: LeaseOptions, request: IncomingMessage): Promise<Answer> {
-  const { leases, authenticatePeer } = options;
-  const identity = await authenticatePeer(request).catch((error: unknown) => error as Error);
-  if (identity instanceof Error)
-    return unavailable(`cannot authenticate the request now: ${identity.message}`);
-  if (identity === null) return refused('Unauthorized', "a controller's bearer token is required");
-  options.authenticated(request, callerOf(identity));
+  const { leases } = options;
+  const stranger = await notFromPeer(options, request);
+  if (stranger !== null) return stranger;
   if (leases === undefined) return gateOff();
   const value = await jsonBody(request, MOST_BATCH, 'the batch');
   if ('failure' in value) return value;

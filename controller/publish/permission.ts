@@ -1,11 +1,20 @@
+import type { IncomingMessage } from 'node:http';
 import { CONTROL_PLANE } from '../../apis/stream.ts';
 import { type Answer, refused, unavailable } from './answer.ts';
-import { type Access, type Authorise, boundNode, type Identity } from './auth.ts';
+import { type Access, type Authenticate, type Authorise, boundNode, type Identity } from './auth.ts';
+import { callerOf } from './caller-limits.ts';
 
 export interface PermissionOptions {
   readonly authorise: Authorise;
   /** The user name of agents. */
   readonly agents: string;
+}
+
+export interface PeerOptions {
+  /** Null if the request is not from another controller. */
+  readonly authenticatePeer: Authenticate;
+  /** Called with each authenticated request. */
+  readonly authenticated: (request: IncomingMessage, caller: string) => void;
 }
 
 /**
@@ -27,6 +36,21 @@ export async function forbidden(
   }
   const { group, version } = CONTROL_PLANE;
   return denial(authorise, identity, { ...access, group, version, resource: 'nodeviews' }, what);
+}
+
+/**
+ * Null if the request is from another controller, which then counts as authenticated.
+ */
+export async function notFromPeer(
+  { authenticatePeer, authenticated }: PeerOptions,
+  request: IncomingMessage,
+): Promise<Answer | null> {
+  const identity = await authenticatePeer(request).catch((error: unknown) => error as Error);
+  if (identity instanceof Error)
+    return unavailable(`cannot authenticate the request now: ${identity.message}`);
+  if (identity === null) return refused('Unauthorized', "a controller's bearer token is required");
+  authenticated(request, callerOf(identity));
+  return null;
 }
 
 /** Null if the API server allows it. */

@@ -8,11 +8,10 @@ import {
   parseInwardQuestion,
   parsePeerAnswer,
 } from '../../apis/inward-probe.ts';
-import { type Answer, allowed, jsonBody, noNode, refused, unavailable } from './answer.ts';
-import type { Authenticate, Identity } from './auth.ts';
-import { callerOf } from './caller-limits.ts';
+import { type Answer, allowed, jsonBody, noNode, refused } from './answer.ts';
+import type { Identity } from './auth.ts';
 import type { Hub } from './hub.ts';
-import { forbidden, type PermissionOptions } from './permission.ts';
+import { forbidden, notFromPeer, type PeerOptions, type PermissionOptions } from './permission.ts';
 
 /** Connections to nodes, for their guarded apply. */
 export interface ProbeService {
@@ -23,14 +22,10 @@ export interface ProbeService {
   answeredHere(prober: string, answer: PeerAnswer): void;
 }
 
-export interface ProbeOptions extends PermissionOptions {
+export interface ProbeOptions extends PermissionOptions, PeerOptions {
   readonly hub: Pick<Hub, 'has'>;
   /** Absent: this controller makes no probes. */
   readonly probes?: ProbeService;
-  /** Null if the request is not from another controller. */
-  readonly authenticatePeer: Authenticate;
-  /** Called with each authenticated request. */
-  readonly authenticated: (request: IncomingMessage, caller: string) => void;
 }
 
 interface OfAgent {
@@ -78,12 +73,9 @@ export async function probeAnswer(
 export async function probesPassedOn(options: ProbeOptions, request: IncomingMessage): Promise<Answer> {
   const wrong = allowed(request, ['POST']);
   if (wrong !== null) return wrong;
-  const { probes, authenticatePeer } = options;
-  const identity = await authenticatePeer(request).catch((error: unknown) => error as Error);
-  if (identity instanceof Error)
-    return unavailable(`cannot authenticate the request now: ${identity.message}`);
-  if (identity === null) return refused('Unauthorized', "a controller's bearer token is required");
-  options.authenticated(request, callerOf(identity));
+  const { probes } = options;
+  const stranger = await notFromPeer(options, request);
+  if (stranger !== null) return stranger;
   if (probes === undefined) return none();
   const value = await jsonBody(request, MOST_PROBES_BODY, 'the probes');
   if ('failure' in value) return value;

@@ -6,21 +6,16 @@ import {
   parseNodeAnswer,
   parseNodeQuestion,
 } from '../../apis/node-question.ts';
-import { type Answer, jsonBody, noNode, notYet, refused, unavailable } from './answer.ts';
-import type { Authenticate, Identity } from './auth.ts';
-import { callerOf } from './caller-limits.ts';
+import { type Answer, jsonBody, noNode, notYet, refused } from './answer.ts';
+import type { Identity } from './auth.ts';
 import type { Hub } from './hub.ts';
 import type { NodeQuestionService } from './node-questions.ts';
-import { forbidden, type PermissionOptions } from './permission.ts';
+import { forbidden, notFromPeer, type PeerOptions, type PermissionOptions } from './permission.ts';
 
-export interface QuestionOptions extends PermissionOptions {
+export interface QuestionOptions extends PermissionOptions, PeerOptions {
   readonly hub: Pick<Hub, 'ready' | 'has'>;
   /** Absent: this controller asks no agents. */
   readonly nodeQuestions?: NodeQuestionService;
-  /** Null if the request is not from another controller. */
-  readonly authenticatePeer: Authenticate;
-  /** Called with each authenticated request. */
-  readonly authenticated: (request: IncomingMessage, caller: string) => void;
 }
 
 interface Asked {
@@ -66,12 +61,9 @@ export async function nodeAnswer(
 
 /** Another controller passes a question or an answer on. */
 export async function questionPassedOn(options: QuestionOptions, request: IncomingMessage): Promise<Answer> {
-  const { nodeQuestions, authenticatePeer } = options;
-  const identity = await authenticatePeer(request).catch((error: unknown) => error as Error);
-  if (identity instanceof Error)
-    return unavailable(`cannot authenticate the request now: ${identity.message}`);
-  if (identity === null) return refused('Unauthorized', "a controller's bearer token is required");
-  options.authenticated(request, callerOf(identity));
+  const { nodeQuestions } = options;
+  const stranger = await notFromPeer(options, request);
+  if (stranger !== null) return stranger;
   if (nodeQuestions === undefined) return none();
   const value = await jsonBody(request, MOST_PASSED, 'what is passed on');
   if ('failure' in value) return value;

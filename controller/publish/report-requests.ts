@@ -1,15 +1,14 @@
 import type { IncomingMessage } from 'node:http';
 import type { NodeReport } from '../../apis/stream.ts';
-import { type Answer, allowed, jsonBody, noNode, notYet, refused, unavailable } from './answer.ts';
-import type { Authenticate, Identity } from './auth.ts';
-import { callerOf } from './caller-limits.ts';
+import { type Answer, allowed, jsonBody, noNode, notYet, refused } from './answer.ts';
+import type { Identity } from './auth.ts';
 import type { Hub } from './hub.ts';
 import type { NodeReports } from './node-reports.ts';
-import { forbidden, type PermissionOptions } from './permission.ts';
+import { forbidden, notFromPeer, type PeerOptions, type PermissionOptions } from './permission.ts';
 import { parseReport } from './report.ts';
 import { MOST_BATCH, parseBatch, type ReportBatch } from './report-batch.ts';
 
-export interface ReportOptions extends PermissionOptions {
+export interface ReportOptions extends PermissionOptions, PeerOptions {
   readonly hub: Pick<Hub, 'ready' | 'has' | 'nodes'>;
   /** Updated here. */
   readonly reports: NodeReports;
@@ -18,10 +17,6 @@ export interface ReportOptions extends PermissionOptions {
   /** Bytes. */
   readonly mostBody: number;
   readonly onReport: (report: NodeReport, from: 'agent' | 'controller') => void;
-  /** Null if the request is not from another controller, which passes agents' reports on. */
-  readonly authenticatePeer: Authenticate;
-  /** Called with each authenticated request. */
-  readonly authenticated: (request: IncomingMessage, caller: string) => void;
 }
 
 /** An agent reports to this controller. */
@@ -49,14 +44,11 @@ export async function report(
 
 /** Another controller passes agents' reports on, or asks for all. */
 export async function passedOn(options: ReportOptions, request: IncomingMessage): Promise<Answer> {
-  const { authenticatePeer, reports, onReport } = options;
+  const { reports, onReport } = options;
   const wrong = allowed(request, ['GET', 'POST']);
   if (wrong !== null) return wrong;
-  const identity = await authenticatePeer(request).catch((error: unknown) => error as Error);
-  if (identity instanceof Error)
-    return unavailable(`cannot authenticate the request now: ${identity.message}`);
-  if (identity === null) return refused('Unauthorized', "a controller's bearer token is required");
-  options.authenticated(request, callerOf(identity));
+  const stranger = await notFromPeer(options, request);
+  if (stranger !== null) return stranger;
   if (request.method === 'GET') {
     const all = [...reports.nodes()].flatMap((node) => reports.aged(node) ?? []);
     return { code: 200, body: { reports: all } satisfies ReportBatch };

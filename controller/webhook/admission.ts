@@ -103,7 +103,7 @@ export function admit(
 }
 
 /**
- * Nobody asks again when the gate is turned on, so the right is asked for now. What is wrong in
+ * Nobody asks again when the gate is turned on, so the right is asked for at once. What is wrong in
  * itself has no effect then, either. Gateways are not watched: the policy must name its own.
  */
 function rightWhileOff(raw: FieldMap, request: AdmissionRequest, egress: EgressAdmission): Admission {

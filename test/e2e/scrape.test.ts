@@ -1,4 +1,4 @@
-/** Prometheus' way to the metrics of an agent: through each controller, by the agent's own stream. */
+/** How Prometheus gets the metrics of an agent: through each controller, by the agent's stream. */
 import assert from 'node:assert/strict';
 import { nodeMetricsPath } from '../../apis/scrape-path.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';

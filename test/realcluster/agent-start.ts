@@ -10,13 +10,13 @@ const CTR = ['ctr', '--namespace', 'k8s.io'];
 /** A table whose rule the kernel tells of; any other name would do. */
 const MARKER = 'listening';
 
-/** How long parts of the start of an agent's pod took, in milliseconds until the rules were in force. */
+/** How long parts of the start of an agent's pod took: milliseconds until the rules were in force. */
 export interface AgentStart {
   /** From when the API server was asked to delete the pod before. */
   readonly sinceDeleted: number;
   /** From when containerd had made the container's namespaces (`runc create`). */
   readonly sinceCreated: number;
-  /** From when its process runs, as containerd says it: kubelet's `startedAt`, which has whole seconds. */
+  /** From when its process runs, as containerd says it; kubelet's `startedAt` has whole seconds. */
   readonly sinceStarted: number;
 }
 

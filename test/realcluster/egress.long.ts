@@ -150,7 +150,7 @@ describe('egress gateways on a real cluster', function () {
     await cluster.kubectlOutput(['wait', '--for=condition=Ready', `pod/${name}`, `--timeout=${LIMIT}ms`]);
   }
 
-  /** One connection after another for three seconds, by both families, from the pod's first moment on. */
+  /** Connections, one after another, by both families, for the pod's first three seconds. */
   function pod(name: string, labels: object): object {
     const { v4, v6 } = cluster.outside;
     const container = (family: string, address: string) => ({
