@@ -4,7 +4,7 @@ import type { Config } from '../apis/config.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
 import { fromNode, type OfNode } from './node-data.ts';
-import { json, print, table } from './output.ts';
+import { json, print, table, warn } from './output.ts';
 
 interface InterfacesOptions extends OfNode {
   readonly config?: string;
@@ -18,7 +18,7 @@ interface InterfacesOptions extends OfNode {
  */
 export async function interfaces(options: InterfacesOptions): Promise<ExitStatus> {
   const config = await loadConfig(options.config);
-  const here = () => interfaceGroups(options.stateDir, config);
+  const here = () => interfaceGroups(options.stateDir, config, warn);
   const rows = await fromNode(options, 'interfaces', new URLSearchParams(), here);
   await print(options.output === 'json' ? json(rows) : toTable(rows, config));
   return EXIT.done;

@@ -1,5 +1,5 @@
 import { type KnownNames, knownNames } from '../agent/inspect/known-names.ts';
-import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
 import { fromNode, type OfNode } from './node-data.ts';
 import { json, print, table } from './output.ts';
@@ -18,19 +18,9 @@ interface NamesOptions extends OfNode {
 export async function namesCommand(options: NamesOptions): Promise<ExitStatus> {
   await loadConfig(options.config);
   const none = new URLSearchParams();
-  const known = await fromNode(options, 'names', none, () => here(options.stateDir));
+  const known = await fromNode(options, 'names', none, () => knownNames(options.stateDir));
   await print(options.output === 'json' ? json(known) : toTable(known));
   return EXIT.done;
-}
-
-async function here(stateDir: string): Promise<KnownNames> {
-  try {
-    return await knownNames(stateDir);
-  } catch (error) {
-    const cause = (error as Error).cause;
-    const why = cause instanceof Error ? ` (${cause.message})` : '';
-    throw new CommandError(EXIT.refused, `${(error as Error).message}${why}`, { cause: error });
-  }
 }
 
 function toTable({ saved, names }: KnownNames): string {

@@ -1,5 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { FilterOptions, ReadRecord } from '../agent/record/record-filter.ts';
+import {
+  type FilterOptions,
+  type ReadRecord,
+  toFilter,
+  toQuery,
+  wholeNumber,
+} from '../agent/record/record-filter.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
@@ -24,16 +30,15 @@ interface Records {
 
 /** Milliseconds between two questions to the same node. */
 const INTERVAL = 1_000;
-const FILTERS = [
-  ...(['policy', 'rule', 'tier', 'verdict', 'direction', 'src', 'dst', 'port', 'protocol'] as const),
-  ...(['interface', 'label', 'since', 'audit', 'deciding'] as const),
-] as const satisfies readonly (keyof FilterOptions)[];
 
 /**
  * `nodewall log --node` and `--all-nodes`: the last records of nodes of a cluster, in the order of
- * their times. Nodes that do not answer are named. Exit status 2 if none does.
+ * their times. Nodes that do not answer are named. Exit status 3 if none does.
  */
 export async function nodeRecords(options: NodeRecordsOptions): Promise<ExitStatus> {
+  // Checked here: a wrong option needs no cluster.
+  toFilter(options, 0);
+  if (options.lines !== undefined) wholeNumber('--lines', options.lines);
   return await withCluster(options.kubeconfig, async (request) => {
     const nodes = options.node === undefined ? await nodeNames(request) : [options.node];
     const followed = new FollowedNodes(request, options);
@@ -103,13 +108,9 @@ class FollowedNodes {
 }
 
 function queryOf(options: NodeRecordsOptions): URLSearchParams {
-  const query = new URLSearchParams();
-  for (const name of FILTERS) {
-    const value = options[name];
-    if (value !== undefined && value !== false) query.set(name, String(value));
-  }
-  if (options.lines !== undefined) query.set('lines', options.lines);
-  else if (options.follow) query.set('lines', '10');
+  const query = toQuery(options);
+  const lines = options.lines ?? (options.follow ? '10' : undefined);
+  if (lines !== undefined) query.set('lines', lines);
   return query;
 }
 

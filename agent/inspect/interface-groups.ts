@@ -26,12 +26,18 @@ export interface InterfaceGroup {
 /**
  * The interfaces of this network namespace, by index. Changes nothing and needs no permissions.
  * Throws a CommandError if they cannot be listed.
+ *
+ * @param warn takes why the agent's file of owned groups cannot be read
  */
-export async function interfaceGroups(stateDir: string, config: Config): Promise<InterfaceGroup[]> {
+export async function interfaceGroups(
+  stateDir: string,
+  config: Config,
+  warn: (message: string) => void,
+): Promise<InterfaceGroup[]> {
   const links = await listLinks();
   const declared = await savedNodeAddresses(stateDir);
   const onNetwork = interfacesOnNetworks(networkInterfaces(), declared);
-  const held = (await readOwnedGroups(stateDir)) ?? presumed(links, config, onNetwork);
+  const held = (await readOwnedGroups(stateDir, warn)) ?? presumed(links, config, onNetwork);
   const decisions = classifier(config)(links, {
     held: new Map(held.map((one) => [one.index, one])),
     onNetwork,
@@ -69,7 +75,10 @@ async function listLinks(): Promise<Link[]> {
 }
 
 /** Null without the permission to read the file, which only root has. */
-async function readOwnedGroups(stateDir: string): Promise<readonly OwnedGroup[] | null> {
+async function readOwnedGroups(
+  stateDir: string,
+  warn: (message: string) => void,
+): Promise<readonly OwnedGroup[] | null> {
   const file = ownedGroupsFile(stateDir);
   try {
     return toOwnedGroups(JSON.parse((await file.read()) ?? '[]'));
@@ -77,7 +86,7 @@ async function readOwnedGroups(stateDir: string): Promise<readonly OwnedGroup[] 
     const cause = error instanceof Error ? error.cause : null;
     const isForbidden = cause instanceof Error && 'code' in cause && cause.code === 'EACCES';
     if (isForbidden) return null;
-    process.stderr.write(`${(error as Error).message}\n`);
+    warn((error as Error).message);
     return [];
   }
 }

@@ -1,5 +1,12 @@
+import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
-import { NAMES_FILE, parseNamesText, type SavedAddress, type SavedName } from '../names/saved-names.ts';
+import {
+  NAMES_FILE,
+  parseNamesText,
+  type SavedAddress,
+  type SavedName,
+  type SavedNames,
+} from '../names/saved-names.ts';
 
 /** The names of the rules in force; times are ISO 8601, to the second. */
 export interface KnownNames {
@@ -15,11 +22,11 @@ interface KnownName extends Omit<SavedName, 'addresses'> {
   })[];
 }
 
-/** As the agent last saved them. Throws if the file cannot be read. */
+/** As the agent last saved them. Throws a CommandError if the file cannot be read. */
 export async function knownNames(stateDir: string): Promise<KnownNames> {
-  const text = await stateFile(stateDir, NAMES_FILE).read();
-  if (text === null) return { saved: null, names: [] };
-  const { saved, names } = parseNamesText(text);
+  const found = await read(stateDir);
+  if (found === null) return { saved: null, names: [] };
+  const { saved, names } = found;
   return {
     saved: isoTime(saved),
     names: names.map(({ name, failing, addresses }) => ({
@@ -28,6 +35,17 @@ export async function knownNames(stateDir: string): Promise<KnownNames> {
       addresses: addresses.map((one) => ({ ...one, seen: isoTime(one.seen), expires: isoTime(one.expires) })),
     })),
   };
+}
+
+async function read(stateDir: string): Promise<SavedNames | null> {
+  try {
+    const text = await stateFile(stateDir, NAMES_FILE).read();
+    return text === null ? null : parseNamesText(text);
+  } catch (error) {
+    const { message, cause } = error as Error;
+    const why = cause instanceof Error ? ` (${cause.message})` : '';
+    throw new CommandError(EXIT.refused, `${message}${why}`, { cause: error });
+  }
 }
 
 /** The year 1970 for an invalid time. */

@@ -3,7 +3,7 @@ import type { Flow } from '../../apis/flow.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { lastRecords } from '../record/last-records.ts';
-import { type FilterOptions, toFilter, wholeNumber } from '../record/record-filter.ts';
+import { fromQuery, toFilter, wholeNumber } from '../record/record-filter.ts';
 import { recordsFile } from '../record/records-file.ts';
 import { explanationOf, hostFlow } from './explanation.ts';
 import { interfaceGroups } from './interface-groups.ts';
@@ -20,14 +20,8 @@ export interface NodeDataSources {
 /** Records of an answer: by default, and at most. */
 const RECORDS = 100;
 const MOST_RECORDS = 1_000;
-/** Bytes that are searched for records, and those of an answer's lines. */
+/** Bytes that are searched for records. */
 const SEARCHED = 16 << 20;
-
-const TEXTS = [
-  ...(['policy', 'rule', 'tier', 'verdict', 'direction', 'src', 'dst', 'port', 'protocol'] as const),
-  ...(['interface', 'label', 'since'] as const),
-] as const satisfies readonly (keyof FilterOptions)[];
-const FLAGS = ['audit', 'deciding'] as const satisfies readonly (keyof FilterOptions)[];
 
 /**
  * What this node knows, as text (see Answered). Throws a CommandError for a question that is wrong
@@ -48,7 +42,8 @@ export async function nodeData(
     case 'names':
       return JSON.stringify(await knownNames(stateDir));
     case 'interfaces':
-      return JSON.stringify(await interfaceGroups(stateDir, config));
+      // Of a file that it cannot read the agent has told its log when it started.
+      return JSON.stringify(await interfaceGroups(stateDir, config, () => {}));
     case 'explanation':
       return await explanation(parameters, stateDir, config);
     case 'records':
@@ -68,21 +63,14 @@ async function explanation(parameters: URLSearchParams, stateDir: string, config
 
 /** The last records that match, whether there are more, and the time: where to go on from. */
 async function records(parameters: URLSearchParams, stateDir: string, config: Config): Promise<string> {
-  const options: { [Key in (typeof TEXTS)[number]]?: string } & { [Key in (typeof FLAGS)[number]]?: true } =
-    {};
-  for (const [name, value] of parameters) {
-    const [text, flag] = [TEXTS.find((one) => one === name), FLAGS.find((one) => one === name)];
-    if (text !== undefined) options[text] = value;
-    else if (flag !== undefined && value === 'true') options[flag] = true;
-    else if (name !== 'lines')
-      throw new CommandError(EXIT.usage, `${name}=${value} is no parameter of records`);
-  }
-  const filter = toFilter(options, Date.now());
-  const most = Math.min(MOST_RECORDS, wholeNumber('lines', parameters.get('lines') ?? String(RECORDS)));
+  const lines = parameters.get('lines') ?? String(RECORDS);
+  parameters.delete('lines');
+  const filter = toFilter(fromQuery(parameters), Date.now());
+  const most = Math.min(MOST_RECORDS, wholeNumber('lines', lines));
   const path = recordsFile(stateDir, config);
   if (path === null)
     throw new CommandError(EXIT.invalid, "log.file is stdout: the records are in the log of the agent's pod");
   const time = new Date().toISOString();
-  const { lines, isCut } = await lastRecords(path, { filter, most, bytes: SEARCHED });
-  return `{"records":[${lines.join(',')}],"isCut":${isCut},"time":"${time}"}`;
+  const found = await lastRecords(path, { filter, most, bytes: SEARCHED });
+  return `{"records":[${found.lines.join(',')}],"isCut":${found.isCut},"time":"${time}"}`;
 }

@@ -1,5 +1,12 @@
 import assert from 'node:assert/strict';
-import { type FilterOptions, matches, type ReadRecord, toFilter } from './record-filter.ts';
+import {
+  type FilterOptions,
+  fromQuery,
+  matches,
+  type ReadRecord,
+  toFilter,
+  toQuery,
+} from './record-filter.ts';
 
 const NOW = Date.parse('2026-11-21T16:00:00Z');
 const RECORD: ReadRecord = {
@@ -73,6 +80,12 @@ describe('toFilter', () => {
       [true, false],
     );
     assert(!shown({ since: '1h' }, { ...RECORD, time: 'x' }));
+  });
+
+  it('passes through the query of a URL unchanged', () => {
+    const options = { policy: 'a b&c', src: 'fd00::/8', port: '22', since: '10m', audit: true } as const;
+    assert.deepEqual(fromQuery(new URLSearchParams(toQuery(options).toString())), options);
+    assert.throws(() => fromQuery(new URLSearchParams('prot=22')), /prot=22 is no parameter/);
   });
 
   for (const [option, text] of [

@@ -47,6 +47,36 @@ export function toFilter(options: FilterOptions, now: number): RecordFilter {
   };
 }
 
+const TEXTS = [
+  ...(['policy', 'rule', 'tier', 'verdict', 'direction', 'src', 'dst', 'port', 'protocol'] as const),
+  ...(['interface', 'label', 'since'] as const),
+] as const satisfies readonly (keyof FilterOptions)[];
+const FLAGS = ['audit', 'deciding'] as const satisfies readonly (keyof FilterOptions)[];
+
+/** A filter as the query of a URL. */
+export function toQuery(options: FilterOptions): URLSearchParams {
+  const query = new URLSearchParams();
+  for (const name of TEXTS) {
+    const value = options[name];
+    if (value !== undefined) query.set(name, value);
+  }
+  for (const name of FLAGS) if (options[name] === true) query.set(name, 'true');
+  return query;
+}
+
+/** Reads what `toQuery` writes. Throws a CommandError that names a parameter it does not know. */
+export function fromQuery(query: URLSearchParams): FilterOptions {
+  const options: { [Key in (typeof TEXTS)[number]]?: string } & { [Key in (typeof FLAGS)[number]]?: true } =
+    {};
+  for (const [name, value] of query) {
+    const [text, flag] = [TEXTS.find((one) => one === name), FLAGS.find((one) => one === name)];
+    if (text !== undefined) options[text] = value;
+    else if (flag !== undefined && value === 'true') options[flag] = true;
+    else throw new CommandError(EXIT.usage, `${name}=${value} is no parameter of records`);
+  }
+  return options;
+}
+
 /** Parses a whole number of up to 9 digits. Throws a CommandError that names the option. */
 export function wholeNumber(option: string, text: string): number {
   return /^\d{1,9}$/.test(text) ? Number(text) : refuse(option, text, 'a whole number');

@@ -7,27 +7,13 @@ import { NODEWALL } from '../cli/command.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
+import { controllerService, untilAggregated } from './controller-service.ts';
 import { closed, realized, type Story, startStory } from './story-bed.ts';
 
 const NODE = 'worker-1';
-const SYSTEM = 'nodewall-system';
-const API = 'v1alpha1.controlplane.nodewall.io';
 /** The first replica of story-bed.ts. */
 const PORT = 9001;
 
-const service = (address: string): string => `
-apiVersion: v1
-kind: Service
-metadata: {name: nodewall-controller, namespace: ${SYSTEM}}
-spec: {ports: [{name: https, port: 443}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: nodewall-controller, namespace: ${SYSTEM}, labels: {kubernetes.io/service-name: nodewall-controller}}
-addressType: IPv4
-endpoints: [{addresses: [${address}], conditions: {ready: true}}]
-ports: [{name: https, port: ${PORT}, protocol: TCP}]
-`;
 const USERS = `
 apiVersion: v1
 kind: ServiceAccount
@@ -44,10 +30,6 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall
 subjects: [{kind: ServiceAccount, name: jane, namespace: default}]
 `;
 
-interface ApiService {
-  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
-}
-
 kernelSuite('what only nodes know, asked for in a cluster', function () {
   this.timeout(120_000);
   let story: Story;
@@ -58,15 +40,12 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
     // No kube-proxy: the API server looks for the endpoints itself.
     story = await startStory({ replicas: 2, apiServerFlags: ['--enable-aggregator-routing=true'] });
     const { cluster, address } = story;
-    await cluster.apply(`${service(address)}---${USERS}`);
+    await cluster.apply(`${controllerService(address, [PORT])}---${USERS}`);
     for (const user of ['jane', 'mallory'])
       kubeconfigs[user] = await cluster.kubeconfigFor(user, {
         token: await cluster.token(`default/${user}`),
       });
-    await until('the aggregated API is available', async () => {
-      const { status } = await cluster.get<ApiService>('apiservice', API);
-      return status?.conditions?.some((one) => one.type === 'Available' && one.status === 'True') === true;
-    });
+    await untilAggregated(cluster);
     const rule = { name: 'close', action: 'Drop', ports: [tcp(80)], enableLogging: true, logLabel: 'web' };
     await story.applied(closed('web', 80, { ingress: [rule] }));
     await story.statusIs('web', realized(2));
@@ -156,7 +135,7 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
     assert.match(all.stdout, /^worker-1 {2}\S+ {2}Drop .*web\/close {2}label=web$/m);
     assert.equal((await nodewall('jane', 'log', '--node', NODE, '--verdict', 'Allow')).stdout, '');
     const wrong = await nodewall('jane', 'log', '--node', NODE, '--port', 'x');
-    assert.deepEqual([wrong.status, /--port: "x": must be a whole number/.test(wrong.stderr)], [3, true]);
+    assert.deepEqual([wrong.status, wrong.stderr], [2, 'nodewall: --port: "x": must be a whole number\n']);
   });
 
   it('follows what happens on all nodes', async () => {

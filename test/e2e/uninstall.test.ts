@@ -11,32 +11,13 @@ import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { succeeds, until } from '../kernel/until.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { ROOT } from '../structure/source-file.ts';
+import { API_SERVICE, controllerService, untilAggregated } from './controller-service.ts';
 
 const ADDRESS = '192.0.2.10';
-const API_SERVICE = 'v1alpha1.controlplane.nodewall.io';
 const SYSTEM = 'nodewall-system';
 /** Milliseconds; the issue allows 120 s. */
 const LIMIT = 60_000;
 const PORTS = [8443, 8444] as const;
-
-/** The Service of deploy/, and controllers behind it, as the API server looks them up. */
-const SERVICE = (ports: readonly number[]): string => `
-apiVersion: v1
-kind: Service
-metadata: {name: nodewall-controller, namespace: ${SYSTEM}}
-spec: {ports: [{name: https, port: 443}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: nodewall-controller, namespace: ${SYSTEM}, labels: {kubernetes.io/service-name: nodewall-controller}}
-addressType: IPv4
-endpoints: [{addresses: [${ADDRESS}], conditions: {ready: true}}]
-ports: [${ports.map((port) => `{name: https, port: ${port}, protocol: TCP}`).join(', ')}]
-`;
-
-interface ApiService {
-  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
-}
 
 kernelSuite('uninstall and namespaces, with the real namespace controller', function () {
   this.timeout(600_000);
@@ -78,22 +59,13 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
       limit: LIMIT,
       detail: logs,
     });
-  const isAvailable = (): Promise<unknown> =>
-    until(
-      'the aggregated API is available',
-      async () => {
-        if (!(await isThere('apiservice', API_SERVICE))) return false;
-        const { status } = await cluster.get<ApiService>('apiservice', API_SERVICE);
-        return status?.conditions?.some((one) => one.type === 'Available' && one.status === 'True') === true;
-      },
-      { limit: LIMIT, detail: logs },
-    );
+  const isAvailable = (): Promise<void> => untilAggregated(cluster, { limit: LIMIT, detail: logs });
 
   async function install(): Promise<void> {
     const files = [`${ROOT}/deploy/crds`, `${ROOT}/deploy/rbac.yaml`].flatMap((path) => ['-f', path]);
     await kubectl('apply', '--server-side', ...files);
     await cluster.established();
-    await cluster.apply(SERVICE([PORTS[0]]));
+    await cluster.apply(controllerService(ADDRESS, [PORTS[0]]));
     const token = await cluster.token(`${SYSTEM}/nodewall-controller`);
     const path = await cluster.kubeconfigFor('controller', { token });
     controllers = PORTS.map((port) => {
@@ -111,7 +83,7 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
   it('every replica answers kubectl, leading or not', async () => {
     await install();
     for (const port of PORTS) {
-      await cluster.apply(SERVICE([port]));
+      await cluster.apply(controllerService(ADDRESS, [port]));
       await until(
         'kubectl lists node views there',
         async () => (await cluster.kubectl(['get', 'nodeviews.controlplane.nodewall.io'])).code === 0,
