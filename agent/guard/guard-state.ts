@@ -184,3 +184,5 @@ export interface GuardMemory {
   /** Probe name to ISO 8601. */
   readonly rollbacks: Readonly<Record<string, string>>;
 }
+
+export type EventOf<K extends GuardEvent['kind']> = Extract<GuardEvent, { kind: K }>;

@@ -1,0 +1,112 @@
+import {
+  AGAIN,
+  MOST_ATTEMPTS,
+  NO_PROBES,
+  NO_TIMER,
+  ONE_ROLLBACK_IN,
+  REMEMBER,
+  REPORT,
+  SUBMIT,
+} from './guard-effects.ts';
+import type {
+  Check,
+  EventOf,
+  GuardEffect,
+  GuardEvent,
+  GuardState,
+  GuardStep,
+  GuardTimes,
+  Hold,
+  PolicyChange,
+} from './guard-state.ts';
+
+/**
+ * Steps of guarded apply about changes that are held: whether their rollback helped, and when they
+ * are tried again.
+ */
+
+/** After a rollback: a probe that passes says that it helped. */
+export function checked(state: GuardState, { at, results }: EventOf<'round'>): GuardStep {
+  const { check } = state;
+  if (check === null) return { state, effects: [] };
+  const result = results.find(({ probe }) => probe === check.probe);
+  if (result?.error !== null)
+    return { state, effects: [{ kind: 'probe', probes: [check.probe], after: AGAIN }] };
+  const holds = state.holds.map((hold): Hold => {
+    const isUnproven = isWithoutFault(hold, check) && check.attempt < MOST_ATTEMPTS;
+    return isUnproven ? { ...hold, isUnproven } : hold;
+  });
+  const next: GuardState = { ...state, check: null, holds };
+  const message = holds.some(({ isUnproven }) => isUnproven)
+    ? 'the probe passes again after the rollback, but no rule denies it; the change is held, and tried again ten minutes after the rollback'
+    : 'the probe passes again after the rollback; the change is held';
+  const said: GuardEffect = { kind: 'say', level: 'info', message, fields: { probe: check.probe } };
+  return { state: next, effects: [wakeForHolds(next, at), said, REMEMBER, REPORT] };
+}
+
+/** Held by the rollback that is checked, without a rule that denies the probe's flow. */
+function isWithoutFault({ key, why }: Hold, check: Check): boolean {
+  return check.keys.includes(key) && why.kind === 'probe' && why.probe === check.probe && why.fault === null;
+}
+
+/** The probe still fails: the change was not the cause, unless a rule denies the probe's flow. */
+export function unhelped(before: GuardState, { at }: GuardEvent, { failAfter }: GuardTimes): GuardStep {
+  const { check } = before;
+  if (check === null) return { state: before, effects: [] };
+  if (at < check.since + failAfter)
+    return { state: before, effects: [{ kind: 'wake', after: check.since + failAfter - at }] };
+  const holds = before.holds.filter((one) => !isWithoutFault(one, check));
+  const state = { ...before, check: null, holds };
+  const timer = wakeForHolds(state, at);
+  if (holds.length === before.holds.length) return { state, effects: [NO_PROBES, timer] };
+  const message =
+    'the probe still fails after the rollback: the change is not the cause, and is applied again';
+  const said: GuardEffect = { kind: 'say', level: 'warn', message, fields: { probe: check.probe } };
+  return { state, effects: [NO_PROBES, timer, said, SUBMIT, REMEMBER, REPORT] };
+}
+
+/** What is held without proof, once another rollback for its probe is allowed. */
+export function triedAgain(before: GuardState, { at }: GuardEvent): GuardStep {
+  const due = before.holds.filter((hold) => againAt(before, hold) <= at);
+  if (due.length === 0) return { state: before, effects: [wakeForHolds(before, at)] };
+  const changes = due.map(({ key, digest, before: old, generation }) => {
+    return { key, digest, before: old, generation };
+  });
+  const holds = before.holds.filter((hold) => !due.includes(hold));
+  const state: GuardState = { ...before, holds, interrupted: { changes, attempt: 1 } };
+  const message = 'no rule was at fault at the rollback: the change is tried again';
+  const said: GuardEffect = { kind: 'say', level: 'info', message, fields: { policies: keysOf(changes) } };
+  return { state, effects: [wakeForHolds(state, at), said, SUBMIT, REMEMBER, REPORT] };
+}
+
+/** When a hold ends by time. */
+function againAt({ rollbacks }: GuardState, { why, isUnproven }: Hold): number {
+  if (isUnproven !== true || why.kind !== 'probe') return Number.POSITIVE_INFINITY;
+  return (rollbacks.get(why.probe) ?? Number.NEGATIVE_INFINITY) + ONE_ROLLBACK_IN;
+}
+
+/** The timer while nothing is tried. */
+export function wakeForHolds(state: GuardState, at: number): GuardEffect {
+  const due = Math.min(...state.holds.map((hold) => againAt(state, hold)));
+  return due === Number.POSITIVE_INFINITY ? NO_TIMER : { kind: 'wake', after: Math.max(0, due - at) };
+}
+
+export function retried(before: GuardState, { at, policy }: EventOf<'retry'>): GuardStep {
+  const holds = before.holds.filter(({ key }) => policy !== null && key.split('/')[1] !== policy);
+  if (holds.length === before.holds.length) return { state: before, effects: [] };
+  const state = { ...before, holds, check: null };
+  return { state, effects: [NO_PROBES, wakeForHolds(state, at), SUBMIT, REMEMBER, REPORT] };
+}
+
+export function withHolds(
+  holds: readonly Hold[],
+  changes: readonly PolicyChange[],
+  rest: Omit<Hold, keyof PolicyChange>,
+): readonly Hold[] {
+  const keys = new Set(keysOf(changes));
+  return [...holds.filter(({ key }) => !keys.has(key)), ...changes.map((one) => ({ ...one, ...rest }))];
+}
+
+export function keysOf(changes: readonly PolicyChange[]): string[] {
+  return changes.map(({ key }) => key);
+}
