@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { setImmediate } from 'node:timers/promises';
 import { emptyNodeState, type NodeState } from '../../../apis/compiled.ts';
 import type { Log } from '../../../lib/process/log.ts';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
@@ -38,6 +39,28 @@ async function gateway() {
   return { clock, pods, submitted, answered, claim };
 }
 
+/** The node of pods that leave by their own node. */
+async function source() {
+  const forgotten: string[] = [];
+  const submitted: NodeState[] = [];
+  const pods = new EgressPods({
+    ...{ clock: fakeClock(), results: '/nonexistent', log: { info() {}, warn() {} } as unknown as Log },
+    ...{ forgetTaken: async () => {}, unreachable: () => [], openClaims: async () => null },
+    forget: async (addresses) => void forgotten.push(...addresses),
+    submit: (state) => void submitted.push(state),
+  });
+  await pods.start();
+  const named = new Map(['p', 'q'].map((pod) => [pod, null]));
+  pods.submit({ ...emptyNodeState('n'), egress: fakeNodeEgress({ pods: named }) });
+  const attachment = (pod: string) => ({
+    ...{ pod, network: 'n', container: pod, interface: 'eth0', addresses: ['10.0.0.1'] },
+  });
+  const signal = new AbortController().signal;
+  const add = (pod: string) => void pods.add(attachment(pod), signal);
+  const remove = (pod: string) => pods.remove(attachment(pod));
+  return { forgotten, submitted, pods, add, remove };
+}
+
 describe('EgressPods', () => {
   it('makes one state of many claims, and answers them when it is in force', async () => {
     const { clock, pods, submitted, answered, claim } = await gateway();
@@ -49,6 +72,23 @@ describe('EgressPods', () => {
     assert.deepEqual(answered, []);
     pods.enforced(state ?? {});
     assert.equal(answered.length, 100);
+    await pods.close();
+  });
+
+  it('ends the connections of a pod once the kernel begins no more of them, then steers the next', async () => {
+    const { forgotten, submitted, pods, add, remove } = await source();
+    const sources = () => [...(submitted.at(-1)?.egress?.sources ?? [])];
+    add('p');
+    assert.deepEqual(sources(), [['10.0.0.1', null]]);
+    pods.enforced(submitted.at(-1) ?? {});
+    remove('p');
+    add('q');
+    await null;
+    assert.deepEqual([sources(), forgotten], [[['10.0.0.1', 'held']], []]);
+    pods.enforced(submitted.at(-1) ?? {});
+    assert.deepEqual([sources(), forgotten], [[['10.0.0.1', 'held']], ['10.0.0.1']]);
+    await setImmediate();
+    assert.deepEqual(sources(), [['10.0.0.1', null]]);
     await pods.close();
   });
 

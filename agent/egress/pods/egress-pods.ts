@@ -65,6 +65,8 @@ export class EgressPods {
   #inForce: NodeEgress | null = null;
   readonly #asked = new AskedClaims();
   readonly #waiting = new Set<Waiting>();
+  /** Addresses of pods that ended, until what the kernel has of them is what was made. */
+  #ended: string[] = [];
   #cancelGather: (() => void) | null = null;
   #cancelTimer: () => void = () => {};
   #isClosed = false;
@@ -130,6 +132,7 @@ export class EgressPods {
   /** A state that `submit` was given is in force. */
   enforced({ egress }: Pick<NodeState, 'egress'>): void {
     this.#inForce = egress ?? null;
+    void this.#clean();
     this.#answerAll();
     for (const one of this.#waiting) {
       if (!this.isReady(one.attachment)) continue;
@@ -221,16 +224,31 @@ export class EgressPods {
   #tableChanged(isFirst: boolean): void {
     const now = this.#options.clock.now();
     const egress = this.#base?.egress ?? null;
-    const ended = this.#claims.hasPods(this.#table.pods(), { egress, now, isFirst });
+    this.#ended.push(...this.#claims.hasPods(this.#table.pods(), { egress, now, isFirst }));
     this.#advance();
-    void this.#clean(ended);
+    void this.#clean();
   }
 
-  async #clean(ended: readonly string[]): Promise<void> {
-    if (ended.length === 0) return;
-    await this.#options.forget(ended);
-    this.#claims.cleaned(ended);
+  /**
+   * Ends connections of pods that ended, once the kernel steers no new ones by what these pods were
+   * given: such a connection would be the next pod's.
+   */
+  async #clean(): Promise<void> {
+    const { ready = [], early = [] } = Object.groupBy(this.#ended, (address) =>
+      this.#isInForceAsMade(address) ? 'ready' : 'early',
+    );
+    this.#ended = early;
+    if (ready.length === 0) return;
+    await this.#options.forget(ready);
+    this.#claims.cleaned(ready);
     this.#advance();
+  }
+
+  #isInForceAsMade(address: string): boolean {
+    if (this.#made === null) return false;
+    const made = this.#made.egress?.sources;
+    const inForce = this.#inForce?.sources;
+    return inForce?.has(address) === made?.has(address) && inForce?.get(address) === made?.get(address);
   }
 
   #look(next: number | null): void {
