@@ -36,6 +36,7 @@ describe('metrics of egress gateways', () => {
     ]);
     assert.deepEqual(await series(totals, 'nodewall_egress_records_total'), [
       'nodewall_egress_records_total{event="begun"} 3',
+      'nodewall_egress_records_total{event="ended"} 0',
       'nodewall_egress_records_total{event="lost"} 1',
     ]);
   });

@@ -1,13 +1,17 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { LeaseCounts } from '../egress/lease/thread-messages.ts';
+import type { RecordOutcome } from '../egress/record/binding-recorder.ts';
 import { type ConntrackPressure, readPressure } from '../egress/record/conntrack-pressure.ts';
 import { egressCount } from '../egress/render/counted.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 
 /** Policies with a label of their own; the rest is added up under OTHERS. */
-const MOST_POLICIES = 1_000;
-const OTHERS = '(others)';
+export const MOST_POLICIES = 1_000;
+export const OTHERS = '(others)';
+
+/** Each series is there from the start, so that its first increase shows. */
+const OUTCOMES = ['begun', 'ended', 'lost'] as const satisfies RecordOutcome[];
 
 /** The metrics of egress gateways: none before `begin`. */
 export class EgressMetrics {
@@ -35,6 +39,7 @@ export class EgressMetrics {
       labelNames: ['event'],
       registers: this.#registers,
     });
+    for (const event of OUTCOMES) this.#records.inc({ event }, 0);
   }
 
   leases(counts: LeaseCounts | null): void {

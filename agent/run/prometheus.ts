@@ -4,8 +4,9 @@ import { memberCount } from '../../lib/net/member-set.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
-import type { AgentMetrics } from './agent-metrics.ts';
-import { EgressMetrics } from './egress-metrics.ts';
+import type { AgentMetrics, MonitorName } from './agent-metrics.ts';
+import { controllerMetrics } from './controller-metrics.ts';
+import { EgressMetrics, MOST_POLICIES, OTHERS } from './egress-metrics.ts';
 
 interface PrometheusMetrics extends AgentMetrics {
   readonly registry: Registry;
@@ -22,13 +23,16 @@ interface Options {
   readonly isInCluster: boolean;
   /** Whether to export a counter for each rule: many series. */
   readonly ofRules: boolean;
+  /** Seconds since 1970; default: the system's clock. */
+  readonly seconds?: () => number;
 }
 
 /** Seconds. */
 const APPLY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /** The metrics of an agent, for Prometheus. Names and labels are stable. */
-export function prometheusMetrics({ version, isInCluster, ofRules }: Options): PrometheusMetrics {
+export function prometheusMetrics(options: Options): PrometheusMetrics {
+  const { version, isInCluster, ofRules, seconds = () => Date.now() / 1000 } = options;
   const registry = new Registry();
   const registers = [registry];
   // Event loop monitoring wakes the process for each sample: by default 100 times a second.
@@ -60,7 +64,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     inForce.nothing();
   }
 
-  const ofController = isInCluster ? controllerMetrics(registers) : null;
+  const ofController = isInCluster ? controllerMetrics(registers, seconds) : null;
   return {
     registry,
     text: () => registry.metrics(),
@@ -99,9 +103,9 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     },
     unfollowable(reason) {
       viewError = reason;
-      ofController?.unfollowable();
+      ofController?.unfollowable(reason);
     },
-    revision: (enforced) => ofController?.enforced(enforced),
+    revision: (enforced) => ofController?.revision(enforced),
     reported: () => ofController?.reported(),
   };
 }
@@ -115,13 +119,19 @@ function agentSeries(registers: Registry[]) {
   };
 }
 
+/** The monitors of every agent; each series is there from the start, so that its first increase shows. */
+const MONITORS = ['nf_tables', 'links', 'addresses'] as const satisfies MonitorName[];
+
 function monitorTroubles(registers: Registry[]) {
-  return new Counter({
+  const troubles = new Counter({
     name: 'nodewall_agent_monitor_troubles_total',
     help: 'Times that a monitor of kernel events failed and was opened again, or lost events (overrun).',
     labelNames: ['monitor', 'trouble'],
     registers,
   });
+  for (const monitor of MONITORS)
+    for (const trouble of ['failed', 'overrun']) troubles.inc({ monitor, trouble }, 0);
+  return troubles;
 }
 
 /** Returns the function that counts connections of a policy (API group/name). */
@@ -132,8 +142,10 @@ function endedConnections(registers: Registry[]): AgentMetrics['ended'] {
     labelNames: ['api_group', 'policy'],
     registers,
   });
+  const known = new Set<string>();
   return (key, connections) => {
-    const [api_group = '', policy = ''] = key.split('/');
+    if (known.size < MOST_POLICIES) known.add(key);
+    const [api_group = '', policy = ''] = known.has(key) ? key.split('/') : ['', OTHERS];
     ended.inc({ api_group, policy }, connections);
   };
 }
@@ -196,59 +208,6 @@ function inForceMetrics(registers: Registry[]) {
       inForce = [];
       for (const one of [policies, failing, rules, sets, members]) one.set(0);
     },
-  };
-}
-
-function controllerMetrics(registers: Registry[]) {
-  const { gauge, counter } = agentSeries(registers);
-  let lastBookmark: number | null = null;
-  const connected = gauge(
-    'controller_connected',
-    'Whether the agent is connected to its controller. Without it the rules in force stay.',
-  );
-  const unfollowable = gauge(
-    'view_unfollowable',
-    'Whether the agent cannot apply even a full view of the controller: the rules in force stay.',
-  );
-  const connects = counter('controller_connections_total', 'Successful connections to the controller.');
-  new Gauge({
-    name: 'nodewall_agent_last_bookmark_age_seconds',
-    help: 'Time since the last bookmark of the controller; NaN before the first.',
-    registers,
-    collect() {
-      this.set(lastBookmark === null ? Number.NaN : (performance.now() - lastBookmark) / 1000);
-    },
-  });
-  const reports = counter('reports_total', "Reports of this node's status that the controller accepted.");
-  const revisions = new Gauge({
-    name: 'nodewall_agent_revision_info',
-    help: "The controller's revisions: last received, and in force.",
-    labelNames: ['received', 'enforced'],
-    registers,
-  });
-  let received = '';
-  let inForce = '';
-  const show = (): void => {
-    revisions.reset();
-    revisions.set({ received, enforced: inForce }, 1);
-  };
-  return {
-    connected(is: boolean) {
-      connected.set(is ? 1 : 0);
-      if (is) connects.inc();
-    },
-    bookmark(revision: string) {
-      lastBookmark = performance.now();
-      unfollowable.set(0);
-      received = revision;
-      show();
-    },
-    unfollowable: () => unfollowable.set(1),
-    enforced(revision: string | null) {
-      inForce = revision ?? '';
-      show();
-    },
-    reported: () => reports.inc(),
   };
 }
 

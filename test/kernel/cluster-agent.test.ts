@@ -384,8 +384,13 @@ forEachDataplane(
       }
       const labels = 'api_group="nodewall.io",policy="closed",rule="marker",direction="ingress"';
       assert.ok(metrics.includes(`nodewall_agent_rule_packets_total{${labels}} 0\n`), metrics);
-      assert.match(metrics, /nodewall_agent_last_bookmark_age_seconds \d/);
-      assert.match(metrics, /nodewall_agent_revision_info\{received="(\d+\.\d+)",enforced="\1"\} 1/);
+      assert.match(metrics, /nodewall_agent_last_bookmark_timestamp_seconds 1\d/);
+      const [received, inForce] = ['received', 'in_force'].map(
+        (name) =>
+          new RegExp(`^nodewall_agent_view_${name}_timestamp_seconds (\\S+)$`, 'm').exec(metrics)?.[1],
+      );
+      assert.match(received ?? '', /^1\d/);
+      assert.equal(inForce, received, 'the newest view is in force');
       assert.match(metrics, /nodewall_agent_apply_duration_seconds_count [1-9]/);
     });
   },

@@ -28,6 +28,7 @@ const READERS: Readonly<Record<string, string>> = {
   'agent/run/established.ts': 'a time that is shown: of records of ended connections',
   'agent/run/fqdn-resolver.ts': 'expiry: of saved names, over restarts',
   'agent/run/guarded.ts': 'a time that is shown: of a record',
+  'agent/run/prometheus.ts': 'times that are shown: of views, in the metrics',
   'cli/egress-node-status.ts': 'a time that is shown: of a reading',
   'cli/egress-who.ts': 'the option --at',
   'cli/off.ts': 'a time that is shown: since when the node is off',

@@ -1,0 +1,22 @@
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { cached } from '../cluster/cache.ts';
+import { output, run } from '../cluster/command.ts';
+import { unpackDebianPackage } from '../cluster/debian.ts';
+
+const PACKAGE = 'prometheus';
+
+/** Folder with `promtool` and `prometheus` of this machine's Debian; 19 MB are downloaded once. */
+export async function debianPrometheus(): Promise<string> {
+  const version = await output(['apt-cache', 'policy', PACKAGE]);
+  const candidate = /Candidate: (\S+)/.exec(version)?.[1] ?? '';
+  const key = createHash('sha256').update(candidate).digest('hex').slice(0, 16);
+  const folder = await cached('debianprometheus', key, (fresh) => unpackDebianPackage(PACKAGE, fresh));
+  return join(folder, 'usr/bin');
+}
+
+/** Runs it, whatever its exit status. */
+export async function promtool(args: readonly string[], input = ''): ReturnType<typeof run> {
+  const command = join(await debianPrometheus(), 'promtool');
+  return await run([command, ...args], { stdin: input });
+}
