@@ -73,6 +73,11 @@ export interface CompiledRule {
   readonly unsupported?: readonly string[];
 }
 
+/** Whether the node drops or rejects what matches the rule. */
+export function isDenying({ action, mode }: Pick<CompiledRule, 'action' | 'mode'>): boolean {
+  return mode === 'Enforce' && (action === 'Drop' || action === 'Reject');
+}
+
 export interface RuleLog {
   /** `logLabel`; '' if the rule has none. */
   readonly label: string;

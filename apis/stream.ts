@@ -268,10 +268,39 @@ export interface NodeReport {
   readonly features?: readonly string[];
   /** Absent: the agent has nothing to say of egress gateways, or is of a version without them. */
   readonly egress?: NodeEgressReport;
+  /** What the agent counts; absent: it is of a version before this field. */
+  readonly totals?: NodeTotals;
   readonly dataplane: DataplaneName;
   /** ISO 8601, UTC. In reports that the controller shows: the time at which the report arrived. */
   readonly time: string;
 }
+
+/** Counts of a node: what the controllers' metrics of all nodes are made of. */
+export interface NodeTotals {
+  /** Times that a third party changed what the agent keeps in the kernel, since the agent started. */
+  readonly drifts: number;
+  /** Changes that guarded apply rolled back, since the agent started. */
+  readonly rollbacks: number;
+  /** Records of flows and of egress gateways that were not written, since the agent started. */
+  readonly recordsLost: number;
+  /** Packets that rules dropped or rejected, since the agent started. */
+  readonly denied: number;
+  /** Rules in force from which the traffic of the failsafe list is exempt. */
+  readonly failsafeRules: number;
+  /**
+   * The enforced rules that drop or reject and were hit, sorted by id: at most `MOST_RULE_TOTALS`.
+   * Absent: nothing is enforced now.
+   */
+  readonly rules?: readonly RuleTotal[];
+  /** There are more rules than in `rules`. */
+  readonly isCut?: true;
+}
+
+/** Counted for as long as the node has the rule, over restarts of the agent. */
+export type RuleTotal = readonly [id: string, packets: number, bytes: number];
+
+/** Maximum length of NodeTotals.rules. */
+export const MOST_RULE_TOTALS = 100;
 
 /** What a node does for egress gateways. */
 export interface NodeEgressReport {

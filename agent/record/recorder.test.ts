@@ -23,6 +23,7 @@ describe('recorder', function () {
   let said: string[];
   let totals: Map<string, RuleTotals>;
   let hits: string[];
+  let lost: number[];
   let opened: number;
   let refusal: (Error & { code: string }) | null;
   let listener: ((batch: NflogBatch) => void) | null;
@@ -32,7 +33,8 @@ describe('recorder', function () {
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'nodewall-recorder-'));
     file = join(folder, 'records.jsonl');
-    [said, totals, hits, opened, refusal, listener] = [[], new Map(), [], 0, null, null];
+    [said, totals, hits, lost, opened] = [[], new Map(), [], [], 0];
+    [refusal, listener] = [null, null];
     clock = fakeClock();
     records = create();
   });
@@ -51,6 +53,7 @@ describe('recorder', function () {
       counters: { read: async () => undefined, totals: () => totals, hit: (rule) => hits.push(rule) },
       log: { error: say, warn: say, info: say },
       clock,
+      lost: (count) => lost.push(count),
       openNflog({ group }, listen) {
         assert.equal(group, 7411);
         assert.equal(listener, null, 'one at a time');
@@ -126,7 +129,7 @@ describe('recorder', function () {
       lines().map(({ lost }) => lost),
       [undefined, undefined, 7, undefined],
     );
-    assert.equal(hits.length, 4);
+    assert.deepEqual([hits.length, lost], [4, [3, 4]]);
   });
 
   it('reports suppressed records with the next record, and the rest at the end', async () => {

@@ -46,6 +46,8 @@ export interface RecorderOptions {
   readonly counters: Pick<RuleCounters, 'read' | 'totals' | 'hit'>;
   readonly log: RecordLog;
   readonly openNflog: OpenNflog;
+  /** Called with the number of records that are lost, each time that some are. */
+  readonly lost: (records: number) => void;
   readonly clock: Clock;
 }
 
@@ -174,8 +176,10 @@ export class Recorder {
   }
 
   #lose(count: number): void {
-    if (this.#lost === 0 && count > 0) this.#lostSince = this.#parts.clock.now();
+    if (count === 0) return;
+    if (this.#lost === 0) this.#lostSince = this.#parts.clock.now();
     this.#lost += count;
+    this.#parts.lost(count);
   }
 
   /** The first line that is written reports the losses before it. */

@@ -17,6 +17,8 @@ export interface AgentMetrics {
   drifted(): void;
   /** Established connections were ended that a rule of this policy (API group/name) denies. */
   ended(policy: string, connections: number): void;
+  /** Records of flows were not written. */
+  recordsLost(records: number): void;
   /** Lines of egress-records.jsonl were written, or lost. */
   egressRecords(outcome: RecordOutcome, lines: number): void;
   /**
@@ -56,6 +58,7 @@ export const NO_METRICS: AgentMetrics = {
   failed() {},
   drifted() {},
   ended() {},
+  recordsLost() {},
   egressRecords() {},
   egressHealth() {},
   leases() {},

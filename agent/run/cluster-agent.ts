@@ -28,6 +28,7 @@ import { ControllerConnection, type ControllerOptions } from './controller-conne
 import { wasTried } from './guarded.ts';
 import { nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
+import { ReportTotals } from './report-totals.ts';
 import { type StateStore, stateStore } from './state-store.ts';
 import { placeOf } from './switch-off.ts';
 
@@ -100,6 +101,7 @@ class ClusterAgent {
   readonly #places: ControlPlanePlaces;
   readonly #connection: ControllerConnection;
   readonly #enforcement: ClusterEnforcement;
+  readonly #totals = new ReportTotals();
   readonly #needsGate = new AbortController();
   /** Whether the view last had egress gateways. */
   #viewHasEgress: boolean;
@@ -129,7 +131,7 @@ class ClusterAgent {
     const { node } = options;
     // Before the first confirmed state stands the one without rules.
     const last = saved.last ?? (isTried ? emptyNodeState(node) : null);
-    this.#parts = parts;
+    this.#parts = { ...parts, metrics: this.#totals.over(parts.metrics) };
     this.#saved = saved;
     this.#viewHasEgress = remembered?.egress === true;
     this.#reports = new AgentLog(node, log);
@@ -381,6 +383,7 @@ class ClusterAgent {
       dataplane: dataplanes.chosen.name,
       ...(speaks ? { egress: { refused, problems } } : {}),
       guard,
+      totals: this.#totals.take(),
       now: clock.date(),
     });
   }

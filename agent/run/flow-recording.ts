@@ -31,7 +31,7 @@ const NOWHERE: RecordOutlet = { write() {}, close() {} };
  * process stays to read the kernel's log messages.
  */
 export function recording(parts: Parts) {
-  const { options, config, log, interfaces } = parts;
+  const { options, config, log, interfaces, metrics } = parts;
   const { node, stateDir, once } = options;
   const counters = new RuleCounters({ file: stateFile(stateDir, 'counters.json'), log, running: !once });
   const file = recordsFile(stateDir, config) ?? config.log.file;
@@ -52,6 +52,7 @@ export function recording(parts: Parts) {
         counters,
         log,
         clock: systemClock,
+        lost: (count) => metrics.recordsLost(count),
         openNflog: (options, listener) => new Nflog(options, listener),
       });
     },

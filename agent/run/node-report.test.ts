@@ -5,11 +5,13 @@ import { type AgentState, initialState } from './agent-state.ts';
 import { nodeReport } from './node-report.ts';
 
 const START = initialState({ isAllowed: true, last: null, rememberedGate: null, off: null });
+const TOTALS = { drifts: 1, rollbacks: 0, recordsLost: 0, denied: 0, failsafeRules: 0 };
 const AROUND = {
   node: 'node-0',
   hostAddresses: ['192.0.2.1'],
   version: '1',
   dataplane: 'nftables',
+  totals: TOTALS,
   now: new Date(0),
 } as const;
 const state = nodeState(closing('now', 23));
@@ -30,6 +32,7 @@ describe('the report of a node', () => {
       hostAddresses: ['192.0.2.1'],
       version: '1',
       features: ['established'],
+      totals: TOTALS,
       dataplane: 'nftables',
       time: '1970-01-01T00:00:00.000Z',
     });

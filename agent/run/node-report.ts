@@ -7,6 +7,7 @@ import {
   MOST_FAILING,
   type NodeEgressReport,
   type NodeReport,
+  type NodeTotals,
 } from '../../apis/stream.ts';
 import type { GuardReport } from '../guard/guard.ts';
 import type { AgentState } from './agent-state.ts';
@@ -22,6 +23,7 @@ interface Circumstances {
   readonly egress?: EgressCircumstances;
   /** Guarded apply; null or absent: it has nothing to say. */
   readonly guard?: GuardReport | null;
+  readonly totals: NodeTotals;
   readonly now: Date;
 }
 
@@ -36,7 +38,7 @@ export interface EgressCircumstances {
 /** The report of this node for the controller. */
 export function nodeReport(state: AgentState, circumstances: Circumstances): NodeReport {
   const { folded, inForce, enabled, off, viewError, failing, policies } = state;
-  const { node, hostAddresses, version, dataplane, now, egress, guard } = circumstances;
+  const { node, hostAddresses, version, dataplane, now, egress, guard, totals } = circumstances;
   const { held = [], tried = [] } = guard ?? {};
   return {
     node,
@@ -52,6 +54,7 @@ export function nodeReport(state: AgentState, circumstances: Circumstances): Nod
     version,
     features: egress?.refused === null ? [...AGENT_FEATURES, EGRESS_FEATURE] : AGENT_FEATURES,
     ...(egress === undefined ? {} : { egress: egressReport(inForce, egress) }),
+    totals,
     dataplane,
     time: now.toISOString(),
   };

@@ -50,6 +50,7 @@ export function prometheusMetrics(options: Options): PrometheusMetrics {
     'drift_total',
     'Times that a third party changed the rules in force, or their network configuration.',
   );
+  const lost = counter('records_lost_total', 'Records of flows that were not written.');
   const monitors = monitorTroubles(registers);
   let isReady = false;
   let viewError: string | null = null;
@@ -80,6 +81,7 @@ export function prometheusMetrics(options: Options): PrometheusMetrics {
     failed: () => failures.inc(),
     drifted: () => drifts.inc(),
     ended: endedConnections(registers),
+    recordsLost: (records) => lost.inc(records),
     leases: (counts) => ofEgress.leases(counts),
     egressRecords: (event, lines) => ofEgress.records(event, lines),
     egressHealth: (report) => ofEgress.health(report),

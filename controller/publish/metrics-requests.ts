@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { METRICS_PATH, nodeOfMetricsPath } from '../../apis/scrape-path.ts';
+import { ALL_NODES_PATH, METRICS_PATH, nodeOfMetricsPath } from '../../apis/scrape-path.ts';
 import { type Answer, allowed, noNode, notYet, refused, unavailable } from './answer.ts';
 import type { Authenticate, Identity } from './auth.ts';
 import type { Hub } from './hub.ts';
@@ -14,6 +14,8 @@ export interface MetricsSource {
   readonly contentType: string;
   /** The controller's own. */
   readonly text: () => Promise<string>;
+  /** Of all nodes; or the reason why there is no answer now. */
+  readonly allNodes: () => Promise<{ readonly text: string } | { readonly problem: string }>;
 }
 
 export interface MetricsOptions extends PermissionOptions {
@@ -29,7 +31,7 @@ interface Asked {
 
 /** Whether the path is one of scrapers. */
 export function isScrape(path: string): boolean {
-  return path === METRICS_PATH || nodeOfMetricsPath(path) !== null;
+  return path === METRICS_PATH || path === ALL_NODES_PATH || nodeOfMetricsPath(path) !== null;
 }
 
 /** Who may read the metrics of controllers may read those of agents. */
@@ -45,7 +47,18 @@ export async function scrape(
   if (denied !== null) return denied;
   const node = nodeOfMetricsPath(path);
   if (node !== null) return ofNode(options, metrics, node);
+  if (path === ALL_NODES_PATH) return ofAllNodes(options, metrics);
   return { code: 200, text: await metrics.text(), type: metrics.contentType };
+}
+
+/** From a replica that has not all reports yet, a page would say that nodes are silent. */
+async function ofAllNodes(
+  { hub }: MetricsOptions,
+  { contentType: type, allNodes }: MetricsSource,
+): Promise<Answer> {
+  if (!hub.ready) return notYet();
+  const page = await allNodes();
+  return 'problem' in page ? unavailable(page.problem) : { code: 200, text: page.text, type };
 }
 
 async function ofNode(

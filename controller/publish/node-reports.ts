@@ -10,11 +10,16 @@ export interface AgedReport {
 /** The last report of each node, whichever controller its agent sent it to. */
 export class NodeReports {
   readonly #now: () => number;
+  readonly #taken: (report: NodeReport, before: NodeReport | null) => void;
   readonly #reports = new Map<string, { readonly report: NodeReport; readonly at: number }>();
 
-  /** @param now returns monotonic milliseconds */
-  constructor(now: () => number) {
+  /**
+   * @param now returns monotonic milliseconds
+   * @param taken called with each report that is taken, and the one before it of the same node
+   */
+  constructor(now: () => number, taken: (report: NodeReport, before: NodeReport | null) => void = () => {}) {
     this.#now = now;
+    this.#taken = taken;
   }
 
   get(node: string): NodeReport | null {
@@ -26,8 +31,10 @@ export class NodeReports {
    */
   take({ report, age }: AgedReport): boolean {
     const at = this.#now() - age;
-    if (at < (this.#reports.get(report.node)?.at ?? Number.NEGATIVE_INFINITY)) return false;
+    const before = this.#reports.get(report.node);
+    if (at < (before?.at ?? Number.NEGATIVE_INFINITY)) return false;
     this.#reports.set(report.node, { report, at });
+    this.#taken(report, before?.report ?? null);
     return true;
   }
 

@@ -67,8 +67,14 @@ export function toNodeViewList(summaries: readonly NodeViewSummary[], revision: 
     kind: 'NodeViewList',
     apiVersion: API_VERSION,
     metadata: { resourceVersion: revision },
-    items: summaries.map((one) => toNodeView(one, revision)),
+    items: summaries.map((one) => toNodeView(withoutTotals(one), revision)),
   };
+}
+
+/** Of thousands of nodes they are megabytes, which the metrics have anyway. */
+function withoutTotals(summary: NodeViewSummary): NodeViewSummary {
+  const { totals: _, ...report } = summary.report ?? {};
+  return summary.report === null ? summary : { ...summary, report: report as NodeReport };
 }
 
 const COLUMNS = [

@@ -50,6 +50,28 @@ describe('parseReport', () => {
       assert.ok('problems' in parseReport({ ...REPORT, egress: wrong }, 'cp-1'), JSON.stringify(wrong));
   });
 
+  it('keeps what the node counts, within its bounds', () => {
+    const counts = { drifts: 1, rollbacks: 0, recordsLost: 2, denied: 3, failsafeRules: 4 };
+    const rules = [['rule-1', 5, 300]] as const;
+    const parsed = parseReport({ ...REPORT, totals: { ...counts, rules, later: 1 } }, 'cp-1');
+    assert.ok('failing' in parsed);
+    assert.deepEqual(parsed.totals, { ...counts, rules });
+    const cut = { ...REPORT, totals: { ...counts, rules, isCut: true } };
+    assert.deepEqual(parseReport(cut, 'cp-1'), cut);
+    for (const wrong of [
+      null,
+      {},
+      { ...counts, drifts: -1 },
+      { ...counts, denied: 1.5 },
+      { ...counts, rules: 'all' },
+      { ...counts, rules: [['rule-1', 5]] },
+      { ...counts, rules: [['a rule', 5, 300]] },
+      { ...counts, rules: [['r'.repeat(65), 5, 300]] },
+      { ...counts, rules: Array(101).fill(rules[0]) },
+    ])
+      assert.ok('problems' in parseReport({ ...REPORT, totals: wrong }, 'cp-1'), JSON.stringify(wrong));
+  });
+
   it('removes control characters that would act on a terminal', () => {
     const words = {
       rule: 'r\u009b2J',

@@ -4,14 +4,17 @@ import {
   type FailingRule,
   MOST_EGRESS_PROBLEMS,
   MOST_FAILING,
+  MOST_RULE_TOTALS,
   type NodeEgressReport,
   type NodeReport,
+  type NodeTotals,
+  type RuleTotal,
   type TriedPolicy,
 } from '../../apis/stream.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 
 const MOST_ADDRESSES = 10_000;
-const LONGEST = { name: 253, reason: 2048, revision: 512, version: 64, feature: 64 };
+const LONGEST = { name: 253, reason: 2048, revision: 512, version: 64, feature: 64, rule: 64 };
 const MOST_FEATURES = 64;
 
 /**
@@ -28,14 +31,14 @@ export function parseReport(
     if (!holds) problems.push(`${field}: must be ${what}`);
   };
   const { revision, enforced, enabled, off, viewError, failing, tried, policies } = value;
-  const { hostAddresses, version, features, egress, dataplane, time } = value;
+  const { hostAddresses, version, features, egress, totals, dataplane, time } = value;
   must(value.node === node, 'node', `${node}, as in the path`);
   for (const [field, of] of Object.entries({ revision, enforced }))
     must(of === null || isWord(of, LONGEST.revision), field, 'a revision or null');
   must(typeof enabled === 'boolean', 'enabled', 'true or false');
   for (const [field, text] of Object.entries({ off, viewError }))
     must(text === undefined || isText(text, LONGEST.reason), field, 'a reason, or absent');
-  must(Number.isSafeInteger(policies) && Number(policies) >= 0, 'policies', 'a count');
+  must(isCount(policies), 'policies', 'a count');
   must(isWord(version, LONGEST.version), 'version', 'a version');
   must(
     features === undefined || isWordList(features),
@@ -44,6 +47,8 @@ export function parseReport(
   );
   const steering = egress === undefined ? undefined : toEgress(egress);
   must(steering !== null, 'egress', 'refused, tunnel, problems, or absent');
+  const counts = totals === undefined ? undefined : toTotals(totals);
+  must(counts !== null, 'totals', 'counts, or absent');
   must(DATAPLANE_NAMES.includes(dataplane as DataplaneName), 'dataplane', DATAPLANE_NAMES.join(' or '));
   must(isText(time, 40) && !Number.isNaN(Date.parse(time)), 'time', 'a time (ISO 8601)');
   const addresses = Array.isArray(hostAddresses) ? hostAddresses.slice(0, MOST_ADDRESSES + 1) : null;
@@ -79,6 +84,7 @@ export function parseReport(
     version: version as string,
     ...(features === undefined ? {} : { features: features as readonly string[] }),
     ...(steering == null ? {} : { egress: steering }),
+    ...(counts == null ? {} : { totals: counts }),
     dataplane: dataplane as DataplaneName,
     time: time as string,
   };
@@ -121,6 +127,33 @@ function toEgress(value: unknown): NodeEgressReport | null {
     ...(tunnel === undefined ? {} : { tunnel }),
     ...(problems === undefined ? {} : { problems: problems.map(harmless) }),
   };
+}
+
+/** Null if it is not valid. */
+function toTotals(value: unknown): NodeTotals | null {
+  if (!isRecord(value)) return null;
+  const { drifts, rollbacks, recordsLost, denied, failsafeRules, rules, isCut } = value;
+  const counts = { drifts, rollbacks, recordsLost, denied, failsafeRules };
+  if (!Object.values(counts).every(isCount)) return null;
+  if (rules !== undefined && !isRuleTotals(rules)) return null;
+  return {
+    ...(counts as Record<keyof typeof counts, number>),
+    ...(rules === undefined
+      ? {}
+      : { rules: rules.map(([id, packets, bytes]): RuleTotal => [id, packets, bytes]) }),
+    ...(isCut === true ? { isCut } : {}),
+  };
+}
+
+function isRuleTotals(value: unknown): value is readonly RuleTotal[] {
+  if (!Array.isArray(value) || value.length > MOST_RULE_TOTALS) return false;
+  return value.every(
+    (one) => Array.isArray(one) && isWord(one[0], LONGEST.rule) && isCount(one[1]) && isCount(one[2]),
+  );
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
 function isProblems(value: unknown): value is readonly string[] {

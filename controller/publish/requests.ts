@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { HELD_KINDS, type HeldView, MOST_HELD, parseHeldView } from '../../apis/held-view.ts';
 import { PROBES_PATH } from '../../apis/inward-probe.ts';
 import { isNodeData, NODE_QUESTIONS_PATH } from '../../apis/node-question.ts';
-import { METRICS_PATH } from '../../apis/scrape-path.ts';
+import { ALL_NODES_PATH, METRICS_PATH } from '../../apis/scrape-path.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type Answer, allowed, jsonBody, noNode, notYet, refused, tooMany, unavailable } from './answer.ts';
 import type { Authenticate, Identity } from './auth.ts';
@@ -89,7 +89,7 @@ function limitOf(
   limits: CallerLimits,
   { path, query, identity, request, response }: ApiRequest,
 ): string | null {
-  if (path === METRICS_PATH) return limits.refusal('read', identity, response);
+  if (path === METRICS_PATH || path === ALL_NODES_PATH) return limits.refusal('read', identity, response);
   if (isScrape(path)) return limits.refusal('scrape', identity, response);
   if (path !== NODE_VIEWS_PATH && !path.startsWith(`${NODE_VIEWS_PATH}/`)) return null;
   if (request.method === 'PUT') return limits.refusal('report', identity, response);

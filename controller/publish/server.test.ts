@@ -14,7 +14,7 @@ import {
   nodeDataPath,
 } from '../../apis/node-question.ts';
 import { type ClusterObjects, NO_OBJECTS } from '../../apis/objects.ts';
-import { nodeMetricsPath } from '../../apis/scrape-path.ts';
+import { ALL_NODES_PATH, nodeMetricsPath } from '../../apis/scrape-path.ts';
 import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
 import { type Authority, type Certificate, createAuthority } from '../../test/cluster/certificates.ts';
 import { compile, compiler } from '../compile/compile.ts';
@@ -719,6 +719,7 @@ describe('controlPlaneServer', () => {
 
   it('gives scrapers what an agent answers; controllers pass both on', async () => {
     const heard: unknown[] = [];
+    let isBehind = false;
     const answered = async (...of: unknown[]): Promise<Answered> => {
       heard.push(of);
       return of.includes('cp-1') ? { text: 'a 1\n' } : { problem: 'not connected' };
@@ -729,6 +730,7 @@ describe('controlPlaneServer', () => {
           identityOf(authorization.replace('Bearer ', ''), null),
         contentType: 'text/plain; version=0.0.4',
         text: async () => 'own 1\n',
+        allNodes: async () => (isBehind ? { problem: 'reports are missing' } : { text: 'all 1\n' }),
       },
       nodeQuestions: {
         ask: answered,
@@ -743,6 +745,18 @@ describe('controlPlaneServer', () => {
     };
     assert.deepEqual(await get('cp-1'), [200, 'text/plain; version=0.0.4', 'a 1\n']);
     assert.deepEqual(running.asked.splice(0), [{ verb: 'get', path: '/metrics' }]);
+    const all = async (token = 'user.prometheus') => {
+      const response = await send(running, ALL_NODES_PATH, token);
+      return [response.statusCode, (await text(response)).slice(0, 5)];
+    };
+    assert.deepEqual(await all(), [200, 'all 1']);
+    assert.deepEqual(running.asked.splice(0), [{ verb: 'get', path: '/metrics' }]);
+    isBehind = true;
+    const codesOfAll = await Promise.all([all(), all('user.mallory'), all('')]);
+    assert.deepEqual(
+      codesOfAll.map(([code]) => code),
+      [503, 403, 401],
+    );
     const codes = [get('cp-2'), get('cp-3'), get('a/b'), get('cp-1', 'user.mallory'), get('cp-1', '')];
     assert.deepEqual(
       (await Promise.all(codes)).map(([code]) => code),

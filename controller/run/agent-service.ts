@@ -8,6 +8,7 @@ import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
 import type { FrontProxySetting } from '../kubeapi/configmap/front-proxy.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { reviewAccess, reviewToken } from '../kubeapi/reviews.ts';
+import type { NodeMetrics } from '../metrics/node-metrics.ts';
 import {
   accessAuthoriser,
   firstOf,
@@ -45,6 +46,8 @@ export interface AgentServiceOptions {
   readonly refusesAgents: () => Failure | null;
   /** Served at `/metrics`. */
   readonly registry: { readonly contentType: string; metrics(): Promise<string> };
+  /** Served below it. */
+  readonly nodeMetrics: Pick<NodeMetrics, 'page'>;
   readonly onReport: (report: NodeReport, from: 'agent' | 'controller') => void;
   readonly reports: NodeReports;
   /** Absent: the feature gate EgressGateway is off. */
@@ -69,7 +72,7 @@ export class AgentService {
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
     const { hub, request, clock, frontProxy, refusesAgents, registry, onReport, reports, onEvent } =
       this.#options;
-    const { ignoredAddresses, leases, probes, nodeQuestions } = this.#options;
+    const { ignoredAddresses, leases, probes, nodeQuestions, nodeMetrics } = this.#options;
     const { now } = clock;
     const date = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
@@ -92,6 +95,7 @@ export class AgentService {
         authenticate: peer,
         contentType: registry.contentType,
         text: () => registry.metrics(),
+        allNodes: () => nodeMetrics.page(),
       },
       authorise: accessAuthoriser((spec) => reviewAccess(request, spec), now, queue),
       refusesAgents,

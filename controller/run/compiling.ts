@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { CompiledPolicy } from '../../apis/compiled.ts';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { EgressConfig } from '../../apis/egress/config.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
@@ -57,6 +58,7 @@ export class Compiling {
   #compile: ReturnType<typeof compiler>;
   #compileEgress: ((objects: ClusterObjects) => PublishedEgress) | null;
   #snapshot: Snapshot | null = null;
+  #policies: readonly CompiledPolicy[] = [];
   #objects: ClusterObjects | null = null;
   #ignored: ReadonlyMap<string, readonly string[]> = new Map();
 
@@ -85,6 +87,11 @@ export class Compiling {
   /** The last published objects as they were compiled, with what agents reported; null before. */
   get objects(): ClusterObjects | null {
     return this.#objects;
+  }
+
+  /** The last published policies. */
+  get policies(): readonly CompiledPolicy[] {
+    return this.#policies;
   }
 
   /** Whether agents were sent the addresses that this controller's pod has now. */
@@ -165,6 +172,7 @@ export class Compiling {
     }
     this.#snapshot = next;
     this.#objects = objects;
+    this.#policies = compiled.policies;
   }
 }
 

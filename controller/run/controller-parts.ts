@@ -12,6 +12,7 @@ import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
 import { reviewAccess } from '../kubeapi/reviews.ts';
+import { NodeMetrics } from '../metrics/node-metrics.ts';
 import { InwardProbing } from '../probes/inward-probing.ts';
 import { PeerQuestions, type ProberStreams } from '../probes/peer-questions.ts';
 import { accessAuthoriser } from '../publish/auth.ts';
@@ -75,6 +76,7 @@ export class ControllerParts {
   readonly guardrails: GuardrailWatch;
   readonly settings: ClusterSettings;
   readonly replicas: Replicas;
+  readonly nodeMetrics: NodeMetrics;
   readonly reports: NodeReports;
   readonly peers: Peers;
   readonly registration: Registration;
@@ -108,7 +110,10 @@ export class ControllerParts {
       ...{ clock: processContext.clock, log: context.log },
     });
     this.settings = this.#makeSettings();
-    this.reports = new NodeReports(processContext.clock.now);
+    this.nodeMetrics = this.#makeNodeMetrics();
+    this.reports = new NodeReports(processContext.clock.now, (report, before) =>
+      this.nodeMetrics.take(report, before),
+    );
     this.replicas = this.#makeReplicas();
     this.registration = this.#makeRegistration();
     this.credentials = this.#makeCredentials();
@@ -237,6 +242,16 @@ export class ControllerParts {
     });
   }
 
+  #makeNodeMetrics(): NodeMetrics {
+    return new NodeMetrics({
+      nodes: () => this.hub.nodes(),
+      reports: { get: (node) => this.reports.get(node) },
+      policies: () => this.compiling.policies,
+      missing: () => this.reportsMissing(),
+      clock: this.#process.clock,
+    });
+  }
+
   #makeReplicas(): Replicas {
     return new Replicas({
       ...SERVICE,
@@ -330,6 +345,7 @@ export class ControllerParts {
       tokenAudiences: this.#context.options.tokenAudiences,
       frontProxy: () => this.settings.frontProxy,
       registry: this.metrics.registry,
+      nodeMetrics: this.nodeMetrics,
       refusesAgents: () => {
         const why = this.reportsMissing();
         return why === null ? null : failure('ServiceUnavailable', why, { 'retry-after': '1' });

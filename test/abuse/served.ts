@@ -66,6 +66,7 @@ const server = controlPlaneServer({
     authenticate: async ({ headers }) => identityOf(headers.authorization),
     contentType: 'text/plain',
     // More than the kernel's buffers hold.
+    allNodes: async () => ({ text: 'nodewall_test 1\n' }),
     text: async () => `nodewall_test 1\n${'#'.repeat(24 << 20)}\n`,
   },
   onReport() {},

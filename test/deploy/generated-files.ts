@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { stringify } from 'yaml';
 import { customResourceDefinitions } from '../../apis/schema/crd.ts';
+import { METRICS_PAGE, metricsPage } from './metrics-page.ts';
 
 const MADE_OF_SCHEMA = '# Made from apis/schema by `npm run generate`; edit there.\n';
 const deploy = new URL('../../deploy/', import.meta.url);
@@ -18,8 +19,8 @@ export function crdFiles(): Map<URL, string> {
 }
 
 /**
- * All that `npm run generate` writes: the CustomResourceDefinitions, and kustomize's copies of what
- * is applied without it too.
+ * All that `npm run generate` writes: the CustomResourceDefinitions, kustomize's copies of what is
+ * applied without it too, and the tables of docs/metrics.md.
  */
 export function generatedFiles(): Map<URL, string> {
   const crds = crdFiles();
@@ -31,6 +32,7 @@ export function generatedFiles(): Map<URL, string> {
       new URL('kustomize/components/enforce/config.yaml', deploy),
       `# A copy of deploy/gate/on.yaml by \`npm run generate\`; edit there.\n${gate}`,
     ],
+    [METRICS_PAGE, metricsPage()],
     [new URL('kustomize/base/crds.yaml', deploy), [...crds.values()].join('---\n')],
     [
       new URL('kustomize/base/rbac.yaml', deploy),

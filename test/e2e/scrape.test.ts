@@ -1,8 +1,9 @@
 /** How Prometheus gets the metrics of an agent: through each controller, by the agent's stream. */
 import assert from 'node:assert/strict';
-import { nodeMetricsPath } from '../../apis/scrape-path.ts';
+import { ALL_NODES_PATH, nodeMetricsPath } from '../../apis/scrape-path.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
+import { checkConventions } from '../metrics/exposition.ts';
 import { type Story, startStory } from './story-bed.ts';
 
 const NODE = 'worker-1';
@@ -56,9 +57,11 @@ kernelSuite('metrics of agents, scraped from controllers', function () {
   });
   after(() => story?.close());
 
-  async function scrape(port: number, node: string, as = token): Promise<string> {
+  const scrape = (port: number, node: string, as = token) => get(port, nodeMetricsPath(node), as);
+
+  async function get(port: number, path: string, as = token): Promise<string> {
     const { controlPlane, address } = story;
-    const args = [address, `${port}`, nodeMetricsPath(node), as, ca];
+    const args = [address, `${port}`, path, as, ca];
     const program = ['--input-type=module', '-e', PROGRAM, ...args];
     return (await controlPlane.run([process.execPath, ...program])).stdout;
   }
@@ -74,6 +77,24 @@ kernelSuite('metrics of agents, scraped from controllers', function () {
         },
         { detail: () => last },
       );
+    }
+  });
+
+  it('gives those of all nodes at each controller, in the form that Prometheus wants', async () => {
+    for (const port of PORTS) {
+      let last = '';
+      await until(
+        'every node is up to date',
+        async () => {
+          last = await get(port, ALL_NODES_PATH);
+          return (
+            last.match(/^nodewall_node_up_to_date\{.*\} 1$/gm)?.length === Object.keys(story.agents).length
+          );
+        },
+        { detail: () => last },
+      );
+      await checkConventions(last.slice('200 '.length));
+      assert.match(last, /^nodewall_node_drifts_total\{node="worker-1"\} 0$/m);
     }
   });
 

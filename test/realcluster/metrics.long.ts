@@ -68,6 +68,10 @@ for (const [how, installed] of Object.entries(INSTALLED)) {
         'up{job="nodewall-controllers"}',
         Object.fromEntries(controllers.map((name): [string, number] => [name, 1])),
       );
+      await prometheus.until(
+        'count by (instance) (nodewall_node_up_to_date{job="nodewall-nodes"})',
+        Object.fromEntries(controllers.map((name): [string, number] => [name, cluster.nodes.length])),
+      );
       await prometheus.until('up{job="nodewall-agents"}', onEachNode(1));
       await prometheus.until('nodewall_agent_controller_connected', onEachNode(1));
     });

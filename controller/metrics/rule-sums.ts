@@ -1,0 +1,75 @@
+import { type CompiledPolicy, type CompiledRule, isDenying } from '../../apis/compiled.ts';
+import type { NodeReport, RuleTotal } from '../../apis/stream.ts';
+import { memo } from '../../lib/sharing/memo.ts';
+
+export interface RuleSum {
+  readonly packets: number;
+  readonly bytes: number;
+}
+
+const NOTHING: RuleSum = { packets: 0, bytes: 0 };
+
+/**
+ * Packets and bytes of each rule that drops or rejects, over all nodes, since this process began to
+ * hear of a node. What is added is the difference of two reports of one node: a sum of the nodes'
+ * own totals would shrink when a node is removed, and Prometheus would take that for a counter that
+ * began again. Memory: one entry for each such rule.
+ */
+export class RuleSums {
+  readonly #policies: () => readonly CompiledPolicy[];
+  readonly #denying = memo(denyingRules);
+  readonly #sums = new Map<string, RuleSum>();
+
+  /** @param policies returns the compiled ones, the same object as long as they are the same */
+  constructor(policies: () => readonly CompiledPolicy[]) {
+    this.#policies = policies;
+  }
+
+  /** The rules that drop or reject, by id, in evaluation order. */
+  rules(): ReadonlyMap<string, CompiledRule> {
+    return this.#denying(this.#policies());
+  }
+
+  get(rule: string): RuleSum {
+    return this.#sums.get(rule) ?? NOTHING;
+  }
+
+  /** @param before the same node's report before this one; null: this is the first */
+  take({ totals }: NodeReport, before: NodeReport | null): void {
+    const last = before?.totals;
+    if (totals?.rules === undefined || last?.rules === undefined) return;
+    const known = this.rules();
+    const was = new Map(last.rules.map((one): [string, RuleTotal] => [one[0], one]));
+    for (const [id, packets, bytes] of totals.rules) {
+      // A node could fill the memory with other names.
+      if (!known.has(id)) continue;
+      const base = was.get(id);
+      // It may have been among those that were left out.
+      if (base === undefined && last.isCut) continue;
+      const sum = this.get(id);
+      this.#sums.set(id, {
+        packets: sum.packets + growth(base?.[1] ?? 0, packets),
+        bytes: sum.bytes + growth(base?.[2] ?? 0, bytes),
+      });
+    }
+  }
+
+  /** Forgets rules that are no more. */
+  forgetRemoved(): void {
+    const known = this.rules();
+    for (const id of this.#sums.keys()) if (!known.has(id)) this.#sums.delete(id);
+  }
+}
+
+/** A counter that shrank began again. */
+function growth(before: number, now: number): number {
+  return now < before ? now : now - before;
+}
+
+function denyingRules(policies: readonly CompiledPolicy[]): ReadonlyMap<string, CompiledRule> {
+  const rules = new Map<string, CompiledRule>();
+  for (const policy of policies) {
+    for (const rule of policy.rules) if (isDenying(rule)) rules.set(rule.id, rule);
+  }
+  return rules;
+}
