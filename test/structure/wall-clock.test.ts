@@ -37,6 +37,7 @@ const READERS: Readonly<Record<string, string>> = {
   'cli/status.ts': 'how long a node has not reported',
   'controller/kubeapi/certificates/keeper.ts': 'expiry: of certificates',
   'controller/kubeapi/lease/election.ts': 'a time that is shown: of a renewal; no replica compares it',
+  'controller/metrics/node-metrics.ts': 'which nodes are silent, by the times of reports that are shown',
   'controller/publish/server.ts': 'expiry: of tokens; a time that is shown: of a report',
   'controller/rollout/keeper.ts': 'the pause of a step, over leaders; a time set back begins it again',
   'controller/run/agent-service.ts': 'expiry: of tokens; a time that is shown: of a report',
