@@ -22,6 +22,11 @@ export async function withCluster<T>(
   }
 }
 
+/** Whether there is a kubeconfig; in a pod without one, commands are about the pod's machine. */
+export function hasKubeconfig(kubeconfig: string | undefined): boolean {
+  return (kubeconfig ?? usualFile()) !== undefined;
+}
+
 /** Undefined: there is none. */
 function usualFile(): string | undefined {
   const named = (process.env.KUBECONFIG ?? '').split(delimiter).filter((file) => file !== '');

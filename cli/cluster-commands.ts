@@ -1,5 +1,14 @@
 import type { Command } from 'commander';
-import { config, type Done, example, kubeconfig, ofNode, output, stateDir } from './command-options.ts';
+import {
+  collect,
+  config,
+  type Done,
+  example,
+  kubeconfig,
+  ofNode,
+  output,
+  stateDir,
+} from './command-options.ts';
 
 /** Commands about a whole cluster. */
 export function addClusterCommands(program: Command, done: Done): void {
@@ -28,4 +37,22 @@ export function addClusterCommands(program: Command, done: Done): void {
     .addOption(output('table', 'json'))
     .addHelpText('after', example('nodewall top', 'nodewall top --all-nodes --interval 10'))
     .action(async (options) => done(await (await import('./top.ts')).topCommand(options)));
+  program
+    .command('bundle')
+    .description(
+      'Write one file with what maintainers need to know of a cluster, or of this machine where there is no kubeconfig: versions, objects, counters, logs, metrics. No Secrets, tokens, environment, arguments, annotations or labels. Look at it before you send it: it names your nodes and addresses.',
+    )
+    .addOption(kubeconfig())
+    .option('--node <name>', 'only this Node, besides what is of the cluster; may be repeated', collect)
+    .option('--yes', 'from all nodes, also if there are more than 20', false)
+    .option('--machine', 'of this machine, whatever kubeconfig there is', false)
+    .option('--file <path>', 'the file to write; default: nodewall-bundle-TIME.tar.gz, here')
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example('nodewall bundle', 'nodewall bundle --node worker-1 --node worker-2 --file bundle.tar.gz'),
+    )
+    .action(async (options) => done(await (await import('./bundle.ts')).bundleCommand(options)));
 }

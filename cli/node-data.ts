@@ -1,7 +1,7 @@
 import type { NodeData } from '../apis/node-question.ts';
-import { nodeDataPath, QUESTION_PATIENCE } from '../apis/node-question.ts';
-import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
+import { askNode } from '../controller/kubeapi/ask-nodes.ts';
 import { withCluster } from './cluster-api.ts';
+import { errorText } from './output.ts';
 
 /** Options of commands that read what a node knows. */
 export interface OfNode {
@@ -21,13 +21,7 @@ export async function fromNode<T>(
   return await withCluster(kubeconfig, (request) => askNode<T>(request, node, about, query));
 }
 
-export function askNode<T>(
-  request: KubeApi,
-  node: string,
-  about: NodeData,
-  query: URLSearchParams,
-): Promise<T> {
-  const path = nodeDataPath(node, about);
-  const timeout = QUESTION_PATIENCE.agent + 2 * QUESTION_PATIENCE.onTheWay;
-  return request<T>({ method: 'GET', path, query: Object.fromEntries(query), timeout });
+/** Names a node that does not answer; the others are shown. */
+export function sayFailed(node: string, message: string): void {
+  process.stderr.write(errorText(`${node}: ${message}`));
 }

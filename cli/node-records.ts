@@ -6,11 +6,11 @@ import {
   toQuery,
   wholeNumber,
 } from '../agent/record/record-filter.ts';
+import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
-import { askNode, type OfNode } from './node-data.ts';
-import { askEach, nodeNames, sayFailed } from './nodes.ts';
+import { type OfNode, sayFailed } from './node-data.ts';
 import { print } from './output.ts';
 import { recordText, word } from './record-text.ts';
 

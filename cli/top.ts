@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type CountedRule, type RuleCounts, ruleCounts } from '../agent/inspect/rule-counts.ts';
 import { wholeNumber } from '../agent/record/record-filter.ts';
+import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
-import { askNode, type OfNode } from './node-data.ts';
-import { askEach, nodeNames } from './nodes.ts';
+import { type OfNode, sayFailed } from './node-data.ts';
 import { json, print, table } from './output.ts';
 
 interface TopOptions extends OfNode {
@@ -68,7 +68,9 @@ async function reading(
   const query = new URLSearchParams(policy === undefined ? {} : { policy });
   return await withCluster(kubeconfig, async (request) => {
     const nodes = node === undefined ? await nodeNames(request) : [node];
-    return await run(() => askEach(nodes, (one) => askNode<RuleCounts>(request, one, 'counters', query)));
+    return await run(() =>
+      askEach(nodes, (one) => askNode<RuleCounts>(request, one, 'counters', query), sayFailed),
+    );
   });
 }
 

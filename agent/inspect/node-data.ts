@@ -8,6 +8,7 @@ import { recordsFile } from '../record/records-file.ts';
 import { explanationOf, hostFlow } from './explanation.ts';
 import { interfaceGroups } from './interface-groups.ts';
 import { knownNames } from './known-names.ts';
+import { machineFacts } from './machine-facts.ts';
 import { ruleCounts } from './rule-counts.ts';
 
 export interface NodeDataSources {
@@ -44,6 +45,8 @@ export async function nodeData(
     case 'interfaces':
       // Of a file that it cannot read the agent has told its log when it started.
       return JSON.stringify(await interfaceGroups(stateDir, config, () => {}));
+    case 'machine':
+      return JSON.stringify(await machineFacts(config, metrics));
     case 'explanation':
       return await explanation(parameters, stateDir, config);
     case 'records':

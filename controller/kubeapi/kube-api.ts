@@ -20,12 +20,14 @@ export interface KubeRequest {
    * exist; the query names the field manager.
    */
   readonly isApply?: boolean;
+  /** The answer is text, as of a pod's log, and not an object. */
+  readonly isText?: boolean;
   /** Time limit for the whole request including waits (milliseconds); default 10,000. */
   readonly timeout?: number;
   readonly signal?: AbortSignal;
 }
 
-/** Sends one request and returns the object in the response. Throws KubeError. */
+/** Sends one request and returns the object (or text) in the response. Throws KubeError. */
 export type KubeApi = <T>(request: KubeRequest) => Promise<T>;
 
 export interface KubeApiClient {
@@ -133,7 +135,8 @@ async function textOf(response: http.IncomingMessage): Promise<string> {
   return body.toString();
 }
 
-function parse<T>({ text, status }: Answer, { method, path }: KubeRequest): T {
+function parse<T>({ text, status }: Answer, { method, path, isText }: KubeRequest): T {
+  if (isText === true) return text as T;
   try {
     return JSON.parse(text) as T;
   } catch (error) {

@@ -1,0 +1,102 @@
+import { execFile } from 'node:child_process';
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Config } from '../../apis/config.ts';
+import type { NodeData } from '../../apis/node-question.ts';
+import { snapshotText } from '../../apis/snapshot.ts';
+import type { Bundle } from '../../lib/process/bundle.ts';
+import { logLines } from '../../lib/process/log-lines.ts';
+import { redactor } from '../../lib/sharing/redact.ts';
+import type { Variant } from '../apply/iptables/variant.ts';
+import { holdingTools } from '../dataplane/iptables/left-overs.ts';
+import { nodeData } from '../inspect/node-data.ts';
+import { readState } from '../inspect/saved-state.ts';
+import { loadAddon } from '../run/with-kernel.ts';
+
+interface MachineBundleOptions {
+  readonly bundle: Bundle;
+  readonly stateDir: string;
+  readonly config: Config;
+}
+
+const FACTS = [
+  'machine',
+  'counters',
+  'names',
+  'interfaces',
+  'records',
+] as const satisfies readonly NodeData[];
+const QUERIES = { records: 'lines=1000' } as const;
+/** The unit of the Debian package (deploy/systemd/nodewall.service). */
+const JOURNAL = ['--unit=nodewall', '--output=cat', '--lines=5000', '--no-pager', '--quiet'];
+const JOURNAL_LIMITS = { timeout: 4_000, maxBuffer: 16 << 20 };
+const TABLES = ['inet nodewall', 'arp nodewall'];
+const VARIANTS = ['nft', 'legacy'] as const satisfies readonly Variant[];
+
+/**
+ * Collects what maintainers need to know of this machine: its rules as nft or iptables text, the
+ * state in force, counters, records, names, interfaces, settings, kernel, the agent's log. What
+ * cannot be had is named in the bundle. Rejects only if the bundle cannot be written.
+ */
+export async function collectMachine({ bundle, stateDir, config }: MachineBundleOptions): Promise<void> {
+  const had = async (name: string, read: () => Promise<string>): Promise<void> => {
+    let text: string;
+    try {
+      text = await read();
+    } catch (error) {
+      bundle.missing(name, (error as Error).message);
+      return;
+    }
+    await bundle.addText(name, text);
+  };
+  for (const about of FACTS) {
+    const query = about === 'records' ? QUERIES.records : '';
+    await had(`${about}.json`, () => nodeData({ about, query }, { stateDir, config, metrics: null }));
+  }
+  await had('state.jsonl', async () => snapshotText()(await readState(stateDir)));
+  await had('state-dir.jsonl', () => listing(stateDir));
+  for (const table of TABLES) await had(`rules/${table.replace(' ', '-')}.nft`, () => nftText(table));
+  for (const variant of VARIANTS) await had(`rules/iptables-${variant}.txt`, () => iptablesText(variant));
+  await had('log.jsonl', journal);
+}
+
+/** Names, sizes, modes and times; not the contents. */
+async function listing(stateDir: string): Promise<string> {
+  const names = (await readdir(stateDir)).sort().slice(0, 1_000);
+  const files = await Promise.all(
+    names.map(async (name) => {
+      const { size, mode, mtime } = await stat(join(stateDir, name));
+      return { name, size, mode: (mode & 0o777).toString(8), modified: mtime.toISOString() };
+    }),
+  );
+  return files.map((one) => `${JSON.stringify(one)}\n`).join('');
+}
+
+async function nftText(table: string): Promise<string> {
+  const { Nftables } = await loadAddon();
+  const nft = new Nftables({ numeric: false });
+  try {
+    return (await nft.run(`list table ${table}`)).output;
+  } finally {
+    await nft.close();
+  }
+}
+
+/** nodewall's own rules and chains. */
+async function iptablesText(variant: Variant): Promise<string> {
+  const tools = await holdingTools(variant);
+  if (tools === null) throw new Error('there are no rules of nodewall');
+  const saved = await Promise.all([tools.save(4), tools.save(6)]);
+  const lines = saved.flatMap((text, i) => [
+    i === 0 ? '# iptables' : '# ip6tables',
+    ...text.split('\n').filter((line) => /^\*|NODEWALL-/.test(line)),
+  ]);
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+async function journal(): Promise<string> {
+  const { stdout } = await promisify(execFile)('journalctl', JOURNAL, JOURNAL_LIMITS);
+  const lines = logLines(stdout, redactor(new Set()));
+  return lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+}

@@ -1,0 +1,63 @@
+import type { Fields } from '../lib/sharing/known-fields.ts';
+import type { Config } from './config.ts';
+
+const FAILSAFE: Fields = [{ protocol: 'plain', ports: 'whole', peers: 'whole', apiServer: 'plain' }];
+
+/**
+ * The settings of a configuration that may be shown to maintainers. URLs of probes are none of
+ * them: they can hold a password.
+ */
+export const CONFIG_FIELDS = {
+  exemptions: { each: 'plain' },
+  antiSpoofing: 'plain',
+  interfaceGroups: { each: 'plain' },
+  interfaceMatches: { each: ['plain'] },
+  interfaceGroupFile: 'plain',
+  masquerade: { enabled: 'plain', except: ['plain'] },
+  names: {
+    servers: ['plain'],
+    minimumTTL: 'plain',
+    maximumTTL: 'plain',
+    keep: 'plain',
+    stale: 'plain',
+    learn: 'plain',
+    learnFrom: ['plain'],
+    group: 'plain',
+  },
+  log: {
+    file: 'plain',
+    maxBytes: 'plain',
+    maxFiles: 'plain',
+    rate: 'plain',
+    burst: 'plain',
+    group: 'plain',
+    egressConnections: 'plain',
+  },
+  failsafe: { ingress: FAILSAFE, egress: FAILSAFE },
+  kubeletKubeconfig: 'plain',
+  nodeCIDRs: ['plain'],
+  featureGates: { NodeNetworkPolicy: 'plain', EgressGateway: 'plain' },
+  egress: {
+    inside: ['plain'],
+    serviceCIDRs: ['plain'],
+    unknownPods: 'plain',
+    read: ['plain'],
+    cniResults: 'plain',
+    cniPlugins: 'plain',
+  },
+  guard: {
+    enabled: 'plain',
+    window: 'plain',
+    failAfter: 'plain',
+    confirm: 'plain',
+    timeout: 'plain',
+    probes: [{ name: 'plain', target: { kind: 'plain', address: 'plain', port: 'plain' } }],
+    inward: [{ name: 'plain', from: 'plain', family: 'plain', target: { kind: 'plain', port: 'plain' } }],
+  },
+  dataplane: 'plain',
+  iptables: { variant: 'plain' },
+  dispatch: 'plain',
+  rollout: 'whole',
+  boot: { enabled: 'plain', onError: 'plain', ssh: ['plain'] },
+  leaderElection: { leaseDuration: 'plain', renewDeadline: 'plain', retryPeriod: 'plain' },
+} as const satisfies Record<keyof Config, Fields>;

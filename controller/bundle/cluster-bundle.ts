@@ -1,0 +1,240 @@
+import { CONFIG_FIELDS } from '../../apis/config-fields.ts';
+import { parseConfig } from '../../apis/config-file.ts';
+import { type NodeData, QUESTION_PATIENCE } from '../../apis/node-question.ts';
+import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
+import { atOnce } from '../../lib/process/at-once.ts';
+import { type Bundle, pathPart } from '../../lib/process/bundle.ts';
+import { logLines } from '../../lib/process/log-lines.ts';
+import { knownFields } from '../../lib/sharing/known-fields.ts';
+import { type Redact, redactor } from '../../lib/sharing/redact.ts';
+import { askNode } from '../kubeapi/ask-nodes.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
+import { type ListedObject, listObjects } from '../kubeapi/list-objects.ts';
+import { metricsText, NODE_FIELDS } from './node-fields.ts';
+import { type CollectedList, LISTS, NODE_VIEW, PODS } from './own-objects.ts';
+
+export interface ClusterBundleOptions {
+  readonly request: KubeApi;
+  readonly bundle: Bundle;
+  /** The Nodes whose agents are asked. */
+  readonly nodes: readonly string[];
+  readonly progress: (done: number, all: number) => void;
+}
+
+/** Objects of a list. */
+const MOST_OBJECTS = 10_000;
+const LISTS_AT_ONCE = 8;
+const PODS_AT_ONCE = 16;
+const NODES_AT_ONCE = 32;
+/** Milliseconds for a list's page; a question to a node, or for a pod's log, has its own. */
+const LIST_PATIENCE = 10_000;
+const PATIENCE = QUESTION_PATIENCE.agent;
+/** Of each container's log. */
+const LOG_QUERY = { tailLines: '5000', limitBytes: String(4 << 20) };
+const RECORDS = '1000';
+const METRICS_PORT = 8080;
+const CONFIG_MAPS = '/api/v1/namespaces/nodewall-system/configmaps';
+const SYSTEM_PODS = '/api/v1/namespaces/nodewall-system/pods';
+
+/**
+ * Collects what maintainers need to know of a cluster. What cannot be had is named in the bundle;
+ * a node that does not answer is waited for once. Rejects only if the bundle cannot be written.
+ */
+export async function collectCluster(options: ClusterBundleOptions): Promise<void> {
+  await new ClusterBundle(options).collect();
+}
+
+interface Container {
+  readonly pod: string;
+  readonly name: string;
+  readonly hasRestarted: boolean;
+}
+
+class ClusterBundle {
+  readonly #options: ClusterBundleOptions;
+  /** Names of objects: no credentials. */
+  readonly #names = new Set<string>();
+  readonly #redact: Redact = redactor(this.#names);
+  #done = 0;
+  #all = 0;
+
+  constructor(options: ClusterBundleOptions) {
+    this.#options = options;
+  }
+
+  async collect(): Promise<void> {
+    const { nodes } = this.#options;
+    const lists = await this.#lists();
+    const pods = lists.get(PODS.name) ?? [];
+    const containers = pods.flatMap(containersOf);
+    const controllers = pods.map(nameOf).filter((name) => name.startsWith('nodewall-controller'));
+    this.#all = containers.length + controllers.length + nodes.length;
+    await Promise.all([
+      this.#versions(),
+      this.#settings(),
+      atOnce(containers, PODS_AT_ONCE, (one) => this.#counted(this.#log(one))),
+      atOnce(controllers, PODS_AT_ONCE, (pod) => this.#counted(this.#metrics(pod))),
+      atOnce(nodes, NODES_AT_ONCE, (node) => this.#counted(this.#node(node))),
+    ]);
+  }
+
+  /** All lists are read before one is written: texts may have names of any object. */
+  async #lists(): Promise<ReadonlyMap<string, readonly ListedObject[]>> {
+    const { request, bundle, nodes } = this.#options;
+    const asked = new Set(nodes);
+    const found = new Map<string, readonly ListedObject[]>();
+    await atOnce(LISTS, LISTS_AT_ONCE, async (list) => {
+      const { name, path, query = {}, node } = list;
+      const wanted = { path, query, timeout: LIST_PATIENCE };
+      const { objects, isCut } = (await this.#had(name, listObjects(request, wanted, MOST_OBJECTS))) ?? {};
+      if (objects === undefined) return;
+      if (isCut) bundle.missing(name, `more than ${MOST_OBJECTS} objects`);
+      const kept = objects.filter((one) => {
+        const of = node?.(one);
+        return of === undefined || asked.has(of);
+      });
+      for (const one of kept) for (const known of namesOf(one)) this.#names.add(known);
+      found.set(name, kept);
+    });
+    for (const { name, fields } of LISTS) await this.#writeList(name, fields, found.get(name));
+    return found;
+  }
+
+  async #writeList(
+    name: string,
+    fields: CollectedList['fields'],
+    objects: readonly ListedObject[] | undefined,
+  ): Promise<void> {
+    if (objects === undefined) return;
+    const known = objects.map((one) => knownFields(one, fields, this.#redact));
+    await this.#options.bundle.addLines(`objects/${name}.jsonl`, known);
+  }
+
+  async #versions(): Promise<void> {
+    const { request, bundle } = this.#options;
+    const path = '/version';
+    const version = await this.#had('version', request({ method: 'GET', path, timeout: PATIENCE }));
+    const fields = { each: 'plain' } as const;
+    if (version !== null)
+      await bundle.addValue('api-server.json', knownFields(version, fields, this.#redact));
+  }
+
+  /** Of the controllers, the agents and the feature gate, as far as they are valid. */
+  async #settings(): Promise<void> {
+    const { request, bundle } = this.#options;
+    for (const name of ['nodewall-agent', 'nodewall-config']) {
+      const path = `${CONFIG_MAPS}/${name}`;
+      const read = request<{ data?: Readonly<Record<string, string>> }>({
+        ...{ method: 'GET', path, timeout: PATIENCE },
+      });
+      const map = await this.#had(`settings of ${name}`, read);
+      if (map === null) continue;
+      const { config } = parseConfig(map.data?.['config.yaml'] ?? '', name);
+      if (config === null) {
+        bundle.missing(`settings of ${name}`, 'config.yaml is not valid');
+        continue;
+      }
+      const off = map.data?.['switch-off'];
+      await bundle.addValue(`settings/${name}.json`, {
+        ...(knownFields(config, CONFIG_FIELDS, this.#redact) as object),
+        ...(off !== undefined && /^(?:now|usual|\d{1,6})$/.test(off) ? { switchOff: off } : {}),
+      });
+    }
+  }
+
+  async #log({ pod, name, hasRestarted }: Container): Promise<void> {
+    const { request, bundle } = this.#options;
+    for (const previous of hasRestarted ? [false, true] : [false]) {
+      const what = `logs/${pathPart(pod)}/${pathPart(name)}${previous ? '-previous' : ''}.jsonl`;
+      const query = { container: name, ...LOG_QUERY, ...(previous ? { previous: 'true' } : {}) };
+      const path = `${SYSTEM_PODS}/${encodeURIComponent(pod)}/log`;
+      const wanted = { method: 'GET', path, query, isText: true, timeout: PATIENCE } as const;
+      const text = await this.#had(what, request<string>(wanted));
+      if (text !== null) await bundle.addLines(what, logLines(text, this.#redact));
+    }
+  }
+
+  /** By the API server: the controllers' own port for scrapers wants another token. */
+  async #metrics(pod: string): Promise<void> {
+    const { request, bundle } = this.#options;
+    const what = `metrics/${pathPart(pod)}.txt`;
+    const path = `${SYSTEM_PODS}/${encodeURIComponent(pod)}:${METRICS_PORT}/proxy/metrics`;
+    const wanted = { method: 'GET', path, isText: true, timeout: PATIENCE } as const;
+    const text = await this.#had(what, request<string>(wanted));
+    if (text !== null) await bundle.addText(what, metricsText(text));
+  }
+
+  /** A node that does not answer the first question is asked nothing else. */
+  async #node(node: string): Promise<void> {
+    const { request, bundle } = this.#options;
+    const folder = `nodes/${pathPart(node)}`;
+    await this.#view(node, folder);
+    const machine = await this.#asked<{ readonly metrics?: unknown }>(node, 'machine');
+    if (machine === null) return;
+    const known = knownFields(machine, NODE_FIELDS.machine, this.#redact);
+    await bundle.addValue(`${folder}/machine.json`, known);
+    if (typeof machine.metrics === 'string')
+      await bundle.addText(`${folder}/metrics.txt`, metricsText(machine.metrics));
+    const others = ['counters', 'names', 'interfaces', 'records'] as const;
+    // An agent answers four at a time.
+    await Promise.all(
+      others.map(async (about) => {
+        const query = new URLSearchParams(about === 'records' ? { lines: RECORDS } : {});
+        const found = await this.#had(`${about} of ${node}`, askNode(request, node, about, query));
+        if (found === null) return;
+        await bundle.addValue(
+          `${folder}/${about}.json`,
+          knownFields(found, NODE_FIELDS[about], this.#redact),
+        );
+      }),
+    );
+  }
+
+  /** What the controllers have for the node to enforce, and its last report. */
+  async #view(node: string, folder: string): Promise<void> {
+    const { request, bundle } = this.#options;
+    const path = `${NODE_VIEWS_PATH}/${encodeURIComponent(node)}`;
+    const view = await this.#had(`view of ${node}`, request({ method: 'GET', path, timeout: PATIENCE }));
+    if (view === null) return;
+    const fields = { ...NODE_VIEW, view: 'whole' } as const;
+    await bundle.addValue(`${folder}/view.json`, knownFields(view, fields, this.#redact));
+  }
+
+  #asked<T>(node: string, about: NodeData): Promise<T | null> {
+    return this.#had(`node ${node}`, askNode<T>(this.#options.request, node, about));
+  }
+
+  async #had<T>(what: string, answer: Promise<T>): Promise<T | null> {
+    try {
+      return await answer;
+    } catch (error) {
+      this.#options.bundle.missing(what, this.#redact((error as Error).message));
+      return null;
+    }
+  }
+
+  async #counted(work: Promise<void>): Promise<void> {
+    await work;
+    this.#options.progress(++this.#done, this.#all);
+  }
+}
+
+function nameOf({ metadata }: ListedObject): string {
+  return String(metadata?.name);
+}
+
+/** Of an object and, if it is a policy, of its rules. */
+function namesOf(object: ListedObject): string[] {
+  const { ingress, egress } = Object(object.spec) as Readonly<Record<string, unknown>>;
+  const rules = [ingress, egress].flatMap((list) => (Array.isArray(list) ? list : []));
+  const names = rules.map((rule) => Object(rule).name).filter((name) => typeof name === 'string');
+  return [nameOf(object), ...names];
+}
+
+function containersOf(pod: ListedObject): Container[] {
+  const { status } = pod as { status?: { containerStatuses?: readonly unknown[] } };
+  return (status?.containerStatuses ?? []).map((one) => {
+    const { name, restartCount } = Object(one) as { name?: unknown; restartCount?: unknown };
+    return { pod: nameOf(pod), name: String(name), hasRestarted: Number(restartCount) > 0 };
+  });
+}

@@ -1,0 +1,224 @@
+import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
+import type { Fields } from '../../lib/sharing/known-fields.ts';
+
+/** A list that the bundle has. */
+export interface CollectedList {
+  /** Of the part. */
+  readonly name: string;
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly fields: Fields;
+  /** Objects are about a Node: those of others are left out. The name of the Node. */
+  readonly node?: (object: Readonly<Record<string, unknown>>) => string | undefined;
+}
+
+const METADATA: Fields = {
+  name: 'plain',
+  namespace: 'plain',
+  generation: 'plain',
+  creationTimestamp: 'plain',
+  deletionTimestamp: 'plain',
+};
+const CONDITIONS: Fields = [
+  {
+    type: 'plain',
+    status: 'plain',
+    reason: 'text',
+    message: 'text',
+    lastTransitionTime: 'plain',
+    observedGeneration: 'plain',
+  },
+];
+const SERVICE: Fields = { name: 'plain', namespace: 'plain', port: 'plain', path: 'plain' };
+const WEBHOOKS: Fields = {
+  metadata: METADATA,
+  webhooks: [
+    {
+      name: 'plain',
+      failurePolicy: 'plain',
+      matchPolicy: 'plain',
+      timeoutSeconds: 'plain',
+      rules: 'whole',
+      clientConfig: { service: SERVICE, caBundle: 'digest' },
+    },
+  ],
+};
+const CONTAINER_STATE: Fields = {
+  waiting: { reason: 'text', message: 'text' },
+  running: { startedAt: 'plain' },
+  terminated: { exitCode: 'plain', signal: 'plain', reason: 'text', startedAt: 'plain', finishedAt: 'plain' },
+};
+const REPLICAS: Fields = { each: 'plain' };
+const WORKLOAD: Fields = {
+  metadata: METADATA,
+  spec: {
+    replicas: 'plain',
+    template: {
+      spec: { hostNetwork: 'plain', containers: [{ name: 'plain', image: 'plain', resources: 'whole' }] },
+    },
+  },
+  status: REPLICAS,
+};
+const POD: Fields = {
+  metadata: METADATA,
+  spec: { nodeName: 'plain', hostNetwork: 'plain', containers: [{ name: 'plain', image: 'plain' }] },
+  status: {
+    phase: 'plain',
+    reason: 'text',
+    message: 'text',
+    podIP: 'plain',
+    startTime: 'plain',
+    conditions: CONDITIONS,
+    containerStatuses: [
+      {
+        name: 'plain',
+        image: 'plain',
+        imageID: 'plain',
+        ready: 'plain',
+        restartCount: 'plain',
+        state: CONTAINER_STATE,
+        lastState: CONTAINER_STATE,
+      },
+    ],
+  },
+};
+const NODE: Fields = {
+  metadata: METADATA,
+  spec: {
+    unschedulable: 'plain',
+    podCIDRs: ['plain'],
+    taints: [{ key: 'plain', effect: 'plain' }],
+  },
+  status: {
+    addresses: [{ type: 'plain', address: 'plain' }],
+    conditions: CONDITIONS,
+    nodeInfo: {
+      architecture: 'plain',
+      containerRuntimeVersion: 'plain',
+      kernelVersion: 'plain',
+      kubeletVersion: 'plain',
+      operatingSystem: 'plain',
+      osImage: 'text',
+    },
+  },
+};
+const EVENT: Fields = {
+  metadata: METADATA,
+  type: 'plain',
+  reason: 'text',
+  message: 'text',
+  involvedObject: { kind: 'plain', namespace: 'plain', name: 'plain' },
+  reportingComponent: 'plain',
+  count: 'plain',
+  firstTimestamp: 'plain',
+  lastTimestamp: 'plain',
+  eventTime: 'plain',
+};
+const DEFINITION: Fields = {
+  metadata: METADATA,
+  spec: { versions: [{ name: 'plain', served: 'plain', storage: 'plain' }] },
+  status: { conditions: CONDITIONS, storedVersions: ['plain'] },
+};
+/** Of our own kinds: the API server keeps what the schema has, and nothing else. */
+const OWN: Fields = { metadata: METADATA, spec: 'whole', status: 'whole' };
+
+/** What a node view says besides the view itself. */
+export const NODE_VIEW = {
+  metadata: METADATA,
+  counts: { each: 'plain' },
+  // NodeReport (apis/stream.ts).
+  status: {
+    ...{ revision: 'plain', enforced: 'plain', enabled: 'plain', off: 'text', viewError: 'text' },
+    failing: [
+      {
+        ...{ apiGroup: 'plain', policy: 'plain', generation: 'plain', rule: 'plain' },
+        ...{ reason: 'text', rolledBack: 'plain' },
+      },
+    ],
+    tried: [{ each: 'plain' }],
+    ...{ policies: 'plain', hostAddresses: ['plain'], version: 'plain', features: ['plain'] },
+    egress: { refused: 'text', tunnel: 'plain', problems: ['text'] },
+    ...{ dataplane: 'plain', time: 'plain' },
+  },
+  conditions: CONDITIONS,
+} as const satisfies Fields;
+
+const SYSTEM = 'namespaces/nodewall-system';
+const OWN_KINDS = [
+  'clusternetworkpolicies',
+  'tiers',
+  'clustergroups',
+  'guardrails',
+  'egressgateways',
+  'egresspolicies',
+  'clusteregresspolicies',
+] as const;
+
+type Nested = Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>>;
+const ofName = ({ metadata }: Readonly<Record<string, unknown>>): string | undefined =>
+  (metadata as { name?: string } | undefined)?.name;
+
+/** Pods that are not on the Nodes asked for are left out, but for the controllers. */
+function ofPod(pod: Readonly<Record<string, unknown>>): string | undefined {
+  const { metadata, spec } = pod as Nested;
+  const isAgent = String(metadata?.name).startsWith('nodewall-agent');
+  return isAgent ? String(spec?.nodeName) : undefined;
+}
+
+export const PODS: CollectedList = {
+  ...{ name: 'pods', path: `/api/v1/${SYSTEM}/pods`, fields: POD, node: ofPod },
+};
+
+export const LISTS: readonly CollectedList[] = [
+  ...OWN_KINDS.map((kind) => ({
+    ...{ name: kind, path: `/apis/nodewall.io/v1alpha1/${kind}`, fields: OWN },
+  })),
+  { name: 'nodes', path: '/api/v1/nodes', fields: NODE, node: ofName },
+  { name: 'nodeviews', path: NODE_VIEWS_PATH, fields: NODE_VIEW, node: ofName },
+  { name: 'deployments', path: `/apis/apps/v1/${SYSTEM}/deployments`, fields: WORKLOAD },
+  { name: 'daemonsets', path: `/apis/apps/v1/${SYSTEM}/daemonsets`, fields: WORKLOAD },
+  PODS,
+  { name: 'events', path: `/api/v1/${SYSTEM}/events`, fields: EVENT },
+  {
+    name: 'events-of-policies',
+    path: '/api/v1/namespaces/default/events',
+    query: { fieldSelector: 'reportingComponent=nodewall.io/controller' },
+    fields: EVENT,
+  },
+  {
+    name: 'leases',
+    path: `/apis/coordination.k8s.io/v1/${SYSTEM}/leases`,
+    fields: { metadata: METADATA, spec: { each: 'plain' } },
+  },
+  {
+    name: 'endpointslices',
+    path: `/apis/discovery.k8s.io/v1/${SYSTEM}/endpointslices`,
+    fields: {
+      metadata: METADATA,
+      endpoints: [{ addresses: ['plain'], conditions: { each: 'plain' }, nodeName: 'plain' }],
+      ports: [{ name: 'plain', port: 'plain', protocol: 'plain' }],
+    },
+  },
+  {
+    name: 'apiservices',
+    path: '/apis/apiregistration.k8s.io/v1/apiservices',
+    query: { fieldSelector: 'metadata.name=v1alpha1.controlplane.nodewall.io' },
+    fields: {
+      metadata: METADATA,
+      spec: { service: SERVICE, caBundle: 'digest', insecureSkipTLSVerify: 'plain' },
+      status: { conditions: CONDITIONS },
+    },
+  },
+  ...['mutating', 'validating'].map((kind) => ({
+    name: `${kind}webhookconfigurations`,
+    path: `/apis/admissionregistration.k8s.io/v1/${kind}webhookconfigurations`,
+    query: { fieldSelector: 'metadata.name=nodewall' },
+    fields: WEBHOOKS,
+  })),
+  ...OWN_KINDS.map((kind) => ({
+    name: `crd-${kind}`,
+    path: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
+    query: { fieldSelector: `metadata.name=${kind}.nodewall.io` },
+    fields: DEFINITION,
+  })),
+];

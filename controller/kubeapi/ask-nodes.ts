@@ -1,0 +1,48 @@
+import { type NodeData, nodeDataPath, QUESTION_PATIENCE } from '../../apis/node-question.ts';
+import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
+import { atOnce } from '../../lib/process/at-once.ts';
+import type { KubeApi } from './kube-api.ts';
+
+/** Nodes that are asked at the same time. */
+const AT_ONCE = 32;
+
+/** The Nodes of a cluster. Throws KubeError. */
+export async function nodeNames(request: KubeApi): Promise<string[]> {
+  const { items = [] } = await request<{
+    readonly items?: readonly { readonly metadata: { readonly name: string } }[];
+  }>({ method: 'GET', path: NODE_VIEWS_PATH });
+  return items.map(({ metadata: { name } }) => name);
+}
+
+/** What the agent of a Node knows. Throws KubeError, also if it does not answer in time. */
+export function askNode<T>(
+  request: KubeApi,
+  node: string,
+  about: NodeData,
+  query = new URLSearchParams(),
+): Promise<T> {
+  const path = nodeDataPath(node, about);
+  const timeout = QUESTION_PATIENCE.agent + 2 * QUESTION_PATIENCE.onTheWay;
+  return request<T>({ method: 'GET', path, query: Object.fromEntries(query), timeout });
+}
+
+/**
+ * The answers of those that answer, by Node.
+ *
+ * @param failed takes the others
+ */
+export async function askEach<T>(
+  nodes: Iterable<string>,
+  ask: (node: string) => Promise<T>,
+  failed: (node: string, message: string) => void,
+): Promise<Map<string, T>> {
+  const answers = new Map<string, T>();
+  await atOnce(nodes, AT_ONCE, async (node) => {
+    try {
+      answers.set(node, await ask(node));
+    } catch (error) {
+      failed(node, (error as Error).message);
+    }
+  });
+  return answers;
+}

@@ -1,0 +1,71 @@
+/** Replaces what may be a credential. */
+export const REDACTED = '[redacted]';
+
+export type Redact = (text: string) => string;
+
+/** A key, then what is its value: `password=…`, `"token": "…"`, `Authorization: Bearer …`. */
+const KEYED =
+  /\b([\w-]*(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[-_]?key|private[-_]?key|access[-_]?key|authorization|credentials?|cookie|bearer|basic))(["']?\s*(?:[:=]|\bis\b)?\s*["']?(?:(?:bearer|basic)\s+)?)([^\s"',;)}\]]+)/gi;
+const PEM = /-----BEGIN [^-]*-----[^]*?(?:-----END [^-]*-----|$)/g;
+/** The user of a URL, and its query. */
+const USER = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@]+@/gi;
+const QUERY = /(\b[a-z][a-z0-9+.-]*:\/\/[^\s?"']+\?)[^\s"']+/gi;
+/** Words that stand after such a key in sentences, as in `the token is not valid`. */
+const PLAIN =
+  /^(?:is|was|are|has|of|for|the|a|an|not|no|in|on|by|at|to|file|expired|valid|invalid|missing)$/i;
+
+/** Base64 with a slash, which would be two words. */
+const BASE64 = /^(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9+][A-Za-z0-9+/]{19,}$/;
+
+const WORD = /[^\s"'`,;=<>(){}[\]|]+/g;
+const PART = /[^/:@]+/g;
+/** From so many characters on, a word of letters and digits may be a key or a password. */
+const SHORTEST_MIXED = 8;
+/** … and a word of letters alone. */
+const LONGEST_LETTERS = 40;
+
+/** Words of letters and digits that are none. */
+const HARMLESS = [
+  // IPv4, IPv6 and CIDRs.
+  /^\d{1,3}(?:\.\d{1,3}){3}(?:\/\d{1,2})?(?::\d{1,5})?$/,
+  /^[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?:\/\d{1,3})?$/i,
+  // Times and durations.
+  /^\d{4}-\d\d-\d\d(?:T[\d:.]+(?:Z|[+-]\d\d:\d\d)?)?$/,
+  /^\d+(?:\.\d+)?(?:ns|us|µs|ms|s|min|m|h|d)$/,
+  // Versions, of programs and of APIs.
+  /^v?\d+(?:\.\d+){1,3}(?:[-+~][a-z]{1,8}\.?\d{0,4})?$/,
+  /^v\d+(?:(?:alpha|beta)\d+)?$/,
+  // Codes of Node.js.
+  /^ERR_[A-Z0-9_]+$/,
+];
+
+/**
+ * Returns a function for text that others wrote (messages, lines of logs): it keeps words of
+ * letters, numbers, addresses, times, versions and what is `known` (names of objects), and replaces
+ * values of keys that name credentials, users and queries of URLs, PEM blocks, and words of letters
+ * and digits. Linear in the length of the text.
+ */
+export function redactor(known: ReadonlySet<string>): Redact {
+  const isHarmless = (word: string): boolean =>
+    known.has(word) || HARMLESS.some((pattern) => pattern.test(word));
+  const part = (text: string): string => (isHarmless(text) || !isSuspect(text) ? text : REDACTED);
+  const word = (text: string): string => {
+    const [, bare = '', end = ''] = /^(.*?)([.:!?]*)$/s.exec(text) ?? [];
+    if (BASE64.test(bare)) return `${REDACTED}${end}`;
+    return isHarmless(bare) ? text : `${bare.replaceAll(PART, part)}${end}`;
+  };
+  return (text) =>
+    text
+      .replaceAll(PEM, REDACTED)
+      .replaceAll(USER, `$1${REDACTED}@`)
+      .replaceAll(QUERY, `$1${REDACTED}`)
+      .replaceAll(KEYED, (whole, key: string, between: string, value: string) =>
+        PLAIN.test(value) || between === '' ? whole : `${key}${between}${REDACTED}`,
+      )
+      .replaceAll(WORD, word);
+}
+
+function isSuspect(text: string): boolean {
+  if (text.length >= LONGEST_LETTERS) return true;
+  return text.length >= SHORTEST_MIXED && /\d/.test(text) && /\p{L}/u.test(text);
+}
