@@ -48,7 +48,8 @@ export async function collectMachine({ bundle, stateDir, config }: MachineBundle
       bundle.missing(name, (error as Error).message);
       return;
     }
-    await bundle.addText(name, text);
+    // Rules of another dataplane than the one in use.
+    if (text !== '') await bundle.addText(name, text);
   };
   for (const about of FACTS) {
     const query = about === 'records' ? QUERIES.records : '';
@@ -73,20 +74,24 @@ async function listing(stateDir: string): Promise<string> {
   return files.map((one) => `${JSON.stringify(one)}\n`).join('');
 }
 
+/** '' if there is no such table. */
 async function nftText(table: string): Promise<string> {
-  const { Nftables } = await loadAddon();
+  const { Nftables, NftError } = await loadAddon();
   const nft = new Nftables({ numeric: false });
   try {
     return (await nft.run(`list table ${table}`)).output;
+  } catch (error) {
+    if (error instanceof NftError && error.code === 'ENOENT') return '';
+    throw error;
   } finally {
     await nft.close();
   }
 }
 
-/** nodewall's own rules and chains. */
+/** nodewall's own rules and chains; '' if there are none. */
 async function iptablesText(variant: Variant): Promise<string> {
   const tools = await holdingTools(variant);
-  if (tools === null) throw new Error('there are no rules of nodewall');
+  if (tools === null) return '';
   const saved = await Promise.all([tools.save(4), tools.save(6)]);
   const lines = saved.flatMap((text, i) => [
     i === 0 ? '# iptables' : '# ip6tables',

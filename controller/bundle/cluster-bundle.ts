@@ -4,6 +4,7 @@ import { type NodeData, QUESTION_PATIENCE } from '../../apis/node-question.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { atOnce } from '../../lib/process/at-once.ts';
 import { type Bundle, pathPart } from '../../lib/process/bundle.ts';
+import { Lane } from '../../lib/process/lane.ts';
 import { logLines } from '../../lib/process/log-lines.ts';
 import { knownFields } from '../../lib/sharing/known-fields.ts';
 import { type Redact, redactor } from '../../lib/sharing/redact.ts';
@@ -25,7 +26,8 @@ export interface ClusterBundleOptions {
 const MOST_OBJECTS = 10_000;
 const LISTS_AT_ONCE = 8;
 const PODS_AT_ONCE = 16;
-const NODES_AT_ONCE = 32;
+/** With four questions each; the controllers answer so many of a user at a time (caller-limits.ts). */
+const NODES_AT_ONCE = 16;
 /** Milliseconds for a list's page; a question to a node, or for a pod's log, has its own. */
 const LIST_PATIENCE = 10_000;
 const PATIENCE = QUESTION_PATIENCE.agent;
@@ -55,6 +57,7 @@ class ClusterBundle {
   /** Names of objects: no credentials. */
   readonly #names = new Set<string>();
   readonly #redact: Redact = redactor(this.#names);
+  readonly #views = new Lane();
   #done = 0;
   #all = 0;
 
@@ -166,9 +169,12 @@ class ClusterBundle {
 
   /** A node that does not answer the first question is asked nothing else. */
   async #node(node: string): Promise<void> {
-    const { request, bundle } = this.#options;
     const folder = `nodes/${pathPart(node)}`;
-    await this.#view(node, folder);
+    await Promise.all([this.#view(node, folder), this.#answers(node, folder)]);
+  }
+
+  async #answers(node: string, folder: string): Promise<void> {
+    const { request, bundle } = this.#options;
     const machine = await this.#asked<{ readonly metrics?: unknown }>(node, 'machine');
     if (machine === null) return;
     const known = knownFields(machine, NODE_FIELDS.machine, this.#redact);
@@ -190,11 +196,19 @@ class ClusterBundle {
     );
   }
 
-  /** What the controllers have for the node to enforce, and its last report. */
-  async #view(node: string, folder: string): Promise<void> {
+  /**
+   * What the controllers have for the node to enforce, and its last report. One at a time: views are
+   * large, and controllers give a user two at once.
+   */
+  #view(node: string, folder: string): Promise<void> {
+    return this.#views.run(() => this.#oneView(node, folder));
+  }
+
+  async #oneView(node: string, folder: string): Promise<void> {
     const { request, bundle } = this.#options;
     const path = `${NODE_VIEWS_PATH}/${encodeURIComponent(node)}`;
-    const view = await this.#had(`view of ${node}`, request({ method: 'GET', path, timeout: PATIENCE }));
+    const read = request({ method: 'GET', path, timeout: LIST_PATIENCE });
+    const view = await this.#had(`view of ${node}`, read);
     if (view === null) return;
     const fields = { ...NODE_VIEW, view: 'whole' } as const;
     await bundle.addValue(`${folder}/view.json`, knownFields(view, fields, this.#redact));

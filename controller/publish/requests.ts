@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HELD_KINDS, type HeldView, MOST_HELD, parseHeldView } from '../../apis/held-view.ts';
 import { PROBES_PATH } from '../../apis/inward-probe.ts';
-import { isNodeData, NODE_QUESTIONS_PATH } from '../../apis/node-question.ts';
+import { isNodeData, NODE_DATA, NODE_QUESTIONS_PATH } from '../../apis/node-question.ts';
 import { ALL_NODES_PATH, METRICS_PATH } from '../../apis/scrape-path.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type Answer, allowed, jsonBody, noNode, notYet, refused, tooMany, unavailable } from './answer.ts';
@@ -136,8 +136,8 @@ async function route(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   return allowed(request, ['GET']) ?? (await get(options, asked, name));
 }
 
-const SUBRESOURCE =
-  /^\/([^/]+)(?:\/(status|lease|probes|probeanswer|answer|counters|records|names|interfaces|explanation))?$/;
+const SUBRESOURCES = ['status', 'lease', 'probes', 'probeanswer', 'answer', ...NODE_DATA];
+const SUBRESOURCE = new RegExp(`^/([^/]+)(?:/(${SUBRESOURCES.join('|')}))?$`);
 
 /**
  * Time limit for watches of clients other than agents (milliseconds): their permission may be

@@ -81,7 +81,7 @@ export class Bundle {
   }
 
   missing(what: string, why: string): void {
-    if (this.#missing.length < MOST_MISSING) this.#missing.push({ what, why: why.slice(0, 300) });
+    if (this.#missing.length < MOST_MISSING) this.#missing.push({ what, why: why.slice(0, 500) });
   }
 
   /** Adds the manifest, and ends the file. */

@@ -46,6 +46,7 @@ describe('text of others without credentials', () => {
     'the agent of nodewall-agent-x7k2p is of version 0.1.0, Kubernetes v1.35.4',
     'connect ECONNREFUSED fd00:10:244::17',
     'GET /apis/nodewall.io/v1alpha1/clusternetworkpolicies: 403 Forbidden: RBAC needs list',
+    '"v1alpha1.controlplane.nodewall.io" in API group "apiregistration.k8s.io"',
     'cannot write a state file: ENOSPC: node-state.jsonl',
     '2026-11-26T22:30:00.123Z ERR_HTTP2_STREAM_ERROR',
     'the token is not valid',

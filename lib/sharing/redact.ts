@@ -6,7 +6,7 @@ export type Redact = (text: string) => string;
 /** A key, then what is its value: `password=…`, `"token": "…"`, `Authorization: Bearer …`. */
 const KEYED =
   /\b([\w-]*(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[-_]?key|private[-_]?key|access[-_]?key|authorization|credentials?|cookie|bearer|basic))(["']?\s*(?:[:=]|\bis\b)?\s*["']?(?:(?:bearer|basic)\s+)?)([^\s"',;)}\]]+)/gi;
-const PEM = /-----BEGIN [^-]*-----[^]*?(?:-----END [^-]*-----|$)/g;
+const PEM = /-----BEGIN [^-]*-----.*?(?:-----END [^-]*-----|$)/gs;
 /** The user of a URL, and its query. */
 const USER = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@]+@/gi;
 const QUERY = /(\b[a-z][a-z0-9+.-]*:\/\/[^\s?"']+\?)[^\s"']+/gi;
@@ -35,6 +35,8 @@ const HARMLESS = [
   // Versions, of programs and of APIs.
   /^v?\d+(?:\.\d+){1,3}(?:[-+~][a-z]{1,8}\.?\d{0,4})?$/,
   /^v\d+(?:(?:alpha|beta)\d+)?$/,
+  // API groups.
+  /^(?:(?:[a-z-]+|k8s|v\d+(?:(?:alpha|beta)\d+)?)\.)+[a-z]{2,}$/,
   // Codes of Node.js.
   /^ERR_[A-Z0-9_]+$/,
 ];

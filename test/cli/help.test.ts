@@ -19,6 +19,7 @@ const COMMANDS = [
   ['interfaces'],
   ['rules'],
   ['log'],
+  ['bundle'],
   ['names'],
   ['boot-unit'],
   ['egress'],

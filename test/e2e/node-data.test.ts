@@ -1,8 +1,10 @@
 /**
  * What only nodes know, asked for with a user's own rights: nodewall status, top, explain, rules,
- * names, interfaces and log.
+ * names, interfaces, log and bundle.
  */
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { NODEWALL } from '../cli/command.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { tcp } from '../kernel/manifests.ts';
@@ -203,4 +205,106 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
     });
     assert.match(stdout, /^worker-1 {2}/m);
   });
+
+  it('collects what maintainers need, without what others planted, also where nodes are silent', async () => {
+    const { cluster } = story;
+    const nodes = Array.from({ length: 17 }, (_, i) => `silent-${i + 1}`);
+    const planted = plantedObjects(nodes);
+    await cluster.apply(planted.text, { force: true });
+    const file = join(cluster.folder, 'bundle.tar.gz');
+    const admin = ['--kubeconfig', cluster.kubeconfig];
+    const bundle = (...args: readonly string[]) =>
+      story.controlPlane.run([NODEWALL, 'bundle', '--file', file, '-o', 'json', ...args], {
+        anyStatus: true,
+      });
+
+    // The controllers have every Node once that is said of them.
+    await until('all nodes are known', async () => {
+      const { items } = JSON.parse(
+        await cluster.kubectl(['get', '--raw', NODE_VIEWS_PATH]).then((one) => one.stdout),
+      );
+      return items.length === nodes.length + 3;
+    });
+    await cluster.apply('apiVersion: v1\nkind: Node\nmetadata: {name: silent-18}');
+    await until('too many nodes are refused', async () => {
+      const { status, stderr } = await bundle(...admin);
+      return status === 2 && /21 nodes: give --yes/.test(stderr);
+    });
+
+    const begun = performance.now();
+    const { status, stdout, stderr } = await bundle(...admin, '--yes');
+    assert.ok(performance.now() - begun < 60_000, 'it took too long');
+    assert.equal(status, 0, stderr);
+    const { bytes, missing, parts } = JSON.parse(stdout);
+    assert.ok(bytes < 50_000_000);
+    const found = (await story.controlPlane.run(['tar', '-xzOf', file])).stdout;
+    for (const secret of planted.secrets) assert.ok(!found.includes(secret), secret);
+    for (const part of [
+      'objects/clusternetworkpolicies.jsonl',
+      'nodes/worker-1/counters.json',
+      'api-server.json',
+    ])
+      assert.ok(
+        parts.some(({ name }: { name: string }) => name === part),
+        `${part}: ${stdout}`,
+      );
+    for (const text of ['"reason":"Planted"', '"policy": "web"', 'kernelVersion', '"verdict": "Drop"'])
+      assert.ok(found.includes(text), text);
+    const silent = missing
+      .map(({ what }: { what: string }) => what)
+      .filter((one: string) => /^node /.test(one));
+    assert.deepEqual(silent.sort(), [...nodes, 'silent-18', 'worker-2'].map((name) => `node ${name}`).sort());
+  });
+
+  it('collects what its user may see', async () => {
+    const file = join(story.cluster.folder, 'jane.tar.gz');
+    const { status, stdout } = await nodewall('jane', 'bundle', '--node', NODE, '--file', file, '-o', 'json');
+    const { parts, missing } = JSON.parse(stdout);
+    assert.equal(status, 0);
+    assert.ok(
+      parts.some(({ name }: { name: string }) => name === `nodes/${NODE}/records.json`),
+      stdout,
+    );
+    const pods = missing.find(({ what }: { what: string }) => what === 'pods');
+    assert.match(pods.why, /403 Forbidden.*RBAC needs .*pods/);
+  });
 });
+
+/** Objects of nodewall's namespace and others, with credentials where somebody may have put one. */
+function plantedObjects(nodes: readonly string[]) {
+  const secrets: string[] = [];
+  const plant = (): string => {
+    secrets.push(`planted${secrets.length}secret`);
+    return secrets.at(-1) ?? '';
+  };
+  const metadata = (name: string, namespace?: string) => ({
+    ...{ name, ...(namespace === undefined ? {} : { namespace }) },
+    ...{ labels: { key: plant() }, annotations: { 'example.com/password': plant() } },
+  });
+  const system = 'nodewall-system';
+  const container = {
+    ...{ name: 'agent', image: 'nodewall:test', env: [{ name: 'TOKEN', value: plant() }] },
+    ...{ args: [`--password=${plant()}`], command: ['nodewall', plant()] },
+  };
+  const event = {
+    ...{ apiVersion: 'v1', kind: 'Event', metadata: metadata('planted', system), type: 'Warning' },
+    ...{ reason: 'Planted', message: `pull with token ${plant()} from https://u:${plant()}@r.example.com/` },
+    involvedObject: { kind: 'Pod', name: 'nodewall-agent-x1', namespace: system },
+  };
+  const configuration = `# password: ${plant()}\nguard: {probes: [{name: p, http: "http://127.0.0.1/?k=${plant()}"}]}\n`;
+  const objects = [
+    { apiVersion: 'v1', kind: 'Secret', metadata: metadata('s', system), stringData: { password: plant() } },
+    {
+      ...{ apiVersion: 'v1', kind: 'ConfigMap', metadata: metadata('nodewall-agent', system) },
+      data: { 'config.yaml': configuration, 'other.conf': plant() },
+    },
+    {
+      ...{ apiVersion: 'v1', kind: 'Pod', metadata: metadata('nodewall-agent-x1', system) },
+      spec: { nodeName: NODE, containers: [container] },
+    },
+    event,
+    { ...closed('planted', 81), metadata: metadata('planted') },
+    ...nodes.map((name) => ({ apiVersion: 'v1', kind: 'Node', metadata: metadata(name) })),
+  ];
+  return { secrets, text: objects.map((one) => JSON.stringify(one)).join('\n---\n') };
+}

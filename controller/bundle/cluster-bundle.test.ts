@@ -1,0 +1,236 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { Bundle, type BundleManifest } from '../../lib/process/bundle.ts';
+import type { KubeApi, KubeRequest } from '../kubeapi/kube-api.ts';
+import { KubeError } from '../kubeapi/kube-error.ts';
+import { collectCluster } from './cluster-bundle.ts';
+
+const NODES = Array.from({ length: 20 }, (_, i) => `worker-${i + 1}`);
+const SILENT = 'worker-7';
+const MOST_SECRETS = 40;
+
+/** Each call is one more credential, of one of several forms. */
+function planting() {
+  const planted: string[] = [];
+  const forms = [
+    (i: number) => `hunter${i}`,
+    (i: number) => `planted-secret-${String(i).padStart(4, '0')}`,
+    (i: number) => `eyJhbGciOiJSUzI1NiJ9.eyJzdWIi${i}.c2ln`,
+    (i: number) => `AKIA${i}IOSFODNN7EXAMPLE`,
+  ];
+  const plant = (isWord = false): string => {
+    const i = planted.length + 10;
+    // A word that is like any other can be known by its key only.
+    const form = forms[isWord ? 0 : 1 + (i % 3)];
+    const secret = form?.(i) ?? assert.fail();
+    planted.push(secret);
+    return secret;
+  };
+  return { plant, planted };
+}
+
+/** A cluster of 20 nodes, with credentials wherever somebody may have put one. */
+function cluster(plant: (isWord?: boolean) => string): KubeApi & { readonly requests: KubeRequest[] } {
+  const requests: KubeRequest[] = [];
+  const annotations = () => ({
+    'kubectl.kubernetes.io/last-applied-configuration': JSON.stringify({ password: plant(true) }),
+  });
+  const metadata = (name: string) => ({ name, labels: { key: plant() }, annotations: annotations() });
+  const container = (name: string) => ({
+    name,
+    image: 'nodewall:0.1.0',
+    env: [{ name: 'TOKEN', value: plant(true) }],
+    args: [`--token=${plant(true)}`],
+    command: [plant()],
+  });
+  const pod = (name: string, of: string, nodeName: string) => ({
+    metadata: metadata(name),
+    spec: { nodeName, containers: [container(of)] },
+    status: {
+      phase: 'Running',
+      message: `refused: Authorization: Bearer ${plant(true)}`,
+      containerStatuses: [{ name: of, restartCount: 1, ready: true }],
+    },
+  });
+  const ready = {
+    nodes: NODES.map((name, i) =>
+      i < 2
+        ? { metadata: metadata(name), status: { nodeInfo: { kernelVersion: '6.1.0' } } }
+        : { metadata: { name } },
+    ),
+    nodeviews: NODES.map((name, i) => ({
+      metadata: { name },
+      status: i === 0 ? { off: `password ${plant(true)}`, other: plant(), enabled: true } : {},
+    })),
+    pods: [
+      pod('nodewall-controller-abcd1', 'controller', 'worker-1'),
+      pod('nodewall-agent-x1', 'agent', 'worker-1'),
+    ],
+    clusternetworkpolicies: [
+      {
+        metadata: metadata('web'),
+        spec: { priority: 1, ingress: [{ name: 'close-0001-web', action: 'Drop' }] },
+        status: { phase: 'Failed', problems: [`cannot reach https://jane:${plant(true)}@example.com/`] },
+      },
+    ],
+    deployments: [
+      {
+        metadata: metadata('nodewall-controller'),
+        spec: { replicas: 2, template: { spec: { containers: [container('controller')] } } },
+      },
+    ],
+    events: [
+      {
+        metadata: metadata('e'),
+        reason: 'Failed',
+        message: `pull of https://r.example.com/?key=${plant(true)}: ${plant()}`,
+      },
+    ],
+    leases: [
+      { metadata: metadata('nodewall-controller'), spec: { holderIdentity: 'nodewall-controller-abcd1' } },
+    ],
+    apiservices: [{ metadata: metadata('a'), spec: { caBundle: plant(), service: { name: 's' } } }],
+  };
+  const answers: Readonly<Record<string, unknown>> = {
+    machine: {
+      kernel: '6.18.44',
+      environment: { TOKEN: plant(true) },
+      configuration: {
+        dataplane: 'nftables',
+        guard: {
+          probes: [{ name: 'p', target: { kind: 'http', url: `http://u:${plant(true)}@h/`, port: 80 } }],
+        },
+        password: plant(true),
+      },
+      metrics: `nodewall_agent_off 0\nother_metric{token="${plant(true)}"} 1\n`,
+    },
+    counters: { node: 'n', rules: [{ policy: 'web', rule: 'close-0001-web', packets: 7, note: plant() }] },
+    names: { saved: null, names: [{ name: 'example.com', failing: `token=${plant(true)}`, addresses: [] }] },
+    interfaces: [{ name: 'eth0', index: 2, alias: plant() }],
+    records: { records: [{ time: 't', src: '10.0.0.9', payload: plant() }], isCut: false },
+  };
+  const settings: Readonly<Record<string, string>> = {
+    'nodewall-agent': `# password: ${plant(true)}\nguard: {probes: [{name: p, http: "http://127.0.0.1/?k=${plant()}"}]}\n`,
+    'nodewall-config': 'featureGates: {NodeNetworkPolicy: true}',
+  };
+  const log = [
+    `DB_PASSWORD=${plant(true)}`,
+    JSON.stringify({ timestamp: '2026-01-01T00:00:00Z', level: 'info', message: 'started', env: plant() }),
+    JSON.stringify({
+      level: 'warn',
+      message: `the token ${plant(true)} was refused`,
+      node: 'worker-1',
+      error: `GET https://x:${plant(true)}@10.0.0.1/: ${plant()}`,
+    }),
+    `Error: cannot use ${plant()}`,
+    '    at file:///app/agent/run/state-store.ts:12:34',
+  ].join('\n');
+
+  const answer = (wanted: KubeRequest): unknown => {
+    const { path } = wanted;
+    const last = path.slice(path.lastIndexOf('/') + 1);
+    if (path === '/version') return { gitVersion: 'v1.35.4', secret: { a: plant(true) } };
+    if (path.endsWith('/log')) return log;
+    if (path.endsWith('/proxy/metrics'))
+      return `nodewall_controller_leader 1\nfoo{token="${plant(true)}"} 1\n`;
+    if (path.includes('/configmaps/')) return { data: { 'config.yaml': settings[last], other: plant() } };
+    if (path.includes('/nodeviews/')) {
+      const [node, about] = path.split('/nodeviews/')[1]?.split('/') ?? [];
+      if (about === undefined) return { metadata: metadata(node ?? ''), view: { rules: [] } };
+      if (node === SILENT)
+        throw new KubeError(`the agent of ${SILENT} did not answer in 4 s`, {
+          status: 503,
+          reason: 'ServiceUnavailable',
+        });
+      return answers[about];
+    }
+    return { items: ready[last as keyof typeof ready] ?? [] };
+  };
+  const request = (async (wanted: KubeRequest) => {
+    requests.push(wanted);
+    return answer(wanted);
+  }) as KubeApi;
+  return Object.assign(request, { requests });
+}
+
+describe('support bundle of a cluster', function () {
+  this.timeout(30_000);
+  let folder: string;
+  let manifest: BundleManifest;
+  let texts: ReadonlyMap<string, string>;
+  let requests: readonly KubeRequest[];
+  const { plant, planted } = planting();
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'nodewall-bundle-'));
+    const path = join(folder, 'bundle.tar.gz');
+    const bundle = new Bundle(path, { version: '0.1.0', now: 0 });
+    const request = cluster(plant);
+    const seen: string[] = [];
+    const progress = (done: number, all: number): void => void seen.push(`${done}/${all}`);
+    await collectCluster({ request, bundle, nodes: NODES, progress });
+    manifest = await bundle.close();
+    assert.equal(seen.at(-1), '23/23', '20 nodes, two pods, the metrics of one');
+    await promisify(execFile)('tar', ['-xzf', path, '-C', folder]);
+    const names = [...manifest.parts.map(({ name }) => name), 'manifest.json'];
+    texts = new Map(
+      await Promise.all(
+        names.map(async (name) => [name, await readFile(join(folder, name), 'utf8')] as const),
+      ),
+    );
+    requests = request.requests;
+  });
+  after(() => rm(folder, { recursive: true }));
+
+  it('has none of the credentials that are anywhere in it', () => {
+    assert.ok(planted.length >= MOST_SECRETS, `${planted.length}`);
+    for (const [name, text] of texts)
+      for (const secret of planted) assert.ok(!text.includes(secret), `${secret} in ${name}: ${text}`);
+  });
+
+  it('asks for no Secret', () => {
+    assert.deepEqual(
+      requests.filter(({ path, method }) => /secrets/.test(path) || method !== 'GET'),
+      [],
+    );
+  });
+
+  it('has what maintainers need', () => {
+    const has = (name: string, text: string): void =>
+      assert.ok(texts.get(name)?.includes(text), `${name}: ${texts.get(name)}`);
+    has('api-server.json', 'v1.35.4');
+    has('objects/clusternetworkpolicies.jsonl', '"ingress":[{"name":"close-0001-web","action":"Drop"}]');
+    has('objects/nodes.jsonl', '6.1.0');
+    has('objects/pods.jsonl', 'nodewall:0.1.0');
+    has('objects/apiservices.jsonl', 'sha256:');
+    has('settings/nodewall-config.json', '"NodeNetworkPolicy": true');
+    has('settings/nodewall-agent.json', '"probes"');
+    has('logs/nodewall-agent-x1/agent.jsonl', '"message":"started"');
+    has('logs/nodewall-agent-x1/agent.jsonl', 'state-store.ts:12:34');
+    has('logs/nodewall-agent-x1/agent.jsonl', '"linesLeftOut":1');
+    has('logs/nodewall-agent-x1/agent-previous.jsonl', 'started');
+    has('metrics/nodewall-controller-abcd1.txt', 'nodewall_controller_leader 1');
+    for (const node of NODES.filter((one) => one !== SILENT)) {
+      has(`nodes/${node}/counters.json`, 'close-0001-web');
+      has(`nodes/${node}/machine.json`, '"dataplane": "nftables"');
+      has(`nodes/${node}/metrics.txt`, 'nodewall_agent_off 0');
+      has(`nodes/${node}/records.json`, '10.0.0.9');
+    }
+  });
+
+  it('names a node that does not answer, after one question', () => {
+    assert.deepEqual(
+      manifest.missing.map(({ what }) => what),
+      [`node ${SILENT}`],
+    );
+    const asked = requests.filter(({ path }) => path.includes(`/${SILENT}/`));
+    assert.deepEqual(
+      asked.map(({ path }) => path.split('/').at(-1)),
+      ['machine'],
+    );
+  });
+});
