@@ -1,5 +1,5 @@
-/** Keys of nodewall's own log (docs/operations.md), beside time, level and message. */
-const KEYS = new Set([
+/** Keys of nodewall's own log, beside time, level and message. */
+const KEYS: ReadonlySet<string> = new Set([
   ...['node', 'stage', 'policy', 'rule', 'revision', 'apiGroup', 'kind', 'name', 'resource', 'tier'],
   ...['error', 'reason', 'why', 'problem', 'warning', 'cause', 'code', 'hint', 'advice'],
   ...['version', 'dataplane', 'server', 'controller', 'listen', 'leader', 'identity', 'host', 'port'],
