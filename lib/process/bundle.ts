@@ -4,8 +4,8 @@ import { TarGz } from './tar-gz.ts';
 /** Bytes: of the whole file; of one part of it, before compression. */
 export const MOST_BUNDLE = 50_000_000;
 export const MOST_PART = 8 << 20;
-/** Kept free for the manifest. */
-const MANIFEST_ROOM = 2 << 20;
+/** Kept free for the manifest: of 5,000 nodes it has 5 MB. */
+const MANIFEST_ROOM = 8 << 20;
 const LONGEST_NAME_PART = 40;
 /** In the manifest. */
 const MOST_MISSING = 5_000;
@@ -64,9 +64,8 @@ export class Bundle {
     const whole = Buffer.byteLength(text);
     const kept = whole > MOST_PART ? firstLines(text) : text;
     const bytes = Buffer.byteLength(kept);
-    // Compressed it takes less; the manifest has room in any case.
-    const isAdded = this.#room(bytes) && (await this.#archive.add(name, kept));
-    if (!isAdded) this.missing(name, `the bundle has no room: it is at most ${MOST_BUNDLE} bytes`);
+    if (!(await this.#archive.add(name, kept, MANIFEST_ROOM)))
+      this.missing(name, `the bundle has no room: it is at most ${MOST_BUNDLE} bytes`);
     else this.#parts.push({ name, bytes, ...(bytes < whole ? { isCut: true } : {}) });
   }
 
@@ -95,13 +94,9 @@ export class Bundle {
       missing: this.#missing,
       neverCollected: NEVER,
     };
-    await this.#archive.add('manifest.json', `${JSON.stringify(manifest, null, 1)}\n`);
+    await this.#archive.add('manifest.json', `${JSON.stringify(manifest, null, 1)}\n`, 0);
     await this.#archive.close();
     return { ...manifest, bytes: this.#archive.bytes };
-  }
-
-  #room(bytes: number): boolean {
-    return this.#archive.bytes + bytes + MANIFEST_ROOM <= MOST_BUNDLE;
   }
 }
 

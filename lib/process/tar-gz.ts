@@ -43,12 +43,14 @@ export class TarGz {
   /**
    * False, with nothing added, if the archive might grow beyond its limit by that, as far as it is
    * compressed by now. Rejects if the file cannot be written.
+   *
+   * @param reserve bytes that must stay free for other files
    */
-  async add(name: string, content: string): Promise<boolean> {
+  async add(name: string, content: string, reserve: number): Promise<boolean> {
     if (Buffer.byteLength(name) > LONGEST_NAME) throw new RangeError(`too long for an archive: ${name}`);
     const data = Buffer.from(content);
     const size = BLOCK + Math.ceil(data.length / BLOCK) * BLOCK;
-    if (this.#file.bytesWritten + this.#pending + size + END.length > this.#most) return false;
+    if (this.#file.bytesWritten + this.#pending + size + END.length + reserve > this.#most) return false;
     const attrs = { mode: '600', uid: 0, gid: 0, mtime: this.#modified };
     this.#pending += size;
     // Without the end of an archive, which createTar appends. An empty file needs its data, else it
