@@ -10,6 +10,7 @@ describe('metrics of a controller', () => {
       watches: () => [watchCounts('pods')],
       server: () => null,
       statusesWaiting: () => 1,
+      certificateExpires: () => null,
       rollouts: () => new Map(),
       guardrails: () => ({ all: 1, broken: 0 }),
     });

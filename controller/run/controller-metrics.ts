@@ -11,6 +11,8 @@ export interface MetricsSources {
   /** Null until it serves. */
   server(): ServerStats | null;
   statusesWaiting(): number;
+  /** When the serving certificate expires (milliseconds since 1970); null: there is none. */
+  certificateExpires(): number | null;
   /** The number of policies with a rollout, by its state. */
   rollouts(): ReadonlyMap<RolloutState, number>;
   guardrails(): { readonly all: number; readonly broken: number };
@@ -69,6 +71,10 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   gauge('statuses_waiting', 'Policy statuses that are queued to be written.', () =>
     sources.statusesWaiting(),
   );
+  gauge('certificate_expiry_timestamp_seconds', 'Time at which the serving certificate expires.', () => {
+    const expires = sources.certificateExpires();
+    return expires === null ? Number.NaN : expires / 1000;
+  });
   rolloutMetrics(registers, sources.rollouts);
   gauge('guardrails', 'Guardrails that are evaluated.', () => sources.guardrails().all);
   gauge('guardrails_broken', 'Guardrails that do not hold.', () => sources.guardrails().broken);

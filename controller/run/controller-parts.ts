@@ -174,6 +174,7 @@ export class ControllerParts {
       watches: () => [...this.source.metrics(), ...this.reflectors.map((one) => one.metrics())],
       server: () => this.agents.stats(),
       statusesWaiting: () => this.statuses.waiting(),
+      certificateExpires: () => this.credentials.expires,
       rollouts: () => this.statuses.rollouts.counts(),
       guardrails: () => this.statuses.guardrails.counts(),
       ...(hasEgress(this.#context) ? { leases: () => this.statuses.egressLeases() } : {}),

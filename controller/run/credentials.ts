@@ -1,4 +1,6 @@
+import { X509Certificate } from 'node:crypto';
 import type { Log } from '../../lib/process/log.ts';
+import { memo } from '../../lib/sharing/memo.ts';
 import { followCaBundles } from '../kubeapi/certificates/ca-bundle.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
 import type { CertificateSource } from '../kubeapi/certificates/keeper.ts';
@@ -26,6 +28,7 @@ export class Credentials {
   readonly #log: Log;
   readonly #ownsAuthority: boolean;
   readonly #changed: () => void;
+  readonly #expiryOf = memo(expiryOf);
   #certificate: CertificateAndKey | null = null;
   #caBundle: string | null | undefined;
 
@@ -53,6 +56,11 @@ export class Credentials {
   /** Null until there is one. */
   get certificate(): CertificateAndKey | null {
     return this.#certificate;
+  }
+
+  /** Milliseconds since 1970; null: there is no certificate yet. */
+  get expires(): number | null {
+    return this.#certificate && this.#expiryOf(this.#certificate);
   }
 
   /**
@@ -85,4 +93,8 @@ export class Credentials {
     this.#changed();
     this.#log.info('serving with a new certificate', { stage: 'publish' });
   }
+}
+
+function expiryOf({ certificate }: CertificateAndKey): number {
+  return Date.parse(new X509Certificate(certificate).validTo);
 }

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { stringify } from 'yaml';
 import { customResourceDefinitions } from '../../apis/schema/crd.ts';
 import { METRICS_PAGE, metricsPage } from './metrics-page.ts';
+import { monitoringFiles } from './monitoring/rules.ts';
 
 const MADE_OF_SCHEMA = '# Made from apis/schema by `npm run generate`; edit there.\n';
 const deploy = new URL('../../deploy/', import.meta.url);
@@ -20,7 +21,7 @@ export function crdFiles(): Map<URL, string> {
 
 /**
  * All that `npm run generate` writes: the CustomResourceDefinitions, kustomize's copies of what is
- * applied without it too, and the tables of docs/metrics.md.
+ * applied without it too, the tables of docs/metrics.md, and the alerts with their runbooks.
  */
 export function generatedFiles(): Map<URL, string> {
   const crds = crdFiles();
@@ -33,6 +34,7 @@ export function generatedFiles(): Map<URL, string> {
       `# A copy of deploy/gate/on.yaml by \`npm run generate\`; edit there.\n${gate}`,
     ],
     [METRICS_PAGE, metricsPage()],
+    ...monitoringFiles(),
     [new URL('kustomize/base/crds.yaml', deploy), [...crds.values()].join('---\n')],
     [
       new URL('kustomize/base/rbac.yaml', deploy),

@@ -47,6 +47,7 @@ function ofController(): Documented[] {
     watches: () => [],
     server: () => null,
     statusesWaiting: () => 0,
+    certificateExpires: () => null,
     rollouts: () => new Map(),
     guardrails: () => ({ all: 0, broken: 0 }),
     leases: () => ({ slots: 0, addresses: 0, nodesNotReady: 0 }),

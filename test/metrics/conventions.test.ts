@@ -21,6 +21,7 @@ describe("Prometheus' conventions", function () {
       watches: () => [watchCounts('pods')],
       server: () => null,
       statusesWaiting: () => 0,
+      certificateExpires: () => null,
       rollouts: () => new Map(),
       guardrails: () => ({ all: 0, broken: 0 }),
       leases: () => ({ slots: 0, addresses: 0, nodesNotReady: 0 }),

@@ -15,8 +15,12 @@ export async function debianPrometheus(): Promise<string> {
   return join(folder, 'usr/bin');
 }
 
+/** To ask apt takes a second. */
+let found: Promise<string> | null = null;
+
 /** Runs it, whatever its exit status. */
 export async function promtool(args: readonly string[], input = ''): ReturnType<typeof run> {
-  const command = join(await debianPrometheus(), 'promtool');
+  found ??= debianPrometheus();
+  const command = join(await found, 'promtool');
   return await run([command, ...args], { stdin: input });
 }

@@ -21,6 +21,7 @@ export const CONDITIONS: Readonly<Record<string, string>> = {
   'components/kubelet-kubeconfig': '.Values.kubeletKubeconfig.enabled',
   'components/control-plane': '.Values.controller.preferControlPlane',
   'components/network-policies': '.Values.networkPolicies.enabled',
+  'components/monitoring': '.Values.prometheusRule.enabled',
   'components/priority-quota': '.Values.priorityQuota.enabled',
   // Component openshift includes this one.
   'components/selinux': 'or .Values.seLinux.enabled .Values.openShift.enabled',

@@ -89,6 +89,7 @@ export function chartValues(initial: Initial): Readonly<Record<string, ChartValu
     }),
     kubeletKubeconfig: enabled("Agents read the kubelet's kubeconfig, where kubeadm has it."),
     networkPolicies: enabled("A NetworkPolicy opens the controllers' three ports, and no others."),
+    prometheusRule: enabled('A PrometheusRule with alerts, for the Prometheus Operator (docs/metrics.md).'),
     priorityQuota: enabled(
       'A ResourceQuota lets pods of nodewall-system have the system priority classes, where the cluster limits them.',
     ),

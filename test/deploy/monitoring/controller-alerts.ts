@@ -1,0 +1,182 @@
+import type { Alert } from './alert.ts';
+
+const LOG = [
+  'kubectl logs -n nodewall-system deployment/nodewall-controller --all-pods=true --since=15m',
+  "the controllers' logs, with the reason",
+] as const;
+const PODS = [
+  'kubectl get pods -n nodewall-system -o wide',
+  'whether the controllers run, and where',
+] as const;
+const STATUS = ['kubectl nodewall status', 'everything that needs somebody, problems first'] as const;
+
+/** Alerts about the controllers and the objects of the cluster. */
+export const CONTROLLER_ALERTS: readonly Alert[] = [
+  {
+    name: 'ControllersAbsent',
+    severity: 'critical',
+    expr: 'absent(nodewall_controller_leader)',
+    for: '5m',
+    summary: 'Prometheus gets metrics of no controller of nodewall.',
+    means:
+      'No controller runs, or Prometheus cannot scrape them. Without controllers the rules in force stay, also over restarts of agents and nodes; changes of policies, nodes and pods reach nobody. No other alert about nodewall can fire.',
+    look: [
+      PODS,
+      LOG,
+      [
+        'kubectl auth can-i get /metrics --as=system:serviceaccount:monitoring:prometheus',
+        'whether the scraper may',
+      ],
+    ],
+    act: 'Where pods run and the target answers 401 or 403, or its certificate is not trusted: [Scraped by Prometheus](cluster.md#scraped-by-prometheus); after a new CA the copy of ConfigMap `nodewall-ca` must be made again. Where no pod runs: [When the controller is away](cluster.md#when-the-controller-is-away).',
+  },
+  {
+    name: 'NoLeader',
+    severity: 'critical',
+    expr: 'max(nodewall_controller_leader) == 0',
+    for: '2m',
+    summary: 'No controller of nodewall leads.',
+    means:
+      'Controllers run and serve agents, but none holds the Lease, or the one that does is not proven to see the present state of the cluster. Statuses and Events are not written, rollouts and floating addresses stand still.',
+    look: [
+      ['kubectl get lease -n nodewall-system nodewall-controller -o yaml', 'who holds it, and since when'],
+      LOG,
+    ],
+    act: 'The log of the holder says what it waits for, mostly a watch of the API server that is behind. Restart that pod if it says nothing new for minutes.',
+  },
+  {
+    name: 'TwoLeaders',
+    severity: 'critical',
+    expr: 'sum(nodewall_controller_leader) > 1',
+    for: '2m',
+    summary: 'More than one controller of nodewall leads.',
+    means:
+      'Two processes believe that they hold the Lease: the clock or the process of one of them stood still for long, or two installations share one Prometheus without a label that tells them apart. Statuses may be written twice.',
+    look: [
+      ['kubectl get lease -n nodewall-system nodewall-controller -o yaml', 'the one that holds it'],
+      LOG,
+    ],
+    act: 'Restart the controller that is not the holder. Where one Prometheus has several clusters, add `by (cluster)` to the expression.',
+  },
+  {
+    name: 'WatchFailing',
+    severity: 'critical',
+    expr: 'sum by (instance, resource) (increase(nodewall_controller_watch_failures_total{reason!~"expired|missing"}[10m])) > 5',
+    for: '5m',
+    summary: 'Controller {{ $labels.instance }} cannot watch {{ $labels.resource }}.',
+    means:
+      'Lists or watches of this resource at the API server fail again and again. The controller goes on with what it knew: changes of these objects reach no node.',
+    look: [
+      LOG,
+      [
+        'kubectl auth can-i watch pods --as=system:serviceaccount:nodewall-system:nodewall-controller',
+        'whether its rights are there',
+      ],
+    ],
+    act: 'Reason `forbidden`: apply `deploy/rbac.yaml` of this version. `unreachable`, `silent`, `serverError`, `throttled`: the API server, or the way to it. Other reasons: report them, with the log.',
+  },
+  {
+    name: 'InternalErrors',
+    severity: 'warning',
+    expr: 'sum by (instance) (increase(nodewall_controller_internal_errors_total[15m])) > 0',
+    for: '0m',
+    summary: 'Controller {{ $labels.instance }} had an internal error.',
+    means: 'The compiler failed on objects of the cluster. Agents keep what was published last.',
+    look: [LOG],
+    act: 'Report the message `internal error; agents keep the published rules`, with its stack and the objects that were changed last. Taking back the change that caused it brings publishing back.',
+  },
+  {
+    name: 'StatusWritesFailing',
+    severity: 'warning',
+    expr: 'sum(increase(nodewall_controller_status_failures_total[15m])) > 5',
+    for: '10m',
+    summary: 'Statuses of policies cannot be written.',
+    means: 'Policies are published and enforced as always; what their statuses say is old.',
+    look: [LOG, ['kubectl get clusternetworkpolicies.nodewall.io', 'the statuses as they are']],
+    act: 'The log has the reason of the API server: rights (apply `deploy/rbac.yaml`), a CRD of another version (apply `deploy/crds`), or its load.',
+  },
+  {
+    name: 'CertificateExpires',
+    severity: 'critical',
+    expr: 'min(nodewall_controller_certificate_expiry_timestamp_seconds) - time() < 14 * 86400',
+    for: '1h',
+    summary: 'The certificate of a controller of nodewall expires within two weeks.',
+    means:
+      "The controllers' own certificates are renewed 30 days before they expire, those of cert-manager before that. When it expires, agents and the API server trust no controller: no change reaches a node.",
+    look: [
+      LOG,
+      ['kubectl get secret,configmap -n nodewall-system nodewall-ca', 'the CA, unless cert-manager has it'],
+    ],
+    act: '[Certificates](cluster.md#certificates): the log names why the Secret or the files cannot be renewed. With cert-manager look at its Certificate objects.',
+  },
+  {
+    name: 'ApiAbsent',
+    severity: 'critical',
+    expr: 'max(aggregator_unavailable_apiservice{name="v1alpha1.controlplane.nodewall.io"}) == 1',
+    for: '5m',
+    summary: 'The API server does not reach the aggregated API of nodewall.',
+    means:
+      'Seen by the API server itself, whose metrics Prometheus must have. `kubectl nodewall` and node views do not answer, and **no namespace of the cluster can be deleted** until the API is back.',
+    look: [
+      [
+        'kubectl get apiservice v1alpha1.controlplane.nodewall.io -o yaml',
+        'the reason, in the condition Available',
+      ],
+      PODS,
+    ],
+    act: 'Bring a controller back. If there is none left on purpose: `kubectl delete apiservice v1alpha1.controlplane.nodewall.io`; a controller makes it again.',
+  },
+  {
+    name: 'InvalidObjects',
+    severity: 'warning',
+    expr: 'max(nodewall_controller_problems) > 0',
+    for: '15m',
+    summary: 'Policies, groups or tiers of nodewall are not valid.',
+    means:
+      'They came past the webhook, or depend on something that was removed later. Of each the last valid version stays in force; one that never was valid is not enforced.',
+    look: [
+      STATUS,
+      [
+        'kubectl get clusternetworkpolicies.nodewall.io -o jsonpath=\'{range .items[?(@.status.phase=="Invalid")]}{.metadata.name}: {.status.problems}{"\\n"}{end}\'',
+        'which, and why',
+      ],
+    ],
+    act: 'Correct or delete them. `nodewall validate` finds the same problems in files.',
+  },
+  {
+    name: 'RolloutPaused',
+    severity: 'warning',
+    expr: 'max(nodewall_controller_rollouts{state="Paused"}) > 0',
+    for: '10m',
+    summary: 'A rollout of a policy is paused.',
+    means:
+      'By failures, or by somebody. Some nodes have the new version, the others the one before; that stays so until somebody decides.',
+    look: [
+      STATUS,
+      ['kubectl get events -A --field-selector reason=RolloutPaused', 'when, and after which failures'],
+    ],
+    act: '`kubectl nodewall rollout resume POLICY` after the cause is repaired, or `kubectl nodewall rollout undo POLICY` ([rollout.md](rollout.md)).',
+  },
+  {
+    name: 'GuardrailBroken',
+    severity: 'critical',
+    expr: 'max(nodewall_controller_guardrails_broken) > 0',
+    for: '1m',
+    summary: 'A Guardrail of nodewall does not hold.',
+    means:
+      'Policies as they are close a connection that must stay, or open one that must not be. The change that did it was not one of policies alone (admission refuses those), but of labels, addresses or groups.',
+    look: [['kubectl get guardrails', 'which one, and the first connection'], STATUS],
+    act: 'Take back the change of Nodes, labels or groups, or correct the policy that the status names ([guardrails.md](guardrails.md)).',
+  },
+  {
+    name: 'EgressNodesNotReady',
+    severity: 'warning',
+    expr: 'max(nodewall_controller_egress_nodes_not_ready) > 0',
+    for: '5m',
+    summary: 'Nodes of egress gateways are not ready.',
+    means:
+      'Candidates of a gateway are left out: silent, not reached by probes, or refused by their kernel. Their connections leave by the others; with none left, they are dropped.',
+    look: [['kubectl get egressgateways -o yaml', 'which nodes, and why'], STATUS],
+    act: '[Health and fail-over](egress-operations.md#health-and-fail-over).',
+  },
+];

@@ -1,0 +1,95 @@
+/** The alerts, by promtool: what fires them, and what clears them. */
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { NODE_METRICS } from '../../controller/metrics/node-metrics.ts';
+import type { Alert } from '../deploy/monitoring/alert.ts';
+import { ALERTS, alertName, annotationsOf } from '../deploy/monitoring/rules.ts';
+import { ROOT } from '../structure/source-file.ts';
+import { ALERT_CASES, type AlertCase, HEALTHY } from './alert-cases.ts';
+import { promtool } from './promtool.ts';
+
+const RULES = join(ROOT, 'deploy/monitoring/rules.yaml');
+
+describe('the alerts', function () {
+  this.timeout(120_000);
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'nodewall-alerts-'));
+  });
+  after(() => rm(folder, { recursive: true }));
+
+  /** Fails with what promtool says. */
+  async function checkTests(tests: readonly object[]): Promise<void> {
+    const file = join(folder, 'tests.yaml');
+    await writeFile(file, stringify({ rule_files: [RULES], evaluation_interval: '1m', tests }));
+    const { code, stdout, stderr } = await promtool(['test', 'rules', file]);
+    assert.equal(code, 0, stdout + stderr);
+  }
+
+  it('are valid rules of Prometheus', async () => {
+    const { code, stdout, stderr } = await promtool(['check', 'rules', RULES]);
+    assert.equal(code, 0, stdout + stderr);
+    assert.match(stdout, new RegExp(`${ALERTS.length} rules found`));
+  });
+
+  it('have each a case in which they fire', () => {
+    assert.deepEqual(
+      ALERT_CASES.map(({ alert }) => alert),
+      ALERTS.map(({ name }) => name),
+    );
+  });
+
+  for (const one of ALERT_CASES) {
+    it(`${one.alert} fires, and clears`, async () => {
+      const alert = ALERTS.find(({ name }) => name === one.alert) ?? assert.fail(one.alert);
+      await checkTests([{ ...seriesOf(one), alert_rule_test: firesAndClears(alert, one) }]);
+    });
+  }
+
+  it('fire none where nothing is wrong', async () => {
+    const times = ['30m', '8h', '16h45m', '25h', '26h'];
+    const none = times.flatMap((eval_time) =>
+      ALERTS.map((alert) => ({ eval_time, alertname: alertName(alert), exp_alerts: [] })),
+    );
+    await checkTests([{ ...seriesOf(HEALTHY), alert_rule_test: none }]);
+    const wrong = { ...HEALTHY, series: { ...HEALTHY.series, nodewall_controller_problems: '1x312' } };
+    await assert.rejects(checkTests([{ ...seriesOf(wrong), alert_rule_test: none }]), /InvalidObjects/);
+  });
+
+  it('name only metrics that there are', async () => {
+    const page = await readFile(join(ROOT, 'docs/metrics.md'), 'utf8');
+    const known = new Set([...page.matchAll(/^\| `(nodewall_\w+)/gm)].map(([, name]) => name));
+    assert.ok(NODE_METRICS.every(({ name }) => known.has(name)));
+    const used = new Set(ALERTS.flatMap(({ expr }) => expr.match(/\bnodewall_\w+/g) ?? []));
+    assert.deepEqual(
+      [...used].filter((name) => !known.has(name)),
+      [],
+    );
+  });
+});
+
+function seriesOf({ interval = '1m', series }: Pick<AlertCase, 'interval' | 'series'>): object {
+  return {
+    interval,
+    input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
+  };
+}
+
+function firesAndClears(alert: Alert, { firesAt, clearAt, labels = {}, value }: AlertCase): object[] {
+  const { summary = '', ...others } = annotationsOf(alert);
+  const expanded = summary
+    .replaceAll(/\{\{ \$labels\.(\w+) \}\}/g, (_, name) => labels[name] ?? '')
+    .replaceAll('{{ $value }}', String(value));
+  const expected = {
+    exp_labels: { severity: alert.severity, ...labels },
+    exp_annotations: { ...others, summary: expanded },
+  };
+  const alertname = alertName(alert);
+  return [
+    { eval_time: firesAt, alertname, exp_alerts: [expected] },
+    { eval_time: clearAt, alertname, exp_alerts: [] },
+  ];
+}
