@@ -23,6 +23,7 @@ const VALUES: Readonly<Record<string, string>> = {
   'components/kubelet-kubeconfig': 'kubeletKubeconfig.enabled=true',
   'components/control-plane': 'controller.preferControlPlane=true',
   'components/network-policies': 'networkPolicies.enabled=true',
+  'components/monitoring': 'prometheusRule.enabled=true',
   'components/priority-quota': 'priorityQuota.enabled=true',
   'components/selinux': 'seLinux.enabled=true',
   'components/openshift': 'openShift.enabled=true',
