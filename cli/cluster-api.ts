@@ -1,13 +1,14 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import type { KubeApi, KubeRequest } from '../controller/kubeapi/kube-api.ts';
+import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
+import { isKubeError } from '../controller/kubeapi/kube-error.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 import { openKubeConfig } from './cluster-objects.ts';
 
 /**
  * Calls `run` with the API server of a kubeconfig; without one, of the file that kubectl would take,
- * or of the pod's service account. Throws CommandErrors for requests that fail.
+ * or of the pod's service account. A KubeError that `run` throws becomes a CommandError.
  */
 export async function withCluster<T>(
   kubeconfig: string | undefined,
@@ -16,7 +17,10 @@ export async function withCluster<T>(
   const { kubeApi } = await import('../controller/kubeapi/kube-api.ts');
   const client = kubeApi(await openKubeConfig(kubeconfig ?? usualFile()));
   try {
-    return await run((wanted) => asCommand(client.request, wanted));
+    return await run(client.request);
+  } catch (error) {
+    if (!isKubeError(error)) throw error;
+    throw new CommandError(EXIT.refused, error.message, { cause: error });
   } finally {
     client.close();
   }
@@ -31,12 +35,4 @@ export function hasKubeconfig(kubeconfig: string | undefined): boolean {
 function usualFile(): string | undefined {
   const named = (process.env.KUBECONFIG ?? '').split(delimiter).filter((file) => file !== '');
   return [...named, join(homedir(), '.kube', 'config')].find((file) => existsSync(file));
-}
-
-async function asCommand<T>(request: KubeApi, wanted: KubeRequest): Promise<T> {
-  try {
-    return await request<T>(wanted);
-  } catch (error) {
-    throw new CommandError(EXIT.refused, (error as Error).message, { cause: error });
-  }
 }

@@ -38,6 +38,30 @@ export function addClusterCommands(program: Command, done: Done): void {
     .addHelpText('after', example('nodewall top', 'nodewall top --all-nodes --interval 10'))
     .action(async (options) => done(await (await import('./top.ts')).topCommand(options)));
   program
+    .command('check')
+    .description(
+      'Look at what has to be right, problems first: before nodewall is installed in a cluster, of an installed one, or, where there is no kubeconfig, of this machine. Changes nothing. Exit status 1 if there is a problem.',
+    )
+    .addOption(kubeconfig())
+    .option(
+      '--before',
+      'only what has to be right before the installation; default where it is not installed',
+      false,
+    )
+    .option('--machine', 'of this machine, whatever kubeconfig there is', false)
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall check --before',
+        'nodewall check',
+        'nodewall check --machine --config /etc/nodewall/config.yaml',
+      ),
+    )
+    .action(async (options) => done(await (await import('./check.ts')).checkCommand(options)));
+  program
     .command('bundle')
     .description(
       'Write one file with what maintainers need to know of a cluster, or of this machine where there is no kubeconfig: versions, objects, counters, logs, metrics. No Secrets, tokens, environment, arguments, annotations or labels. Look at it before you send it: it names your nodes and addresses.',

@@ -50,7 +50,7 @@ function countText(counts: Readonly<Record<string, number | undefined>>): string
 }
 
 /** Messages come from nodes, which must not send control sequences to a terminal. */
-export function oneLine(message: string): string {
+export function oneLine(message: string, most = 160): string {
   const [first = ''] = message.split('\n', 1);
-  return first.replaceAll(/[\p{Cc}\p{Cf}]/gu, '?').slice(0, 160);
+  return first.replaceAll(/[\p{Cc}\p{Cf}]/gu, '?').slice(0, most);
 }

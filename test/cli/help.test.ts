@@ -20,6 +20,7 @@ const COMMANDS = [
   ['rules'],
   ['log'],
   ['bundle'],
+  ['check'],
   ['names'],
   ['boot-unit'],
   ['egress'],

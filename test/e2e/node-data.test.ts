@@ -5,10 +5,12 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
+import type { CheckLine } from '../../lib/process/check-line.ts';
 import { NODEWALL } from '../cli/command.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
+import { BREAKS } from './check-breaks.ts';
 import { controllerService, untilAggregated } from './controller-service.ts';
 import { closed, realized, type Story, startStory } from './story-bed.ts';
 
@@ -31,6 +33,9 @@ metadata: {name: jane}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-view}
 subjects: [{kind: ServiceAccount, name: jane, namespace: default}]
 `;
+
+/** In this bed controllers are no pods, and agents have no failsafe list for egress. */
+const EXPECTED = ['pods', 'failsafe list'];
 
 kernelSuite('what only nodes know, asked for in a cluster', function () {
   this.timeout(120_000);
@@ -183,6 +188,51 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
     const { stdout } = await nodewall('jane', 'status');
     assert.match(stdout, /^Node\/worker-1 {2}.*Off {3}.*nodewall off: a test; nothing is enforced$/m);
     assert.match(stdout, /^nodes {7}2 Enforced, 1 Off$/m);
+  });
+
+  let last = '';
+
+  /** What `nodewall check` says. */
+  async function checked(...args: readonly string[]) {
+    const argv = [NODEWALL, 'check', '--kubeconfig', story.cluster.kubeconfig, '-o', 'json', ...args];
+    const { status, stdout, stderr } = await story.controlPlane.run(argv, { anyStatus: true });
+    assert.ok(status === 0 || status === 1, stderr);
+    const { of, lines }: { of: string; lines: CheckLine[] } = JSON.parse(stdout);
+    assert.equal(status, lines.some(({ state }) => state === 'problem') ? 1 : 0);
+    last = stdout;
+    return { of, lines };
+  }
+
+  it('checks what is installed, each thing broken once', async function () {
+    this.timeout(600_000);
+    for (const name of ['cp-1', 'worker-1', 'worker-2'])
+      await story.cluster.patchStatus([`node/${name}`], {
+        nodeInfo: { kernelVersion: '6.1.0', operatingSystem: 'linux', architecture: 'amd64' },
+      });
+    await story.agents[NODE]?.run('on');
+    const isWell = async (): Promise<boolean> =>
+      (await checked()).lines.every(({ state, check }) => state === 'ok' || EXPECTED.includes(check));
+    await until('all is well', isWell, { detail: () => last });
+    for (const { what, check, state, message, break: breakIt, repair } of BREAKS) {
+      await breakIt(story);
+      const isFound = async (): Promise<boolean> =>
+        (await checked()).lines.some(
+          (one) => one.check === check && one.state === state && message.test(one.message),
+        );
+      await until(what, isFound, { detail: () => last });
+      await repair(story);
+    }
+    await until('all is well again', isWell, { detail: () => last });
+  });
+
+  it('checks a cluster before the installation, with the rights of its user', async () => {
+    const { of, lines } = await checked('--before');
+    assert.deepEqual([of, lines.filter(({ state }) => state === 'problem')], ['before', []]);
+    assert.ok(lines.some(({ check, state }) => check === 'your rights' && state === 'ok'));
+    const { status, stdout } = await nodewall('mallory', 'check', '--before');
+    assert.equal(status, 1);
+    assert.match(stdout, /^problem {2}your rights +you may not create namespaces, /m);
+    assert.match(stdout, /^warning {2}nodes +cannot be checked: .*RBAC needs/m);
   });
 
   it('refuses who may not, and names the right', async () => {

@@ -1,0 +1,245 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import os from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Config } from '../../apis/config.ts';
+import {
+  type CheckLine,
+  isAtLeast,
+  named,
+  ok,
+  problem,
+  warning,
+  worstFirst,
+} from '../../lib/process/check-line.ts';
+import { CommandError } from '../../lib/process/exit.ts';
+import { bootUnits, WANTED_BY } from '../boot/boot-unit.ts';
+import { chooseDataplane } from '../dataplane/open-dataplanes.ts';
+import { machineFacts } from '../inspect/machine-facts.ts';
+import { withGroupNames } from '../interfaces/group-names.ts';
+import { agentLock } from '../run/agent-lock.ts';
+import { readOff } from '../run/off-file.ts';
+import { loadAddon } from '../run/with-kernel.ts';
+
+export interface MachineCheckOptions {
+  readonly stateDir: string;
+  readonly config: Config;
+  /** Where the files of systemd are below; '' is the machine's own root. For tests. */
+  readonly root: string;
+}
+
+/** What the README requires. */
+const LEAST_KERNEL = [5, 9] as const;
+/** systemd.unit(5). */
+const UNIT_FOLDERS = ['/etc/systemd/system', '/usr/lib/systemd/system', '/lib/systemd/system'];
+const UNIT_OF = { nftables: 'nodewall-boot.service', iptables: 'nodewall-boot-iptables.service' } as const;
+const ROOT_NEEDED = 'run this as root, or with CAP_NET_ADMIN';
+
+type MachineCheck = (options: MachineCheckOptions) => Promise<readonly CheckLine[] | CheckLine>;
+
+/** By what they look at. What they try in the kernel they remove again. */
+export const MACHINE_CHECKS = {
+  kernel,
+  dataplane,
+  records,
+  connections,
+  otherTables,
+  groupNames,
+  bootUnit,
+  agent,
+} as const satisfies Readonly<Record<string, MachineCheck>>;
+
+/** Looks at this machine, the worst first. */
+export async function checkMachine(options: MachineCheckOptions): Promise<readonly CheckLine[]> {
+  const found = await Promise.all(Object.values(MACHINE_CHECKS).map((check) => check(options)));
+  return worstFirst(found.flat());
+}
+
+async function kernel(): Promise<CheckLine> {
+  const release = os.release();
+  if (isAtLeast(release, ...LEAST_KERNEL)) return ok('kernel', `Linux ${release}`);
+  return problem('kernel', `Linux ${release} is older than ${LEAST_KERNEL.join('.')}`, 'upgrade it');
+}
+
+/** Tries one of each kind of object that the rules consist of. */
+async function dataplane({ config }: MachineCheckOptions): Promise<CheckLine> {
+  const check = 'dataplane';
+  try {
+    const { DATAPLANES } = await import('../dataplane/dataplanes.ts');
+    const { name } = await chooseDataplane(config);
+    const trial = await (await DATAPLANES[name].port()).trial?.();
+    if (trial?.works === false)
+      return problem(
+        check,
+        `${name} does not work here: ${trial.why}`,
+        'see docs/dataplanes.md, What it needs',
+      );
+    if (name === 'iptables') return await iptablesCommands();
+    return ok(check, `${name}: sets, maps, connection tracking, reject and log work`);
+  } catch (error) {
+    return problem(check, firstLine(error), isForbidden(error) ? ROOT_NEEDED : 'see docs/dataplanes.md');
+  }
+}
+
+async function iptablesCommands(): Promise<CheckLine> {
+  const commands = ['iptables', 'ip6tables', 'ipset'];
+  const versions = await Promise.all(commands.map((command) => versionOf(command)));
+  const missing = commands.filter((_, i) => versions[i] === null);
+  if (missing.length > 0)
+    return problem('dataplane', `not installed: ${named(missing)}`, 'apt install iptables ipset');
+  return ok('dataplane', `iptables: ${versions[0]}`);
+}
+
+/** NFLOG, by which records and DNS answers reach the agent. */
+async function records({ config }: MachineCheckOptions): Promise<CheckLine> {
+  const { group } = config.log;
+  const { Nflog } = await loadAddon();
+  const todo = 'modprobe nfnetlink_log; without it there are no records, and no names from DNS answers';
+  try {
+    const nflog = new Nflog({ group }, () => {});
+    await nflog.close();
+    return ok('NFLOG', `group ${group} can be read`);
+  } catch (error) {
+    // The agent reads it.
+    if (codeOf(error) === 'EBUSY')
+      return ok('NFLOG', `group ${group} is read by another process, as the agent does`);
+    return isForbidden(error)
+      ? warning('NFLOG', firstLine(error), ROOT_NEEDED)
+      : problem('NFLOG', firstLine(error), todo);
+  }
+}
+
+async function connections(): Promise<CheckLine> {
+  const { Conntrack } = await loadAddon();
+  const check = 'connection tracking';
+  try {
+    const conntrack = new Conntrack();
+    try {
+      for await (const _ of conntrack.entries()) break;
+    } finally {
+      await conntrack.close();
+    }
+    return ok(check, 'the kernel lists connections');
+  } catch (error) {
+    const todo =
+      'modprobe nf_conntrack_netlink; without it established: Recheck and nodewall flush end nothing';
+    return warning(check, firstLine(error), isForbidden(error) ? ROOT_NEEDED : todo);
+  }
+}
+
+/** What they drop stays dropped (docs/operations.md). */
+async function otherTables({ config }: MachineCheckOptions): Promise<readonly CheckLine[]> {
+  const { otherChains, legacyTables } = await machineFacts(config, null);
+  const { chains, problem: why } = otherChains;
+  if (why !== null) return [warning('other tables', `cannot be listed: ${why}`, ROOT_NEEDED)];
+  const todo = 'what they drop stays dropped, whatever a policy allows (docs/operations.md)';
+  const dropping = chains.filter(({ policy, hook }) => policy === 'drop' && hook !== 'forward');
+  const texts = dropping.map(({ family, table, chain }) => `${family} ${table} ${chain}`);
+  const lines: CheckLine[] = [];
+  if (texts.length > 0)
+    lines.push(warning('other tables', `base chains that drop by default: ${named(texts)}`, todo));
+  if (legacyTables.length > 0)
+    lines.push(
+      warning(
+        'other tables',
+        `iptables-legacy has tables: ${named(legacyTables)}`,
+        'see iptables-legacy-save',
+      ),
+    );
+  if (lines.length > 0) return lines;
+  return [ok('other tables', `${chains.length} base chains of others, none drops by default`)];
+}
+
+async function groupNames({ config }: MachineCheckOptions): Promise<CheckLine> {
+  const { interfaceGroupFile: file, interfaceGroups } = config;
+  const check = 'interface groups';
+  if (file === '') return ok(check, 'names are not written (interfaceGroupFile)');
+  let text = '';
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT')
+      return warning(check, firstLine(error), 'the rules use numbers; only the names are missing');
+  }
+  const { conflicts } = withGroupNames(text, interfaceGroups);
+  if (conflicts.length === 0) return ok(check, `${file} has room for the names`);
+  const todo = `choose other numbers or names in the configuration, or in ${file}`;
+  return warning(check, conflicts.join('; '), todo);
+}
+
+/** docs/boot.md. */
+async function bootUnit({ stateDir, config, root }: MachineCheckOptions): Promise<CheckLine> {
+  const check = 'rules at boot';
+  if (!config.boot.enabled) return ok(check, 'off (boot.enabled): the machine is open until its agent runs');
+  if (!existsSync(join(root, '/run/systemd/system')))
+    return warning(check, 'this machine has no systemd', 'it is open at boot until its agent runs');
+  const unit = config.dataplane === 'iptables' ? UNIT_OF.iptables : UNIT_OF.nftables;
+  const folders = UNIT_FOLDERS.map((folder) => join(root, folder));
+  const install = `nodewall boot-unit --install /etc/systemd/system --state-dir ${stateDir}`;
+  const folder = folders.find((one) => existsSync(join(one, unit)));
+  if (folder === undefined)
+    return warning(
+      check,
+      `${unit} is not installed: the machine is open at boot until its agent runs`,
+      install,
+    );
+  if (!folders.some((one) => existsSync(join(one, `${WANTED_BY}.wants`, unit))))
+    return warning(check, `${unit} is installed, and not enabled`, `systemctl enable ${unit}`);
+  const text = await readFile(join(folder, unit), 'utf8');
+  if (text.trim() !== bootUnits(stateDir).get(unit)?.trim())
+    return warning(check, `${unit} is of another version or state directory`, install);
+  if (config.dataplane !== 'iptables' && (await versionOf('nft')) === null)
+    return problem(check, `${unit} needs the command nft`, 'apt install nftables');
+  return ok(check, `${unit} is installed and enabled`);
+}
+
+async function agent({ stateDir }: MachineCheckOptions): Promise<readonly CheckLine[]> {
+  const lines: CheckLine[] = [];
+  const holder = await agentLock(stateDir).holder();
+  const running = holder === null ? 'no agent runs in this network namespace' : `runs as process ${holder}`;
+  lines.push(
+    holder === null
+      ? warning(
+          'agent',
+          `${running} with ${stateDir}`,
+          'systemctl enable --now nodewall; in a cluster: its pod',
+        )
+      : ok('agent', running),
+  );
+  try {
+    const off = readOff(stateDir);
+    if (off !== null)
+      lines.push(
+        warning('off', `nothing is enforced${off.reason === '' ? '' : `: ${off.reason}`}`, 'nodewall on'),
+      );
+  } catch (error) {
+    lines.push(warning('off', firstLine(error), ROOT_NEEDED));
+  }
+  return lines;
+}
+
+/** The first line of `COMMAND --version`; null: it is not installed. */
+async function versionOf(command: string): Promise<string | null> {
+  try {
+    const { stdout } = await promisify(execFile)(command, ['--version'], { timeout: 4_000 });
+    return stdout.split('\n', 1)[0] ?? '';
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+function firstLine(error: unknown): string {
+  return (error as Error).message.split('\n', 1)[0] ?? '';
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
+}
+
+function isForbidden(error: unknown): boolean {
+  const cause = error instanceof CommandError ? error.cause : error;
+  return ['EPERM', 'EACCES'].includes(String(codeOf(cause)));
+}

@@ -1,0 +1,69 @@
+import type { CheckLine } from '../lib/process/check-line.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { styled } from '../lib/process/styled.ts';
+import { VERSION } from '../lib/process/version.ts';
+import { hasKubeconfig, withCluster } from './cluster-api.ts';
+import { loadConfig } from './load.ts';
+import { json, print } from './output.ts';
+import { oneLine } from './status-text.ts';
+
+interface CheckOptions {
+  readonly kubeconfig?: string;
+  readonly before: boolean;
+  readonly machine: boolean;
+  readonly stateDir: string;
+  readonly config?: string;
+  readonly output: 'text' | 'json';
+}
+
+interface Checked {
+  readonly of: 'before' | 'installed' | 'machine';
+  readonly lines: readonly CheckLine[];
+}
+
+const TITLES = {
+  before: 'A cluster, before nodewall is installed:',
+  installed: 'A cluster with nodewall:',
+  machine: 'This machine:',
+} as const satisfies Record<Checked['of'], string>;
+const COLOURS = { ok: 'green', warning: 'yellow', problem: 'red' } as const satisfies Record<
+  CheckLine['state'],
+  string
+>;
+
+/** `nodewall check`: what has to be right, problems first. Exit status 1 if there are any. */
+export async function checkCommand(options: CheckOptions): Promise<ExitStatus> {
+  const checked = await look(options);
+  await print(options.output === 'json' ? json(checked) : toText(checked));
+  return checked.lines.some(({ state }) => state === 'problem') ? EXIT.invalid : EXIT.done;
+}
+
+async function look({ kubeconfig, before, machine, stateDir, config }: CheckOptions): Promise<Checked> {
+  const settings = await loadConfig(config);
+  if (machine && (before || kubeconfig !== undefined))
+    throw new CommandError(EXIT.usage, 'give either --machine, or --kubeconfig and --before');
+  if (machine || (!before && !hasKubeconfig(kubeconfig))) {
+    const { checkMachine } = await import('../agent/check/machine-check.ts');
+    return { of: 'machine', lines: await checkMachine({ stateDir, config: settings, root: '' }) };
+  }
+  const { checkCluster } = await import('../controller/check/cluster-check.ts');
+  const version = VERSION;
+  return await withCluster(kubeconfig, (request) =>
+    checkCluster({ request, before, version, now: () => Date.now() }),
+  );
+}
+
+function toText({ of, lines }: Checked): string {
+  const width = Math.max(...lines.map(({ check }) => check.length));
+  const texts = lines.map(({ check, state, message, todo }) => {
+    const mark = styled(COLOURS[state], state.padEnd('problem'.length));
+    const next = todo === undefined ? '' : `${' '.repeat(width + 11)}→ ${todo}\n`;
+    return `${mark}  ${check.padEnd(width)}  ${oneLine(message, 600)}\n${next}`;
+  });
+  const count = (state: CheckLine['state'], word: string): string => {
+    const number = lines.filter((one) => one.state === state).length;
+    return `${number} ${word}${number === 1 || word === 'ok' ? '' : 's'}`;
+  };
+  const summary = `${count('problem', 'problem')}, ${count('warning', 'warning')}, ${count('ok', 'ok')}.\n`;
+  return `${styled('bold', TITLES[of])}\n\n${texts.join('')}\n${summary}`;
+}

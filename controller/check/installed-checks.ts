@@ -1,0 +1,200 @@
+import { X509Certificate } from 'node:crypto';
+import { asFields, asList } from '../../apis/schema/json-schema.ts';
+import { CONTROL_PLANE } from '../../apis/stream.ts';
+import { type CheckLine, named, ok, problem, warning } from '../../lib/process/check-line.ts';
+import { gateSetting } from '../kubeapi/configmap/feature-gate.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
+import type { Lease } from '../kubeapi/lease/lease.ts';
+import { type Check, type CheckedObject, read } from './checked.ts';
+
+const SYSTEM = 'namespaces/nodewall-system';
+const API_SERVICE = `/apis/apiregistration.k8s.io/v1/apiservices/${CONTROL_PLANE.version}.${CONTROL_PLANE.group}`;
+const LEASE = `/apis/coordination.k8s.io/v1/${SYSTEM}/leases/nodewall-controller`;
+const DEPLOYMENT = `/apis/apps/v1/${SYSTEM}/deployments/nodewall-controller`;
+const DAEMON_SET = `/apis/apps/v1/${SYSTEM}/daemonsets/nodewall-agent`;
+const CA = `/api/v1/${SYSTEM}/configmaps/nodewall-ca`;
+const CONFIG = `/api/v1/${SYSTEM}/configmaps/nodewall-config`;
+const WEBHOOKS = ['mutating', 'validating'] as const;
+/** deploy/kustomize/base/webhooks.yaml; with overlays/fail-closed the first two have Fail too. */
+const CHECKING_WEBHOOKS = ['mutate.nodewall.io', 'validate.nodewall.io'];
+const USE_WEBHOOK = 'use.nodewall.io';
+/** Milliseconds since a Lease was renewed; it is every 2 s. */
+const LEASE_OLD = 60_000;
+/** Milliseconds before a CA ends. Controllers make the next one eight months before. */
+const CA_NEAR = 30 * 24 * 3_600_000;
+const LOGS = 'kubectl logs -n nodewall-system deployment/nodewall-controller';
+
+/** Whether nodewall is in the cluster, in whole or in part. Throws KubeError. */
+export async function isInstalled(request: KubeApi): Promise<boolean> {
+  const found = await Promise.all([API_SERVICE, LEASE, DEPLOYMENT].map((path) => read(request, path)));
+  return found.some((one) => one !== null);
+}
+
+/** What has to be right of the controllers. @param now milliseconds since 1970 */
+export function installedChecks(now: number): Readonly<Record<string, Check>> {
+  return {
+    controllers: (request) => leader(request, now),
+    pods: workloads,
+    'aggregated API': aggregatedApi,
+    webhooks,
+    'feature gate': featureGate,
+    certificates: (request) => certificates(request, now),
+  };
+}
+
+async function leader(request: KubeApi, now: number): Promise<readonly CheckLine[]> {
+  const { holderIdentity = '', renewTime = '' } = (await read<Lease>(request, LEASE))?.spec ?? {};
+  const age = now - Date.parse(renewTime);
+  if (holderIdentity !== '' && age <= LEASE_OLD) return [ok('controllers', `${holderIdentity} leads`)];
+  const since = renewTime === '' ? '' : `; the Lease was last renewed at ${renewTime}`;
+  return [problem('controllers', `no controller leads: no status is written${since}`, LOGS)];
+}
+
+async function workloads(request: KubeApi): Promise<readonly CheckLine[]> {
+  const [deployment, daemonSet] = await Promise.all([read(request, DEPLOYMENT), read(request, DAEMON_SET)]);
+  return [
+    ...ready('Deployment nodewall-controller', deployment, ['replicas', 'readyReplicas']),
+    ...ready('DaemonSet nodewall-agent', daemonSet, ['desiredNumberScheduled', 'numberReady']),
+  ];
+}
+
+function ready(
+  name: string,
+  object: CheckedObject | null,
+  [wanted, there]: readonly [string, string],
+): readonly CheckLine[] {
+  if (object === null)
+    return [
+      warning(
+        'pods',
+        `there is no ${name}`,
+        'kubectl apply -k deploy/kustomize/base, unless it runs elsewhere',
+      ),
+    ];
+  const [all, isReady] = [Number(object.status?.[wanted] ?? 0), Number(object.status?.[there] ?? 0)];
+  const message = `${name}: ${isReady} of ${all} ready`;
+  if (all > 0 && isReady >= all) return [ok('pods', message)];
+  const todo = 'kubectl get pods -n nodewall-system -o wide';
+  return [isReady === 0 ? problem('pods', message, todo) : warning('pods', message, todo)];
+}
+
+async function aggregatedApi(request: KubeApi): Promise<readonly CheckLine[]> {
+  const [service, ca] = await Promise.all([read(request, API_SERVICE), read(request, CA)]);
+  const check = 'aggregated API';
+  if (service === null) return [problem(check, 'it is not registered: no controller serves', LOGS)];
+  const { caBundle, insecureSkipTLSVerify } = service.spec ?? {};
+  const lines: CheckLine[] = [];
+  const conditions = asList(service.status?.conditions).map((one) => asFields(one) ?? {});
+  const available = conditions.find(({ type }) => type === 'Available');
+  if (available?.status !== 'True')
+    lines.push(
+      problem(
+        check,
+        `the API server does not reach it: ${String(available?.message ?? 'no condition yet')}; namespaces cannot be deleted meanwhile`,
+        `${LOGS}; then look for a NetworkPolicy or firewall between API server and pods, port 8443`,
+      ),
+    );
+  if (insecureSkipTLSVerify === true || !isTrusted(caBundle, ca))
+    lines.push(
+      problem(
+        check,
+        'its caBundle is not the CA of ConfigMap nodewall-ca',
+        `a controller writes it again within seconds; if it stays: ${LOGS}`,
+      ),
+    );
+  return lines.length > 0 ? lines : [ok(check, 'available, with the CA of ConfigMap nodewall-ca')];
+}
+
+async function webhooks(request: KubeApi): Promise<readonly CheckLine[]> {
+  const path = (kind: string): string =>
+    `/apis/admissionregistration.k8s.io/v1/${kind}webhookconfigurations/nodewall`;
+  const [ca, ...found] = await Promise.all([
+    read(request, CA),
+    ...WEBHOOKS.map((kind) => read<CheckedObject & { readonly webhooks?: unknown }>(request, path(kind))),
+  ]);
+  const absent = WEBHOOKS.filter((_, i) => found[i] === null);
+  const apply = 'kubectl apply --server-side -k deploy/kustomize/base';
+  if (absent.length > 0)
+    return [
+      problem(
+        'webhooks',
+        `there is no ${absent.join(' and no ')} configuration: invalid objects are stored`,
+        apply,
+      ),
+    ];
+  const all = found.flatMap((one) => asList(one?.webhooks).map((hook) => asFields(hook) ?? {}));
+  const untrusted = all.filter(({ clientConfig }) => !isTrusted(asFields(clientConfig)?.caBundle, ca));
+  if (untrusted.length > 0)
+    return [
+      problem(
+        'webhooks',
+        `the caBundle of ${named(untrusted.map(({ name }) => String(name)))} is not the CA of ConfigMap nodewall-ca`,
+        `a controller fills it in within seconds; if it stays: ${LOGS}`,
+      ),
+    ];
+  const policyOf = (name: string): string =>
+    String(all.find((one) => one.name === name)?.failurePolicy ?? 'absent');
+  const [use, ...checking] = [USE_WEBHOOK, ...CHECKING_WEBHOOKS].map(policyOf);
+  const [policy = '', ...others] = checking;
+  if (use !== 'Fail' || policy === 'absent' || others.some((other) => other !== policy))
+    return [
+      warning(
+        'webhooks',
+        `failurePolicy is not as installed: ${all.map(({ name, failurePolicy }) => `${name} ${failurePolicy}`).join(', ')}`,
+        apply,
+      ),
+    ];
+  const meaning =
+    policy === 'Ignore'
+      ? 'objects are stored unchecked while no controller answers'
+      : 'objects cannot be written while no controller answers';
+  return [ok('webhooks', `failurePolicy ${policy}: ${meaning}`)];
+}
+
+async function featureGate(request: KubeApi): Promise<readonly CheckLine[]> {
+  const { enabled, problems } = gateSetting((await read(request, CONFIG))?.data ?? null);
+  if (enabled === true) return [ok('feature gate', 'on')];
+  const todo = 'kubectl apply -f deploy/gate/on.yaml';
+  if (enabled === false) return [warning('feature gate', 'off: nothing is enforced', todo)];
+  const why = problems[0] ?? 'ConfigMap nodewall-config does not set it';
+  return [warning('feature gate', `${why}; controllers keep the last value`, todo)];
+}
+
+async function certificates(request: KubeApi, now: number): Promise<readonly CheckLine[]> {
+  const text = (await read(request, CA))?.data?.['ca.crt'];
+  if (text === undefined)
+    return [problem('certificates', 'there is no ConfigMap nodewall-ca: agents trust no controller', LOGS)];
+  const ends = pems(text)
+    .map((pem) => endOf(pem))
+    .filter((end) => end !== null);
+  const last = Math.max(...ends);
+  if (ends.length === 0) return [problem('certificates', 'ConfigMap nodewall-ca holds no certificate', LOGS)];
+  const message = `the CA is valid until ${new Date(last).toISOString().slice(0, 10)}`;
+  if (last <= now) return [problem('certificates', message, LOGS)];
+  if (last - now < CA_NEAR)
+    return [warning('certificates', message, `${LOGS}: the next one should be there`)];
+  return [ok('certificates', message)];
+}
+
+/** Whether all CAs of a caBundle (Base64 of PEM) are in ConfigMap nodewall-ca; one at least. */
+function isTrusted(caBundle: unknown, ca: CheckedObject | null): boolean {
+  if (typeof caBundle !== 'string') return false;
+  const known = new Set(pems(ca?.data?.['ca.crt'] ?? ''));
+  const held = pems(Buffer.from(caBundle, 'base64').toString());
+  return held.length > 0 && held.every((pem) => known.has(pem));
+}
+
+/** The certificates of a text, without their white space. */
+function pems(text: string): string[] {
+  const found = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+  return found.map((pem) => pem.replaceAll(/\s+(?!CERTIFICATE)/g, '\n'));
+}
+
+/** Null: it is none. */
+function endOf(pem: string): number | null {
+  try {
+    return new X509Certificate(pem).validToDate.getTime();
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,41 @@
+/** What was found about one thing that has to be right. */
+export interface CheckLine {
+  /** What was looked at, in a few words. */
+  readonly check: string;
+  readonly state: 'ok' | 'warning' | 'problem';
+  readonly message: string;
+  /** What to do next; absent: nothing. */
+  readonly todo?: string;
+}
+
+const ORDER = { problem: 0, warning: 1, ok: 2 } as const satisfies Record<CheckLine['state'], number>;
+
+export function ok(check: string, message: string): CheckLine {
+  return { check, state: 'ok', message };
+}
+
+export function warning(check: string, message: string, todo: string): CheckLine {
+  return { check, state: 'warning', message, todo };
+}
+
+export function problem(check: string, message: string, todo: string): CheckLine {
+  return { check, state: 'problem', message, todo };
+}
+
+/** The worst first. */
+export function worstFirst(lines: readonly CheckLine[]): readonly CheckLine[] {
+  return lines.toSorted((a, b) => ORDER[a.state] - ORDER[b.state]);
+}
+
+/** As in `a, b, c and 7 more`, in their order. */
+export function named(names: readonly string[], most = 3): string {
+  const left = names.length - most;
+  return `${names.toSorted().slice(0, most).join(', ')}${left > 0 ? ` and ${left} more` : ''}`;
+}
+
+/** Whether a version such as `5.10.0-amd64` is at least MAJOR.MINOR; false if it is no version. */
+export function isAtLeast(version: string, major: number, minor: number): boolean {
+  const [, first, second] = /^v?(\d+)\.(\d+)/.exec(version) ?? [];
+  if (first === undefined || second === undefined) return false;
+  return Number(first) > major || (Number(first) === major && Number(second) >= minor);
+}
