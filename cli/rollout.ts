@@ -153,8 +153,7 @@ async function asCommand<T>(policy: string | null, call: () => Promise<T>): Prom
       policy === null
         ? 'the cluster has no ClusterNetworkPolicies: install the CustomResourceDefinitions of nodewall'
         : `there is no ClusterNetworkPolicy ${policy}`;
-    if (isKubeError(error, 'NotFound'))
-      throw new CommandError(EXIT.invalid, missing, { cause: error });
+    if (isKubeError(error, 'NotFound')) throw new CommandError(EXIT.invalid, missing, { cause: error });
     throw new CommandError(EXIT.refused, (error as Error).message, { cause: error });
   }
 }

@@ -31,6 +31,7 @@ const READERS: Readonly<Record<string, string>> = {
   'agent/run/guarded.ts': 'a time that is shown: of a record',
   'agent/run/prometheus.ts': 'times that are shown: of views, in the metrics',
   'cli/bundle.ts': 'a time that is shown: of the bundle',
+  'cli/check.ts': 'expiry: of the Lease and of certificates; clocks of nodes',
   'cli/egress-node-status.ts': 'a time that is shown: of a reading',
   'cli/egress-who.ts': 'the option --at',
   'cli/off.ts': 'a time that is shown: since when the node is off',
