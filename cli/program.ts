@@ -1,5 +1,6 @@
-import { Command, CommanderError } from 'commander';
+import { Argument, Command, CommanderError } from 'commander';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { SHELLS } from '../lib/process/shell-completion.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { addClusterCommands } from './cluster-commands.ts';
 import { type Done, example } from './command-options.ts';
@@ -56,5 +57,23 @@ function build(done: Done): Command {
   addClusterCommands(program, done);
   addRolloutCommands(program, done);
   addUninstallCommand(program, done);
+  addCompletion(program);
   return program;
+}
+
+function addCompletion(program: Command): void {
+  program
+    .command('completion')
+    .description(
+      'Print the script by which a shell completes commands, options and their values; for kubectl, the file kubectl_complete-nodewall.',
+    )
+    .addArgument(new Argument('<shell>', 'which shell').choices(SHELLS))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall completion bash > /etc/bash_completion.d/nodewall',
+        'nodewall completion kubectl > /usr/local/bin/kubectl_complete-nodewall',
+      ),
+    )
+    .action(async (shell) => await (await import('./completion.ts')).completion(shell, program));
 }

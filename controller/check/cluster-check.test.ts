@@ -138,7 +138,7 @@ describe('a check of a cluster', () => {
       [
         'your rights',
         { '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews': { status: { allowed: false } } },
-        /^problem: you may not create namespaces, .* and 8 more/,
+        /^problem: you may not create clusterrolebindings, .* and 8 more/,
       ],
       ['pod security', { [SYSTEM]: { metadata: { labels: {} } } }, /^warning: .* no level of its own/],
     ];

@@ -21,6 +21,7 @@ const COMMANDS = [
   ['log'],
   ['bundle'],
   ['check'],
+  ['completion'],
   ['names'],
   ['boot-unit'],
   ['egress'],
@@ -56,7 +57,7 @@ describe('nodewall --help', function () {
 
   it('of every command lists --config', async () => {
     for (const command of COMMANDS) {
-      if (['', 'dump', 'egress', 'rollout'].includes(command.join(' '))) continue;
+      if (['', 'dump', 'egress', 'rollout', 'completion'].includes(command.join(' '))) continue;
       assert.match((await nodewall(...command, '--help')).stdout, /--config <file>/, command.join(' '));
     }
   });

@@ -231,7 +231,7 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
     assert.ok(lines.some(({ check, state }) => check === 'your rights' && state === 'ok'));
     const { status, stdout } = await nodewall('mallory', 'check', '--before');
     assert.equal(status, 1);
-    assert.match(stdout, /^problem {2}your rights +you may not create namespaces, /m);
+    assert.match(stdout, /^problem {2}your rights +you may not create clusterrolebindings, /m);
     assert.match(stdout, /^warning {2}nodes +cannot be checked: .*RBAC needs/m);
   });
 
