@@ -243,6 +243,11 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
     }
   });
 
+  it('says that there is no such policy', async () => {
+    const { status, stderr } = await nodewall('jane', 'rollout', 'status', 'no-such');
+    assert.deepEqual([status, stderr], [1, 'nodewall: there is no ClusterNetworkPolicy no-such\n']);
+  });
+
   it('names a node that does not answer, and goes on', async () => {
     const { status, stdout, stderr } = await nodewall('jane', 'log', '--all-nodes');
     assert.deepEqual([status, stderr], [0, '']);
