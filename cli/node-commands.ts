@@ -132,7 +132,12 @@ function addRules(program: Command, done: Done): void {
     .addOption(ofNode())
     .addOption(kubeconfig())
     .option('--policy <name>', 'only rules of this policy')
-    .option('--unused', 'only rules that no packet has matched', false)
+    .option(
+      '--unused [time]',
+      'only rules that no packet has matched since they are counted, or since then: 30d ago, or a time (ISO 8601)',
+      false,
+    )
+    .option('--all-nodes', 'with --unused: that no packet has matched on any node of a cluster', false)
     .addOption(output('table', 'json'))
     .addHelpText(
       'after',
@@ -140,6 +145,7 @@ function addRules(program: Command, done: Done): void {
         'nodewall rules',
         'nodewall rules --policy protect-api -o json',
         'nodewall rules --node worker-1 --unused',
+        'nodewall rules --all-nodes --unused 30d',
       ),
     )
     .action(async (options) => done(await (await import('./rules.ts')).rulesCommand(options)));

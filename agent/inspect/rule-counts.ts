@@ -17,6 +17,8 @@ export interface CountedRule extends Count {
   readonly action: CompiledRule['action'];
   readonly mode: CompiledRule['mode'];
   readonly traffic: CompiledRule['traffic'];
+  /** Since when it is counted (ISO 8601); null: it is not yet. */
+  readonly since: string | null;
 }
 
 /** The rules in force on a node, in the order of evaluation. */
@@ -32,17 +34,17 @@ export interface RuleCounts {
 /** Reads files of the agent, and the kernel. Throws a CommandError if no rule was ever in force. */
 export async function ruleCounts(stateDir: string, policy?: string): Promise<RuleCounts> {
   const state = await readState(stateDir);
-  const { totals, remark } = await readTotals(stateDir, () => new Date().toISOString());
+  const { totals, since, remark } = await readTotals(stateDir, () => new Date().toISOString());
   const rules = state.rules
     .filter(({ source }) => policy === undefined || source.policy === policy)
-    .map((rule) => countedRule(rule, totals.get(rule.id)));
+    .map((rule) => ({ ...countedRule(rule, totals.get(rule.id)), since: since.get(rule.id) ?? null }));
   return { node: state.node, rules, spoofed: countOf(totals.get(SPOOFED)), remark };
 }
 
 function countedRule(
   { id, source, tier, action, mode, traffic }: CompiledRule,
   totals: RuleTotals | undefined,
-): CountedRule {
+): Omit<CountedRule, 'since'> {
   const { direction, policy, apiGroup, rule, ruleIndex } = source;
   const of = { id, direction, tier, policy, apiGroup, rule, ruleIndex, action, mode, traffic };
   return { ...of, ...countOf(totals) };

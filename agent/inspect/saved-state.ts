@@ -26,6 +26,8 @@ export async function readState(stateDir: string): Promise<NodeState> {
 
 export interface ReadTotals {
   readonly totals: Map<string, RuleTotals>;
+  /** By rule id: since when it is counted (ISO 8601). */
+  readonly since: ReadonlyMap<string, string>;
   /** Why they may be older than now; null: they are of now. */
   readonly remark: string | null;
 }
@@ -44,7 +46,7 @@ export async function readTotals(stateDir: string, now: () => string): Promise<R
       continue;
     }
     if (found !== null) accounts.read(found, now());
-    return { totals: accounts.totals(), remark };
+    return { totals: accounts.totals(), since: accounts.since(), remark };
   }
 }
 

@@ -242,8 +242,37 @@ describe('accounting', () => {
     assert.equal(accounts.totals().get('a')?.lastHit, '10:00:20');
   });
 
+  it('knows since when a rule is counted, over restarts, until the rule is removed', () => {
+    const kernel = new Counting();
+    const rules = ruleset({ a: { text: 0, logged: false } });
+    const accounts = new Accounting();
+    kernel.apply(rules.chains.keys());
+    accounts.know(nftOwners(rules));
+    assert.equal(accounts.since().get('a'), undefined);
+    accounts.read(kernel.table(), '10:00:10');
+    accounts.read(kernel.table(), '10:00:20');
+    const again = new Accounting(JSON.parse(JSON.stringify(accounts.save())));
+    again.know(nftOwners(rules));
+    again.read(kernel.table(), '10:00:30');
+    assert.equal(again.since().get('a'), '10:00:10');
+    again.keep(new Set());
+    assert.equal(again.since().get('a'), undefined);
+    const { since: _, ...earlier } = accounts.save();
+    const upgraded = new Accounting(earlier);
+    upgraded.read(kernel.table(), '10:00:40');
+    assert.equal(upgraded.since().get('a'), '10:00:40');
+  });
+
   it('rejects data that it did not save', () => {
-    for (const bad of [null, 7, [], {}, { chains: [{}], rules: {} }, { chains: [], rules: { a: {} } }]) {
+    for (const bad of [
+      null,
+      7,
+      [],
+      {},
+      { chains: [{}], rules: {} },
+      { chains: [], rules: { a: {} } },
+      { chains: [], rules: {}, since: { a: 1 } },
+    ]) {
       assert.throws(() => new Accounting(bad), TypeError, JSON.stringify(bad));
     }
   });

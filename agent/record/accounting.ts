@@ -48,6 +48,8 @@ export interface SavedAccounts {
   readonly chains: readonly SavedChain[];
   /** By rule id: the counters of deleted chains. */
   readonly rules: Readonly<Record<string, RuleTotals>>;
+  /** By rule id: since when it is counted (ISO 8601); absent: earlier versions did not save it. */
+  readonly since?: Readonly<Record<string, string>>;
 }
 
 const NOTHING: RuleTotals = { packets: 0, bytes: 0, lastHit: null, logged: 0, recorded: 0 };
@@ -70,12 +72,15 @@ export class Accounting {
    * Rules with a record since the last reading; its time is more exact than that of the reading.
    */
   readonly #recent = new Set<string>();
+  /** The time of the first reading with a chain of the rule, by rule id. */
+  readonly #since: Map<string, string>;
 
   /** Continues from saved counters. Throws a TypeError if `saved` does not have the right form. */
   constructor(saved: unknown = NO_ACCOUNTS) {
     requireAccounts(saved);
     this.#bases = new Map(Object.entries(saved.rules));
     this.#chains = new Map(saved.chains.map((chain) => [chain.handle, chain]));
+    this.#since = new Map(Object.entries(saved.since ?? {}));
     this.#owners = new Map<string, ChainOwner>(saved.chains.map((chain) => [chain.name, chain]));
   }
 
@@ -120,6 +125,7 @@ export class Accounting {
   /** Forgets all rules except these. */
   keep(rules: ReadonlySet<string>): void {
     for (const rule of this.#bases.keys()) if (!rules.has(rule)) this.#bases.delete(rule);
+    for (const rule of this.#since.keys()) if (!rules.has(rule)) this.#since.delete(rule);
     for (const [handle, { rule }] of this.#chains) if (!rules.has(rule)) this.#chains.delete(handle);
     const isKept = ({ rule }: ChainOwner): boolean => rules.has(rule);
     // Usually all are kept.
@@ -137,8 +143,17 @@ export class Accounting {
     return totals;
   }
 
+  /** By rule id: since when it is counted (ISO 8601). */
+  since(): ReadonlyMap<string, string> {
+    return this.#since;
+  }
+
   save(): SavedAccounts {
-    return { chains: [...this.#chains.values()], rules: Object.fromEntries(this.#bases) };
+    return {
+      chains: [...this.#chains.values()],
+      rules: Object.fromEntries(this.#bases),
+      since: Object.fromEntries(this.#since),
+    };
   }
 
   #update(rule: string, change: (before: RuleTotals) => RuleTotals): void {
@@ -157,6 +172,7 @@ export class Accounting {
       const known = this.#owners.get(name);
       const owner = known ?? (isSame ? before : undefined);
       if (owner === undefined) continue;
+      if (!this.#since.has(owner.rule)) this.#since.set(owner.rule, time);
       const packets = sum(rules.map((rule) => rule.packets));
       const bytes = sum(rules.map((rule) => rule.bytes));
       const chain = { rule: owner.rule, kind: owner.kind, name, handle, packets, bytes };
@@ -205,7 +221,7 @@ function sum(counts: readonly (bigint | null)[]): number {
 }
 
 function requireAccounts(saved: unknown): asserts saved is SavedAccounts {
-  const { chains, rules } = Object(saved) as Partial<SavedAccounts>;
+  const { chains, rules, since = {} } = Object(saved) as Partial<SavedAccounts>;
   const isRule = (rule: RuleTotals) =>
     [rule.packets, rule.bytes, rule.logged, rule.recorded].every(Number.isFinite);
   const isChain = ({ name, rule, handle, packets, bytes }: SavedChain) =>
@@ -213,7 +229,8 @@ function requireAccounts(saved: unknown): asserts saved is SavedAccounts {
   if (
     !Array.isArray(chains) ||
     !chains.every(isChain) ||
-    !Object.values<RuleTotals>(Object(rules)).every(isRule)
+    !Object.values<RuleTotals>(Object(rules)).every(isRule) ||
+    !Object.values<unknown>(Object(since)).every((time) => typeof time === 'string')
   ) {
     throw new TypeError('the saved counters are not valid');
   }

@@ -27,6 +27,7 @@ export const NODE_FIELDS: Readonly<Record<Exclude<NodeData, 'explanation'>, Fiel
       {
         ...{ id: 'plain', direction: 'plain', tier: 'plain', policy: 'plain', apiGroup: 'plain' },
         ...{ rule: 'plain', ruleIndex: 'plain', action: 'plain', mode: 'plain', traffic: 'plain' },
+        since: 'plain',
         ...COUNT,
       },
     ],

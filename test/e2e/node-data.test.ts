@@ -82,6 +82,16 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
       const counts = (await printed('rules', '--node', node, '--unused')).rules.length;
       assert.equal(counts, node === NODE ? 0 : 1, 'only one was called');
     }
+    // On one node of both it was.
+    assert.deepEqual((await printed('rules', '--all-nodes', '--unused')).rules, []);
+    const young = await nodewall('jane', 'rules', '--node', 'worker-2', '--unused', '30d');
+    assert.equal(
+      young.stdout,
+      '0 of 1 rules: no packet matched in 30d.\n1 more without a hit are counted for less time than that.\n',
+    );
+    const never = await nodewall('jane', 'rules', '--node', 'worker-2', '--unused');
+    assert.match(never.stdout, /^ingress +application +web\/close +Drop +never +2\d{3}-\S+Z +1$/m);
+    assert.match(never.stdout, /^1 of 1 rules: no packet matched since they are counted\.$/m);
     const { stdout } = await nodewall('jane', 'rules', '--node', NODE);
     assert.match(stdout, /ingress +application +web\/close +Drop +\d/);
   });

@@ -37,6 +37,7 @@ const READERS: Readonly<Record<string, string>> = {
   'cli/off.ts': 'a time that is shown: since when the node is off',
   'cli/records.ts': 'the filter --since of records',
   'cli/rollout.ts': 'makes the value of an annotation another one',
+  'cli/rules.ts': 'the option --unused',
   'cli/status.ts': 'how long a node has not reported',
   'controller/kubeapi/certificates/keeper.ts': 'expiry: of certificates',
   'controller/kubeapi/lease/election.ts': 'a time that is shown: of a renewal; no replica compares it',
