@@ -1,6 +1,7 @@
 import { CONFIG_FIELDS } from '../../apis/config-fields.ts';
 import { parseConfig } from '../../apis/config-file.ts';
 import { type NodeData, QUESTION_PATIENCE } from '../../apis/node-question.ts';
+import { asFields, asList } from '../../apis/schema/json-schema.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { atOnce } from '../../lib/process/at-once.ts';
 import { type Bundle, pathPart } from '../../lib/process/bundle.ts';
@@ -34,7 +35,6 @@ const PATIENCE = QUESTION_PATIENCE.agent;
 /** Of each container's log. */
 const LOG_QUERY = { tailLines: '5000', limitBytes: String(4 << 20) };
 const RECORDS = '1000';
-const METRICS_PORT = 8080;
 const CONFIG_MAPS = '/api/v1/namespaces/nodewall-system/configmaps';
 const SYSTEM_PODS = '/api/v1/namespaces/nodewall-system/pods';
 
@@ -70,13 +70,11 @@ class ClusterBundle {
     const lists = await this.#lists();
     const pods = lists.get(PODS.name) ?? [];
     const containers = pods.flatMap(containersOf);
-    const controllers = pods.map(nameOf).filter((name) => name.startsWith('nodewall-controller'));
-    this.#all = containers.length + controllers.length + nodes.length;
+    this.#all = containers.length + nodes.length;
     await Promise.all([
       this.#versions(),
-      this.#settings(),
+      this.#settings(lists.get('daemonsets') ?? []),
       atOnce(containers, PODS_AT_ONCE, (one) => this.#counted(this.#log(one))),
-      atOnce(controllers, PODS_AT_ONCE, (pod) => this.#counted(this.#metrics(pod))),
       atOnce(nodes, NODES_AT_ONCE, (node) => this.#counted(this.#node(node))),
     ]);
   }
@@ -123,9 +121,9 @@ class ClusterBundle {
   }
 
   /** Of the controllers, the agents and the feature gate, as far as they are valid. */
-  async #settings(): Promise<void> {
+  async #settings(daemonSets: readonly ListedObject[]): Promise<void> {
     const { request, bundle } = this.#options;
-    for (const name of ['nodewall-agent', 'nodewall-config']) {
+    for (const name of [...new Set(daemonSets.flatMap(configMapsOf)), 'nodewall-config']) {
       const path = `${CONFIG_MAPS}/${name}`;
       const read = request<{ data?: Readonly<Record<string, string>> }>({
         ...{ method: 'GET', path, timeout: PATIENCE },
@@ -155,16 +153,6 @@ class ClusterBundle {
       const text = await this.#had(what, request<string>(wanted));
       if (text !== null) await bundle.addLines(what, logLines(text, this.#redact));
     }
-  }
-
-  /** By the API server: the controllers' own port for scrapers wants another token. */
-  async #metrics(pod: string): Promise<void> {
-    const { request, bundle } = this.#options;
-    const what = `metrics/${pathPart(pod)}.txt`;
-    const path = `${SYSTEM_PODS}/${encodeURIComponent(pod)}:${METRICS_PORT}/proxy/metrics`;
-    const wanted = { method: 'GET', path, isText: true, timeout: PATIENCE } as const;
-    const text = await this.#had(what, request<string>(wanted));
-    if (text !== null) await bundle.addText(what, metricsText(text));
   }
 
   /** A node that does not answer the first question is asked nothing else. */
@@ -237,12 +225,22 @@ function nameOf({ metadata }: ListedObject): string {
   return String(metadata?.name);
 }
 
+/** The ConfigMap of the agents and controllers: kustomize's has a digest in its name. */
+function configMapsOf(daemonSet: ListedObject): string[] {
+  const { template } = asFields(daemonSet.spec) ?? {};
+  const { volumes } = asFields(asFields(template)?.spec) ?? {};
+  const names = asList(volumes).map((one) => asFields(asFields(one)?.configMap)?.name);
+  return names.filter((name) => typeof name === 'string');
+}
+
 /** Of an object and, if it is a policy, of its rules. */
 function namesOf(object: ListedObject): string[] {
   const { ingress, egress } = Object(object.spec) as Readonly<Record<string, unknown>>;
   const rules = [ingress, egress].flatMap((list) => (Array.isArray(list) ? list : []));
   const names = rules.map((rule) => Object(rule).name).filter((name) => typeof name === 'string');
-  return [nameOf(object), ...names];
+  const name = nameOf(object);
+  // A pod's ReplicaSet is named in Events.
+  return [name, name.replace(/-[a-z0-9]{5}$/, ''), ...names];
 }
 
 function containersOf(pod: ListedObject): Container[] {

@@ -1,11 +1,16 @@
-/** Keys of nodewall's own log, beside time, level and message. */
-const KEYS: ReadonlySet<string> = new Set([
-  ...['node', 'stage', 'policy', 'rule', 'revision', 'apiGroup', 'kind', 'name', 'resource', 'tier'],
-  ...['error', 'reason', 'why', 'problem', 'warning', 'cause', 'code', 'hint', 'advice'],
-  ...['version', 'dataplane', 'server', 'controller', 'listen', 'leader', 'identity', 'host', 'port'],
-  ...['milliseconds', 'took', 'rules', 'objects', 'count', 'policies', 'chains', 'sets', 'lost', 'kept'],
-  ...['interfaces', 'interface', 'group', 'gates', 'enabled', 'probes', 'probe', 'gateway', 'gatewayNode'],
-  ...['path', 'event', 'action', 'ignored', 'skipped', 'removed', 'others', 'minute', 'monitor'],
+/** Keys of nodewall's own log whose values are identifiers, beside time, level and message. */
+const IDENTIFIERS: ReadonlySet<string> = new Set([
+  ...['node', 'stage', 'policy', 'rule', 'revision', 'apiGroup', 'kind', 'resource', 'tier'],
+  ...['version', 'dataplane', 'leader', 'identity', 'interface', 'group', 'gatewayNode'],
+]);
+const IDENTIFIER = /^[\w.:/-]{1,253}$/;
+/** … and those whose values may be text that others wrote. */
+const TEXTS: ReadonlySet<string> = new Set([
+  ...['name', 'error', 'reason', 'why', 'problem', 'warning', 'cause', 'code', 'hint', 'advice'],
+  ...['server', 'controller', 'listen', 'host', 'port', 'milliseconds', 'took', 'rules', 'objects'],
+  ...['count', 'policies', 'chains', 'sets', 'lost', 'kept', 'interfaces', 'gates', 'enabled'],
+  ...['probes', 'probe', 'gateway', 'path', 'event', 'action', 'ignored', 'skipped', 'removed'],
+  ...['others', 'minute', 'monitor'],
 ]);
 
 /** Takes what may be a credential out of a text (lib/sharing/redact.ts). */
@@ -44,9 +49,11 @@ function parsed(line: string): Readonly<Record<string, unknown>> | null {
 function known(fields: Readonly<Record<string, unknown>>, redact: Redact): object {
   const { timestamp, level, message, ...rest } = fields;
   const taken = Object.entries(rest).flatMap(([key, value]) => {
-    if (!KEYS.has(key)) return [];
+    const isIdentifier = IDENTIFIERS.has(key);
+    if (!isIdentifier && !TEXTS.has(key)) return [];
     if (typeof value === 'number' || typeof value === 'boolean') return [[key, value]];
-    return typeof value === 'string' ? [[key, redact(value)]] : [];
+    if (typeof value !== 'string') return [];
+    return [[key, isIdentifier && IDENTIFIER.test(value) ? value : redact(value)]];
   });
   return {
     ...(typeof timestamp === 'string' ? { timestamp: redact(timestamp) } : {}),
