@@ -111,9 +111,10 @@ export class ControllerParts {
     });
     this.settings = this.#makeSettings();
     this.nodeMetrics = this.#makeNodeMetrics();
-    this.reports = new NodeReports(processContext.clock.now, (report, before) =>
-      this.nodeMetrics.take(report, before),
-    );
+    this.reports = new NodeReports(processContext.clock.now, (report, before) => {
+      this.nodeMetrics.take(report, before);
+      this.statuses.nodeEvents.take(report, before);
+    });
     this.replicas = this.#makeReplicas();
     this.registration = this.#makeRegistration();
     this.credentials = this.#makeCredentials();

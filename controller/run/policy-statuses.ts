@@ -11,6 +11,7 @@ import { EgressStatusKeeper } from '../status/egress/keeper.ts';
 import { FailureEvents } from '../status/failure-events.ts';
 import { GUARDRAIL_TARGET, GUARDRAIL_TIMES, GuardrailKeeper } from '../status/guardrail-keeper.ts';
 import { StatusKeeper } from '../status/keeper.ts';
+import { NodeEvents } from '../status/node-events.ts';
 import {
   POLICY_TARGET,
   type StatusTarget,
@@ -51,6 +52,8 @@ export class PolicyStatuses {
   readonly egress: EgressStatusKeeper;
   readonly rollouts: RolloutKeeper;
   readonly guardrails: GuardrailKeeper;
+  /** Of what nodes report. */
+  readonly nodeEvents: NodeEvents;
   readonly #writer: StatusWriter;
   readonly #egressWriter: StatusWriter<EgressStatus>;
   readonly #gatewayWriter: StatusWriter<EgressStatus>;
@@ -81,6 +84,7 @@ export class PolicyStatuses {
       failed: (error) => void log.warn('cannot write an Event', { stage: 'status', error: messageOf(error) }),
     });
     this.#guardrailWriter = statusWriter(asLeader, clock, events, GUARDRAIL_TARGET, GUARDRAIL_TIMES);
+    this.nodeEvents = new NodeEvents({ events: failures, isLeader, now: clock.now });
     this.guardrails = new GuardrailKeeper({ writer: this.#guardrailWriter, events: failures });
     this.keeper = new StatusKeeper({ writer: this.#writer, events: failures, clock });
     this.rollouts = new RolloutKeeper({

@@ -56,6 +56,23 @@ describe('failureEvents', () => {
     assert.match(String(event.eventTime), /^2025-06-15T15:06:42\.000000Z$/);
   });
 
+  it('says of a node what it reported, after everything else, and 60 of it wait at most', async () => {
+    const said = { type: 'Warning', reason: 'NodewallDriftRepaired', note: 'once' } as const;
+    events.happened('n1', said);
+    events.happened('n1', { ...said, note: '2 times' });
+    fail('n2');
+    await pass(5);
+    const [first, second] = all();
+    assert.equal(first?.reason, 'NodesFailed');
+    assert.deepEqual(
+      [second?.reason, second?.note, second?.regarding],
+      ['NodewallDriftRepaired', '2 times', { apiVersion: 'v1', kind: 'Node', name: 'n1', uid: 'n1' }],
+    );
+    for (let node = 0; node < 100; node++) events.happened(`many-${node}`, said);
+    await pass(200);
+    assert.equal(all().length, 2 + 60);
+  });
+
   it('counts up within ten minutes, and creates a new event after that or if the event was deleted', async () => {
     const series = () => all().map((event) => (event.series as { count: number } | undefined)?.count);
     fail('n1');

@@ -79,6 +79,8 @@ export class FailureEvents {
   readonly #nodes = new Map<string, Waiting>();
   /** By uid and reason. */
   readonly #rollouts = new Map<string, Waiting>();
+  /** By node and reason; behind all others. */
+  readonly #happened = new Map<string, Waiting>();
   /** By uid and reason. */
   readonly #written = new Map<string, Written>();
   #cancel: (() => void) | null = null;
@@ -109,9 +111,18 @@ export class FailureEvents {
   troubled(name: string, why: string): void {
     this.#isCleared = false;
     if (this.#nodes.size >= MOST_NODES && !this.#nodes.has(name)) return;
-    // For events about Nodes the uid is the name, as in those of the kubelet.
-    const regarding = { apiVersion: 'v1', kind: 'Node', name, uid: name };
+    const regarding = ofNode(name);
     this.#nodes.set(name, { regarding, type: 'Warning', reason: 'NodewallNotEnforced', note: () => why });
+    this.#arm(GATHER);
+  }
+
+  /** Announces what a node has reported; of the same reason, the later one counts. */
+  happened(name: string, said: Pick<Waiting, 'type' | 'reason'> & { readonly note: string }): void {
+    this.#isCleared = false;
+    const { type, reason, note } = said;
+    const key = `${name} ${reason}`;
+    if (this.#happened.size >= MOST_NODES && !this.#happened.has(key)) return;
+    this.#happened.set(key, { regarding: ofNode(name), type, reason, note: () => note });
     this.#arm(GATHER);
   }
 
@@ -140,25 +151,28 @@ export class FailureEvents {
   /** Drops queued events, and waits for the request in progress. */
   async clear(): Promise<void> {
     this.#isCleared = true;
-    for (const waiting of [this.#policies, this.#nodes, this.#rollouts]) waiting.clear();
+    for (const waiting of this.#queues) waiting.clear();
     this.#cancel?.();
     this.#cancel = null;
     await this.#writing;
+  }
+
+  /** The most important first. */
+  get #queues(): readonly Map<string, Waiting>[] {
+    return [this.#nodes, this.#rollouts, this.#policies, this.#happened];
   }
 
   #arm(milliseconds: number): void {
     this.#cancel ??= this.#clock.after(milliseconds, () => {
       this.#writing = this.#writeOne().finally(() => {
         this.#cancel = null;
-        if (!this.#isCleared && this.#policies.size + this.#nodes.size + this.#rollouts.size > 0)
-          this.#arm(BETWEEN);
+        if (!this.#isCleared && this.#queues.some(({ size }) => size > 0)) this.#arm(BETWEEN);
       });
     });
   }
 
   async #writeOne(): Promise<void> {
-    const queues: readonly Map<string, Waiting>[] = [this.#nodes, this.#rollouts, this.#policies];
-    const queue = queues.find(({ size }) => size > 0);
+    const queue = this.#queues.find(({ size }) => size > 0);
     const [[key, next] = []] = queue ?? [];
     if (key === undefined || next === undefined) return;
     queue?.delete(key);
@@ -208,6 +222,11 @@ export class FailureEvents {
     await this.#request({ method: 'POST', path: EVENTS, body });
     this.#written.set(`${uid} ${reason}`, { event, count: 1, until: this.#clock.now() + SERIES });
   }
+}
+
+/** For events about Nodes the uid is the name, as in those of the kubelet. */
+function ofNode(name: string): Subject {
+  return { apiVersion: 'v1', kind: 'Node', name, uid: name };
 }
 
 function toSubject(name: string, uid: string): Subject {

@@ -4,7 +4,7 @@ import { ALL_NODES_PATH, nodeMetricsPath } from '../../apis/scrape-path.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
 import { checkConventions } from '../metrics/exposition.ts';
-import { type Story, startStory } from './story-bed.ts';
+import { closed, type Story, startStory } from './story-bed.ts';
 
 const NODE = 'worker-1';
 /** As in the DaemonSet: nobody else reaches it. */
@@ -34,6 +34,11 @@ request({ host, port, path, ca, servername, headers }, async (answer) => {
   console.log(answer.statusCode + ' ' + body);
 }).end();
 `;
+
+interface EventObject {
+  readonly reason: string;
+  readonly involvedObject: { readonly kind: string; readonly name: string };
+}
 
 kernelSuite('metrics of agents, scraped from controllers', function () {
   this.timeout(120_000);
@@ -96,6 +101,31 @@ kernelSuite('metrics of agents, scraped from controllers', function () {
       await checkConventions(last.slice('200 '.length));
       assert.match(last, /^nodewall_node_drifts_total\{node="worker-1"\} 0$/m);
     }
+  });
+
+  it('counts what the agent repaired, and an Event on the Node says it', async () => {
+    await story.machine(NODE).namespace.run(['nft', 'delete', 'table', 'inet', 'nodewall']);
+    await story.agents[NODE]?.says('a third party changed the rules in force');
+    // News: the agent reports within two seconds.
+    await story.applied(closed('news', 8080));
+    for (const port of PORTS) {
+      let last = '';
+      await until(
+        'the repair is counted',
+        async () => {
+          last = await get(port, ALL_NODES_PATH);
+          return /^nodewall_node_drifts_total\{node="worker-1"\} [1-9]/m.test(last);
+        },
+        { limit: 90_000, detail: () => last },
+      );
+    }
+    await until('an Event', async () => {
+      const { items } = await story.cluster.get<{ items: EventObject[] }>('events', '--namespace=default');
+      return items.some(
+        ({ reason, involvedObject: { kind, name } }) =>
+          reason === 'NodewallDriftRepaired' && kind === 'Node' && name === NODE,
+      );
+    });
   });
 
   it('refuses those who may not read metrics, and names what is missing', async () => {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { cached } from '../cluster/cache.ts';
 import { buildGoProgram } from '../cluster/go-program.ts';
 import { until } from '../kernel/until.ts';
+import { PrometheusApi, type Target } from '../metrics/prometheus-api.ts';
 import type { RealCluster } from './cluster.ts';
 import { importImage, writeImage } from './image-archive.ts';
 
@@ -13,19 +14,6 @@ const NODE = 'worker-1';
 const PORT = 9090;
 /** Milliseconds. */
 const LIMIT = 180_000;
-
-/** One series of an answer, with its last value. */
-export interface Sample {
-  readonly labels: Readonly<Record<string, string>>;
-  readonly value: number;
-}
-
-export interface Target {
-  readonly job: string;
-  readonly instance: string;
-  /** Empty where the last scrape had an answer of 200. */
-  readonly error: string;
-}
 
 /**
  * Path of its archive. Of the program's ways to discover targets it has the one of Kubernetes, and
@@ -52,15 +40,7 @@ export async function prometheusImage(): Promise<string> {
   return join(folder, 'image.tar');
 }
 
-export class Prometheus {
-  readonly #cluster: RealCluster;
-  readonly #address: string;
-
-  private constructor(cluster: RealCluster, address: string) {
-    this.#cluster = cluster;
-    this.#address = address;
-  }
-
+export class Prometheus extends PrometheusApi {
   /**
    * Runs it with a configuration, once `prepare` has made what that needs in its namespace.
    *
@@ -91,22 +71,7 @@ export class Prometheus {
     );
     const [pod] = items;
     if (pod === undefined) throw new Error('no pod of Prometheus');
-    return new Prometheus(cluster, pod.status.podIP);
-  }
-
-  /** The series that a query gives now. */
-  async query(expression: string): Promise<Sample[]> {
-    const { data } = await this.#ask<{ result: { metric: Sample['labels']; value: [number, string] }[] }>(
-      `query?query=${encodeURIComponent(expression)}`,
-    );
-    return data.result.map(({ metric, value }) => ({ labels: metric, value: Number(value[1]) }));
-  }
-
-  async targets(): Promise<Target[]> {
-    const { data } = await this.#ask<{
-      activeTargets: { labels: { job: string; instance: string }; lastError: string }[];
-    }>('targets?state=active');
-    return data.activeTargets.map(({ labels, lastError }) => ({ ...labels, error: lastError }));
+    return new Prometheus(cluster.node(NODE).namespace, `${pod.status.podIP}:${PORT}`);
   }
 
   /** Until a query gives exactly these values, by the label `instance`. */
@@ -125,13 +90,5 @@ export class Prometheus {
       },
       { limit: LIMIT, detail: () => JSON.stringify({ last, targets }, null, 2) },
     );
-  }
-
-  async #ask<T>(path: string): Promise<{ data: T }> {
-    const url = `http://${this.#address}:${PORT}/api/v1/${path}`;
-    const program = 'process.stdout.write(await (await fetch(process.argv[1])).text())';
-    const { namespace } = this.#cluster.node(NODE);
-    const argv = [process.execPath, '--input-type=module', '--eval', program, url];
-    return JSON.parse((await namespace.run(argv)).stdout);
   }
 }

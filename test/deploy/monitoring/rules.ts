@@ -1,6 +1,8 @@
 import { stringify } from 'yaml';
 import type { Alert } from './alert.ts';
 import { CONTROLLER_ALERTS } from './controller-alerts.ts';
+import { toGrafana } from './dashboard.ts';
+import { DASHBOARDS } from './dashboards.ts';
 import { NODE_ALERTS } from './node-alerts.ts';
 
 const MADE = '# Made of test/deploy/monitoring by `npm run generate`; edit there.\n';
@@ -44,7 +46,10 @@ export function annotationsOf(alert: Alert): Readonly<Record<string, string>> {
   return { summary: alert.summary, runbook: `docs/runbooks.md#${alertName(alert).toLowerCase()}` };
 }
 
-/** The rules as a file, as a manifest for the Prometheus Operator, and the runbook of each alert. */
+/**
+ * The rules as a file, as a manifest for the Prometheus Operator, and the runbook of each alert; the
+ * dashboards.
+ */
 export function monitoringFiles(): Map<URL, string> {
   const manifest = {
     apiVersion: 'monitoring.coreos.com/v1',
@@ -61,6 +66,10 @@ export function monitoringFiles(): Map<URL, string> {
     [new URL('deploy/monitoring/rules.yaml', ROOT), yaml(ruleGroups())],
     [new URL('deploy/kustomize/components/monitoring/prometheus-rule.yaml', ROOT), yaml(manifest)],
     [new URL('docs/runbooks.md', ROOT), runbooks()],
+    ...DASHBOARDS.map((dashboard): [URL, string] => [
+      new URL(`deploy/monitoring/dashboards/${dashboard.name}.json`, ROOT),
+      `${JSON.stringify(toGrafana(dashboard), null, 2)}\n`,
+    ]),
   ]);
 }
 
