@@ -17,6 +17,8 @@ const GUARDED = 'worker-2';
 /** Minutes are seconds, hours are minutes; what needs several reports of a node has more. */
 const SPEEDS = {
   default: { ranges: 60, offsets: 60 },
+  // A status that cannot be written is tried again after up to ten seconds.
+  StatusWritesFailing: { ranges: 10, offsets: 1 },
   // A watch that fails is tried again after up to half a minute.
   WatchFailing: { ranges: 6, offsets: 1 },
   // Nodes report once a minute.
@@ -194,6 +196,7 @@ const BREAKAGES: readonly Breakage[] = [
   },
   {
     alert: 'StatusWritesFailing',
+    limit: 300_000,
     async breaks(story) {
       await withoutRight(story, 'clusternetworkpolicies/status');
       await story.applied(...Array.from({ length: 10 }, (_, i) => closed(`many-${i}`, 7000 + i)));

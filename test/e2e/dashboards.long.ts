@@ -24,6 +24,9 @@ kernelSuite('dashboards at a real Prometheus', function () {
     }
     await story.applied(closed('closed', 80));
     bed = await startPrometheus(story, { default: { ranges: 1, offsets: 1 } });
+    // What is compiled and applied while Prometheus looks.
+    await until('it has looked', async () => (await bed.prometheus.query('nodewall_agent_rules')).length > 0);
+    await story.applied(closed('more', 8080));
     await story.withoutLeaks(NODE, 80, () => pause(5_000));
   });
   after(async () => {
