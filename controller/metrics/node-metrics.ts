@@ -17,7 +17,7 @@ export interface NodeMetricsOptions {
   readonly clock: Pick<WallClock, 'date'>;
 }
 
-/** Rules with series of their own, the first in evaluation order; 5,000 nodes have ten times as many. */
+/** Rules with series of their own, two each: the first in evaluation order. */
 export const MOST_RULES = 2_000;
 
 /** A node as of its last report. */
@@ -116,7 +116,7 @@ const RULE_BYTES: Family = {
 };
 const LEFT_OUT: Family = {
   name: 'nodewall_rules_left_out',
-  help: 'Rules that drop or reject beyond the first 2,000, which have no series of their own.',
+  help: `Rules that drop or reject beyond the first ${MOST_RULES.toLocaleString('en')}, which have no series of their own.`,
   type: 'gauge',
   labelNames: [],
 };
