@@ -284,7 +284,7 @@ kernelSuite('alerts at a real Prometheus', function () {
     await writeFile(config, stringify({ ...CONTROLLER, guard: GUARD }));
     story = await startStory({
       replicas: 1,
-      controllerOptions: ['--config', config, '--relist-period', '20'],
+      controllerOptions: ['--config', config, '--relist-period', '5'],
     });
     const guarded = join(folder, 'guarded.yaml');
     await writeFile(guarded, stringify({ ...AGENT, names: { servers: ['127.0.0.1'] }, guard: GUARD }));
