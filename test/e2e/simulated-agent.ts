@@ -105,7 +105,7 @@ export class SimulatedAgent {
       if (folded === null) continue;
       this.#revision = folded.revision;
       this.#note(folded.state);
-      void this.#report(place, folded.state, folded.revision).catch(() => undefined);
+      void this.#untilReported(place, folded.state, folded.revision);
     }
   }
 
@@ -120,7 +120,16 @@ export class SimulatedAgent {
     this.enforced(state);
   }
 
-  async #report(place: Place, { rules }: NodeState, revision: string): Promise<void> {
+  /** Tries until the controller has accepted it, or there is a newer state. */
+  async #untilReported(place: Place, state: NodeState, revision: string): Promise<void> {
+    for (let wait = 50; this.#isRunning && this.#revision === revision; wait = Math.min(2 * wait, 1_000)) {
+      if (await this.#report(place, state, revision).catch(() => false)) return;
+      await pause(wait);
+    }
+  }
+
+  /** Resolves to whether it was accepted. */
+  async #report(place: Place, { rules }: NodeState, revision: string): Promise<boolean> {
     const failing = rules.filter(({ source }) => source.generation >= this.failsFrom);
     const report: NodeReport = {
       node: this.name,
@@ -142,6 +151,7 @@ export class SimulatedAgent {
       report,
     );
     answer.resume();
+    return (answer.statusCode ?? 500) < 300;
   }
 
   async #ask(place: Place, options: RequestOptions, body?: object): Promise<IncomingMessage> {

@@ -99,6 +99,8 @@ export interface StoryOptions {
   readonly controller?: (bed: ClusterOfNodes, origin: Origin) => Promise<Origin>;
   readonly controllerOptions?: readonly string[];
   readonly replicas?: number;
+  /** How many workers, worker-1 and so on; default 2. */
+  readonly workers?: number;
   readonly apiServerFlags?: readonly string[];
   /** The folder of the first programs and CRDs; default: this checkout. */
   readonly release?: string;
@@ -183,8 +185,12 @@ export interface Story extends ClusterOfNodes {
  * cp-1, worker-1 and worker-2 with agents; other0 and other1 without. Gate on. Takes about 10 s.
  */
 export async function startStory(options: StoryOptions = {}): Promise<Story> {
+  const workers = Array.from({ length: options.workers ?? 2 }, (_, i) => [
+    `worker-${i + 1}`,
+    { role: 'worker' },
+  ]);
   const bed = await startClusterOfNodes({
-    nodes: { 'cp-1': { role: 'control' }, 'worker-1': { role: 'worker' }, 'worker-2': { role: 'worker' } },
+    nodes: { 'cp-1': { role: 'control' }, ...Object.fromEntries(workers) },
     others: 3,
     cluster: { apiServerFlags: options.apiServerFlags ?? [] },
   });
