@@ -4,9 +4,8 @@ import { join } from 'node:path';
 import { cached } from '../cluster/cache.ts';
 import { output } from '../cluster/command.ts';
 import { unpackDebianPackage } from '../cluster/debian.ts';
-import { confined } from '../realcluster/images/buildah.ts';
+import { debianSources, MMDEBSTRAP, makeDebian } from '../realcluster/images/mmdebstrap.ts';
 
-const SUITE = 'bookworm';
 /** mmdebstrap makes a root; systemd-nspawn, with the library that it needs, boots it. */
 const TOOLS = ['mmdebstrap', 'systemd-container', 'libsystemd-shared'];
 
@@ -39,28 +38,16 @@ export async function debianTools(): Promise<DebianTools> {
  * Nobody writes to it: machines lay a folder of their own over it.
  */
 export async function debianRoot(packages: readonly string[]): Promise<string> {
-  const apt = await aptSettings();
-  const hash = createHash('sha256').update(JSON.stringify([SUITE, packages, apt, process.arch]));
-  hash.update(await readFile(import.meta.filename));
+  const from = await debianSources();
+  const hash = createHash('sha256').update(JSON.stringify([packages, from, process.arch]));
+  for (const file of [import.meta.filename, MMDEBSTRAP]) hash.update(await readFile(file));
   const folder = await cached('debianroot', hash.digest('hex').slice(0, 16), async (fresh) => {
     process.stderr.write(`server: making a Debian with ${packages.join(', ')}, once: a minute or two\n`);
     const { mmdebstrap } = await debianTools();
     const archive = join(fresh, 'root.tar');
     const temporary = join(fresh, 'tmp');
     await mkdir(temporary);
-    await output(
-      confined([
-        'perl',
-        mmdebstrap,
-        '--variant=minbase',
-        ...apt.options.map((option) => `--aptopt=${option}`),
-        `--include=${packages.join(',')}`,
-        SUITE,
-        archive,
-        ...(apt.sources === '' ? [] : ['-']),
-      ]),
-      { stdin: apt.sources, env: { ...process.env, TMPDIR: temporary } },
-    );
+    await makeDebian({ from, mmdebstrap, packages, archive, temporary });
     const root = join(fresh, 'root');
     await mkdir(root);
     // Devices are those of the machine that runs.
@@ -71,19 +58,4 @@ export async function debianRoot(packages: readonly string[]): Promise<string> {
     await rm(temporary, { recursive: true });
   });
   return join(folder, 'root');
-}
-
-/** Where this machine gets its Debian from; none where it is another: mmdebstrap knows then. */
-async function aptSettings(): Promise<{ sources: string; options: string[] }> {
-  const format = '$(ORIGIN) $(REPO_URI) $(RELEASE) $(COMPONENT)';
-  const targets = await output(['apt-get', 'indextargets', '--format', format, 'Created-By: Packages']);
-  const sources = targets.split('\n').flatMap((row) => {
-    const [origin, uri, release = '', component] = row.split(' ');
-    return origin === 'Debian' && release.startsWith(SUITE) ? [`deb ${uri} ${release} ${component}\n`] : [];
-  });
-  const settings = await output(['apt-config', 'dump', '--format', '%F "%v";%n']);
-  const options = settings
-    .split('\n')
-    .filter((row) => /^Acquire::(https?::|Check-|Retries).* ".+";$/.test(row));
-  return { sources: [...new Set(sources)].sort().join(''), options };
 }

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { cached } from '../../cluster/cache.ts';
 import { output } from '../../cluster/command.ts';
 import { ROOT } from '../../structure/source-file.ts';
-import { Buildah, confined, isReadable, unpackTools } from './buildah.ts';
+import { Buildah, isReadable, unpackTools } from './buildah.ts';
+import { debianSources, makeDebian } from './mmdebstrap.ts';
 
 const NPM = 'npm@11.19.1';
-const SUITE = 'bookworm';
 /** As Docker's debian:12-slim has it: no documents but licences. */
 const SLIM = [
   'path-exclude=/usr/share/doc/*',
@@ -36,9 +36,10 @@ export interface BaseImages {
  */
 export async function baseImages(): Promise<BaseImages> {
   const { dependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
-  const apt = await aptSettings();
-  const hash = createHash('sha256').update(JSON.stringify([dependencies.node, apt, process.arch]));
-  for (const name of ['base.ts', 'buildah.ts']) hash.update(await readFile(join(import.meta.dirname, name)));
+  const from = await debianSources();
+  const hash = createHash('sha256').update(JSON.stringify([dependencies.node, from, process.arch]));
+  for (const name of ['base.ts', 'buildah.ts', 'mmdebstrap.ts'])
+    hash.update(await readFile(join(import.meta.dirname, name)));
   const key = hash.digest('hex').slice(0, 16);
   const volumes = await packageSettings();
   const folder = await cached('imagebase', key, async (fresh) => {
@@ -49,19 +50,10 @@ export async function baseImages(): Promise<BaseImages> {
     const buildah = await Buildah.open({ tools, folder: scratch, lower: [] });
     const debian = join(scratch, 'debian');
     await mkdir(debian);
-    const options = apt.options.map((option) => `--aptopt=${option}`);
-    await output(
-      confined([
-        'perl',
-        join(tools, 'usr/bin/mmdebstrap'),
-        '--variant=minbase',
-        ...options,
-        SUITE,
-        join(debian, 'base.tar'),
-        ...(apt.sources === '' ? [] : ['-']),
-      ]),
-      { stdin: apt.sources, env: { ...process.env, TMPDIR: join(scratch, 'tmp') } },
-    );
+    await makeDebian({
+      ...{ from, mmdebstrap: join(tools, 'usr/bin/mmdebstrap'), packages: [] },
+      ...{ archive: join(debian, 'base.tar'), temporary: join(scratch, 'tmp') },
+    });
     await writeFile(join(debian, 'slim'), SLIM.map((row) => `${row}\n`).join(''));
     const steps = ['FROM scratch', 'ADD base.tar /', 'COPY slim /etc/dpkg/dpkg.cfg.d/docker'];
     await writeFile(join(debian, 'Dockerfile'), `${steps.join('\n')}\n`);
@@ -96,24 +88,6 @@ async function nodeContext(folder: string, volumes: readonly [string, string][])
     ...(isMounted ? [`ENV NODE_EXTRA_CA_CERTS=${authorities}`] : []),
   ];
   await writeFile(join(folder, 'Dockerfile'), `${steps.join('\n')}\n`);
-}
-
-/**
- * Where this machine gets this Debian from, and through what; none where it is another Debian:
- * mmdebstrap knows where then.
- */
-async function aptSettings(): Promise<{ sources: string; options: string[] }> {
-  const format = '$(ORIGIN) $(REPO_URI) $(RELEASE) $(COMPONENT)';
-  const targets = await output(['apt-get', 'indextargets', '--format', format, 'Created-By: Packages']);
-  const sources = targets.split('\n').flatMap((row) => {
-    const [origin, uri, release = '', component] = row.split(' ');
-    return origin === 'Debian' && release.startsWith(SUITE) ? [`deb ${uri} ${release} ${component}\n`] : [];
-  });
-  const settings = await output(['apt-config', 'dump', '--format', '%F "%v";%n']);
-  const options = settings
-    .split('\n')
-    .filter((row) => /^Acquire::(https?::|Check-|Retries).* ".+";$/.test(row));
-  return { sources: [...new Set(sources)].sort().join(''), options };
 }
 
 async function packageSettings(): Promise<[string, string][]> {
