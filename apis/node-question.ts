@@ -6,7 +6,15 @@
 import { CONTROL_PLANE, NODE_VIEWS_PATH } from './stream.ts';
 
 /** Subresources of a node view; metrics have a path of their own (scrape-path.ts). */
-export const NODE_DATA = ['counters', 'records', 'flows', 'names', 'interfaces', 'explanation', 'machine'] as const;
+export const NODE_DATA = [
+  'counters',
+  'records',
+  'flows',
+  'names',
+  'interfaces',
+  'explanation',
+  'machine',
+] as const;
 export type NodeData = (typeof NODE_DATA)[number];
 
 export interface NodeQuestion {

@@ -2,11 +2,11 @@ import { type FlowFilterOptions, toFlowFilter, toFlowQuery } from '../agent/flow
 import { type NodeFlow, type NodeFlows, nodeFlows } from '../agent/inspect/flow-kinds.ts';
 import { savedFlows } from '../agent/run/flow-inventory.ts';
 import type { Answer } from '../apis/flow.ts';
+import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
-import { askNode, fromNode, type OfNode } from './node-data.ts';
-import { askEach, nodeNames } from './nodes.ts';
+import { fromNode, type OfNode, sayFailed } from './node-data.ts';
 import { json, print, table, warn } from './output.ts';
 import { word } from './record-text.ts';
 
@@ -24,6 +24,8 @@ interface FlowsOptions extends OfNode, FlowFilterOptions {
 export async function flowsCommand(options: FlowsOptions): Promise<ExitStatus> {
   // Checked here: a wrong option needs no cluster.
   toFlowFilter(options, 0);
+  if (options.allNodes && options.node !== undefined)
+    throw new CommandError(EXIT.usage, 'give either --node or --all-nodes, not both');
   const query = toFlowQuery(options);
   if (!options.allNodes) {
     const found = await fromNode(options, 'flows', query, () => ofMachine(options));
@@ -32,7 +34,8 @@ export async function flowsCommand(options: FlowsOptions): Promise<ExitStatus> {
   }
   return await withCluster(options.kubeconfig, async (request) => {
     const nodes = await nodeNames(request);
-    const answers = await askEach(nodes, (node) => askNode<NodeFlows>(request, node, 'flows', query));
+    const ask = (node: string) => askNode<NodeFlows>(request, node, 'flows', query);
+    const answers = await askEach(nodes, ask, sayFailed);
     const found = nodes.flatMap((node) => answers.get(node) ?? []);
     await print(options.output === 'json' ? json(found) : toText(found));
     return found.length > 0 || nodes.length === 0 ? EXIT.done : EXIT.refused;
