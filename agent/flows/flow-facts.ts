@@ -9,6 +9,8 @@ export interface FactReadings {
   readonly links: readonly { readonly name: string; readonly group: number }[];
   /** Null: they cannot be read; then no peer has a link group. */
   readonly routes: RouteTexts | null;
+  /** Link groups of peers that are known otherwise. */
+  readonly known?: ReadonlyMap<string, number>;
 }
 
 /** What conntrack does not say: which connections are this machine's own, and by which interfaces. */
@@ -16,10 +18,12 @@ export class FlowFacts {
   readonly #own4 = new Set<number>();
   readonly #own6 = new Set<string>();
   readonly #broadcasts = new Set<number>();
+  readonly #known: ReadonlyMap<string, number>;
   readonly #routed: readonly { readonly group: number; readonly peers: MemberSet }[];
 
   /** Costs a parse of the routes for each link group but 0 that an interface has. */
-  constructor({ addresses, links, routes }: FactReadings) {
+  constructor({ addresses, links, routes, known = new Map() }: FactReadings) {
+    this.#known = known;
     for (const { address: text, netmask } of addresses) {
       const address = parseAddress(text);
       if (address === null) continue;
@@ -59,7 +63,8 @@ export class FlowFacts {
 
   /** The link group of the interfaces by which the peer (an address) is reached; 0: none. */
   groupOf(peer: string): number {
-    return this.#routed.find(({ peers }) => hasAddress(peers, peer))?.group ?? 0;
+    const known = this.#known.get(peer);
+    return known ?? this.#routed.find(({ peers }) => hasAddress(peers, peer))?.group ?? 0;
   }
 }
 

@@ -112,12 +112,14 @@ export async function savedFlows(
   const text = await stateFile(stateDir, FLOWS_FILE).read();
   if (text === null) return null;
   const { node, inventory } = parseInventory(text, Date.now());
+  // The agent's configuration may be another one than that of the command.
+  const known = new Map(inventory.kinds().map(({ last }) => [last.peer, last.group]));
   return {
     inventory,
     node,
     async look() {
       const watch = new FlowWatch({
-        ...(await readingParts({ stateDir, config })),
+        ...(await readingParts({ stateDir, config, known })),
         ...{ node, inventory, clock: systemClock, log, hasEvents: true },
         openMonitor() {
           throw new Error('the agent watches connections, not a command');
@@ -136,9 +138,11 @@ export async function savedFlows(
 async function readingParts({
   stateDir,
   config,
+  known = new Map(),
 }: {
   readonly stateDir: string;
   readonly config: Config;
+  readonly known?: ReadonlyMap<string, number>;
 }): Promise<Pick<FlowWatchParts, 'scan' | 'readFacts' | 'pods'>> {
   const { Conntrack } = await loadAddon();
   const classify = classifier(config);
@@ -171,7 +175,7 @@ async function readingParts({
         routes,
       };
       const text = JSON.stringify(readings);
-      if (text !== last?.text) last = { text, facts: new FlowFacts(readings) };
+      if (text !== last?.text) last = { text, facts: new FlowFacts({ ...readings, known }) };
       return last.facts;
     },
   };

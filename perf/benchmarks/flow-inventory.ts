@@ -65,7 +65,7 @@ async function costFigures(settings: Settings, manifests: string) {
   const figures = [];
   for (const rate of RATES) {
     const found: Record<Variant, Cost[]> = { without: [], with: [] };
-    for (let round = 0; round < (settings.quick ? 1 : 5); round++)
+    for (let round = 0; round < (settings.quick ? 1 : 3); round++)
       for (const variant of VARIANTS) {
         const folder = join(settings.folder, `cost-${rate}-${round}-${variant}`);
         found[variant].push(await costTrial({ folder, manifests, variant }, rate));
