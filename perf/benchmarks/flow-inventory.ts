@@ -130,7 +130,12 @@ function fullInventory(): FlowInventory {
     const flow: SeenFlow = {
       ...{ direction: 'ingress', traffic: 'Host', verdict: 'Allow', protocol: 6, group: 0 },
       ...{ peer: `fd90:100:1234:5678:9abc:def0:1:${i.toString(16)}`, port: 1 + i, type: null, code: null },
-      ...{ local: 'fd90:100:1234:5678:9abc:def0:2:1', srcPort: 40_000, originalDst: null, originalPort: null },
+      ...{
+        local: 'fd90:100:1234:5678:9abc:def0:2:1',
+        srcPort: 40_000,
+        originalDst: null,
+        originalPort: null,
+      },
     };
     inventory.seen(inventory.kindOf(flow, now), flow, { now, connections: 1 });
   }
