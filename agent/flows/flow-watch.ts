@@ -43,7 +43,7 @@ export interface FlowWatchParts {
   readonly readFacts: () => Promise<FlowFacts>;
   /** Whether the kernel makes events at all (net.netfilter.nf_conntrack_events). */
   readonly hasEvents: boolean;
-  readonly changed: (what: 'kinds' | 'times') => void;
+  readonly changed: () => void;
   readonly troubled: (trouble: 'overrun' | 'failed') => void;
 }
 
@@ -139,7 +139,7 @@ export class FlowWatch {
     const wall = clock.date().getTime();
     const read = each((one) => this.#begun(one, wall), MOST_EVENTS - this.#second.events);
     this.#second.events += read;
-    if (read > 0) changed('times');
+    if (read > 0) changed();
     if (this.#unknown.length > 0 || now - this.#factsAt >= FACTS.known) this.#refresh();
     if (overrun) {
       inventory.missed.overruns++;
@@ -243,7 +243,7 @@ export class FlowWatch {
     );
     for (const kind of inventory.kinds()) kind.live = live.get(kind) ?? 0;
     inventory.expire(now);
-    changed(found.size > 0 ? 'kinds' : 'times');
+    changed();
   }
 
   async #readFacts(): Promise<void> {
@@ -259,7 +259,7 @@ export class FlowWatch {
       if (kind !== null) inventory.seen(kind, known.flow, { now, connections: known.waiting });
       known.waiting = 0;
     }
-    if (unknown.length > 0) changed('kinds');
+    if (unknown.length > 0) changed();
   }
 
   /** By facts that are of now. Null: no rule decides about the flow. */
