@@ -33,6 +33,7 @@ export const CONFIG_FIELDS = {
     group: 'plain',
     egressConnections: 'plain',
   },
+  flowInventory: { enabled: 'plain' },
   failsafe: { ingress: FAILSAFE, egress: FAILSAFE },
   kubeletKubeconfig: 'plain',
   nodeCIDRs: ['plain'],

@@ -29,6 +29,7 @@ interfaceGroupFile: ''
 masquerade: {enabled: true, except: [10.1.0.0/16, 2001:DB8::/32]}
 names: {servers: [192.0.2.53, '192.0.2.53:5353', '2001:db8::53', '[2001:db8::53]:5353'], minimumTTL: 10, learn: false, group: 1}
 log: {file: stdout, rate: 0, maxBytes: 65536}
+flowInventory: {enabled: false}
 failsafe:
   ingress:
     - {protocol: TCP, port: 22, peers: [192.0.2.0/24, 2001:db8::/32]}
@@ -69,6 +70,7 @@ leaderElection: {leaseDuration: 60}
         learn: false,
         group: 1,
       },
+      flowInventory: { enabled: false },
       log: { ...DEFAULT_CONFIG.log, file: 'stdout', rate: 0, maxBytes: 65536 },
       failsafe: {
         ingress: [

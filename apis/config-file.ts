@@ -34,6 +34,7 @@ interface RawConfig {
   readonly masquerade?: Partial<Config['masquerade']>;
   readonly names?: Partial<Config['names']>;
   readonly log?: Partial<Config['log']>;
+  readonly flowInventory?: Partial<Config['flowInventory']>;
   readonly failsafe?: {
     readonly ingress?: readonly RawFailsafe[];
     readonly egress?: readonly RawFailsafe[];
@@ -102,6 +103,7 @@ function toConfig(raw: RawConfig): Config {
     },
     names: { ...DEFAULT_CONFIG.names, ...raw.names },
     log: { ...DEFAULT_CONFIG.log, ...raw.log },
+    flowInventory: { ...DEFAULT_CONFIG.flowInventory, ...raw.flowInventory },
     failsafe: {
       ingress: [
         ...(failsafe.ingress?.map(toFailsafe) ?? DEFAULT_CONFIG.failsafe.ingress),

@@ -175,6 +175,8 @@ export interface Config {
   readonly masquerade: Masquerade;
   readonly names: NamesConfig;
   readonly log: LogConfig;
+  /** Which kinds of flows there were in the last 7 days (docs/flows.md). */
+  readonly flowInventory: { readonly enabled: boolean };
   readonly failsafe: {
     readonly ingress: readonly FailsafeEntry[];
     readonly egress: readonly FailsafeEntry[];
@@ -268,6 +270,7 @@ export const DEFAULT_CONFIG: Config = {
     group: 7411,
     egressConnections: false,
   },
+  flowInventory: { enabled: true },
   failsafe: {
     ingress: [
       ...clusterPorts,

@@ -1,12 +1,20 @@
 /**
- * What only a node knows (its counters, records, names, interfaces, metrics, …), asked for through
+ * What only a node knows (its counters, records, flows, names, interfaces, metrics, …), asked for through
  * the controllers (docs/cluster.md): what a controller asks an agent by its stream
  * (QuestionUpdate), what the agent answers, and what controllers pass on to each other.
  */
 import { CONTROL_PLANE, NODE_VIEWS_PATH } from './stream.ts';
 
 /** Subresources of a node view; metrics have a path of their own (scrape-path.ts). */
-export const NODE_DATA = ['counters', 'records', 'names', 'interfaces', 'explanation', 'machine'] as const;
+export const NODE_DATA = [
+  'counters',
+  'records',
+  'flows',
+  'names',
+  'interfaces',
+  'explanation',
+  'machine',
+] as const;
 export type NodeData = (typeof NODE_DATA)[number];
 
 export interface NodeQuestion {

@@ -6,12 +6,14 @@ import { type AgentMetrics, NO_METRICS } from '../agent/run/agent-metrics.ts';
 import type { AgentOptions } from '../agent/run/agent-options.ts';
 import { apiServerAddress, httpsUrl } from '../agent/run/api-server-address.ts';
 import type { ControllerOptions } from '../agent/run/controller-connection.ts';
+import { type KeptFlows, keepFlows } from '../agent/run/flow-inventory.ts';
 import { keepInterfaceGroups, releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
 import { OffSwitch } from '../agent/run/off-switch.ts';
 import { loadAddon, withKernel } from '../agent/run/with-kernel.ts';
 import type { Config } from '../apis/config.ts';
 import { validateOptions } from '../apis/validate/object.ts';
 import { BackOff } from '../lib/process/back-off.ts';
+import { systemClock } from '../lib/process/clock.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { toListenAddress } from '../lib/process/listen-address.ts';
 import { createLog, type Log } from '../lib/process/log.ts';
@@ -45,6 +47,7 @@ export async function agentCommand(given: AgentCommandOptions): Promise<ExitStat
   await loadAddon();
   const release = await agentLock(options.stateDir).take(log);
   const { metrics, close } = await agentTelemetry(options, config, log);
+  const flows = await keepFlows({ options, config, log, metrics, clock: systemClock });
   const { node, stateDir } = options;
   const off = new OffSwitch({ node, stateDir, log });
   try {
@@ -60,16 +63,17 @@ export async function agentCommand(given: AgentCommandOptions): Promise<ExitStat
         config,
       });
       const { runInCluster } = await import('./cluster-run.ts');
-      return await runInCluster({ options, controller, api: source.api, config, log, metrics, off });
+      return await runInCluster({ options, controller, api: source.api, config, log, metrics, flows, off });
     }
     const { manifests } = source;
     const enabled = gate ?? true;
     log.info('starting', { node, manifests, stateDir, enabled, config });
     metrics.enabled(enabled);
     if (!enabled) return await disabled(options, config, log, 'NodeNetworkPolicy=false');
-    return await standAlone({ options, manifests, machine, config, log, metrics, off });
+    return await standAlone({ options, manifests, machine, config, log, metrics, flows, off });
   } finally {
     off.close();
+    await flows?.close();
     await close();
     release();
   }
@@ -83,6 +87,7 @@ interface StandaloneSetup {
   readonly config: Config;
   readonly log: Log;
   readonly metrics: AgentMetrics;
+  readonly flows: KeptFlows | null;
   readonly off: OffSwitch;
 }
 

@@ -5,6 +5,7 @@ import type { AgentOptions } from '../agent/run/agent-options.ts';
 import type { EgressAbility } from '../agent/run/cluster-agent.ts';
 import { clusterFile } from '../agent/run/cluster-file.ts';
 import type { ControllerOptions } from '../agent/run/controller-connection.ts';
+import type { KeptFlows } from '../agent/run/flow-inventory.ts';
 import type { OffSwitch } from '../agent/run/off-switch.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';
 import type { Config } from '../apis/config.ts';
@@ -23,6 +24,7 @@ interface ClusterSetup {
   readonly config: Config;
   readonly log: Log;
   readonly metrics: AgentMetrics;
+  readonly flows: KeptFlows | null;
   readonly off: OffSwitch;
 }
 
@@ -35,7 +37,7 @@ const OFF_HERE = 'feature gate EgressGateway is off on this machine';
  * removes what it steered, and keeps the rest until its next start.
  */
 export async function runInCluster(setup: ClusterSetup): Promise<ExitStatus> {
-  const { options, controller, api: address, config, log, metrics, off } = setup;
+  const { options, controller, api: address, config, log, metrics, flows, off } = setup;
   const { node, stateDir } = options;
   const given = config.featureGates.EgressGateway;
   const { ApiServer } = await import('../agent/receive/api-server.ts');
@@ -54,7 +56,8 @@ export async function runInCluster(setup: ClusterSetup): Promise<ExitStatus> {
         log.error('this node steers no connection to egress gateways', { node, why: refused });
       if (refused === null && wants) metrics.withEgress();
       const time = { clock: systemClock, random: Math.random };
-      return runClusterAgent({ options, controller, api, off, isAllowed, log, metrics, ...opened, ...time });
+      const telling = { log, metrics, flows };
+      return runClusterAgent({ options, controller, api, off, isAllowed, ...telling, ...opened, ...time });
     });
     if (ended !== 'again') return ended;
     wants = true;

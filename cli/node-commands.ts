@@ -12,6 +12,7 @@ export function addNodeCommands(program: Command, done: Done): void {
   addInterfaces(program, done);
   addRules(program, done);
   addLog(program, done);
+  addFlows(program, done);
   addNames(program, done);
   addBootUnit(program, done);
 }
@@ -195,6 +196,38 @@ function addLog(program: Command, done: Done): void {
     .action(async (files, options) =>
       done(await (await import('./records.ts')).recordsCommand(files, options)),
     );
+}
+
+function addFlows(program: Command, done: Done): void {
+  program
+    .command('flows')
+    .description(
+      'Print the kinds of flows of the last 7 days, last seen first, with what the rules in force decide about them.',
+    )
+    .addOption(ofNode())
+    .option('--all-nodes', 'those of each node of a cluster', false)
+    .addOption(kubeconfig())
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(new Option('--direction <direction>', 'only this direction').choices(['ingress', 'egress']))
+    .option('--peer <cidr>', 'only those with an address in this CIDR')
+    .option('--port <number>', 'only those with this port of the server')
+    .option('--protocol <protocol>', 'only this protocol: tcp, udp, sctp, icmp, icmpv6, igmp or a number')
+    .option('--policy <name>', 'only those that a rule of this policy decides')
+    .option('--denied', 'only those that were denied, or would be now', false)
+    .option('--live', 'only those with connections now', false)
+    .option('--since <time>', 'only those seen since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)')
+    .option('-n, --lines <number>', 'at most so many of a node (default 200, most 1500)')
+    .addOption(output('table', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall flows --direction ingress --since 24h',
+        'nodewall flows --node worker-1 --denied',
+        'nodewall flows --all-nodes --port 10250 --live -o json',
+      ),
+    )
+    .action(async (options) => done(await (await import('./flows.ts')).flowsCommand(options)));
 }
 
 function addNames(program: Command, done: Done): void {

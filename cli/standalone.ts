@@ -6,6 +6,7 @@ import { AgentLog } from '../agent/run/agent-log.ts';
 import type { AgentMetrics } from '../agent/run/agent-metrics.ts';
 import type { AgentOptions } from '../agent/run/agent-options.ts';
 import { startEnforcement } from '../agent/run/enforcement.ts';
+import type { KeptFlows } from '../agent/run/flow-inventory.ts';
 import type { GuardHooks } from '../agent/run/guarded.ts';
 import type { InterfaceGroups } from '../agent/run/interface-groups.ts';
 import { stateStore } from '../agent/run/state-store.ts';
@@ -40,6 +41,7 @@ interface StandaloneOptions {
   readonly dataplanes: Dataplanes;
   readonly interfaces: InterfaceGroups;
   readonly metrics: AgentMetrics;
+  readonly flows: KeptFlows | null;
   /** Ends the run like a signal. */
   readonly ended: AbortSignal;
 }

@@ -24,6 +24,7 @@ import { egressStart } from './benchmarks/egress-start.ts';
 import { egressTraffic } from './benchmarks/egress-traffic.ts';
 import { established } from './benchmarks/established.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
+import { flowInventory } from './benchmarks/flow-inventory.ts';
 import { idle } from './benchmarks/idle.ts';
 import { index } from './benchmarks/index.ts';
 import { interfaces } from './benchmarks/interfaces.ts';
@@ -80,6 +81,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   namesBenchmark,
   rate,
   record,
+  flowInventory,
   idle,
   kinds,
   layouts,

@@ -15,7 +15,7 @@ const SUITES = {
   unit: [
     '{apis,lib}/**/*.test.ts',
     'controller/**/*.test.ts',
-    'agent/{receive,render,apply,boot,bundle,check,connections,dataplane,egress,guard,inspect,run,observe,interfaces,names,record}/**/*.test.ts',
+    'agent/{receive,render,apply,boot,bundle,check,connections,dataplane,egress,flows,guard,inspect,run,observe,interfaces,names,record}/**/*.test.ts',
     'cli/**/*.test.ts',
     'perf/**/*.test.ts',
     'test/{deploy,dns,docs,fake,structure,oracle,generate,tracer,cases,invalid,netns,probe}/**/*.test.ts',

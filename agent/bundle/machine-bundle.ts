@@ -53,7 +53,9 @@ export async function collectMachine({ bundle, stateDir, config }: MachineBundle
   };
   for (const about of FACTS) {
     const query = about === 'records' ? QUERIES.records : '';
-    await had(`${about}.json`, () => nodeData({ about, query }, { stateDir, config, metrics: null }));
+    await had(`${about}.json`, () =>
+      nodeData({ about, query }, { stateDir, config, metrics: null, flows: null }),
+    );
   }
   await had('state.jsonl', async () => snapshotText()(await readState(stateDir)));
   await had('state-dir.jsonl', () => listing(stateDir));

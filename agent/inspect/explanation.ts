@@ -1,3 +1,4 @@
+import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Explanation, Flow } from '../../apis/flow.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
@@ -18,12 +19,17 @@ export interface NodeExplanation {
  * force.
  */
 export async function explanationOf(stateDir: string, config: Config, flow: Flow): Promise<NodeExplanation> {
-  const [state, { names }] = await Promise.all([readState(stateDir), knownNames(stateDir)]);
+  const state = await withNames(await readState(stateDir), stateDir);
+  return { node: state.node, explanation: explain(state, config)(flow, { considered: true }) };
+}
+
+/** The state with the addresses of names as last saved. */
+export async function withNames(state: NodeState, stateDir: string): Promise<NodeState> {
+  const { names } = await knownNames(stateDir);
   const addresses = names.map(
     ({ name, addresses: known }) => [name, known.map(({ address }) => address)] as const,
   );
-  const whole = nameResolver()(state, fixedNames(new Map(addresses)));
-  return { node: state.node, explanation: explain(whole, config)(flow, { considered: true }) };
+  return nameResolver()(state, fixedNames(new Map(addresses)));
 }
 
 /** A host flow of parsed JSON. Throws a TypeError that says what is wrong. */

@@ -15,7 +15,7 @@ describe('what a node knows', () => {
   afterEach(() => rm(stateDir, { recursive: true }));
 
   const ask = (about: NodeQuestion['about'], query = '', config = DEFAULT_CONFIG) =>
-    nodeData({ about, query }, { stateDir, config, metrics: null });
+    nodeData({ about, query }, { stateDir, config, metrics: null, flows: null });
 
   it('has records, filtered, and no more than are asked for', async () => {
     const lines = [80, 443, 80].map((dstPort, i) => ({

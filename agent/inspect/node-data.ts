@@ -2,10 +2,13 @@ import type { Config } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import { fromFlowQuery, toFlowFilter } from '../flows/flow-filter.ts';
+import type { FlowSource } from '../flows/flow-source.ts';
 import { lastRecords } from '../record/last-records.ts';
 import { fromQuery, toFilter, wholeNumber } from '../record/record-filter.ts';
 import { recordsFile } from '../record/records-file.ts';
 import { explanationOf, hostFlow } from './explanation.ts';
+import { nodeFlows } from './flow-kinds.ts';
 import { interfaceGroups } from './interface-groups.ts';
 import { knownNames } from './known-names.ts';
 import { machineFacts } from './machine-facts.ts';
@@ -16,6 +19,8 @@ export interface NodeDataSources {
   readonly config: Config;
   /** Null: this agent has no metrics. */
   readonly metrics: (() => Promise<string>) | null;
+  /** Null: the configuration turns the flow inventory off. */
+  readonly flows: FlowSource | null;
 }
 
 /** Records of an answer: by default, and at most. */
@@ -30,7 +35,7 @@ const SEARCHED = 16 << 20;
  */
 export async function nodeData(
   { about, query }: NodeQuestion,
-  { stateDir, config, metrics }: NodeDataSources,
+  { stateDir, config, metrics, flows }: NodeDataSources,
 ): Promise<string> {
   const parameters = new URLSearchParams(query);
   switch (about) {
@@ -49,6 +54,12 @@ export async function nodeData(
       return JSON.stringify(await machineFacts(config, metrics));
     case 'explanation':
       return await explanation(parameters, stateDir, config);
+    case 'flows': {
+      const filter = toFlowFilter(fromFlowQuery(parameters), Date.now());
+      if (flows === null)
+        throw new CommandError(EXIT.invalid, 'there is no flow inventory: flowInventory.enabled is false');
+      return JSON.stringify(await nodeFlows(stateDir, config, filter, flows));
+    }
     case 'records':
       return await records(parameters, stateDir, config);
   }

@@ -16,12 +16,18 @@ import { withKernel } from '../run/with-kernel.ts';
 
 /** What the agent of this node enforces. Throws a CommandError if there is nothing. */
 export async function readState(stateDir: string): Promise<NodeState> {
-  const text = await readFile(stateDir, 'node-state.jsonl');
-  if (text !== null) return toNodeState(text);
+  const state = await readStateIfAny(stateDir);
+  if (state !== null) return state;
   throw new CommandError(
     EXIT.invalid,
     `${stateDir} contains no state: start the agent (nodewall agent), or give its --state-dir`,
   );
+}
+
+/** Null: nothing was ever enforced. */
+export async function readStateIfAny(stateDir: string): Promise<NodeState | null> {
+  const text = await readFile(stateDir, 'node-state.jsonl');
+  return text === null ? null : toNodeState(text);
 }
 
 export interface ReadTotals {

@@ -32,19 +32,23 @@ export type FilterOptions = Omit<RecordFilter, 'src' | 'dst' | 'port' | 'since'>
  */
 export function toFilter(options: FilterOptions, now: number): RecordFilter {
   const { src, dst, port, since, ...rest } = options;
-  const cidr = (option: string, text: string): Cidr => {
-    const found = toCidr(text);
-    return found ?? refuse(option, text, 'an address or a CIDR, as in 10.0.0.0/8 or fd00::1');
-  };
   return {
     ...rest,
-    ...(src === undefined ? {} : { src: cidr('--src', src) }),
-    ...(dst === undefined ? {} : { dst: cidr('--dst', dst) }),
+    ...(src === undefined ? {} : { src: cidrOption('--src', src) }),
+    ...(dst === undefined ? {} : { dst: cidrOption('--dst', dst) }),
     ...(port === undefined ? {} : { port: wholeNumber('--port', port) }),
-    ...(since === undefined
-      ? {}
-      : { since: toTime(since, now) ?? refuse('--since', since, 'as in 10m, or 2026-11-21T15:00:00Z') }),
+    ...(since === undefined ? {} : { since: timeOption('--since', since, now) }),
   };
+}
+
+/** Parses an address or a CIDR. Throws a CommandError that names the option. */
+export function cidrOption(option: string, text: string): Cidr {
+  return toCidr(text) ?? refuse(option, text, 'an address or a CIDR, as in 10.0.0.0/8 or fd00::1');
+}
+
+/** Parses a time, as `toTime` does. Throws a CommandError that names the option. */
+export function timeOption(option: string, text: string, now: number): number {
+  return toTime(text, now) ?? refuse(option, text, 'as in 10m, or 2026-11-21T15:00:00Z');
 }
 
 const TEXTS = [
@@ -55,26 +59,47 @@ const FLAGS = ['audit', 'deciding'] as const satisfies readonly (keyof FilterOpt
 
 /** A filter as the query of a URL. */
 export function toQuery(options: FilterOptions): URLSearchParams {
-  const query = new URLSearchParams();
-  for (const name of TEXTS) {
-    const value = options[name];
-    if (value !== undefined) query.set(name, value);
-  }
-  for (const name of FLAGS) if (options[name] === true) query.set(name, 'true');
-  return query;
+  return optionsQuery(options, TEXTS, FLAGS);
 }
 
 /** Reads what `toQuery` writes. Throws a CommandError that names a parameter it does not know. */
 export function fromQuery(query: URLSearchParams): FilterOptions {
-  const options: { [Key in (typeof TEXTS)[number]]?: string } & { [Key in (typeof FLAGS)[number]]?: true } =
-    {};
-  for (const [name, value] of query) {
-    const [text, flag] = [TEXTS.find((one) => one === name), FLAGS.find((one) => one === name)];
-    if (text !== undefined) options[text] = value;
-    else if (flag !== undefined && value === 'true') options[flag] = true;
-    else throw new CommandError(EXIT.usage, `${name}=${value} is no parameter of records`);
+  return queryOptions(query, { of: 'records', texts: TEXTS, flags: FLAGS });
+}
+
+/** Those of these options that are given, as the query of a URL. */
+export function optionsQuery(
+  options: { readonly [name: string]: unknown },
+  texts: readonly string[],
+  flags: readonly string[],
+): URLSearchParams {
+  const query = new URLSearchParams();
+  for (const name of texts) {
+    const value = options[name];
+    if (value !== undefined) query.set(name, String(value));
   }
-  return options;
+  for (const name of flags) if (options[name] === true) query.set(name, 'true');
+  return query;
+}
+
+/**
+ * Reads what `optionsQuery` writes. Throws a CommandError that names a parameter it does not know.
+ */
+export function queryOptions<Text extends string, Flag extends string>(
+  query: URLSearchParams,
+  {
+    of,
+    texts,
+    flags,
+  }: { readonly of: string; readonly texts: readonly Text[]; readonly flags: readonly Flag[] },
+): { [Key in Text]?: string } & { [Key in Flag]?: true } {
+  const found: Record<string, string | true> = {};
+  for (const [name, value] of query) {
+    if (texts.some((one) => one === name)) found[name] = value;
+    else if (flags.some((one) => one === name) && value === 'true') found[name] = true;
+    else throw new CommandError(EXIT.usage, `${name}=${value} is no parameter of ${of}`);
+  }
+  return found as { [Key in Text]?: string } & { [Key in Flag]?: true };
 }
 
 /** Parses a whole number of up to 9 digits. Throws a CommandError that names the option. */

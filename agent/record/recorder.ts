@@ -3,7 +3,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { RuleCounters } from './counters.ts';
-import { type Interfaces, RecordReader } from './reader.ts';
+import { type Interfaces, type ReadRecord, RecordReader } from './reader.ts';
 import { type LogRecord, timeText } from './record.ts';
 import type { RecordLog } from './record-log.ts';
 import { suppression } from './suppression.ts';
@@ -44,6 +44,8 @@ export interface RecorderOptions {
   readonly file: string;
   readonly interfaces: Interfaces;
   readonly counters: Pick<RuleCounters, 'read' | 'totals' | 'hit'>;
+  /** Called for each packet that is recorded. */
+  readonly recorded?: ((record: ReadRecord['record']) => void) | undefined;
   readonly log: RecordLog;
   readonly openNflog: OpenNflog;
   /** Called with the number of records that are lost, each time that some are. */
@@ -168,6 +170,7 @@ export class Recorder {
       const suppressed = this.#unrecorded.take(id);
       this.#write(suppressed === 0 ? record : { ...record, suppressed });
       this.#parts.counters.hit(id, record.time);
+      this.#parts.recorded?.(record);
     }
     if (error === null) return;
     void this.#open.nflog?.close();

@@ -25,6 +25,7 @@ import { ClusterEnforcement, hasGuard } from './cluster-enforcement.ts';
 import { type ClusterFile, type ClusterMemory, clusterFile } from './cluster-file.ts';
 import { ControlPlanePlaces } from './control-plane-places.ts';
 import { ControllerConnection, type ControllerOptions } from './controller-connection.ts';
+import type { KeptFlows } from './flow-inventory.ts';
 import { wasTried } from './guarded.ts';
 import { nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
@@ -45,6 +46,8 @@ interface Parts {
   readonly log: Log;
   readonly dataplanes: Dataplanes;
   readonly metrics: AgentMetrics;
+  /** Null: there is no flow inventory. */
+  readonly flows: KeptFlows | null;
   readonly clock: WallClock;
   /** Returns numbers from 0 to 1. */
   readonly random: () => number;
@@ -318,8 +321,8 @@ class ClusterAgent {
   }
 
   #nodeData(question: NodeQuestion): Promise<string> {
-    const { options, config, metrics } = this.#parts;
-    return nodeData(question, { stateDir: options.stateDir, config, metrics: metrics.text });
+    const { options, config, metrics, flows } = this.#parts;
+    return nodeData(question, { stateDir: options.stateDir, config, metrics: metrics.text, flows });
   }
 
   #replicas(): readonly Destination[] {

@@ -17,6 +17,7 @@ import type { ControlPlanePlaces } from './control-plane-places.ts';
 import type { ControllerConnection, ControllerOptions } from './controller-connection.ts';
 import type { EgressLeases } from './egress-leases.ts';
 import { type Enforcement, startEnforcement } from './enforcement.ts';
+import type { KeptFlows } from './flow-inventory.ts';
 import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } from './interface-groups.ts';
 import type { StateStore } from './state-store.ts';
 
@@ -33,6 +34,7 @@ interface ClusterEnforcementParts {
   readonly log: Log;
   readonly reports: AgentLog;
   readonly metrics: AgentMetrics;
+  readonly flows: KeptFlows | null;
   readonly clock: WallClock;
   readonly events: ClusterEnforcementEvents;
 }

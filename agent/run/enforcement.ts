@@ -13,6 +13,7 @@ import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
 import { Established } from './established.ts';
+import type { KeptFlows } from './flow-inventory.ts';
 import { recording } from './flow-recording.ts';
 import { FlushServer } from './flush-server.ts';
 import { nameOverlay } from './fqdn-cache.ts';
@@ -32,6 +33,7 @@ interface EnforcementParts {
   readonly clock: WallClock;
   readonly reports: AgentLog;
   readonly metrics: AgentMetrics;
+  readonly flows: KeptFlows | null;
   /** The API server's addresses, as far as known: names behind a wildcard never have them. */
   readonly apiServer: () => readonly string[];
   /** Called after each apply; `submitted` is the state as it was submitted. */

@@ -13,6 +13,7 @@ import { recordsFile } from '../record/records-file.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
 import { type EgressRecording, egressRecording } from './egress-recording.ts';
+import type { KeptFlows } from './flow-inventory.ts';
 import { loadAddon } from './with-kernel.ts';
 
 interface Parts {
@@ -22,6 +23,8 @@ interface Parts {
   readonly interfaces: Interfaces;
   readonly clock: Clock;
   readonly metrics: AgentMetrics;
+  /** Null: there is no flow inventory. */
+  readonly flows: Pick<KeptFlows, 'recorded'> | null;
 }
 
 const NOWHERE: RecordOutlet = { write() {}, close() {} };
@@ -50,6 +53,7 @@ export function recording(parts: Parts) {
         file,
         interfaces,
         counters,
+        recorded: parts.flows?.recorded,
         log,
         clock: systemClock,
         lost: (count) => metrics.recordsLost(count),

@@ -236,7 +236,8 @@ function podRoutes(links: readonly Link[], routes: RouteTexts, { interfaceGroups
   return routedOutBy(routes, new Set(ofPods.map(({ name }) => name)));
 }
 
-async function listLinks(): Promise<Link[]> {
+/** The interfaces of this network namespace. */
+export async function listLinks(): Promise<Link[]> {
   const { LinkSocket } = await loadAddon();
   const links = new LinkSocket();
   try {
@@ -246,7 +247,8 @@ async function listLinks(): Promise<Link[]> {
   }
 }
 
-async function readRoutes(): Promise<RouteTexts> {
+/** The kernel's routes. */
+export async function readRoutes(): Promise<RouteTexts> {
   const [ipv4, ipv6] = await Promise.all([
     readFile('/proc/self/net/route', 'latin1'),
     readFile('/proc/self/net/ipv6_route', 'latin1').catch(ifMissing),

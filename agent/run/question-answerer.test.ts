@@ -63,8 +63,8 @@ describe('QuestionAnswerer', () => {
   });
 
   it('says so of a question that only a later version knows', async () => {
-    const answer = await answerTo('1', 'flows');
-    assert.match('problem' in answer ? answer.problem : '', /knows no flows/);
+    const answer = await answerTo('1', 'forecast');
+    assert.match('problem' in answer ? answer.problem : '', /knows no forecast/);
   });
 
   it('answers four questions at a time, and further ones after a failure', async () => {

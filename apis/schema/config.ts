@@ -100,6 +100,17 @@ export const CONFIG_SCHEMA: JsonSchema = {
         },
       },
     },
+    flowInventory: {
+      type: 'object',
+      description: 'The kinds of flows of the last 7 days.',
+      properties: {
+        enabled: {
+          type: 'boolean',
+          default: true,
+          description: 'Keep it, in memory and in the state directory.',
+        },
+      },
+    },
     failsafe: {
       type: 'object',
       properties: {

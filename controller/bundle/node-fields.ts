@@ -5,7 +5,7 @@ import type { Fields } from '../../lib/sharing/known-fields.ts';
 const COUNT: Fields = { packets: 'plain', bytes: 'plain', lastHit: 'plain' };
 
 /** What is taken of a node's answers, whatever it answers. Metrics are filtered by metricsText. */
-export const NODE_FIELDS: Readonly<Record<Exclude<NodeData, 'explanation'>, Fields>> = {
+export const NODE_FIELDS: Readonly<Record<Exclude<NodeData, 'explanation' | 'flows'>, Fields>> = {
   machine: {
     time: 'plain',
     version: 'plain',

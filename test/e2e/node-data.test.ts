@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
+import type { NodeFlow } from '../../agent/inspect/flow-kinds.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import type { CheckLine } from '../../lib/process/check-line.ts';
 import { NODEWALL } from '../cli/command.ts';
@@ -155,6 +156,24 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
     assert.deepEqual([wrong.status, wrong.stderr], [2, 'nodewall: --port: "x": must be a whole number\n']);
   });
 
+  it('gives the kinds of flows of one node and of all, with what decides about them', async () => {
+    const args = ['--port', '80', '--denied'];
+    const { flows, kinds } = await printed('flows', '--node', NODE, ...args);
+    assert.deepEqual(
+      flows.map(({ direction, protocol, port, verdict, decision }: NodeFlow) => {
+        return [direction, protocol, port, verdict, `${decision?.policy}/${decision?.rule}`];
+      }),
+      // Of both families.
+      [0, 1].map(() => ['ingress', 'tcp', 80, 'Drop', 'web/close']),
+    );
+    assert.ok(kinds > 1, `${kinds} kinds: the node has connections to its controller`);
+    const all = await nodewall('jane', 'flows', '--all-nodes', '--policy', 'web');
+    assert.match(all.stdout, /^worker-1 +ingress +\S+ +tcp 80 .* Drop web\/close$/m);
+    assert.match(all.stdout, /^worker-2: \d+ of \d+ kinds of flows since /m);
+    const wrong = await nodewall('jane', 'flows', '--node', NODE, '--peer', 'x');
+    assert.deepEqual([wrong.status, /--peer: "x": must be an address/.test(wrong.stderr)], [2, true]);
+  });
+
   it('follows what happens on all nodes', async () => {
     const argv = [
       NODEWALL,
@@ -246,7 +265,12 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
   });
 
   it('refuses who may not, and names the right', async () => {
-    for (const args of [['rules', '--node', NODE], ['log', '--node', NODE], ['status']]) {
+    for (const args of [
+      ['rules', '--node', NODE],
+      ['log', '--node', NODE],
+      ['flows', '--node', NODE],
+      ['status'],
+    ]) {
       const { status, stderr } = await nodewall('mallory', ...args);
       assert.deepEqual([status, stderr.includes('403 Forbidden')], [3, true], stderr);
       assert.match(stderr, /RBAC needs .*(nodeviews|clusternetworkpolicies|guardrails)/);

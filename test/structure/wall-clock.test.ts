@@ -17,6 +17,7 @@ const PRODUCT = filesBelow('.').filter(
  */
 const READERS: Readonly<Record<string, string>> = {
   'agent/egress/record/binding-recorder.ts': 'a time that is shown: of a record',
+  'agent/flows/flow-watch.ts': 'a time that is shown, and expiry after 7 days: of kinds of flows',
   'agent/guard/guard-file.ts': 'the limit of rollbacks, over restarts; a time set back makes none later',
   'agent/guard/guard.ts': 'a time that is shown: since when a policy is held',
   'agent/inspect/machine-facts.ts': 'a time that is shown: of the machine',
@@ -27,6 +28,7 @@ const READERS: Readonly<Record<string, string>> = {
   'agent/run/cluster-agent.ts': 'a time that is shown: of a report',
   'agent/run/contact-log.ts': 'a time that is shown: since when the controller is away',
   'agent/run/established.ts': 'a time that is shown: of records of ended connections',
+  'agent/run/flow-inventory.ts': 'a time that is shown, and expiry after 7 days: of kinds of flows',
   'agent/run/fqdn-resolver.ts': 'expiry: of saved names, over restarts',
   'agent/run/guarded.ts': 'a time that is shown: of a record',
   'agent/run/prometheus.ts': 'times that are shown: of views, in the metrics',
@@ -34,6 +36,7 @@ const READERS: Readonly<Record<string, string>> = {
   'cli/check.ts': 'expiry: of the Lease and of certificates; clocks of nodes',
   'cli/egress-node-status.ts': 'a time that is shown: of a reading',
   'cli/egress-who.ts': 'the option --at',
+  'cli/flows.ts': 'the filter --since of flows',
   'cli/off.ts': 'a time that is shown: since when the node is off',
   'cli/records.ts': 'the filter --since of records',
   'cli/rollout.ts': 'makes the value of an annotation another one',

@@ -195,6 +195,8 @@ export interface Binding {
     receiveBuffer: number,
     /** NETLINK_*. */
     protocol: number,
+    /** Milliseconds between two batches, at least. */
+    pause: number,
     listener: (batch: NativeRouteBatch) => void,
   ) => NativeMonitor;
   families: Record<Family, number>;

@@ -62,7 +62,7 @@ export class ConntrackMonitor extends Listening {
       if (events.length > 0 || overrun || error !== null) listener({ events, overrun, error });
     };
     super(
-      (whileOpen) => new binding.RouteMonitor(GROUPS, receiveBuffer, NETFILTER, whileOpen(tell)),
+      (whileOpen) => new binding.RouteMonitor(GROUPS, receiveBuffer, NETFILTER, 0, whileOpen(tell)),
       (error) => toNftError(error, errnos),
     );
   }

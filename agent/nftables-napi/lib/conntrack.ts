@@ -7,6 +7,7 @@ import {
   markRequest,
   toConntrackEntry,
 } from './conntrack-entry.ts';
+import { ConntrackScan, type ScannedConnection } from './conntrack-scan.ts';
 import type { NftError } from './errors.ts';
 import { netlinkMessages } from './netlink-message.ts';
 import { RawSocket } from './raw-socket.ts';
@@ -48,6 +49,26 @@ export class Conntrack {
           if (entry !== null) entries.push(entry);
         }
         yield entries;
+      }
+    } finally {
+      await socket.close();
+    }
+  }
+
+  /**
+   * Visits all connections, each while it is read; `pause` is awaited after each chunk of about
+   * 1,000, and false ends it. What is said of `entries` is true here.
+   */
+  async scan(
+    visit: (connection: ScannedConnection) => void,
+    pause: () => Promise<boolean> | boolean,
+  ): Promise<void> {
+    const socket = new RawSocket(NETFILTER, 'Conntrack', this.#binding);
+    const scan = new ConntrackScan();
+    try {
+      for await (const chunk of socket.dump(dumpRequest(null))) {
+        scan.each(chunk, visit);
+        if (!(await pause())) break;
       }
     } finally {
       await socket.close();

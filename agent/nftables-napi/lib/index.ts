@@ -1,4 +1,5 @@
 /** libnftables and nf_tables netlink for Node.js. See README.md. */
+export { type BegunBatch, BegunMonitor, type BegunMonitorOptions } from './begun-monitor.ts';
 export { Conntrack } from './conntrack.ts';
 export {
   CONNTRACK_STATUS,
@@ -13,6 +14,7 @@ export {
   ConntrackMonitor,
   type ConntrackMonitorOptions,
 } from './conntrack-monitor.ts';
+export type { ScannedConnection } from './conntrack-scan.ts';
 export { type Echo, type EchoReply, EchoSocket, type EchoSocketOptions } from './echo-socket.ts';
 export type { Elements } from './elements.ts';
 export { NftError, type NftErrorCode, type NftErrorDetail } from './errors.ts';

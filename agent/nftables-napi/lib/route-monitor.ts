@@ -62,7 +62,7 @@ export class RouteMonitor extends Listening {
       listener(events);
     };
     super(
-      (whileOpen) => new binding.RouteMonitor(groups, receiveBuffer, NETLINK_ROUTE, whileOpen(tell)),
+      (whileOpen) => new binding.RouteMonitor(groups, receiveBuffer, NETLINK_ROUTE, 0, whileOpen(tell)),
       (error) => toNftError(error, errnos),
     );
   }

@@ -5,7 +5,8 @@ namespace binding {
 std::unique_ptr<nft::RouteMonitor> RouteMonitoring::open(const Napi::CallbackInfo& info) {
   return nft::open_route_monitor(static_cast<uint32_t>(number_argument(info[0], "groups")),
                                  static_cast<int>(number_argument(info[1], "receiveBuffer")),
-                                 static_cast<int>(number_argument(info[2], "protocol")));
+                                 static_cast<int>(number_argument(info[2], "protocol")),
+                                 std::chrono::milliseconds(static_cast<int>(number_argument(info[3], "pause"))));
 }
 
 Napi::Value RouteMonitoring::to_value(Napi::Env env, const Core::Batch& batch) {

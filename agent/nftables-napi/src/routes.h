@@ -5,7 +5,8 @@
 
 namespace binding {
 
-// JavaScript: new RouteMonitor(groups, receiveBuffer, protocol, listener): messages of any netlink protocol.
+// JavaScript: new RouteMonitor(groups, receiveBuffer, protocol, pause, listener): messages of any netlink
+// protocol; at least `pause` milliseconds between two batches.
 struct RouteMonitoring {
   using Core = nft::RouteMonitor;
   static constexpr const char* name = "RouteMonitor";

@@ -6,6 +6,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import {
+  BegunMonitor,
   Conntrack,
   type ConntrackBatch,
   type ConntrackEntry,
@@ -103,6 +104,82 @@ inNamespace(import.meta.filename, () => {
       );
     });
 
+    it('visits the same as it reads, of every protocol', async () => {
+      const families = [
+        ['-s', '10.0.0.1', '-d', '10.0.0.2'],
+        ['-s', 'fd00::1', '-d', 'fd00::2'],
+      ];
+      for (const [i, ends] of families.entries()) {
+        const icmp = i === 0 ? ['icmp', '--icmp-type', '8'] : ['icmpv6', '--icmpv6-type', '128'];
+        const [proto = '', ...type] = icmp;
+        conntrack(
+          '-I',
+          '-p',
+          proto,
+          ...ends,
+          ...type,
+          i === 0 ? '--icmp-code' : '--icmpv6-code',
+          '0',
+          ...['--icmp-id', '7'].map((word) => (i === 0 ? word : word.replace('icmp', 'icmpv6'))),
+          '-t',
+          '600',
+        );
+        const ports = ['--sport', '1000', '--dport', '80', '-t', '600'];
+        conntrack('-I', '-p', 'tcp', ...ends, ...ports, '--state', 'ESTABLISHED');
+        conntrack('-I', '-p', 'udp', ...ends, ...ports);
+      }
+      const translated = ['--reply-src', '10.0.0.9', '--reply-dst', '10.0.0.1', '--reply-port-src', '8080'];
+      const ends = ['-s', '10.0.0.1', '-d', '10.0.0.2', '--sport', '2000', '--dport', '80', '-t', '600'];
+      conntrack('-I', '-p', 'udp', ...ends, ...translated, '--reply-port-dst', '2000');
+      const visited: string[] = [];
+      const at = (bytes: Buffer, place: number, width: number) => bytes.toString('hex', place, place + width);
+      await table.scan(
+        (one) => {
+          const width = one.family === 4 ? 4 : 16;
+          const places = [one.source, one.destination, one.replySource];
+          const numbers = [
+            one.sourcePort,
+            one.destinationPort,
+            one.replySourcePort,
+            one.icmpType,
+            one.icmpCode,
+          ];
+          visited.push(
+            [
+              one.protocol,
+              one.status,
+              one.tcpState,
+              ...places.map((place) => at(one.bytes, place, width)),
+              ...numbers,
+            ].join(),
+          );
+        },
+        () => true,
+      );
+      const wanted = (await all()).map(({ protocol, status, tcpState, original, reply }) => {
+        const addresses = [original.source, original.destination, reply.source];
+        const numbers = [original.sourcePort, original.destinationPort, reply.sourcePort];
+        const types = [original.icmpType, original.icmpCode];
+        return [
+          ...[
+            protocol,
+            status,
+            tcpState ?? -1,
+            ...addresses.map((bytes) => Buffer.from(bytes).toString('hex')),
+          ],
+          ...[...numbers, ...types].map((number) => number ?? -1),
+        ].join();
+      });
+      assert.equal(visited.length, 7);
+      assert.deepEqual(visited.sort(), wanted.sort());
+      let calls = 0;
+      await table.scan(
+        () => calls++,
+        () => false,
+      );
+      assert.equal(calls, 7, 'one chunk, and no more after it');
+    });
+
     it('stops reading when the caller does', async () => {
       add(1000);
       for await (const _ of table.entries()) break;
@@ -166,6 +243,37 @@ inNamespace(import.meta.filename, () => {
         const before = events;
         add(9000);
         while (events === before) await once(heard, 'batch');
+      } finally {
+        await monitor.close();
+      }
+    });
+  });
+
+  describe('BegunMonitor', () => {
+    it('lets the connections that begin be visited, gathered, without those that end', async () => {
+      const heard = new EventEmitter();
+      const ports: number[] = [];
+      const read: number[] = [];
+      const times: number[] = [];
+      const monitor = new BegunMonitor({ pause: 100 }, ({ each }) => {
+        times.push(performance.now());
+        read.push(each((one) => ports.push(one.sourcePort), 3));
+        heard.emit('batch');
+      });
+      try {
+        add(1000);
+        while (ports.length < 1) await once(heard, 'batch');
+        for (const port of [1001, 1002]) add(port);
+        conntrack('-D', '-p', 'udp');
+        for (const port of [1003, 1004]) add(port);
+        while (ports.at(-1) !== 1003 && ports.length < 4) await once(heard, 'batch');
+        for (const [i, time] of times.entries())
+          assert.ok(i === 0 || time - (times[i - 1] ?? 0) > 95, `${times.join()}`);
+        assert.deepEqual(ports.slice(0, 4), [1000, 1001, 1002, 1003]);
+        assert.ok(
+          read.every((count) => count <= 3),
+          read.join(),
+        );
       } finally {
         await monitor.close();
       }

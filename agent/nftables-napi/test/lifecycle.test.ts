@@ -6,6 +6,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import {
+  BegunMonitor,
   ConntrackMonitor,
   LinkMonitor,
   LinkSocket,
@@ -94,6 +95,15 @@ const listeners: { name: string; make: (heard: () => void) => Listening; provoke
     provoke: () => {
       ip('link', 'set', 'lo', 'down');
       ip('link', 'set', 'lo', 'up');
+    },
+  },
+  {
+    name: 'BegunMonitor',
+    make: (heard) => new BegunMonitor({ pause: 1 }, heard),
+    provoke: () => {
+      const ends = ['-s', '10.0.0.1', '-d', '10.0.0.2', '--sport', '1', '--dport', '2'];
+      spawnSync('conntrack', ['-I', '-p', 'udp', ...ends, '-t', '9']);
+      spawnSync('conntrack', ['-D', '-p', 'udp']);
     },
   },
   {

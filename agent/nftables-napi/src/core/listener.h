@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -20,7 +21,8 @@ namespace nft {
 // Reads a socket on a thread of its own for somebody who may be slower. Everything there is to read
 // is one batch; the next one is read when that one was taken. Meanwhile the socket's buffer keeps
 // what comes, and the kernel drops what does not fit there: memory is bounded, whatever the
-// listener does.
+// listener does. With `pause` the socket is left alone for so long after each batch: what comes
+// meanwhile is one batch, and wakes no thread.
 //
 // A Decoder has a type Batch with empty(), and
 //   void take(const nlmsghdr*, Batch&)   one message
@@ -33,8 +35,9 @@ class Listener {
   using Batch = typename Decoder::Batch;
   using OnBatch = std::function<void(Batch)>;
 
-  explicit Listener(std::unique_ptr<NetlinkSocket> socket, Decoder decoder = {})
-      : socket_(std::move(socket)), decoder_(std::move(decoder)), buffer_(1 << 17) {
+  explicit Listener(std::unique_ptr<NetlinkSocket> socket, Decoder decoder = {},
+                    std::chrono::milliseconds pause = std::chrono::milliseconds(0))
+      : socket_(std::move(socket)), decoder_(std::move(decoder)), buffer_(1 << 17), pause_(pause) {
     wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_ < 0) throw Failure(errno, "eventfd");
   }
@@ -74,11 +77,15 @@ class Listener {
  private:
   void listen(const OnBatch& on_batch) {
     // Looked at after each read of wake_ too: one read may take the wakes of taken() and of stop().
+    auto next_read = std::chrono::steady_clock::now();
     for (bool usable = true; usable && !is_stopped_;) {
+      const bool is_waiting = is_waiting_;
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_read - std::chrono::steady_clock::now());
+      const bool is_pausing = left.count() > 0;
       pollfd watched[] = {{.fd = wake_, .events = POLLIN, .revents = 0},
-                          {.fd = is_waiting_ ? -1 : socket_->fd(), .events = POLLIN, .revents = 0}};
+                          {.fd = is_waiting || is_pausing ? -1 : socket_->fd(), .events = POLLIN, .revents = 0}};
       Batch batch;
-      if (poll(watched, 2, -1) < 0) {
+      if (poll(watched, 2, is_pausing && !is_waiting ? static_cast<int>(left.count()) : -1) < 0) {
         if (errno == EINTR) continue;
         decoder_.fail(errno, batch);
         usable = false;
@@ -88,6 +95,7 @@ class Listener {
         if (watched[1].revents) usable = read(batch);
       }
       if (batch.empty()) continue;
+      next_read = std::chrono::steady_clock::now() + pause_;
       is_waiting_ = true;
       on_batch(std::move(batch));
     }
@@ -119,6 +127,7 @@ class Listener {
   std::unique_ptr<NetlinkSocket> socket_;  // null once stopped
   Decoder decoder_;
   std::vector<char> buffer_;
+  const std::chrono::milliseconds pause_;
   int wake_;
   std::atomic<bool> is_waiting_ = false;  // for the listener to take a batch
   std::atomic<bool> is_stopped_ = false;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -33,9 +34,13 @@ class RouteDecoder {
 
 using RouteMonitor = Listener<RouteDecoder>;
 
-// `groups`: one bit for each multicast group of the protocol, the first for group 1.
-inline std::unique_ptr<RouteMonitor> open_route_monitor(uint32_t groups, int receive_buffer, int protocol) {
-  return std::make_unique<RouteMonitor>(std::make_unique<NetlinkSocket>(groups, receive_buffer, protocol));
+// `groups`: one bit for each multicast group of the protocol, the first for group 1. `pause`: see
+// Listener.
+inline std::unique_ptr<RouteMonitor> open_route_monitor(
+    uint32_t groups, int receive_buffer, int protocol,
+    std::chrono::milliseconds pause = std::chrono::milliseconds(0)) {
+  return std::make_unique<RouteMonitor>(std::make_unique<NetlinkSocket>(groups, receive_buffer, protocol),
+                                        RouteDecoder{}, pause);
 }
 
 }  // namespace nft

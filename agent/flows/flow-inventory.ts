@@ -1,0 +1,176 @@
+import {
+  EXACT,
+  type FlowKind,
+  type Fold,
+  foldedPeer,
+  kindKey,
+  peerKey,
+  type SeenFlow,
+  serviceKey,
+} from './flow-kind.ts';
+
+/** Bounds of an inventory. */
+export const BOUNDS = {
+  kinds: 10_000,
+  /** Addresses of a service (direction, protocol, port, group), and further networks. */
+  peers: 256,
+  networks: 256,
+  /** Ports of a peer (direction, protocol, group), or types and codes. */
+  ports: 64,
+  /** New kinds a minute, once half of `kinds` are known. */
+  newcomers: 100,
+  /** Milliseconds after which a kind that was not seen is forgotten. */
+  age: 7 * 86_400_000,
+} as const;
+export type Bounds = { readonly [Name in keyof typeof BOUNDS]: number };
+
+const MINUTE = 60_000;
+
+/** Without room for a new kind, the most exact of those that are there. */
+const KNOWN_FOLDS: readonly Fold[] = [
+  { peers: 'network', ports: 'own' },
+  { peers: 'all', ports: 'own' },
+  { peers: 'address', ports: 'all' },
+  { peers: 'network', ports: 'all' },
+];
+const EVERYTHING: Fold = { peers: 'all', ports: 'all' };
+
+/** What the inventory lacks. */
+export interface Missed {
+  /** Kinds that were left out because there were too many. */
+  leftOut: number;
+  /** Times that the kernel discarded events because the agent was too slow. */
+  overruns: number;
+  /** Seconds in which more connections began than the agent reads. */
+  busySeconds: number;
+}
+
+/**
+ * The kinds of flows that were seen, folded and bounded:
+ * - A service with many peers has the networks of further ones, and then one kind for all others.
+ * - A peer with many ports has one kind for all others.
+ * - Once half of the room is used, few new kinds are added a minute; more become one kind for all
+ *   peers and ports of their protocol. So a scan from any number of addresses takes hours to push
+ *   out what is seen daily.
+ * - Beyond the bound, kinds that were seen longest ago are left out, and counted.
+ *
+ * Costs a look-up for each flow; O(n log n) for each hundredth of the bound that is left out.
+ */
+export class FlowInventory {
+  readonly missed: Missed = { leftOut: 0, overruns: 0, busySeconds: 0 };
+  /** Since when flows are seen, in milliseconds since 1970. */
+  readonly since: number;
+  readonly #bounds: Bounds;
+  readonly #kinds = new Map<string, FlowKind>();
+  /** Kinds of a service, by their fold of peers. */
+  readonly #ofService = new Map<string, Record<Fold['peers'], number>>();
+  /** Kinds of one address with ports of their own. */
+  readonly #ofPeer = new Map<string, number>();
+  #minute = 0;
+  #newcomers = 0;
+
+  constructor(since: number, bounds: Bounds = BOUNDS) {
+    this.since = since;
+    this.#bounds = bounds;
+  }
+
+  get size(): number {
+    return this.#kinds.size;
+  }
+
+  kinds(): FlowKind[] {
+    return [...this.#kinds.values()];
+  }
+
+  /** The kind of a flow, which is added if it is new. `now`: milliseconds since 1970. */
+  kindOf(flow: SeenFlow, now: number): FlowKind {
+    const exact = this.#kinds.get(kindKey(flow, EXACT));
+    if (exact !== undefined) return exact;
+    const fold = this.#foldFor(flow, now);
+    return this.#kinds.get(kindKey(flow, fold)) ?? this.#add(flow, fold, now);
+  }
+
+  /** A kind was seen, with so many new connections. */
+  seen(kind: FlowKind, flow: SeenFlow, { now, connections }: { now: number; connections: number }): void {
+    kind.last = flow;
+    kind.lastSeen = now;
+    kind.connections += connections;
+  }
+
+  /** Puts back a kind that was saved. One that is there already stays. */
+  restore(kind: FlowKind): void {
+    if (!this.#kinds.has(kind.key) && this.#kinds.size < this.#bounds.kinds) this.#enter(kind);
+  }
+
+  /** Forgets what was not seen for the longest time. */
+  expire(now: number): void {
+    for (const kind of this.#kinds.values()) {
+      if (kind.lastSeen < now - this.#bounds.age) this.#remove(kind);
+    }
+  }
+
+  #foldFor(flow: SeenFlow, now: number): Fold {
+    const { kinds, newcomers, ports: mostPorts, peers: mostPeers, networks } = this.#bounds;
+    const minute = Math.floor(now / MINUTE);
+    if (minute !== this.#minute) this.#newcomers = 0;
+    this.#minute = minute;
+    if (this.#kinds.size >= kinds / 2 && this.#newcomers >= newcomers)
+      return KNOWN_FOLDS.find((fold) => this.#kinds.has(kindKey(flow, fold))) ?? EVERYTHING;
+    const ports = (this.#ofPeer.get(peerKey(flow)) ?? 0) < mostPorts ? 'own' : 'all';
+    const of = this.#ofService.get(serviceKey(flow, ports));
+    if (
+      of === undefined ||
+      of.address < mostPeers ||
+      this.#kinds.has(kindKey(flow, { peers: 'address', ports }))
+    )
+      return { peers: 'address', ports };
+    const isRoom = of.network < networks || this.#kinds.has(kindKey(flow, { peers: 'network', ports }));
+    return { peers: isRoom ? 'network' : 'all', ports };
+  }
+
+  #add(flow: SeenFlow, fold: Fold, now: number): FlowKind {
+    const kind: FlowKind = {
+      key: kindKey(flow, fold),
+      fold,
+      peer: foldedPeer(flow.peer, fold.peers),
+      last: flow,
+      ...{ firstSeen: now, lastSeen: now, connections: 0, live: null, isGone: false },
+    };
+    this.#newcomers++;
+    this.#enter(kind);
+    if (this.#kinds.size > this.#bounds.kinds) this.#leaveOut(kind);
+    return kind;
+  }
+
+  #enter(kind: FlowKind): void {
+    this.#kinds.set(kind.key, kind);
+    this.#tally(kind, 1);
+  }
+
+  #remove(kind: FlowKind): void {
+    this.#kinds.delete(kind.key);
+    kind.isGone = true;
+    this.#tally(kind, -1);
+  }
+
+  #tally({ last, fold }: FlowKind, change: 1 | -1): void {
+    const service = serviceKey(last, fold.ports);
+    const of = this.#ofService.get(service) ?? { address: 0, network: 0, all: 0 };
+    of[fold.peers] += change;
+    if (of.address + of.network + of.all > 0) this.#ofService.set(service, of);
+    else this.#ofService.delete(service);
+    if (fold.peers !== 'address' || fold.ports !== 'own') return;
+    const peer = peerKey(last);
+    const count = (this.#ofPeer.get(peer) ?? 0) + change;
+    if (count > 0) this.#ofPeer.set(peer, count);
+    else this.#ofPeer.delete(peer);
+  }
+
+  /** A hundredth at once, but never the newest. */
+  #leaveOut(newest: FlowKind): void {
+    const byAge = this.kinds().sort((a, b) => a.lastSeen - b.lastSeen);
+    const surplus = byAge.filter((kind) => kind !== newest).slice(0, Math.ceil(this.#bounds.kinds / 100));
+    for (const kind of surplus) this.#remove(kind);
+    this.missed.leftOut += surplus.length;
+  }
+}

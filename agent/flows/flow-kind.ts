@@ -1,0 +1,89 @@
+import type { Verdict } from '../../apis/flow.ts';
+import type { Direction } from '../../apis/objects.ts';
+import { formatCidr, parseAddress, parseCidr } from '../../lib/net/address.ts';
+
+/** A connection of this node, or a packet that a rule denied. */
+export interface SeenFlow {
+  readonly direction: Direction;
+  readonly traffic: 'Host' | 'NodePort';
+  /** IP protocol number. */
+  readonly protocol: number;
+  /** The other end, as rules test it: an address. */
+  readonly peer: string;
+  /** Of the server; null: the protocol has none. */
+  readonly port: number | null;
+  /** ICMP type and code; null: another protocol. */
+  readonly type: number | null;
+  readonly code: number | null;
+  /** Link group of the interface; 0: none. */
+  readonly group: number;
+  /** What became of it. */
+  readonly verdict: Verdict;
+  /** The rest is of this one flow alone, and tells no kinds apart. */
+  readonly local: string;
+  readonly srcPort: number | null;
+  /** Before destination NAT; null: the same. */
+  readonly originalDst: string | null;
+  readonly originalPort: number | null;
+}
+
+/** How much of a flow its kind names. */
+export interface Fold {
+  /** `network`: the /24 (IPv4) or /64 (IPv6) of the peer. `all`: every address of the family. */
+  readonly peers: 'address' | 'network' | 'all';
+  /** Ports, or types and codes. */
+  readonly ports: 'own' | 'all';
+}
+
+export const EXACT: Fold = { peers: 'address', ports: 'own' };
+
+/** Flows that are not told apart. Times are in milliseconds since 1970. */
+export interface FlowKind {
+  readonly key: string;
+  readonly fold: Fold;
+  /** An address or a CIDR. */
+  readonly peer: string;
+  /** The last one of the kind. */
+  last: SeenFlow;
+  readonly firstSeen: number;
+  lastSeen: number;
+  connections: number;
+  /** Connections that the kernel tracked when it was last asked; null: it was not since the start. */
+  live: number | null;
+  /** The inventory has left it out. */
+  isGone: boolean;
+}
+
+/** The network that stands for an address. */
+const PREFIX = { 4: 24, 6: 64 } as const;
+
+/** The peer of a kind. Throws a TypeError if the flow's peer is not an address. */
+export function foldedPeer(peer: string, fold: Fold['peers']): string {
+  if (fold === 'address') return peer;
+  const address = parseAddress(peer);
+  if (address === null) throw new TypeError(`${peer} is not an address`);
+  if (fold === 'all') return address.family === 4 ? '0.0.0.0/0' : '::/0';
+  const network = parseCidr(`${peer}/${PREFIX[address.family]}`);
+  return network === null ? peer : formatCidr(network.cidr);
+}
+
+/** What tells a kind from others. */
+export function kindKey(flow: SeenFlow, { peers, ports }: Fold): string {
+  return `${serviceKey(flow, ports)} ${foldedPeer(flow.peer, peers)}`;
+}
+
+/** Kinds that differ in their peers alone have the same; of one family. */
+export function serviceKey(flow: SeenFlow, ports: Fold['ports']): string {
+  const port = ports === 'all' ? '*' : `${flow.port ?? `${flow.type}.${flow.code}`}`;
+  return `${commonKey(flow)} ${port}`;
+}
+
+/** Kinds that differ in their ports alone have the same. */
+export function peerKey(flow: SeenFlow): string {
+  return `${commonKey(flow)} ${flow.peer}`;
+}
+
+function commonKey({ direction, traffic, verdict, protocol, peer, group }: SeenFlow): string {
+  const family = peer.includes(':') ? 6 : 4;
+  return `${direction[0]}${traffic[0]}${verdict[0]}${family} ${protocol} ${group}`;
+}

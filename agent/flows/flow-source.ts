@@ -1,0 +1,12 @@
+import type { FlowInventory } from './flow-inventory.ts';
+
+/** Where flows are known: in the agent, or in the file that it saves. */
+export interface FlowSource {
+  readonly inventory: FlowInventory;
+  readonly node: string;
+  /**
+   * Reads the kernel's connections. When they were last read, in milliseconds since 1970; null: they
+   * cannot be.
+   */
+  readonly look: () => Promise<number | null>;
+}

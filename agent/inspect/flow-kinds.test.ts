@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { MOST_ANSWER } from '../../apis/node-question.ts';
+import { snapshotText } from '../../apis/snapshot.ts';
+import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import { stateFile } from '../../lib/process/state-file.ts';
+import { nodeState } from '../../test/fake/node-state.ts';
+import { policy, tcp } from '../../test/kernel/manifests.ts';
+import { type FlowFilterOptions, fromFlowQuery, toFlowFilter, toFlowQuery } from '../flows/flow-filter.ts';
+import { BOUNDS, FlowInventory } from '../flows/flow-inventory.ts';
+import type { SeenFlow } from '../flows/flow-kind.ts';
+import { nodeFlows } from './flow-kinds.ts';
+
+const NOW = Date.parse('2026-01-08T00:00:00Z');
+const HOUR = 3_600_000;
+const POLICY = policy('web', {
+  ingress: [
+    { name: 'close', action: 'Drop', ports: [tcp(80)] },
+    { name: 'ssh', action: 'Allow', ports: [tcp(22)] },
+  ],
+});
+
+describe('the kinds of flows of a node', () => {
+  let stateDir: string;
+  let inventory: FlowInventory;
+  beforeEach(async () => {
+    stateDir = await mkdtemp(join(tmpdir(), 'nodewall-flows-'));
+    inventory = new FlowInventory(NOW - 7 * 24 * HOUR);
+  });
+  afterEach(() => rm(stateDir, { recursive: true }));
+
+  function see(changes: Partial<SeenFlow>, ago = 0, live = 0): void {
+    const flow: SeenFlow = {
+      ...{ direction: 'ingress', traffic: 'Host', verdict: 'Allow', protocol: 6, group: 0 },
+      ...{ peer: '198.51.100.1', port: 22, type: null, code: null, local: '192.0.2.1', srcPort: 40_000 },
+      ...{ originalDst: null, originalPort: null },
+      ...changes,
+    };
+    const kind = inventory.kindOf(flow, NOW - ago);
+    inventory.seen(kind, flow, { now: NOW - ago, connections: 1 });
+    kind.live = live;
+  }
+
+  async function ask(options: FlowFilterOptions = {}) {
+    const filter = toFlowFilter(fromFlowQuery(toFlowQuery(options)), NOW);
+    return await nodeFlows(stateDir, DEFAULT_CONFIG, filter, { inventory, node: 'n', look: async () => NOW });
+  }
+
+  const enforce = () => stateFile(stateDir, 'node-state.jsonl').write(snapshotText()(nodeState(POLICY)));
+
+  it('have what the rules in force decide, last seen first', async () => {
+    await enforce();
+    see({ port: 80 }, 3 * HOUR, 1);
+    see({ verdict: 'Drop' }, 2 * HOUR);
+    see({ direction: 'egress', peer: '2001:db8::1', group: 8 }, HOUR);
+    const { node, since, liveAt, flows, isCut, kinds } = await ask();
+    assert.deepEqual(
+      [node, since, liveAt, isCut, kinds],
+      ['n', '2026-01-01T00:00:00Z', '2026-01-08T00:00:00Z', false, 3],
+    );
+    assert.deepEqual(
+      flows.map((one) => {
+        const { peer, interfaceGroup, verdict, decision, live } = one;
+        return [peer, interfaceGroup, verdict, decision?.verdict, decision?.rule, decision?.reason, live];
+      }),
+      [
+        ['2001:db8::1', 'pods', 'Allow', 'Allow', null, 'exempt', 0],
+        ['198.51.100.1', undefined, 'Drop', 'Allow', 'ssh', 'rule', 0],
+        ['198.51.100.1', undefined, 'Allow', 'Drop', 'close', 'rule', 1],
+      ],
+    );
+    assert.equal(flows[0]?.lastSeen, '2026-01-07T23:00:00Z');
+  });
+
+  it('are chosen by each filter, and refuse what is none', async () => {
+    await enforce();
+    see({ port: 80 }, 3 * HOUR, 1);
+    see({ protocol: 17, port: 53, peer: '203.0.113.1' }, 2 * HOUR);
+    see({ direction: 'egress', port: 443 }, HOUR);
+    see({ port: 22, verdict: 'Drop' });
+    const ports = async (options: FlowFilterOptions) => (await ask(options)).flows.map(({ port }) => port);
+    assert.deepEqual(await ports({ direction: 'egress' }), [443]);
+    assert.deepEqual(await ports({ peer: '203.0.113.0/24' }), [53]);
+    assert.deepEqual(await ports({ port: '443' }), [443]);
+    assert.deepEqual(await ports({ protocol: 'udp' }), [53]);
+    assert.deepEqual(await ports({ protocol: '17' }), [53]);
+    assert.deepEqual(await ports({ since: '90m' }), [22, 443]);
+    assert.deepEqual(await ports({ policy: 'web' }), [22, 80]);
+    assert.deepEqual(await ports({ denied: true }), [22, 80]);
+    assert.deepEqual(await ports({ live: true }), [80]);
+    const { flows, isCut } = await ask({ lines: '2' });
+    assert.deepEqual([flows.length, isCut], [2, true]);
+    for (const query of ['port=x', 'protocol=300', 'direction=in', 'peer=x', 'since=x', 'src=::1'])
+      assert.throws(
+        () => toFlowFilter(fromFlowQuery(new URLSearchParams(query)), NOW),
+        (error) => error instanceof CommandError && error.status === EXIT.usage,
+        query,
+      );
+  });
+
+  it('have no decision where nothing was ever enforced', async () => {
+    see({});
+    assert.equal((await ask()).flows[0]?.decision, null);
+  });
+
+  it('fit into an answer, and name an example of what is folded', async () => {
+    await enforce();
+    inventory = new FlowInventory(NOW, { ...BOUNDS, newcomers: 10_000, ports: 2_000 });
+    for (let i = 0; i < 5_000; i++)
+      see({ peer: `2001:db8:${(i >> 8).toString(16)}::${i & 255}`, port: 1 + (i % 7) });
+    const answer = await ask({ lines: '1500' });
+    assert.ok(answer.isCut && answer.flows.length > 1_000, `${answer.flows.length} kinds`);
+    assert.ok(Buffer.byteLength(JSON.stringify(JSON.stringify(answer))) < MOST_ANSWER);
+    const folded = answer.flows.find(({ peer }) => peer.includes('/'));
+    assert.match(String(folded?.example?.peer), /^2001:db8:/);
+    assert.equal(folded?.example?.port, folded?.port);
+  });
+});

@@ -1,0 +1,133 @@
+import { type FlowFilterOptions, toFlowFilter, toFlowQuery } from '../agent/flows/flow-filter.ts';
+import { type NodeFlow, type NodeFlows, nodeFlows } from '../agent/inspect/flow-kinds.ts';
+import { savedFlows } from '../agent/run/flow-inventory.ts';
+import type { Answer } from '../apis/flow.ts';
+import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { withCluster } from './cluster-api.ts';
+import { loadConfig } from './load.ts';
+import { fromNode, type OfNode, sayFailed } from './node-data.ts';
+import { json, print, table, warn } from './output.ts';
+import { word } from './record-text.ts';
+
+interface FlowsOptions extends OfNode, FlowFilterOptions {
+  readonly allNodes: boolean;
+  readonly stateDir: string;
+  readonly config?: string;
+  readonly output: 'table' | 'json';
+}
+
+/**
+ * `nodewall flows`: the kinds of flows of this machine, of a node, or of all nodes of a cluster.
+ * Exit status 3 if no node answers.
+ */
+export async function flowsCommand(options: FlowsOptions): Promise<ExitStatus> {
+  // Checked here: a wrong option needs no cluster.
+  toFlowFilter(options, 0);
+  if (options.allNodes && options.node !== undefined)
+    throw new CommandError(EXIT.usage, 'give either --node or --all-nodes, not both');
+  const query = toFlowQuery(options);
+  if (!options.allNodes) {
+    const found = await fromNode(options, 'flows', query, () => ofMachine(options));
+    await print(options.output === 'json' ? json(found) : toText([found]));
+    return EXIT.done;
+  }
+  return await withCluster(options.kubeconfig, async (request) => {
+    const nodes = await nodeNames(request);
+    const ask = (node: string) => askNode<NodeFlows>(request, node, 'flows', query);
+    const answers = await askEach(nodes, ask, sayFailed);
+    const found = nodes.flatMap((node) => answers.get(node) ?? []);
+    await print(options.output === 'json' ? json(found) : toText(found));
+    return found.length > 0 || nodes.length === 0 ? EXIT.done : EXIT.refused;
+  });
+}
+
+/** From the agent's file, and the kernel. */
+async function ofMachine(options: FlowsOptions): Promise<NodeFlows> {
+  const { stateDir } = options;
+  const config = await loadConfig(options.config);
+  const filter = toFlowFilter(options, Date.now());
+  let source: Awaited<ReturnType<typeof savedFlows>>;
+  try {
+    source = await savedFlows(stateDir, config, { error: warn });
+  } catch (error) {
+    const { message, cause } = error as Error;
+    const isRefused = cause instanceof Error && 'code' in cause && cause.code === 'EACCES';
+    throw new CommandError(
+      isRefused ? EXIT.refused : EXIT.invalid,
+      isRefused ? `${message}: this needs root` : message,
+      { cause: error },
+    );
+  }
+  if (source !== null) return await nodeFlows(stateDir, config, filter, source);
+  throw new CommandError(
+    EXIT.invalid,
+    `${stateDir} contains no flow inventory: start the agent with flowInventory.enabled: true, or give its --state-dir`,
+  );
+}
+
+function toText(nodes: readonly NodeFlows[]): string {
+  const rows = nodes.flatMap(({ node, flows }) => flows.map((flow) => [word(node), ...toRow(flow)]));
+  const header = [
+    'node',
+    'direction',
+    'peer',
+    'service',
+    'group',
+    'connections',
+    'live',
+    'last seen',
+    'decision',
+  ];
+  const isOne = nodes.length <= 1;
+  const cut = (cells: readonly string[]): readonly string[] => (isOne ? cells.slice(1) : cells);
+  const text = rows.length === 0 ? '' : `${table(cut(header), rows.map(cut))}\n`;
+  return `${text}${nodes.map(summary).join('')}`;
+}
+
+function toRow(flow: NodeFlow): string[] {
+  const { direction, traffic, peer, interfaceGroup, connections, live, lastSeen } = flow;
+  return [
+    traffic === 'NodePort' ? `${word(direction)} NodePort` : word(direction),
+    word(peer),
+    serviceText(flow),
+    word(interfaceGroup),
+    word(connections),
+    live === null ? '?' : word(live),
+    word(lastSeen),
+    decisionText(flow),
+  ];
+}
+
+function serviceText({ protocol, port, icmpType, icmpCode, allPorts }: NodeFlow): string {
+  const of = word(protocol);
+  if (allPorts === true) return `${of} all others`;
+  if (port !== undefined) return `${of} ${word(port)}`;
+  const type = icmpCode === undefined ? word(icmpType) : `${word(icmpType)}/${word(icmpCode)}`;
+  return `${of} ${type}`.trim();
+}
+
+/** What became of the flows if that is not what rules decide now, and by which rule. */
+function decisionText({ verdict, decision }: NodeFlow): string {
+  if (decision === null) return `${word(verdict)} (no rules in force)`;
+  const now = `${word(decision.verdict)} ${ruleText(decision)}`;
+  return decision.verdict === verdict ? now : `was ${word(verdict)}, now ${now}`;
+}
+
+function ruleText({ policy, rule, reason, exemption }: Answer): string {
+  if (reason === 'exempt') return `(exempt: ${word(exemption)})`;
+  return policy === null || rule === null ? `(${word(reason)})` : `${word(policy)}/${word(rule)}`;
+}
+
+function summary({ node, since, flows, isCut, kinds, liveAt, missed }: NodeFlows): string {
+  const { leftOut, overruns, busySeconds } = missed;
+  const remarks = [
+    isCut ? 'more match: -n shows up to 1500, or give filters' : '',
+    liveAt === null ? 'the kernel’s connections cannot be read: live ones are not known' : '',
+    leftOut > 0 ? `${word(leftOut)} kinds were left out for others that were seen later` : '',
+    busySeconds > 0 ? `in ${word(busySeconds)} seconds more connections began than are counted` : '',
+    overruns > 0 ? `the kernel discarded events ${word(overruns)} times, so that counts are too low` : '',
+  ].filter((one) => one !== '');
+  const what = `${word(node)}: ${flows.length} of ${word(kinds)} kinds of flows since ${word(since)}`;
+  return `${[what, ...remarks].join('; ')}\n`;
+}
