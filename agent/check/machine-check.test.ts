@@ -68,7 +68,7 @@ describe('a check of a machine', () => {
       process.env.PATH = root;
       assert.match(
         await line('dataplane', { dataplane: 'iptables' }),
-        /^problem: not installed: iptables, ip6tables, ipset/,
+        /^problem: not installed: ip6tables, ipset, iptables/,
       );
     } finally {
       process.env.PATH = path;
