@@ -254,9 +254,8 @@ inNamespace(import.meta.filename, () => {
       const heard = new EventEmitter();
       const ports: number[] = [];
       const read: number[] = [];
-      const times: number[] = [];
+      const started = performance.now();
       const monitor = new BegunMonitor({ pause: 100 }, ({ each }) => {
-        times.push(performance.now());
         read.push(each((one) => ports.push(one.sourcePort), 3));
         heard.emit('batch');
       });
@@ -267,8 +266,9 @@ inNamespace(import.meta.filename, () => {
         conntrack('-D', '-p', 'udp');
         for (const port of [1003, 1004]) add(port);
         while (ports.at(-1) !== 1003 && ports.length < 4) await once(heard, 'batch');
-        for (const [i, time] of times.entries())
-          assert.ok(i === 0 || time - (times[i - 1] ?? 0) > 95, `${times.join()}`);
+        // Batches may be delivered together, but the thread has paused before each of them.
+        const most = 1 + (performance.now() - started) / 95;
+        assert.ok(read.length <= most, `${read.length} batches, not ${most}`);
         assert.deepEqual(ports.slice(0, 4), [1000, 1001, 1002, 1003]);
         assert.ok(
           read.every((count) => count <= 3),
