@@ -172,7 +172,11 @@ forEachDataplane('interface groups', (dataplane) => {
     await it_.untilGroup('veth1', 20, agent);
     const groups = await it_.groups();
     assert.deepEqual([groups.veth2, groups['vxlan.calico']], [30, 9]);
-    assert.match(await it_.names(), /\n20\tpods\n9\tclusternet\n/);
+    // The file is written beside the groups.
+    const named = /\n20\tpods\n9\tclusternet\n/;
+    await until('the new number has the name', async () => named.test(await it_.names()), {
+      detail: () => agent?.log() ?? '',
+    });
   });
 
   it('recognizes its own groups after kill -9', async () => {
