@@ -55,10 +55,10 @@ async function look({ kubeconfig, before, machine, stateDir, config }: CheckOpti
 
 function toText({ of, lines }: Checked): string {
   const width = Math.max(...lines.map(({ check }) => check.length));
-  const texts = lines.map(({ check, state, message, todo }) => {
+  const texts = lines.map(({ check, state, message, next }) => {
     const mark = styled(COLOURS[state], state.padEnd('problem'.length));
-    const next = todo === undefined ? '' : `${' '.repeat(width + 11)}→ ${todo}\n`;
-    return `${mark}  ${check.padEnd(width)}  ${oneLine(message, 600)}\n${next}`;
+    const below = next === undefined ? '' : `${' '.repeat(width + 11)}→ ${next}\n`;
+    return `${mark}  ${check.padEnd(width)}  ${oneLine(message, 600)}\n${below}`;
   });
   const count = (state: CheckLine['state'], word: string): string => {
     const number = lines.filter((one) => one.state === state).length;

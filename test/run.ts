@@ -9,7 +9,8 @@ import type { Counts } from './reporter.ts';
  * `npm test`: types, lint, then every test, slowest and most privileged last. Each failure is
  * printed again at the end; the last line is `N passed, N failed, N skipped`. Arguments pick suites
  * by name (`npm test -- unit kernel`); `quick` is for the inner loop: types, lint and all unit tests
- * that need no root, in under two minutes. The first e2e run on a machine builds Kubernetes' API server (test/cluster).
+ * that need no root, in under two minutes. The first e2e run on a machine builds Kubernetes' API
+ * server (test/cluster).
  */
 const SUITES = {
   unit: [

@@ -96,7 +96,7 @@ async function iptablesCommands(): Promise<CheckLine> {
 async function records({ config }: MachineCheckOptions): Promise<CheckLine> {
   const { group } = config.log;
   const { Nflog } = await loadAddon();
-  const todo = 'modprobe nfnetlink_log; without it there are no records, and no names from DNS answers';
+  const next = 'modprobe nfnetlink_log; without it there are no records, and no names from DNS answers';
   try {
     const nflog = new Nflog({ group }, () => {});
     await nflog.close();
@@ -107,7 +107,7 @@ async function records({ config }: MachineCheckOptions): Promise<CheckLine> {
       return ok('NFLOG', `group ${group} is read by another process, as the agent does`);
     return isForbidden(error)
       ? warning('NFLOG', firstLine(error), ROOT_NEEDED)
-      : problem('NFLOG', firstLine(error), todo);
+      : problem('NFLOG', firstLine(error), next);
   }
 }
 
@@ -123,9 +123,9 @@ async function connections(): Promise<CheckLine> {
     }
     return ok(check, 'the kernel lists connections');
   } catch (error) {
-    const todo =
+    const next =
       'modprobe nf_conntrack_netlink; without it established: Recheck and nodewall flush end nothing';
-    return warning(check, firstLine(error), isForbidden(error) ? ROOT_NEEDED : todo);
+    return warning(check, firstLine(error), isForbidden(error) ? ROOT_NEEDED : next);
   }
 }
 
@@ -134,12 +134,12 @@ async function otherTables({ config }: MachineCheckOptions): Promise<readonly Ch
   const { otherChains, legacyTables } = await machineFacts(config, null);
   const { chains, problem: why } = otherChains;
   if (why !== null) return [warning('other tables', `cannot be listed: ${why}`, ROOT_NEEDED)];
-  const todo = 'what they drop stays dropped, whatever a policy allows (docs/operations.md)';
+  const next = 'what they drop stays dropped, whatever a policy allows (docs/operations.md)';
   const dropping = chains.filter(({ policy, hook }) => policy === 'drop' && hook !== 'forward');
   const texts = dropping.map(({ family, table, chain }) => `${family} ${table} ${chain}`);
   const lines: CheckLine[] = [];
   if (texts.length > 0)
-    lines.push(warning('other tables', `base chains that drop by default: ${named(texts)}`, todo));
+    lines.push(warning('other tables', `base chains that drop by default: ${named(texts)}`, next));
   if (legacyTables.length > 0)
     lines.push(
       warning(
@@ -165,8 +165,8 @@ async function groupNames({ config }: MachineCheckOptions): Promise<CheckLine> {
   }
   const { conflicts } = withGroupNames(text, interfaceGroups);
   if (conflicts.length === 0) return ok(check, `${file} has room for the names`);
-  const todo = `choose other numbers or names in the configuration, or in ${file}`;
-  return warning(check, conflicts.join('; '), todo);
+  const next = `choose other numbers or names in the configuration, or in ${file}`;
+  return warning(check, conflicts.join('; '), next);
 }
 
 /** docs/boot.md. */

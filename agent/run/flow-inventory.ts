@@ -70,7 +70,7 @@ export async function keepFlows({ options, config, log, metrics, clock }: Parts)
   const changed = (): void => saver.save({ of: inventory });
   const { BegunMonitor } = await loadAddon();
   const watch = new FlowWatch({
-    ...(await readingParts({ stateDir, config })),
+    ...(await readingParts({ stateDir, config, clock })),
     ...{ node, inventory, clock, log, changed },
     hasEvents: await hasEvents(node, log),
     openMonitor: (pause, listener) => new BegunMonitor({ pause }, listener),
@@ -119,7 +119,7 @@ export async function savedFlows(
     node,
     async look() {
       const watch = new FlowWatch({
-        ...(await readingParts({ stateDir, config, known })),
+        ...(await readingParts({ stateDir, config, known, clock: systemClock })),
         ...{ node, inventory, clock: systemClock, log, hasEvents: true },
         openMonitor() {
           throw new Error('the agent watches connections, not a command');
@@ -138,10 +138,12 @@ export async function savedFlows(
 async function readingParts({
   stateDir,
   config,
+  clock,
   known = new Map(),
 }: {
   readonly stateDir: string;
   readonly config: Config;
+  readonly clock: Pick<WallClock, 'now'>;
   readonly known?: ReadonlyMap<string, number>;
 }): Promise<Pick<FlowWatchParts, 'scan' | 'readFacts' | 'pods'>> {
   const { Conntrack } = await loadAddon();
@@ -160,9 +162,9 @@ async function readingParts({
       }
     },
     async readFacts() {
-      if (systemClock.now() - declaredAt >= DECLARED_AGE) {
+      if (clock.now() - declaredAt >= DECLARED_AGE) {
         declared = await savedNodeAddresses(stateDir);
-        declaredAt = systemClock.now();
+        declaredAt = clock.now();
       }
       const [links, routes] = await Promise.all([listLinks(), readRoutes().catch(() => null)]);
       const interfaces = networkInterfaces();

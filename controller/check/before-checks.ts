@@ -147,15 +147,15 @@ async function podSecurity(request: KubeApi): Promise<readonly CheckLine[]> {
     return [ok('pod security', 'kustomize makes namespace nodewall-system with level privileged')];
   const level = namespace.metadata?.labels?.['pod-security.kubernetes.io/enforce'];
   if (level === 'privileged') return [ok('pod security', 'namespace nodewall-system has level privileged')];
-  const todo =
+  const next =
     'kubectl label namespace nodewall-system pod-security.kubernetes.io/enforce=privileged --overwrite';
   if (level === undefined)
     return [
       warning(
         'pod security',
         'namespace nodewall-system has no level of its own, and clusters may enforce one',
-        todo,
+        next,
       ),
     ];
-  return [problem('pod security', `namespace nodewall-system enforces ${level}: agents cannot start`, todo)];
+  return [problem('pod security', `namespace nodewall-system enforces ${level}: agents cannot start`, next)];
 }

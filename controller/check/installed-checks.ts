@@ -74,8 +74,8 @@ function ready(
   const [all, isReady] = [Number(object.status?.[wanted] ?? 0), Number(object.status?.[there] ?? 0)];
   const message = `${name}: ${isReady} of ${all} ready`;
   if (all > 0 && isReady >= all) return [ok('pods', message)];
-  const todo = 'kubectl get pods -n nodewall-system -o wide';
-  return [isReady === 0 ? problem('pods', message, todo) : warning('pods', message, todo)];
+  const next = 'kubectl get pods -n nodewall-system -o wide';
+  return [isReady === 0 ? problem('pods', message, next) : warning('pods', message, next)];
 }
 
 async function aggregatedApi(request: KubeApi): Promise<readonly CheckLine[]> {
@@ -154,10 +154,10 @@ async function webhooks(request: KubeApi): Promise<readonly CheckLine[]> {
 async function featureGate(request: KubeApi): Promise<readonly CheckLine[]> {
   const { enabled, problems } = gateSetting((await read(request, CONFIG))?.data ?? null);
   if (enabled === true) return [ok('feature gate', 'on')];
-  const todo = 'kubectl apply -f deploy/gate/on.yaml';
-  if (enabled === false) return [warning('feature gate', 'off: nothing is enforced', todo)];
+  const next = 'kubectl apply -f deploy/gate/on.yaml';
+  if (enabled === false) return [warning('feature gate', 'off: nothing is enforced', next)];
   const why = problems[0] ?? 'ConfigMap nodewall-config does not set it';
-  return [warning('feature gate', `${why}; controllers keep the last value`, todo)];
+  return [warning('feature gate', `${why}; controllers keep the last value`, next)];
 }
 
 async function certificates(request: KubeApi, now: number): Promise<readonly CheckLine[]> {

@@ -32,3 +32,8 @@ export interface ProcessContext {
   /** Unique to this run of this process. */
   readonly identity: string;
 }
+
+/** Whether this run of the controller is made with egress gateways. */
+export function hasEgress({ config }: ControllerContext): boolean {
+  return config.featureGates.EgressGateway === true;
+}

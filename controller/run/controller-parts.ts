@@ -1,21 +1,12 @@
-import { believesAnyServer } from '../../apis/config.ts';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
-import { withApiServer } from '../../apis/failsafe.ts';
-import type { EndpointSlice } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { validateOptions } from '../../apis/validate/object.ts';
-import { FairQueue } from '../../lib/process/fair-queue.ts';
-import { memo } from '../../lib/sharing/memo.ts';
 import { ImpactProcess } from '../impact/impact-process.ts';
 import { Registration } from '../kubeapi/apiservice/registration.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
-import { reviewAccess } from '../kubeapi/reviews.ts';
 import { NodeMetrics } from '../metrics/node-metrics.ts';
-import { InwardProbing } from '../probes/inward-probing.ts';
-import { PeerQuestions, type ProberStreams } from '../probes/peer-questions.ts';
-import { accessAuthoriser } from '../publish/auth.ts';
 import { failure } from '../publish/failure.ts';
 import { Hub } from '../publish/hub.ts';
 import type { LeaseService } from '../publish/lease-requests.ts';
@@ -30,22 +21,22 @@ import { Freshness } from '../watch/cluster/freshness.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
 import { WATCH_TIMES } from '../watch/cluster/watch-times.ts';
 import { type Changes, changes } from '../webhook/changes.ts';
-import { latestWorld } from '../webhook/latest.ts';
-import { KEEP_REFUSED_USE, USE_QUEUE, useRight } from '../webhook/use-right.ts';
 import { AgentService } from './agent-service.ts';
 import { ApiClients } from './api-clients.ts';
 import { ClusterSettings } from './cluster-settings.ts';
 import { Compiling } from './compiling.ts';
-import type { ControllerContext, ProcessContext } from './controller-context.ts';
+import { type ControllerContext, hasEgress, type ProcessContext } from './controller-context.ts';
 import { controllerElection } from './controller-election.ts';
 import { controllerLog } from './controller-log.ts';
 import { type ControllerMetrics, controllerMetrics } from './controller-metrics.ts';
+import { controllerProbing } from './controller-probing.ts';
+import { controllerWebhook } from './controller-webhook.ts';
 import { Credentials } from './credentials.ts';
 import { GuardrailWatch } from './guardrail-watch.ts';
 import type { Lifecycle, LifeEvent } from './lifecycle.ts';
 import { Peers } from './peers.ts';
 import { PolicyStatuses } from './policy-statuses.ts';
-import { WebhookService } from './webhook-service.ts';
+import type { WebhookService } from './webhook-service.ts';
 
 const SERVICE = CONTROLLER_ACCOUNT;
 
@@ -355,7 +346,12 @@ export class ControllerParts {
       ignoredAddresses: (node) => this.compiling.ignoredAddresses(node),
       reports: this.reports,
       ...(hasEgress(this.#context) ? { leases: this.#leaseService() } : {}),
-      probes: this.#probing(),
+      probes: controllerProbing({
+        ...{ context: this.#context, process: this.#process },
+        ...{ agents: () => this.agents, compiling: this.compiling, peers: this.peers },
+        isLeader: () => this.election.isLeader(),
+        account: SERVICE.name,
+      }),
       nodeQuestions: new NodeQuestions({
         send: (node, update) => this.agents.sendQuestion(node, update),
         elsewhere: this.peers.questions,
@@ -373,24 +369,6 @@ export class ControllerParts {
     });
   }
 
-  #probing(): InwardProbing {
-    const { options, config } = this.#context;
-    const { clock, random } = this.#process;
-    const streams: ProberStreams = {
-      probers: () => this.agents.probers(),
-      send: (node, update) => this.agents.sendProbe(node, update),
-    };
-    return new InwardProbing({
-      probes: config.guard.inward,
-      addressesOf: (node) =>
-        this.compiling.snapshot?.objects.nodes.find(({ name }) => name === node)?.addresses ?? [],
-      isLeader: () => this.election.isLeader(),
-      self: options.podName ?? SERVICE.name,
-      questions: new PeerQuestions({ streams, clock, random }),
-      elsewhere: this.peers.probes,
-    });
-  }
-
   #leaseService(): LeaseService {
     const takeAsLeader: LeaseService['takeAsLeader'] = (request) => this.statuses.egress.lease(request);
     return {
@@ -400,29 +378,14 @@ export class ControllerParts {
   }
 
   #makeWebhook(): WebhookService {
-    const { config, log } = this.#context;
-    const failsafe = memo((slices: readonly EndpointSlice[]) => withApiServer(config.failsafe, slices));
-    return new WebhookService({
-      world: () => ({
-        objects: this.compiling.snapshot?.objects ?? null,
-        failsafe: failsafe(this.compiling.snapshot?.objects.endpointSlices ?? []),
-        believesAnyServer: believesAnyServer(config.names),
-        interfaceGroups: Object.keys(config.interfaceGroups),
-        ...(hasEgress(this.#context) ? { egress: config.egress } : {}),
-      }),
+    return controllerWebhook({
+      context: this.#context,
+      api: this.api,
+      compiling: this.compiling,
       impact: (change, user) => this.guardrails.change(change, user),
-      mayUse: useRight({
-        authorise: accessAuthoriser(
-          (spec) => reviewAccess(this.api.reviews.request, spec),
-          this.#process.clock.now,
-          new FairQueue(USE_QUEUE),
-          KEEP_REFUSED_USE,
-        ),
-      }),
-      changed: this.worlds.wait,
-      latest: latestWorld({ request: this.api.general.request, isCurrent: () => this.source.isCurrent() }),
-      onFailure: ({ message: error }) =>
-        void log.error('internal error in a review', { stage: 'webhook', error }),
+      worlds: this.worlds,
+      isCurrent: () => this.source.isCurrent(),
+      now: this.#process.clock.now,
     });
   }
 
@@ -449,8 +412,4 @@ export class ControllerParts {
       this.settings.followGates(follow),
     ];
   }
-}
-
-function hasEgress({ config }: ControllerContext): boolean {
-  return config.featureGates.EgressGateway === true;
 }

@@ -5,7 +5,7 @@ export interface CheckLine {
   readonly state: 'ok' | 'warning' | 'problem';
   readonly message: string;
   /** What to do next; absent: nothing. */
-  readonly todo?: string;
+  readonly next?: string;
 }
 
 const ORDER = { problem: 0, warning: 1, ok: 2 } as const satisfies Record<CheckLine['state'], number>;
@@ -14,12 +14,12 @@ export function ok(check: string, message: string): CheckLine {
   return { check, state: 'ok', message };
 }
 
-export function warning(check: string, message: string, todo: string): CheckLine {
-  return { check, state: 'warning', message, todo };
+export function warning(check: string, message: string, next: string): CheckLine {
+  return { check, state: 'warning', message, next };
 }
 
-export function problem(check: string, message: string, todo: string): CheckLine {
-  return { check, state: 'problem', message, todo };
+export function problem(check: string, message: string, next: string): CheckLine {
+  return { check, state: 'problem', message, next };
 }
 
 /** The worst first. */
@@ -27,7 +27,7 @@ export function worstFirst(lines: readonly CheckLine[]): readonly CheckLine[] {
   return lines.toSorted((a, b) => ORDER[a.state] - ORDER[b.state]);
 }
 
-/** As in `a, b, c and 7 more`, in their order. */
+/** The first by name, as in `a, b, c and 7 more`. */
 export function named(names: readonly string[], most = 3): string {
   const left = names.length - most;
   return `${names.toSorted().slice(0, most).join(', ')}${left > 0 ? ` and ${left} more` : ''}`;

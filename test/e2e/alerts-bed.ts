@@ -1,4 +1,4 @@
-/** A real Prometheus, Debian's, beside the controllers of a story, with the alerts in fast motion. */
+/** A real Prometheus, Debian's, beside the controllers of a story; the alerts' times run faster. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -7,7 +7,7 @@ export interface Cluster {
   readonly rules: number;
 }
 
-/** Reports of a cluster, and the page about its nodes: every node has reported, and hits 100 rules. */
+/** Reports of a cluster whose nodes all report and hit 100 rules, and the page about them. */
 export function allNodes({ nodes, rules }: Cluster) {
   const policies = Array.from({ length: rules / 10 }, (_, policy) => policyOf(policy));
   const names = Array.from({ length: nodes }, (_, i) => `ip-10-0-${i}.eu-central-1.compute.internal`);

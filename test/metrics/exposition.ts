@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { promtool } from './promtool.ts';
 
-/** nodewall's own series in a page of Prometheus' text format: name and labels, without values. Sorted. */
+/** nodewall's own series in a page of Prometheus' text format: name and labels, sorted. */
 export function seriesOf(page: string): string[] {
   return [...valuesOf(page).keys()].sort();
 }

@@ -24,7 +24,7 @@ export interface Query {
   readonly legend: string;
 }
 
-/** Of Grafana 10: https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/ */
+/** Of Grafana 10, by its documentation ("Dashboard JSON model"). */
 const SCHEMA_VERSION = 39;
 /** The grid of Grafana has 24 columns. */
 const COLUMNS = 24;

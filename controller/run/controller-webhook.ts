@@ -1,0 +1,55 @@
+import { believesAnyServer } from '../../apis/config.ts';
+import { withApiServer } from '../../apis/failsafe.ts';
+import type { EndpointSlice } from '../../apis/objects.ts';
+import { FairQueue } from '../../lib/process/fair-queue.ts';
+import { memo } from '../../lib/sharing/memo.ts';
+import { reviewAccess } from '../kubeapi/reviews.ts';
+import { accessAuthoriser } from '../publish/auth.ts';
+import type { Changes } from '../webhook/changes.ts';
+import { latestWorld } from '../webhook/latest.ts';
+import { KEEP_REFUSED_USE, USE_QUEUE, useRight } from '../webhook/use-right.ts';
+import type { ApiClients } from './api-clients.ts';
+import type { Compiling } from './compiling.ts';
+import { type ControllerContext, hasEgress } from './controller-context.ts';
+import type { GuardrailWatch } from './guardrail-watch.ts';
+import { WebhookService } from './webhook-service.ts';
+
+interface WebhookParts {
+  readonly context: ControllerContext;
+  readonly api: Pick<ApiClients, 'general' | 'reviews'>;
+  readonly compiling: Pick<Compiling, 'snapshot'>;
+  readonly impact: GuardrailWatch['change'];
+  readonly worlds: Pick<Changes, 'wait'>;
+  /** Whether what the watches say is the newest. */
+  readonly isCurrent: () => boolean;
+  readonly now: () => number;
+}
+
+/** The webhook of a controller: it judges changes by the objects that are compiled now. */
+export function controllerWebhook(parts: WebhookParts): WebhookService {
+  const { context, api, compiling, impact, worlds, isCurrent, now } = parts;
+  const { config, log } = context;
+  const failsafe = memo((slices: readonly EndpointSlice[]) => withApiServer(config.failsafe, slices));
+  return new WebhookService({
+    world: () => ({
+      objects: compiling.snapshot?.objects ?? null,
+      failsafe: failsafe(compiling.snapshot?.objects.endpointSlices ?? []),
+      believesAnyServer: believesAnyServer(config.names),
+      interfaceGroups: Object.keys(config.interfaceGroups),
+      ...(hasEgress(context) ? { egress: config.egress } : {}),
+    }),
+    impact,
+    mayUse: useRight({
+      authorise: accessAuthoriser(
+        (spec) => reviewAccess(api.reviews.request, spec),
+        now,
+        new FairQueue(USE_QUEUE),
+        KEEP_REFUSED_USE,
+      ),
+    }),
+    changed: worlds.wait,
+    latest: latestWorld({ request: api.general.request, isCurrent }),
+    onFailure: ({ message: error }) =>
+      void log.error('internal error in a review', { stage: 'webhook', error }),
+  });
+}
