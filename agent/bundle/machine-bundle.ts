@@ -3,6 +3,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Config } from '../../apis/config.ts';
+import { LOG_FIELDS } from '../../apis/log-fields.ts';
 import type { NodeData } from '../../apis/node-question.ts';
 import { snapshotText } from '../../apis/snapshot.ts';
 import type { Bundle } from '../../lib/process/bundle.ts';
@@ -104,6 +105,6 @@ async function iptablesText(variant: Variant): Promise<string> {
 
 async function journal(): Promise<string> {
   const { stdout } = await promisify(execFile)('journalctl', JOURNAL, JOURNAL_LIMITS);
-  const lines = logLines(stdout, redactor(new Set()));
+  const lines = logLines(stdout, LOG_FIELDS, redactor(new Set()));
   return lines.map((line) => `${JSON.stringify(line)}\n`).join('');
 }

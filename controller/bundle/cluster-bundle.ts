@@ -1,5 +1,6 @@
 import { CONFIG_FIELDS } from '../../apis/config-fields.ts';
 import { parseConfig } from '../../apis/config-file.ts';
+import { LOG_FIELDS } from '../../apis/log-fields.ts';
 import { type NodeData, QUESTION_PATIENCE } from '../../apis/node-question.ts';
 import { asFields, asList } from '../../apis/schema/json-schema.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
@@ -151,7 +152,7 @@ class ClusterBundle {
       const path = `${SYSTEM_PODS}/${encodeURIComponent(pod)}/log`;
       const wanted = { method: 'GET', path, query, isText: true, timeout: PATIENCE } as const;
       const text = await this.#had(what, request<string>(wanted));
-      if (text !== null) await bundle.addLines(what, logLines(text, this.#redact));
+      if (text !== null) await bundle.addLines(what, logLines(text, LOG_FIELDS, this.#redact));
     }
   }
 

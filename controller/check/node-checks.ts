@@ -50,7 +50,7 @@ export function nodeChecks({ version, now }: NodeChecksOptions): Readonly<Record
   };
 }
 
-const TODO = {
+const NEXT = {
   Unknown: 'kubectl get pods -n nodewall-system -o wide; then the log of the agent',
   Silent: 'the rules there stay in force; look at the node, then at the log of its agent',
   Failing: 'nodewall status names the rules',
@@ -65,18 +65,18 @@ const SAID = {
   NotFollowing: 'the controller is not followed on',
   Off: 'nothing is enforced (nodewall off) on',
   Pending: 'the newest rules are not in force yet on',
-} as const satisfies Record<keyof typeof TODO, string>;
+} as const satisfies Record<keyof typeof NEXT, string>;
 
 function agentLines(
   items: readonly View[],
   phases: ReadonlyMap<NodePhase, readonly View[]>,
 ): readonly CheckLine[] {
   if (items.length === 0) return [problem('agents', 'the controllers know no Node', 'kubectl get nodes')];
-  const lines = (Object.keys(TODO) as (keyof typeof TODO)[]).flatMap((phase) => {
+  const lines = (Object.keys(NEXT) as (keyof typeof NEXT)[]).flatMap((phase) => {
     const nodes = (phases.get(phase) ?? []).map(nameOf);
     if (nodes.length === 0) return [];
     const line = phase === 'Pending' ? warning : problem;
-    return [line('agents', `${SAID[phase]} ${named(nodes)}`, TODO[phase])];
+    return [line('agents', `${SAID[phase]} ${named(nodes)}`, NEXT[phase])];
   });
   if (lines.length > 0) return lines;
   return [ok('agents', `of all ${items.length} nodes, with the newest rules in force`)];

@@ -1,17 +1,11 @@
-/** Keys of nodewall's own log whose values are identifiers, beside time, level and message. */
-const IDENTIFIERS: ReadonlySet<string> = new Set([
-  ...['node', 'stage', 'policy', 'rule', 'revision', 'apiGroup', 'kind', 'resource', 'tier'],
-  ...['version', 'dataplane', 'leader', 'identity', 'interface', 'group', 'gatewayNode'],
-]);
+/** Keys of a log, beside time, level and message, whose values may be shown. */
+export interface LogFields {
+  readonly identifiers: ReadonlySet<string>;
+  /** Their values may be text that others wrote. */
+  readonly texts: ReadonlySet<string>;
+}
+
 const IDENTIFIER = /^[\w.:/-]{1,253}$/;
-/** … and those whose values may be text that others wrote. */
-const TEXTS: ReadonlySet<string> = new Set([
-  ...['name', 'error', 'reason', 'why', 'problem', 'warning', 'cause', 'code', 'hint', 'advice'],
-  ...['server', 'controller', 'listen', 'host', 'port', 'milliseconds', 'took', 'rules', 'objects'],
-  ...['count', 'policies', 'chains', 'sets', 'lost', 'kept', 'interfaces', 'gates', 'enabled'],
-  ...['probes', 'probe', 'gateway', 'path', 'event', 'action', 'ignored', 'skipped', 'removed'],
-  ...['others', 'minute', 'monitor'],
-]);
 
 /** Takes what may be a credential out of a text (lib/sharing/redact.ts). */
 type Redact = (text: string) => string;
@@ -21,16 +15,16 @@ const FRAME = /^\s+at /;
 const CRASH = /^(?:\w*Error(?: \[\w+\])?: |FATAL ERROR: |<--- |\[\d+:0x[0-9a-f]+\])/;
 
 /**
- * The lines of a log of nodewall's that may be shown to maintainers: keys that are known, texts
- * without what may be a credential. Other programs' lines are left out; the last value says how many.
+ * The lines of a log (JSON, or a crash of Node.js) that may be shown to others: keys that are known,
+ * texts without what may be a credential. Other lines are left out; the last value says how many.
  */
-export function logLines(text: string, redact: Redact): readonly unknown[] {
+export function logLines(text: string, fields: LogFields, redact: Redact): readonly unknown[] {
   let leftOut = 0;
   const lines: unknown[] = [];
   for (const line of text.split('\n')) {
     if (line === '') continue;
-    const fields = parsed(line);
-    if (fields !== null) lines.push(known(fields, redact));
+    const entry = parsed(line);
+    if (entry !== null) lines.push(known(entry, fields, redact));
     else if (FRAME.test(line) || CRASH.test(line)) lines.push({ message: redact(line) });
     else leftOut++;
   }
@@ -46,11 +40,15 @@ function parsed(line: string): Readonly<Record<string, unknown>> | null {
   }
 }
 
-function known(fields: Readonly<Record<string, unknown>>, redact: Redact): object {
-  const { timestamp, level, message, ...rest } = fields;
+function known(
+  entry: Readonly<Record<string, unknown>>,
+  { identifiers, texts }: LogFields,
+  redact: Redact,
+): object {
+  const { timestamp, level, message, ...rest } = entry;
   const taken = Object.entries(rest).flatMap(([key, value]) => {
-    const isIdentifier = IDENTIFIERS.has(key);
-    if (!isIdentifier && !TEXTS.has(key)) return [];
+    const isIdentifier = identifiers.has(key);
+    if (!isIdentifier && !texts.has(key)) return [];
     if (typeof value === 'number' || typeof value === 'boolean') return [[key, value]];
     if (typeof value !== 'string') return [];
     return [[key, isIdentifier && IDENTIFIER.test(value) ? value : redact(value)]];

@@ -5,11 +5,11 @@ export type Redact = (text: string) => string;
 
 /** A key, then what is its value: `password=…`, `"token": "…"`, `Authorization: Bearer …`. */
 const KEYED =
-  /\b([\w-]*(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[-_]?key|private[-_]?key|access[-_]?key|authorization|credentials?|cookie|bearer|basic))(["']?\s*(?:[:=]|\bis\b)?\s*["']?(?:(?:bearer|basic)\s+)?)([^\s"',;)}\]]+)/gi;
+  /(?<![\w-])([\w-]*(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[-_]?key|private[-_]?key|access[-_]?key|authorization|credentials?|cookie|bearer|basic))(["']?\s*(?:[:=]|\bis\b)?\s*["']?(?:(?:bearer|basic)\s+)?)([^\s"',;)}\]]+)/gi;
 const PEM = /-----BEGIN [^-]*-----.*?(?:-----END [^-]*-----|$)/gs;
-/** The user of a URL, and its query. */
-const USER = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@]+@/gi;
-const QUERY = /(\b[a-z][a-z0-9+.-]*:\/\/[^\s?"']+\?)[^\s"']+/gi;
+/** The user of a URL, and a whole URL. */
+const USER = /((?<![a-z0-9+.-])[a-z][a-z0-9+.-]*:\/\/)[^\s/@]+@/gi;
+const URL_TEXT = /(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*:\/\/[^\s"']+/gi;
 /** Words that stand after such a key in sentences, as in `the token is not valid`. */
 const PLAIN =
   /^(?:is|was|are|has|of|for|the|a|an|not|no|in|on|by|at|to|file|expired|valid|invalid|missing)$/i;
@@ -19,6 +19,8 @@ const BASE64 = /^(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9+][A-Za-z0-9+/]{19,}$/;
 
 const WORD = /[^\s"'`,;=<>(){}[\]|]+/g;
 const PART = /[^/:@]+/g;
+/** After a word of a sentence. */
+const ENDS: ReadonlySet<string> = new Set(['.', ':', '!', '?']);
 /** From so many characters on, a word of letters and digits may be a key or a password. */
 const SHORTEST_MIXED = 8;
 /** … and a word of letters alone. */
@@ -52,7 +54,9 @@ export function redactor(known: ReadonlySet<string>): Redact {
     known.has(word) || HARMLESS.some((pattern) => pattern.test(word));
   const part = (text: string): string => (isHarmless(text) || !isSuspect(text) ? text : REDACTED);
   const word = (text: string): string => {
-    const [, bare = '', end = ''] = /^(.*?)([.:!?]*)$/s.exec(text) ?? [];
+    let length = text.length;
+    while (ENDS.has(text[length - 1] ?? '')) length--;
+    const [bare, end] = [text.slice(0, length), text.slice(length)];
     if (BASE64.test(bare)) return `${REDACTED}${end}`;
     return isHarmless(bare) ? text : `${bare.replaceAll(PART, part)}${end}`;
   };
@@ -60,7 +64,7 @@ export function redactor(known: ReadonlySet<string>): Redact {
     text
       .replaceAll(PEM, REDACTED)
       .replaceAll(USER, `$1${REDACTED}@`)
-      .replaceAll(QUERY, `$1${REDACTED}`)
+      .replaceAll(URL_TEXT, (url) => url.replace(/\?.+/, `?${REDACTED}`))
       .replaceAll(KEYED, (whole, key: string, between: string, value: string) =>
         PLAIN.test(value) || between === '' ? whole : `${key}${between}${REDACTED}`,
       )
