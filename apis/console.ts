@@ -97,24 +97,23 @@ export interface OverviewPolicy {
   readonly sinceAtLeast: string | null;
   /** When the spec was last changed, and by which field manager (`kubectl-client-side-apply`). */
   readonly changed: { readonly time: string; readonly by: string } | null;
-  /** The nodes that it applies to: inclusive ranges of indexes in Overview.nodes, ascending. */
-  readonly nodes: readonly (readonly [first: number, last: number])[];
-  /** The number of them. */
-  readonly desired: number;
-  /** The number of them that enforce `enforcedGeneration`, and are not an exception. */
-  readonly current: number;
-  /** By node, ascending: those of `nodes` where `enforcedGeneration` is not simply in force. */
+  /** The nodes that it applies to. */
+  readonly nodes: NodeRanges;
+  /** Where `enforcedGeneration` is not simply in force; each node of `nodes` in one at most. */
   readonly exceptions: readonly PolicyException[];
   /** The key of its rollout in Overview.rollouts; null: none. */
   readonly rollout: string | null;
 }
+
+/** Inclusive ranges of indexes in Overview.nodes, ascending. */
+export type NodeRanges = readonly (readonly [first: number, last: number])[];
 
 export const EXCEPTION_STATES = [
   /** It was sent and is not in force yet. */
   'Pending',
   /** In force, and not confirmed yet (guarded apply). */
   'Trying',
-  /** Its rollout has not come to this node: another version is in force there. */
+  /** Its rollout has not come to these nodes: another version is in force there. */
   'OtherVersion',
   /** A rule cannot be enforced; the version before is in force, if there was one. */
   'Failed',
@@ -122,14 +121,12 @@ export const EXCEPTION_STATES = [
   'RolledBack',
   /** The agent is of an older version, and ignores a field. Its rules are enforced. */
   'Partly',
-  /** The node's phase says why: Silent (the last rules are in force), Off, NotFollowing, Unknown. */
-  'Node',
 ] as const;
 export type ExceptionState = (typeof EXCEPTION_STATES)[number];
 
+/** Nodes with the same state, reason and generation. */
 export interface PolicyException {
-  /** Index in Overview.nodes. */
-  readonly node: number;
+  readonly nodes: NodeRanges;
   readonly state: ExceptionState;
   /** For people; '': the state says it all. */
   readonly reason: string;
@@ -137,6 +134,56 @@ export interface PolicyException {
   readonly rule: string | null;
   /** The generation that is in force there; null: none, or not known. */
   readonly generation: number | null;
+  /** Since when there are such nodes, as this controller saw it. */
+  readonly since: string;
+}
+
+/** Exceptions of a policy; of more, the rest has the reason `OTHER_REASONS`. */
+export const MOST_EXCEPTIONS = 50;
+export const OTHER_REASONS = 'other reasons; nodewall status and the policy have more';
+
+/** What is in force of one policy on one node. */
+export type CellState =
+  | 'NotApplied'
+  | 'InForce'
+  | ExceptionState
+  /** Of the node, whatever the policy: `Silent` has the last rules in force. */
+  | Extract<NodePhase, 'Off' | 'Disabled' | 'NotFollowing' | 'Silent' | 'Unknown'>;
+
+/**
+ * The cell of a node and a policy. The state of a node that enforces nothing, or no changes, or
+ * does not report, is that of all its cells.
+ */
+export function cellState(
+  { nodes }: Pick<Overview, 'nodes'>,
+  policy: Pick<OverviewPolicy, 'nodes' | 'exceptions'>,
+  node: number,
+): CellState {
+  if (!isInRanges(policy.nodes, node)) return 'NotApplied';
+  const phase = nodes[node]?.phase ?? 'Unknown';
+  if (phase !== 'Enforced' && phase !== 'Pending' && phase !== 'Failing') return phase;
+  return policy.exceptions.find((one) => isInRanges(one.nodes, node))?.state ?? 'InForce';
+}
+
+export function isInRanges(ranges: NodeRanges, node: number): boolean {
+  let [low, high] = [0, ranges.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((ranges[middle]?.[1] ?? 0) < node) low = middle + 1;
+    else high = middle;
+  }
+  return (ranges[low]?.[0] ?? Number.POSITIVE_INFINITY) <= node;
+}
+
+/** @param nodes ascending */
+export function toRanges(nodes: Iterable<number>): NodeRanges {
+  const ranges: [number, number][] = [];
+  for (const node of nodes) {
+    const last = ranges.at(-1);
+    if (last !== undefined && last[1] === node - 1) last[1] = node;
+    else ranges.push([node, node]);
+  }
+  return ranges;
 }
 
 /** A rollout of one policy, or of several of a group. */
