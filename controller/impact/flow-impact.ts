@@ -1,0 +1,165 @@
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Answer, Flow, Verdict } from '../../apis/flow.ts';
+import { fixedNames, nameResolver } from '../../apis/names.ts';
+import { isFolded, type Missed, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
+import { type DiffSide, ownersOf } from '../difference/row-text.ts';
+import { nodeViewer } from '../publish/node-view.ts';
+
+/** Evaluates a state's rules, as `explain` does; called once for each of many flows. */
+export type Evaluate = (state: NodeState) => (flow: Flow) => Answer;
+
+/** What a node has seen. */
+export interface SeenByNode {
+  /** All kinds of its inventory. */
+  readonly flows: NodeFlows;
+  /** Addresses of fqdn peers, as the node knows them, by name. */
+  readonly names: ReadonlyMap<string, readonly string[]>;
+}
+
+/** What a change does to the kinds of flows of a node. */
+export interface NodeImpact {
+  readonly node: string;
+  /** Since when the node's inventory sees flows, and when live connections were counted. */
+  readonly since: string;
+  readonly liveAt: string | null;
+  /** Allowed before the change, and denied after it; most connections in an hour first. */
+  readonly denied: readonly ChangedFlow[];
+  /** Denied before, and allowed after. */
+  readonly allowed: readonly ChangedFlow[];
+  /** Allowed before and after, but a rule in mode Audit of the change would deny them. */
+  readonly audited: readonly ChangedFlow[];
+  /** Kinds that were evaluated, and those of them of which one flow stands for many. */
+  readonly kinds: number;
+  readonly folded: number;
+  /** Kinds about which the rules in force on the node decide otherwise than the objects before. */
+  readonly otherwise: readonly ChangedFlow[];
+  /** Fqdn peers of changed rules for which the node knows no address: they match nothing here. */
+  readonly unknownNames: readonly string[];
+  readonly missed: Readonly<Missed>;
+}
+
+/** A kind of flows, with what decides before and after the change. */
+export interface ChangedFlow extends Omit<NodeFlow, 'decision'> {
+  /** Which Node or Pod has the address; absent: none. */
+  readonly peerName?: string;
+  readonly before: Answer;
+  readonly after: Answer;
+  /** Connections that began in an hour, since the kind was first seen; of an hour at least. */
+  readonly perHour: number;
+  /** One flow of many was evaluated: others of the kind may be decided otherwise. */
+  readonly isPartly: boolean;
+  /** Whether the agent ends live connections (`established: Recheck`); else they go on. */
+  readonly endsLive: boolean;
+}
+
+const HOUR = 3_600_000;
+
+/**
+ * What a change of objects does to the flows that nodes have seen. Evaluates each kind by the rules
+ * before and after, with the engine of `explain`.
+ */
+export class FlowImpact {
+  readonly #before: DiffSide;
+  readonly #after: DiffSide;
+  readonly #evaluate: Evaluate;
+  readonly #owners: ReadonlyMap<string, string>;
+
+  /** Both states must be made by one compiler (see `compiler`), which shares what did not change. */
+  constructor(before: DiffSide, after: DiffSide, evaluate: Evaluate) {
+    this.#before = before;
+    this.#after = after;
+    this.#evaluate = evaluate;
+    this.#owners = new Map([after, before].flatMap(({ objects }) => [...ownersOf(objects)]));
+  }
+
+  /** The nodes whose rules the change touches, sorted, of those that are there before and after. */
+  concerned(): string[] {
+    const names = [...this.#before.compiled.nodeAddresses.keys()];
+    return names
+      .filter((name) => this.#after.compiled.nodeAddresses.has(name) && this.#states(name).isChanged)
+      .sort();
+  }
+
+  /** Throws a TypeError if an answer has a flow that is none. Costs two evaluations for each kind. */
+  of({ flows: seen, names }: SeenByNode): NodeImpact {
+    const { node, since, liveAt, flows, missed, controlPlane = [] } = seen;
+    const states = this.#states(node);
+    const resolve = nameResolver();
+    const table = fixedNames(names);
+    const unknown = new Set<string>();
+    const [before, after] = [states.before, states.after].map((state) => {
+      for (const set of state.addressSets.values())
+        for (const name of set.names) if (table.addresses(name).length === 0) unknown.add(name);
+      return this.#evaluate({ ...resolve(state, table), controlPlane });
+    }) as [(flow: Flow) => Answer, (flow: Flow) => Answer];
+    const rechecks = recheckingRules(states.after);
+    const asked = Date.parse(liveAt ?? newest(flows) ?? since);
+    const changed = flows.map((one): ChangedFlow & { readonly decided: Verdict | null } => {
+      const { decision, ...kind } = one;
+      const [was, is] = [before(kind.flow), after(kind.flow)];
+      const peerName = this.#owners.get(kind.peer);
+      return {
+        ...kind,
+        ...(peerName === undefined ? {} : { peerName }),
+        ...{ before: was, after: is, decided: decision?.verdict ?? null, isPartly: isFolded(one) },
+        perHour: kind.connections / Math.max(1, (asked - Date.parse(kind.firstSeen)) / HOUR),
+        endsLive: rechecks.has(ruleKey(kind.flow.direction, is)),
+      };
+    });
+    const only = (wanted: (one: (typeof changed)[number]) => boolean): ChangedFlow[] =>
+      changed
+        .filter(wanted)
+        .map(({ decided, ...one }) => one)
+        .sort((a, b) => b.perHour - a.perHour);
+    return {
+      ...{ node, since, liveAt },
+      denied: only(({ before, after }) => isAllowed(before) && !isAllowed(after)),
+      allowed: only(({ before, after }) => !isAllowed(before) && isAllowed(after)),
+      audited: only(
+        ({ before, after }) =>
+          isAllowed(before) && isAllowed(after) && isAuditDenied(after) && !isAuditDenied(before),
+      ),
+      kinds: flows.length,
+      folded: flows.filter(isFolded).length,
+      otherwise: only(({ before, decided }) => decided !== null && decided !== before.verdict),
+      unknownNames: [...unknown].sort(),
+      missed,
+    };
+  }
+
+  /** `isChanged`: whether any rule, address or service of the node differs. */
+  #states(node: string): { before: NodeState; after: NodeState; isChanged: boolean } {
+    const view = nodeViewer(node);
+    const before = view(this.#before.compiled);
+    const after = view(this.#after.compiled);
+    return { before, after, isChanged: before !== after };
+  }
+}
+
+function isAllowed({ verdict }: Answer): boolean {
+  return verdict === 'Allow';
+}
+
+/** Whether the first rule in mode Audit that is no Pass would deny the flow. */
+function isAuditDenied({ audited = [] }: Answer): boolean {
+  const first = audited.find(({ action }) => action !== 'Pass');
+  return first !== undefined && first.action !== 'Allow';
+}
+
+function recheckingRules({ rules }: NodeState): ReadonlySet<string> {
+  const keys = rules
+    .filter(({ source }) => source.established === 'Recheck')
+    .map(({ source }) => ruleKey(source.direction, source));
+  return new Set(keys);
+}
+
+function ruleKey(
+  direction: Flow['direction'],
+  { policy, rule }: { readonly policy: string | null; readonly rule: string | null },
+): string {
+  return `${direction} ${policy} ${rule}`;
+}
+
+function newest(flows: readonly NodeFlow[]): string | undefined {
+  return flows.map(({ lastSeen }) => lastSeen).toSorted().at(-1);
+}
