@@ -68,7 +68,7 @@ export interface Missed {
 }
 
 /** Whether a kind stands for many peers or ports, so that its `flow` is an example only. */
-export function isFolded({ peer, allPorts }: NodeFlow): boolean {
+export function isFolded({ peer, allPorts }: Pick<NodeFlow, 'peer' | 'allPorts'>): boolean {
   return allPorts === true || peer.includes('/');
 }
 

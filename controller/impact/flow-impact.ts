@@ -1,5 +1,5 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Answer, Flow, Verdict } from '../../apis/flow.ts';
+import type { Answer, Flow } from '../../apis/flow.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
 import { isFolded, type Missed, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
 import { type DiffSide, ownersOf } from '../difference/row-text.ts';
@@ -92,38 +92,37 @@ export class FlowImpact {
         for (const name of set.names) if (table.addresses(name).length === 0) unknown.add(name);
       return this.#evaluate({ ...resolve(state, table), controlPlane });
     }) as [(flow: Flow) => Answer, (flow: Flow) => Answer];
-    const rechecks = recheckingRules(states.after);
-    const asked = Date.parse(liveAt ?? newest(flows) ?? since);
-    const changed = flows.map((one): ChangedFlow & { readonly decided: Verdict | null } => {
-      const { decision, ...kind } = one;
-      const [was, is] = [before(kind.flow), after(kind.flow)];
+    const lists = { denied: [], allowed: [], audited: [], otherwise: [] } as Record<Change, ChangedFlow[]>;
+    const toChanged = this.#changedFlows(states.after, Date.parse(liveAt ?? newest(flows) ?? since));
+    for (const one of flows) {
+      const [was, is] = [before(one.flow), after(one.flow)];
+      for (const change of changesOf(was, is, one.decision)) lists[change].push(toChanged(one, was, is));
+    }
+    for (const list of Object.values(lists)) list.sort((a, b) => b.perHour - a.perHour);
+    return {
+      ...{ node, since, liveAt, ...lists },
+      kinds: flows.length,
+      folded: flows.filter(isFolded).length,
+      unknownNames: [...unknown].sort(),
+      missed,
+    };
+  }
+
+  /** @param asked when the node answered, in milliseconds since 1970 */
+  #changedFlows(
+    state: NodeState,
+    asked: number,
+  ): (one: NodeFlow, before: Answer, after: Answer) => ChangedFlow {
+    const rechecks = recheckingRules(state);
+    return ({ decision, ...kind }, before, after) => {
       const peerName = this.#owners.get(kind.peer);
       return {
         ...kind,
         ...(peerName === undefined ? {} : { peerName }),
-        ...{ before: was, after: is, decided: decision?.verdict ?? null, isPartly: isFolded(one) },
+        ...{ before, after, isPartly: isFolded(kind) },
         perHour: kind.connections / Math.max(1, (asked - Date.parse(kind.firstSeen)) / HOUR),
-        endsLive: rechecks.has(ruleKey(kind.flow.direction, is)),
+        endsLive: rechecks.has(ruleKey(kind.flow.direction, after)),
       };
-    });
-    const only = (wanted: (one: (typeof changed)[number]) => boolean): ChangedFlow[] =>
-      changed
-        .filter(wanted)
-        .map(({ decided, ...one }) => one)
-        .sort((a, b) => b.perHour - a.perHour);
-    return {
-      ...{ node, since, liveAt },
-      denied: only(({ before, after }) => isAllowed(before) && !isAllowed(after)),
-      allowed: only(({ before, after }) => !isAllowed(before) && isAllowed(after)),
-      audited: only(
-        ({ before, after }) =>
-          isAllowed(before) && isAllowed(after) && isAuditDenied(after) && !isAuditDenied(before),
-      ),
-      kinds: flows.length,
-      folded: flows.filter(isFolded).length,
-      otherwise: only(({ before, decided }) => decided !== null && decided !== before.verdict),
-      unknownNames: [...unknown].sort(),
-      missed,
     };
   }
 
@@ -134,6 +133,19 @@ export class FlowImpact {
     const after = view(this.#after.compiled);
     return { before, after, isChanged: before !== after };
   }
+}
+
+type Change = 'denied' | 'allowed' | 'audited' | 'otherwise';
+
+/** `inForce`: what the rules in force on the node decide; null: there are none. */
+function changesOf(before: Answer, after: Answer, inForce: Answer | null): Change[] {
+  const changes: Change[] = [];
+  const [was, is] = [isAllowed(before), isAllowed(after)];
+  if (was && !is) changes.push('denied');
+  if (!was && is) changes.push('allowed');
+  if (was && is && isAuditDenied(after) && !isAuditDenied(before)) changes.push('audited');
+  if (inForce !== null && inForce.verdict !== before.verdict) changes.push('otherwise');
+  return changes;
 }
 
 function isAllowed({ verdict }: Answer): boolean {
@@ -161,5 +173,8 @@ function ruleKey(
 }
 
 function newest(flows: readonly NodeFlow[]): string | undefined {
-  return flows.map(({ lastSeen }) => lastSeen).toSorted().at(-1);
+  return flows
+    .map(({ lastSeen }) => lastSeen)
+    .toSorted()
+    .at(-1);
 }
