@@ -1,6 +1,11 @@
-import type { ChangedFlow, NodeImpact } from '../controller/impact/flow-impact.ts';
+import type { Answer } from '../apis/flow.ts';
+import {
+  auditDenial,
+  type ChangedFlow,
+  type FoundImpact,
+  type NodeImpact,
+} from '../controller/impact/flow-impact.ts';
 import { answerText, serviceText } from './flow-text.ts';
-import type { FoundImpact } from './impact.ts';
 import { table } from './output.ts';
 import { word } from './record-text.ts';
 
@@ -52,8 +57,14 @@ function toRow(flow: ChangedFlow): string[] {
     live === null ? '?' : `${word(live)}${ends}`,
     word(lastSeen),
     answerText(before),
-    answerText(after),
+    `${answerText(after)}${auditText(after)}`,
   ];
+}
+
+/** The rule in mode Audit that would deny what is allowed. */
+function auditText(after: Answer): string {
+  const rule = after.verdict === 'Allow' ? auditDenial(after) : undefined;
+  return rule === undefined ? '' : `, audit: ${word(rule.action)} ${word(rule.policy)}/${word(rule.rule)}`;
 }
 
 function rateText(perHour: number): string {

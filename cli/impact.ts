@@ -4,7 +4,12 @@ import type { Compiled } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { compiler } from '../controller/compile/compile.ts';
-import { FlowImpact, type NodeImpact, type SeenByNode } from '../controller/impact/flow-impact.ts';
+import {
+  FlowImpact,
+  type FoundImpact,
+  type NodeImpact,
+  type SeenByNode,
+} from '../controller/impact/flow-impact.ts';
 import { askEach, askNode } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -22,16 +27,6 @@ export interface ImpactOptions extends OfNode, ChangeOptions {
   readonly config?: string;
   readonly failOn: 'any' | 'denied' | 'allowed';
   readonly output: 'text' | 'json';
-}
-
-/** What a change does to the flows of nodes. */
-export interface FoundImpact {
-  /** Sorted. */
-  readonly nodes: readonly NodeImpact[];
-  /** Nodes whose rules the change touches, and that did not answer, with the reason. */
-  readonly failed: readonly { readonly node: string; readonly error: string }[];
-  /** Nodes whose rules it does not touch: they were not asked. */
-  readonly untouched: number;
 }
 
 /**

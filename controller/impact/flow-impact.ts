@@ -16,6 +16,16 @@ export interface SeenByNode {
   readonly names: ReadonlyMap<string, readonly string[]>;
 }
 
+/** What a change does to the flows of nodes. */
+export interface FoundImpact {
+  /** Sorted. */
+  readonly nodes: readonly NodeImpact[];
+  /** Nodes whose rules the change touches, and that did not answer, with the reason. */
+  readonly failed: readonly { readonly node: string; readonly error: string }[];
+  /** Nodes whose rules it does not touch: they were not asked. */
+  readonly untouched: number;
+}
+
 /** What a change does to the kinds of flows of a node. */
 export interface NodeImpact {
   readonly node: string;
@@ -143,7 +153,8 @@ function changesOf(before: Answer, after: Answer, inForce: Answer | null): Chang
   const [was, is] = [isAllowed(before), isAllowed(after)];
   if (was && !is) changes.push('denied');
   if (!was && is) changes.push('allowed');
-  if (was && is && isAuditDenied(after) && !isAuditDenied(before)) changes.push('audited');
+  if (was && is && auditDenial(after) !== undefined && auditDenial(before) === undefined)
+    changes.push('audited');
   if (inForce !== null && inForce.verdict !== before.verdict) changes.push('otherwise');
   return changes;
 }
@@ -152,10 +163,10 @@ function isAllowed({ verdict }: Answer): boolean {
   return verdict === 'Allow';
 }
 
-/** Whether the first rule in mode Audit that is no Pass would deny the flow. */
-function isAuditDenied({ audited = [] }: Answer): boolean {
+/** The first rule in mode Audit that is no Pass, if it would deny the flow. */
+export function auditDenial({ audited = [] }: Answer): NonNullable<Answer['audited']>[number] | undefined {
   const first = audited.find(({ action }) => action !== 'Pass');
-  return first !== undefined && first.action !== 'Allow';
+  return first?.action === 'Allow' ? undefined : first;
 }
 
 function recheckingRules({ rules }: NodeState): ReadonlySet<string> {

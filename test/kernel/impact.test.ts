@@ -6,8 +6,7 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { FoundImpact } from '../../cli/impact.ts';
-import type { ChangedFlow, NodeImpact } from '../../controller/impact/flow-impact.ts';
+import type { ChangedFlow, FoundImpact, NodeImpact } from '../../controller/impact/flow-impact.ts';
 import { NODEWALL } from '../cli/command.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { type Flow, protocolNumber, type Verdict } from './flow.ts';
@@ -229,6 +228,7 @@ kernelSuite('the impact of a change', () => {
     await closes({ mode: 'Audit' });
     const audited = await run('-f', path, '--fail-on', 'denied');
     assert.equal(audited.status, 0, audited.stderr);
+    assert.match(audited.stdout, / Allow \(default\), audit: Drop new\/open$/m);
     assert.match(audited.stdout, /^Allowed, but rules in mode Audit would deny them:\n/);
     assert.match(audited.stdout, /, 0 newly denied, 0 newly allowed/);
     for (const [args, says] of [
