@@ -1,6 +1,7 @@
-import { Document, isCollection, isMap, isScalar, isSeq, type Node, type YAMLMap } from 'yaml';
+import { Document, isCollection, isMap, isPair, isScalar, isSeq, type YAMLMap } from 'yaml';
 import type { Advice, AdvisedRole } from '../controller/advise/advise.ts';
 import type { Gap } from '../controller/advise/gaps.ts';
+import { listed } from '../controller/advise/listed.ts';
 import type { Reason } from '../controller/advise/odd-source.ts';
 import type { ReviewItem } from '../controller/advise/review-list.ts';
 import type { AdvisedPolicy } from '../controller/advise/role-policies.ts';
@@ -49,10 +50,11 @@ export function toManifest({ name, spec }: AdvisedPolicy): object {
 
 function headLines({ roles, gaps }: Advice, next: readonly string[]): string[] {
   const nodes = roles.reduce((sum, role) => sum + role.nodes.length, 0);
-  const of = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
+  const text = `Policies of least privilege for ${counted(nodes, 'node')} in ${counted(roles.length, 'role')}, from the flows that were seen.`;
   return [
-    `Policies of least privilege for ${of(nodes, 'node')} in ${of(roles.length, 'role')}, from the flows that were seen. They are`,
-    'audits: nothing is dropped until their mode is Enforce. Read the end of this file first.',
+    ...wrapped(
+      `${text} They are audits: nothing is dropped until their mode is Enforce. Read the review list at the end first.`,
+    ),
     '',
     ...next,
     '',
@@ -68,18 +70,23 @@ function gapText({ message, nodes }: Gap): string {
 
 function roleLines(role: AdvisedRole): string[] {
   const { name, nodes, serves, guaranteed, remarks } = role;
-  const count = `${nodes.length} node${nodes.length === 1 ? '' : 's'}`;
   const by = guaranteed.map(({ by: what, kinds, connections }) => {
     const who = what === 'failsafe' ? 'the failsafe list' : `exemption ${word(what)}`;
-    return `${who} (${number(connections)} connections of ${number(kinds)} kinds)`;
+    return `${who} (${counted(connections, 'connection')} of ${counted(kinds, 'kind')})`;
   });
   return [
     ...wrapped(
-      `Role ${name}: ${count} (${listed(nodes.map(word))}); serves ${serves.length === 0 ? 'nothing that was seen' : serves.join(', ')}.`,
+      `Role ${name}: ${counted(nodes.length, 'node')} (${listed(nodes.map(word))}); serves ${servesText(serves)}.`,
     ),
     ...(by.length === 0 ? [] : wrapped(`Allowed without a rule: by ${by.join(', ')}.`)),
     ...remarks.flatMap((text) => wrapped(oneLine(text, 400), '- ')),
   ];
+}
+
+const MOST_SERVICES = 8;
+
+function servesText(serves: readonly string[]): string {
+  return serves.length === 0 ? 'nothing that was seen' : listed(serves, MOST_SERVICES);
 }
 
 function policyText(policy: AdvisedPolicy, role: AdvisedRole | null): string {
@@ -91,50 +98,58 @@ function policyText(policy: AdvisedPolicy, role: AdvisedRole | null): string {
       const advised = policy[direction][i];
       if (!isMap(item) || advised === undefined) continue;
       styleRule(item);
-      item.commentBefore = ruleComment(advised);
+      item.commentBefore = ruleComment(advised, policy.spec.traffic === 'NodePort');
     }
   }
   const appliedTo = document.getIn(['spec', 'appliedTo']);
-  if (isSeq(appliedTo)) for (const item of appliedTo.items) flow(item as Node);
-  flow(document.getIn(['metadata']) as Node);
+  if (isSeq(appliedTo)) appliedTo.items.forEach(short);
+  short(document.getIn(['metadata']));
   const text = document.toString({ lineWidth: WIDTH, flowCollectionPadding: false });
   return role === null ? text : `${comment(roleLines(role))}${text}`;
 }
 
-/** Peers one on a line, the rest in short. */
+/** Peers one on a line. */
 function styleRule(rule: YAMLMap): void {
   for (const { key, value } of rule.items) {
-    const name = isScalar(key) ? key.value : null;
-    if ((name === 'from' || name === 'to') && isSeq(value))
-      for (const item of value.items) flow(item as Node);
-    else if (isCollection(value)) value.flow = true;
+    const isPeers = isScalar(key) && (key.value === 'from' || key.value === 'to');
+    if (!isPeers) short(value);
+    else if (isSeq(value)) value.items.forEach(short);
   }
-  if (!rule.has('from') && !rule.has('to')) rule.flow = true;
+  if (!rule.has('from') && !rule.has('to')) short(rule);
 }
 
-function flow(node: Node): void {
-  if (isCollection(node)) node.flow = true;
+/** Longer ones are not written on one line. */
+const SHORT = 90;
+
+/** On one line what fits there. */
+function short(node: unknown): void {
+  if (!isCollection(node)) return;
+  node.flow = JSON.stringify(node.toJSON()).length <= SHORT;
+  if (node.flow) return;
+  for (const item of node.items) short(isPair(item) ? item.value : item);
 }
 
-function ruleComment({ evidence }: AdvisedRule): string {
+function ruleComment({ evidence }: AdvisedRule, isNodePort: boolean): string {
   if (evidence === null)
-    return ' all other traffic; the failsafe list and the exemptions are not closed by it';
+    return isNodePort
+      ? ' all other connections to NodePorts'
+      : ' all other traffic; the failsafe list and the exemptions are not closed by it';
   return [evidenceText(evidence), ...evidence.remarks.flatMap((text) => wrapped(oneLine(text, 400)))]
     .map((line) => ` ${line}`)
     .join('\n');
 }
 
 function evidenceText({ connections, live, peers, isMore, lastSeen }: RuleEvidence): string {
-  const from = `${number(peers)}${isMore ? ' or more' : ''} peer${peers === 1 && !isMore ? '' : 's'}`;
+  const from = `${number(peers)}${isMore ? ' or more peers' : peers === 1 ? ' peer' : ' peers'}`;
   const now = live === 0 ? '' : `, ${number(live)} live`;
-  return `${number(connections)} connection${connections === 1 ? '' : 's'} of ${from}${now}, last seen ${lastSeen}`;
+  return `${counted(connections, 'connection')} of ${from}${now}, last seen ${lastSeen}`;
 }
 
 function reviewLines({ review, reviewLeftOut }: Advice): string[] {
   if (review.length === 0) return ['Review list: nothing. All that was seen is in a rule, or needs none.'];
-  const lines = [
-    `Review list: ${review.length} peers whose flows are in no rule. Enforced, these policies drop them.`,
-  ];
+  const lines = wrapped(
+    `Review list: ${counted(review.length, 'item')} whose flows are in no rule. Enforced, these policies drop them.`,
+  );
   for (const [reason, items] of Map.groupBy(review, (item) => item.reason)) {
     lines.push('', `${WHY[reason]}`);
     lines.push(...items.slice(0, MOST_ITEMS).flatMap((item) => wrapped(itemText(item), '- ')));
@@ -163,7 +178,7 @@ function itemText(item: ReviewItem): string {
   const what = `${services.join(', ')}${moreServices > 0 ? ` and ${moreServices} more` : ''}`;
   const way = traffic === 'NodePort' ? `${direction} NodePort` : direction;
   const more = nodeCount > nodes.length ? ` and ${nodeCount - nodes.length} more` : '';
-  const count = `${number(connections)} connection${connections === 1 ? '' : 's'}${live > 0 ? `, ${live} live` : ''}`;
+  const count = `${counted(connections, 'connection')}${live > 0 ? `, ${live} live` : ''}`;
   const by = rule === undefined ? '' : ` (by ${word(rule)})`;
   return `${way} ${words(peer)}: ${what} on ${nodes.map(word).join(', ')}${more}; ${count}, last seen ${lastSeen}${by}`;
 }
@@ -177,11 +192,8 @@ function number(value: number): string {
   return value.toLocaleString('en');
 }
 
-const MOST_NAMED = 3;
-
-function listed(names: readonly string[]): string {
-  const rest = names.length - MOST_NAMED;
-  return `${names.slice(0, MOST_NAMED).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+function counted(count: number, what: string): string {
+  return `${number(count)} ${what}${count === 1 ? '' : 's'}`;
 }
 
 /** Lines of a comment, none longer than WIDTH unless one word is. */

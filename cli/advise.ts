@@ -117,7 +117,7 @@ async function hearCluster(options: AdviseCommandOptions, config: Config): Promi
       collector.add(name, answer, guarantee(name));
     };
     await askEach(asked, ask, (name, message) => {
-      silent.push({ node: name, message });
+      silent.push({ node: name, message: `did not answer: ${message}` });
       sayFailed(name, message);
     });
     silent.sort((a, b) => (a.node < b.node ? -1 : 1));

@@ -51,7 +51,7 @@ export class AdviceCollector {
   }
 
   add(node: string, { since, flows, missed }: NodeFlows, guarantee: Guarantee): void {
-    const local = new NodeClass(new Set(), '');
+    const local = new NodeClass([], '');
     local.nodes.push(node);
     const guaranteed = new Set<string>();
     let [invalid, folded] = [0, 0];
@@ -121,7 +121,7 @@ export class AdviceCollector {
     const of = this.#nodes.get(local.nodes[0] ?? '');
     const labels = of === undefined ? '' : roleLabels(of);
     const key = `${served.join()} ${labels}`;
-    const one = this.#classes.get(key) ?? new NodeClass(new Set(served), labels);
+    const one = this.#classes.get(key) ?? new NodeClass(served, labels);
     this.#classes.set(key, one);
     one.merge(local);
   }

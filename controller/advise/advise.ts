@@ -4,9 +4,10 @@ import { addToList } from '../../lib/sharing/list-map.ts';
 import { placeOfPolicy } from '../compile/tiers.ts';
 import type { AdviceCollector } from './advice-collector.ts';
 import { type Gap, gapsOf, type Unheard } from './gaps.ts';
+import { listed } from './listed.ts';
 import type { Tally } from './node-class.ts';
 import type { PodShape } from './pod-shape.ts';
-import { type ReviewItem, reviewItems } from './review-list.ts';
+import { compareItems, type ReviewItem, reviewItems } from './review-list.ts';
 import { type AdvisedPolicy, type PolicyOptions, rolePolicies } from './role-policies.ts';
 import { type Role, toRoles } from './roles.ts';
 
@@ -64,7 +65,7 @@ export function advise(collector: AdviceCollector, objects: ClusterObjects, opti
     const { name, nodes, selector, isByName } = role;
     return {
       ...{ name, nodes, selector, isByName },
-      serves: [...role.seen.served],
+      serves: [...role.seen.served].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })),
       // Without a selector there is no way to apply it.
       policies: selector === null ? [] : policies,
       guaranteed: [...role.seen.guaranteed]
@@ -75,7 +76,7 @@ export function advise(collector: AdviceCollector, objects: ClusterObjects, opti
   });
   return {
     roles: advised,
-    review,
+    review: review.sort(compareItems),
     reviewLeftOut: roles.reduce((sum, { seen }) => sum + seen.asidesLeftOut, 0),
     gaps: gapsOf(collector.windows, options.unheard, options.now),
   };
@@ -161,11 +162,4 @@ function placeRemarks(
           `evaluated before ${listed(behind.map((one) => one.name))}: once it is enforced, they decide nothing on these nodes`,
         ]),
   ];
-}
-
-const MOST_NAMED = 3;
-
-function listed(names: readonly string[]): string {
-  const rest = names.length - MOST_NAMED;
-  return `${names.slice(0, MOST_NAMED).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }

@@ -27,7 +27,7 @@ const DAY = 24 * HOUR;
 const WEEK = 7 * DAY;
 
 export interface Unheard {
-  /** Nodes that did not answer, and why. */
+  /** Nodes without an inventory, and why. */
   readonly silent: readonly { readonly node: string; readonly message: string }[];
   readonly notAsked: readonly string[];
 }
@@ -51,9 +51,7 @@ export function gapsOf(windows: readonly NodeWindow[], { silent, notAsked }: Unh
   };
   return [
     ...windowGaps(windows, now),
-    ...silent.map(
-      ({ node, message }): Gap => ({ gap: 'silent', message: `did not answer: ${message}`, nodes: [node] }),
-    ),
+    ...silent.map(({ node, message }): Gap => ({ gap: 'silent', message: message, nodes: [node] })),
     ...(notAsked.length === 0
       ? []
       : [{ gap: 'not-asked' as const, message: 'not asked', nodes: [...notAsked].sort() }]),

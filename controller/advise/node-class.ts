@@ -27,7 +27,7 @@ const MOST_ASIDES = 5_000;
 /** Nodes that serve the same and have the same labels of roles, and what was seen of all of them. */
 export class NodeClass {
   /** Services (tcp 22) that were seen enough. */
-  readonly served: ReadonlySet<string>;
+  readonly served: Set<string>;
   readonly nodes: string[] = [];
   readonly services = new Map<string, ServiceEvidence>();
   readonly asides = new Map<string, Aside>();
@@ -38,8 +38,8 @@ export class NodeClass {
   /** Their labels of roles, as one text. */
   readonly roleLabels: string;
 
-  constructor(served: ReadonlySet<string>, roleLabels: string) {
-    this.served = served;
+  constructor(served: Iterable<string>, roleLabels: string) {
+    this.served = new Set(served);
     this.roleLabels = roleLabels;
   }
 
@@ -69,6 +69,7 @@ export class NodeClass {
   /** Adds other nodes. Costs what was seen of them. */
   merge(other: NodeClass): void {
     this.nodes.push(...other.nodes);
+    for (const service of other.served) this.served.add(service);
     for (const [key, one] of other.services) {
       const of = this.services.get(key);
       if (of === undefined) this.services.set(key, one);

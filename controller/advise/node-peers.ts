@@ -21,18 +21,19 @@ export function nodePeers(seen: readonly Node[], roles: readonly Role[]): NodePe
   const named: Node[] = [];
   const left = new Map(seen.map((node) => [node.name, node]));
   let whole = 0;
-  for (const { nodes, selector, isByName } of roles) {
+  for (const { nodes, selector, isByName, unknownNodes } of roles) {
     const own = nodes.flatMap((name) => left.get(name) ?? []);
     for (const { name } of own) left.delete(name);
     const isWhole = own.length * 2 >= nodes.length || own.length > MOST_NAMES;
     if (own.length === 0) continue;
-    if (isWhole && own.length > 1 && !isByName && selector !== null) {
-      peers.push({ nodeSelector: selector });
-      whole++;
-    } else if (own.length === nodes.length && !isByName && selector !== null) {
-      peers.push({ nodeSelector: selector });
-      whole++;
-    } else named.push(...own);
+    const isSelected = own.length === nodes.length || (isWhole && own.length > 1);
+    if (isByName || selector === null || !isSelected) {
+      named.push(...own);
+      continue;
+    }
+    peers.push({ nodeSelector: selector });
+    whole++;
+    for (const name of unknownNodes) left.delete(name);
   }
   // Nodes that did not answer are of no role.
   named.push(...left.values());

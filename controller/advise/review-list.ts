@@ -77,7 +77,7 @@ export function reviewItems(
   };
   for (const one of odd) gather({ ...one, direction: one.service.direction, traffic: one.service.traffic });
   for (const one of asides) gather(one);
-  return [...gathered.values()].map((one) => toItem(role, one)).sort(compareItems);
+  return [...gathered.values()].map((one) => toItem(role, one));
 }
 
 function toItem(role: string, { services, owner, evidence, ...of }: Gathered): ReviewItem {
@@ -94,10 +94,15 @@ function toItem(role: string, { services, owner, evidence, ...of }: Gathered): R
   };
 }
 
-function compareItems(a: ReviewItem, b: ReviewItem): number {
+/** By reason, most connections first. */
+export function compareItems(a: ReviewItem, b: ReviewItem): number {
   return (
     REASONS.indexOf(a.reason) - REASONS.indexOf(b.reason) ||
     b.connections - a.connections ||
-    (`${a.direction} ${a.traffic} ${a.peer}` < `${b.direction} ${b.traffic} ${b.peer}` ? -1 : 1)
+    (placeText(a) < placeText(b) ? -1 : 1)
   );
+}
+
+function placeText({ role, direction, traffic, peer }: ReviewItem): string {
+  return `${role} ${direction} ${traffic} ${peer}`;
 }

@@ -26,8 +26,14 @@ export interface AdvisedPolicy {
   readonly egress: readonly AdvisedRule[];
 }
 
-/** The closing deny of each list: its records are what an audit looks at. */
-const REST: AdvisedRule = { rule: { name: 'rest', action: 'Drop', enableLogging: true }, evidence: null };
+/** Names of rules begin with it: they are unique in a policy. */
+const PREFIX = { ingress: 'in', egress: 'out' } as const;
+
+/** The closing deny of each list; once it is enforced, its records say what it drops. */
+function restOf(direction: Direction): AdvisedRule {
+  const name = `${PREFIX[direction]}-rest`;
+  return { rule: { name, action: 'Drop', enableLogging: true }, evidence: null };
+}
 
 /** Rules of one policy and direction that can be joined with each other. */
 interface Group {
@@ -55,10 +61,10 @@ export function rolePolicies(
     const drafts = own.flatMap((group) => group.drafts).sort(compareDrafts);
     const nodeCount = role.nodes.length;
     const rules = drafts.map((draft) => ({
-      name: ruleName(draft),
+      name: `${PREFIX[wanted]}-${ruleName(draft)}`,
       of: toRule(draft, { direction: wanted, maxCidrs: options.maxCidrs, nodeCount }),
     }));
-    return [...named(rules), REST];
+    return [...named(rules), restOf(wanted)];
   };
   const toPolicy = (of: PolicyTraffic): AdvisedPolicy => {
     const ingress = listOf('ingress', of);

@@ -18,10 +18,8 @@ export interface Role {
   readonly seen: NodeClass;
 }
 
-/** What classes have in common, at least, to be one role: of all that either serves. */
-const ALIKE = 0.6;
-/** The same, if the cluster's labels say that they have one role. */
-const ALIKE_BY_LABEL = 1 / 3;
+/** The share of all that two classes serve that both serve, at least, if they are one role. */
+const ALIKE = 0.75;
 
 /**
  * Groups classes of nodes to roles. Those that serve the same and that labels select are a role. The
@@ -63,22 +61,17 @@ function mergedOf([first, ...others]: readonly NodeClass[]): NodeClass {
 }
 
 function joined(classes: readonly NodeClass[]): NodeClass[] {
-  const hasLabels = classes.some(({ roleLabels }) => roleLabels !== '');
-  const enough = hasLabels ? ALIKE_BY_LABEL : ALIKE;
-  const groups: { readonly served: Set<string>; readonly one: NodeClass }[] = [];
+  const groups: { readonly core: ReadonlySet<string>; readonly one: NodeClass }[] = [];
   const bySize = [...classes].sort(
     (a, b) => b.nodes.length - a.nodes.length || ([...a.served].join() < [...b.served].join() ? -1 : 1),
   );
   // Quiet nodes join those that are not.
   for (const seen of [...bySize.filter(isServing), ...bySize.filter((one) => !isServing(one))]) {
     const group = groups.find(
-      ({ served, one }) => one.roleLabels === seen.roleLabels && isAlike(served, seen.served, enough),
+      ({ core, one }) => one.roleLabels === seen.roleLabels && isAlike(core, seen.served),
     );
-    if (group === undefined) groups.push({ served: new Set(seen.served), one: seen });
-    else {
-      group.one.merge(seen);
-      for (const service of seen.served) group.served.add(service);
-    }
+    if (group === undefined) groups.push({ core: new Set(seen.served), one: seen });
+    else group.one.merge(seen);
   }
   return groups.map(({ one }) => one);
 }
@@ -87,11 +80,12 @@ function isServing({ served }: NodeClass): boolean {
   return served.size > 0;
 }
 
-/** A quiet node is like any other. */
-function isAlike(a: ReadonlySet<string>, b: ReadonlySet<string>, enough: number): boolean {
+/** A quiet node is like any other, and one service more or less tells no role. */
+function isAlike(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
   if (a.size === 0 || b.size === 0) return true;
   const shared = [...a].filter((one) => b.has(one)).length;
-  return shared / (a.size + b.size - shared) >= enough;
+  const all = a.size + b.size - shared;
+  return all - shared <= 1 || shared / all >= ALIKE;
 }
 
 function toRole(

@@ -10,6 +10,7 @@ import { unionRanges } from '../../lib/net/ranges.ts';
 import { formatName } from '../index/service-index.ts';
 import { type Evidence, sumOf } from './evidence.ts';
 import { foldCidrs } from './fold-cidrs.ts';
+import { listed } from './listed.ts';
 import type { RuleDraft } from './rule-draft.ts';
 import { compareServices, hasPorts, hasTypes, type SeenService, serviceText } from './seen-service.ts';
 
@@ -40,9 +41,6 @@ export interface ToRuleOptions {
   readonly nodeCount: number;
 }
 
-/** More are not listed in a name or remark. */
-const MOST_NAMED = 3;
-
 /** The rule of a draft, without a name. */
 export function toRule(draft: RuleDraft, { direction, maxCidrs, nodeCount }: ToRuleOptions): AdvisedRule {
   const services = [...draft.services].sort((a, b) => compareServices(a.service, b.service));
@@ -58,7 +56,7 @@ export function toRule(draft: RuleDraft, { direction, maxCidrs, nodeCount }: ToR
     );
   if (toServices.length === 0 && Object.keys(matches).length === 0)
     remarks.push(
-      `no rule can name ${listed(services.map(({ service }) => serviceText(service)))}: allows all traffic of these peers`,
+      `no rule can name protocol ${listed(services.map(({ service }) => serviceText(service)))}: allows all traffic of these peers`,
     );
   const sum = sumOf(services.flatMap(({ evidence }) => evidence));
   return {
@@ -147,11 +145,6 @@ function rareText(
 ): string {
   const texts = rare.map((one) => `${serviceText(one.service)} on ${one.nodeCount}`);
   return `seen on some of the ${nodeCount} nodes only: ${listed(texts)}`;
-}
-
-function listed(texts: readonly string[]): string {
-  const rest = texts.length - MOST_NAMED;
-  return `${texts.slice(0, MOST_NAMED).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
 function toEvidence(sum: Evidence, all: readonly Evidence[], remarks: readonly string[]): RuleEvidence {
