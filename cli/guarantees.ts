@@ -1,7 +1,6 @@
 import { explainMany } from '../agent/observe/explain.ts';
 import type { Config } from '../apis/config.ts';
 import type { ClusterNetworkPolicy, ClusterObjects } from '../apis/objects.ts';
-import { parseFlow } from '../apis/parse-flow.ts';
 import type { Guarantee } from '../controller/advise/advice-collector.ts';
 import { compile } from '../controller/compile/compile.ts';
 import { nodeView } from '../controller/publish/node-view.ts';
@@ -24,7 +23,7 @@ export function guarantees(objects: ClusterObjects, config: Config): (node: stri
     return ({ flow, decision }) => {
       // The agent's own configuration counts, where it says so.
       if (decision?.reason === 'exempt') return decision.exemption ?? 'exempt';
-      const { reason, exemption } = explain(parseFlow(flow));
+      const { reason, exemption } = explain(flow);
       if (reason === 'exempt') return exemption ?? 'exempt';
       return reason === 'failsafe' ? 'failsafe' : null;
     };

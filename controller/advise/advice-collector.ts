@@ -62,7 +62,7 @@ export class AdviceCollector {
       }
       if (isFolded(kind)) folded++;
       const service = serviceOf(kind);
-      const by = guaranteeOf(kind, guarantee);
+      const by = isDenied(kind) ? null : guaranteeOf(kind, guarantee);
       if (by !== null) {
         local.guarantee(by, { kinds: 1, connections: kind.connections });
         if (by === 'failsafe' && service !== null && isServed(service)) guaranteed.add(serviceText(service));
@@ -134,6 +134,11 @@ function isServed({ direction, traffic, port }: SeenService): boolean {
 
 function isOutside({ kind }: Owner): boolean {
   return kind === 'address' || kind === 'gone-pod';
+}
+
+/** It was, or a rule in force would do it. */
+function isDenied({ verdict, decision }: NodeFlow): boolean {
+  return verdict !== 'Allow' || (decision !== null && decision.verdict !== 'Allow');
 }
 
 /**

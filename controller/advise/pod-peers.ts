@@ -102,7 +102,7 @@ function requirementsFor(
   const keys = Object.keys(labels).sort((a, b) => place(a) - place(b) || (a < b ? -1 : 1));
   const chosen: LabelSelectorRequirement[] = [];
   let left = others;
-  const require = (requirement: LabelSelectorRequirement): void => {
+  const choose = (requirement: LabelSelectorRequirement): void => {
     const still = without(left, [requirement]);
     if (chosen.length > 0 && still.length === left.length) return;
     chosen.push(requirement);
@@ -110,12 +110,12 @@ function requirementsFor(
   };
   for (const key of keys) {
     if (chosen.length > 0 && left.length === 0) break;
-    require({ key, operator: 'In', values: [labels[key] ?? ''] });
+    choose({ key, operator: 'In', values: [labels[key] ?? ''] });
   }
   // Others that have all of these labels have another one.
   for (const other of left) {
     const [extra] = Object.keys(other.labels).filter((key) => !Object.hasOwn(labels, key));
-    if (extra !== undefined && chosen.length > 0) require({ key: extra, operator: 'DoesNotExist' });
+    if (extra !== undefined && chosen.length > 0) choose({ key: extra, operator: 'DoesNotExist' });
   }
   return chosen.length > 0 && left.length === 0 ? chosen : null;
 }

@@ -1,6 +1,7 @@
 import type { Flow } from '../../apis/flow.ts';
 import type { NodeFlow } from '../../apis/node-flows.ts';
 import type { Direction, PolicyTraffic } from '../../apis/objects.ts';
+import { parseFlow } from '../../apis/parse-flow.ts';
 import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 
 type Protocol = NonNullable<Flow['protocol']>;
@@ -89,8 +90,18 @@ export function isKind(kind: NodeFlow): boolean {
     isUpTo(Number.MAX_SAFE_INTEGER, connections) &&
     (live === null || isUpTo(Number.MAX_SAFE_INTEGER, live)) &&
     isTime(kind.firstSeen) &&
-    isTime(kind.lastSeen)
+    isTime(kind.lastSeen) &&
+    isFlow(kind.flow)
   );
+}
+
+/** Its link group is a number: names are those of the agent's configuration. */
+function isFlow(flow: unknown): boolean {
+  try {
+    return typeof parseFlow(flow).interfaceGroup !== 'string';
+  } catch {
+    return false;
+  }
 }
 
 function isProtocol(value: unknown): boolean {
