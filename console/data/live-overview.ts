@@ -1,5 +1,6 @@
 import type { Overview, OverviewLine } from '../../apis/console.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import { ApiError } from './api.ts';
 import { linesOf } from './json-lines.ts';
 import { withChange } from './with-change.ts';
@@ -15,10 +16,7 @@ export type Connection =
 
 export interface LiveOptions {
   readonly open: (signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>;
-  /** Milliseconds, monotonic. */
-  readonly clock: () => number;
-  /** Returns what cancels it. */
-  readonly after: (milliseconds: number, callback: () => void) => () => void;
+  readonly clock: Pick<Clock, 'now' | 'after'>;
   readonly random: () => number;
 }
 
@@ -57,7 +55,7 @@ export class LiveOverview extends EventTarget {
   /** The server's time (milliseconds since 1970): a browser's own clock may be wrong. */
   now(): number {
     if (this.#overview === null) return 0;
-    return Date.parse(this.#overview.time) + this.#options.clock() - this.#readAt;
+    return Date.parse(this.#overview.time) + this.#options.clock.now() - this.#readAt;
   }
 
   /** Begins, or begins again at once. */
@@ -79,7 +77,7 @@ export class LiveOverview extends EventTarget {
     let cancelWatchdog = (): void => {};
     const sign = (): void => {
       cancelWatchdog();
-      cancelWatchdog = this.#options.after(LONGEST_SILENCE, () => attempt.abort());
+      cancelWatchdog = this.#options.clock.after(LONGEST_SILENCE, () => attempt.abort());
     };
     try {
       sign();
@@ -103,7 +101,7 @@ export class LiveOverview extends EventTarget {
     if (line.type === 'overview') this.#overview = line.overview;
     else if (this.#overview !== null) this.#overview = withChange(this.#overview, line);
     else throw new Error('a change before the first Overview');
-    this.#readAt = this.#options.clock();
+    this.#readAt = this.#options.clock.now();
     this.#backOff.reset();
     this.#say({ kind: 'live' });
   }
@@ -111,7 +109,7 @@ export class LiveOverview extends EventTarget {
   #retry(error: ApiError): void {
     const wait = this.#backOff.next();
     this.#say({ kind: 'waiting', error, seconds: Math.ceil(wait / 1000) });
-    this.#cancelWait = this.#options.after(wait, () => this.start());
+    this.#cancelWait = this.#options.clock.after(wait, () => this.start());
   }
 
   #say(connection: Connection): void {

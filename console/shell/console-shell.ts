@@ -1,4 +1,5 @@
 import { css, html, LitElement, nothing, type PropertyValues, type TemplateResult } from 'lit';
+import { systemClock } from '../../lib/process/clock.ts';
 import { openStream } from '../data/api.ts';
 import { type Connection, LiveOverview } from '../data/live-overview.ts';
 import { type PageName, type Route, toHash, toRoute } from '../data/route.ts';
@@ -116,11 +117,7 @@ export class ConsoleShell extends LitElement {
   declare route: Route;
   readonly #live = new LiveOverview({
     open: (signal) => openStream('../overviews/cluster?watch=true', signal),
-    clock: () => performance.now(),
-    after: (milliseconds, callback) => {
-      const timer = setTimeout(callback, milliseconds);
-      return () => clearTimeout(timer);
-    },
+    clock: systemClock,
     random: Math.random,
   });
 
