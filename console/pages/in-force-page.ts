@@ -94,7 +94,7 @@ export class InForcePage extends LitElement {
       <section class="problems" aria-labelledby="problems">
         <h2 id="problems">${countText(problems.length, 'problem')}</h2>
         <div class="scroll">
-          <table>
+          <table aria-labelledby="problems">
             <thead>
               <tr>
                 <th scope="col">Object</th>

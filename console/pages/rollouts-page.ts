@@ -35,6 +35,9 @@ export class RolloutsPage extends LitElement {
         align-items: baseline;
         margin-bottom: 10px;
       }
+      .title > * {
+        min-width: 0;
+      }
       .bar {
         position: relative;
         height: 6px;
@@ -57,7 +60,7 @@ export class RolloutsPage extends LitElement {
       }
       dl {
         display: grid;
-        grid-template-columns: max-content minmax(0, 1fr);
+        grid-template-columns: fit-content(200px) minmax(0, 1fr);
         gap: 8px 16px;
         align-items: center;
         margin: 12px 0 0;

@@ -74,7 +74,6 @@ export class ConsoleShell extends LitElement {
       }
       nav a:hover {
         color: var(--text);
-        text-decoration: none;
       }
       nav a[aria-current] {
         color: var(--text);
@@ -158,8 +157,8 @@ export class ConsoleShell extends LitElement {
     const scope = this.#live.overview?.scope;
     const pages = Object.entries(TITLES).filter(([page]) => scope !== 'machine' || page !== 'rollouts');
     return html`
-      <a class="skip" href=${location.hash || '#/'} @click=${this.#skip}>Skip to the page</a>
       <header>
+        <a class="skip" href=${location.hash || '#/'} @click=${this.#skip}>Skip to the page</a>
         <span class="brand">nodewall</span>
         <nav aria-label="Pages">
           ${pages.map(

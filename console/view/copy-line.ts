@@ -18,6 +18,7 @@ export class CopyLine extends LitElement {
       }
       code {
         flex: 1;
+        min-width: 0;
         padding: 5px 10px;
         overflow-x: auto;
         white-space: pre;

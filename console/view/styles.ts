@@ -4,6 +4,7 @@ import { css } from 'lit';
 export const BASE = css`
   :host {
     display: block;
+    overflow-wrap: break-word;
   }
   * {
     box-sizing: border-box;
@@ -25,10 +26,11 @@ export const BASE = css`
   }
   a {
     color: var(--accent);
-    text-decoration: none;
+    text-underline-offset: 2px;
+    text-decoration-thickness: 1px;
   }
-  a:hover {
-    text-decoration: underline;
+  nav a {
+    text-decoration: none;
   }
   :focus-visible {
     outline: 2px solid var(--accent);
@@ -63,8 +65,8 @@ export const BASE = css`
   }
   .sign {
     display: inline-block;
-    width: 1.5em;
-    margin-inline-end: 2px;
+    width: 1em;
+    margin-inline-end: 5px;
     font-family: var(--mono);
   }
   .failure,
@@ -110,6 +112,7 @@ export const BASE = css`
 
 export const TABLES = css`
   .scroll {
+    position: relative;
     overflow-x: auto;
     border: 1px solid var(--line);
     border-radius: 6px;
