@@ -41,7 +41,7 @@ export class NodePolicyGrid extends LitElement {
     css`
       .scroll {
         overflow: auto;
-        max-height: calc(100vh - 230px);
+        max-height: calc(100vh - 190px);
         min-height: 300px;
         border: 1px solid var(--line);
         border-radius: 6px;
@@ -128,9 +128,11 @@ export class NodePolicyGrid extends LitElement {
       }
       .note {
         min-height: 20px;
-        margin: 10px 0;
+        margin: 0 0 8px;
       }
       .legend {
+        margin-top: 10px;
+        max-width: none;
         display: flex;
         flex-wrap: wrap;
         gap: 2px 16px;
@@ -187,6 +189,7 @@ export class NodePolicyGrid extends LitElement {
     const rows = this.#rows.slice(first, first + seen + 2 * SPARE);
     const after = this.#rows.length - first - rows.length;
     return html`
+      <p class="note">${this.#note()}</p>
       <div class="scroll" @scroll=${this.#onScroll} @keydown=${this.#onKey} @focusin=${this.#onFocus} @mouseover=${this.#onFocus}>
         <table role="grid" aria-label="Nodes and policies" aria-rowcount=${this.#rows.length + 1} aria-colcount=${this.#columns.length + 1}>
           <thead>
@@ -205,7 +208,6 @@ export class NodePolicyGrid extends LitElement {
           </tbody>
         </table>
       </div>
-      <p class="note">${this.#note()}</p>
       <p class="legend">
         ${Object.values(CELL_MARKS).map(markText)}
         <span>empty: the policy does not apply to the node</span>

@@ -40,6 +40,10 @@ export const BASE = css`
   h1:focus {
     outline: none;
   }
+  ul {
+    margin: 0 0 8px;
+    padding-inline-start: 18px;
+  }
   code,
   pre {
     font-family: var(--mono);

@@ -13,7 +13,8 @@ const ASKED: Asked = {
 };
 
 /** A day with a scan in the night, scaled. */
-function count(scale: number, shift: number): DropCount {
+function count(share: number, shift: number): DropCount {
+  const scale = 40 * share;
   const series = Array.from({ length: STEPS }, (_, i) => {
     const wave = 20 + 14 * Math.sin((i + shift) / 22) + ((i * 7919 + shift) % 11);
     const scan = i > 96 && i < 118 ? 260 - 9 * Math.abs(107 - i) : 0;
