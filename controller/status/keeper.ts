@@ -180,7 +180,10 @@ export class StatusKeeper {
     if (known === undefined || this.#list === null) return null;
     const policy = this.#inForce.get(name);
     const isInForce = policy?.uid === known.version.uid && policy.generation === known.version.generation;
-    const facts = this.#factsOf(name, known.version, isInForce ? [] : (this.#problemsOf.get(name) ?? []));
+    const said = isInForce ? [] : (this.#problemsOf.get(name) ?? []);
+    // One of the two watches is behind.
+    if (!isInForce && said.length === 0) return known.status ?? known.version.status;
+    const facts = this.#factsOf(name, known.version, said);
     return statusOf(facts, known.status ?? known.version.status, this.#clock.date());
   }
 
