@@ -282,11 +282,11 @@ export interface DropRule {
 }
 
 export interface DropCount {
-  /** Over the last two minutes: nodes report once a minute. */
+  /** Now: what is two minutes old weighs a third. Nodes report once a minute. */
   readonly packetsPerSecond: number;
   /** Since Drops.since. */
   readonly packets: number;
-  /** Packets of each step, oldest first; without steps in which nothing was counted before. */
+  /** Packets of each step up to `lastStep`, oldest first, from the first step with any. */
   readonly series: readonly number[];
 }
 

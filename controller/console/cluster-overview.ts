@@ -61,7 +61,9 @@ export class ClusterOverview {
   /** By key: what `#policies` were made of. */
   #inForce: ReadonlyMap<string, ClusterNetworkPolicy> = new Map();
   #last: Overview | null = null;
-  #running: Promise<Overview | null> | null = null;
+  #running: Promise<Overview | null> = Promise.resolve(null);
+  /** The one after that in progress, which may miss what happened since it began. */
+  #next: Promise<Overview | null> | null = null;
 
   constructor(sources: OverviewSources) {
     this.#sources = sources;
@@ -76,10 +78,14 @@ export class ClusterOverview {
 
   /** Null: nothing is published yet. Several that ask at the same time have the same one. */
   async now(): Promise<Overview | null> {
-    this.#running ??= this.#compute().finally(() => {
-      this.#running = null;
-    });
-    return await this.#running;
+    this.#next ??= this.#running
+      .catch(() => null)
+      .then(() => {
+        this.#next = null;
+        return this.#compute();
+      });
+    this.#running = this.#next;
+    return await this.#next;
   }
 
   async #compute(): Promise<Overview | null> {

@@ -210,7 +210,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     const late = setTimeout(() => response.destroy(), limits.responseTime);
     response.once('close', () => clearTimeout(late));
     if ('failure' in answer) refuse(request, response, answer.failure);
-    else if ('text' in answer) write(response, answer.code, answer.text, answer.type);
+    else if ('text' in answer) write(response, answer);
     else writeJson(response, answer.code, answer.body);
   };
   return {
@@ -281,12 +281,17 @@ function writeJson(response: ServerResponse, code: number, body: object | null):
     response.writeHead(code).end();
     return;
   }
-  write(response, code, `${JSON.stringify(body)}\n`, 'application/json');
+  write(response, { code, text: `${JSON.stringify(body)}\n`, type: 'application/json' });
 }
 
-function write(response: ServerResponse, code: number, body: string, type: string): void {
-  const text = Buffer.from(body);
-  response.writeHead(code, { 'content-type': type, 'content-length': text.length }).end(text);
+function write(
+  response: ServerResponse,
+  { code, text, type, headers }: Extract<Answer, { readonly text: unknown }>,
+): void {
+  const bytes = typeof text === 'string' ? Buffer.from(text) : text;
+  // No browser takes an answer for something else than it says.
+  const fixed = { 'x-content-type-options': 'nosniff', 'content-length': bytes.length };
+  response.writeHead(code, { ...headers, 'content-type': type, ...fixed }).end(bytes);
 }
 
 function refuse(request: IncomingMessage, response: ServerResponse, why: Failure): void {
