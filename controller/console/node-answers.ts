@@ -98,7 +98,8 @@ export function recordsOfNode(answer: unknown): {
 
 function fieldsIn(answer: unknown, list: string): FieldMap[] {
   const found = asFields(answer)?.[list];
-  return (Array.isArray(found) ? found : []).flatMap((one: unknown) => asFields(one) ?? []);
+  const fields = Array.isArray(found) ? found.map(asFields) : [];
+  return fields.filter((one) => one !== null);
 }
 
 function ruleName(fields: FieldMap | null): RuleName | null {
