@@ -14,6 +14,7 @@ export interface FlowOfNode {
   readonly peer: string;
   readonly protocol: string | number;
   readonly port: number | null;
+  readonly icmpType: number | null;
   readonly verdict: Verdict;
   readonly connections: number;
   readonly live: number | null;
@@ -61,7 +62,11 @@ export function flowsOfNode(answer: unknown): FlowOfNode[] {
       {
         ...{ direction, traffic: flow.traffic === 'NodePort' ? ('NodePort' as const) : ('Host' as const) },
         ...{ peer, protocol: protocol(flow.protocol), port: count(flow.port), verdict, firstSeen, lastSeen },
-        ...{ connections: count(flow.connections) ?? 0, live: count(flow.live) },
+        ...{
+          connections: count(flow.connections) ?? 0,
+          icmpType: count(flow.icmpType),
+          live: count(flow.live),
+        },
         decision: decided === null ? null : { verdict: decided, rule: ruleName(decision) },
       },
     ];

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { NodeReport, ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
+import type { ConsoleDocuments } from '../console/documents.ts';
 import type { Answer } from './answer.ts';
 import type { Authenticate, Authorise } from './auth.ts';
 import { type Failure, failure, toStatus } from './failure.ts';
@@ -56,6 +57,8 @@ export interface ControlPlaneOptions {
   readonly tls: ServerTls;
   /** Whether the client is the front proxy, of which longer heads are read; absent: none is. */
   readonly isFrontProxy?: (socket: TLSSocket) => boolean;
+  /** Absent: no console is served. */
+  readonly console?: ConsoleDocuments;
   /** Absent: no metrics are served. */
   readonly metrics?: MetricsSource;
   /** User name of the agents' service account. */
