@@ -10,6 +10,9 @@ export interface StaticFile {
   readonly type: string;
 }
 
+/** Where the built pages are: in the checkout, and at the same place in images and packages. */
+export const CONSOLE_FILES = join(import.meta.dirname, '../../console/dist');
+
 /** Flat: the API server takes a further segment for a subresource. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 /** Files made of others: they are sent in their place. */

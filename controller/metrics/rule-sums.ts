@@ -55,8 +55,8 @@ export class RuleSums {
  * @param before the same node's report before this one; null: this is the first
  */
 export function* ruleGrowth(
-  { totals }: NodeReport,
-  before: NodeReport | null,
+  { totals }: Pick<NodeReport, 'totals'>,
+  before: Pick<NodeReport, 'totals'> | null,
   known: Pick<ReadonlyMap<string, unknown>, 'has'>,
 ): Iterable<RuleSum & { readonly id: string }> {
   const last = before?.totals;

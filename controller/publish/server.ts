@@ -7,7 +7,7 @@ import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import type { ConsoleDocuments } from '../console/documents.ts';
 import type { Answer } from './answer.ts';
 import type { Authenticate, Authorise } from './auth.ts';
-import { type Failure, failure, toStatus } from './failure.ts';
+import { type Failure, failure } from './failure.ts';
 import type { Hub } from './hub.ts';
 import type { LeaseService } from './lease-requests.ts';
 import { limitInFlight } from './limit-in-flight.ts';
@@ -18,6 +18,7 @@ import type { ProbeService } from './probe-requests.ts';
 import { requestRouter } from './requests.ts';
 import type { ServerEvent } from './server-event.ts';
 import { Streams, type StreamsOptions } from './streams.ts';
+import { writeAnswer } from './write-answer.ts';
 
 /** All texts are PEM. */
 export interface ServerTls {
@@ -212,9 +213,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     if (response.destroyed || 'streaming' in answer) return;
     const late = setTimeout(() => response.destroy(), limits.responseTime);
     response.once('close', () => clearTimeout(late));
-    if ('failure' in answer) refuse(request, response, answer.failure);
-    else if ('text' in answer) write(response, answer);
-    else writeJson(response, answer.code, answer.body);
+    writeAnswer(request, response, answer);
   };
   return {
     listen(port, host) {
@@ -277,30 +276,4 @@ function limitHeads(
 function secureContext({ key, cert, clientCa }: ServerTls) {
   // An explicit empty list, because by default Node trusts the public CAs.
   return { key, cert, ca: clientCa === undefined ? [] : [clientCa], minVersion: 'TLSv1.2' as const };
-}
-
-function writeJson(response: ServerResponse, code: number, body: object | null): void {
-  if (body === null) {
-    response.writeHead(code).end();
-    return;
-  }
-  write(response, { code, text: `${JSON.stringify(body)}\n`, type: 'application/json' });
-}
-
-function write(
-  response: ServerResponse,
-  { code, text, type, headers }: Extract<Answer, { readonly text: unknown }>,
-): void {
-  const bytes = typeof text === 'string' ? Buffer.from(text) : text;
-  // No browser takes an answer for something else than it says.
-  const fixed = { 'x-content-type-options': 'nosniff', 'content-length': bytes.length };
-  response.writeHead(code, { ...headers, 'content-type': type, ...fixed }).end(bytes);
-}
-
-function refuse(request: IncomingMessage, response: ServerResponse, why: Failure): void {
-  for (const [name, value] of Object.entries(why.headers ?? {})) response.setHeader(name, value);
-  // Doesn't wait for the rest of a body that is not needed.
-  // A client without credentials has to pay for a handshake with each request.
-  if (!request.complete || why.code === 401) response.setHeader('connection', 'close');
-  writeJson(response, why.code, toStatus(why));
 }

@@ -4,9 +4,9 @@ import type { NodeReport, ProbeUpdate, QuestionUpdate } from '../../apis/stream.
 import type { WallClock } from '../../lib/process/clock.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
+import type { ConsoleDocuments } from '../console/documents.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
 import type { FrontProxySetting } from '../kubeapi/configmap/front-proxy.ts';
-import type { ConsoleDocuments } from '../console/documents.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { reviewAccess, reviewToken } from '../kubeapi/reviews.ts';
 import type { NodeMetrics } from '../metrics/node-metrics.ts';

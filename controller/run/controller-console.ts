@@ -1,10 +1,9 @@
-import { join } from 'node:path';
 import type { NodeReport } from '../../apis/stream.ts';
 import { ClusterDocuments } from '../console/cluster-documents.ts';
 import { ClusterOverview } from '../console/cluster-overview.ts';
 import { DropHistory } from '../console/drop-history.ts';
 import { OverviewWatchers } from '../console/overview-watchers.ts';
-import { StaticFiles } from '../console/static-files.ts';
+import { CONSOLE_FILES, StaticFiles } from '../console/static-files.ts';
 import { Surveys } from '../console/surveys.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { Hub } from '../publish/hub.ts';
@@ -27,9 +26,6 @@ export interface ControllerConsoleOptions {
   readonly missing: () => string | null;
 }
 
-/** Where the built pages are: in the checkout, and at the same place in images and packages. */
-export const CONSOLE_FILES = join(import.meta.dirname, '../../console/dist');
-
 /** The console of a cluster, wired; every replica has one. */
 export class ControllerConsole {
   readonly documents: ClusterDocuments;
@@ -38,7 +34,16 @@ export class ControllerConsole {
   readonly #drops: DropHistory;
   readonly #surveys: Surveys;
 
-  constructor({ context, clock, hub, compiling, reports, statuses, questions, missing }: ControllerConsoleOptions) {
+  constructor({
+    context,
+    clock,
+    hub,
+    compiling,
+    reports,
+    statuses,
+    questions,
+    missing,
+  }: ControllerConsoleOptions) {
     const { config, log, options } = context;
     const ask = questions.ask.bind(questions);
     const policies = () => compiling.policies;
