@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { LONGEST_PREVIEW } from '../apis/console.ts';
+import { IMMUTABLE } from '../controller/console/static-files.ts';
 import { type ApiConnection, apiConnection, messageOf } from '../controller/kubeapi/connection.ts';
 import { failure } from '../controller/publish/failure.ts';
 import { writeAnswer } from '../controller/publish/write-answer.ts';
@@ -12,7 +13,7 @@ import type { LetIn } from './console-door.ts';
 const REQUEST_HEADERS = ['accept', 'accept-encoding', 'content-type'] as const;
 const RESPONSE_HEADERS = [
   ...(['content-type', 'content-encoding', 'content-length', 'vary', 'retry-after', 'allow'] as const),
-  ...(['cache-control', 'content-security-policy', 'referrer-policy', 'x-content-type-options'] as const),
+  ...(['content-security-policy', 'referrer-policy', 'x-content-type-options'] as const),
   ...(['cross-origin-opener-policy', 'cross-origin-resource-policy'] as const),
 ] as const;
 const MOST_BODY = 2 * LONGEST_PREVIEW;
@@ -56,6 +57,8 @@ export class ClusterConsole {
     }
     response.writeHead(answer.statusCode ?? 502, {
       'x-content-type-options': 'nosniff',
+      // The API server adds `no-cache` to what the controller says.
+      'cache-control': answer.headers['cache-control']?.includes('immutable') ? IMMUTABLE : 'no-store',
       ...some(answer.headers, RESPONSE_HEADERS),
     });
     // A watch that has nothing to say yet.

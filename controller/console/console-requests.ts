@@ -105,7 +105,7 @@ async function file(
 }
 
 async function watch(
-  { watchers, overview: current }: ConsoleDocuments,
+  documents: ConsoleDocuments,
   { response }: ConsoleRequest,
   name: string,
 ): Promise<Answer> {
@@ -114,9 +114,10 @@ async function watch(
       'BadRequest',
       'only the overview "cluster" can be watched: ?watch=true&fieldSelector=metadata.name=cluster',
     );
+  const { watchers } = documents;
   if (watchers.isFull)
     return tooMany('the limit of concurrent watches of the overview is reached; retry later');
-  if ((await current()) === null) return notYet();
+  if ((await documents.overview()) === null) return notYet();
   if (!response.destroyed) watchers.open(response);
   return { code: 200, streaming: true };
 }

@@ -29,6 +29,7 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 /** Names that change with their content, as bundlers make them: `app-B3x9Qk2w.js`. */
 const HASHED = /-[A-Za-z0-9_-]{8,}\.[a-z]+$/;
+export const IMMUTABLE = 'private, max-age=31536000, immutable';
 /** Bytes, of all files as they are, and how many. */
 const MOST_BYTES = 16 << 20;
 const MOST_FILES = 200;
@@ -96,7 +97,7 @@ export class StaticFiles {
       headers: {
         ...PAGE_HEADERS,
         vary: 'accept-encoding',
-        'cache-control': HASHED.test(name) ? 'private, max-age=31536000, immutable' : 'no-store',
+        'cache-control': HASHED.test(name) ? IMMUTABLE : 'no-store',
         ...(encoding === undefined ? {} : { 'content-encoding': encoding }),
       },
     };

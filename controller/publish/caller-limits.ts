@@ -32,7 +32,7 @@ const LIMITS = {
   overviewWatch: { burst: 20, perSecond: 1, atOnce: 20 },
   // Each asks up to 64 nodes, or looks at all rules.
   survey: { burst: 10, perSecond: 0.5, atOnce: 2 },
-  preview: { burst: 5, perSecond: 0.5, atOnce: 1 },
+  preview: { burst: 20, perSecond: 1, atOnce: 2 },
 } as const satisfies Record<string, Limit>;
 
 export type Work = keyof typeof LIMITS;
