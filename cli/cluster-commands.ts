@@ -80,6 +80,10 @@ export function addClusterCommands(program: Command, done: Done): void {
       example('nodewall bundle', 'nodewall bundle --node worker-1 --node worker-2 --file bundle.tar.gz'),
     )
     .action(async (options) => done(await (await import('./bundle.ts')).bundleCommand(options)));
+  addConsole(program, done);
+}
+
+function addConsole(program: Command, done: Done): void {
   program
     .command('console')
     .description(

@@ -37,9 +37,7 @@ export function appliedObjects(
   { contents, removed }: AppliedChange,
   options: ValidateOptions,
 ): Applied {
-  const given = new Set(
-    contents.flatMap((content) => LIST_NAMES.flatMap((list) => content[list].objects.map(identityOf))),
-  );
+  const given = new Set(contents.flatMap(identitiesOf));
   const found = new Set<RemovedObject>();
   const stays = (object: ClusterObject): boolean => {
     const matching = removed.filter((one) => isNamed(object, one));
@@ -59,6 +57,12 @@ export function appliedObjects(
     egress: null,
   });
   return { objects, problems, absent: removed.filter((one) => !found.has(one)) };
+}
+
+/** Of all objects, also of those of which their groups decide whether they are for Nodes. */
+function identitiesOf(content: FileContent): string[] {
+  const own = LIST_NAMES.flatMap((list) => content[list].objects.map(identityOf));
+  return [...own, ...content.undecided.flatMap(({ otherwise }) => identitiesOf(otherwise))];
 }
 
 function isNamed(object: ClusterObject, { kind, name }: RemovedObject): boolean {
