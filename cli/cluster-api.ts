@@ -37,8 +37,8 @@ export function hasKubeconfig(kubeconfig: string | undefined): boolean {
   return (kubeconfig ?? usualFile()) !== undefined;
 }
 
-/** Undefined: there is none. */
-function usualFile(): string | undefined {
+/** The kubeconfig that kubectl would take; undefined: there is none. */
+export function usualFile(): string | undefined {
   const named = (process.env.KUBECONFIG ?? '').split(delimiter).filter((file) => file !== '');
   return [...named, join(homedir(), '.kube', 'config')].find((file) => existsSync(file));
 }

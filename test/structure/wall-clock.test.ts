@@ -32,6 +32,7 @@ const READERS: Readonly<Record<string, string>> = {
   'agent/run/fqdn-resolver.ts': 'expiry: of saved names, over restarts',
   'agent/run/guarded.ts': 'a time that is shown: of a record',
   'agent/run/prometheus.ts': 'times that are shown: of views, in the metrics',
+  'cli/advise.ts': 'how long the windows of the flow inventories are',
   'cli/bundle.ts': 'a time that is shown: of the bundle',
   'cli/check.ts': 'expiry: of the Lease and of certificates; clocks of nodes',
   'cli/egress-node-status.ts': 'a time that is shown: of a reading',
