@@ -1,10 +1,13 @@
 /** `nodewall lint` of the rules in force, by what the agent of a machine counted and saw. */
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { SeenFinding, SeenFindings } from '../../agent/inspect/seen-lint.ts';
 import { NODEWALL } from '../cli/command.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { policy, tcp } from './manifests.ts';
+import { until } from './until.ts';
 import { observe } from './verdicts.ts';
 
 const MARKER = 21_000;
@@ -37,6 +40,9 @@ kernelSuite('lint by what was seen', () => {
   it('finds what no packet matched, what is wider, and what the failsafe list keeps', async () => {
     const agent = node.start();
     await node.untilEnforced(String(MARKER), agent);
+    const saved = () => readFile(join(node.stateDir, 'counters.json'), 'utf8').catch(() => '');
+    await until('its rules are counted', async () => (await saved()).includes('since'));
+    const window = ['--window', new Date().toISOString()];
     const [own] = node.topology.plan.nodeAddresses;
     const [client] = node.topology.plan.clientAddresses;
     assert.ok(own !== undefined && client !== undefined);
@@ -48,7 +54,7 @@ kernelSuite('lint by what was seen', () => {
     assert.deepEqual(verdicts, ['Allow', 'Allow']);
     await agent.end('SIGTERM');
 
-    const { status, stdout, stderr } = await lint('--window', '1s', '-o', 'json');
+    const { status, stdout, stderr } = await lint(...window, '-o', 'json');
     assert.equal(status, 1, stderr);
     const { findings, tooYoung, unseen }: SeenFindings = JSON.parse(stdout);
     const text = ({ kind, rule, networks, services }: SeenFinding) =>
@@ -63,7 +69,7 @@ kernelSuite('lint by what was seen', () => {
     ]);
     assert.deepEqual([tooYoung, unseen], [0, []]);
 
-    const shown = await lint('--window', '1s', '--only', 'wider-than-seen');
+    const shown = await lint(...window, '--only', 'wider-than-seen');
     assert.match(
       shown.stdout,
       new RegExp(
