@@ -130,7 +130,7 @@ kernelSuite('the console of a large cluster', function () {
     });
     readers.push(child);
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-    const next = async (): Promise<Seen> => JSON.parse((await lines.next()).value);
+    const next = async (): Promise<Seen> => JSON.parse((await lines.next()).value ?? '');
     assert.equal((await next()).type, 'overview');
     const seen: number[] = [];
     const enforced: number[] = [];
