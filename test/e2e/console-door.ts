@@ -76,6 +76,8 @@ export async function startDoor(
       ...{ socketPath, agent: false, method, path: whole ?? `${prefix}${path}`, setHost: false },
       headers: { host, ...headers },
     });
+    // After an answer the rest of a long body may not be read.
+    outgoing.on('error', () => {});
     outgoing.end(body);
     const [answer] = (await once(outgoing, 'response')) as [IncomingMessage];
     return answer;
