@@ -96,15 +96,15 @@ describe('render', () => {
       'jump ingress-p-all',
     ]);
     assert.deepEqual(lines(given, 'ingress-tcp', config), [
-      'th dport { 22, 100, 200 } goto ingress-tcp-failsafe',
-      'ct status dnat goto ingress-tcp-failsafe-nat',
+      'th dport { 22, 100, 200 } goto ingress-tcp-to-failsafe',
+      'ct status dnat goto ingress-tcp-to-failsafe-nat',
       'goto ingress-tcp-rules',
     ]);
-    assert.deepEqual(lines(given, 'ingress-tcp-failsafe', config)?.slice(-2), [
-      'ct status dnat goto ingress-tcp-failsafe-nat',
+    assert.deepEqual(lines(given, 'ingress-tcp-to-failsafe', config)?.slice(-2), [
+      'ct status dnat goto ingress-tcp-to-failsafe-nat',
       'goto ingress-tcp-rules',
     ]);
-    assert.equal(lines(given, 'ingress-tcp-failsafe-nat', config)?.at(-1), 'goto ingress-tcp-rules');
+    assert.equal(lines(given, 'ingress-tcp-to-failsafe-nat', config)?.at(-1), 'goto ingress-tcp-rules');
     assert.deepEqual(lines(given, 'ingress-tcp-rules', config), ['jump ingress-p-web', 'jump ingress-p-all']);
     assert.deepEqual(lines(given, 'ingress-udp', config), [
       'meta nfproto ipv4 th sport 67 th dport 68 accept comment "exemption dhcpClient"',

@@ -57,9 +57,9 @@ function behind(chain: Chain, { exempt, failsafe, hasChains }: ProtocolFront): r
   }
   const rest = { ...chain, name: `${chain.name}-rules` };
   const onRest = plainRule({ kind: 'goto', chain: rest.name });
-  const natChain = `${chain.name}-failsafe-nat`;
+  const natChain = `${chain.name}-to-failsafe-nat`;
   const nat = plainRule({ kind: 'goto', chain: natChain }, CHANGED_BY_NAT);
-  const portsChain = `${chain.name}-failsafe`;
+  const portsChain = `${chain.name}-to-failsafe`;
   const ports = failsafe.guards.map((guard) => plainRule({ kind: 'goto', chain: portsChain }, guard));
   // All by goto: a packet of the list must not come back to the rules that it skips.
   return [

@@ -118,7 +118,7 @@ describe('iptables: the rules of a state', () => {
     // Failsafe traffic of IPv4 has no rules, but must not reach the list after it.
     const config = { ...CONFIG, failsafe: { ...DEFAULT_CONFIG.failsafe, egress: [] } };
     const ruleset = render(config, rule('named', { ...web, peers: fromSet('six') }), rule('all'));
-    const [first] = lines(ruleset, 'NODEWALL-in-tcp-fs') ?? [];
+    const [first] = lines(ruleset, 'NODEWALL-in-tcp-to-fs') ?? [];
     assert.match(first ?? '', /^-p tcp -m multiport --dports 2379,2380,6443,10250 .* -j RETURN$/);
   });
 
