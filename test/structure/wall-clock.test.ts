@@ -36,7 +36,7 @@ const READERS: Readonly<Record<string, string>> = {
   'cli/check.ts': 'expiry: of the Lease and of certificates; clocks of nodes',
   'cli/egress-node-status.ts': 'a time that is shown: of a reading',
   'cli/egress-who.ts': 'the option --at',
-  'cli/flows.ts': 'the filter --since of flows',
+  'cli/node-flows.ts': 'the filter --since of flows',
   'cli/off.ts': 'a time that is shown: since when the node is off',
   'cli/records.ts': 'the filter --since of records',
   'cli/rollout.ts': 'makes the value of an annotation another one',
