@@ -10,6 +10,7 @@ import { refuseMachineCommands } from './machine-commands.ts';
 import { addManifestCommands } from './manifest-commands.ts';
 import { addNodeCommands } from './node-commands.ts';
 import { errorText } from './output.ts';
+import { addQuestions } from './questions.ts';
 import { addRolloutCommands } from './rollout-commands.ts';
 import { addServiceCommands } from './service-commands.ts';
 import { addUninstallCommand } from './uninstall-command.ts';
@@ -49,13 +50,7 @@ function build(edition: Edition, done: Done): Command {
       writeErr: (text) => process.stderr.write(named(text, edition)),
     })
     .exitOverride()
-    .configureHelp({ showGlobalOptions: true })
-    .addHelpText(
-      'after',
-      example(
-        'nodewall explain --manifests deploy/examples/flagship --node cp-1 \\\n      --flow \'{"direction":"ingress","src":"10.0.0.7","protocol":"tcp","dstPort":6443}\'',
-      ),
-    );
+    .configureHelp({ showGlobalOptions: true });
   addManifestCommands(program, done);
   addServiceCommands(program, done);
   addNodeCommands(program, done);
@@ -64,6 +59,7 @@ function build(edition: Edition, done: Done): Command {
   addRolloutCommands(program, done);
   addUninstallCommand(program, done);
   addCompletion(program);
+  addQuestions(program);
   refuseMachineCommands(program, edition);
   return program;
 }

@@ -45,7 +45,7 @@ export async function bundlePlugin(): Promise<Bundle> {
   const { outputFiles, metafile } = await build({
     entryPoints: [join(ROOT, 'cli/plugin.ts')],
     absWorkingDir: ROOT,
-    ...{ bundle: true, write: false, metafile: true, minify: true, keepNames: true },
+    ...{ bundle: true, write: false, metafile: true },
     ...{ platform: 'node', format: 'cjs', target: 'node26', legalComments: 'eof', logLevel: 'warning' },
     // Some packages' CommonJS loads files at run time.
     mainFields: ['module', 'main'],

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { output } from '../cluster/command.ts';
 import { signMachO } from './mach-o-signature.ts';
 import { nodeBinary, tool } from './node-binaries.ts';
+import { withoutSignature } from './pe.ts';
 import { PLATFORMS, type Platform, platformName } from './platforms.ts';
 
 /**
@@ -31,6 +32,7 @@ export async function makeExecutable(platform: Platform, code: string, path: str
     // Both must be of one version; nodes/package.json has one for all.
     await output([await ownNode(), '--build-sea', join(scratch, 'configuration.json')]);
     if (platform.os === 'darwin') await writeFile(path, signMachO(await readFile(path), 'kubectl-nodewall'));
+    if (platform.os === 'windows') await writeFile(path, withoutSignature(await readFile(path)));
     await chmod(path, 0o755);
   } finally {
     await rm(scratch, { recursive: true });

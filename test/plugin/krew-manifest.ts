@@ -19,9 +19,9 @@ export function krewManifest(archives: readonly Archive[], from: string): string
         'Says what nodewall, a host firewall for Kubernetes nodes, does in a cluster: what is wrong,',
         'which rule decides a connection, what is dropped now, which flows there are. Steers',
         'rollouts, and checks policies before they are applied.',
-      ].join('\n'),
+      ].join(' '),
       caveats:
-        'nodewall must be installed in the cluster; who asks needs ClusterRole nodewall-view.\n' +
+        'nodewall must be installed in the cluster; who asks needs ClusterRole nodewall-view. ' +
         'On Linux it needs glibc 2.28 and libstdc++.',
       platforms: archives.map(({ platform: { os, arch, executable }, name, sha256 }) => ({
         selector: { matchLabels: { os, arch } },
