@@ -26,7 +26,7 @@ const SUITES = {
   addon: ['agent/{ipset-ts,nftables-napi}/test/**/*.test.ts'],
   cli: ['test/cli/**/*.test.ts'],
   kernel: ['test/kernel/**/*.test.ts', 'test/demo/**/*.test.ts'],
-  e2e: ['test/{cluster,e2e,faults,metrics,skew}/**/*.test.ts'],
+  e2e: ['test/{cluster,e2e,faults,metrics,plugin,skew}/**/*.test.ts'],
   realcluster: ['test/realcluster/**/*.test.ts'],
 } as const;
 /**
