@@ -7,6 +7,7 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { errorText, json, print, table } from './output.ts';
 import { word } from './record-text.ts';
+import { oneLine } from './status-text.ts';
 
 interface ChangesOptions {
   readonly kubeconfig?: string;
@@ -96,7 +97,7 @@ function ofObject(kind: string, { metadata, status }: Listed): Changed[] {
 function inForceText({ generation }: ObjectMetadata, status: Partial<PolicyStatus>): string {
   const { phase, currentNodesRealized, desiredNodesRealized, observedGeneration } = status;
   if (phase === undefined || observedGeneration !== generation) return 'not known yet';
-  return `${phase}, ${currentNodesRealized} of ${desiredNodesRealized} nodes`;
+  return `${phase}, ${Number(currentNodesRealized)} of ${Number(desiredNodesRealized)} nodes`;
 }
 
 function toText(changes: readonly Changed[], since: string | undefined): string {
@@ -107,7 +108,7 @@ function toText(changes: readonly Changed[], since: string | undefined): string 
     word(object),
     operation === 'Delete' ? 'is being deleted' : `${word(manager)} (${isNew ? 'new' : word(operation)})`,
     fieldsText(fields),
-    word(inForce ?? ''),
+    oneLine(inForce ?? ''),
   ]);
   const more =
     'The last change of each program; users and earlier changes are in the audit log of the API server.\n';

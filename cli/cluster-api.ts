@@ -15,7 +15,7 @@ export async function withCluster<T>(
   run: (request: KubeApi) => Promise<T>,
 ): Promise<T> {
   const { kubeApi } = await import('../controller/kubeapi/kube-api.ts');
-  const client = kubeApi(await openKubeConfig(kubeconfig ?? usualKubeconfig()));
+  const client = kubeApi(await openKubeConfig(kubeconfig ?? usualFile()));
   try {
     return await run(client.request);
   } catch (error) {
@@ -28,11 +28,11 @@ export async function withCluster<T>(
 
 /** Whether there is a kubeconfig; in a pod without one, commands are about the pod's machine. */
 export function hasKubeconfig(kubeconfig: string | undefined): boolean {
-  return (kubeconfig ?? usualKubeconfig()) !== undefined;
+  return (kubeconfig ?? usualFile()) !== undefined;
 }
 
-/** The file that kubectl would take; undefined: there is none. */
-export function usualKubeconfig(): string | undefined {
+/** The kubeconfig that kubectl would take; undefined: there is none. */
+export function usualFile(): string | undefined {
   const named = (process.env.KUBECONFIG ?? '').split(delimiter).filter((file) => file !== '');
   return named.find((file) => existsSync(file)) ?? ofUser();
 }

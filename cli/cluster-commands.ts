@@ -1,10 +1,11 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import {
   collect,
   config,
   type Done,
   example,
   kubeconfig,
+  manifests,
   ofNode,
   output,
   stateDir,
@@ -47,6 +48,7 @@ export function addClusterCommands(program: Command, done: Done): void {
     .addOption(output('table', 'json'))
     .addHelpText('after', example('nodewall top', 'nodewall top --all-nodes --interval 10'))
     .action(async (options) => done(await (await import('./top.ts')).topCommand(options)));
+  addAdvise(program, done);
   program
     .command('check')
     .description(
@@ -89,4 +91,43 @@ export function addClusterCommands(program: Command, done: Done): void {
       example('nodewall bundle', 'nodewall bundle --node worker-1 --node worker-2 --file bundle.tar.gz'),
     )
     .action(async (options) => done(await (await import('./bundle.ts')).bundleCommand(options)));
+}
+
+function addAdvise(program: Command, done: Done): void {
+  program
+    .command('advise')
+    .description(
+      'Print policies of least privilege, as audits, from the flows of the last 7 days: of the nodes of a cluster by their roles, or, where there is no kubeconfig, of this machine. Changes nothing. What was seen once, or of one odd source, is on a list at the end, and in no rule.',
+    )
+    .addOption(kubeconfig())
+    .option('--node <name>', 'ask this Node alone; may be repeated; default: all Nodes', collect)
+    .option('--selector <labels>', 'ask the Nodes with these labels, as kubectl -l')
+    .option('--machine', 'of this machine, whatever kubeconfig there is', false)
+    .option(
+      '--flows <file>',
+      'what nodewall flows -o json printed, instead of asking; may be repeated',
+      collect,
+    )
+    .addOption(manifests(false))
+    .addOption(
+      new Option('--direction <direction>', 'only this direction; the other stays open').choices([
+        'ingress',
+        'egress',
+      ]),
+    )
+    .option('--max-cidrs <number>', 'CIDRs of a rule, where no selector says who it was', '4')
+    .option('--tier <name>', 'tier of the policies', 'application')
+    .option('--priority <number>', 'priority of the policies', '1000')
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('yaml', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall advise > advised.yaml',
+        'kubectl nodewall advise --selector node-role.kubernetes.io/control-plane --direction ingress',
+        'nodewall advise --machine --max-cidrs 8',
+      ),
+    )
+    .action(async (options) => done(await (await import('./advise.ts')).adviseCommand(options)));
 }

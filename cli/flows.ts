@@ -1,13 +1,12 @@
 import { type FlowFilterOptions, toFlowFilter, toFlowQuery } from '../agent/flows/flow-filter.ts';
-import { type NodeFlow, type NodeFlows, nodeFlows } from '../agent/inspect/flow-kinds.ts';
-import { savedFlows } from '../agent/run/flow-inventory.ts';
 import type { Answer } from '../apis/flow.ts';
+import type { NodeFlow, NodeFlows } from '../apis/node-flows.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
-import { loadConfig } from './load.ts';
 import { fromNode, type OfNode, sayFailed } from './node-data.ts';
-import { json, print, table, warn } from './output.ts';
+import { flowsOfMachine } from './node-flows.ts';
+import { json, print, table } from './output.ts';
 import { word } from './record-text.ts';
 
 interface FlowsOptions extends OfNode, FlowFilterOptions {
@@ -28,7 +27,7 @@ export async function flowsCommand(options: FlowsOptions): Promise<ExitStatus> {
     throw new CommandError(EXIT.usage, 'give either --node or --all-nodes, not both');
   const query = toFlowQuery(options);
   if (!options.allNodes) {
-    const found = await fromNode(options, 'flows', query, () => ofMachine(options));
+    const found = await fromNode(options, 'flows', query, () => flowsOfMachine(options));
     await print(options.output === 'json' ? json(found) : toText([found]));
     return EXIT.done;
   }
@@ -40,30 +39,6 @@ export async function flowsCommand(options: FlowsOptions): Promise<ExitStatus> {
     await print(options.output === 'json' ? json(found) : toText(found));
     return found.length > 0 || nodes.length === 0 ? EXIT.done : EXIT.refused;
   });
-}
-
-/** From the agent's file, and the kernel. */
-async function ofMachine(options: FlowsOptions): Promise<NodeFlows> {
-  const { stateDir } = options;
-  const config = await loadConfig(options.config);
-  const filter = toFlowFilter(options, Date.now());
-  let source: Awaited<ReturnType<typeof savedFlows>>;
-  try {
-    source = await savedFlows(stateDir, config, { error: warn });
-  } catch (error) {
-    const { message, cause } = error as Error;
-    const isRefused = cause instanceof Error && 'code' in cause && cause.code === 'EACCES';
-    throw new CommandError(
-      isRefused ? EXIT.refused : EXIT.invalid,
-      isRefused ? `${message}: this needs root` : message,
-      { cause: error },
-    );
-  }
-  if (source !== null) return await nodeFlows(stateDir, config, filter, source);
-  throw new CommandError(
-    EXIT.invalid,
-    `${stateDir} contains no flow inventory: start the agent with flowInventory.enabled: true, or give its --state-dir`,
-  );
 }
 
 function toText(nodes: readonly NodeFlows[]): string {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
-import { usualKubeconfig } from './cluster-api.ts';
+import { usualFile } from './cluster-api.ts';
 import type { Edition } from './edition.ts';
 
 const POD = 'kubectl -n nodewall-system exec POD -- nodewall';
@@ -18,12 +18,14 @@ export const MACHINE_COMMANDS: ReadonlyMap<string, string> = new Map([
 
 /** Of these a node is asked if it is named; without a node they are about this machine. */
 const OF_A_NODE: readonly string[] = ['explain', 'top', 'rules', 'log', 'flows', 'names', 'interfaces'];
-const OF_A_CLUSTER: readonly string[] = ['check', 'bundle', 'egress status'];
+const OF_A_CLUSTER: readonly string[] = ['check', 'bundle', 'advise', 'impact', 'egress status'];
 
 interface Given {
   readonly node?: unknown;
   readonly allNodes?: boolean;
   readonly manifests?: unknown;
+  /** Files of inventories. */
+  readonly flows?: unknown;
   readonly machine?: boolean;
   readonly kubeconfig?: string;
 }
@@ -40,7 +42,7 @@ export function refuseMachineCommands(program: Command, edition: Edition): void 
     const takesKubeconfig = command.options.some(({ long }) => long === '--kubeconfig');
     const given = command.opts<Given>();
     if (takesKubeconfig && given.kubeconfig === undefined && given.manifests === undefined)
-      command.setOptionValue('kubeconfig', usualKubeconfig());
+      command.setOptionValue('kubeconfig', usualFile());
     const refusal = refusalOf(pathOf(command), command.opts<Given>(), command.args);
     if (refusal !== null)
       throw new CommandError(EXIT.refused, `${edition.name} ${pathOf(command)}: ${refusal}`);
@@ -66,6 +68,6 @@ function refusalOf(path: string, given: Given, args: readonly string[]): string 
     return 'this machine is no gateway: name files of records, or run it on the gateway';
   if (!OF_A_CLUSTER.includes(path)) return null;
   if (given.machine === true) return 'this machine is no node: run it there, where nodewall is installed';
-  if (given.kubeconfig !== undefined || given.manifests !== undefined) return null;
+  if ([given.kubeconfig, given.manifests, given.flows].some((one) => one !== undefined)) return null;
   return 'there is no kubeconfig: give --kubeconfig FILE, or set KUBECONFIG';
 }

@@ -2,7 +2,7 @@ import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import { BITS, type Cidr, covers, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { cidrOption, optionsQuery, queryOptions, timeOption, wholeNumber } from '../record/record-filter.ts';
-import type { FlowKind } from './flow-kind.ts';
+import { type FlowKind, isKindKey } from './flow-kind.ts';
 
 /** The filter of `nodewall flows` as given on the command line; all conditions must hold. */
 export interface FlowFilterOptions {
@@ -21,9 +21,11 @@ export interface FlowFilterOptions {
   /** Only what has connections now. */
   readonly live?: boolean;
   readonly lines?: string;
+  /** Asks for pages: '' for the first one, then `continue` of the one before. */
+  readonly continue?: string;
 }
 
-const TEXTS = ['direction', 'peer', 'port', 'protocol', 'since', 'policy', 'lines'] as const;
+const TEXTS = ['direction', 'peer', 'port', 'protocol', 'since', 'policy', 'lines', 'continue'] as const;
 const FLAGS = ['denied', 'live'] as const;
 
 export interface FlowFilter {
@@ -33,6 +35,8 @@ export interface FlowFilter {
   readonly isDenied: boolean;
   /** The most kinds of an answer. */
   readonly most: number;
+  /** Of a page: the key of the last kind before it, '' of the first page. Null: no page. */
+  readonly after: string | null;
 }
 
 /** Kinds of an answer: by default, and at most. */
@@ -62,6 +66,12 @@ export function toFlowFilter(options: FlowFilterOptions, now: number): FlowFilte
   const port = options.port === undefined ? null : wholeNumber('--port', options.port);
   const protocol = options.protocol === undefined ? null : protocolNumber(options.protocol);
   const since = options.since === undefined ? null : timeOption('--since', options.since, now);
+  const { continue: after = null } = options;
+  if (after !== null && after !== '' && !isKindKey(after))
+    throw new CommandError(
+      EXIT.usage,
+      `continue: ${JSON.stringify(after)}: must be that of the page before, or empty for the first page`,
+    );
   const lines = options.lines === undefined ? LINES : wholeNumber('--lines', options.lines);
   return {
     matches: (kind) =>
@@ -74,6 +84,7 @@ export function toFlowFilter(options: FlowFilterOptions, now: number): FlowFilte
     policy,
     isDenied: denied,
     most: Math.min(MOST_LINES, lines),
+    after,
   };
 }
 

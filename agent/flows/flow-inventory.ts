@@ -1,3 +1,4 @@
+import type { Missed } from '../../apis/node-flows.ts';
 import {
   EXACT,
   type FlowKind,
@@ -34,16 +35,6 @@ const KNOWN_FOLDS: readonly Fold[] = [
   { peers: 'network', ports: 'all' },
 ];
 const EVERYTHING: Fold = { peers: 'all', ports: 'all' };
-
-/** What the inventory lacks. */
-export interface Missed {
-  /** Kinds that were left out because there were too many. */
-  leftOut: number;
-  /** Times that the kernel discarded events because the agent was too slow. */
-  overruns: number;
-  /** Seconds in which more connections began than the agent reads. */
-  busySeconds: number;
-}
 
 /**
  * The kinds of flows that were seen, folded and bounded:

@@ -72,6 +72,11 @@ export function kindKey(flow: SeenFlow, { peers, ports }: Fold): string {
   return `${serviceKey(flow, ports)} ${foldedPeer(flow.peer, peers)}`;
 }
 
+/** Whether a text has the form of a key. */
+export function isKindKey(text: string): boolean {
+  return /^[ie][HN][ADR][46] \d{1,3} \d{1,10} [\w.*]{1,12} [\da-f.:/]{2,43}$/.test(text);
+}
+
 /** Kinds that differ in their peers alone have the same; of one family. */
 export function serviceKey(flow: SeenFlow, ports: Fold['ports']): string {
   const port = ports === 'all' ? '*' : `${flow.port ?? `${flow.type}.${flow.code}`}`;

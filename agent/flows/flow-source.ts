@@ -9,4 +9,6 @@ export interface FlowSource {
    * cannot be.
    */
   readonly look: () => Promise<number | null>;
+  /** When that was last; null: never. */
+  readonly lookedAt: () => number | null;
 }

@@ -6,7 +6,7 @@ import type { FlowKind } from './flow-kind.ts';
  * The flow that rules are asked about for a kind: the last that was seen. For a folded kind it is
  * one of many, and rules may decide otherwise about the others.
  */
-export function toFlow({ last }: FlowKind): Flow {
+export function toFlow({ last }: Pick<FlowKind, 'last'>): Flow {
   const { direction, traffic, protocol, peer, local, port, srcPort, type, code, group } = last;
   const [src, dst] = direction === 'ingress' ? [peer, local] : [local, peer];
   const isIgmp = protocol === PROTOCOL_NUMBERS.igmp;

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { allFlows } from '../../apis/node-flows.ts';
 import { MOST_ANSWER } from '../../apis/node-question.ts';
 import { snapshotText } from '../../apis/snapshot.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
@@ -11,7 +12,8 @@ import { nodeState } from '../../test/fake/node-state.ts';
 import { policy, tcp } from '../../test/kernel/manifests.ts';
 import { type FlowFilterOptions, fromFlowQuery, toFlowFilter, toFlowQuery } from '../flows/flow-filter.ts';
 import { BOUNDS, FlowInventory } from '../flows/flow-inventory.ts';
-import type { SeenFlow } from '../flows/flow-kind.ts';
+import { isKindKey, type SeenFlow } from '../flows/flow-kind.ts';
+import type { FlowSource } from '../flows/flow-source.ts';
 import { nodeFlows } from './flow-kinds.ts';
 
 const NOW = Date.parse('2026-01-08T00:00:00Z');
@@ -46,8 +48,12 @@ describe('the kinds of flows of a node', () => {
 
   async function ask(options: FlowFilterOptions = {}) {
     const filter = toFlowFilter(fromFlowQuery(toFlowQuery(options)), NOW);
-    return await nodeFlows(stateDir, DEFAULT_CONFIG, filter, { inventory, node: 'n', look: async () => NOW });
+    return await nodeFlows(stateDir, DEFAULT_CONFIG, filter, source(inventory));
   }
+
+  const source = (of: FlowInventory): FlowSource => ({
+    ...{ inventory: of, node: 'n', look: async () => NOW, lookedAt: () => NOW },
+  });
 
   const enforce = () => stateFile(stateDir, 'node-state.jsonl').write(snapshotText()(nodeState(POLICY)));
 
@@ -115,7 +121,75 @@ describe('the kinds of flows of a node', () => {
     assert.ok(answer.isCut && answer.flows.length > 1_000, `${answer.flows.length} kinds`);
     assert.ok(Buffer.byteLength(JSON.stringify(JSON.stringify(answer))) < MOST_ANSWER);
     const folded = answer.flows.find(({ peer }) => peer.includes('/'));
-    assert.match(String(folded?.example?.peer), /^2001:db8:/);
-    assert.equal(folded?.example?.port, folded?.port);
+    assert.match(String(folded?.flow.src), /^2001:db8:/);
+    assert.equal(folded?.flow.dstPort, folded?.port);
+  });
+
+  it('are read in pages, all of them once, while others are added, seen and forgotten', async () => {
+    await enforce();
+    inventory = new FlowInventory(NOW - 7 * 24 * HOUR, { ...BOUNDS, newcomers: 10_000, peers: 10_000 });
+    for (let i = 0; i < 5_000; i++) see({ peer: `10.0.${i >> 8}.${i & 255}` }, i);
+    const before = inventory.kinds().map(({ peer }) => peer);
+    let [pages, looks] = [0, 0];
+    const found = await allFlows(async (query) => {
+      pages++;
+      // Seen again, with many new ones between them, and some that are not seen for too long.
+      for (let i = 0; i < 5_000; i += 3) see({ peer: `10.0.${i >> 8}.${i & 255}` }, -pages);
+      for (let i = 0; i < 100; i++) see({ peer: `10.0.${i}.${pages}`, port: 1 + i }, -pages);
+      for (let i = 0; i < 20; i++) see({ peer: `10.0.0.${i}`, port: 2_000 + pages }, 8 * 24 * HOUR);
+      inventory.expire(NOW);
+      const filter = toFlowFilter(fromFlowQuery(query), NOW);
+      const counted = { ...source(inventory), look: async () => NOW + ++looks };
+      return await nodeFlows(stateDir, DEFAULT_CONFIG, filter, counted);
+    });
+    assert.ok(pages >= 4, `${pages} pages`);
+    assert.deepEqual(
+      [looks, found.isCut, found.continue, found.kinds],
+      [1, false, undefined, inventory.size],
+    );
+    const keys = found.flows.map(({ peer, port }) => `${peer} ${port}`);
+    assert.equal(new Set(keys).size, keys.length, 'none is there twice');
+    const missing = before.filter((peer) => !keys.includes(`${peer} 22`));
+    assert.deepEqual(missing, [], 'none is lost');
+  });
+
+  it('have no page after the last, and none for a token that is none', async () => {
+    see({});
+    assert.deepEqual((await ask({ continue: '' })).flows.length, 1);
+    const [{ key } = { key: '' }] = inventory.kinds();
+    assert.deepEqual((await ask({ continue: key })).flows, []);
+    await assert.rejects(ask({ continue: 'x' }), /continue: "x": must be that of the page before/);
+    const endless = { ...(await ask()), continue: key };
+    await assert.rejects(
+      allFlows(async () => endless),
+      /the pages of its flow inventory have no end/,
+    );
+  });
+
+  it('have keys that a question can name, of every protocol and fold', () => {
+    inventory = new FlowInventory(NOW, { ...BOUNDS, peers: 1, networks: 1, ports: 1 });
+    for (const protocol of [1, 6, 58, 132, 253])
+      for (const peer of [
+        '10.0.0.1',
+        '10.0.0.2',
+        '10.0.1.1',
+        '::ffff:1.2.3.4',
+        'fd00:1111:2222:3333:4444:5555:6666:7777',
+      ])
+        for (const port of [null, 1, 65_535])
+          see({
+            protocol,
+            peer,
+            port,
+            type: port === null ? null : 8,
+            group: 4_294_967_295,
+            verdict: 'Reject',
+          });
+    const keys = inventory.kinds().map(({ key }) => key);
+    assert.ok(keys.some((key) => key.includes('*')) && keys.some((key) => key.includes('/')));
+    assert.deepEqual(
+      keys.filter((key) => !isKindKey(key)),
+      [],
+    );
   });
 });

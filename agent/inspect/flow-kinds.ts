@@ -1,59 +1,15 @@
 import { setImmediate as yielded } from 'node:timers/promises';
 import type { Config } from '../../apis/config.ts';
-import type { Answer, Verdict } from '../../apis/flow.ts';
+import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
 import type { FlowFilter } from '../flows/flow-filter.ts';
-import type { Missed } from '../flows/flow-inventory.ts';
 import type { FlowKind } from '../flows/flow-kind.ts';
 import type { FlowSource } from '../flows/flow-source.ts';
 import { toFlow } from '../flows/kind-flow.ts';
 import { groupName } from '../interfaces/classify.ts';
 import { type Explainer, explainMany } from '../observe/explain.ts';
-import { type Protocol, protocolName } from '../record/packet.ts';
+import { protocolName } from '../record/packet.ts';
 import { withNames } from './explanation.ts';
 import { readStateIfAny } from './saved-state.ts';
-
-/** Kinds of flows of a node. Times are ISO 8601, to the second. */
-export interface NodeFlows {
-  readonly node: string;
-  /** Since when flows are seen. */
-  readonly since: string;
-  /** When live connections were counted; null: they cannot be. */
-  readonly liveAt: string | null;
-  /** Last seen first. */
-  readonly flows: readonly NodeFlow[];
-  /** Whether more kinds match. */
-  readonly isCut: boolean;
-  /** Kinds of the inventory. */
-  readonly kinds: number;
-  readonly missed: Missed;
-}
-
-export interface NodeFlow {
-  readonly direction: 'ingress' | 'egress';
-  readonly traffic: 'Host' | 'NodePort';
-  /** An address, or a CIDR for many. */
-  readonly peer: string;
-  readonly protocol: Protocol;
-  /** Of the server. */
-  readonly port?: number;
-  readonly icmpType?: number;
-  readonly icmpCode?: number;
-  /** Many ports, or types, that no other kind names. */
-  readonly allPorts?: true;
-  /** Link group of the interface: a name of the configuration, else the number. Absent: none. */
-  readonly interfaceGroup?: string | number;
-  /** What became of the flows. */
-  readonly verdict: Verdict;
-  readonly connections: number;
-  /** Null: not known. */
-  readonly live: number | null;
-  readonly firstSeen: string;
-  readonly lastSeen: string;
-  /** What rules are asked about, of many: the last that was seen. */
-  readonly example?: { readonly peer: string; readonly port?: number };
-  /** What the rules in force decide; null: none are in force. */
-  readonly decision: Answer | null;
-}
 
 /** Kinds that are evaluated without a pause. */
 const AT_ONCE = 200;
@@ -63,24 +19,30 @@ const MOST_TEXT = 750_000;
 /**
  * The kinds that match, with what the rules in force decide about them. Costs an evaluation of the
  * rules for each kind of the answer, or of the inventory if the filter is by decisions.
+ *
+ * Pages are in the order of the kinds' keys, which never change: what is seen, added or forgotten
+ * between two pages moves no other kind.
  */
 export async function nodeFlows(
   stateDir: string,
   config: Config,
   filter: FlowFilter,
-  { inventory, node, look }: FlowSource,
+  { inventory, node, look, lookedAt }: FlowSource,
 ): Promise<NodeFlows> {
-  const liveAt = await look();
+  const { after } = filter;
+  // Further pages belong to the first one's reading.
+  const liveAt = after === null || after === '' ? await look() : lookedAt();
   const saved = await readStateIfAny(stateDir);
   const state = saved === null ? null : await withNames(saved, stateDir);
   const explain = state === null ? null : explainMany(state, config);
   const kinds = inventory
     .kinds()
-    .filter(filter.matches)
-    .sort((a, b) => b.lastSeen - a.lastSeen || (a.key < b.key ? -1 : 1));
+    .filter((kind) => (after === null || kind.key > after) && filter.matches(kind))
+    .sort(after === null ? lastSeenFirst : byKey);
   const flows: NodeFlow[] = [];
   let length = 0;
   let isCut = false;
+  let last = '';
   for (const [i, kind] of kinds.entries()) {
     if (i % AT_ONCE === AT_ONCE - 1) await yielded();
     const flow = toNodeFlow(kind, config, explain);
@@ -89,6 +51,7 @@ export async function nodeFlows(
     isCut = flows.length >= filter.most || length > MOST_TEXT;
     if (isCut) break;
     flows.push(flow);
+    last = kind.key;
   }
   return {
     node,
@@ -96,9 +59,18 @@ export async function nodeFlows(
     liveAt: liveAt === null ? null : timeText(liveAt),
     flows,
     isCut,
+    ...(after !== null && isCut ? { continue: last } : {}),
     kinds: inventory.size,
     missed: inventory.missed,
   };
+}
+
+function lastSeenFirst(a: FlowKind, b: FlowKind): number {
+  return b.lastSeen - a.lastSeen || byKey(a, b);
+}
+
+function byKey(a: FlowKind, b: FlowKind): number {
+  return a.key < b.key ? -1 : 1;
 }
 
 function isWanted({ verdict, decision }: NodeFlow, { policy, isDenied }: FlowFilter): boolean {
@@ -110,6 +82,7 @@ function toNodeFlow(kind: FlowKind, config: Config, explain: Explainer | null): 
   const { last, fold, peer, connections, live, firstSeen, lastSeen } = kind;
   const { direction, traffic, protocol, port, type, code, group, verdict } = last;
   const isOwn = fold.ports === 'own';
+  const flow = toFlow(kind);
   return {
     ...{ direction, traffic, peer, protocol: protocolName(protocol) },
     ...(isOwn && port !== null ? { port } : {}),
@@ -118,10 +91,8 @@ function toNodeFlow(kind: FlowKind, config: Config, explain: Explainer | null): 
     ...(isOwn ? {} : { allPorts: true }),
     ...(group === 0 ? {} : { interfaceGroup: groupName(config, group) ?? group }),
     ...{ verdict, connections, live, firstSeen: timeText(firstSeen), lastSeen: timeText(lastSeen) },
-    ...(isOwn && fold.peers === 'address'
-      ? {}
-      : { example: { peer: last.peer, ...(port === null ? {} : { port }) } }),
-    decision: explain === null ? null : explain(toFlow(kind)),
+    flow,
+    decision: explain === null ? null : explain(flow),
   };
 }
 

@@ -86,6 +86,7 @@ export async function keepFlows({ options, config, log, metrics, clock }: Parts)
       late.abort();
       return watch.lookedAt;
     },
+    lookedAt: () => watch.lookedAt,
     recorded(record) {
       const flow = toDeniedFlow(record, config);
       if (flow === null) return;
@@ -114,6 +115,7 @@ export async function savedFlows(
   const { node, inventory } = parseInventory(text, Date.now());
   // The agent's configuration may be another one than that of the command.
   const known = new Map(inventory.kinds().map(({ last }) => [last.peer, last.group]));
+  let lookedAt: number | null = null;
   return {
     inventory,
     node,
@@ -129,8 +131,10 @@ export async function savedFlows(
       });
       await watch.look();
       await watch.close();
-      return watch.lookedAt;
+      lookedAt = watch.lookedAt;
+      return lookedAt;
     },
+    lookedAt: () => lookedAt,
   };
 }
 

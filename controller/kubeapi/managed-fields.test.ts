@@ -38,7 +38,7 @@ describe('changesOf', () => {
         time: '2026-11-27T02:04:00Z',
         manager: 'kubectl-edit',
         operation: 'Update',
-        fields: ['metadata.annotations[nodewall.io/rollout]', 'spec.ingress'],
+        fields: ['metadata.annotations:nodewall.io/rollout', 'spec.ingress'],
         isNew: false,
       },
       {

@@ -66,10 +66,10 @@ function fieldsOf(fieldsV1: unknown): string[] {
     .sort();
 }
 
-/** Of annotations and labels each is named: `metadata.annotations[nodewall.io/rollout]`. */
+/** Of annotations and labels each is named: `metadata.annotations:nodewall.io/rollout`. */
 function withKeys(path: string, below: unknown): string[] {
   if (path !== 'metadata.annotations' && path !== 'metadata.labels') return [path];
-  return namesOf(below).map(([key]) => `${path}[${key}]`);
+  return namesOf(below).map(([key]) => `${path}:${key}`);
 }
 
 function namesOf(fields: unknown): [string, unknown][] {

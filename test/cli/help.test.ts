@@ -20,6 +20,7 @@ const COMMANDS = [
   ['rules'],
   ['log'],
   ['bundle'],
+  ['advise'],
   ['check'],
   ['completion'],
   ['names'],

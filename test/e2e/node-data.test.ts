@@ -4,7 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import type { NodeFlow } from '../../agent/inspect/flow-kinds.ts';
+import { fileURLToPath } from 'node:url';
+import type { NodeFlow } from '../../apis/node-flows.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import type { CheckLine } from '../../lib/process/check-line.ts';
 import { NODEWALL } from '../cli/command.ts';
@@ -172,6 +173,14 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
     assert.match(all.stdout, /^worker-2: \d+ of \d+ kinds of flows since /m);
     const wrong = await nodewall('jane', 'flows', '--node', NODE, '--peer', 'x');
     assert.deepEqual([wrong.status, /--peer: "x": must be an address/.test(wrong.stderr)], [2, true]);
+  });
+
+  it('gives all kinds of flows in pages', async () => {
+    const child = fileURLToPath(new URL('flow-pages-child.ts', import.meta.url));
+    const argv = [process.execPath, child, kubeconfigs.jane ?? '', NODE];
+    const { pages, all } = JSON.parse((await story.controlPlane.run(argv)).stdout);
+    assert.ok(pages > 1 && all.kinds > 1, `${pages} pages of ${all.kinds} kinds`);
+    assert.equal(all.flows.length, all.kinds);
   });
 
   it('follows what happens on all nodes', async () => {

@@ -137,7 +137,7 @@ kernelSuite('the questions of who is on call', function () {
     assert.deepEqual([status, stderr], [0, '']);
     assert.match(
       stdout,
-      /^2\d{3}-\S+Z {2}ClusterNetworkPolicy\/web +kubectl-edit \(Update\) +spec\.ingress +"Realized, \d of \d nodes"$/m,
+      /^2\d{3}-\S+Z {2}ClusterNetworkPolicy\/web +kubectl-edit \(Update\) +spec\.ingress +Realized, \d of \d nodes$/m,
     );
     assert.match(
       stdout,

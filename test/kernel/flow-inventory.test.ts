@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { NodeFlow, NodeFlows } from '../../agent/inspect/flow-kinds.ts';
+import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import type { Flow } from './flow.ts';
 import { kernelSuite } from './kernel-suite.ts';

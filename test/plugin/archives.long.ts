@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { output } from '../cluster/command.ts';
 import { type Archive, makeArchive } from './archive.ts';
-import { bundlePlugin } from './bundle.ts';
+import { type Bundle, bundlePlugin } from './bundle.ts';
 import { krewManifest } from './krew-manifest.ts';
 import { CODE_SIGNATURE, readMachO } from './mach-o.ts';
 import { readPe } from './pe.ts';
@@ -23,11 +23,12 @@ const OF_PROGRAM = 'not in this program';
 describe('the archives of the kubectl plugin', function () {
   this.timeout(3_600_000);
   let folder: string;
+  let bundle: Bundle;
   const archives: Archive[] = [];
 
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'nodewall-archives-'));
-    const bundle = await bundlePlugin();
+    bundle = await bundlePlugin();
     for (const platform of PLATFORMS) {
       archives.push(await makeArchive(platform, bundle, folder));
       const unpacked = join(folder, platformName(platform));
@@ -59,7 +60,7 @@ describe('the archives of the kubectl plugin', function () {
     it(`${name}: is the same when it is made again`, async () => {
       const again = join(folder, 'again');
       await mkdir(again, { recursive: true });
-      const { sha256 } = await makeArchive(platform, await bundlePlugin(), again);
+      const { sha256 } = await makeArchive(platform, bundle, again);
       assert.equal(sha256, archives.find((one) => one.platform === platform)?.sha256);
     });
   }

@@ -1,0 +1,249 @@
+import type { Config } from '../apis/config.ts';
+import type { NodeFlows } from '../apis/node-flows.ts';
+import { type ClusterObjects, type Direction, NO_OBJECTS } from '../apis/objects.ts';
+import { validateOptions } from '../apis/validate/object.ts';
+import { AdviceCollector } from '../controller/advise/advice-collector.ts';
+import { type Advice, advise } from '../controller/advise/advise.ts';
+import { tierPriority } from '../controller/compile/tiers.ts';
+import { askEach } from '../controller/kubeapi/ask-nodes.ts';
+import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
+import { listObjects } from '../controller/kubeapi/list-objects.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { adviceYaml, toManifest } from './advice-yaml.ts';
+import { hasKubeconfig, usualFile, withCluster } from './cluster-api.ts';
+import { guarantees } from './guarantees.ts';
+import { load, loadConfig } from './load.ts';
+import { MachineNode } from './machine-node.ts';
+import { sayFailed } from './node-data.ts';
+import { allFlowsOfMachine, allFlowsOfNode } from './node-flows.ts';
+import { json, print } from './output.ts';
+import { readSavedFlows } from './saved-flows.ts';
+
+export interface AdviseCommandOptions {
+  readonly kubeconfig?: string;
+  readonly machine: boolean;
+  readonly node?: readonly string[];
+  readonly selector?: string;
+  /** Answers of `nodewall flows -o json`, instead of asking. */
+  readonly flows?: readonly string[];
+  readonly manifests?: readonly string[];
+  readonly direction?: Direction;
+  readonly maxCidrs: string;
+  readonly tier: string;
+  readonly priority: string;
+  readonly stateDir: string;
+  readonly config?: string;
+  readonly output: 'yaml' | 'json';
+}
+
+/** Inventories, what they are about, and where policies for it belong. */
+interface Heard {
+  readonly objects: ClusterObjects;
+  readonly collector: AdviceCollector;
+  readonly silent: readonly { readonly node: string; readonly message: string }[];
+  readonly notAsked: readonly string[];
+  /** Milliseconds since 1970. */
+  readonly now: number;
+  readonly isCluster: boolean;
+}
+
+/**
+ * `nodewall advise`: policies from the flow inventories of a cluster's nodes, of this machine, or of
+ * files. Exit status 3 if no node answers.
+ */
+export async function adviseCommand(options: AdviseCommandOptions): Promise<ExitStatus> {
+  const settings = settingsOf(options);
+  const config = await loadConfig(options.config);
+  const heard = await hear(options, config);
+  const { objects, collector, silent, notAsked, now } = heard;
+  if (tierPriority(objects.tiers, 'nodewall.io', options.tier) === null)
+    throw new CommandError(EXIT.usage, `--tier: there is no tier ${JSON.stringify(options.tier)}`);
+  if (collector.windows.length === 0)
+    throw new CommandError(EXIT.refused, 'no node has answered: there is nothing to advise from');
+  const advice = advise(collector, objects, { ...settings, unheard: { silent, notAsked }, now });
+  await print(
+    options.output === 'json' ? json(toJson(advice)) : adviceYaml(advice, nextLines(advice, heard)),
+  );
+  return EXIT.done;
+}
+
+function settingsOf({ direction, maxCidrs, tier, priority }: AdviseCommandOptions) {
+  return {
+    directions: direction === undefined ? (['ingress', 'egress'] as const) : [direction],
+    maxCidrs: numberOption('--max-cidrs', maxCidrs, 1, 1_000),
+    tier,
+    priority: numberOption('--priority', priority, 1, 10_000),
+  };
+}
+
+function numberOption(option: string, text: string, least: number, most: number): number {
+  const value = Number(text);
+  if (/^\d+$/.test(text) && value >= least && value <= most) return value;
+  throw new CommandError(
+    EXIT.usage,
+    `${option}: ${JSON.stringify(text)}: must be a whole number from ${least} to ${most}`,
+  );
+}
+
+async function hear(options: AdviseCommandOptions, config: Config): Promise<Heard> {
+  const { kubeconfig, machine, node, selector, flows, manifests } = options;
+  if (flows !== undefined) return await hearFiles(flows, options, config);
+  const isOfCluster = kubeconfig !== undefined || node !== undefined || selector !== undefined;
+  if (machine && isOfCluster)
+    throw new CommandError(EXIT.usage, 'give either --machine, or --kubeconfig, --node and --selector');
+  if (!machine && manifests !== undefined && isOfCluster)
+    throw new CommandError(
+      EXIT.usage,
+      'in a cluster its own objects count: --manifests is for --machine and --flows',
+    );
+  if (!machine && manifests === undefined && (isOfCluster || hasKubeconfig(kubeconfig)))
+    return await hearCluster(options, config);
+  const found = await allFlowsOfMachine(options);
+  return collected([found], await objectsFor([found], options, config), config, { now: Date.now() });
+}
+
+/** Asks nodes of a cluster, and keeps of each answer what advice needs. */
+async function hearCluster(options: AdviseCommandOptions, config: Config): Promise<Heard> {
+  const { kubeconfig } = options;
+  const { clusterObjects } = await import('./cluster-objects.ts');
+  const objects = await clusterObjects(kubeconfig ?? usualFile(), config, false);
+  return await withCluster(kubeconfig, async (request) => {
+    const asked = await askedNodes(options, objects, request);
+    const collector = new AdviceCollector(objects, config.interfaceGroups.pods);
+    const guarantee = guarantees(objects, config);
+    const silent: { node: string; message: string }[] = [];
+    const ask = async (name: string): Promise<void> => {
+      const answer = await allFlowsOfNode(request, name);
+      collector.add(name, answer, guarantee(name));
+    };
+    await askEach(asked, ask, (name, message) => {
+      silent.push({ node: name, message: `did not answer: ${message}` });
+      sayFailed(name, message);
+    });
+    silent.sort((a, b) => (a.node < b.node ? -1 : 1));
+    const notAsked = objects.nodes.map(({ name }) => name).filter((name) => !asked.includes(name));
+    return { objects, collector, silent, notAsked, now: Date.now(), isCluster: true };
+  });
+}
+
+/** Sorted. Throws a CommandError if there is none, KubeError if the selector is not valid. */
+async function askedNodes(
+  { node, selector }: AdviseCommandOptions,
+  { nodes }: ClusterObjects,
+  request: KubeApi,
+): Promise<string[]> {
+  const all = new Set(nodes.map(({ name }) => name));
+  const unknown = (node ?? []).filter((name) => !all.has(name)).map((name) => JSON.stringify(name));
+  if (unknown.length > 0)
+    throw new CommandError(EXIT.usage, `--node: the cluster has no Node ${unknown.join(', ')}`);
+  const query = { labelSelector: selector ?? '' };
+  const { objects: selected } = await listObjects(
+    request,
+    { path: '/api/v1/nodes', query },
+    Number.POSITIVE_INFINITY,
+  );
+  const names = selected.flatMap(({ metadata }) => metadata?.name ?? []);
+  const asked = names.filter((name) => all.has(name) && (node === undefined || node.includes(name)));
+  if (asked.length > 0) return asked.sort();
+  throw new CommandError(EXIT.usage, 'no Node of the cluster is selected');
+}
+
+async function hearFiles(
+  files: readonly string[],
+  options: AdviseCommandOptions,
+  config: Config,
+): Promise<Heard> {
+  const found = (await Promise.all(files.map(readSavedFlows))).flat();
+  // When they were asked for: files are read later, and elsewhere.
+  const times = found.flatMap(({ liveAt, flows }) => [liveAt, ...flows.map(({ lastSeen }) => lastSeen)]);
+  const now = times.reduce((latest, time) => Math.max(latest, Date.parse(String(time)) || 0), 0);
+  const objects = await objectsFor(found, options, config);
+  const answered = new Set(found.map(({ node }) => node));
+  const silent = objects.nodes
+    .map(({ name }) => name)
+    .filter((name) => !answered.has(name))
+    .sort();
+  return {
+    ...collected(found, objects, config, { now }),
+    silent: silent.map((node) => ({ node, message: 'no file has its flows' })),
+    isCluster: objects.nodes.length > 1,
+  };
+}
+
+function collected(
+  found: readonly NodeFlows[],
+  objects: ClusterObjects,
+  config: Config,
+  { now }: { readonly now: number },
+): Heard {
+  const collector = new AdviceCollector(objects, config.interfaceGroups.pods);
+  const guarantee = guarantees(objects, config);
+  for (const one of found) collector.add(one.node, one, guarantee(one.node));
+  return { objects, collector, silent: [], notAsked: [], now, isCluster: false };
+}
+
+/** The objects of the manifests, with this machine's Node if they declare none. */
+async function objectsFor(
+  found: readonly NodeFlows[],
+  { manifests = [] }: AdviseCommandOptions,
+  config: Config,
+): Promise<ClusterObjects> {
+  const read = manifests.length === 0 ? NO_OBJECTS : (await load({ manifests }, config)).objects;
+  const machine = new MachineNode({ ...validateOptions(config), egress: true });
+  const objects = machine.with(read);
+  const declared = new Set(objects.nodes.map(({ name }) => name));
+  for (const { node } of found) {
+    if (declared.has(node)) continue;
+    throw new CommandError(
+      EXIT.invalid,
+      `the flows are of Node ${JSON.stringify(node)}, which is not declared: give the manifests that declare it with --manifests`,
+    );
+  }
+  return objects;
+}
+
+/** What to do with the policies. */
+function nextLines({ roles }: Advice, { isCluster }: Heard): string[] {
+  const names = roles.flatMap(({ policies }) => policies.map(({ name }) => name));
+  const [first = 'NAME'] = names;
+  if (!isCluster)
+    return [
+      'Next, with this file as advised.yaml:',
+      '  nodewall validate --manifests advised.yaml',
+      '  nodewall impact -f advised.yaml    # what it would deny of what was seen',
+      '  cp advised.yaml /etc/nodewall/manifests/    # the audit begins',
+      '  nodewall log --audit --deciding --verdict Drop    # what it would drop; after a week or more',
+      'To enforce it, remove the line `mode: Audit` in /etc/nodewall/manifests/advised.yaml.',
+    ];
+  return [
+    'Next, with this file as advised.yaml:',
+    '  nodewall impact -f advised.yaml    # what it would deny of what was seen',
+    '  kubectl apply -f advised.yaml    # the audit begins',
+    '  nodewall log --all-nodes --audit --deciding --verdict Drop    # what it would drop; after a week or more',
+    'To enforce one of them, on one node first and then on more (docs/rollout.md):',
+    `  kubectl patch ncnp ${first} --type merge -p '{"spec":{"mode":"Enforce","rollout":{"steps":[1,"25%","100%"]}}}'`,
+  ];
+}
+
+function toJson({ roles, ...rest }: Advice): object {
+  return {
+    policies: roles.flatMap(({ policies }) => policies.map(toManifest)),
+    roles: roles.map(({ policies, ...role }) => ({
+      ...role,
+      policies: policies.map(({ name, ingress, egress }) => ({
+        name,
+        evidence: [...evidenceOf('ingress', ingress), ...evidenceOf('egress', egress)],
+      })),
+    })),
+    ...rest,
+  };
+}
+
+function evidenceOf(
+  direction: Direction,
+  rules: Advice['roles'][number]['policies'][number]['ingress'],
+): object[] {
+  return rules.flatMap(({ rule, evidence }) =>
+    evidence === null ? [] : [{ direction, rule: rule.name, ...evidence }],
+  );
+}

@@ -1,0 +1,25 @@
+import { readFile } from 'node:fs/promises';
+import type { NodeFlows } from '../apis/node-flows.ts';
+import { CommandError, EXIT } from '../lib/process/exit.ts';
+
+/**
+ * The answers that `nodewall flows -o json` printed: of one node, or of several. Throws a
+ * CommandError that names the file.
+ */
+export async function readSavedFlows(path: string): Promise<NodeFlows[]> {
+  let value: unknown;
+  try {
+    value = JSON.parse(await readFile(path, 'utf8'));
+  } catch (error) {
+    throw new CommandError(EXIT.invalid, `--flows: ${path}: ${(error as Error).message}`, { cause: error });
+  }
+  const all: readonly unknown[] = Array.isArray(value) ? value : [value];
+  return all.map((one) => {
+    const { node, flows } = Object(one);
+    if (typeof node === 'string' && Array.isArray(flows)) return one as NodeFlows;
+    throw new CommandError(
+      EXIT.invalid,
+      `--flows: ${path}: is not what nodewall flows -o json prints: {"node": …, "flows": […]}, or a list of it`,
+    );
+  });
+}

@@ -1,0 +1,152 @@
+import { isFolded, type Missed, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
+import type { ClusterObjects, Node } from '../../apis/objects.ts';
+import { evidenceOf } from './evidence.ts';
+import { NodeClass } from './node-class.ts';
+import { roleLabels } from './node-selector.ts';
+import { CLIENT_PORTS, isSolid, type Reason, scanners } from './odd-source.ts';
+import { type Owner, PeerOwners } from './peer-owner.ts';
+import { isKind, isTime, type SeenService, serviceOf, serviceText } from './seen-service.ts';
+import { ServiceEvidence } from './service-evidence.ts';
+
+/** Who allows a kind without any rule: the name of an exemption, or `failsafe`; null: nobody. */
+export type Guarantee = (kind: NodeFlow) => string | null;
+
+/** What one node's inventory covers. Times are in milliseconds since 1970. */
+export interface NodeWindow {
+  readonly node: string;
+  /** Null: it did not say so. */
+  readonly since: number | null;
+  readonly kinds: number;
+  readonly folded: number;
+  /** Kinds that do not have the form of one. */
+  readonly invalid: number;
+  readonly missed: Missed;
+}
+
+/**
+ * Takes the inventories of nodes one after another, and keeps what advice needs: nodes that serve
+ * the same are one class, and peers are the Nodes, pods and Services that they belong to. So 5,000
+ * inventories of 10,000 kinds need no memory for all of them. Costs O(kinds) for each node.
+ */
+export class AdviceCollector {
+  readonly windows: NodeWindow[] = [];
+  readonly owners: PeerOwners;
+  readonly #nodes: ReadonlyMap<string, Node>;
+  readonly #classes = new Map<string, NodeClass>();
+  /** Owners that the agents saw on so many ports that they folded them. */
+  readonly #folded = new Set<string>();
+
+  /** @param podsGroup the number of the link group of pods' interfaces */
+  constructor(
+    objects: Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods' | 'endpointSlices'>,
+    podsGroup: number,
+  ) {
+    this.owners = new PeerOwners(objects, podsGroup);
+    this.#nodes = new Map(objects.nodes.map((node) => [node.name, node]));
+  }
+
+  /** In the order in which they were seen first. */
+  get classes(): NodeClass[] {
+    return [...this.#classes.values()];
+  }
+
+  add(node: string, { since, flows, missed }: NodeFlows, guarantee: Guarantee): void {
+    const local = new NodeClass([], '');
+    local.nodes.push(node);
+    const guaranteed = new Set<string>();
+    let [invalid, folded] = [0, 0];
+    for (const kind of flows) {
+      if (!isKind(kind)) {
+        invalid++;
+        continue;
+      }
+      if (isFolded(kind)) folded++;
+      const service = serviceOf(kind);
+      const by = isDenied(kind) ? null : guaranteeOf(kind, guarantee);
+      if (by !== null) {
+        local.guarantee(by, { kinds: 1, connections: kind.connections });
+        if (by === 'failsafe' && service !== null && isServed(service)) guaranteed.add(serviceText(service));
+      } else this.#take(local, node, kind, service);
+    }
+    const count = (of: unknown): number => Math.max(0, Number(of) || 0);
+    this.windows.push({
+      ...{ node, kinds: flows.length, folded, invalid },
+      since: isTime(since) ? Date.parse(since) : null,
+      missed: {
+        leftOut: count(missed?.leftOut),
+        overruns: count(missed?.overruns),
+        busySeconds: count(missed?.busySeconds),
+      },
+    });
+    this.#join(local, guaranteed);
+  }
+
+  /** Keys of the owners that scan, over all nodes. */
+  scanners(): Set<string> {
+    const all = new Map<string, ServiceEvidence>();
+    for (const { services } of this.#classes.values()) {
+      for (const [key, one] of services) {
+        const of = all.get(key) ?? new ServiceEvidence(one.service);
+        all.set(key, of);
+        of.merge(one);
+      }
+    }
+    return scanners(all.values(), this.#folded);
+  }
+
+  #take(local: NodeClass, node: string, kind: NodeFlow, service: SeenService | null): void {
+    const { direction, traffic, flow, verdict, decision } = kind;
+    const owner = this.owners.ownerOf(kind, service);
+    const evidence = evidenceOf(kind, node);
+    const aside = (reason: Reason, rule?: string): void => {
+      const of = { reason, direction, traffic, service, owner, evidence };
+      local.setAside(rule === undefined ? of : { ...of, rule }, true);
+    };
+    if (verdict !== 'Allow') aside('denied');
+    else if (decision !== null && decision.verdict !== 'Allow')
+      aside('denied-now', `${decision.policy}/${decision.rule}`);
+    else if (kind.allPorts === true) {
+      aside('many-ports');
+      const isClients = Number(flow?.dstPort ?? 0) >= CLIENT_PORTS;
+      if (direction === 'ingress' && isOutside(owner) && !isClients) this.#folded.add(owner.key);
+    } else if (service === null) aside('no-port');
+    else local.seen(service, { owner, evidence });
+  }
+
+  #join(local: NodeClass, guaranteed: ReadonlySet<string>): void {
+    const scanning = scanners(local.services.values(), this.#folded);
+    const isOwn = (of: ServiceEvidence): boolean => isServed(of.service) && isSolid(of, scanning);
+    const own = [...local.services.values()].filter(isOwn).map(({ service }) => serviceText(service));
+    const served = [...new Set([...own, ...guaranteed])].sort();
+    const of = this.#nodes.get(local.nodes[0] ?? '');
+    const labels = of === undefined ? '' : roleLabels(of);
+    const key = `${served.join()} ${labels}`;
+    const one = this.#classes.get(key) ?? new NodeClass(served, labels);
+    this.#classes.set(key, one);
+    one.merge(local);
+  }
+}
+
+/** Whether a service says what a node is for. */
+function isServed({ direction, traffic, port }: SeenService): boolean {
+  return direction === 'ingress' && traffic === 'Host' && port !== null;
+}
+
+function isOutside({ kind }: Owner): boolean {
+  return kind === 'address' || kind === 'gone-pod';
+}
+
+/** It was, or a rule in force would do it. */
+function isDenied({ verdict, decision }: NodeFlow): boolean {
+  return verdict !== 'Allow' || (decision !== null && decision.verdict !== 'Allow');
+}
+
+/**
+ * Nothing is said of many peers or ports by one of them, unless it is the exemption of pods of this
+ * node, which is by the interface.
+ */
+function guaranteeOf(kind: NodeFlow, guarantee: Guarantee): string | null {
+  const by = guarantee(kind);
+  if (!isFolded(kind) || by === null || by === 'localPods') return by;
+  return kind.allPorts === true || by === 'failsafe' ? null : by;
+}
