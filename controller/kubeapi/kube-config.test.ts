@@ -7,7 +7,8 @@ const MODULE = new URL('kube-config.ts', import.meta.url).href;
 
 /** In a process of its own: other tests here load the whole library. */
 async function alone(script: string): Promise<unknown> {
-  const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', script, MODULE]);
+  const importing = `import { emptyLike, kubeConfigClass } from '${MODULE}';`;
+  const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', `${importing}${script}`]);
   return JSON.parse(stdout);
 }
 
@@ -17,7 +18,7 @@ describe('kubeConfigClass', () => {
       import { registerHooks } from 'node:module';
       const loaded = [];
       registerHooks({ load(url, context, next) { loaded.push(url); return next(url, context); } });
-      await (await import(process.argv[1])).kubeConfigClass();
+      await kubeConfigClass();
       console.log(JSON.stringify(loaded));`)) as string[];
     const library = loaded.filter((url) => url.includes('/@kubernetes/client-node/'));
     assert.ok(library.some((url) => url.endsWith('/dist/config.js')));
@@ -27,7 +28,6 @@ describe('kubeConfigClass', () => {
 
   it('says what is missing where somebody makes a client of the library', async () => {
     const [message, isSame, cluster] = (await alone(`
-      const { emptyLike, kubeConfigClass } = await import(process.argv[1]);
       const KubeConfig = await kubeConfigClass();
       const one = new KubeConfig();
       one.loadFromClusterAndUser({ name: 'c', server: 'https://192.0.2.1' }, { name: 'u' });

@@ -71,6 +71,7 @@ kernelSuite('the questions of who is on call', function () {
     await story.statusIs('web', realized(2));
     // One node enforces nothing; a rollout waits for somebody.
     await story.agents[AWAY]?.run('off', '--reason', 'disk replaced');
+    await story.statusIs('web', { phase: 'Failed', currentNodesRealized: 1 });
     await story.applied(closed('db', 443, { rollout: { steps: [1, '100%'], pause: 0 } }));
     await until('its first version is out', async () => (await rolloutOf('db')) === 'Completed');
     await story.kubectl('annotate', 'clusternetworkpolicy', 'db', 'nodewall.io/rollout=pause');
@@ -137,7 +138,7 @@ kernelSuite('the questions of who is on call', function () {
     assert.deepEqual([status, stderr], [0, '']);
     assert.match(
       stdout,
-      /^2\d{3}-\S+Z {2}ClusterNetworkPolicy\/web +kubectl-edit \(Update\) +spec\.ingress +Realized, \d of \d nodes$/m,
+      /^2\d{3}-\S+Z {2}ClusterNetworkPolicy\/web +kubectl-edit \(Update\) +spec\.ingress +Failed, 1 of 2 nodes$/m,
     );
     assert.match(
       stdout,
