@@ -17,8 +17,17 @@ export const MACHINE_COMMANDS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Of these a node is asked if it is named; without a node they are about this machine. */
-const OF_A_NODE: readonly string[] = ['explain', 'top', 'rules', 'log', 'flows', 'names', 'interfaces'];
-const OF_A_CLUSTER: readonly string[] = ['check', 'bundle', 'advise', 'impact', 'egress status'];
+const OF_A_NODE: readonly string[] = [
+  'explain',
+  'top',
+  'rules',
+  'log',
+  'flows',
+  'names',
+  'interfaces',
+  'impact',
+];
+const OF_A_CLUSTER: readonly string[] = ['check', 'bundle', 'advise', 'console', 'egress status'];
 
 interface Given {
   readonly node?: unknown;

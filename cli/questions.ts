@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { example } from './command-options.ts';
 
 /** Questions of who is on call, and the command that answers each (docs/on-call.md). */
 export const QUESTIONS: readonly (readonly [question: string, command: string])[] = [
@@ -58,6 +59,7 @@ export function addQuestions(program: Command): void {
   // The groups stand in the order of their first commands.
   (program.commands as Command[]).sort((a, b) => rank(a) - rank(b));
   const texts = QUESTIONS.map(([question, command]) => `  ${question}\n      ${command}\n`);
+  program.addHelpText('after', example('nodewall status'));
   program.addHelpText(
     'after',
     `\nQuestions (NODE, POLICY, ADDRESS and PORT are yours to fill in):\n${texts.join('')}`,
