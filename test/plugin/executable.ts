@@ -22,7 +22,8 @@ export async function makeExecutable(platform: Platform, code: string, path: str
     }
     await writeFile(join(scratch, 'program.cjs'), code);
     const configuration = {
-      main: join(scratch, 'program.cjs'),
+      // Its path is part of the executable: relative, it is the same each time.
+      main: 'program.cjs',
       ...{ executable: node, output: path },
       disableExperimentalSEAWarning: true,
       // NODE_OPTIONS of the user's other programs are not for this one.
@@ -30,7 +31,7 @@ export async function makeExecutable(platform: Platform, code: string, path: str
     };
     await writeFile(join(scratch, 'configuration.json'), JSON.stringify(configuration));
     // Both must be of one version; nodes/package.json has one for all.
-    await output([await ownNode(), '--build-sea', join(scratch, 'configuration.json')]);
+    await output([await ownNode(), '--build-sea', 'configuration.json'], { cwd: scratch });
     if (platform.os === 'darwin') await writeFile(path, signMachO(await readFile(path), 'kubectl-nodewall'));
     if (platform.os === 'windows') await writeFile(path, withoutSignature(await readFile(path)));
     await chmod(path, 0o755);
