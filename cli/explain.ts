@@ -5,7 +5,8 @@ import { type Explainer, explain } from '../agent/observe/explain.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { EgressExplanation, EgressFlow } from '../apis/egress/flow.ts';
-import type { Considered, Explanation, Flow } from '../apis/flow.ts';
+import { flowText, outcomeText, reasonText } from '../apis/explanation-text.ts';
+import type { Explanation, Flow } from '../apis/flow.ts';
 import { isEgressFlow, parseEgressFlow } from '../apis/parse-flow.ts';
 import type { EgressExplainer } from '../controller/egress/decide.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -81,7 +82,7 @@ async function inForce(options: ExplainOptions): Promise<Answerer> {
     if (flow.traffic === 'Egress')
       throw new CommandError(EXIT.usage, `${where}: flows of traffic Egress need --manifests`);
     const query = new URLSearchParams({ flow: text });
-    const here = () => explanationOf(options.stateDir, config, flow).catch(withoutState);
+    const here = () => explanationOf({ stateDir: options.stateDir, config }, flow).catch(withoutState);
     const { node, explanation } = await fromNode(options, 'explanation', query, here);
     return {
       value: explanation,
@@ -164,35 +165,11 @@ function explanationText(flow: Flow, answer: Explanation, node: string): string 
     `${policy}/${rule}`,
     `${flow.direction}[${ruleIndex}]`,
     action,
-    mismatch === null ? OUTCOMES[outcome] : `no match: ${mismatch}`,
+    outcomeText({ mismatch, outcome }),
   ]);
   const rules =
     rows.length === 0 ? '' : `${table(['#', 'tier', 'policy/rule', 'index', 'action', 'outcome'], rows)}\n`;
   return `${flowText(flow, node)}\n\n${rules}${verdictText(answer)}\n`;
-}
-
-const OUTCOMES: Readonly<Record<Considered['outcome'], string>> = {
-  'no match': 'no match',
-  skipped: 'skipped by the failsafe list',
-  audited: 'audited: matched, decides nothing',
-  passed: 'passed: on to the baseline tier',
-  decided: 'decided',
-};
-
-function flowText(flow: Flow, node: string): string {
-  const end = (address: string | undefined, port: number | undefined): string =>
-    `${address ?? 'any address'}${port === undefined ? '' : ` port ${port}`}`;
-  const { direction, protocol, traffic, interfaceGroup: group } = flow;
-  const what = [direction, ...(traffic === 'NodePort' ? [traffic] : []), protocol ?? 'any protocol'].join(
-    ' ',
-  );
-  const link = `${direction === 'ingress' ? 'in' : 'out'} by an interface of group ${group}`;
-  const ends = `${end(flow.src, flow.srcPort)} to ${end(flow.dst, flow.dstPort)}`;
-  const { originalDst, originalDstPort } = flow;
-  const hasOriginal = originalDst !== undefined || originalDstPort !== undefined;
-  const before = end(originalDst ?? flow.dst, originalDstPort ?? flow.dstPort);
-  const nat = hasOriginal ? `, before NAT ${before}` : '';
-  return `${what} on ${node}: ${ends}${nat}${group === undefined ? '' : `, ${link}`}`;
 }
 
 const COLOURS = { Allow: 'green', Drop: 'red', Reject: 'red' } as const;
@@ -200,31 +177,5 @@ const COLOURS = { Allow: 'green', Drop: 'red', Reject: 'red' } as const;
 /** The verdict as one line. */
 function verdictText(answer: Explanation): string {
   const audited = (answer.audited ?? []).map(({ policy, rule, action }) => `${policy}/${rule} (${action})`);
-  return `${reasonText(answer)}${audited.length === 0 ? '' : `; audited: ${audited.join(', ')}`}`;
-}
-
-/** A Pass does not decide; it restricts the rest of the evaluation to the baseline tier. */
-function passedText({ considered = [] }: Explanation): string {
-  const passed = considered.find(({ outcome }) => outcome === 'passed');
-  return passed === undefined ? '' : `passed by ${passed.policy}/${passed.rule}; of the baseline tier `;
-}
-
-function reasonText(answer: Explanation): string {
-  const verdict = styled(COLOURS[answer.verdict], answer.verdict);
-  const by =
-    answer.policy === null ? 'no rule matched' : `rule ${answer.policy}/${answer.rule} (tier ${answer.tier})`;
-  switch (answer.reason) {
-    case 'exempt':
-      return `${verdict}: exempt (${answer.exemption})`;
-    case 'spoofed':
-      return `${verdict}: spoofed (antiSpoofing): a pod cannot send with a Node's address`;
-    case 'default':
-      return `${verdict}: ${passedText(answer)}no rule matched`;
-    case 'rule':
-      return `${verdict}: ${by}`;
-    case 'failsafe': {
-      const skipped = answer.skipped.map(({ policy, rule }) => `${policy}/${rule}`).join(', ');
-      return `${verdict}: the failsafe list skipped ${skipped}; ${answer.policy === null ? 'no other rule matched' : by}`;
-    }
-  }
+  return `${styled(COLOURS[answer.verdict], answer.verdict)}: ${reasonText(answer)}${audited.length === 0 ? '' : `; audited: ${audited.join(', ')}`}`;
 }

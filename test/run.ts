@@ -18,6 +18,7 @@ const SUITES = {
     'controller/**/*.test.ts',
     'agent/{receive,render,apply,boot,bundle,check,connections,dataplane,egress,flows,guard,inspect,run,observe,interfaces,names,record}/**/*.test.ts',
     'cli/**/*.test.ts',
+    'console/{data,view}/**/*.test.ts',
     'perf/**/*.test.ts',
     'test/{deploy,dns,docs,fake,structure,oracle,generate,tracer,cases,invalid,netns,probe}/**/*.test.ts',
   ],
@@ -25,6 +26,7 @@ const SUITES = {
   properties: ['test/properties/**/*.test.ts'],
   addon: ['agent/{ipset-ts,nftables-napi}/test/**/*.test.ts'],
   cli: ['test/cli/**/*.test.ts'],
+  console: ['test/console/**/*.test.ts'],
   kernel: ['test/kernel/**/*.test.ts', 'test/demo/**/*.test.ts'],
   e2e: ['test/{cluster,e2e,faults,metrics,skew}/**/*.test.ts'],
   realcluster: ['test/realcluster/**/*.test.ts'],
@@ -55,7 +57,11 @@ const NOT_QUICK: readonly string[] = [
   'test/fake/contract.test.ts',
   'test/tracer/path-kernel.test.ts',
 ];
-const CHECKS = { tsc: ['--pretty'], biome: ['check', '--error-on-warnings', '.'] } as const;
+const CHECKS = {
+  tsc: ['tsc', '--pretty'],
+  'tsc of the console': ['tsc', '--pretty', '-p', 'console'],
+  biome: ['biome', 'check', '--error-on-warnings', '.'],
+} as const;
 /**
  * Two suites run side by side, as tests of the kernel and of clusters mostly wait: with three, the
  * probes of the real cluster fail on two cores. They begin in this order, so that neither side ends
@@ -70,6 +76,7 @@ const ORDER: readonly (keyof typeof SUITES)[] = [
   'properties',
   'addon',
   'cli',
+  'console',
   'fuzz',
 ];
 
@@ -104,9 +111,9 @@ process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 
 /** Types and lint, beside the first suite. */
 async function check(): Promise<void> {
-  for (const [name, args] of Object.entries(CHECKS)) {
+  for (const [name, [program, ...args]] of Object.entries(CHECKS)) {
     if (!isWanted(name)) continue;
-    const [status] = await once(spawn(join(bin, name), args, { stdio: 'inherit' }), 'close');
+    const [status] = await once(spawn(join(bin, program), args, { stdio: 'inherit' }), 'close');
     if (status === 0) counts.passed++;
     else fail(`${name}: its output is above`);
   }

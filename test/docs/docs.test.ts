@@ -10,10 +10,13 @@ import { brokenLinks } from './links.ts';
 import { fencesOf } from './markdown.ts';
 
 const root = join(import.meta.dirname, '..', '..');
-const documents = globSync(['*.md', '{docs,perf,deploy,apis,lib,controller,agent,cli,test}/**/*.md'], {
-  cwd: root,
-  exclude: ['**/node_modules/**'],
-}).sort();
+const documents = globSync(
+  ['*.md', '{docs,perf,deploy,apis,lib,controller,agent,cli,console,test}/**/*.md'],
+  {
+    cwd: root,
+    exclude: ['**/node_modules/**'],
+  },
+).sort();
 const update = process.env.NODEWALL_UPDATE_GOLDENS === '1';
 
 describe('documents', () => {

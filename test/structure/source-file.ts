@@ -5,7 +5,7 @@ import { join, relative, resolve } from 'node:path';
 export const ROOT = resolve(import.meta.dirname, '../..');
 
 /** What isn't ours, or is made by building. */
-const NOT_OURS = new Set(['node_modules', 'build', '.git']);
+const NOT_OURS = new Set(['node_modules', 'build', 'dist', '.git']);
 
 /** Every file below a folder of the repository, as paths from its root, sorted. */
 export function filesBelow(folder: string, root = ROOT): string[] {

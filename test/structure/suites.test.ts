@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
 import { filesBelow, ROOT, readSource } from './source-file.ts';
 
-const FOLDERS = ['agent', 'apis', 'cli', 'controller', 'lib', 'perf', 'test'];
+const FOLDERS = ['agent', 'apis', 'cli', 'console', 'controller', 'lib', 'perf', 'test'];
 
 describe('suites of tests', () => {
   it('have every test file', () => {

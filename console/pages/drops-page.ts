@@ -1,0 +1,249 @@
+import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
+import type { DeniedPeers, DropCount, DropRule, Drops } from '../../apis/console.ts';
+import { getDocument } from '../data/api.ts';
+import { askedText } from '../view/asked-text.ts';
+import { explainLink } from '../view/explain-link.ts';
+import { Loaded } from '../view/loaded.ts';
+import { verdictText } from '../view/marks.ts';
+import { sparkline, stepChart } from '../view/step-chart.ts';
+import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
+import { countText, namesText, numberText, rateText, serviceText, timeText } from '../view/texts.ts';
+
+/** Milliseconds: nodes report once a minute. */
+const EVERY = 10_000;
+const DAY = 86_400;
+const HOURS = [0, 6, 12, 18, 24];
+
+const CLOCK = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+
+/** What rules drop and reject: now and over a day, by rule, node and peer. */
+export class DropsPage extends LitElement {
+  static override styles = [
+    BASE,
+    TABLES,
+    CONTROLS,
+    css`
+      .figures {
+        display: flex;
+        flex-wrap: wrap;
+        gap: 8px 40px;
+        margin-bottom: 8px;
+      }
+      .figures b {
+        font-size: 22px;
+        font-weight: 600;
+        letter-spacing: -0.02em;
+      }
+      .chart {
+        display: block;
+        width: 100%;
+        max-height: 180px;
+        margin: 0 0 16px;
+      }
+      .axis {
+        stroke: var(--line-strong);
+      }
+      .bar {
+        fill: var(--accent);
+      }
+      .chart text {
+        font-size: 11px;
+        fill: var(--muted);
+      }
+      .spark path {
+        stroke: var(--accent);
+        stroke-width: 1.4;
+        fill: none;
+      }
+      .columns {
+        display: grid;
+        grid-template-columns: minmax(0, 3fr) minmax(0, 2fr);
+        gap: 0 24px;
+      }
+      @media (max-width: 1100px) {
+        .columns {
+          grid-template-columns: minmax(0, 1fr);
+        }
+      }
+    `,
+  ];
+  readonly #drops = new Loaded<Drops>(this, {
+    load: (signal) => getDocument('../overviews/drops', signal),
+    every: EVERY,
+  });
+  readonly #peers = new Loaded<DeniedPeers>(this, {
+    load: (signal) => getDocument('../overviews/peers', signal),
+  });
+
+  protected override render(): TemplateResult {
+    return html`
+      <div class="head">
+        <h1>Drops</h1>
+        <p>What rules drop and reject, of reports that nodes send once a minute.</p>
+      </div>
+      ${this.#drops.render((drops) => this.#counted(drops))}
+      <h2 id="peers">By peer <button @click=${this.#peers.reload}>Ask again</button></h2>
+      ${this.#peers.render((peers) => this.#denied(peers))}
+    `;
+  }
+
+  #counted(drops: Drops): TemplateResult {
+    const { total, rules, nodes, since, remark, step, rulesLeftOut, nodesLeftOut } = drops;
+    const count = Math.max(1, Math.round(DAY / step));
+    return html`
+      ${remark === null ? nothing : html`<p class="warn">${remark}</p>`}
+      <div class="figures">
+        <div><b>${rateText(total.packetsPerSecond)}</b> packets/s now</div>
+        <div><b>${numberText(total.packets)}</b> packets since ${timeText(since)}</div>
+      </div>
+      <p class="muted">
+        Packets in ${numberText(step / 60)} minutes, at most ${numberText(Math.max(0, ...total.series))}:
+      </p>
+      ${dayChart(drops, count)}
+      ${
+        rules.length === 0
+          ? html`<p class="muted">Nothing was dropped or rejected since ${timeText(since)}.</p>`
+          : html`<div class="columns">
+            <section aria-labelledby="rules">
+              <h2 id="rules">By rule</h2>
+              ${ruleTable(rules, count)} ${leftOut(rulesLeftOut, 'rule')}
+            </section>
+            <section aria-labelledby="nodes">
+              <h2 id="nodes">By node</h2>
+              ${nodeTable(nodes, count)} ${leftOut(nodesLeftOut, 'node')}
+            </section>
+          </div>`
+      }
+    `;
+  }
+
+  #denied({ asked, peers, isCut, time }: DeniedPeers): TemplateResult {
+    return html`
+      <p class="muted">
+        Of the nodes' flow inventories as of ${timeText(time)}: only rules with <code>enableLogging: true</code> leave a
+        peer.
+      </p>
+      ${askedText(asked)}
+      ${
+        peers.length === 0
+          ? html`<p class="muted">These nodes know of no denied peer.</p>`
+          : html`<div class="scroll">
+            <table aria-labelledby="peers">
+              <thead>
+                <tr>
+                  <th scope="col">Peer</th>
+                  <th scope="col">Direction</th>
+                  <th scope="col">Service</th>
+                  <th scope="col">Verdict</th>
+                  <th scope="col">Rule now</th>
+                  <th scope="col" class="number">Connections</th>
+                  <th scope="col">Last seen</th>
+                  <th scope="col">Nodes</th>
+                  <th scope="col"><span class="hidden">Explain</span></th>
+                </tr>
+              </thead>
+              <tbody>
+                ${peers.map(
+                  (peer) =>
+                    html`<tr>
+                      <th scope="row" class="name">${peer.peer}</th>
+                      <td class="short">${peer.direction}</td>
+                      <td class="short">${serviceText(peer)}</td>
+                      <td>${verdictText(peer.verdict)}</td>
+                      <td class="name">${ruleNow(peer)}</td>
+                      <td class="number">${numberText(peer.connections)}</td>
+                      <td class="short">${timeText(peer.lastSeen)}</td>
+                      <td>${namesText(peer.nodes)}</td>
+                      <td class="short">${explainLink(peer, peer.nodes[0])}</td>
+                    </tr>`,
+                )}
+              </tbody>
+            </table>
+          </div>`
+      }
+      ${isCut ? html`<p class="muted">There are more; these have the most connections.</p>` : nothing}
+    `;
+  }
+}
+
+function ruleNow({ rule, isAllowedNow }: DeniedPeers['peers'][number]): TemplateResult {
+  const name = rule === null ? html`<span class="muted">no rule</span>` : html`${rule.policy}/${rule.rule}`;
+  return isAllowedNow ? html`${name} <span class="good">allowed now</span>` : name;
+}
+
+function dayChart({ total, step, lastStep }: Drops, count: number): TemplateResult {
+  const end = Date.parse(lastStep) + step * 1000;
+  const startOf = (index: number): number => end - (total.series.length - index) * step * 1000;
+  return stepChart({
+    values: total.series,
+    count,
+    label: `Packets over a day; at most ${countText(Math.max(0, ...total.series), 'packet')} in ${step / 60} minutes`,
+    title: (index, value) => `${CLOCK.format(startOf(index))}: ${countText(value, 'packet')}`,
+    labels: HOURS.slice(1, -1).map((hours) => ({
+      at: hours / 24,
+      text: CLOCK.format(end - (24 - hours) * 3_600_000),
+    })),
+  });
+}
+
+function ruleTable(rules: readonly (DropCount & DropRule)[], count: number): TemplateResult {
+  return html`<div class="scroll">
+    <table aria-labelledby="rules">
+      <thead>
+        <tr>
+          <th scope="col">Policy/rule</th>
+          <th scope="col">Action</th>
+          <th scope="col">Direction</th>
+          <th scope="col" class="number">Packets/s</th>
+          <th scope="col" class="number">Packets</th>
+          <th scope="col">Over a day</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${rules.map(
+          (rule) =>
+            html`<tr>
+              <th scope="row" class="name">${rule.policy}/${rule.rule}</th>
+              <td>${verdictText(rule.action)}</td>
+              <td class="short">${rule.direction}</td>
+              <td class="number">${rateText(rule.packetsPerSecond)}</td>
+              <td class="number">${numberText(rule.packets)}</td>
+              <td>${sparkline(rule.series, count)}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+function nodeTable(nodes: Drops['nodes'], count: number): TemplateResult {
+  return html`<div class="scroll">
+    <table aria-labelledby="nodes">
+      <thead>
+        <tr>
+          <th scope="col">Node</th>
+          <th scope="col" class="number">Packets/s</th>
+          <th scope="col" class="number">Packets</th>
+          <th scope="col">Over a day</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${nodes.map(
+          ({ node, packetsPerSecond, packets, series }) =>
+            html`<tr>
+              <th scope="row" class="name">${node}</th>
+              <td class="number">${rateText(packetsPerSecond)}</td>
+              <td class="number">${numberText(packets)}</td>
+              <td>${sparkline(series, count)}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+function leftOut(count: number, noun: string): TemplateResult | typeof nothing {
+  return count === 0
+    ? nothing
+    : html`<p class="muted">${countText(count, `more ${noun}`)} with fewer packets.</p>`;
+}

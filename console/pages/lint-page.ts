@@ -1,0 +1,97 @@
+import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
+import type { Lint, LintFinding } from '../../apis/console.ts';
+import type { FindingKind } from '../../apis/lint/finding.ts';
+import { getDocument } from '../data/api.ts';
+import { flowLink } from '../view/explain-link.ts';
+import { Loaded } from '../view/loaded.ts';
+import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
+import { countText, namesText, numberText, timeText } from '../view/texts.ts';
+
+/** What a reader does about each kind. */
+const MEANINGS: Readonly<Record<FindingKind, string>> = {
+  unreachable: 'Rules before it decide all of its flows.',
+  'selects-nothing': 'It matches no flow now.',
+  'no-effect': 'Without it every verdict is the same.',
+  'partly-shadowed': 'Rules with another verdict decide some of its flows.',
+  wider: 'It matches all flows of another rule with the same verdict, and more.',
+  failsafe: 'The failsafe list skips it for some flows.',
+};
+
+/** What `nodewall lint` says of the policies in force. */
+export class LintPage extends LitElement {
+  static override styles = [
+    BASE,
+    TABLES,
+    CONTROLS,
+    css`
+      h2 + p {
+        margin-top: -4px;
+      }
+    `,
+  ];
+  readonly #lint = new Loaded<Lint>(this, { load: (signal) => getDocument('../overviews/lint', signal) });
+
+  protected override render(): TemplateResult {
+    return html`
+      <div class="head">
+        <h1>Lint</h1>
+        <p>Rules that their authors may not have meant, as <code>nodewall lint</code> says.</p>
+      </div>
+      ${this.#lint.render((lint) => this.#found(lint))}
+    `;
+  }
+
+  #found({ findings, leftOut, time }: Lint): TemplateResult {
+    if (findings.length === 0)
+      return html`<p><span class="good">●</span> Nothing to say of the policies as of ${timeText(time)}.</p>`;
+    const kinds = Map.groupBy(findings, ({ kind }) => kind);
+    return html`
+      <p class="muted">
+        ${countText(findings.length + leftOut, 'finding')} as of ${timeText(time)}.
+        <button @click=${this.#lint.reload}>Again</button>
+      </p>
+      ${[...kinds].map(([kind, alike]) => findingTable(kind, alike))}
+      ${leftOut > 0 ? html`<p class="muted">${numberText(leftOut)} more are left out.</p>` : nothing}
+    `;
+  }
+}
+
+function findingTable(kind: FindingKind, findings: readonly LintFinding[]): TemplateResult {
+  return html`
+    <section aria-labelledby=${kind}>
+      <h2 id=${kind}>${kind} <span class="muted">${numberText(findings.length)}</span></h2>
+      <p class="muted">${MEANINGS[kind]}</p>
+      <div class="scroll">
+        <table aria-labelledby=${kind}>
+          <thead>
+            <tr>
+              <th scope="col">Policy/rule</th>
+              <th scope="col">Direction</th>
+              <th scope="col">Finding</th>
+              <th scope="col">Nodes</th>
+              <th scope="col"><span class="hidden">Explain</span></th>
+            </tr>
+          </thead>
+          <tbody>
+            ${findings.map(
+              ({ policy, rule, direction, text, nodes, nodeCount, flow }) =>
+                html`<tr>
+                  <th scope="row" class="name">${policy}/${rule}</th>
+                  <td class="short">${direction}</td>
+                  <td>${text}</td>
+                  <td>${namesText(nodes, nodeCount)}</td>
+                  <td class="short">
+                    ${
+                      flow === null || nodes[0] === undefined
+                        ? nothing
+                        : flowLink(flow, nodes[0], `a flow of ${policy}/${rule}`)
+                    }
+                  </td>
+                </tr>`,
+            )}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  `;
+}

@@ -1,0 +1,135 @@
+import { css, html, LitElement, nothing, type PropertyValues, type TemplateResult } from 'lit';
+import type { Overview } from '../../apis/console.ts';
+import { type NodeRow, nodeRows } from '../data/matrix.ts';
+import { toHash } from '../data/route.ts';
+import { CELL_MARKS, markOf, markText, NODE_MARKS } from '../view/marks.ts';
+import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
+import { ageText, countText, numberText, timeText } from '../view/texts.ts';
+
+/** Rows that are shown at first, and with each further wish. */
+const PAGE = 250;
+/** Exceptions that a row names. */
+const MOST_EXCEPTIONS = 3;
+
+/** A row for each node; those where something is not as wanted come first. */
+export class NodeList extends LitElement {
+  static override properties = {
+    overview: { attribute: false },
+    now: { attribute: false },
+    filter: { attribute: false },
+    onlyExceptions: { attribute: false },
+    most: { state: true },
+  };
+  static override styles = [
+    BASE,
+    TABLES,
+    CONTROLS,
+    css`
+      ul {
+        list-style: none;
+        margin: 0;
+        padding: 0;
+      }
+    `,
+  ];
+  declare overview: Overview;
+  declare now: number;
+  declare filter: string;
+  declare onlyExceptions: boolean;
+  declare most: number;
+  #rows: readonly NodeRow[] = [];
+
+  constructor() {
+    super();
+    this.most = PAGE;
+  }
+
+  protected override willUpdate(changed: PropertyValues<this>): void {
+    if (!changed.has('overview')) return;
+    const { nodes } = this.overview;
+    const isBad = (row: NodeRow): boolean =>
+      row.exceptions.length > 0 || nodes[row.index]?.phase !== 'Enforced';
+    const rows = nodeRows(this.overview);
+    this.#rows = [...rows.filter(isBad), ...rows.filter((row) => !isBad(row))];
+  }
+
+  protected override render(): TemplateResult {
+    const { nodes } = this.overview;
+    const fitting = this.#rows.filter(
+      ({ index, exceptions }) =>
+        nodes[index]?.name.toLowerCase().includes(this.filter) &&
+        (!this.onlyExceptions || exceptions.length > 0 || nodes[index]?.phase !== 'Enforced'),
+    );
+    if (nodes.length === 0) return html`<p class="muted">There are no nodes yet.</p>`;
+    if (fitting.length === 0)
+      return html`<p class="muted" role="status">None of ${countText(nodes.length, 'node')} fits.</p>`;
+    const left = fitting.length - this.most;
+    return html`
+      <div class="scroll">
+        <table aria-label="Nodes">
+          <thead>
+            <tr>
+              <th scope="col">Node</th>
+              <th scope="col">Phase</th>
+              <th scope="col">Policies in force</th>
+              <th scope="col">Exceptions</th>
+              <th scope="col">Reported</th>
+              <th scope="col">Agent</th>
+            </tr>
+          </thead>
+          <tbody>
+            ${fitting.slice(0, this.most).map((row) => this.#row(row))}
+          </tbody>
+        </table>
+      </div>
+      ${
+        left > 0
+          ? html`<p><button @click=${this.#more}>Show ${numberText(Math.min(left, PAGE))} of ${countText(left, 'more node')}</button></p>`
+          : nothing
+      }
+    `;
+  }
+
+  readonly #more = (): void => {
+    this.most += PAGE;
+  };
+
+  #row({ index, desired, inForce, exceptions }: NodeRow): TemplateResult {
+    const node = this.overview.nodes[index];
+    if (node === undefined) return html``;
+    const { name, phase, reported, version, dataplane, message } = node;
+    const agent = [version, dataplane].filter((part) => part !== null).join(', ');
+    return html`<tr>
+      <th scope="row" class="name">${name}</th>
+      <td>${markText(markOf(NODE_MARKS, phase))}</td>
+      <td class="short">${numberText(inForce)} of ${numberText(desired)}</td>
+      <td>
+        ${message === '' ? nothing : html`<span>${message}</span>`} ${this.#exceptions(exceptions)}
+      </td>
+      <td class="short">
+        ${
+          reported === null
+            ? 'never'
+            : html`<time datetime=${reported} title=${timeText(reported)}>${ageText(reported, this.now)}</time>`
+        }
+      </td>
+      <td class="short">${agent === '' ? html`<span class="muted">not known</span>` : agent}</td>
+    </tr>`;
+  }
+
+  #exceptions(exceptions: NodeRow['exceptions']): TemplateResult | typeof nothing {
+    if (exceptions.length === 0) return nothing;
+    const left = exceptions.length - MOST_EXCEPTIONS;
+    return html`<ul>
+      ${exceptions.slice(0, MOST_EXCEPTIONS).map(
+        ({ policy, exception }) =>
+          html`<li>
+            <a href=${toHash('in-force', { filter: policy.name })}>${policy.name}</a>
+            ${markText(markOf(CELL_MARKS, exception.state))} ${exception.reason}
+          </li>`,
+      )}
+      ${left > 0 ? html`<li class="muted">${numberText(left)} more</li>` : nothing}
+    </ul>`;
+  }
+}
+customElements.define('node-list', NodeList);

@@ -1,0 +1,262 @@
+import { css, html, LitElement, nothing, type PropertyValues, type TemplateResult } from 'lit';
+import { type Overview, type OverviewPolicy, type PolicyException, policyKey } from '../../apis/console.ts';
+import { indexesOf, isUnusual, type StateCounts, sizeOf, stateCounts } from '../data/matrix.ts';
+import { toHash } from '../data/route.ts';
+import { CELL_MARKS, markOf, markText, POLICY_MARKS } from '../view/marks.ts';
+import { styleOf } from '../view/style-of.ts';
+import { BASE, TABLES } from '../view/styles.ts';
+import { ageText, countText, namesText, numberText, timeText } from '../view/texts.ts';
+
+/** Nodes that are named of each exception; By node has all. */
+const MOST_NAMED = 12;
+const COLUMNS = 8;
+
+/** A row for each policy; a row opens, and names the nodes that are exceptions. */
+export class PolicyList extends LitElement {
+  static override properties = {
+    overview: { attribute: false },
+    now: { attribute: false },
+    filter: { attribute: false },
+    onlyExceptions: { attribute: false },
+    open: { state: true },
+  };
+  static override styles = [
+    BASE,
+    TABLES,
+    css`
+      .toggle {
+        font: inherit;
+        font-weight: 500;
+        color: inherit;
+        text-align: start;
+        background: none;
+        border: 0;
+        padding: 0;
+        cursor: pointer;
+        overflow-wrap: anywhere;
+      }
+      .toggle::before {
+        content: '▸';
+        display: inline-block;
+        width: 1.2em;
+        color: var(--muted);
+      }
+      .toggle[aria-expanded='true']::before {
+        content: '▾';
+      }
+      .toggle:hover {
+        color: var(--accent);
+      }
+      .bar {
+        display: block;
+        width: 96px;
+        height: 4px;
+        margin-top: 3px;
+        border-radius: 2px;
+        background: var(--line-strong);
+        overflow: hidden;
+      }
+      .bar span {
+        display: block;
+        height: 100%;
+        background: var(--good);
+      }
+      .states {
+        display: flex;
+        flex-wrap: wrap;
+        gap: 0 12px;
+      }
+      .detail > td {
+        background: var(--panel);
+        padding: 10px 16px 16px 28px;
+      }
+      .detail .scroll {
+        background: var(--ground);
+      }
+    `,
+  ];
+  declare overview: Overview;
+  declare now: number;
+  declare filter: string;
+  declare onlyExceptions: boolean;
+  /** Keys of the policies whose rows are open. */
+  declare open: ReadonlySet<string>;
+  #counts: ReadonlyMap<OverviewPolicy, StateCounts> = new Map();
+
+  constructor() {
+    super();
+    this.open = new Set();
+  }
+
+  protected override willUpdate(changed: PropertyValues<this>): void {
+    if (!changed.has('overview')) return;
+    const { policies } = this.overview;
+    const counts = stateCounts(this.overview);
+    this.#counts = new Map(policies.map((policy, i) => [policy, counts[i] ?? new Map()]));
+  }
+
+  protected override render(): TemplateResult {
+    const { policies } = this.overview;
+    const shown = policies.filter(
+      (policy) =>
+        policy.name.toLowerCase().includes(this.filter) &&
+        (!this.onlyExceptions || isUnusual(policy) || this.#countsOf(policy).size > 1),
+    );
+    if (policies.length === 0)
+      return html`<p class="muted">There are no policies yet. Write the first one with mode: Audit.</p>`;
+    if (shown.length === 0)
+      return html`<p class="muted" role="status">
+        None of ${countText(policies.length, 'policy', 'policies')} fits.
+      </p>`;
+    return html`
+      <div class="scroll">
+        <table aria-label="Policies">
+          <thead>
+            <tr>
+              <th scope="col">Policy</th>
+              <th scope="col">Tier</th>
+              <th scope="col">Phase</th>
+              <th scope="col">In force on</th>
+              <th scope="col">Version</th>
+              <th scope="col">Since</th>
+              <th scope="col">Changed</th>
+              <th scope="col">Exceptions</th>
+            </tr>
+          </thead>
+          <tbody>
+            ${shown.map((policy) => this.#row(policy))}
+          </tbody>
+        </table>
+      </div>
+    `;
+  }
+
+  #countsOf(policy: OverviewPolicy): StateCounts {
+    return this.#counts.get(policy) ?? new Map();
+  }
+
+  #row(policy: OverviewPolicy): TemplateResult {
+    const { apiGroup, name, tier, priority, mode, traffic, phase, changed } = policy;
+    const key = policyKey(policy);
+    const isOpen = this.open.has(key);
+    const kinds = [
+      ...(mode === 'Audit' ? ['Audit'] : []),
+      ...(traffic === 'Host' ? [] : [traffic]),
+      ...(apiGroup === 'nodewall.io' ? [] : [apiGroup]),
+    ];
+    return html`
+      <tr>
+        <th scope="row" class="name">
+          <button class="toggle" aria-expanded=${isOpen} @click=${() => this.#toggle(key)}>${name}</button>
+          ${kinds.map((kind) => html` <span class="muted">${kind}</span>`)}
+        </th>
+        <td class="short">${tier} <span class="muted">${priority}</span></td>
+        <td>${markText(markOf(POLICY_MARKS, phase))}</td>
+        <td>${coverage(policy, this.#countsOf(policy))}</td>
+        <td class="short">${versionText(policy)}</td>
+        <td class="short">${this.#since(policy)}</td>
+        <td class="short">
+          ${
+            changed === null
+              ? nothing
+              : html`<time datetime=${changed.time} title=${`${timeText(changed.time)}, by ${changed.by}`}
+                >${ageText(changed.time, this.now)}</time
+              >`
+          }
+        </td>
+        <td>${states(this.#countsOf(policy))}</td>
+      </tr>
+      ${isOpen ? this.#detail(policy) : nothing}
+    `;
+  }
+
+  #toggle(key: string): void {
+    const open = new Set(this.open);
+    if (!open.delete(key)) open.add(key);
+    this.open = open;
+  }
+
+  #since({ since, sinceAtLeast }: OverviewPolicy): TemplateResult | typeof nothing {
+    const time = since ?? sinceAtLeast;
+    if (time === null) return nothing;
+    const sign = since === null ? '> ' : '';
+    return html`<time datetime=${time} title=${`${sign === '' ? 'since' : 'since before'} ${timeText(time)}`}
+      >${sign}${ageText(time, this.now)}</time
+    >`;
+  }
+
+  #detail(policy: OverviewPolicy): TemplateResult {
+    const { exceptions, message, changed, rollout, name } = policy;
+    return html`<tr class="detail">
+      <td colspan=${COLUMNS}>
+        <p>${message}</p>
+        ${
+          changed === null
+            ? nothing
+            : html`<p class="muted">Changed ${timeText(changed.time)} by ${changed.by}.</p>`
+        }
+        ${rollout === null ? nothing : html`<p><a href=${toHash('rollouts')}>Its rollout</a></p>`}
+        ${
+          exceptions.length === 0
+            ? nothing
+            : html`<div class="scroll">
+              <table aria-label=${`Exceptions of ${name}`}>
+                <thead>
+                  <tr>
+                    <th scope="col">Nodes</th>
+                    <th scope="col">State</th>
+                    <th scope="col">Since</th>
+                    <th scope="col">Version there</th>
+                    <th scope="col">Why</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  ${exceptions.map((exception) => this.#exception(exception))}
+                </tbody>
+              </table>
+            </div>`
+        }
+      </td>
+    </tr>`;
+  }
+
+  #exception(exception: PolicyException): TemplateResult {
+    const { nodes, state, generation, reason, rule, since } = exception;
+    const names = [...indexesOf(nodes).take(MOST_NAMED)].map(
+      (index) => this.overview.nodes[index]?.name ?? '',
+    );
+    return html`<tr>
+      <th scope="row" class="name">${namesText(names, sizeOf(nodes), MOST_NAMED)}</th>
+      <td>${markText(markOf(CELL_MARKS, state))}</td>
+      <td class="short"><time datetime=${since} title=${timeText(since)}>${ageText(since, this.now)}</time></td>
+      <td class="short">${generation === null ? '–' : generation}</td>
+      <td>${rule === null ? nothing : html`rule <code>${rule}</code>: `}${reason}</td>
+    </tr>`;
+  }
+}
+customElements.define('policy-list', PolicyList);
+
+function coverage({ nodes }: OverviewPolicy, counts: StateCounts): TemplateResult {
+  const [desired, current] = [sizeOf(nodes), counts.get('InForce') ?? 0];
+  if (desired === 0) return html`<span class="muted">no node</span>`;
+  return html`<span class="short">${numberText(current)} of ${countText(desired, 'node')}</span>
+    <span class="bar" aria-hidden="true"><span ${styleOf({ width: `${(100 * current) / desired}%` })}></span></span>`;
+}
+
+function versionText({ generation, enforcedGeneration }: OverviewPolicy): TemplateResult {
+  if (generation === 0) return html`–`;
+  if (enforcedGeneration === generation) return html`${generation}`;
+  const newest = html`<span class="warn">newest ${generation}</span>`;
+  return enforcedGeneration === null ? html`none, ${newest}` : html`${enforcedGeneration}, ${newest}`;
+}
+
+/** How many nodes are in a state other than in force. */
+function states(counts: StateCounts): TemplateResult {
+  const others = [...counts].filter(([state]) => state !== 'InForce');
+  return html`<span class="states"
+    >${others.map(([state, count]) => {
+      const mark = markOf(CELL_MARKS, state);
+      return markText({ ...mark, words: `${numberText(count)} ${mark.words}` });
+    })}</span
+  >`;
+}

@@ -1,0 +1,251 @@
+import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
+import type {
+  Preview,
+  PreviewGroup,
+  PreviewProblem,
+  PreviewRequest,
+  PreviewRow,
+} from '../../apis/console.ts';
+import { type ApiError, postDocument } from '../data/api.ts';
+import { failureBlock } from '../view/failure.ts';
+import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
+import { countText, namesText, numberText, timeText } from '../view/texts.ts';
+import { impactTable } from './impact-table.ts';
+
+const EXAMPLE = `apiVersion: nodewall.io/v1alpha1
+kind: ClusterNetworkPolicy
+metadata: {name: …}
+spec: …`;
+
+/** Paste YAML: what applying it would do. Nothing is stored, and nothing is sent to nodes. */
+export class PreviewPage extends LitElement {
+  static override properties = { preview: { state: true }, error: { state: true }, busy: { state: true } };
+  static override styles = [
+    BASE,
+    TABLES,
+    CONTROLS,
+    css`
+      form {
+        max-width: 1100px;
+      }
+      label {
+        display: block;
+        margin-bottom: 4px;
+        font-weight: 500;
+      }
+      .actions {
+        display: flex;
+        align-items: center;
+        gap: 12px;
+        margin: 8px 0 20px;
+      }
+      .flows {
+        font-family: var(--mono);
+        font-size: 12px;
+      }
+      tr.denied > :first-child {
+        box-shadow: inset 3px 0 var(--bad);
+      }
+      tr.allowed > :first-child {
+        box-shadow: inset 3px 0 var(--good);
+      }
+      .block {
+        border-inline-start: 3px solid var(--bad);
+        padding: 6px 12px;
+      }
+    `,
+  ];
+  declare preview: Preview | null;
+  declare error: ApiError | null;
+  declare busy: boolean;
+  #sending = new AbortController();
+
+  constructor() {
+    super();
+    this.preview = null;
+    this.error = null;
+    this.busy = false;
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.#sending.abort();
+  }
+
+  protected override render(): TemplateResult {
+    return html`
+      <div class="head">
+        <h1>Preview</h1>
+        <p>What a change would allow and deny, before it is applied. Nothing is stored.</p>
+      </div>
+      <form @submit=${this.#submit}>
+        <label for="yaml">Policies, groups, tiers and guardrails, as for <code>kubectl apply</code></label>
+        <textarea
+          id="yaml"
+          name="yaml"
+          rows="14"
+          spellcheck="false"
+          autocapitalize="off"
+          autocomplete="off"
+          required
+          placeholder=${EXAMPLE}
+          @keydown=${this.#onKey}
+        ></textarea>
+        <div class="actions">
+          <button class="main" ?disabled=${this.busy}>Show what changes</button>
+          <span class="muted">${this.busy ? 'Computing…' : 'Ctrl+Enter'}</span>
+        </div>
+      </form>
+      <div role="status">${this.#result()}</div>
+    `;
+  }
+
+  readonly #onKey = (event: KeyboardEvent): void => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey))
+      (event.target as HTMLTextAreaElement).form?.requestSubmit();
+  };
+
+  readonly #submit = async (event: SubmitEvent): Promise<void> => {
+    event.preventDefault();
+    const yaml = String(new FormData(event.target as HTMLFormElement).get('yaml') ?? '');
+    this.#sending.abort();
+    const sending = new AbortController();
+    this.#sending = sending;
+    this.busy = true;
+    const body: PreviewRequest = { yaml };
+    try {
+      const preview = await postDocument<Preview>('../previews', body, sending.signal);
+      if (sending.signal.aborted) return;
+      this.preview = preview;
+      this.error = null;
+    } catch (error) {
+      if (sending.signal.aborted) return;
+      this.preview = null;
+      this.error = error as ApiError;
+    }
+    this.busy = false;
+  };
+
+  #result(): TemplateResult | typeof nothing {
+    if (this.error !== null)
+      return failureBlock(this.error, () => this.renderRoot.querySelector('form')?.requestSubmit());
+    if (this.preview === null) return nothing;
+    const { problems, objects, brokenGuardrail, time } = this.preview;
+    const isRefused = problems.some(({ severity }) => severity === 'error');
+    return html`
+      ${problems.length === 0 ? nothing : problemTable(problems)}
+      ${
+        isRefused
+          ? html`<p class="muted">With errors nothing else is computed.</p>`
+          : html`
+            ${
+              brokenGuardrail === null
+                ? nothing
+                : html`<p class="block">
+                  <b class="bad">Guardrail ${brokenGuardrail.guardrail} would be broken:</b>
+                  ${brokenGuardrail.message}. The API server would refuse the change.
+                </p>`
+            }
+            <p class="muted">Compared with what is there as of ${timeText(time)}:
+              ${objects.map(({ kind, name, change }, i) => html`${i === 0 ? '' : ', '}${kind}/${name} ${change}`)}.</p>
+            ${difference(this.preview)} ${impactTable(this.preview.impact)}
+          `
+      }
+    `;
+  }
+}
+
+function problemTable(problems: readonly PreviewProblem[]): TemplateResult {
+  return html`
+    <h2 id="problems">Problems</h2>
+    <div class="scroll">
+      <table aria-labelledby="problems">
+        <thead>
+          <tr>
+            <th scope="col">Severity</th>
+            <th scope="col" class="number">Line</th>
+            <th scope="col">Object</th>
+            <th scope="col">Field</th>
+            <th scope="col">Problem</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${problems.map(
+            ({ severity, line, object, path, message }) =>
+              html`<tr>
+                <th scope="row" class=${severity === 'error' ? 'bad' : 'warn'}>${severity}</th>
+                <td class="number">${line === 0 ? nothing : line}</td>
+                <td class="name">${object}</td>
+                <td class="flows">${path}</td>
+                <td>${message}</td>
+              </tr>`,
+          )}
+        </tbody>
+      </table>
+    </div>
+  `;
+}
+
+function difference({ groups, leftOut, noDifference }: Preview): TemplateResult {
+  return html`
+    <h2>Difference</h2>
+    ${
+      noDifference !== null
+        ? html`<p class="warn">Not known: ${noDifference}</p>`
+        : groups.length === 0
+          ? html`<p>No verdict changes on any node.</p>`
+          : groups.map((group, i) => groupTable(group, i))
+    }
+    ${leftOut > 0 ? html`<p class="muted">${numberText(leftOut)} more rows: <code>nodewall diff</code> has all.</p>` : nothing}
+  `;
+}
+
+function groupTable({ nodes, nodeCount, rows }: PreviewGroup, index: number): TemplateResult {
+  const id = `group-${index}`;
+  return html`
+    <p id=${id}><b>${countText(nodeCount, 'node')}:</b> ${namesText(nodes, nodeCount, 6)}</p>
+    <div class="scroll">
+      <table aria-labelledby=${id}>
+        <thead>
+          <tr>
+            <th scope="col">Change</th>
+            <th scope="col">Direction</th>
+            <th scope="col">Flows</th>
+            <th scope="col">Peers</th>
+            <th scope="col">Before</th>
+            <th scope="col">After</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${rows.map(differenceRow)}
+        </tbody>
+      </table>
+    </div>
+  `;
+}
+
+const CHANGES: Readonly<Record<PreviewRow['change'], { readonly words: string; readonly tone: string }>> = {
+  denied: { words: '− newly denied', tone: 'bad' },
+  allowed: { words: '+ newly allowed', tone: 'good' },
+  other: { words: '≠ other rule', tone: 'quiet' },
+};
+
+function differenceRow({
+  direction,
+  traffic,
+  flows,
+  peers,
+  before,
+  after,
+  change,
+}: PreviewRow): TemplateResult {
+  const { words, tone } = CHANGES[change];
+  return html`<tr class=${change}>
+    <th scope="row" class="short ${tone}">${words}</th>
+    <td class="short">${direction}${traffic === 'Host' ? '' : ` ${traffic}`}</td>
+    <td class="flows">${flows}</td>
+    <td class="flows">${peers}</td>
+    <td>${before}</td>
+    <td>${after}</td>
+  </tr>`;
+}

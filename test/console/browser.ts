@@ -1,0 +1,84 @@
+/**
+ * Debian's chromium, in a network namespace that has loopback and nothing else: what a page asks
+ * of the outside cannot leave. Its files are a Debian of its own in the cache; nothing is installed.
+ */
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Browser, chromium, type LaunchOptions } from 'playwright-core';
+import { createNamespace, DIE_WITH_PARENT, type Namespace } from '../netns/namespace.ts';
+import { relay } from '../netns/relay.ts';
+import { debianRoot } from '../server/debian-root.ts';
+
+/** The browser without a window, and the fonts of the pages and of code. */
+const PACKAGES = ['chromium-headless-shell', 'fonts-inter', 'fonts-dejavu-core'];
+const PROGRAM = '/usr/lib/chromium/chromium-headless-shell';
+/** The port of loopback in the namespace where the pages are. */
+const PORT = 8001;
+
+/** Its mounts, its profile among them, are gone when it ends. */
+const IN_ITS_ROOT = `
+  root=$1; shift
+  mount --bind -o ro "$root" "$root"
+  mount --rbind /dev "$root/dev"
+  mount -t proc proc "$root/proc"
+  for folder in tmp root run; do mount -t tmpfs tmpfs "$root/$folder"; done
+  exec chroot "$root" ${PROGRAM} "$@"`;
+
+export interface ConfinedBrowser {
+  readonly browser: Browser;
+  /** `http://127.0.0.1:PORT`, where the server is whose Unix socket was given. */
+  readonly origin: string;
+  readonly namespace: Namespace;
+  close(): Promise<void>;
+}
+
+/**
+ * Starts it. Needs root; the first time on a machine a minute, to make the Debian.
+ *
+ * @param socket of the server that the pages come from
+ */
+export async function startBrowser(socket: string, options: LaunchOptions = {}): Promise<ConfinedBrowser> {
+  const root = await debianRoot(PACKAGES);
+  const namespace = await createNamespace('browser');
+  const folder = await mkdtemp(join(tmpdir(), 'nodewall-browser-'));
+  try {
+    await namespace.run(['ip', 'link', 'set', 'lo', 'up']);
+    await relay(namespace, { host: '127.0.0.1', port: PORT }, { path: socket });
+    const executablePath = join(folder, 'chromium');
+    await writeFile(executablePath, launcher(namespace, root));
+    await chmod(executablePath, 0o755);
+    const browser = await chromium.launch({ executablePath, chromiumSandbox: false, ...options });
+    return {
+      browser,
+      namespace,
+      origin: `http://127.0.0.1:${PORT}`,
+      async close() {
+        await browser.close();
+        await namespace.close();
+        await rm(folder, { recursive: true });
+      },
+    };
+  } catch (error) {
+    await namespace.close();
+    await rm(folder, { recursive: true });
+    throw error;
+  }
+}
+
+/** Playwright starts a file, and talks to it by descriptors 3 and 4. */
+function launcher(namespace: Namespace, root: string): string {
+  const confined = [
+    'unshare',
+    '--mount',
+    '--pid',
+    '--fork',
+    '--kill-child',
+    '--propagation',
+    'private',
+    '--',
+  ];
+  const argv = ['setpriv', ...DIE_WITH_PARENT, ...namespace.command(confined), 'sh', '-ec', IN_ITS_ROOT];
+  const words = [...argv, 'sh', root].map((word) => `'${word.replaceAll("'", "'\\''")}'`);
+  return `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`;
+}
