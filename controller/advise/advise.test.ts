@@ -104,6 +104,69 @@ describe('advice', () => {
     assert.match(byName?.remarks.join() ?? '', /no label tells these nodes apart/);
   });
 
+  it('has no policy for a node that not even a name selects', () => {
+    const objects = [...NODES.slice(0, 2), { ...node('b', '192.0.2.3'), metadata: { name: 'b' } }];
+    const more = [80, 443, 8080].map((port) => seenKind('198.51.100.1', port));
+    const { roles } = advised([seenOn('cp', SSH), seenOn('a', SSH), seenOn('b', ...more)], { objects });
+    const [b] = roles.filter(({ nodes }) => nodes.includes('b'));
+    assert.deepEqual(b?.policies, []);
+    assert.match(b?.remarks.join() ?? '', /no policy: no label selects b; give these Nodes the label/);
+  });
+
+  it('adds up what several nodes saw', () => {
+    const early = seenKind('198.51.100.1', 22, { connections: 7, lastSeen: '2026-01-07T01:00:00Z' });
+    const [rule] =
+      advised([seenOn('cp', early), seenOn('a', SSH), seenOn('b', early)]).roles[0]?.policies[0]?.ingress ??
+      [];
+    const { connections, peers, lastSeen } = rule?.evidence ?? {};
+    assert.deepEqual([connections, peers, lastSeen], [24, 1, '2026-01-07T12:00:00Z']);
+  });
+
+  it('says what the windows did not see', () => {
+    const gaps = (since: string, more: Asked = {}) =>
+      advised([{ ...seenOn('cp', SSH), since }], more).gaps.map(({ message, nodes }) => [message, nodes]);
+    const window = (since: string) => gaps(since)[0]?.[0];
+    assert.match(
+      String(window('2026-01-07T22:00:00Z')),
+      /^the window is 2 hours: jobs that run daily or weekly are not/,
+    );
+    assert.match(
+      String(window('2026-01-06T23:00:00Z')),
+      /^the window is 1 day: jobs that run weekly are not in it/,
+    );
+    assert.match(
+      String(window('2025-01-01T00:00:00Z')),
+      /^the window is 7 days: jobs that run less often than weekly/,
+    );
+    const young = [
+      { ...seenOn('a', SSH), since: '2026-01-07T23:00:00Z' },
+      seenOn('cp', SSH),
+      seenOn('b', SSH),
+    ];
+    assert.deepEqual(advised(young).gaps[1], {
+      gap: 'window',
+      message:
+        'the window is shorter on some nodes, at least 1 hour: jobs that run daily or weekly are not in it, unless they ran by chance',
+      nodes: ['a'],
+    });
+    const unheard = { silent: [{ node: 'b', message: 'did not answer: late' }], notAsked: ['a'] };
+    assert.deepEqual(gaps('2026-01-01T00:00:00Z', { unheard }).slice(1, 3), [
+      ['did not answer: late', ['b']],
+      ['not asked', ['a']],
+    ]);
+    const missed = { leftOut: 5, overruns: 0, busySeconds: 1200 };
+    const folded = [seenKind('198.51.100.0/24', 443), { ...SSH, peer: 'x' }];
+    const all = advised([{ ...seenOn('cp', ...folded), missed }]).gaps.map(
+      ({ gap, message }) => `${gap} ${message}`,
+    );
+    assert.deepEqual(all.slice(1, 5), [
+      'folded 1 kind for many peers or ports, of which not each is known',
+      'left-out 5 kinds left out of full inventories',
+      'busy 1,200 seconds in which more connections began than are counted',
+      'invalid 1 kind that the agents sent, not valid and left out',
+    ]);
+  });
+
   it('joins nodes that differ in one service, and says on how many it was seen', () => {
     const advice = advised([
       seenOn('cp', seenKind('198.51.100.1', 6443)),
@@ -195,6 +258,17 @@ describe('advice', () => {
       ['in-protocol-112', undefined, undefined, []],
     );
     assert.deepEqual(reviewed(advice), ['unnamed-protocol 198.51.100.1']);
+  });
+
+  it('widens no CIDR over a source that is on the review list', () => {
+    const hosts = ['198.51.100.1', '198.51.100.6'].map((peer) => seenKind(peer, 22));
+    const advice = advised(onAll(...hosts, seenKind('198.51.100.4', 22, { connections: 0 })), {
+      maxCidrs: 1,
+    });
+    assert.deepEqual(
+      rulesOf(advice).map(({ from }) => from),
+      [[{ ipBlock: { cidr: '198.51.100.0/29', except: ['198.51.100.4/32'] } }]],
+    );
   });
 
   it('writes types of ICMP, and ranges of ports', () => {
