@@ -26,7 +26,13 @@ export const OVERVIEWS_PATH = `${API}/overviews`;
 export const PREVIEWS_PATH = `${API}/previews`;
 
 /**
- * `cluster`: Overview; with `?watch=true` OverviewLines. `drops`: Drops. `peers`: DeniedPeers.
+ * Below OVERVIEWS_PATH's folder: OverviewLines of the overview `cluster`. In this form the API
+ * server knows that the request lasts (verb `watch`); it would end a `get` after a minute.
+ */
+export const OVERVIEW_WATCH = 'overviews?watch=true&fieldSelector=metadata.name%3Dcluster';
+
+/**
+ * `cluster`: Overview; to watch it, see OVERVIEW_WATCH. `drops`: Drops. `peers`: DeniedPeers.
  * `audit`: Audit. `lint`: Lint. `peers` and `audit` ask nodes, and take `?node=NAME` (may be
  * repeated); without it they ask the nodes where most was denied, or all.
  */
@@ -214,9 +220,9 @@ export interface StatusProblem {
 }
 
 /**
- * A line of `overviews/cluster?watch=true`: first a whole Overview, then what changed, at most ten
- * lines a second. An empty line is a sign of life, at least every 30 s. Whoever reads too slowly is
- * cut off, and begins again.
+ * A line of OVERVIEW_WATCH: first a whole Overview, then what changed, at most ten lines a second.
+ * An empty line is a sign of life, at least every 30 s. A slow reader gets fewer lines; one that
+ * takes nothing for a minute is cut off, and every watch ends after half an hour: begin again.
  */
 export type OverviewLine =
   | { readonly type: 'overview'; readonly overview: Overview }
@@ -282,11 +288,11 @@ export interface DropRule {
 }
 
 export interface DropCount {
-  /** Over the last two minutes: nodes report once a minute. */
+  /** Now: what is two minutes old weighs a third. Nodes report once a minute. */
   readonly packetsPerSecond: number;
   /** Since Drops.since. */
   readonly packets: number;
-  /** Packets of each step, oldest first; without steps in which nothing was counted before. */
+  /** Packets of each step up to `lastStep`, oldest first, from the first step with any. */
   readonly series: readonly number[];
 }
 

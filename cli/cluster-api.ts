@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import type { KubeConfig } from '@kubernetes/client-node';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { isKubeError } from '../controller/kubeapi/kube-error.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
@@ -15,7 +16,7 @@ export async function withCluster<T>(
   run: (request: KubeApi) => Promise<T>,
 ): Promise<T> {
   const { kubeApi } = await import('../controller/kubeapi/kube-api.ts');
-  const client = kubeApi(await openKubeConfig(kubeconfig ?? usualFile()));
+  const client = kubeApi(await clusterConfig(kubeconfig));
   try {
     return await run(client.request);
   } catch (error) {
@@ -24,6 +25,11 @@ export async function withCluster<T>(
   } finally {
     client.close();
   }
+}
+
+/** The kubeconfig of `--kubeconfig`; without one, what `withCluster` takes. */
+export async function clusterConfig(kubeconfig: string | undefined): Promise<KubeConfig> {
+  return await openKubeConfig(kubeconfig ?? usualFile());
 }
 
 /** Whether there is a kubeconfig; in a pod without one, commands are about the pod's machine. */

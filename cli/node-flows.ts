@@ -40,7 +40,8 @@ export function allFlowsOfNode(request: KubeApi, node: string): Promise<NodeFlow
   return allFlows((query) => askNode<NodeFlows>(request, node, 'flows', query));
 }
 
-async function openFlows(stateDir: string, config: Config): Promise<FlowSource> {
+/** The inventory that the agent of this machine saved. Throws a CommandError if there is none. */
+export async function openFlows(stateDir: string, config: Config): Promise<FlowSource> {
   let source: Awaited<ReturnType<typeof savedFlows>>;
   try {
     source = await savedFlows(stateDir, config, { error: warn });

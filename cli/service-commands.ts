@@ -92,6 +92,7 @@ function addController(program: Command, done: Done): void {
       '--pod-name <name>',
       'the pod that it runs in; after SIGTERM it serves until agents know another controller',
     )
+    .option('--console-files <folder>', "the console's built pages; default: those of this program")
     .option(
       '--feature-gates <gates>',
       'NodeNetworkPolicy=true|false and EgressGateway=true|false; default: the values of ConfigMap nodewall-system/nodewall-config, or its last ones',

@@ -1,3 +1,4 @@
+import type { StatusProblem } from '../apis/console.ts';
 import type { NodePhase } from '../apis/node-phase.ts';
 import { styled } from '../lib/process/styled.ts';
 import { table } from './output.ts';
@@ -10,14 +11,7 @@ export interface ClusterStatus {
   readonly policies: Readonly<Record<string, number>>;
   readonly guardrails: Readonly<Record<string, number>>;
   /** The worst first. */
-  readonly problems: readonly Problem[];
-}
-
-/** Something that an operator has to look at. */
-export interface Problem {
-  readonly object: string;
-  readonly phase: string;
-  readonly message: string;
+  readonly problems: readonly StatusProblem[];
 }
 
 /** Problems of one kind and phase that are named; a node that is lost has many neighbours. */

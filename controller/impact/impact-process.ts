@@ -1,13 +1,11 @@
-import { type ChildProcess, fork, type Serializable } from 'node:child_process';
 import { join } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Config } from '../../apis/config.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { CostQueue } from '../../lib/process/cost-queue.ts';
 import type { ObjectChange } from './changed-objects.ts';
 import { type Impact, type Judgement, LARGE, type Violations } from './impact.ts';
-import type { ChildAnswer, ChildMessage } from './impact-child.ts';
-import { MirrorSender } from './object-mirror.ts';
+import type { ChildAnswer, ChildQuestion } from './impact-child.ts';
+import { MirroredProcess } from './mirrored-process.ts';
 
 export interface ImpactLimits {
   /** Milliseconds for a change, its turn included. The webhook configurations allow 5 s in all. */
@@ -43,16 +41,9 @@ export class ImpactOverrunError extends Error {
   override readonly name = 'ImpactOverrunError';
 }
 
-type Question = Extract<ChildMessage, { readonly ask: string }>;
-
 /** Whose turn it is with the controller's own questions; users have others. */
 const OWN = 'controller';
 const OVER = 'the time is over, or the memory is full';
-
-interface Running {
-  readonly child: ChildProcess;
-  readonly sender: MirrorSender;
-}
 
 /**
  * Evaluates changes and Guardrails in a process of its own, which compiles the whole cluster. One
@@ -61,22 +52,21 @@ interface Running {
  * with the next question.
  */
 export class ImpactProcess {
-  readonly #config: Config;
-  readonly #objects: () => ClusterObjects | null;
   readonly #limits: ImpactLimits;
-  #running: Running | null = null;
+  readonly #process: MirroredProcess<ChildQuestion, ChildAnswer>;
   readonly #turns = new CostQueue(1);
   /** Changes that wait or are evaluated, by user. */
   readonly #asked = new Map<string, number>();
   /** Users whose last change ended the process, and until when that counts; one a second at most. */
   readonly #paused = new Map<string, number>();
-  #isClosed = false;
 
   /** @param objects the objects of the cluster as they are compiled now; null: not known yet */
   constructor(config: Config, objects: () => ClusterObjects | null, limits = IMPACT_LIMITS) {
-    this.#config = config;
-    this.#objects = objects;
     this.#limits = limits;
+    this.#process = new MirroredProcess({
+      ...{ file: join(import.meta.dirname, 'impact-child.ts'), config, objects, heap: limits.heap },
+      isLast: (answer) => !('judgement' in answer),
+    });
   }
 
   /** Throws ImpactOverrunError, and other errors for internal ones. */
@@ -119,15 +109,11 @@ export class ImpactProcess {
 
   /** Ends the process after the questions that were asked; the next one starts another. */
   rest(): void {
-    void this.#turns.run(OWN, 0, async () => {
-      this.#running?.child.kill('SIGKILL');
-      this.#running = null;
-    });
+    void this.#turns.run(OWN, 0, async () => this.#process.end());
   }
 
   close(): void {
-    this.#isClosed = true;
-    this.#running?.child.kill('SIGKILL');
+    this.#process.close();
   }
 
   async #evaluate(change: ObjectChange, source: string, over: number): Promise<Impact> {
@@ -155,63 +141,9 @@ export class ImpactProcess {
   }
 
   /** The answers so far if the process ends, or has no time left. */
-  async #ask(question: Question, milliseconds: number): Promise<readonly ChildAnswer[]> {
-    const objects = this.#objects();
-    if (this.#isClosed || objects === null) throw new Error('the objects of the cluster are not known');
-    const { child, sender } = this.#process();
-    const timer = setTimeout(() => child.kill('SIGKILL'), milliseconds);
-    // Only a question in progress keeps this process running.
-    child.channel?.ref();
-    try {
-      for (const update of sender.updates(objects)) {
-        send(child, { update });
-        await nextTurn();
-      }
-      const answered = answersOf(child);
-      send(child, question);
-      const answers = await answered;
-      for (const answer of answers) if ('error' in answer && !answer.isLate) throw new Error(answer.error);
-      return answers;
-    } finally {
-      clearTimeout(timer);
-      child.channel?.unref();
-    }
+  async #ask(question: ChildQuestion, milliseconds: number): Promise<readonly ChildAnswer[]> {
+    const answers = await this.#process.ask(question, milliseconds);
+    for (const answer of answers) if ('error' in answer && !answer.isLate) throw new Error(answer.error);
+    return answers;
   }
-
-  #process(): Running {
-    if (this.#running?.child.connected === true) return this.#running;
-    const child = fork(join(import.meta.dirname, 'impact-child.ts'), {
-      execArgv: [`--max-old-space-size=${this.#limits.heap}`],
-      serialization: 'advanced',
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    });
-    const forget = (): void => {
-      if (this.#running?.child === child) this.#running = null;
-    };
-    child.once('exit', forget).on('error', forget);
-    child.unref();
-    child.channel?.unref();
-    send(child, { config: this.#config });
-    this.#running = { child, sender: new MirrorSender() };
-    return this.#running;
-  }
-}
-
-function send(child: ChildProcess, message: ChildMessage): void {
-  if (child.connected) child.send(message);
-}
-
-/** Up to the last one, or to the end of the process. */
-async function answersOf(child: ChildProcess): Promise<readonly ChildAnswer[]> {
-  const answers: ChildAnswer[] = [];
-  if (!child.connected) return answers;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const take = (answer: Serializable): void => {
-    answers.push(answer as ChildAnswer);
-    if (!('judgement' in (answer as ChildAnswer))) resolve();
-  };
-  child.on('message', take).once('disconnect', resolve);
-  await promise;
-  child.off('message', take).off('disconnect', resolve);
-  return answers;
 }

@@ -66,8 +66,12 @@ export class ImpactJudge {
 
   /** @param checkpoint called often; may throw, which leaves the change unjudged */
   judge(objects: ClusterObjects, change: ObjectChange, checkpoint: () => void): Judged {
+    return { change, ...this.judgeNext(objects, changedObjects(objects, change), checkpoint) };
+  }
+
+  /** As `judge`, of any other state of the objects. */
+  judgeNext(objects: ClusterObjects, next: ClusterObjects, checkpoint: () => void): Omit<Judged, 'change'> {
     const before = this.violations(objects);
-    const next = changedObjects(objects, change);
     const now = this.#compiled(objects);
     const compiled = this.#compiled(next);
     const known = new Set(objects.guardrails.map(({ name }) => name));
@@ -80,7 +84,6 @@ export class ImpactJudge {
     }
     return {
       judgement: { broken, neverHeld },
-      change,
       before: { objects, compiled: now },
       after: { objects: next, compiled },
     };
@@ -142,7 +145,8 @@ export const LARGE: readonly string[] = [
   'the verdicts that change are too many to compute here; nodewall diff --against-cluster shows them',
 ];
 
-function withoutGuardrails(compiled: Compiled): Compiled {
+/** The compiled policies alone. */
+export function withoutGuardrails(compiled: Compiled): Compiled {
   return { ...compiled, policies: compiled.policies.filter(({ name }) => guardrailOf(name) === null) };
 }
 

@@ -35,22 +35,10 @@ export class RuleSums {
   }
 
   /** @param before the same node's report before this one; null: this is the first */
-  take({ totals }: NodeReport, before: NodeReport | null): void {
-    const last = before?.totals;
-    if (totals?.rules === undefined || last?.rules === undefined) return;
-    const known = this.rules();
-    const was = new Map(last.rules.map((one): [string, RuleTotal] => [one[0], one]));
-    for (const [id, packets, bytes] of totals.rules) {
-      // A node could fill the memory with other names.
-      if (!known.has(id)) continue;
-      const base = was.get(id);
-      // It may have been among those that were left out.
-      if (base === undefined && last.isCut) continue;
+  take(report: NodeReport, before: NodeReport | null): void {
+    for (const { id, packets, bytes } of ruleGrowth(report, before, this.rules())) {
       const sum = this.get(id);
-      this.#sums.set(id, {
-        packets: sum.packets + growth(base?.[1] ?? 0, packets),
-        bytes: sum.bytes + growth(base?.[2] ?? 0, bytes),
-      });
+      this.#sums.set(id, { packets: sum.packets + packets, bytes: sum.bytes + bytes });
     }
   }
 
@@ -61,12 +49,36 @@ export class RuleSums {
   }
 }
 
+/**
+ * What the known rules matched on a node between two of its reports.
+ *
+ * @param before the same node's report before this one; null: this is the first
+ */
+export function* ruleGrowth(
+  { totals }: Pick<NodeReport, 'totals'>,
+  before: Pick<NodeReport, 'totals'> | null,
+  known: Pick<ReadonlyMap<string, unknown>, 'has'>,
+): Iterable<RuleSum & { readonly id: string }> {
+  const last = before?.totals;
+  if (totals?.rules === undefined || last?.rules === undefined) return;
+  const was = new Map(last.rules.map((one): [string, RuleTotal] => [one[0], one]));
+  for (const [id, packets, bytes] of totals.rules) {
+    // A node could fill the memory with other names.
+    if (!known.has(id)) continue;
+    const base = was.get(id);
+    // It may have been among those that were left out.
+    if (base === undefined && last.isCut) continue;
+    yield { id, packets: growth(base?.[1] ?? 0, packets), bytes: growth(base?.[2] ?? 0, bytes) };
+  }
+}
+
 /** A counter that shrank began again. */
-function growth(before: number, now: number): number {
+export function growth(before: number, now: number): number {
   return now < before ? now : now - before;
 }
 
-function denyingRules(policies: readonly CompiledPolicy[]): ReadonlyMap<string, CompiledRule> {
+/** The rules that drop or reject, by id, in evaluation order. */
+export function denyingRules(policies: readonly CompiledPolicy[]): ReadonlyMap<string, CompiledRule> {
   const rules = new Map<string, CompiledRule>();
   for (const policy of policies) {
     for (const rule of policy.rules) if (isDenying(rule)) rules.set(rule.id, rule);

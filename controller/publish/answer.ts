@@ -6,8 +6,13 @@ import { type Failure, failure } from './failure.ts';
 export type Answer =
   | { readonly failure: Failure }
   | { readonly code: number; readonly body: object | null }
-  /** Not JSON. */
-  | { readonly code: number; readonly text: string; readonly type: string }
+  /** Not JSON, or JSON as text. */
+  | {
+      readonly code: number;
+      readonly text: string | Buffer;
+      readonly type: string;
+      readonly headers?: Readonly<Record<string, string>>;
+    }
   | { readonly code: number; readonly streaming: true };
 
 export function refused(...args: Parameters<typeof failure>): { readonly failure: Failure } {

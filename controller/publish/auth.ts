@@ -21,7 +21,7 @@ export type Authenticate = (request: IncomingMessage) => Promise<Identity | null
 
 /** The requested access: authorization.k8s.io/v1 ResourceAttributes. */
 export interface Access {
-  readonly verb: 'get' | 'list' | 'watch' | 'update' | 'use';
+  readonly verb: 'get' | 'list' | 'watch' | 'create' | 'update' | 'use';
   readonly group: string;
   readonly version: string;
   readonly resource: string;

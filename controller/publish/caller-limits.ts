@@ -24,9 +24,18 @@ const LIMITS = {
   // An answer for each replica, scrape and user; of scrapers and users, one request for each Node.
   answer: { burst: 32, perSecond: 8, atOnce: 4 },
   scrape: { burst: 1_000, perSecond: 500, atOnce: 64 },
+  // A browser loads the console's files at once, for each page that is opened.
+  files: { burst: 200, perSecond: 20, atOnce: 16 },
+  // A page that is opened asks for several.
+  overview: { burst: 60, perSecond: 5, atOnce: 8 },
+  // One a page.
+  overviewWatch: { burst: 20, perSecond: 1, atOnce: 20 },
+  // Each asks up to 64 nodes, or looks at all rules.
+  survey: { burst: 10, perSecond: 0.5, atOnce: 2 },
+  preview: { burst: 20, perSecond: 1, atOnce: 2 },
 } as const satisfies Record<string, Limit>;
 
-type Work = keyof typeof LIMITS;
+export type Work = keyof typeof LIMITS;
 
 /** Limits what each caller asks for; a caller is a user, of agents the user on one node. */
 export class CallerLimits {
@@ -36,17 +45,10 @@ export class CallerLimits {
 
   /** @param now is in milliseconds */
   constructor(now: () => number) {
-    const { watch, read, report, lease, probes, probeanswer, answer, scrape } = LIMITS;
-    this.#rates = {
-      watch: rateLimiter({ now, ...watch }),
-      read: rateLimiter({ now, ...read }),
-      report: rateLimiter({ now, ...report }),
-      lease: rateLimiter({ now, ...lease }),
-      probes: rateLimiter({ now, ...probes }),
-      probeanswer: rateLimiter({ now, ...probeanswer }),
-      answer: rateLimiter({ now, ...answer }),
-      scrape: rateLimiter({ now, ...scrape }),
-    };
+    const limiterOf = ({ burst, perSecond }: Limit): RateLimiter => rateLimiter({ now, burst, perSecond });
+    this.#rates = Object.fromEntries(
+      Object.entries(LIMITS).map(([work, limit]) => [work, limiterOf(limit)]),
+    ) as Record<Work, RateLimiter>;
   }
 
   /** The reason to refuse it; null: it counts, until its response is closed. */

@@ -4,10 +4,12 @@ import { HELD_KINDS, type HeldView, MOST_HELD, parseHeldView } from '../../apis/
 import { PROBES_PATH } from '../../apis/inward-probe.ts';
 import { isNodeData, NODE_DATA, NODE_QUESTIONS_PATH } from '../../apis/node-question.ts';
 import { ALL_NODES_PATH, METRICS_PATH } from '../../apis/scrape-path.ts';
-import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
+import { CONTROL_PLANE, NODE_VIEWS_PATH } from '../../apis/stream.ts';
+import { type ConsoleAccess, consoleAccess, consoleAnswer } from '../console/console-requests.ts';
+import type { ConsoleDocuments } from '../console/documents.ts';
 import { type Answer, allowed, jsonBody, noNode, notYet, refused, tooMany, unavailable } from './answer.ts';
 import type { Authenticate, Identity } from './auth.ts';
-import { CallerLimits, callerOf } from './caller-limits.ts';
+import { CallerLimits, callerOf, type Work } from './caller-limits.ts';
 import { DISCOVERY } from './discovery.ts';
 import type { Failure } from './failure.ts';
 import type { Hub } from './hub.ts';
@@ -16,7 +18,7 @@ import { type LeaseOptions, lease, leasesPassedOn } from './lease-requests.ts';
 import { isScrape, type MetricsOptions, type MetricsSource, scrape } from './metrics-requests.ts';
 import { decodedName, isNodeName } from './node-name.ts';
 import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
-import { forbidden } from './permission.ts';
+import { denial, forbidden } from './permission.ts';
 import { inwardProbes, type ProbeOptions, probeAnswer, probesPassedOn } from './probe-requests.ts';
 import { nodeAnswer, nodeData, type QuestionOptions, questionPassedOn } from './question-requests.ts';
 import { REPORTS_PATH } from './report-batch.ts';
@@ -38,6 +40,8 @@ export interface RouterOptions
   /** Monotonic milliseconds. */
   readonly now: () => number;
   readonly metrics?: MetricsSource;
+  /** Absent: this controller has no console. */
+  readonly console?: ConsoleDocuments;
   /** Milliseconds; see ServerLimits. */
   readonly catchUp: number;
 }
@@ -91,6 +95,8 @@ function limitOf(
 ): string | null {
   if (path === METRICS_PATH || path === ALL_NODES_PATH) return limits.refusal('read', identity, response);
   if (isScrape(path)) return limits.refusal('scrape', identity, response);
+  const access = consoleAccess(path, query);
+  if (access !== null) return limits.refusal(consoleWork(access), identity, response);
   if (path !== NODE_VIEWS_PATH && !path.startsWith(`${NODE_VIEWS_PATH}/`)) return null;
   if (request.method === 'PUT') return limits.refusal('report', identity, response);
   if (path.endsWith('/lease')) return limits.refusal('lease', identity, response);
@@ -99,6 +105,13 @@ function limitOf(
   if (isNodeData(path.split('/').at(-1))) return limits.refusal('scrape', identity, response);
   if (path.endsWith('/probeanswer')) return limits.refusal('probeanswer', identity, response);
   return limits.refusal(isTrue(query.get('watch')) ? 'watch' : 'read', identity, response);
+}
+
+function consoleWork({ verb, resource, name }: ConsoleAccess): Work {
+  if (resource === 'console') return 'files';
+  if (resource === 'previews') return 'preview';
+  if (verb === 'watch') return 'overviewWatch';
+  return name === 'peers' || name === 'audit' || name === 'lint' ? 'survey' : 'overview';
 }
 
 /** Watches and reports. */
@@ -115,6 +128,8 @@ async function route(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   const { path, request } = asked;
   const known = DISCOVERY.get(path);
   if (known !== undefined) return allowed(request, ['GET']) ?? { code: 200, body: known };
+  const access = consoleAccess(path, asked.query);
+  if (access !== null) return consoleDocument(options, asked, access);
   const [, node, part] = SUBRESOURCE.exec(path.slice(NODE_VIEWS_PATH.length)) ?? [];
   if (path === NODE_VIEWS_PATH) {
     const isWatch = isTrue(asked.query.get('watch'));
@@ -134,6 +149,21 @@ async function route(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   if (isNodeData(part))
     return allowed(request, ['GET']) ?? (await nodeData(options, asked, { node: name, about: part }));
   return allowed(request, ['GET']) ?? (await get(options, asked, name));
+}
+
+async function consoleDocument(
+  options: RouterOptions,
+  asked: ApiRequest,
+  access: ConsoleAccess,
+): Promise<Answer> {
+  const { verb, resource, name } = access;
+  const { identity, path } = asked;
+  const what = `${verb} ${resource}${name === undefined ? '' : ` ${JSON.stringify(name)}`} (ClusterRole nodewall-view allows it)`;
+  const { group, version } = CONTROL_PLANE;
+  const denied = await denial(options.authorise, identity, { group, version, ...access }, what);
+  if (denied !== null) return denied;
+  if (options.console === undefined) return refused('NotFound', `there is no resource at ${path}`);
+  return await consoleAnswer(options.console, { ...asked, user: callerOf(identity) }, access);
 }
 
 const SUBRESOURCES = ['status', 'lease', 'probes', 'probeanswer', 'answer', ...NODE_DATA];

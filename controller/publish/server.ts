@@ -4,9 +4,10 @@ import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { NodeReport, ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
+import type { ConsoleDocuments } from '../console/documents.ts';
 import type { Answer } from './answer.ts';
 import type { Authenticate, Authorise } from './auth.ts';
-import { type Failure, failure, toStatus } from './failure.ts';
+import { type Failure, failure } from './failure.ts';
 import type { Hub } from './hub.ts';
 import type { LeaseService } from './lease-requests.ts';
 import { limitInFlight } from './limit-in-flight.ts';
@@ -17,6 +18,7 @@ import type { ProbeService } from './probe-requests.ts';
 import { requestRouter } from './requests.ts';
 import type { ServerEvent } from './server-event.ts';
 import { Streams, type StreamsOptions } from './streams.ts';
+import { writeAnswer } from './write-answer.ts';
 
 /** All texts are PEM. */
 export interface ServerTls {
@@ -56,6 +58,8 @@ export interface ControlPlaneOptions {
   readonly tls: ServerTls;
   /** Whether the client is the front proxy, of which longer heads are read; absent: none is. */
   readonly isFrontProxy?: (socket: TLSSocket) => boolean;
+  /** Absent: no console is served. */
+  readonly console?: ConsoleDocuments;
   /** Absent: no metrics are served. */
   readonly metrics?: MetricsSource;
   /** User name of the agents' service account. */
@@ -209,9 +213,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     if (response.destroyed || 'streaming' in answer) return;
     const late = setTimeout(() => response.destroy(), limits.responseTime);
     response.once('close', () => clearTimeout(late));
-    if ('failure' in answer) refuse(request, response, answer.failure);
-    else if ('text' in answer) write(response, answer.code, answer.text, answer.type);
-    else writeJson(response, answer.code, answer.body);
+    writeAnswer(request, response, answer);
   };
   return {
     listen(port, host) {
@@ -274,25 +276,4 @@ function limitHeads(
 function secureContext({ key, cert, clientCa }: ServerTls) {
   // An explicit empty list, because by default Node trusts the public CAs.
   return { key, cert, ca: clientCa === undefined ? [] : [clientCa], minVersion: 'TLSv1.2' as const };
-}
-
-function writeJson(response: ServerResponse, code: number, body: object | null): void {
-  if (body === null) {
-    response.writeHead(code).end();
-    return;
-  }
-  write(response, code, `${JSON.stringify(body)}\n`, 'application/json');
-}
-
-function write(response: ServerResponse, code: number, body: string, type: string): void {
-  const text = Buffer.from(body);
-  response.writeHead(code, { 'content-type': type, 'content-length': text.length }).end(text);
-}
-
-function refuse(request: IncomingMessage, response: ServerResponse, why: Failure): void {
-  for (const [name, value] of Object.entries(why.headers ?? {})) response.setHeader(name, value);
-  // Doesn't wait for the rest of a body that is not needed.
-  // A client without credentials has to pay for a handshake with each request.
-  if (!request.complete || why.code === 401) response.setHeader('connection', 'close');
-  writeJson(response, why.code, toStatus(why));
 }

@@ -4,6 +4,7 @@ import type { NodeReport, ProbeUpdate, QuestionUpdate } from '../../apis/stream.
 import type { WallClock } from '../../lib/process/clock.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
+import type { ConsoleDocuments } from '../console/documents.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
 import type { FrontProxySetting } from '../kubeapi/configmap/front-proxy.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
@@ -54,6 +55,7 @@ export interface AgentServiceOptions {
   readonly leases?: LeaseService;
   readonly probes: ProbeService;
   readonly nodeQuestions: NodeQuestionService;
+  readonly console: ConsoleDocuments;
   /** The controllers' ServiceAccount, by which they know each other. */
   readonly account: NamespacedName;
   readonly ignoredAddresses: (node: string) => readonly string[];
@@ -72,7 +74,7 @@ export class AgentService {
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
     const { hub, request, clock, frontProxy, refusesAgents, registry, onReport, reports, onEvent } =
       this.#options;
-    const { ignoredAddresses, leases, probes, nodeQuestions, nodeMetrics } = this.#options;
+    const { ignoredAddresses, leases, probes, nodeQuestions, nodeMetrics, console } = this.#options;
     const { now } = clock;
     const date = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
@@ -105,6 +107,7 @@ export class AgentService {
       ...(leases === undefined ? {} : { leases }),
       probes,
       nodeQuestions,
+      console,
       authenticatePeer: async (from) => this.#asPeer(await peer(from)),
       onEvent,
       now,

@@ -12,6 +12,8 @@ export interface ControllerOptions {
   readonly peer?: readonly string[];
   /** Name of the pod that it runs in. */
   readonly podName?: string;
+  /** Folder of the console's built pages; absent: those beside this program. */
+  readonly consoleFiles?: string;
   readonly featureGates?: string;
   /** Comma-separated; '' means the API server's own. */
   readonly tokenAudiences: string;

@@ -25,6 +25,7 @@ import { AgentService } from './agent-service.ts';
 import { ApiClients } from './api-clients.ts';
 import { ClusterSettings } from './cluster-settings.ts';
 import { Compiling } from './compiling.ts';
+import { ControllerConsole } from './controller-console.ts';
 import { type ControllerContext, hasEgress, type ProcessContext } from './controller-context.ts';
 import { controllerElection } from './controller-election.ts';
 import { controllerLog } from './controller-log.ts';
@@ -70,6 +71,8 @@ export class ControllerParts {
   readonly nodeMetrics: NodeMetrics;
   readonly reports: NodeReports;
   readonly peers: Peers;
+  readonly nodeQuestions: NodeQuestions;
+  readonly console: ControllerConsole;
   readonly registration: Registration;
   readonly credentials: Credentials;
   readonly election: Election;
@@ -105,11 +108,18 @@ export class ControllerParts {
     this.reports = new NodeReports(processContext.clock.now, (report, before) => {
       this.nodeMetrics.take(report, before);
       this.statuses.nodeEvents.take(report, before);
+      this.console.take(report, before);
     });
     this.replicas = this.#makeReplicas();
     this.registration = this.#makeRegistration();
     this.credentials = this.#makeCredentials();
     this.peers = this.#makePeers();
+    this.nodeQuestions = new NodeQuestions({
+      send: (node, update) => this.agents.sendQuestion(node, update),
+      elsewhere: this.peers.questions,
+      clock: processContext.clock,
+    });
+    this.console = this.#makeConsole();
     this.election = this.#makeElection();
     this.freshness = this.#makeFreshness();
     this.agents = this.#makeAgents();
@@ -144,6 +154,7 @@ export class ControllerParts {
     if (name === 'NodeNetworkPolicy') {
       this.hub.setGate(enabled, over);
       this.statuses.keeper.gate(enabled);
+      this.console.changed();
     } else if (enabled !== hasEgress(this.#context)) this.#reactions.happen({ type: 'restartRequested' });
     this.#reactions.happen({ type: 'changed' });
   }
@@ -211,6 +222,7 @@ export class ControllerParts {
       sayProblems: this.#says.problems,
       published: () => {
         this.#reactions.happen({ type: 'published' });
+        this.console.changed();
         this.guardrails.look();
       },
     });
@@ -242,6 +254,19 @@ export class ControllerParts {
       policies: () => this.compiling.policies,
       missing: () => this.reportsMissing(),
       clock: this.#process.clock,
+    });
+  }
+
+  #makeConsole(): ControllerConsole {
+    return new ControllerConsole({
+      context: this.#context,
+      clock: this.#process.clock,
+      hub: this.hub,
+      compiling: this.compiling,
+      reports: this.reports,
+      statuses: this.statuses,
+      questions: this.nodeQuestions,
+      missing: () => this.reportsMissing(),
     });
   }
 
@@ -352,11 +377,8 @@ export class ControllerParts {
         isLeader: () => this.election.isLeader(),
         account: SERVICE.name,
       }),
-      nodeQuestions: new NodeQuestions({
-        send: (node, update) => this.agents.sendQuestion(node, update),
-        elsewhere: this.peers.questions,
-        clock: this.#process.clock,
-      }),
+      nodeQuestions: this.nodeQuestions,
+      console: this.console.documents,
       account: SERVICE,
       onReport: (report, from) => {
         if (from === 'agent') {
@@ -401,6 +423,7 @@ export class ControllerParts {
       policyVersions(follow, (before, now) => {
         this.statuses.keeper.version(before, now);
         this.statuses.rollouts.version(before, now);
+        this.console.version(before, now);
       }),
       ...(hasEgress(this.#context)
         ? egressVersions(follow, (before, now) => this.statuses.egress.version(before, now))

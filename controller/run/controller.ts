@@ -70,10 +70,11 @@ export class Controller {
     return new Steps([
       { name: 'connections to the API server', stop: () => this.#parts.api.close() },
       {
-        name: 'Guardrails',
+        name: 'Guardrails and console',
         stop: () => {
           this.#parts.guardrails.close();
           this.#parts.impact.close();
+          this.#parts.console.close();
         },
       },
       { name: 'statuses', stop: () => this.#parts.statuses.lead(false) },
@@ -102,7 +103,13 @@ export class Controller {
         stop: () => this.#parts.peers.close(),
       },
       // Listens when `#takeTurns` finds that it is due.
-      { name: 'agents', stop: () => this.#parts.agents.close() },
+      {
+        name: 'agents',
+        stop: () => {
+          this.#parts.console.endWatches();
+          return this.#parts.agents.close();
+        },
+      },
       { name: 'APIService', stop: () => this.#parts.registration.close() },
       {
         name: 'election',

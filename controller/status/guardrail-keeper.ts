@@ -52,6 +52,11 @@ export class GuardrailKeeper {
     return { all: statuses.length, broken: statuses.filter(({ phase }) => phase === 'Broken').length };
   }
 
+  /** As last evaluated, by name, whether this process leads or not. */
+  statuses(): { readonly name: string; readonly status: GuardrailStatus }[] {
+    return [...this.#known].map(([name, { status }]) => ({ name, status }));
+  }
+
   /** @param violations by name of the Guardrail */
   set(guardrails: readonly Guardrail[], violations: ReadonlyMap<string, readonly Violation[]>): void {
     const before = this.#known;

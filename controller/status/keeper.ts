@@ -10,9 +10,9 @@ import type { NodeOutcome } from '../rollout/texts.ts';
 import type { LoadProblem, Snapshot } from '../watch/source.ts';
 import type { FailureEvents } from './failure-events.ts';
 import type { PolicyVersion } from './policy-versions.ts';
-import { Realization } from './realization.ts';
+import { Realization, type VersionState } from './realization.ts';
 import { ReportDamper } from './report-damper.ts';
-import { NO_PROGRESS, statusOf } from './status.ts';
+import { NO_PROGRESS, type PolicyFacts, statusOf } from './status.ts';
 import type { StatusWriter } from './writer.ts';
 
 export interface StatusKeeperOptions {
@@ -171,6 +171,33 @@ export class StatusKeeper {
     );
   }
 
+  /**
+   * The status of a policy of nodewall.io by what this process knows, whether it leads or not; null:
+   * it is not known yet.
+   */
+  status(name: string): PolicyStatus | null {
+    const known = this.#policies.get(name);
+    if (known === undefined || this.#list === null) return null;
+    const policy = this.#inForce.get(name);
+    const isInForce = policy?.uid === known.version.uid && policy.generation === known.version.generation;
+    const said = isInForce ? [] : (this.#problemsOf.get(name) ?? []);
+    // One of the two watches is behind.
+    if (!isInForce && said.length === 0) return known.status ?? known.version.status;
+    const facts = this.#factsOf(name, known.version, said);
+    return statusOf(facts, known.status ?? known.version.status, this.#clock.date());
+  }
+
+  /** What nodes make of the versions of a policy: see Realization. */
+  versions({ apiGroup, name }: Pick<ClusterNetworkPolicy, 'apiGroup' | 'name'>): VersionState[] {
+    const { since = 0, generation = 0 } = (apiGroup === GROUP && this.#policies.get(name)?.version) || {};
+    return this.#realized.versions(`${apiGroup}/${name}`, since, generation);
+  }
+
+  /** The policies, as `API_GROUP/NAME`, for which `versions` may have changed since the last call. */
+  takeTouched(): ReadonlySet<string> {
+    return this.#realized.takeTouched();
+  }
+
   /** If false, drops pending writes. */
   async lead(leads: boolean): Promise<void> {
     if (leads === (this.#leadsSince !== null)) return;
@@ -261,19 +288,7 @@ export class StatusKeeper {
     if (!isInForce && said.length === 0) return true;
     // The problems may be those of the previous version: computed after a delay.
     if (!isInForce && this.#clock.now() < known.since + DOUBT) return false;
-    const progress =
-      policy === undefined
-        ? NO_PROGRESS
-        : this.#realized.progress(`${GROUP}/${name}`, version.since, version.generation);
-    const facts = {
-      generation: version.generation,
-      problems: said.map(toLine),
-      enforcedGeneration: policy?.generation ?? null,
-      enforcedSpec: policy?.spec ?? null,
-      enabled: this.#enabled,
-      progress,
-      rollout: policy?.rollout?.decision ?? null,
-    };
+    const facts = this.#factsOf(name, version, said);
     const before = known.status ?? version.status;
     const status = statusOf(facts, before, this.#clock.date());
     if (isDeepStrictEqual(status, before)) return true;
@@ -282,8 +297,22 @@ export class StatusKeeper {
     known.told = this.#clock.now();
     this.#confirm(name, known);
     this.#writer.submit(name, version.uid, status, cause);
-    this.#tellFailing(known, progress.failing);
+    this.#tellFailing(known, facts.progress.failing);
     return true;
+  }
+
+  #factsOf(name: string, { generation, since }: PolicyVersion, said: readonly LoadProblem[]): PolicyFacts {
+    const policy = this.#inForce.get(name);
+    return {
+      generation,
+      problems: said.map(toLine),
+      enforcedGeneration: policy?.generation ?? null,
+      enforcedSpec: policy?.spec ?? null,
+      enabled: this.#enabled,
+      progress:
+        policy === undefined ? NO_PROGRESS : this.#realized.progress(`${GROUP}/${name}`, since, generation),
+      rollout: policy?.rollout?.decision ?? null,
+    };
   }
 
   #isNew(): boolean {

@@ -25,6 +25,8 @@ export interface WatchedPolicy extends PolicyVersion {
   /** The annotation ROLLOUT_ANNOTATION; null: there is none. */
   readonly command: string | null;
   readonly resourceVersion: number;
+  /** When its spec was last changed, and by which field manager; absent: the API does not say. */
+  readonly changed?: { readonly time: string; readonly by: string };
 }
 
 type Options = Pick<ReflectorOptions<WatchedPolicy>, 'get' | 'times' | 'random' | 'notice'>;
@@ -71,5 +73,18 @@ function toPolicyVersion({ key, raw, version }: RawObject, before: PolicyVersion
     rollout,
     command: annotations?.[ROLLOUT_ANNOTATION] ?? null,
     resourceVersion: version,
+    ...lastChange(raw.metadata),
   };
+}
+
+/** By metadata.managedFields, which name a status by its subresource. */
+function lastChange(metadata: unknown): Pick<WatchedPolicy, 'changed'> {
+  const { managedFields } = Object(metadata) as { readonly managedFields?: unknown };
+  let changed: WatchedPolicy['changed'];
+  for (const entry of Array.isArray(managedFields) ? managedFields : []) {
+    const { manager, time, subresource } = Object(entry) as Readonly<Record<string, unknown>>;
+    if (typeof manager !== 'string' || typeof time !== 'string' || (subresource ?? '') !== '') continue;
+    if (changed === undefined || time >= changed.time) changed = { time, by: manager };
+  }
+  return changed === undefined ? {} : { changed };
 }

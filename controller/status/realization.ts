@@ -1,4 +1,5 @@
 import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
+import type { ExceptionState } from '../../apis/console.ts';
 import type { FailingNode } from '../../apis/policy-status.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { parseRevision, type Revision } from '../publish/revision.ts';
@@ -14,6 +15,24 @@ import {
   type TrackedVersion,
   trackVersion,
 } from './tracked-version.ts';
+
+/** What nodes make of one version of a policy. */
+export interface VersionState {
+  readonly generation: number;
+  /** The nodes that must have it. */
+  readonly nodes: readonly string[];
+  /** Those of them where it is not simply in force. */
+  readonly exceptions: readonly NodeException[];
+}
+
+export interface NodeException {
+  readonly node: string;
+  readonly state: Exclude<ExceptionState, 'OtherVersion'>;
+  /** '': the state says it all. */
+  readonly reason: string;
+  /** Null: the whole policy, or none. */
+  readonly rule: string | null;
+}
 
 /**
  * Tracks which nodes enforce which policies, whichever controller serves them. No I/O; policies are
@@ -32,6 +51,8 @@ export class Realization {
   readonly #unsettled = new Set<string>();
   /** By policy: the only node whose report may have changed its progress; null: not one alone. */
   #changed = new Map<string, string | null>();
+  /** Policies whose progress may have changed, for readers of `versions`. */
+  #touched = new Set<string>();
   #nodesOf = new WeakMap<ReadonlySet<string>, readonly ReportedNode[]>();
   #epoch = '';
   #last: readonly CompiledPolicy[] = [];
@@ -149,6 +170,46 @@ export class Realization {
     return taken;
   }
 
+  /** The policies for which `versions` may have changed since the last call. */
+  takeTouched(): ReadonlySet<string> {
+    const taken = this.#touched;
+    this.#touched = new Set();
+    return taken;
+  }
+
+  /**
+   * What nodes make of each version of a policy that some of them must have.
+   * @param version, generation as of `progress`
+   */
+  versions(policy: string, version: number, generation: number): VersionState[] {
+    const tracked = (this.#versions.get(policy) ?? []).flatMap((key) => this.#tracked.get(key) ?? []);
+    return tracked.map((one) => {
+      const isNewest = one.compiled.version === undefined || one.generation === generation;
+      const current = { ...one, version: isNewest ? version : one.version };
+      return { generation: one.generation, ...this.#states(current) };
+    });
+  }
+
+  #states(tracked: TrackedVersion): Omit<VersionState, 'generation'> {
+    const { failing } = this.#failuresOf(tracked);
+    const failed = new Map(failing.toReversed().map((one) => [one.node, one]));
+    const needs = neededFeatures(tracked.compiled);
+    const exceptions: NodeException[] = [];
+    for (const node of tracked.nodes) {
+      const { name } = node;
+      const failure = failed.get(name);
+      const { rule = null, reason = '', rolledBack } = failure ?? {};
+      const except = (state: NodeException['state'], why = ''): void =>
+        void exceptions.push({ node: name, state, reason: why, rule });
+      const partly = node.whyPartly(needs);
+      if (failure !== undefined) except(rolledBack ? 'RolledBack' : 'Failed', reason);
+      else if (node.tries(tracked.policy, tracked.generation)) except('Trying');
+      else if (!hasVersion(node.enforced, node, tracked, this.#epoch)) except('Pending');
+      else if (partly !== null) except('Partly', partly);
+    }
+    return { nodes: tracked.nodes.map(({ name }) => name), exceptions };
+  }
+
   #progressOfVersion(key: string, one: TrackedVersion, version: number): Progress {
     const progress = this.#progressOf({ ...one, version });
     const isSettled = progress.current === progress.desired;
@@ -159,6 +220,7 @@ export class Realization {
   }
 
   #change(policy: string, { name }: ReportedNode): void {
+    this.#touched.add(policy);
     const cause = this.#changed.get(policy);
     this.#changed.set(policy, cause === undefined || cause === name ? name : null);
   }
@@ -212,6 +274,7 @@ export class Realization {
     this.#tracked.set(key, trackVersion(before, compiled, publication));
     if (before === undefined) this.#versions.set(policy, [...(this.#versions.get(policy) ?? []), key]);
     this.#changed.set(policy, null);
+    this.#touched.add(policy);
     this.#unsettled.add(key);
   }
 
@@ -223,6 +286,7 @@ export class Realization {
     this.#tracked.delete(key);
     this.#unsettled.delete(key);
     this.#changed.set(policy, null);
+    this.#touched.add(policy);
   }
 
   #forgetNodes(there: ReadonlyMap<string, unknown>): void {

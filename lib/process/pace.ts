@@ -1,10 +1,17 @@
 import type { Clock } from './clock.ts';
 
+export interface Pace {
+  request(): void;
+  /** Makes a pending call now. */
+  flush(): void;
+  close(): void;
+}
+
 /**
  * Throttle: calls at once, then at most once per interval (milliseconds); the last request is never
  * lost.
  */
-export function pace(clock: Clock, interval: number, call: () => void) {
+export function pace(clock: Clock, interval: number, call: () => void): Pace {
   let last = Number.NEGATIVE_INFINITY;
   let cancel: (() => void) | null = null;
 
@@ -21,7 +28,6 @@ export function pace(clock: Clock, interval: number, call: () => void) {
       if (wait <= 0) now();
       else cancel = clock.after(wait, now);
     },
-    /** Makes a pending call now. */
     flush(): void {
       if (cancel !== null) now();
     },

@@ -1,0 +1,87 @@
+import type { StatusProblem } from './console.ts';
+import type { GuardrailStatus } from './guardrail.ts';
+import { nodePhase } from './node-phase.ts';
+import type { PolicyStatus } from './policy-status.ts';
+import type { RolloutStatus } from './rollout.ts';
+import type { NodeReport } from './stream.ts';
+
+/** An object, and what the controllers say of it; absent: nothing yet. */
+export interface Reported<S> {
+  readonly name: string;
+  readonly status?: S | undefined;
+}
+
+const NOT_YET = 'no controller has written its status yet';
+/** Phases of policies that are as wanted. */
+const WELL = ['Realized', 'NoNodes'];
+
+/** What an operator has to look at of a Guardrail; null: nothing. */
+export function guardrailProblem({ name, status }: Reported<GuardrailStatus>): StatusProblem | null {
+  const object = `Guardrail/${name}`;
+  if (status === undefined) return { object, phase: 'Pending', message: NOT_YET };
+  if (status.phase === 'Holds') return null;
+  const [{ node = '', item = '', rule = null } = {}] = status.violations;
+  const by = rule === null ? 'no rule' : `${rule.policy}/${rule.rule}`;
+  return { object, phase: status.phase, message: `${item} on ${node}: decided by ${by}` };
+}
+
+/** The same of a policy. */
+export function policyProblem({
+  name,
+  status,
+}: Reported<PolicyStatus & { readonly rollout?: RolloutStatus }>): StatusProblem | null {
+  const object = `ClusterNetworkPolicy/${name}`;
+  if (status === undefined) return { object, phase: 'Pending', message: NOT_YET };
+  const { phase, rollout } = status;
+  if (rollout?.decision?.state === 'Paused')
+    return { object, phase: 'Paused', message: rollout.message ?? `rollout ${rollout.progress ?? ''}` };
+  return WELL.includes(phase) ? null : { object, phase, message: policyMessage(status) };
+}
+
+/** Why a policy is in its phase. */
+export function policyMessage(status: PolicyStatus): string {
+  const { failingNodes = [], problems = [], conditions } = status;
+  const [failing] = failingNodes;
+  return (
+    problems[0] ??
+    (failing === undefined
+      ? conditions.find(({ type }) => type === 'Realized')?.message
+      : `${failing.node}: ${failing.reason}`) ??
+    `${status.currentNodesRealized} of ${status.desiredNodesRealized} nodes enforce it`
+  );
+}
+
+/**
+ * The same of a node; rules that fail are named with their policies.
+ *
+ * @param now milliseconds since 1970
+ */
+export function nodeProblem({ name, status }: Reported<NodeReport>, now: number): StatusProblem | null {
+  const phase = nodePhase(status ?? null, now);
+  const message = nodeMessage(status ?? null, now);
+  return message === '' ? null : { object: `Node/${name}`, phase, message };
+}
+
+/** Why a node is in its phase; '': it is as wanted. */
+export function nodeMessage(report: NodeReport | null, now: number): string {
+  const phase = nodePhase(report, now);
+  switch (phase) {
+    case 'Enforced':
+    case 'Disabled':
+      return '';
+    case 'Pending':
+      return 'it has rules that are not in force yet';
+    case 'Failing':
+      return `${report?.failing.length} rules fail; the first: ${report?.failing[0]?.reason}`;
+    case 'NotFollowing':
+      return report?.viewError || 'it cannot follow the controller';
+    case 'Off':
+      return `nodewall off${report?.off ? `: ${report.off}` : ''}; nothing is enforced`;
+    case 'Silent':
+      return `no report since ${report?.time}; the last rules are in force`;
+    case 'Unknown':
+      return 'its agent has never reported';
+    default:
+      return phase satisfies never;
+  }
+}

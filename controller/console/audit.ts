@@ -1,0 +1,92 @@
+import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
+import {
+  type Asked,
+  type Audit,
+  type AuditPeer,
+  type AuditRule,
+  type ConsoleScope,
+  MOST_PEERS,
+} from '../../apis/console.ts';
+import type { NodeQuestion } from '../../apis/node-question.ts';
+import { type AskNode, askNodes } from './ask-nodes.ts';
+import { later, withNode } from './denied-peers.ts';
+import { toDropRule } from './drop-history.ts';
+import { type CountOfNode, countsOfNode, type RecordOfNode, recordsOfNode } from './node-answers.ts';
+
+export interface AuditOptions {
+  readonly scope: ConsoleScope;
+  readonly ask: AskNode;
+  readonly policies: readonly CompiledPolicy[];
+  /** The nodes that are asked, as far as an Audit policy applies to them; null: all. */
+  readonly only: readonly string[] | null;
+  readonly now: () => Date;
+}
+
+const RECORDS: NodeQuestion = { about: 'records', query: 'audit=true&lines=500' };
+const NOBODY: Asked = { nodes: [], failed: [], notAsked: 0 };
+
+/** What Audit policies would have done, by the counters and the last records of their nodes. */
+export async function auditOf({ scope, ask, policies, only, now }: AuditOptions): Promise<Audit> {
+  const audited = policies.filter(({ rules }) => rules.some(isAudit));
+  const rules = new Map(
+    audited.flatMap((policy) => policy.rules.filter(isAudit)).map((rule) => [rule.id, toAuditRule(rule)]),
+  );
+  const nodes = [
+    ...new Set(audited.flatMap(({ spans }) => [...new Set(spans)].flatMap((span) => [...span]))),
+  ];
+  const peers = new Map<string, AuditPeer>();
+  let isCut = false;
+  const wanted = nodes.filter((node) => only?.includes(node) ?? true).sort();
+  const [first] = audited;
+  const one = audited.every(({ name }) => name === first?.name) ? first?.name : undefined;
+  const query = new URLSearchParams(one === undefined ? {} : { policy: one }).toString();
+  const questions: NodeQuestion[] = [{ about: 'counters', query }, RECORDS];
+  const asked =
+    wanted.length === 0
+      ? NOBODY
+      : await askNodes({ ask, nodes: wanted, all: nodes.length }, questions, (node, about, answer) => {
+          if (about === 'counters') for (const count of countsOfNode(answer)) addCount(rules, node, count);
+          else {
+            const { records, isCut: isMore } = recordsOfNode(answer);
+            for (const record of records) addRecord(peers, node, record);
+            isCut ||= isMore;
+          }
+        });
+  const all = [...peers.values()].sort((a, b) => b.records - a.records || (a.lastSeen > b.lastSeen ? -1 : 1));
+  return {
+    ...{ scope, time: now().toISOString(), asked, rules: [...rules.values()] },
+    ...{ peers: all.slice(0, MOST_PEERS), isCut: isCut || all.length > MOST_PEERS },
+  };
+}
+
+function isAudit({ mode }: CompiledRule): boolean {
+  return mode === 'Audit';
+}
+
+function toAuditRule(rule: CompiledRule): AuditRule {
+  return { ...toDropRule(rule), packets: 0, bytes: 0, lastHit: null, nodes: [] };
+}
+
+function addCount(rules: Map<string, AuditRule>, node: string, count: CountOfNode): void {
+  const { id, packets, bytes, lastHit } = count;
+  const known = rules.get(id);
+  if (known === undefined || packets === 0) return;
+  rules.set(id, {
+    ...known,
+    packets: known.packets + packets,
+    bytes: known.bytes + bytes,
+    lastHit: lastHit === null ? known.lastHit : later(known.lastHit ?? undefined, lastHit),
+    nodes: withNode(known.nodes, node),
+  });
+}
+
+function addRecord(peers: Map<string, AuditPeer>, node: string, { time, ...of }: RecordOfNode): void {
+  const key = JSON.stringify(of);
+  const known = peers.get(key);
+  peers.set(key, {
+    ...of,
+    records: (known?.records ?? 0) + 1,
+    lastSeen: later(known?.lastSeen, time),
+    nodes: withNode(known?.nodes, node),
+  });
+}

@@ -1,0 +1,74 @@
+import type { CompiledPolicy } from '../../apis/compiled.ts';
+import type { Audit, DeniedPeers, Drops, Lint, Overview, Preview } from '../../apis/console.ts';
+import { MOST_ASKED } from '../../apis/console.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
+import type { AskNode } from './ask-nodes.ts';
+import { auditOf } from './audit.ts';
+import type { ClusterOverview } from './cluster-overview.ts';
+import { deniedPeers } from './denied-peers.ts';
+import type { ConsoleDocuments } from './documents.ts';
+import type { DropHistory } from './drop-history.ts';
+import type { OverviewWatchers } from './overview-watchers.ts';
+import type { StaticFiles } from './static-files.ts';
+import type { Surveys } from './surveys.ts';
+
+export interface ClusterDocumentsOptions {
+  readonly files: Pick<StaticFiles, 'file'>;
+  readonly watchers: OverviewWatchers;
+  readonly overview: Pick<ClusterOverview, 'now'>;
+  readonly drops: DropHistory;
+  readonly surveys: Pick<Surveys, 'lint' | 'preview'>;
+  readonly ask: AskNode;
+  readonly nodes: () => Pick<ReadonlyMap<string, unknown>, 'has' | 'keys' | 'size'>;
+  readonly policies: () => readonly CompiledPolicy[];
+  /** Why something is not known yet; null: nothing. */
+  readonly missing: () => string | null;
+  readonly clock: Pick<WallClock, 'date'>;
+}
+
+/** The console's documents of a cluster; every replica has them. */
+export class ClusterDocuments implements ConsoleDocuments {
+  readonly files: ConsoleDocuments['files'];
+  readonly watchers: OverviewWatchers;
+  readonly #options: ClusterDocumentsOptions;
+
+  constructor(options: ClusterDocumentsOptions) {
+    this.#options = options;
+    this.files = options.files;
+    this.watchers = options.watchers;
+  }
+
+  overview(): Promise<Overview | null> {
+    return this.#options.overview.now();
+  }
+
+  drops(): Drops {
+    return this.#options.drops.document(this.#options.missing());
+  }
+
+  hasNode(name: string): boolean {
+    return this.#options.nodes().has(name);
+  }
+
+  peers(nodes: readonly string[]): Promise<DeniedPeers> {
+    const { ask, drops, nodes: all, clock } = this.#options;
+    const worst = drops.worstNodes(MOST_ASKED).filter((name) => all().has(name));
+    const others = worst.length < MOST_ASKED ? [...all().keys()].sort() : [];
+    const wanted = nodes.length > 0 ? nodes : [...new Set([...worst, ...others])];
+    return deniedPeers('cluster', { ask, nodes: wanted, all: all().size }, () => clock.date());
+  }
+
+  audit(nodes: readonly string[]): Promise<Audit> {
+    const { ask, policies, clock } = this.#options;
+    const only = nodes.length === 0 ? null : nodes;
+    return auditOf({ scope: 'cluster', ask, policies: policies(), only, now: () => clock.date() });
+  }
+
+  lint(): Promise<Lint> {
+    return this.#options.surveys.lint();
+  }
+
+  preview(yaml: string, user: string): Promise<Preview> {
+    return this.#options.surveys.preview(yaml, user);
+  }
+}

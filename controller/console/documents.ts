@@ -1,0 +1,26 @@
+import type { Audit, DeniedPeers, Drops, Lint, Overview, Preview } from '../../apis/console.ts';
+import type { OverviewWatchers } from './overview-watchers.ts';
+import type { StaticFiles } from './static-files.ts';
+
+/** What the console shows, of a cluster or of one machine. */
+export interface ConsoleDocuments {
+  readonly files: Pick<StaticFiles, 'file'>;
+  readonly watchers: Pick<OverviewWatchers, 'open' | 'isFull'>;
+  /** Null: nothing is known yet. */
+  overview(): Promise<Overview | null>;
+  drops(): Drops;
+  hasNode(name: string): boolean;
+  /** @param nodes empty: where most was denied */
+  peers(nodes: readonly string[]): Promise<DeniedPeers>;
+  /** @param nodes empty: all to which an Audit policy applies */
+  audit(nodes: readonly string[]): Promise<Audit>;
+  /** Throws NoDocumentError. */
+  lint(): Promise<Lint>;
+  /** Throws NoDocumentError. @param user whose turn it is, by name */
+  preview(yaml: string, user: string): Promise<Preview>;
+}
+
+/** There is no document now; the message says why, and what to do. */
+export class NoDocumentError extends Error {
+  override readonly name = 'NoDocumentError';
+}

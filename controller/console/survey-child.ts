@@ -1,0 +1,62 @@
+import type { Lint } from '../../apis/console.ts';
+import { MOST_FINDINGS, MOST_NAMED } from '../../apis/console.ts';
+import { compiler } from '../compile/compile.ts';
+import { ChangeOverrunError, ImpactJudge } from '../impact/impact.ts';
+import { type Mirrored, serveMirrored } from '../impact/serve-mirrored.ts';
+import { clusterLint, type NodeFinding } from '../lint/cluster-lint.ts';
+import { findingText } from '../lint/finding-text.ts';
+import { type PreviewResult, previewOf } from './preview.ts';
+
+/** What surveys.ts asks the process of this file; milliseconds from then on. */
+export type SurveyQuestion =
+  | { readonly ask: 'lint'; readonly time: number }
+  | { readonly ask: 'preview'; readonly yaml: string; readonly time: number };
+
+export type LintResult = Pick<Lint, 'findings' | 'leftOut'>;
+
+export type SurveyAnswer =
+  | { readonly lint: LintResult }
+  | { readonly preview: PreviewResult }
+  | { readonly error: string; readonly isLate: boolean };
+
+/** Compilers that threw may be inconsistent: the next question has others. */
+function surveying() {
+  let tools: { readonly compile: ReturnType<typeof compiler>; readonly judge: ImpactJudge } | null = null;
+  return (
+    question: SurveyQuestion,
+    { config, objects }: Mirrored,
+    send: (answer: SurveyAnswer) => void,
+  ): void => {
+    const current = tools ?? { compile: compiler(), judge: new ImpactJudge(config) };
+    tools = null;
+    const end = performance.now() + question.time;
+    const checkpoint = (): void => {
+      if (performance.now() > end) throw new ChangeOverrunError('the time is over');
+    };
+    try {
+      if (question.ask === 'lint')
+        send({ lint: toLint(clusterLint(current.compile(objects), { config, checkpoint })) });
+      else send({ preview: previewOf(question.yaml, objects, { config, judge: current.judge, checkpoint }) });
+      tools = current;
+    } catch (error) {
+      const text = error instanceof Error ? error.message : String(error);
+      send({ error: text, isLate: error instanceof ChangeOverrunError });
+    }
+  };
+}
+
+export function toLint(found: readonly NodeFinding[]): LintResult {
+  const findings = found.slice(0, MOST_FINDINGS).map((finding) => {
+    const { kind, direction, policy, rule, ruleIndex, flow, nodes } = finding;
+    // Without a Node the sentence is another than where its peers have no address.
+    const text =
+      kind === 'selects-nothing' && nodes.length === 0 ? 'applies to no Node' : findingText(finding);
+    return {
+      ...{ kind, direction, policy, rule, ruleIndex, text, flow },
+      ...{ nodes: nodes.slice(0, MOST_NAMED), nodeCount: nodes.length },
+    };
+  });
+  return { findings, leftOut: found.length - findings.length };
+}
+
+serveMirrored(surveying());

@@ -1,0 +1,141 @@
+import { join } from 'node:path';
+import type { Config } from '../../apis/config.ts';
+import type { ConsoleScope, Lint, Preview } from '../../apis/console.ts';
+import type { ClusterObjects } from '../../apis/objects.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
+import { CostQueue } from '../../lib/process/cost-queue.ts';
+import { MirroredProcess } from '../impact/mirrored-process.ts';
+import type { AskNode } from './ask-nodes.ts';
+import { NoDocumentError } from './documents.ts';
+import { previewImpact } from './preview-impact.ts';
+import type { SurveyAnswer, SurveyQuestion } from './survey-child.ts';
+
+export interface SurveysOptions {
+  readonly scope: ConsoleScope;
+  readonly config: Config;
+  /** The objects as they are compiled now; null: not known yet. */
+  readonly objects: () => ClusterObjects | null;
+  readonly ask: AskNode;
+  readonly clock: WallClock;
+  readonly limits?: SurveyLimits;
+}
+
+export interface SurveyLimits {
+  /** Milliseconds for the computation of each. */
+  readonly lint: number;
+  readonly preview: number;
+  /** Milliseconds beyond them for the objects to come to the process; then it is ended. */
+  readonly grace: number;
+  /** Megabytes of the process's heap. */
+  readonly heap: number;
+  /** Milliseconds without a question until the process is ended: it holds the whole cluster. */
+  readonly rest: number;
+}
+
+export const SURVEY_LIMITS: SurveyLimits = {
+  ...{ lint: 20_000, preview: 8_000, grace: 10_000, heap: 1024, rest: 300_000 },
+};
+
+/** Questions that wait or are answered, of one user and of all. */
+const MOST_OF_USER = 2;
+const MOST_WAITING = 16;
+
+const LINT_LATE =
+  'the lint takes too long here; nodewall lint --manifests on a copy of the policies has the time';
+const PREVIEW_LATE = 'the preview takes too long here; nodewall diff --against-cluster has the time for it';
+
+/**
+ * Lint and previews, in a process of their own with limits of time and memory: one at a time, by
+ * turns of the users. That of the webhook is another one, which nobody's previews delay.
+ */
+export class Surveys {
+  readonly #options: SurveysOptions;
+  readonly #limits: SurveyLimits;
+  readonly #process: MirroredProcess<SurveyQuestion, SurveyAnswer>;
+  readonly #turns = new CostQueue(1);
+  /** By user. */
+  readonly #asked = new Map<string, number>();
+  /** Of these objects; the same for all who ask until there are others. */
+  #lint: { readonly of: ClusterObjects | null; readonly lint: Promise<Lint> } | null = null;
+  #cancel: (() => void) | null = null;
+
+  constructor(options: SurveysOptions) {
+    const { config, objects, limits = SURVEY_LIMITS } = options;
+    this.#options = options;
+    this.#limits = limits;
+    const file = join(import.meta.dirname, 'survey-child.ts');
+    this.#process = new MirroredProcess({ file, config, objects, heap: limits.heap, isLast: () => true });
+  }
+
+  /** Throws NoDocumentError if it takes too long, or the objects are not known yet. */
+  async lint(): Promise<Lint> {
+    const { objects } = this.#options;
+    const of = objects();
+    if (this.#lint?.of === of) return await this.#lint.lint;
+    const lint = this.#makeLint();
+    this.#lint = { of, lint };
+    // A failure is not kept.
+    lint.catch(() => {
+      if (this.#lint?.lint === lint) this.#lint = null;
+    });
+    return await lint;
+  }
+
+  /**
+   * Throws NoDocumentError if too many are asked for, or it takes too long.
+   *
+   * @param user whose turn it is, by name
+   */
+  async preview(yaml: string, user: string): Promise<Preview> {
+    const own = this.#asked.get(user) ?? 0;
+    if (own >= MOST_OF_USER || this.#turns.waiting >= MOST_WAITING)
+      throw new NoDocumentError('too many previews at once; retry later');
+    this.#asked.set(user, own + 1);
+    try {
+      const { preview: time } = this.#limits;
+      const answer = await this.#turns.run(`user ${user}`, 0, () =>
+        this.#ask({ ask: 'preview', yaml, time }),
+      );
+      if (!('preview' in answer)) throw new NoDocumentError(PREVIEW_LATE);
+      const { preview, denied } = answer.preview;
+      const { scope, ask, clock } = this.#options;
+      const isValid = preview.problems.every(({ severity }) => severity !== 'error');
+      const impact = isValid
+        ? await previewImpact(preview, denied, ask)
+        : { reason: 'the objects have errors' };
+      return { scope, time: clock.date().toISOString(), ...preview, impact };
+    } finally {
+      const left = (this.#asked.get(user) ?? 0) - 1;
+      if (left > 0) this.#asked.set(user, left);
+      else this.#asked.delete(user);
+    }
+  }
+
+  close(): void {
+    this.#cancel?.();
+    this.#process.close();
+  }
+
+  async #makeLint(): Promise<Lint> {
+    const { scope, clock } = this.#options;
+    const time = clock.date().toISOString();
+    const question = { ask: 'lint', time: this.#limits.lint } as const;
+    const answer = await this.#turns.run('lint', 0, () => this.#ask(question));
+    if (!('lint' in answer)) throw new NoDocumentError(LINT_LATE);
+    return { scope, time, ...answer.lint };
+  }
+
+  /** An answer that says that it is late, where the process had to be ended. */
+  async #ask(question: SurveyQuestion): Promise<SurveyAnswer> {
+    const { objects, clock } = this.#options;
+    if (objects() === null)
+      throw new NoDocumentError('this controller has not published any state yet; retry later');
+    this.#cancel?.();
+    const { grace, rest } = this.#limits;
+    const [answer] = await this.#process.ask(question, question.time + grace);
+    this.#cancel = clock.after(rest, () => this.#process.end());
+    if (answer === undefined) return { error: 'the process was ended', isLate: true };
+    if ('error' in answer && !answer.isLate) throw new Error(answer.error);
+    return answer;
+  }
+}

@@ -1,0 +1,71 @@
+import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
+import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
+import type { ValidateOptions } from '../../apis/validate/object.ts';
+import { assemble } from './assemble.ts';
+import { emptyContent, type FileContent, LIST_NAMES } from './content.ts';
+import { NO_LAST_VALID } from './last-valid-versions.ts';
+import type { LoadProblem } from './source.ts';
+
+/** A change of objects: files with those that are applied, and those that are removed. */
+export interface AppliedChange {
+  readonly contents: readonly FileContent[];
+  readonly removed: readonly RemovedObject[];
+}
+
+/** Of both API groups, if both have it. */
+export interface RemovedObject {
+  /** Without regard to case. */
+  readonly kind: string;
+  /** With the namespace, where the kind has one. */
+  readonly name: string;
+}
+
+export interface Applied {
+  readonly objects: ClusterObjects;
+  /** Of the files, and of objects that refer to what was removed. */
+  readonly problems: readonly LoadProblem[];
+  /** What should be removed and is not there. */
+  readonly absent: readonly RemovedObject[];
+}
+
+/**
+ * The objects after a change, as `kubectl apply` and `kubectl delete` would leave them: the files'
+ * objects take the place of those of the same identity, and may refer to the others.
+ */
+export function appliedObjects(
+  inForce: ClusterObjects,
+  { contents, removed }: AppliedChange,
+  options: ValidateOptions,
+): Applied {
+  const given = new Set(contents.flatMap(identitiesOf));
+  const found = new Set<RemovedObject>();
+  const stays = (object: ClusterObject): boolean => {
+    const matching = removed.filter((one) => isNamed(object, one));
+    for (const one of matching) found.add(one);
+    return matching.length === 0 && !given.has(identityOf(object));
+  };
+  const others = emptyContent('');
+  for (const list of LIST_NAMES) {
+    const objects = (inForce[list] as readonly ClusterObject[]).filter(stays);
+    const listed = { objects, lines: objects.map(() => 0), referenceLines: objects.map(() => []) };
+    Object.assign(others, { [list]: listed });
+  }
+  const { objects, problems } = assemble({
+    ...{ contents: [others, ...contents], lastValidVersions: NO_LAST_VALID, unreadable: [] },
+    lastValid: () => undefined,
+    interfaceGroups: options.interfaceGroups,
+    egress: null,
+  });
+  return { objects, problems, absent: removed.filter((one) => !found.has(one)) };
+}
+
+/** Of all objects, also of those of which their groups decide whether they are for Nodes. */
+function identitiesOf(content: FileContent): string[] {
+  const own = LIST_NAMES.flatMap((list) => content[list].objects.map(identityOf));
+  return [...own, ...content.undecided.flatMap(({ otherwise }) => identitiesOf(otherwise))];
+}
+
+function isNamed(object: ClusterObject, { kind, name }: RemovedObject): boolean {
+  const kinds = [object.kind, writtenKind(object)].map((one) => one.toLowerCase());
+  return kinds.includes(kind.toLowerCase()) && displayName(object) === name;
+}
