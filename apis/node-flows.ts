@@ -2,8 +2,10 @@
  * The kinds of flows that a node has, as its agent answers (docs/flows.md), and how to read all of
  * them: an answer has room for a part only.
  */
+import type { FailsafeEntry } from './config.ts';
 import type { Answer, Flow, Verdict } from './flow.ts';
 import type { Direction } from './objects.ts';
+import { parseFlow } from './parse-flow.ts';
 
 /** Kinds of flows of a node. Times are ISO 8601, to the second. */
 export interface NodeFlows {
@@ -18,6 +20,8 @@ export interface NodeFlows {
   readonly isCut: boolean;
   /** Of a page: where the next one begins. Absent: this was the last, or pages were not asked for. */
   readonly continue?: string;
+  /** What the agent adds to the failsafe list of egress (NodeState.controlPlane); absent: nothing. */
+  readonly controlPlane?: readonly FailsafeEntry[];
   /** Kinds of the inventory. */
   readonly kinds: number;
   readonly missed: Readonly<Missed>;
@@ -64,7 +68,7 @@ export interface Missed {
 }
 
 /** Whether a kind stands for many peers or ports, so that its `flow` is an example only. */
-export function isFolded({ peer, allPorts }: NodeFlow): boolean {
+export function isFolded({ peer, allPorts }: Pick<NodeFlow, 'peer' | 'allPorts'>): boolean {
   return allPorts === true || peer.includes('/');
 }
 
@@ -75,7 +79,8 @@ const MOST_PAGES = 50;
 
 /**
  * All kinds of a node. Those that are there from the first page to the last are in the result, and
- * none is in it twice. Throws if `ask` does, and if the node's answers have no end.
+ * none is in it twice. Throws if `ask` does, if the node's answers have no end, and a TypeError if
+ * a flow of them is none.
  *
  * @param ask takes the parameters of a question about `flows`
  */
@@ -87,7 +92,7 @@ export async function allFlows(ask: (query: URLSearchParams) => Promise<NodeFlow
     const { continue: after, ...answer }: NodeFlows = await ask(
       new URLSearchParams({ continue: next, lines: String(PAGE) }),
     );
-    flows.push(...answer.flows);
+    for (const one of answer.flows) flows.push({ ...one, flow: parseFlow(one.flow) });
     if (page === 0) liveAt = answer.liveAt;
     if (after === undefined) return { ...answer, liveAt, flows, isCut: false };
     if (after <= next) break;

@@ -82,7 +82,7 @@ async function inForce(options: ExplainOptions): Promise<Answerer> {
     if (flow.traffic === 'Egress')
       throw new CommandError(EXIT.usage, `${where}: flows of traffic Egress need --manifests`);
     const query = new URLSearchParams({ flow: text });
-    const here = () => explanationOf(options.stateDir, config, flow).catch(withoutState);
+    const here = () => explanationOf({ stateDir: options.stateDir, config }, flow).catch(withoutState);
     const { node, explanation } = await fromNode(options, 'explanation', query, here);
     return {
       value: explanation,

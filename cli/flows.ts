@@ -1,9 +1,9 @@
 import { type FlowFilterOptions, toFlowFilter, toFlowQuery } from '../agent/flows/flow-filter.ts';
-import type { Answer } from '../apis/flow.ts';
 import type { NodeFlow, NodeFlows } from '../apis/node-flows.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
+import { answerText, serviceText } from './flow-text.ts';
 import { fromNode, type OfNode, sayFailed } from './node-data.ts';
 import { flowsOfMachine } from './node-flows.ts';
 import { json, print, table } from './output.ts';
@@ -74,24 +74,11 @@ function toRow(flow: NodeFlow): string[] {
   ];
 }
 
-function serviceText({ protocol, port, icmpType, icmpCode, allPorts }: NodeFlow): string {
-  const of = word(protocol);
-  if (allPorts === true) return `${of} all others`;
-  if (port !== undefined) return `${of} ${word(port)}`;
-  const type = icmpCode === undefined ? word(icmpType) : `${word(icmpType)}/${word(icmpCode)}`;
-  return `${of} ${type}`.trim();
-}
-
 /** What became of the flows if that is not what rules decide now, and by which rule. */
 function decisionText({ verdict, decision }: NodeFlow): string {
   if (decision === null) return `${word(verdict)} (no rules in force)`;
-  const now = `${word(decision.verdict)} ${ruleText(decision)}`;
+  const now = answerText(decision);
   return decision.verdict === verdict ? now : `was ${word(verdict)}, now ${now}`;
-}
-
-function ruleText({ policy, rule, reason, exemption }: Answer): string {
-  if (reason === 'exempt') return `(exempt: ${word(exemption)})`;
-  return policy === null || rule === null ? `(${word(reason)})` : `${word(policy)}/${word(rule)}`;
 }
 
 function summary({ node, since, flows, isCut, kinds, liveAt, missed }: NodeFlows): string {

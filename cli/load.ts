@@ -57,7 +57,8 @@ export async function load({ manifests }: InputOptions, config: Config, label = 
   return loaded;
 }
 
-function printProblems(problems: readonly Problem[], label: string): void {
+/** Writes them to standard error; `label` begins each line. */
+export function printProblems(problems: readonly Problem[], label: string): void {
   for (const problem of problems) process.stderr.write(`${label}${formatProblem(problem)}\n`);
 }
 

@@ -1,5 +1,14 @@
 import { type Command, Option } from 'commander';
-import { config, type Done, example, kubeconfig, ofNode, output, stateDir } from './command-options.ts';
+import {
+  collect,
+  config,
+  type Done,
+  example,
+  kubeconfig,
+  ofNode,
+  output,
+  stateDir,
+} from './command-options.ts';
 
 /** Commands for the node on which they run. */
 export function addNodeCommands(program: Command, done: Done): void {
@@ -13,6 +22,7 @@ export function addNodeCommands(program: Command, done: Done): void {
   addRules(program, done);
   addLog(program, done);
   addFlows(program, done);
+  addImpact(program, done);
   addNames(program, done);
   addBootUnit(program, done);
 }
@@ -228,6 +238,44 @@ function addFlows(program: Command, done: Done): void {
       ),
     )
     .action(async (options) => done(await (await import('./flows.ts')).flowsCommand(options)));
+}
+
+function addImpact(program: Command, done: Done): void {
+  program
+    .command('impact')
+    .description(
+      'Print which of the flows that nodes have seen a change of policies would newly deny or allow. Exits with 1 if there are any.',
+    )
+    .addOption(
+      new Option('-f, --file <path>', 'file or directory of manifests, as for kubectl apply; may be repeated')
+        .argParser(collect)
+        .default([]),
+    )
+    .addOption(
+      new Option('--remove <object>', 'KIND/NAME of a policy, group or tier that is deleted; may be repeated')
+        .argParser(collect)
+        .default([]),
+    )
+    .addOption(ofNode())
+    .option('--all-nodes', 'the flows of all nodes of a cluster, and its policies', false)
+    .addOption(kubeconfig())
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(
+      new Option('--fail-on <change>', 'exit with 1 only if flows are newly denied, or newly allowed')
+        .choices(['any', 'denied', 'allowed'])
+        .default('any'),
+    )
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall impact -f changed.yaml    # this machine, whose agent reads manifests',
+        'nodewall impact -f policies/ --all-nodes --fail-on denied    # before kubectl apply',
+        'nodewall impact --remove ClusterNetworkPolicy/protect-api --node worker-1',
+      ),
+    )
+    .action(async (options) => done(await (await import('./impact.ts')).impactCommand(options)));
 }
 
 function addNames(program: Command, done: Done): void {

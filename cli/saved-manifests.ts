@@ -1,9 +1,15 @@
 import { resolve } from 'node:path';
-import type { LastValidJson } from '../controller/watch/last-valid-versions.ts';
+import {
+  fromLastValidJson,
+  type LastValidJson,
+  type LastValidVersions,
+} from '../controller/watch/last-valid-versions.ts';
 import type { Log } from '../lib/process/log.ts';
 import { Saver } from '../lib/process/saver.ts';
 import { stateFile } from '../lib/process/state-file.ts';
 import { memo } from '../lib/sharing/memo.ts';
+
+const MANIFESTS_FILE = 'manifests.json';
 
 interface Options {
   readonly stateDir: string;
@@ -19,7 +25,7 @@ export function savedManifests({ stateDir, manifests, log }: Options) {
   const origin = JSON.stringify(manifests.map((path) => resolve(path)));
   const textOf = memoryText();
   const file = new Saver<LastValidJson>(
-    stateFile(stateDir, 'manifests.json'),
+    stateFile(stateDir, MANIFESTS_FILE),
     (memory) => `{"origin":${JSON.stringify(origin)},"memory":${textOf(memory)}}`,
     log,
   );
@@ -37,6 +43,23 @@ export function savedManifests({ stateDir, manifests, log }: Options) {
     },
     flush: () => file.flush(),
   };
+}
+
+/** What the agent of this machine read its objects from, and the last valid versions of them. */
+export interface SavedManifests {
+  readonly paths: readonly string[];
+  readonly lastValid: LastValidVersions;
+}
+
+/** Null: no agent of this state directory ever read manifests. Throws a StateFileError. */
+export async function readSavedManifests(stateDir: string): Promise<SavedManifests | null> {
+  const text = await stateFile(stateDir, MANIFESTS_FILE).read();
+  if (text === null) return null;
+  const { origin, memory }: { readonly origin?: unknown; readonly memory?: unknown } = Object(
+    JSON.parse(text),
+  );
+  if (typeof origin !== 'string') return null;
+  return { paths: JSON.parse(origin), lastValid: fromLastValidJson(memory, true) };
 }
 
 /**

@@ -24,6 +24,7 @@ import { egressStart } from './benchmarks/egress-start.ts';
 import { egressTraffic } from './benchmarks/egress-traffic.ts';
 import { established } from './benchmarks/established.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
+import { flowImpact } from './benchmarks/flow-impact.ts';
 import { flowInventory } from './benchmarks/flow-inventory.ts';
 import { idle } from './benchmarks/idle.ts';
 import { index } from './benchmarks/index.ts';
@@ -74,6 +75,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   routes,
   established,
   difference,
+  flowImpact,
   memory,
   publish,
   allNodes,

@@ -1,5 +1,5 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Config } from '../../apis/config.ts';
+import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import type { Explanation, Flow } from '../../apis/flow.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
 import { parseFlow } from '../../apis/parse-flow.ts';
@@ -13,14 +13,28 @@ export interface NodeExplanation {
   readonly explanation: Explanation;
 }
 
+/** Where the rules in force are known. */
+export interface RulesInForce {
+  readonly stateDir: string;
+  readonly config: Config;
+  /** What the agent adds to the failsafe list of egress (NodeState.controlPlane); absent: nothing. */
+  readonly controlPlane?: readonly FailsafeEntry[];
+}
+
 /**
  * Evaluates the rules in force, with the addresses of names as last saved. While a change is tried
  * (guarded apply), those are the last confirmed ones. Throws a CommandError if no rule was ever in
  * force.
  */
-export async function explanationOf(stateDir: string, config: Config, flow: Flow): Promise<NodeExplanation> {
+export async function explanationOf(
+  { stateDir, config, controlPlane = [] }: RulesInForce,
+  flow: Flow,
+): Promise<NodeExplanation> {
   const state = await withNames(await readState(stateDir), stateDir);
-  return { node: state.node, explanation: explain(state, config)(flow, { considered: true }) };
+  return {
+    node: state.node,
+    explanation: explain({ ...state, controlPlane }, config)(flow, { considered: true }),
+  };
 }
 
 /** The state with the addresses of names as last saved. */

@@ -81,6 +81,20 @@ describe('the kinds of flows of a node', () => {
     assert.equal(flows[0]?.lastSeen, '2026-01-07T23:00:00Z');
   });
 
+  it('are decided with the control plane as the agent reaches it, which the answer has', async () => {
+    const closed = policy('all', { egress: [{ name: 'close', action: 'Drop' }] });
+    await stateFile(stateDir, 'node-state.jsonl').write(snapshotText()(nodeState(closed)));
+    see({ direction: 'egress', port: 8443 });
+    const controlPlane = [{ protocol: 'tcp', ports: [8443, 8443], peers: 'any' }] as const;
+    const filter = toFlowFilter({}, NOW);
+    const [without, withIt] = [
+      await ask(),
+      await nodeFlows(stateDir, DEFAULT_CONFIG, filter, { ...source(inventory), controlPlane }),
+    ];
+    assert.deepEqual([without.flows[0]?.decision?.verdict, without.controlPlane], ['Drop', undefined]);
+    assert.deepEqual([withIt.flows[0]?.decision?.reason, withIt.controlPlane], ['failsafe', controlPlane]);
+  });
+
   it('are chosen by each filter, and refuse what is none', async () => {
     await enforce();
     see({ port: 80 }, 3 * HOUR, 1);

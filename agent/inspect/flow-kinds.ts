@@ -27,14 +27,14 @@ export async function nodeFlows(
   stateDir: string,
   config: Config,
   filter: FlowFilter,
-  { inventory, node, look, lookedAt }: FlowSource,
+  { inventory, node, look, lookedAt, controlPlane = [] }: FlowSource,
 ): Promise<NodeFlows> {
   const { after } = filter;
   // Further pages belong to the first one's reading.
   const liveAt = after === null || after === '' ? await look() : lookedAt();
   const saved = await readStateIfAny(stateDir);
   const state = saved === null ? null : await withNames(saved, stateDir);
-  const explain = state === null ? null : explainMany(state, config);
+  const explain = state === null ? null : explainMany({ ...state, controlPlane }, config);
   const kinds = inventory
     .kinds()
     .filter((kind) => (after === null || kind.key > after) && filter.matches(kind))
@@ -60,6 +60,7 @@ export async function nodeFlows(
     flows,
     isCut,
     ...(after !== null && isCut ? { continue: last } : {}),
+    ...(controlPlane.length === 0 ? {} : { controlPlane }),
     kinds: inventory.size,
     missed: inventory.missed,
   };

@@ -1,4 +1,4 @@
-import type { Config } from '../../apis/config.ts';
+import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
@@ -7,7 +7,7 @@ import type { FlowSource } from '../flows/flow-source.ts';
 import { lastRecords } from '../record/last-records.ts';
 import { fromQuery, toFilter, wholeNumber } from '../record/record-filter.ts';
 import { recordsFile } from '../record/records-file.ts';
-import { explanationOf, hostFlow } from './explanation.ts';
+import { explanationOf, hostFlow, type RulesInForce } from './explanation.ts';
 import { nodeFlows } from './flow-kinds.ts';
 import { interfaceGroups } from './interface-groups.ts';
 import { knownNames } from './known-names.ts';
@@ -21,6 +21,8 @@ export interface NodeDataSources {
   readonly metrics: (() => Promise<string>) | null;
   /** Null: the configuration turns the flow inventory off. */
   readonly flows: FlowSource | null;
+  /** What the agent adds to the failsafe list of egress (NodeState.controlPlane); absent: nothing. */
+  readonly controlPlane?: () => readonly FailsafeEntry[];
 }
 
 /** Records of an answer: by default, and at most. */
@@ -35,7 +37,7 @@ const SEARCHED = 16 << 20;
  */
 export async function nodeData(
   { about, query }: NodeQuestion,
-  { stateDir, config, metrics, flows }: NodeDataSources,
+  { stateDir, config, metrics, flows, controlPlane = () => [] }: NodeDataSources,
 ): Promise<string> {
   const parameters = new URLSearchParams(query);
   switch (about) {
@@ -53,26 +55,28 @@ export async function nodeData(
     case 'machine':
       return JSON.stringify(await machineFacts(config, metrics));
     case 'explanation':
-      return await explanation(parameters, stateDir, config);
+      return await explanation(parameters, { stateDir, config, controlPlane: controlPlane() });
     case 'flows': {
       const filter = toFlowFilter(fromFlowQuery(parameters), Date.now());
       if (flows === null)
         throw new CommandError(EXIT.invalid, 'there is no flow inventory: flowInventory.enabled is false');
-      return JSON.stringify(await nodeFlows(stateDir, config, filter, flows));
+      return JSON.stringify(
+        await nodeFlows(stateDir, config, filter, { ...flows, controlPlane: controlPlane() }),
+      );
     }
     case 'records':
       return await records(parameters, stateDir, config);
   }
 }
 
-async function explanation(parameters: URLSearchParams, stateDir: string, config: Config): Promise<string> {
+async function explanation(parameters: URLSearchParams, rules: RulesInForce): Promise<string> {
   let flow: Flow;
   try {
-    flow = hostFlow(JSON.parse(parameters.get('flow') ?? ''), config);
+    flow = hostFlow(JSON.parse(parameters.get('flow') ?? ''), rules.config);
   } catch (error) {
     throw new CommandError(EXIT.usage, `flow: ${(error as Error).message}`, { cause: error });
   }
-  return JSON.stringify(await explanationOf(stateDir, config, flow));
+  return JSON.stringify(await explanationOf(rules, flow));
 }
 
 /** The last records that match, whether there are more, and the time: where to go on from. */

@@ -322,7 +322,10 @@ class ClusterAgent {
 
   #nodeData(question: NodeQuestion): Promise<string> {
     const { options, config, metrics, flows } = this.#parts;
-    return nodeData(question, { stateDir: options.stateDir, config, metrics: metrics.text, flows });
+    const controlPlane = () => this.#places.entries();
+    return nodeData(question, {
+      ...{ stateDir: options.stateDir, config, metrics: metrics.text, flows, controlPlane },
+    });
   }
 
   #replicas(): readonly Destination[] {

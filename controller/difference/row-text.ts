@@ -132,7 +132,8 @@ export class Names {
   }
 }
 
-function* ownersOf({ nodes, pods }: DiffSide['objects']): Iterable<readonly [string, string]> {
+/** Addresses, and which Node or Pod has them. */
+export function* ownersOf({ nodes, pods }: DiffSide['objects']): Iterable<readonly [string, string]> {
   for (const { addresses, namespace, name } of pods)
     for (const ip of addresses) yield [ip, `Pod ${namespace}/${name}`];
   for (const { addresses, name } of nodes) for (const address of addresses) yield [address, `Node ${name}`];

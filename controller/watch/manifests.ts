@@ -1,6 +1,7 @@
 import type { ClusterNetworkPolicy } from '../../apis/objects.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { assemble, compareProblems } from './assemble.ts';
+import type { FileContent } from './content.ts';
 import { type FileList, listFiles } from './file-list.ts';
 import { NO_LAST_VALID } from './last-valid-versions.ts';
 import { readManifest } from './read-file.ts';
@@ -13,18 +14,18 @@ export type Places = ReadonlyMap<ClusterNetworkPolicy, { readonly file: string; 
  * Reads manifests once. A path is a directory, read recursively, or a file. Never throws for the
  * content of files: what is invalid, unreadable or not valid YAML is left out and reported in
  * `problems`.
+ *
+ * @param lastValidVersions stand for what is invalid, as for an agent that has saved them
  */
 export async function loadManifests(
   paths: readonly string[],
   options: ValidateOptions = {},
+  lastValidVersions = NO_LAST_VALID,
 ): Promise<Loaded & { readonly places: Places }> {
-  const list = await listFiles(paths);
-  const contents = [];
-  for (const file of list.files) contents.push(await readManifest(file, options));
+  const { contents, list } = await readManifests(paths, options);
   const assembled = assemble({
-    contents,
-    lastValidVersions: NO_LAST_VALID,
-    unreadable: [],
+    ...{ contents, lastValidVersions },
+    unreadable: list.unreadable.map(({ path }) => path),
     lastValid: () => undefined,
     interfaceGroups: options.interfaceGroups,
     egress: options.egressConfig,
@@ -36,6 +37,17 @@ export async function loadManifests(
     ),
   );
   return { objects: assembled.objects, problems, files: list.files.length, places };
+}
+
+/** Each file of manifests by itself, and which there are. */
+export async function readManifests(
+  paths: readonly string[],
+  options: ValidateOptions,
+): Promise<{ readonly contents: readonly FileContent[]; readonly list: FileList }> {
+  const list = await listFiles(paths);
+  const contents = [];
+  for (const file of list.files) contents.push(await readManifest(file, options));
+  return { contents, list };
 }
 
 export function unreadableProblems({ unreadable }: Pick<FileList, 'unreadable'>): LoadProblem[] {

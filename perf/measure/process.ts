@@ -83,6 +83,7 @@ export const TRIALS = [
   'egress-leases',
   'egress-stream',
   'established',
+  'flow-impact',
   'impact',
   'interfaces',
   'members',

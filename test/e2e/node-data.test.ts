@@ -4,37 +4,14 @@
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import type { NodeFlow } from '../../apis/node-flows.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import type { CheckLine } from '../../lib/process/check-line.ts';
 import { NODEWALL } from '../cli/command.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
-import { tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
 import { BREAKS } from './check-breaks.ts';
-import { controllerService, untilAggregated } from './controller-service.ts';
-import { closed, realized, type Story, startStory } from './story-bed.ts';
-
-const NODE = 'worker-1';
-/** The first replica of story-bed.ts. */
-const PORT = 9001;
-
-const USERS = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: jane, namespace: default}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: mallory, namespace: default}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: jane}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-view}
-subjects: [{kind: ServiceAccount, name: jane, namespace: default}]
-`;
+import { NODE, type NodeDataBed, nodeDataBed } from './node-data-bed.ts';
+import { closed, type Story } from './story-bed.ts';
 
 /** In this bed controllers are no pods, and agents have no failsafe list for egress. */
 const EXPECTED = ['pods', 'failsafe list'];
@@ -42,37 +19,15 @@ const EXPECTED = ['pods', 'failsafe list'];
 kernelSuite('what only nodes know, asked for in a cluster', function () {
   this.timeout(120_000);
   let story: Story;
-  const kubeconfigs: Record<string, string> = {};
+  let kubeconfigs: NodeDataBed['kubeconfigs'];
+  let nodewall: NodeDataBed['nodewall'];
+  let printed: NodeDataBed['printed'];
 
   before(async function () {
     this.timeout(1_800_000);
-    // No kube-proxy: the API server looks for the endpoints itself.
-    story = await startStory({ replicas: 2, apiServerFlags: ['--enable-aggregator-routing=true'] });
-    const { cluster, address } = story;
-    await cluster.apply(`${controllerService(address, [PORT])}---${USERS}`);
-    for (const user of ['jane', 'mallory'])
-      kubeconfigs[user] = await cluster.kubeconfigFor(user, {
-        token: await cluster.token(`default/${user}`),
-      });
-    await untilAggregated(cluster);
-    const rule = { name: 'close', action: 'Drop', ports: [tcp(80)], enableLogging: true, logLabel: 'web' };
-    await story.applied(closed('web', 80, { ingress: [rule] }));
-    await story.statusIs('web', realized(2));
-    await story.sees('other0', NODE, 80, 'closed');
+    ({ story, kubeconfigs, nodewall, printed } = await nodeDataBed());
   });
   after(() => story?.close());
-
-  async function nodewall(user: string, ...args: readonly string[]) {
-    const argv = [NODEWALL, ...args, '--kubeconfig', kubeconfigs[user] ?? ''];
-    return await story.controlPlane.run(argv, { anyStatus: true });
-  }
-
-  /** What a command prints as JSON. */
-  async function printed(...args: readonly string[]) {
-    const { status, stdout, stderr } = await nodewall('jane', ...args, '-o', 'json');
-    assert.equal(status, 0, stderr);
-    return JSON.parse(stdout);
-  }
 
   it('gives the counters of a node, whichever controller has its agent', async () => {
     for (const node of [NODE, 'worker-2']) {
@@ -155,32 +110,6 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
     assert.equal((await nodewall('jane', 'log', '--node', NODE, '--verdict', 'Allow')).stdout, '');
     const wrong = await nodewall('jane', 'log', '--node', NODE, '--port', 'x');
     assert.deepEqual([wrong.status, wrong.stderr], [2, 'nodewall: --port: "x": must be a whole number\n']);
-  });
-
-  it('gives the kinds of flows of one node and of all, with what decides about them', async () => {
-    const args = ['--port', '80', '--denied'];
-    const { flows, kinds } = await printed('flows', '--node', NODE, ...args);
-    assert.deepEqual(
-      flows.map(({ direction, protocol, port, verdict, decision }: NodeFlow) => {
-        return [direction, protocol, port, verdict, `${decision?.policy}/${decision?.rule}`];
-      }),
-      // Of both families.
-      [0, 1].map(() => ['ingress', 'tcp', 80, 'Drop', 'web/close']),
-    );
-    assert.ok(kinds > 1, `${kinds} kinds: the node has connections to its controller`);
-    const all = await nodewall('jane', 'flows', '--all-nodes', '--policy', 'web');
-    assert.match(all.stdout, /^worker-1 +ingress +\S+ +tcp 80 .* Drop web\/close$/m);
-    assert.match(all.stdout, /^worker-2: \d+ of \d+ kinds of flows since /m);
-    const wrong = await nodewall('jane', 'flows', '--node', NODE, '--peer', 'x');
-    assert.deepEqual([wrong.status, /--peer: "x": must be an address/.test(wrong.stderr)], [2, true]);
-  });
-
-  it('gives all kinds of flows in pages', async () => {
-    const child = fileURLToPath(new URL('flow-pages-child.ts', import.meta.url));
-    const argv = [process.execPath, child, kubeconfigs.jane ?? '', NODE];
-    const { pages, all } = JSON.parse((await story.controlPlane.run(argv)).stdout);
-    assert.ok(pages > 1 && all.kinds > 1, `${pages} pages of ${all.kinds} kinds`);
-    assert.equal(all.flows.length, all.kinds);
   });
 
   it('follows what happens on all nodes', async () => {
