@@ -109,7 +109,10 @@ kernelSuite('the console of a real cluster, in a browser', function () {
     await go('Preview');
     await page.getByRole('textbox').fill(NEW);
     await page.getByRole('button', { name: 'Show what changes' }).click();
-    await page.getByRole('row', { name: /newly denied ingress .*22/ }).waitFor();
+    await page
+      .getByRole('row', { name: /newly denied ingress tcp port 22/ })
+      .first()
+      .waitFor();
     await go('Drops');
     await page.getByRole('row', { name: /tcp 80.*web\/close/ }).waitFor();
     for (const [name, text] of [
