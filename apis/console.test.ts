@@ -17,7 +17,11 @@ describe('ranges of nodes', () => {
       const found = Array.from({ length: 12 }, (_, i) => i).filter((i) => isInRanges(ranges, i));
       assert.deepEqual(found, set);
     }
-    assert.deepEqual(toRanges([1, 3, 5, 6, 7]), [[1, 1], [3, 3], [5, 7]]); // biome-ignore format: short
+    assert.deepEqual(toRanges([1, 3, 5, 6, 7]), [
+      [1, 1],
+      [3, 3],
+      [5, 7],
+    ]);
   });
 });
 

@@ -92,7 +92,6 @@ function addConsole(program: Command, done: Done): void {
     )
     .addOption(kubeconfig())
     .option('--machine', 'of this machine, whatever kubeconfig there is', false)
-    .addOption(manifests(false))
     .addOption(stateDir())
     .addOption(config())
     .option('--console-files <folder>', 'of this machine: the built pages; default: those of this program')

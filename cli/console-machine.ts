@@ -1,24 +1,23 @@
 import { existsSync, watch } from 'node:fs';
+import type { Config } from '../apis/config.ts';
 import { isNodeData } from '../apis/node-question.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { NODE_VIEWS_PATH } from '../apis/stream.ts';
-import { validateOptions } from '../apis/validate/object.ts';
 import { consoleAccess, consoleAnswer } from '../controller/console/console-requests.ts';
 import { CONSOLE_FILES, StaticFiles } from '../controller/console/static-files.ts';
 import { type Answer, allowed, noNode, refused } from '../controller/publish/answer.ts';
 import { writeAnswer } from '../controller/publish/write-answer.ts';
-import { loadManifests } from '../controller/watch/manifests.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 import type { LetIn } from './console-door.ts';
 import { loadConfig } from './load.ts';
 import { MachineDocuments } from './machine-documents.ts';
-import { MachineNode } from './machine-node.ts';
+import { thisHost } from './machine-node.ts';
+import { machineObjects } from './objects-in-force.ts';
 import { warn } from './output.ts';
 
 interface MachineOptions {
   readonly stateDir: string;
   readonly config?: string;
-  readonly manifests?: readonly string[];
   readonly consoleFiles?: string;
 }
 
@@ -26,7 +25,7 @@ interface MachineOptions {
 const COUNT_EVERY = 5_000;
 
 /** The console of this machine. Throws a CommandError if this user is not root. */
-export async function machineConsole({ stateDir, config: path, manifests, consoleFiles }: MachineOptions) {
+export async function machineConsole({ stateDir, config: path, consoleFiles }: MachineOptions) {
   if (process.getuid?.() !== 0)
     throw new CommandError(
       EXIT.refused,
@@ -38,14 +37,12 @@ export async function machineConsole({ stateDir, config: path, manifests, consol
       `--state-dir: there is no ${stateDir}: start the agent (nodewall agent), or give its --state-dir, or --kubeconfig for the console of a cluster`,
     );
   const config = await loadConfig(path);
-  const options = { ...validateOptions(config), failsafe: null, egress: true };
-  const machine = new MachineNode(options);
-  const objects = async (): Promise<ClusterObjects | null> =>
-    manifests === undefined ? null : machine.with((await loadManifests(manifests, options)).objects);
+  const name = thisHost().name;
+  const objects = (): Promise<ClusterObjects | null> => objectsOf(stateDir, config);
   const failed = (error: unknown): void => warn('console', { error: (error as Error).message });
   const documents = new MachineDocuments({
     files: new StaticFiles(consoleFiles ?? CONSOLE_FILES),
-    ...{ stateDir, config, name: machine.name, objects, failed },
+    ...{ stateDir, config, name, objects, failed },
   });
   const count = (): void => void documents.count().catch(failed);
   count();
@@ -53,7 +50,7 @@ export async function machineConsole({ stateDir, config: path, manifests, consol
   // Files of the agent are replaced.
   const watcher = watch(stateDir, () => documents.watchers.changed());
   return {
-    of: `this machine, ${machine.name}`,
+    of: `this machine, ${name}`,
     serve: (letIn: LetIn) => serve(documents, letIn),
     close(): void {
       clearInterval(timer);
@@ -61,6 +58,16 @@ export async function machineConsole({ stateDir, config: path, manifests, consol
       documents.close();
     },
   };
+}
+
+/** Null: the agent of this machine reads no manifests. */
+async function objectsOf(stateDir: string, config: Config): Promise<ClusterObjects | null> {
+  try {
+    return await machineObjects(stateDir, config);
+  } catch (error) {
+    if (error instanceof CommandError && error.status === EXIT.usage) return null;
+    throw error;
+  }
 }
 
 async function serve(documents: MachineDocuments, { request, response, path, query }: LetIn): Promise<void> {

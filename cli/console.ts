@@ -14,7 +14,6 @@ interface ConsoleOptions {
   readonly machine: boolean;
   readonly stateDir: string;
   readonly config?: string;
-  readonly manifests?: readonly string[];
   readonly consoleFiles?: string;
   readonly port: string;
   readonly open: boolean;

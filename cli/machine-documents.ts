@@ -37,7 +37,7 @@ export interface MachineDocumentsOptions {
 /** Milliseconds for which the checks of the machine hold: they try things in the kernel. */
 const KEEP_CHECKS = 60_000;
 const NO_OBJECTS =
-  'the policies of this machine are not known: start nodewall console with --manifests, as the agent; where it follows a controller, ask the console of the cluster';
+  'the agent of this machine reads no manifests, so its policies are not known here; where it follows a controller, ask the console of the cluster';
 
 /** The console's documents of this machine: what its agent has saved, and the kernel. */
 export class MachineDocuments implements ConsoleDocuments {

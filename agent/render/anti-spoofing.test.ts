@@ -23,22 +23,23 @@ function iptablesLines(chain: string, family: 4 | 6): string[] | undefined {
 
 describe('anti-spoofing', () => {
   it('comes after established connections and before the exemptions', () => {
-    assert.deepEqual(lines('input')?.slice(1, 4), [
+    assert.deepEqual(lines('input')?.slice(1, 5), [
       'ct state established,related accept',
-      'jump anti-spoofing',
+      'fib saddr type local jump anti-spoofing-own',
+      'iifgroup 8 jump anti-spoofing-pods',
       'iif "lo" accept comment "exemption loopback"',
     ]);
   });
 
   it('compares sources from pods with all Nodes, others with own addresses', () => {
-    assert.deepEqual(lines('anti-spoofing'), [
+    assert.deepEqual(lines('anti-spoofing-own'), [
       'iif "lo" return',
-      'iifgroup 8 jump anti-spoofing-pods',
       'meta iifkind "vrf" return',
-      'meta nfproto ipv4 fib saddr type local fib daddr type local goto spoofed',
-      'ip6 saddr != fe80::/10 fib saddr type local fib daddr type local goto spoofed',
+      'meta nfproto ipv4 fib daddr type local goto spoofed',
+      'ip6 saddr != fe80::/10 fib daddr type local goto spoofed',
     ]);
     assert.deepEqual(lines('anti-spoofing-pods'), [
+      'iif "lo" return',
       'ip saddr @peers-nodes-v4 goto spoofed',
       'ip6 saddr @peers-nodes-v6 goto spoofed',
       'meta nfproto ipv4 fib saddr type local goto spoofed',
@@ -80,12 +81,19 @@ describe('anti-spoofing', () => {
   });
 
   it('is the same in iptables', () => {
-    assert.deepEqual(iptablesLines('NODEWALL-anti-spoofing', 6), [
+    for (const family of [4, 6] as const) {
+      const input = iptablesLines('NODEWALL-INPUT', family)?.filter((line) => line.includes('spoofing'));
+      assert.deepEqual(input, [
+        '-m addrtype --src-type LOCAL -j NODEWALL-anti-spoofing-own',
+        '-m devgroup --src-group 0x8/0x7fffffff -j NODEWALL-anti-spoofing-pods',
+      ]);
+    }
+    assert.deepEqual(iptablesLines('NODEWALL-anti-spoofing-own', 6), [
       '-i lo -j RETURN',
-      '-m devgroup --src-group 0x8/0x7fffffff -j NODEWALL-anti-spoofing-pods',
-      '! -s fe80::/10 -m addrtype --src-type LOCAL -m addrtype --dst-type LOCAL -g NODEWALL-spoofed',
+      '! -s fe80::/10 -m addrtype --dst-type LOCAL -g NODEWALL-spoofed',
     ]);
     assert.deepEqual(iptablesLines('NODEWALL-anti-spoofing-pods', 4), [
+      '-i lo -j RETURN',
       '-m set --match-set nodewall-peers-nodes-h4 src -g NODEWALL-spoofed',
       '-m addrtype --src-type LOCAL -g NODEWALL-spoofed',
     ]);

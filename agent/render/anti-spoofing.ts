@@ -49,31 +49,33 @@ export function antiSpoofing({ state, config, canLog, setMatches }: Context): An
     { kind: 'jump', chain: PODS },
     { match: 'interfaceGroup', field: 'iifgroup', groups: [config.interfaceGroups.pods], negated: false },
   );
-  const entry = plainChain(ENTRY, [
-    plainRule({ kind: 'return' }, { match: 'loopback', field: 'iif' }),
-    fromPods,
+  const notFromLoopback = plainRule({ kind: 'return' }, { match: 'loopback', field: 'iif' });
+  const own = plainChain(OWN, [
+    notFromLoopback,
     // In a VRF, what the machine sends to itself comes in by the VRF's interface instead of lo.
     plainRule({ kind: 'return' }, { match: 'vrf' }),
     // The machine gets copies of its own multicasts and broadcasts, by the interface that they
     // left.
-    ...OWN_SOURCE.map((own) => toSpoofed([...own, { match: 'local', field: 'daddr' }])),
+    ...UNIQUE.map((unique) => toSpoofed([unique, { match: 'local', field: 'daddr' }])),
   ]);
   const pods = plainChain(PODS, [
+    notFromLoopback,
     ...nodes.map(({ matches }) => toSpoofed(matches)),
-    ...OWN_SOURCE.map(toSpoofed),
+    ...UNIQUE.map((unique) => toSpoofed([unique, OWN_SOURCE])),
   ]);
   const forward = {
     ...plainChain(FORWARD.chain, [plainRule({ kind: 'accept' }, { match: 'ctEstablished' }), fromPods]),
     base: FORWARD.base,
   };
   return {
-    rules: [plainRule({ kind: 'jump', chain: ENTRY })],
-    chains: [forward, entry, pods, ...spoofed(records ? config.log : null)],
+    // Nearly no packet has an own address, so one look-up in the routes is all that others cost.
+    rules: [plainRule({ kind: 'jump', chain: OWN }, OWN_SOURCE), fromPods],
+    chains: [forward, own, pods, ...spoofed(records ? config.log : null)],
     sets: nodes.flatMap(({ set }) => set ?? []),
   };
 }
 
-const ENTRY = 'anti-spoofing';
+const OWN = 'anti-spoofing-own';
 const PODS = 'anti-spoofing-pods';
 const RECORD = `${SPOOFED}-record`;
 
@@ -82,16 +84,12 @@ const RECORD = `${SPOOFED}-record`;
  * and the router on another.
  */
 const LINK_LOCAL = parseCidr('fe80::/10')?.cidr as Cidr;
-const OWN_SOURCE: readonly (readonly Match[])[] = [
-  [
-    { match: 'nfproto', family: 4 },
-    { match: 'local', field: 'saddr' },
-  ],
-  [
-    { match: 'notIn', family: 6, field: 'saddr', cidrs: [LINK_LOCAL] },
-    { match: 'local', field: 'saddr' },
-  ],
+/** One match for each family. */
+const UNIQUE: readonly Match[] = [
+  { match: 'nfproto', family: 4 },
+  { match: 'notIn', family: 6, field: 'saddr', cidrs: [LINK_LOCAL] },
 ];
+const OWN_SOURCE: Match = { match: 'local', field: 'saddr' };
 
 /** @param log null: nothing is recorded, as on a node where no rule has logging */
 function spoofed(log: Config['log'] | null): Chain[] {

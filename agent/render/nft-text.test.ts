@@ -57,7 +57,7 @@ describe('nfttext', () => {
       [verdict, 'goto c'],
       [{ kind: 'reject', with: 'tcp reset' }, 'reject with tcp reset'],
       [{ kind: 'reject', with: 'icmpx admin-prohibited' }, 'reject with icmpx admin-prohibited'],
-      [{ kind: 'portMap', protocol: 'udp', field: 'dport', original: false, map: 'm' }, 'udp dport vmap @m'],
+      [{ kind: 'portMap', protocol: 'udp', field: 'dport', original: false, map: 'm' }, 'th dport vmap @m'],
       [{ kind: 'addressMap', family: 6, field: 'daddr', map: 'm' }, 'ip6 daddr vmap @m'],
       [{ kind: 'masquerade', random: false }, 'masquerade'],
       [{ kind: 'snat', family: 4, to: 'saddr' }, 'snat ip to ip saddr'],

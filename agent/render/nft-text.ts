@@ -173,7 +173,7 @@ function matchText(match: Match): string {
     case 'address':
       return `${addressField(match)} ${'set' in match.in ? `@${identifier(match.in.set)}` : formatCidr(match.in.cidr)}`;
     case 'port':
-      return `${match.protocol} ${match.field} ${anonymous(match.ranges.map(rangeText))}`;
+      return `${match.isProtocolKnown ? 'th' : match.protocol} ${match.field} ${anonymous(match.ranges.map(rangeText))}`;
     case 'originalPort':
       return `meta l4proto ${match.protocol} ct original proto-dst ${anonymous(match.ranges.map(rangeText))}`;
     case 'serviceTuple':
@@ -295,7 +295,7 @@ function hashMapText({ family, fields, verdicts }: Extract<Statement, { kind: 'h
 }
 
 function portKey({ protocol, field, original }: Extract<Statement, { original: boolean }>): string {
-  return original ? `meta l4proto ${protocol} ct original proto-dst` : `${protocol} ${field}`;
+  return original ? `meta l4proto ${protocol} ct original proto-dst` : `th ${field}`;
 }
 
 function chainVerdict({ kind, chain }: ChainVerdict): string {

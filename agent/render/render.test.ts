@@ -66,14 +66,52 @@ describe('render', () => {
     assert.equal(lines(state(web), 'ingress-failsafe'), undefined);
     assert.equal(lines(state(rule('open', { action: 'Allow' })), 'ingress-failsafe'), undefined);
     assert.deepEqual(lines(state(rule('all')), 'ingress-failsafe'), []);
+    // Where it has rules for the protocol, packets go on there at once.
+    assert.equal(lines(state(rule('all'), web), 'ingress-failsafe'), undefined);
     const off: Config = { ...DEFAULT_CONFIG, failsafe: { ingress: [], egress: [] } };
     assert.equal(lines(state(rule('all')), 'ingress-failsafe', off), undefined);
   });
 
   it('has a separate failsafe index for each direction', () => {
     const given = state(rule('all'));
-    assert.ok(lines(given, 'ingress')?.[0]?.endsWith('goto ingress-failsafe comment "failsafe"'));
+    const to = 'goto ingress-failsafe comment "failsafe"';
+    assert.ok(lines(given, 'ingress')?.some((line) => line.endsWith(to)));
     assert.deepEqual(lines(given, 'egress'), []);
+  });
+
+  it('compares only packets of a protocol with what is for it alone', () => {
+    const udp = rule('udp', { services: [{ protocol: 'udp', ports: [53, 53] }] });
+    const given = state(web, udp, rule('all'));
+    const [first, second] = [100, 200].map(
+      (port) => ({ protocol: 'tcp', ports: [port, port], peers: 'any' }) as const,
+    );
+    const office = { protocol: 'tcp', ports: [22, 22], peers: ['192.0.2.0/24'] } as const;
+    assert.ok(first && second);
+    const config = { ...DEFAULT_CONFIG, failsafe: { ingress: [first, second, office], egress: [] } };
+    assert.deepEqual(lines(given, 'ingress', config), [
+      'meta l4proto tcp goto ingress-tcp',
+      'meta l4proto udp goto ingress-udp',
+      'icmpv6 type { 133, 134, 135, 136 } accept comment "exemption neighborDiscovery"',
+      'icmpv6 type { 130, 131, 132, 143 } accept comment "exemption multicastListener"',
+      'jump ingress-p-all',
+    ]);
+    assert.deepEqual(lines(given, 'ingress-tcp', config), [
+      'th dport { 22, 100, 200 } goto ingress-tcp-to-failsafe',
+      'ct status dnat goto ingress-tcp-to-failsafe-nat',
+      'goto ingress-tcp-rules',
+    ]);
+    assert.deepEqual(lines(given, 'ingress-tcp-to-failsafe', config)?.slice(-2), [
+      'ct status dnat goto ingress-tcp-to-failsafe-nat',
+      'goto ingress-tcp-rules',
+    ]);
+    assert.equal(lines(given, 'ingress-tcp-to-failsafe-nat', config)?.at(-1), 'goto ingress-tcp-rules');
+    assert.deepEqual(lines(given, 'ingress-tcp-rules', config), ['jump ingress-p-web', 'jump ingress-p-all']);
+    assert.deepEqual(lines(given, 'ingress-udp', config), [
+      'meta nfproto ipv4 th sport 67 th dport 68 accept comment "exemption dhcpClient"',
+      'meta nfproto ipv6 th sport 547 th dport 546 accept comment "exemption dhcpClient"',
+      'jump ingress-p-udp',
+      'jump ingress-p-all',
+    ]);
   });
 
   it('keeps rules that name their ports in the failsafe index', () => {
@@ -90,11 +128,14 @@ describe('render', () => {
       ...DEFAULT_CONFIG,
       failsafe: { ingress: [entry(1, 3), entry(3, 4), entry(7000, 7999)], egress: [] },
     };
-    assert.deepEqual(lines(state(rule('all')), 'ingress', config)?.slice(0, 2), [
+    const failsafe = lines(state(rule('all')), 'ingress', config)?.filter((line) =>
+      line.includes('failsafe'),
+    );
+    assert.deepEqual(failsafe?.slice(0, 2), [
       'udp dport { 1, 2, 3, 4 } counter goto ingress-failsafe comment "failsafe"',
       'udp dport 7000-7999 counter goto ingress-failsafe comment "failsafe"',
     ]);
-    assert.deepEqual(lines(state(rule('all')), 'ingress', config)?.slice(2, 4), [
+    assert.deepEqual(failsafe?.slice(2), [
       'ct status dnat meta l4proto udp ct original proto-dst { 1, 2, 3, 4 } counter goto ingress-failsafe comment "failsafe"',
       'ct status dnat meta l4proto udp ct original proto-dst 7000-7999 counter goto ingress-failsafe comment "failsafe"',
     ]);

@@ -8,15 +8,24 @@ import { type AntiSpoofing, antiSpoofing, NO_ANTI_SPOOFING } from './anti-spoofi
 import { failsafeRules, failsafeScope } from './failsafe.ts';
 import type { Dispatched } from './index/build.ts';
 import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
+import { FRONT_LEVELS, withFront } from './index/front.ts';
 import { LEVELS } from './index/plan.ts';
+import { protocolChain } from './index/protocol-chain.ts';
 import { NamedList } from './named-list.ts';
 import { chainLines } from './nft-text.ts';
 import { plainChain, plainRule } from './plain.ts';
 import { passChainName, REJECT_CHAIN } from './rule-chain.ts';
 import { ruleRenderer } from './rule-renderer.ts';
-import type { Chain, NamedSet, NftRule, Ruleset } from './ruleset.ts';
+import type { Chain, L4Protocol, NamedSet, NftRule, PortProtocol, Ruleset } from './ruleset.ts';
 import { type AddressAlternative, SetMatches } from './set-matches.ts';
-import { BASE_CHAINS, baseChains, masqueradeChains, TRAFFICS, type Traffic } from './topology.ts';
+import {
+  BASE_CHAINS,
+  baseChains,
+  masqueradeChains,
+  protocolExemptions,
+  TRAFFICS,
+  type Traffic,
+} from './topology.ts';
 import { byTraffic, type Rules, type Share, select, TRAIT } from './traits.ts';
 import { UsedSets } from './used-sets.ts';
 import type { VerdictMap } from './verdict-map.ts';
@@ -88,6 +97,12 @@ interface RenderContext {
   readonly setMatches: SetMatches;
 }
 
+interface IndexContext extends RenderContext {
+  readonly levels: number;
+  /** Whether there is no other index for the same traffic, so that there are levels to spare. */
+  readonly isOnly: boolean;
+}
+
 /** Reuses the previous lists of chains and maps if their content is the same. */
 function join(
   rendered: readonly RenderedTraffic[],
@@ -136,7 +151,8 @@ function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): 
   const { config, nameServers, spoofing, before } = context;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
-  const indexes = parts.map((part) => renderIndex(part, traffic, { ...context, levels }));
+  const isOnly = parts.length < 2;
+  const indexes = parts.map((part) => renderIndex(part, traffic, { ...context, levels, isOnly }));
   const localPods = traffic === 'egress' && config.exemptions.localPods ? localPodsOf(context) : [];
   return {
     base: [
@@ -205,18 +221,20 @@ function passChain(traffic: Traffic, { any }: Rules): Chain[] {
 }
 
 /**
- * How many chains may call each other below the first chain of an index. If there are two indexes,
- * a packet that passes goes through both: the base chain, entry chain and protocol chain of each
- * index, possibly their failsafe indexes, a rule and possibly its record chain, the pass chain and
- * the reject chain take 9 to 14 of the 16 levels that the kernel allows. A record chain rejects by
- * itself (rule-chain.ts).
+ * How many chains may call each other below the first chain of an index. Around them are the base
+ * chain, the entry chain, the protocol chain, possibly the front (index/front.ts), a rule, possibly
+ * its record chain, and the pass chain or the reject chain. If there are two indexes, a packet that
+ * passes goes through both, and takes 9 to 14 of the 16 levels that the kernel allows: twice the
+ * entry chain, the protocol chain and possibly the failsafe index; there the front has no chains. A
+ * record chain rejects by itself (rule-chain.ts).
  */
 function levelsOf(parts: readonly IndexPart[], traffic: Traffic, config: Config): number {
-  if (parts.length < 2) return LEVELS;
   const failsafes = parts.filter((part) => hasFailsafe(part, traffic, config)).length;
   const records = parts.some(({ any }) => any & TRAIT.records) ? 1 : 0;
-  const around = 9 + (traffic === 'nodeport' ? 1 : 0) + failsafes + records;
-  return Math.floor((MAX_DEPTH - around) / 2);
+  const nodeport = traffic === 'nodeport' ? 1 : 0;
+  if (parts.length < 2)
+    return Math.min(LEVELS, MAX_DEPTH - (5 + nodeport + FRONT_LEVELS * failsafes + records));
+  return Math.floor((MAX_DEPTH - (9 + nodeport + failsafes + records)) / 2);
 }
 
 /**
@@ -231,35 +249,46 @@ function hasFailsafe({ any }: Rules, traffic: Traffic, { failsafe }: Config): bo
 }
 
 /**
- * The index of these rules. In front of it is a second one for the traffic of the failsafe list,
- * without the rules that this traffic skips.
+ * The index of these rules. In front of it are the exemptions of single protocols, and what sends
+ * the traffic of the failsafe list to a second index, without the rules that this traffic skips.
  */
 function renderIndex(
   part: IndexPart,
   traffic: Traffic,
-  { state, config, indexer, setMatches, levels }: RenderContext & { readonly levels: number },
+  { state, config, indexer, setMatches, levels, isOnly }: IndexContext,
 ): Dispatched & { readonly sets: readonly NamedSet[] } {
   const { name, entries } = part;
+  const { direction, index: first } = BASE_CHAINS[traffic];
   const dispatch: Dispatch = config.dispatch === 'linear' ? linearDispatch : indexer.dispatch;
-  const address = BASE_CHAINS[traffic].direction === 'ingress' ? 'saddr' : 'daddr';
+  const address = direction === 'ingress' ? 'saddr' : 'daddr';
   const fields = { original: traffic === 'nodeport', address, levels } as const;
   const main = dispatch(name, entries, { ...fields, scope: null });
-  if (traffic === 'nodeport' || !hasFailsafe(part, traffic, config)) return { ...main, sets: [] };
+  if (traffic === 'nodeport') return { ...main, sets: [] };
+  const exempt =
+    name === first && entries.length > 0
+      ? protocolExemptions(direction, config)
+      : new Map<L4Protocol, NftRule[]>();
+  const front = { exempt, failsafe: new Map(), hasChains: isOnly };
+  if (!hasFailsafe(part, traffic, config)) return { ...withFront(name, main, front), sets: [] };
   const list = failsafeList(config, traffic, state);
   const failsafeName = `${name}-failsafe`;
-  const failsafe = failsafeRules(list, traffic, { state, chain: failsafeName, setMatches });
   const { entries: kept } = select(part, TRAIT.skippable, false);
   const second = dispatch(failsafeName, kept, { ...fields, scope: failsafeScope(list) });
-  return {
-    chains: [...withRulesFirst(main, failsafe.rules), ...second.chains],
-    maps: [...main.maps, ...second.maps],
-    sets: failsafe.sets,
+  const names = new Set(second.chains.map((chain) => chain.name));
+  const to = (protocol: PortProtocol): string => {
+    const chain = protocolChain(failsafeName, protocol);
+    return names.has(chain) ? chain : failsafeName;
   };
-}
-
-/** Puts `rules` before the entry chain's own rules. */
-function withRulesFirst({ chains }: Dispatched, rules: Chain['rules']): Chain[] {
-  return chains.map((chain, i) => (i === 0 ? { ...chain, rules: [...rules, ...chain.rules] } : chain));
+  const failsafe = failsafeRules(list, direction, { state, setMatches, to });
+  const isEntered = list.some(({ protocol }) => to(protocol) === failsafeName);
+  return {
+    chains: [
+      ...withFront(name, main, { ...front, failsafe }).chains,
+      ...second.chains.slice(isEntered ? 0 : 1),
+    ],
+    maps: [...main.maps, ...second.maps],
+    sets: [...failsafe.values()].flatMap(({ sets }) => sets),
+  };
 }
 
 interface Named {

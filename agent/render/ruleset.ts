@@ -124,6 +124,8 @@ export type Match =
       readonly field: 'sport' | 'dport';
       /** Sorted, disjoint. */
       readonly ranges: readonly PortRange[];
+      /** th dport: no packet of another protocol comes here, so it need not be compared. */
+      readonly isProtocolKnown?: true;
     }
   /**
    * The destination port that the client used, before any NAT (ct original proto-dst). Ranges are
@@ -228,7 +230,7 @@ export type Statement =
   | { readonly kind: 'maxSegment'; readonly size: number | 'rt mtu' }
   /**
    * Verdict map by port. The destination port is the one that the client used (`original`) or the
-   * packet's.
+   * packet's. Only for chains that no packet of another protocol reaches.
    */
   | {
       readonly kind: 'portMap';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type Config, DEFAULT_CONFIG, EXEMPTIONS } from '../../apis/config.ts';
-import { chainLines } from './nft-text.ts';
-import { baseChains, masqueradeChains, type Traffic } from './topology.ts';
+import { chainLines, ruleText } from './nft-text.ts';
+import { baseChains, masqueradeChains, protocolExemptions, type Traffic } from './topology.ts';
 
 const skeleton = (traffic: Traffic, config: Config) =>
   baseChains(traffic, config, {
@@ -13,6 +13,12 @@ const skeleton = (traffic: Traffic, config: Config) =>
     hasEgress: true,
   });
 
+/** The base chain's lines, and those of the exemptions by protocol. */
+const exempting = (direction: 'ingress' | 'egress', config: Config) => [
+  ...skeleton(direction, config).flatMap(chainLines),
+  ...[...protocolExemptions(direction, config).values()].flat().map(ruleText),
+];
+
 describe('topology', () => {
   it('has rules for each exemption that is on', () => {
     for (const exemption of EXEMPTIONS) {
@@ -22,9 +28,7 @@ describe('topology', () => {
       };
       const [on, without] = [DEFAULT_CONFIG, off].map((config) =>
         (['ingress', 'egress'] as const).flatMap((direction) =>
-          skeleton(direction, config)
-            .flatMap(chainLines)
-            .filter((line) => line.includes(`exemption ${exemption}"`)),
+          exempting(direction, config).filter((line) => line.includes(`exemption ${exemption}"`)),
         ),
       );
       assert.ok((on ?? []).length > 0, exemption);
@@ -34,9 +38,7 @@ describe('topology', () => {
 
   it('distinguishes DHCP by direction: answers in, requests out', () => {
     const dhcp = (direction: 'ingress' | 'egress') =>
-      skeleton(direction, DEFAULT_CONFIG)
-        .flatMap(chainLines)
-        .filter((line) => line.includes('dhcp'));
+      exempting(direction, DEFAULT_CONFIG).filter((line) => line.includes('dhcp'));
     assert.match(
       dhcp('ingress').join('\n'),
       /ipv4 udp sport 67 udp dport 68 .*\n.*ipv6 udp sport 547 udp dport 546/,

@@ -8,7 +8,7 @@ import { tunnelMatches } from '../egress/render/tunnel-rules.ts';
 import { comment } from './name.ts';
 import { ruleText } from './nft-text.ts';
 import { fixedChain, plainChain, plainRule } from './plain.ts';
-import type { BaseChain, Chain, Match, NftRule } from './ruleset.ts';
+import type { BaseChain, Chain, L4Protocol, Match, NftRule } from './ruleset.ts';
 
 /**
  * The frame of the table: base chains that accept traffic not subject to policies, then jump to the
@@ -150,7 +150,8 @@ interface BaseParts extends Pick<Known, 'localPods' | 'hasEgress'> {
 
 /**
  * The base chain of a traffic and the chains it calls before the index. Traffic not subject to
- * policies is accepted first, then the chains of the indexes are called in order.
+ * policies is accepted first, except what `protocolExemptions` accepts; then the chains of the
+ * indexes are called in order.
  */
 export function baseChains(
   traffic: Traffic,
@@ -163,7 +164,8 @@ export function baseChains(
   const accepted = accept([{ match: 'ctEstablished' }], null);
   if (traffic !== 'nodeport') {
     const { rules, chains } = copies(direction, config, nameServers);
-    const own = [...before, ...rules, accepted, ...first, ...exemptions(direction, known), ...jumps];
+    const exempt = exemptions(direction, known, (name) => PROTOCOL_OF[name] === undefined);
+    const own = [...before, ...rules, accepted, ...first, ...exempt, ...jumps];
     return [{ ...plainChain(name, own), base }, ...chains];
   }
   // Every packet of the node traverses this hook, and an idle chain costs one in a hundred
@@ -176,6 +178,28 @@ export function baseChains(
     { ...plainChain(name, [accepted, entry]), base },
     plainChain(NODEPORT_ENTRY, [...alone, ...others, ...jumps]),
   ];
+}
+
+/** The exemptions that are for packets of one protocol. */
+const PROTOCOL_OF: Readonly<Partial<Record<Exemption, L4Protocol>>> = {
+  neighborDiscovery: 'icmpv6',
+  multicastListener: 'icmpv6',
+  dhcpClient: 'udp',
+};
+
+/**
+ * The exemptions that are for packets of one protocol, by protocol. Only such packets are compared
+ * with them, as they stand behind the first index's look-up of the protocol (index/front.ts).
+ */
+export function protocolExemptions(direction: Direction, config: Config): Map<L4Protocol, NftRule[]> {
+  const known = { config, localPods: [], hasEgress: false };
+  const protocols = new Set(Object.values(PROTOCOL_OF));
+  return new Map(
+    [...protocols].map((protocol) => [
+      protocol,
+      exemptions(direction, known, (name) => PROTOCOL_OF[name] === protocol),
+    ]),
+  );
 }
 
 /** `notFromOutside` includes loopback; the tunnel ends at the Node itself. */

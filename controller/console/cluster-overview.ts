@@ -11,6 +11,7 @@ import {
 import type { GuardrailStatus } from '../../apis/guardrail.ts';
 import { nodePhase } from '../../apis/node-phase.ts';
 import type { ApiGroup, ClusterNetworkPolicy } from '../../apis/objects.ts';
+import type { PolicyStatus } from '../../apis/policy-status.ts';
 import { guardrailProblem, nodeMessage, nodeProblem, policyProblem } from '../../apis/status-problems.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
@@ -58,6 +59,8 @@ export class ClusterOverview {
   readonly #watched = new Map<string, WatchedPolicy>();
   /** Keys of policies that have to be computed again. */
   readonly #changed = new Set<string>();
+  /** By name, as of the last computation of each policy, which costs a step for each of its nodes. */
+  readonly #statuses = new Map<string, PolicyStatus | null>();
   /** By key: what `#policies` were made of. */
   #inForce: ReadonlyMap<string, ClusterNetworkPolicy> = new Map();
   #last: Overview | null = null;
@@ -71,8 +74,10 @@ export class ClusterOverview {
 
   version(before: WatchedPolicy | null, now: WatchedPolicy | null): void {
     const name = now?.name ?? before?.name ?? '';
-    if (now === null) this.#watched.delete(name);
-    else this.#watched.set(name, now);
+    if (now === null) {
+      this.#watched.delete(name);
+      this.#statuses.delete(name);
+    } else this.#watched.set(name, now);
     this.#changed.add(policyKey({ apiGroup: GROUP, name }));
   }
 
@@ -182,12 +187,14 @@ export class ClusterOverview {
   ): OverviewPolicy {
     const { statuses, isEnabled } = this.#sources;
     const watched = apiGroup === GROUP ? this.#watched.get(name) : undefined;
+    const status = watched === undefined ? null : statuses.status(name);
+    if (watched !== undefined) this.#statuses.set(name, status);
     const facts = {
       ...{ apiGroup, name, spec: inForce?.spec ?? null },
       generation: watched?.generation ?? inForce?.generation ?? 0,
       inForce: inForce?.generation ?? null,
       versions: inForce === null ? [] : statuses.versions({ apiGroup, name }),
-      status: watched === undefined ? null : statuses.status(name),
+      status,
       changed: watched?.changed ?? null,
       rollout: watched === undefined ? null : rolloutOf(watched),
       isEnabled: isEnabled(),
@@ -196,7 +203,7 @@ export class ClusterOverview {
   }
 
   #problems(policies: readonly OverviewPolicy[], date: Date): readonly StatusProblem[] {
-    const { guardrails, reports, nodes, statuses } = this.#sources;
+    const { guardrails, reports, nodes } = this.#sources;
     const now = date.getTime();
     const found = [
       ...guardrails().map(guardrailProblem),
@@ -204,7 +211,7 @@ export class ClusterOverview {
         .filter(({ apiGroup }) => apiGroup === GROUP)
         .map(({ name }) => {
           const { rollout } = this.#watched.get(name) ?? {};
-          const status = statuses.status(name) ?? undefined;
+          const status = this.#statuses.get(name) ?? undefined;
           return policyProblem({
             name,
             status: status && { ...status, ...(rollout == null ? {} : { rollout }) },

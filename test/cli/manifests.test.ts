@@ -214,7 +214,7 @@ describe('nodewall compile', function () {
       /^create (nodewall-\S+) hash:ip family inet .*\nadd \1 192\.0\.2\.11\ncreate nodewall-\S+ hash:ip family inet .*\n$/,
     );
     for (const text of [v4, v6]) assert.match(text, /^\*filter\n[\s\S]*"deny\/all"[\s\S]*\nCOMMIT\n$/);
-    assert.match(v4, /^-A NODEWALL-ingress .*--match-set nodewall-\S+ src .*--comment failsafe/m);
+    assert.match(v4, /^-A NODEWALL-in-tcp-to-fs .*--match-set nodewall-\S+ src .*--comment failsafe/m);
     assert.match(v4, /"allow-api\/from-office"/);
     assert.doesNotMatch(v6, /from-office|match-set/);
     await folder.write('objects.json', [...POLICIES].reverse());

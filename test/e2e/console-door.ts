@@ -32,6 +32,8 @@ export interface RunningDoor {
   /** The secret part of the path: `/…`. */
   readonly prefix: string;
   readonly host: string;
+  /** By which it is reached from outside of its namespace. */
+  readonly socketPath: string;
   ask(path: string, asking?: Asking): Promise<DoorAnswer>;
   /** The lines of a watch, as they come. */
   watch(path: string): Promise<DoorWatch>;
@@ -74,12 +76,14 @@ export async function startDoor(
       ...{ socketPath, agent: false, method, path: whole ?? `${prefix}${path}`, setHost: false },
       headers: { host, ...headers },
     });
+    // After an answer the rest of a long body may not be read.
+    outgoing.on('error', () => {});
     outgoing.end(body);
     const [answer] = (await once(outgoing, 'response')) as [IncomingMessage];
     return answer;
   };
   return {
-    ...{ url, prefix, host },
+    ...{ url, prefix, host, socketPath },
     async ask(path, asking = {}) {
       const answer = await answerTo(path, asking);
       return { status: answer.statusCode ?? 0, headers: answer.headers, text: await text(answer) };

@@ -71,7 +71,13 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
       return packet.family === match.family && matchesAddress(match, packet, ruleset);
     case 'port': {
       const port = match.field === 'sport' ? packet.srcPort : packet.dstPort;
-      return packet.protocol === protocolNumber(match.protocol) && isInOne(match.ranges, port);
+      const isOfProtocol = packet.protocol === protocolNumber(match.protocol);
+      // The kernel would compare the bytes of the other protocol's header.
+      if (match.isProtocolKnown && !isOfProtocol)
+        throw new Error(
+          `a packet of protocol ${packet.protocol} comes to a rule for ${match.protocol} alone`,
+        );
+      return isOfProtocol && isInOne(match.ranges, port);
     }
     case 'portTuple':
       return matchesTuple(match, packet);

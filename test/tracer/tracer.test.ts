@@ -123,8 +123,16 @@ describe('tracer: chains', () => {
     for (const table of maps.map((map) => ruleset(chains, { maps: [map] }))) {
       assert.equal(verdictOf(table), 'Drop by a, 1 tried');
       assert.equal(verdictOf(table, { dstPort: 81 }), 'Allow by b, 1 tried');
-      assert.equal(verdictOf(table, { protocol: PROTOCOLS.udp }), 'Allow by b, 1 tried');
+      assert.throws(() => verdictOf(table, { protocol: PROTOCOLS.udp }), /comes to a map for tcp alone/);
     }
+  });
+
+  it('refuses a packet of another protocol where it is not compared', () => {
+    const ranges = [[80, 80] as const];
+    const known = { match: 'port', protocol: 'tcp', field: 'dport', ranges, isProtocolKnown: true } as const;
+    const table = ruleset([inputChain({ ...rule(DROP), matches: [known] })]);
+    assert.equal(verdictOf(table), 'Drop by nothing, 0 tried');
+    assert.throws(() => verdictOf(table, { protocol: PROTOCOLS.udp }), /comes to a rule for tcp alone/);
   });
 
   it('finds an address in a map of its family and field', () => {
@@ -170,10 +178,7 @@ describe('tracer: chains', () => {
       },
     );
     const lookUps = (changes: Partial<Packet>) => tracer(table)(packet(changes)).lookUps;
-    assert.deepEqual(
-      [lookUps({}), lookUps({ dstPort: 81 }), lookUps({ protocol: PROTOCOLS.udp })],
-      [2, 1, 0],
-    );
+    assert.deepEqual([lookUps({}), lookUps({ dstPort: 81 })], [2, 1]);
   });
 
   it('gives another verdict for a table that is broken on purpose', () => {

@@ -215,6 +215,11 @@ function keyOf(statement: MapStatement, packet: Packet): bigint | null {
       const own = statement.field === 'dport' ? packet.dstPort : packet.srcPort;
       const port = statement.original ? packet.original?.dstPort : own;
       const isOfProtocol = packet.protocol === protocolNumber(statement.protocol);
+      // The kernel would look up the bytes of the other protocol's header.
+      if (!statement.original && !isOfProtocol)
+        throw new Error(
+          `a packet of protocol ${packet.protocol} comes to a map for ${statement.protocol} alone`,
+        );
       return isOfProtocol && port !== undefined ? BigInt(port) : null;
     }
     case 'addressMap':

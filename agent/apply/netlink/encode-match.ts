@@ -270,15 +270,16 @@ function addNotIn(encoding: RuleEncoding, { family, field, cidrs }: Of<'notIn'>)
   addAnonymous(encoding, key, prefixElements(cidrs), true);
 }
 
-function addPorts(encoding: RuleEncoding, { protocol, field, ranges }: Of<'port'>): void {
-  requireProtocol(encoding, protocol);
+function addPorts(encoding: RuleEncoding, { protocol, field, ranges, isProtocolKnown }: Of<'port'>): void {
+  if (!isProtocolKnown) requireProtocol(encoding, protocol);
   const [only] = ranges;
   if (only !== undefined && ranges.length === 1 && only[0] === only[1]) {
     addField(encoding, PORT_OFFSET[field], packPort(only[0]));
     return;
   }
   encoding.expressions.push(port(field));
-  addPortRanges(encoding, ranges, typeOf.payload(DESCRIPTION[protocol], PORT_FIELD[field]));
+  const header = isProtocolKnown ? DESCRIPTION.th : DESCRIPTION[protocol];
+  addPortRanges(encoding, ranges, typeOf.payload(header, PORT_FIELD[field]));
 }
 
 function addOriginalPorts(encoding: RuleEncoding, { protocol, ranges }: Of<'originalPort'>): void {

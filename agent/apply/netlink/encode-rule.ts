@@ -107,10 +107,7 @@ function addStatement(encoding: RuleEncoding, statement: Statement): void {
       if (statement.original) {
         addProtocol(encoding, statement.protocol);
         encoding.expressions.push(ORIGINAL_PORT);
-      } else {
-        requireProtocol(encoding, statement.protocol);
-        encoding.expressions.push(port(statement.field));
-      }
+      } else encoding.expressions.push(port(statement.field));
       addNamedLookup(encoding, statement.map, { verdict: true });
       return;
     case 'addressMap':

@@ -176,6 +176,8 @@ const MATCHES: readonly Match[] = [
     ].flatMap((ranges): Match[] => [
       { match: 'port', protocol, field: 'dport', ranges },
       { match: 'port', protocol, field: 'sport', ranges },
+      { match: 'port', protocol, field: 'dport', ranges, isProtocolKnown: true },
+      { match: 'port', protocol, field: 'sport', ranges, isProtocolKnown: true },
       { match: 'originalPort', protocol, ranges },
     ]),
   ),

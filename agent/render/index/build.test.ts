@@ -45,7 +45,7 @@ describe('index of a plan', () => {
 
   it('by port is a hash map with jumps to the rules, with gotos if no others follow', () => {
     assert.deepEqual(words(built(ports)), {
-      in: ['tcp dport vmap @in-ports'],
+      in: ['th dport vmap @in-ports'],
       '@in-ports': FIVE.map((port) => `${port} : jump rule${port - 1}`),
     });
     const followed = [...ports, item('s', { from: ['192.0.2.1'], ports: [[0, 65_535]] }), item('last')];
@@ -61,7 +61,7 @@ describe('index of a plan', () => {
       })),
     ];
     const found = words(built(given));
-    assert.deepEqual(found.in, ['tcp dport vmap @in-ranges-#', 'jump first']);
+    assert.deepEqual(found.in, ['th dport vmap @in-ranges-#', 'jump first']);
     assert.deepEqual(found['@in-ranges-#']?.[0], '0-9 : goto in-list-#');
     const { chains } = built(given);
     assert.equal(chains.length, 1 + 5);
@@ -143,7 +143,7 @@ describe('index of a plan in pieces', () => {
     );
     // A part that goes to its chain and doesn't return has a chain of its own; a port map without
     // others hasn't.
-    assert.deepEqual(found.in, ['jump in-#-#', 'tcp dport vmap @in-#-ports', 'ip saddr vmap @in-#-v4']);
+    assert.deepEqual(found.in, ['jump in-#-#', 'th dport vmap @in-#-ports', 'ip saddr vmap @in-#-v4']);
     assert.deepEqual(found['in-#-#'], ['ip saddr vmap @in-#-v4']);
   });
 
@@ -152,7 +152,7 @@ describe('index of a plan in pieces', () => {
     const ranges = items(5, (i) => ({ ports: [[10 * i, 10 * i + 9]] }));
     const found = words(of(sequence([audit, ...ranges], sources)));
     assert.deepEqual(found.in, ['jump in-#-#', 'ip saddr vmap @in-#-v4']);
-    assert.deepEqual(found['in-#-#'], ['tcp dport vmap @in-#-ranges-#', 'jump first']);
+    assert.deepEqual(found['in-#-#'], ['th dport vmap @in-#-ranges-#', 'jump first']);
   });
 
   it('names the pieces for their rules: a moved rule gives new pieces', () => {

@@ -58,7 +58,7 @@ describe('dispatch', () => {
     const found = indexed(many());
     assert.deepEqual(lines(found), {
       in: ['meta l4proto tcp goto in-tcp'],
-      'in-tcp': ['tcp dport vmap @in-tcp-ports'],
+      'in-tcp': ['th dport vmap @in-tcp-ports'],
     });
     assert.deepEqual(elements(found), ['1 : jump p1, 2 : jump p2, 3 : jump p3, 4 : jump p4, 5 : jump p5']);
   });

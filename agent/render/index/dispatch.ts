@@ -14,6 +14,7 @@ import {
 import { LEVELS, type Plan, withReplacements } from './plan.ts';
 import { PlanCache } from './plan-cache.ts';
 import { type PlanOptions, planned } from './planner.ts';
+import { protocolChain } from './protocol-chain.ts';
 
 const OTHER_PROTOCOLS = ['icmp', 'icmpv6', 'igmp'] as const;
 
@@ -131,7 +132,7 @@ export function byProtocol<P extends { readonly items: readonly MatchEntry[] }>(
   const found: Dispatched[] = [];
   const rules: NftRule[] = [];
   const add = (protocol: L4Protocol, of: P): void => {
-    const chain = `${name}-${protocol}`;
+    const chain = protocolChain(name, protocol);
     found.push(build({ name: chain, protocol }, of));
     // A packet of the protocol does not return from there. These are plain rules, because a verdict
     // map here would leak packets (ADR 2).
@@ -139,12 +140,12 @@ export function byProtocol<P extends { readonly items: readonly MatchEntry[] }>(
   };
   for (const protocol of PORT_PROTOCOLS) {
     const ports = scope === null ? [ALL_PORTS] : (scope.get(protocol) ?? []);
-    const of = part(`${name}-${protocol}`, (entry) => portItem(entry, protocol, ports));
+    const of = part(protocolChain(name, protocol), (entry) => portItem(entry, protocol, ports));
     if (of.items.length === (scope === null ? rest.items.length : 0)) continue;
     add(protocol, of);
   }
   for (const protocol of scope === null ? OTHER_PROTOCOLS : []) {
-    const of = part(`${name}-${protocol}`, (entry) => protocolItem(entry, protocol));
+    const of = part(protocolChain(name, protocol), (entry) => protocolItem(entry, protocol));
     if (of.items.length === rest.items.length) continue;
     add(protocol, of);
   }

@@ -61,10 +61,8 @@ describe('iptables: the rules of a state', () => {
         '-A NODEWALL-INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
         '-A NODEWALL-INPUT -d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -m comment --comment "loopback addresses on the network" -j DROP',
         '-A NODEWALL-INPUT -i lo -m comment --comment "exemption loopback" -j ACCEPT',
-        '-A NODEWALL-INPUT -p udp -m udp --sport 67 --dport 68 -m comment --comment "exemption dhcpClient" -j ACCEPT',
         '-A NODEWALL-OUTPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
         '-A NODEWALL-OUTPUT -o lo -m comment --comment "exemption loopback" -j ACCEPT',
-        '-A NODEWALL-OUTPUT -p udp -m udp --sport 68 --dport 67 -m comment --comment "exemption dhcpClient" -j ACCEPT',
         '-A NODEWALL-OUTPUT -m devgroup --dst-group 0x8/0x7fffffff -m comment --comment "exemption localPods" -j ACCEPT',
         'COMMIT',
         '',
@@ -94,7 +92,10 @@ describe('iptables: the rules of a state', () => {
     const set = 'nodewall-peers-four-h4';
     assert.deepEqual([...ruleset.sets.keys()], [set]);
     assert.deepEqual(lines(ruleset, 'NODEWALL-INPUT')?.at(-1), '-j NODEWALL-ingress');
-    assert.deepEqual(lines(ruleset, 'NODEWALL-ingress'), ['-p tcp -g NODEWALL-ingress-tcp']);
+    assert.deepEqual(lines(ruleset, 'NODEWALL-ingress'), [
+      '-p tcp -g NODEWALL-ingress-tcp',
+      '-p udp -m udp --sport 67 --dport 68 -m comment --comment "exemption dhcpClient" -j ACCEPT',
+    ]);
     assert.deepEqual(
       ruleset.families[4][0]?.chains.get('NODEWALL-ingress-tcp')?.rules.map(({ text }) => text.slice(0, 19)),
       ['-j NODEWALL-ingress'],
@@ -110,14 +111,14 @@ describe('iptables: the rules of a state', () => {
         ],
       ],
     );
-    assert.equal(lines(ruleset, 'NODEWALL-ingress', { family: 6 }), undefined);
+    assert.ok(!ruleset.families[6][0]?.chains.has('NODEWALL-ingress-tcp'));
   });
 
   it('return from a list that is empty in the family', () => {
     // Failsafe traffic of IPv4 has no rules, but must not reach the list after it.
     const config = { ...CONFIG, failsafe: { ...DEFAULT_CONFIG.failsafe, egress: [] } };
     const ruleset = render(config, rule('named', { ...web, peers: fromSet('six') }), rule('all'));
-    const [first] = lines(ruleset, 'NODEWALL-ingress') ?? [];
+    const [first] = lines(ruleset, 'NODEWALL-in-tcp-to-fs') ?? [];
     assert.match(first ?? '', /^-p tcp -m multiport --dports 2379,2380,6443,10250 .* -j RETURN$/);
   });
 
