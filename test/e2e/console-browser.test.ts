@@ -114,7 +114,10 @@ kernelSuite('the console of a real cluster, in a browser', function () {
       .first()
       .waitFor();
     await go('Drops');
-    await page.getByRole('row', { name: /tcp 80.*web\/close/ }).first().waitFor();
+    await page
+      .getByRole('row', { name: /tcp 80.*web\/close/ })
+      .first()
+      .waitFor();
     for (const [name, text] of [
       ['Audit', 'No policy has mode: Audit.'],
       ['Rollouts', 'No policy has a rollout'],
