@@ -220,7 +220,8 @@ describe('deploy', () => {
   /** Without those that are for scrapers of metrics, and for people. */
   const ownRoles = () =>
     [...kinds(base, 'Role'), ...kinds(base, 'ClusterRole')].filter(
-      ({ metadata }) => !['nodewall-metrics-reader', 'nodewall-view'].includes(metadata.name),
+      ({ metadata }) =>
+        !['nodewall-metrics-reader', 'nodewall-view', 'nodewall-operator'].includes(metadata.name),
     );
 
   it('binds existing roles to ServiceAccounts in use', () => {
