@@ -34,6 +34,7 @@ const READERS: Readonly<Record<string, string>> = {
   'agent/run/prometheus.ts': 'times that are shown: of views, in the metrics',
   'cli/advise.ts': 'how long the windows of the flow inventories are',
   'cli/bundle.ts': 'a time that is shown: of the bundle',
+  'cli/changes.ts': 'changes since a time',
   'cli/check.ts': 'expiry: of the Lease and of certificates; clocks of nodes',
   'cli/egress-node-status.ts': 'a time that is shown: of a reading',
   'cli/egress-who.ts': 'the option --at',
@@ -43,6 +44,7 @@ const READERS: Readonly<Record<string, string>> = {
   'cli/records.ts': 'the filter --since of records',
   'cli/rollout.ts': 'makes the value of an annotation another one',
   'cli/rules.ts': 'the option --unused',
+  'cli/seen-lint.ts': 'the option --window',
   'cli/status.ts': 'how long a node has not reported',
   'controller/console/cluster-documents.ts': 'a time that is shown: of a document',
   'controller/console/cluster-overview.ts':
