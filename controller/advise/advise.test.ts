@@ -341,10 +341,14 @@ describe('advice', () => {
     const seen = [
       seenOn('cp', seenKind('192.0.2.2', 6443), seenKind('192.0.2.3', 6443), seenKind('198.51.100.9', 22)),
       seenOn('a', seenKind('198.51.100.1', 22), seenKind('198.51.100.2', 22)),
-      seenOn('b', seenKind('198.51.100.1', 22)),
+      ...['b', 'c', 'd'].map((name) => seenOn(name, SSH, seenKind('203.0.113.9', 22, { connections: 0 }))),
     ];
+    const more = [node('c', '192.0.2.4'), node('d', '192.0.2.5')];
     const backward = [...seen].reverse().map((one) => ({ ...one, flows: [...one.flows].reverse() }));
     const text = (advice: Advice): string => JSON.stringify(advice);
-    assert.equal(text(advised(backward, { objects: [...NODES].reverse() })), text(advised(seen)));
+    assert.equal(
+      text(advised(backward, { objects: [...more, ...NODES].reverse() })),
+      text(advised(seen, { objects: [...NODES, ...more] })),
+    );
   });
 });

@@ -11,7 +11,7 @@ export interface Evidence {
   live: number;
   firstSeen: number;
   lastSeen: number;
-  /** The first nodes that saw it, and the number of all. */
+  /** The first nodes by name that saw it, and the number of all. */
   readonly nodes: string[];
   nodeCount: number;
   /** Addresses of the peer; the first MOST_ADDRESSES. */
@@ -50,7 +50,9 @@ export function addEvidence(to: Evidence, more: Evidence, isOfOneNode = false): 
   to.isCut ||= more.isCut;
   if (isOfOneNode) return;
   to.nodeCount += more.nodeCount;
-  to.nodes.push(...more.nodes.slice(0, MOST_NODES - to.nodes.length));
+  // Not the first that answered: they are others the next time.
+  const nodes = [...new Set([...to.nodes, ...more.nodes])].sort().slice(0, MOST_NODES);
+  to.nodes.splice(0, MOST_NODES, ...nodes);
 }
 
 /** The sum, for a rule or a peer; null if there is nothing. */
