@@ -139,7 +139,7 @@ export class InForcePage extends LitElement {
           ${Object.entries(VIEWS).map(
             ([view, title]) =>
               html`<a
-                href=${toHash('in-force', { view, filter })}
+                href=${toHash('in-force', { ...Object.fromEntries(parameters), view })}
                 aria-current=${view === this.#view ? 'true' : nothing}
                 >${title}</a
               >`,

@@ -42,6 +42,7 @@ interface NpmPackage {
 const PROGRAM = 'opt/nodewall';
 const MODULES = 'node_modules';
 const STATUS = 'var/lib/dpkg/status.d';
+const BUNDLED = 'console/dist/licenses.txt';
 /** Workspaces of this repository: part of the program. */
 const OWN = new Set(['ipset-ts', 'nftables-napi']);
 
@@ -51,7 +52,12 @@ const OWN = new Set(['ipset-ts', 'nftables-napi']);
  */
 export function billOfMaterials(root: string, subject: BillSubject, lock: PackageLock): BillOfMaterials {
   const { name, version, digest } = subject;
-  const components = [nodeOf(root), ...debianPackages(root), ...npmPackages(root, lock)];
+  const components = [
+    nodeOf(root),
+    ...debianPackages(root),
+    ...npmPackages(root, lock),
+    ...bundledPackages(root, lock),
+  ];
   return {
     bomFormat: 'CycloneDX',
     specVersion: '1.6',
@@ -108,20 +114,37 @@ function npmPackages(root: string, lock: PackageLock): Component[] {
     const { name, version, license } = JSON.parse(readFileSync(join(program, file), 'utf8')) as NpmPackage;
     if (name === undefined || version === undefined || OWN.has(name)) continue;
     const { integrity } = lock.packages[file.slice(0, -'/package.json'.length)] ?? {};
-    const purl = `pkg:npm/${name.replace('@', '%40')}@${version}`;
-    found.set(
-      purl,
-      component({
-        type: 'library',
-        name,
-        version,
-        purl,
-        ...(integrity === undefined ? {} : { hashes: [hashOf(integrity)] }),
-        ...(typeof license === 'string' ? { licenses: [{ expression: license }] } : {}),
-      }),
-    );
+    const one = npmPackage(name, version, license, integrity);
+    found.set(one['bom-ref'], one);
   }
   return [...found.values()];
+}
+
+/** Packages that files of the console contain: Vite lists them, with their licences. */
+function bundledPackages(root: string, lock: PackageLock): Component[] {
+  const text = readFileSync(join(root, PROGRAM, BUNDLED), 'utf8');
+  const found = [...text.matchAll(/^## (\S+) - (\S+) \((.+)\)$/gm)].map(
+    ([, name = '', version = '', license]) =>
+      npmPackage(name, version, license, lock.packages[`${MODULES}/${name}`]?.integrity),
+  );
+  if (found.length === 0) throw new Error(`${BUNDLED}: lists no package`);
+  return found;
+}
+
+function npmPackage(
+  name: string,
+  version: string,
+  license: unknown,
+  integrity: string | undefined,
+): Component {
+  return component({
+    type: 'library',
+    name,
+    version,
+    purl: `pkg:npm/${name.replace('@', '%40')}@${version}`,
+    ...(integrity === undefined ? {} : { hashes: [hashOf(integrity)] }),
+    ...(typeof license === 'string' ? { licenses: [{ expression: license }] } : {}),
+  });
 }
 
 /** Subresource Integrity (`sha512-BASE64`), of the package's archive. */

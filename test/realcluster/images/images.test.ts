@@ -149,6 +149,7 @@ describe('images', function () {
         const own = ['ipset-ts', 'nftables-napi'];
         for (const module of modules)
           assert.equal(names('pkg:npm').includes(module), !own.includes(module), module);
+        assert.ok(names('pkg:npm').includes('lit'), 'the console contains it');
         for (const each of kinds.get('pkg:npm') ?? [])
           assert.match(each.hashes?.[0]?.content ?? '', /^[0-9a-f]{128}$/, each.name);
         const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
