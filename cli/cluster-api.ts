@@ -40,5 +40,17 @@ export function hasKubeconfig(kubeconfig: string | undefined): boolean {
 /** The kubeconfig that kubectl would take; undefined: there is none. */
 export function usualFile(): string | undefined {
   const named = (process.env.KUBECONFIG ?? '').split(delimiter).filter((file) => file !== '');
-  return [...named, join(homedir(), '.kube', 'config')].find((file) => existsSync(file));
+  return named.find((file) => existsSync(file)) ?? ofUser();
+}
+
+function ofUser(): string | undefined {
+  let home: string;
+  try {
+    home = homedir();
+  } catch {
+    // Neither $HOME nor an entry in /etc/passwd.
+    return undefined;
+  }
+  const file = join(home, '.kube', 'config');
+  return existsSync(file) ? file : undefined;
 }

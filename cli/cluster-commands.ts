@@ -22,6 +22,7 @@ export function addClusterCommands(program: Command, done: Done): void {
     .addOption(output('text', 'json'))
     .addHelpText('after', example('nodewall status', 'kubectl nodewall status -o json'))
     .action(async (options) => done(await (await import('./status.ts')).statusCommand(options)));
+  addChanges(program, done);
   program
     .command('top')
     .description(
@@ -142,4 +143,17 @@ function addAdvise(program: Command, done: Done): void {
       ),
     )
     .action(async (options) => done(await (await import('./advise.ts')).adviseCommand(options)));
+}
+
+function addChanges(program: Command, done: Done): void {
+  program
+    .command('changes')
+    .description(
+      'Print what was changed in a cluster, when, and by which program, newest first: policies, tiers, groups, Guardrails, egress gateways, the feature gate; and on how many nodes it is in force.',
+    )
+    .addOption(kubeconfig())
+    .option('--since <time>', 'only changes since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)')
+    .addOption(output('table', 'json'))
+    .addHelpText('after', example('nodewall changes --since 24h', 'nodewall changes -o json'))
+    .action(async (options) => done(await (await import('./changes.ts')).changesCommand(options)));
 }

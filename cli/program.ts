@@ -4,10 +4,13 @@ import { SHELLS } from '../lib/process/shell-completion.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { addClusterCommands } from './cluster-commands.ts';
 import { type Done, example } from './command-options.ts';
+import { type Edition, NODEWALL, named } from './edition.ts';
 import { addEgressCommands } from './egress-commands.ts';
+import { refuseMachineCommands } from './machine-commands.ts';
 import { addManifestCommands } from './manifest-commands.ts';
 import { addNodeCommands } from './node-commands.ts';
 import { errorText } from './output.ts';
+import { addQuestions } from './questions.ts';
 import { addRolloutCommands } from './rollout-commands.ts';
 import { addServiceCommands } from './service-commands.ts';
 import { addUninstallCommand } from './uninstall-command.ts';
@@ -16,9 +19,9 @@ import { addUninstallCommand } from './uninstall-command.ts';
  * The `nodewall` command: takes arguments, returns the exit status. Each action imports its code
  * when it runs, so that `--help` stays quick.
  */
-export async function run(argv: readonly string[]): Promise<ExitStatus> {
+export async function run(argv: readonly string[], edition: Edition = NODEWALL): Promise<ExitStatus> {
   let status: ExitStatus = EXIT.done;
-  const program = build((result) => {
+  const program = build(edition, (result) => {
     status = result;
   });
   try {
@@ -28,28 +31,26 @@ export async function run(argv: readonly string[]): Promise<ExitStatus> {
     // commander has printed its message; its help and version are not errors.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
     if (error instanceof CommandError) {
-      process.stderr.write(errorText(error.message));
+      process.stderr.write(errorText(named(error.message, edition)));
       return error.status;
     }
     throw error;
   }
 }
 
-function build(done: Done): Command {
-  const program = new Command('nodewall')
+function build(edition: Edition, done: Done): Command {
+  const program = new Command(edition.name)
     .description(
       'A host firewall for Kubernetes nodes: one nftables rule per policy rule, or one iptables rule per family.',
     )
     .version(VERSION)
-    .showHelpAfterError("(try 'nodewall --help')")
+    .showHelpAfterError(`(try '${edition.name} --help')`)
+    .configureOutput({
+      writeOut: (text) => process.stdout.write(named(text, edition)),
+      writeErr: (text) => process.stderr.write(named(text, edition)),
+    })
     .exitOverride()
-    .configureHelp({ showGlobalOptions: true })
-    .addHelpText(
-      'after',
-      example(
-        'nodewall explain --manifests deploy/examples/flagship --node cp-1 \\\n      --flow \'{"direction":"ingress","src":"10.0.0.7","protocol":"tcp","dstPort":6443}\'',
-      ),
-    );
+    .configureHelp({ showGlobalOptions: true });
   addManifestCommands(program, done);
   addServiceCommands(program, done);
   addNodeCommands(program, done);
@@ -58,6 +59,8 @@ function build(done: Done): Command {
   addRolloutCommands(program, done);
   addUninstallCommand(program, done);
   addCompletion(program);
+  addQuestions(program);
+  refuseMachineCommands(program, edition);
   return program;
 }
 

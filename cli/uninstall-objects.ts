@@ -36,6 +36,7 @@ export const REST: readonly UninstalledObject[] = [
   ]),
   object('ClusterRole', `${RBAC}/clusterroles/nodewall-metrics-reader`),
   object('ClusterRole', `${RBAC}/clusterroles/nodewall-view`),
+  object('ClusterRole', `${RBAC}/clusterroles/nodewall-operator`),
   ...['nodewall-controller-webhooks', 'nodewall-controller-apiservice'].flatMap((name) => [
     object('ValidatingAdmissionPolicyBinding', `${ADMISSION}/validatingadmissionpolicybindings/${name}`),
     object('ValidatingAdmissionPolicy', `${ADMISSION}/validatingadmissionpolicies/${name}`),

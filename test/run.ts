@@ -28,7 +28,7 @@ const SUITES = {
   cli: ['test/cli/**/*.test.ts'],
   console: ['test/console/**/*.test.ts'],
   kernel: ['test/kernel/**/*.test.ts', 'test/demo/**/*.test.ts'],
-  e2e: ['test/{cluster,e2e,faults,metrics,skew}/**/*.test.ts'],
+  e2e: ['test/{cluster,e2e,faults,metrics,plugin,skew}/**/*.test.ts'],
   realcluster: ['test/realcluster/**/*.test.ts'],
 } as const;
 /**

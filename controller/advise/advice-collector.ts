@@ -1,6 +1,6 @@
 import { isFolded, type Missed, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
 import type { ClusterObjects, Node } from '../../apis/objects.ts';
-import { evidenceOf } from './evidence.ts';
+import { copyOf, evidenceOf } from './evidence.ts';
 import { NodeClass } from './node-class.ts';
 import { roleLabels } from './node-selector.ts';
 import { CLIENT_PORTS, isSolid, type Reason, scanners } from './odd-source.ts';
@@ -33,8 +33,6 @@ export class AdviceCollector {
   readonly owners: PeerOwners;
   readonly #nodes: ReadonlyMap<string, Node>;
   readonly #classes = new Map<string, NodeClass>();
-  /** Owners that the agents saw on so many ports that they folded them. */
-  readonly #folded = new Set<string>();
 
   /** @param podsGroup the number of the link group of pods' interfaces */
   constructor(
@@ -88,10 +86,11 @@ export class AdviceCollector {
       for (const [key, one] of services) {
         const of = all.get(key) ?? new ServiceEvidence(one.service);
         all.set(key, of);
-        of.merge(one);
+        for (const { owner, evidence } of one.owners) of.add({ owner, evidence: copyOf(evidence) }, false);
       }
     }
-    return scanners(all.values(), this.#folded);
+    const folded = [...this.#classes.values()].flatMap((one) => [...one.folded]);
+    return scanners(all.values(), new Set(folded));
   }
 
   #take(local: NodeClass, node: string, kind: NodeFlow, service: SeenService | null): void {
@@ -108,13 +107,13 @@ export class AdviceCollector {
     else if (kind.allPorts === true) {
       aside('many-ports');
       const isClients = Number(flow?.dstPort ?? 0) >= CLIENT_PORTS;
-      if (direction === 'ingress' && isOutside(owner) && !isClients) this.#folded.add(owner.key);
+      if (direction === 'ingress' && isOutside(owner) && !isClients) local.folded.add(owner.key);
     } else if (service === null) aside('no-port');
     else local.seen(service, { owner, evidence });
   }
 
   #join(local: NodeClass, guaranteed: ReadonlySet<string>): void {
-    const scanning = scanners(local.services.values(), this.#folded);
+    const scanning = scanners(local.services.values(), local.folded);
     const isOwn = (of: ServiceEvidence): boolean => isServed(of.service) && isSolid(of, scanning);
     const own = [...local.services.values()].filter(isOwn).map(({ service }) => serviceText(service));
     const served = [...new Set([...own, ...guaranteed])].sort();

@@ -11,7 +11,7 @@ export interface Evidence {
   live: number;
   firstSeen: number;
   lastSeen: number;
-  /** The first nodes that saw it, and the number of all. */
+  /** The first nodes by name that saw it, and the number of all. */
   readonly nodes: string[];
   nodeCount: number;
   /** Addresses of the peer; the first MOST_ADDRESSES. */
@@ -33,6 +33,10 @@ export function evidenceOf(kind: NodeFlow, node: string): Evidence {
   };
 }
 
+export function copyOf(evidence: Evidence): Evidence {
+  return { ...evidence, nodes: [...evidence.nodes], addresses: new Set(evidence.addresses) };
+}
+
 /** Adds `more` to `to`. @param isOfOneNode whether both are of the same node */
 export function addEvidence(to: Evidence, more: Evidence, isOfOneNode = false): void {
   to.connections += more.connections;
@@ -46,7 +50,9 @@ export function addEvidence(to: Evidence, more: Evidence, isOfOneNode = false): 
   to.isCut ||= more.isCut;
   if (isOfOneNode) return;
   to.nodeCount += more.nodeCount;
-  to.nodes.push(...more.nodes.slice(0, MOST_NODES - to.nodes.length));
+  // Not the first that answered: they are others the next time.
+  const nodes = [...new Set([...to.nodes, ...more.nodes])].sort().slice(0, MOST_NODES);
+  to.nodes.splice(0, MOST_NODES, ...nodes);
 }
 
 /** The sum, for a rule or a peer; null if there is nothing. */
@@ -54,7 +60,7 @@ export function sumOf(all: Iterable<Evidence>): Evidence | null {
   let sum: Evidence | null = null;
   for (const one of all) {
     if (sum !== null) addEvidence(sum, one);
-    else sum = { ...one, nodes: [...one.nodes], addresses: new Set(one.addresses) };
+    else sum = copyOf(one);
   }
   return sum;
 }

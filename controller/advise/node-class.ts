@@ -32,6 +32,8 @@ export class NodeClass {
   readonly services = new Map<string, ServiceEvidence>();
   readonly asides = new Map<string, Aside>();
   asidesLeftOut = 0;
+  /** Owners that agents saw on so many ports that they folded them. */
+  readonly folded = new Set<string>();
   /** What is allowed without a rule, by the exemption, or `failsafe`. */
   readonly guaranteed = new Map<string, Tally>();
 
@@ -70,6 +72,7 @@ export class NodeClass {
   merge(other: NodeClass): void {
     this.nodes.push(...other.nodes);
     for (const service of other.served) this.served.add(service);
+    for (const owner of other.folded) this.folded.add(owner);
     for (const [key, one] of other.services) {
       const of = this.services.get(key);
       if (of === undefined) this.services.set(key, one);

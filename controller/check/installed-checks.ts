@@ -4,6 +4,7 @@ import { CONTROL_PLANE } from '../../apis/stream.ts';
 import { type CheckLine, named, ok, problem, warning } from '../../lib/process/check-line.ts';
 import { gateSetting } from '../kubeapi/configmap/feature-gate.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
+import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { Lease } from '../kubeapi/lease/lease.ts';
 import { type Check, type CheckedObject, read } from './checked.ts';
 
@@ -24,10 +25,20 @@ const LEASE_OLD = 60_000;
 const CA_NEAR = 30 * 24 * 3_600_000;
 const LOGS = 'kubectl logs -n nodewall-system deployment/nodewall-controller';
 
-/** Whether nodewall is in the cluster, in whole or in part. Throws KubeError. */
+/**
+ * Whether nodewall is in the cluster, in whole or in part; also true where the user may not see it,
+ * as each check then names the right that is missing. Throws KubeError.
+ */
 export async function isInstalled(request: KubeApi): Promise<boolean> {
-  const found = await Promise.all([API_SERVICE, LEASE, DEPLOYMENT].map((path) => read(request, path)));
-  return found.some((one) => one !== null);
+  const isThere = async (path: string): Promise<boolean> => {
+    try {
+      return (await read(request, path)) !== null;
+    } catch (error) {
+      if (isKubeError(error, 'Forbidden')) return true;
+      throw error;
+    }
+  };
+  return (await Promise.all([API_SERVICE, LEASE, DEPLOYMENT].map(isThere))).includes(true);
 }
 
 /** What has to be right of the controllers. @param now milliseconds since 1970 */

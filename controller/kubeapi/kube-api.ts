@@ -4,7 +4,7 @@ import type { KubeConfig } from '@kubernetes/client-node';
 import { readBody } from '../../lib/process/body.ts';
 import { apiConnection, messageOf, type Outgoing } from './connection.ts';
 import { KubeError, reasonOfStatus } from './kube-error.ts';
-import { formatRbacRule, rbacRule } from './rbac-rule.ts';
+import { formatRbacRule, rbacRule, shippedRole } from './rbac-rule.ts';
 
 export interface KubeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -164,7 +164,9 @@ function toKubeError({ status, headers, text }: Answer, { method, path }: KubeRe
   const reason = said?.reason || reasonOfStatus(status);
   const words = [`${method} ${path}: ${status} ${reason}`, said?.message ?? text.slice(0, 200).trim()];
   const rule = status === 403 ? rbacRule(method, path) : null;
-  if (rule !== null) words.push(`RBAC needs ${formatRbacRule(rule)}`);
+  const role = rule === null ? null : shippedRole(rule);
+  const shipped = role === null ? '' : `, which ClusterRole ${role} has`;
+  if (rule !== null) words.push(`RBAC needs ${formatRbacRule(rule)}${shipped}`);
   const message = words.filter((part) => part !== '').join(': ');
   const asked = headers['retry-after'] === undefined ? Number.NaN : Number(headers['retry-after']);
   const retryAfter = Number.isFinite(asked) ? asked : (said?.details?.retryAfterSeconds ?? null);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { formatRbacRule, rbacRule } from './rbac-rule.ts';
+import { formatRbacRule, rbacRule, shippedRole } from './rbac-rule.ts';
 
 describe('rbacRule', () => {
   const CASES = [
@@ -60,5 +60,22 @@ describe('rbacRule', () => {
     const text =
       '{apiGroups: [""], resources: ["secrets"], verbs: ["get"], resourceNames: ["b"]} in a Role in namespace a';
     assert.equal(formatRbacRule(rule), text);
+  });
+
+  it('names the role for people that has the rule', () => {
+    const policies = '/apis/nodewall.io/v1alpha1/clusternetworkpolicies';
+    const roles = [
+      ['GET', '/apis/controlplane.nodewall.io/v1alpha1/nodeviews/n/records', 'nodewall-view'],
+      ['GET', policies, 'nodewall-view'],
+      ['PATCH', `${policies}/p`, 'nodewall-operator'],
+      ['PATCH', `${policies}/p/status`, null],
+      ['DELETE', `${policies}/p`, null],
+      ['GET', '/api/v1/nodes', null],
+    ] as const;
+    for (const [method, path, role] of roles) {
+      const rule = rbacRule(method, path);
+      assert.ok(rule !== null);
+      assert.equal(shippedRole(rule), role, `${method} ${path}`);
+    }
   });
 });

@@ -51,3 +51,15 @@ export function formatRbacRule({ namespace, ...rule }: RbacRule): string {
   const place = namespace === null ? 'a ClusterRole' : `a Role in namespace ${namespace}`;
   return `{${fields.join(', ')}} in ${place}`;
 }
+
+/** The ClusterRole for people of deploy/rbac.yaml that has the rule; null: none. */
+export function shippedRole({
+  apiGroups: [group],
+  resources: [resource],
+  verbs: [verb],
+}: RbacRule): string | null {
+  if (group === 'controlplane.nodewall.io') return 'nodewall-view';
+  if (group !== 'nodewall.io') return null;
+  if (['get', 'list', 'watch'].includes(verb)) return 'nodewall-view';
+  return resource === 'clusternetworkpolicies' && verb === 'patch' ? 'nodewall-operator' : null;
+}

@@ -1,4 +1,3 @@
-import { KubeConfig } from '@kubernetes/client-node';
 import type { LeaseAnswer, LeaseRequest } from '../../apis/egress/lease.ts';
 import {
   INWARD_PATIENCE,
@@ -20,6 +19,7 @@ import type { Log } from '../../lib/process/log.ts';
 import { pause } from '../../lib/process/pause.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import { codeOf, type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
+import { emptyLike } from '../kubeapi/kube-config.ts';
 import type { Elsewhere } from '../probes/inward-probing.ts';
 import { LEASES_PATH, readLeaseBatchAnswer } from '../publish/lease-batch.ts';
 import type { QuestionsElsewhere } from '../publish/node-questions.ts';
@@ -239,7 +239,7 @@ export class Peers {
     }
     const known = this.#clients.get(peer);
     if (known !== undefined) return known;
-    const kubeConfig = new KubeConfig();
+    const kubeConfig = emptyLike(context.kubeConfig);
     kubeConfig.loadFromClusterAndUser(
       {
         name: peer,

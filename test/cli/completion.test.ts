@@ -60,7 +60,7 @@ COMP_WORDS=(nodewall "$@"); COMP_CWORD=$#; _nodewall; printf '%s\\n' "\${COMPREP
     const words = await completed(['']);
     const { stdout } = await nodewall('--help');
     const commands = [
-      ...(stdout.split('\nCommands:\n')[1]?.split('\n\n', 1)[0] ?? '').matchAll(/^ {2}([a-z][\w-]*) .*/gm),
+      ...(stdout.split('\nAsk:\n')[1]?.split('\nExample:', 1)[0] ?? '').matchAll(/^ {2}([a-z][\w-]*) .*/gm),
     ].map(([, name = '']) => name);
     assert.ok(commands.length > 20);
     for (const name of commands) assert.ok(words.includes(name), name);

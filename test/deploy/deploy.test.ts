@@ -220,7 +220,8 @@ describe('deploy', () => {
   /** Without those that are for scrapers of metrics, and for people. */
   const ownRoles = () =>
     [...kinds(base, 'Role'), ...kinds(base, 'ClusterRole')].filter(
-      ({ metadata }) => !['nodewall-metrics-reader', 'nodewall-view'].includes(metadata.name),
+      ({ metadata }) =>
+        !['nodewall-metrics-reader', 'nodewall-view', 'nodewall-operator'].includes(metadata.name),
     );
 
   it('binds existing roles to ServiceAccounts in use', () => {
@@ -328,6 +329,7 @@ describe('deploy/Dockerfile', () => {
       `${compiler} AS build`,
       `${compiler} AS packages`,
       'debian:12-slim AS debian',
+      `${compiler} AS pages`,
       'debian:12-slim AS program',
       'scratch AS controller',
       'scratch AS agent',

@@ -49,6 +49,27 @@ kernelSuite('flows of nodes, asked for in a cluster', function () {
     assert.equal(all.flows.length, all.kinds);
   });
 
+  it('advises policies for the nodes that answer, which the cluster takes', async () => {
+    const { status, stdout, stderr } = await nodewall('ann', 'advise', '--node', NODE, '--node', 'worker-2');
+    assert.deepEqual([status, stderr], [0, ''], stdout);
+    assert.match(stdout, /^# - cp-1: not asked$/m);
+    assert.match(stdout, /^# - the window is \d+ minutes?: jobs that run daily or weekly are not in it/m);
+    // What the drops of `web` are.
+    assert.match(stdout, /^# denied .*\n# - ingress .*: tcp 80 on worker-1/m);
+    await story.cluster.apply(stdout);
+    const names = [...stdout.matchAll(/^metadata: \{name: (\S+)\}$/gm)].map(([, name = '']) => name);
+    assert.ok(names.length > 0, stdout);
+    await story.cluster.kubectl(['delete', 'ncnp', ...names]);
+    const strange = await nodewall('ann', 'advise', '--node', 'worker-9');
+    assert.deepEqual(
+      [strange.status, strange.stderr],
+      [2, 'nodewall: --node: the cluster has no Node "worker-9"\n'],
+    );
+    const unbound = await nodewall('jane', 'advise');
+    assert.equal(unbound.status, 3);
+    assert.match(unbound.stderr, /cannot read \S+: .*forbidden/);
+  });
+
   it('says what a change does to the flows of all nodes', async () => {
     const remove = ['impact', '--remove', 'ClusterNetworkPolicy/web', '--all-nodes'];
     const { status, stdout, stderr } = await nodewall('ann', ...remove, '-o', 'json');

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import type { RolloutStatus } from '../../apis/rollout.ts';
 import { nodewall } from '../cli/command.ts';
 import { until } from '../kernel/until.ts';
+import { ROOT } from '../structure/source-file.ts';
 import { type RolloutBed, startRolloutBed } from './rollout-bed.ts';
 
 const NAMES = ['n1', 'n2', 'n3', 'n4'];
@@ -138,4 +140,74 @@ describe('a rollout over nodes, on a real API server', function () {
     for (const wrong of ['{steps: []}', '{steps: ["0%"]}', '{steps: [0]}', '{pause: -1}', '{step: 1}'])
       await assert.rejects(bed.cluster.apply(policy(5, wrong)), wrong);
   });
+
+  it('is steered with ClusterRole nodewall-operator, and only seen with nodewall-view', async () => {
+    const kubeconfigs = await people(bed);
+    const as = (user: keyof typeof kubeconfigs, ...args: readonly string[]) =>
+      nodewall('rollout', ...args, '--kubeconfig', kubeconfigs[user]);
+    await bed.cluster.apply(policy(6, '{steps: [1, "100%"], pause: 3600}'));
+    await rolloutIs('the first step began', ({ progress }) => progress === 'Step 1 of 2');
+    for (const command of ['pause', 'resume', 'promote']) {
+      const refused = await as('viewer', command, 'ssh');
+      assert.equal(refused.status, 3, refused.stdout);
+      assert.match(refused.stderr, /403 Forbidden: .*verbs: \["patch"\].*ClusterRole nodewall-operator has/);
+      const done = await as('operator', command, 'ssh');
+      assert.equal(done.status, 0, done.stderr);
+    }
+    await until('all nodes have it', async () => generations().every((one) => one === 5));
+    assert.equal((await as('viewer', 'status', 'ssh')).status, 0);
+    for (const node of bed.nodes) node.failsFrom = 6;
+    await bed.cluster.apply(policy(7, '{steps: [1, "100%"], pause: 3600}'));
+    await rolloutIs('it is paused', ({ progress }) => progress === 'Paused at step 1 of 2');
+    assert.equal((await as('operator', 'undo', 'ssh')).status, 0);
+    await rolloutIs('it is undone', ({ progress }) => progress === 'Undone');
+  });
+
+  it('turns the gate off with nodewall-operator, which makes and deletes nothing', async () => {
+    const { viewer, operator } = await people(bed);
+    const kubectl = async (kubeconfig: string, ...args: readonly string[]) =>
+      await bed.cluster.kubectl(args, { kubeconfig, stdin: policy(8, STEPS, 'new') });
+    const off = ['apply', '-f', join(ROOT, 'deploy/gate/off.yaml')];
+    assert.match((await kubectl(viewer, ...off)).stderr, /cannot get resource "configmaps"/);
+    const done = await kubectl(operator, ...off);
+    assert.equal(done.code, 0, done.stderr);
+    const refused = [
+      ['create', '-f', '-'],
+      ['delete', 'clusternetworkpolicy', 'ssh'],
+      ['label', 'node', 'n1', 'a=b'],
+      ['get', 'secrets', '-n', 'nodewall-system'],
+    ];
+    for (const args of refused)
+      assert.match((await kubectl(operator, ...args)).stderr, /forbidden/, args.join(' '));
+  });
 });
+
+const PEOPLE = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: viewer, namespace: default}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: operator, namespace: default}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: viewer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-view}
+subjects: [{kind: ServiceAccount, name: viewer, namespace: default}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: operator}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-operator}
+subjects: [{kind: ServiceAccount, name: operator, namespace: default}]
+`;
+
+/** Kubeconfigs of two people, each with one of the roles of deploy/rbac.yaml alone. */
+async function people({ cluster }: RolloutBed) {
+  await cluster.apply(PEOPLE);
+  const of = async (name: string) =>
+    await cluster.kubeconfigFor(name, { token: await cluster.token(`default/${name}`) });
+  return { viewer: await of('viewer'), operator: await of('operator') };
+}

@@ -34,6 +34,7 @@ const READERS: Readonly<Record<string, string>> = {
   'agent/run/prometheus.ts': 'times that are shown: of views, in the metrics',
   'cli/advise.ts': 'how long the windows of the flow inventories are',
   'cli/bundle.ts': 'a time that is shown: of the bundle',
+  'cli/changes.ts': 'changes since a time',
   'cli/check.ts': 'expiry: of the Lease and of certificates; clocks of nodes',
   'cli/egress-node-status.ts': 'a time that is shown: of a reading',
   'cli/egress-who.ts': 'the option --at',
