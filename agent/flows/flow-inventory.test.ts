@@ -102,6 +102,42 @@ describe('a flow inventory', () => {
     assert.equal(old.length, 50 - inventory.missed.leftOut, 'the oldest are left out first');
   });
 
+  it('keeps the newest if the clock was set back, and says of what it has left out that it is gone', () => {
+    const inventory = new FlowInventory(NOW, { ...SMALL, kinds: 2, newcomers: 10 });
+    const [first, second] = ['10.0.0.1', '10.0.0.2'].map((peer, i) => {
+      const kind = inventory.kindOf(flow({ peer }), NOW + i);
+      return kind;
+    });
+    const newest = inventory.kindOf(flow({ peer: '10.0.0.3' }), NOW - DAY);
+    assert.deepEqual([first?.isGone, second?.isGone, newest.isGone], [true, false, false]);
+  });
+
+  it('folds newcomers beyond the limit into what is there, the most exact first', () => {
+    const inventory = new FlowInventory(NOW, { ...SMALL, kinds: 6, peers: 1, newcomers: 3 });
+    for (const peer of ['10.0.0.1', '10.0.1.1', '10.0.2.1']) see(inventory, { peer });
+    see(inventory, { peer: '10.0.1.7' });
+    see(inventory, { peer: '10.9.9.9', port: 1 });
+    assert.deepEqual(texts(inventory), [
+      '10.0.0.1 443 1',
+      '10.0.1.0/24 443 2',
+      '10.0.2.0/24 443 1',
+      '0.0.0.0/0 all 1',
+    ]);
+    // In the next minute there is room; an address that has a kind of its own stays exact.
+    see(inventory, { peer: '10.0.0.1' }, NOW + 60_000);
+    see(inventory, { peer: '10.0.0.1', port: 2 }, NOW + 60_000);
+    assert.ok(texts(inventory).includes('10.0.0.1 443 2') && texts(inventory).includes('10.0.0.1 2 1'));
+  });
+
+  it('puts no kind in the place of one that is there', () => {
+    const inventory = new FlowInventory(NOW, SMALL);
+    see(inventory, {});
+    const [kind] = inventory.kinds();
+    assert.ok(kind !== undefined);
+    inventory.restore({ ...kind, connections: 77 });
+    assert.deepEqual(texts(inventory), ['198.51.100.1 443 1']);
+  });
+
   it('has room again when kinds are too old', () => {
     const inventory = new FlowInventory(NOW, SMALL);
     for (let i = 1; i <= 5; i++) see(inventory, { peer: `198.51.100.${i}` });

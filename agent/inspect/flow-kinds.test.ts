@@ -121,6 +121,17 @@ describe('the kinds of flows of a node', () => {
       );
   });
 
+  it('are found by an address or a port that a folded kind stands for', async () => {
+    inventory = new FlowInventory(NOW - HOUR, { ...BOUNDS, peers: 1, ports: 1 });
+    for (const peer of ['10.0.0.1', '10.0.1.1']) see({ peer }, HOUR);
+    for (const port of [1, 2]) see({ peer: '10.0.0.1', port });
+    const found = async (options: FlowFilterOptions) =>
+      (await ask(options)).flows.map(({ peer, port }) => `${peer} ${port ?? 'all'}`);
+    assert.deepEqual(await found({ peer: '10.0.1.77' }), ['10.0.1.0/24 22']);
+    assert.deepEqual(await found({ port: '4711' }), ['10.0.0.1 all']);
+    assert.deepEqual((await found({ since: '1h' })).length, 3, 'at the second itself');
+  });
+
   it('have no decision where nothing was ever enforced', async () => {
     see({});
     assert.equal((await ask()).flows[0]?.decision, null);
@@ -174,10 +185,15 @@ describe('the kinds of flows of a node', () => {
     assert.deepEqual((await ask({ continue: key })).flows, []);
     await assert.rejects(ask({ continue: 'x' }), /continue: "x": must be that of the page before/);
     const endless = { ...(await ask()), continue: key };
+    let asked = 0;
     await assert.rejects(
-      allFlows(async () => endless),
+      allFlows(async () => {
+        asked++;
+        return endless;
+      }),
       /the pages of its flow inventory have no end/,
     );
+    assert.equal(asked, 2, 'the same page again ends it');
   });
 
   it('have keys that a question can name, of every protocol and fold', () => {
