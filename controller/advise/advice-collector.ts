@@ -20,6 +20,8 @@ export interface NodeWindow {
   readonly folded: number;
   /** Kinds that do not have the form of one. */
   readonly invalid: number;
+  /** Kinds of the inventory that the answer did not have room for. */
+  readonly notGiven: number;
   readonly missed: Missed;
 }
 
@@ -48,7 +50,7 @@ export class AdviceCollector {
     return [...this.#classes.values()];
   }
 
-  add(node: string, { since, flows, missed }: NodeFlows, guarantee: Guarantee): void {
+  add(node: string, { since, flows, missed, isCut, kinds }: NodeFlows, guarantee: Guarantee): void {
     const local = new NodeClass([], '');
     local.nodes.push(node);
     const guaranteed = new Set<string>();
@@ -69,6 +71,7 @@ export class AdviceCollector {
     const count = (of: unknown): number => Math.max(0, Number(of) || 0);
     this.windows.push({
       ...{ node, kinds: flows.length, folded, invalid },
+      notGiven: isCut === true ? Math.max(1, count(kinds) - flows.length) : 0,
       since: isTime(since) ? Date.parse(since) : null,
       missed: {
         leftOut: count(missed?.leftOut),

@@ -156,10 +156,12 @@ describe('advice', () => {
     ]);
     const missed = { leftOut: 5, overruns: 0, busySeconds: 1200 };
     const folded = [seenKind('198.51.100.0/24', 443), { ...SSH, peer: 'x' }];
-    const all = advised([{ ...seenOn('cp', ...folded), missed }]).gaps.map(
+    const cut = { isCut: true, kinds: 7 };
+    const all = advised([{ ...seenOn('cp', ...folded), missed, ...cut }]).gaps.map(
       ({ gap, message }) => `${gap} ${message}`,
     );
-    assert.deepEqual(all.slice(1, 5), [
+    assert.deepEqual(all.slice(1, 6), [
+      'not-given 5 kinds of the inventory not in what was given',
       'folded 1 kind for many peers or ports, of which not each is known',
       'left-out 5 kinds left out of full inventories',
       'busy 1,200 seconds in which more connections began than are counted',

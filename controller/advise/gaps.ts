@@ -5,6 +5,7 @@ export const GAPS = [
   'window',
   'silent',
   'not-asked',
+  'not-given',
   'folded',
   'left-out',
   'busy',
@@ -56,6 +57,11 @@ export function gapsOf(windows: readonly NodeWindow[], { silent, notAsked }: Unh
     ...(notAsked.length === 0
       ? []
       : [{ gap: 'not-asked' as const, message: 'not asked', nodes: [...notAsked].sort() }]),
+    ...about(
+      'not-given',
+      (one) => one.notGiven,
+      (n) => `${counted(n, 'kind')} of the inventory not in what was given`,
+    ),
     ...about(
       'folded',
       (one) => one.folded,
