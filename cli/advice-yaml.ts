@@ -1,7 +1,7 @@
 import { Document, isCollection, isMap, isPair, isScalar, isSeq, type YAMLMap } from 'yaml';
 import type { Advice, AdvisedRole } from '../controller/advise/advise.ts';
 import type { Gap } from '../controller/advise/gaps.ts';
-import { listed } from '../controller/advise/listed.ts';
+import { counted, listed } from '../controller/advise/listed.ts';
 import type { Reason } from '../controller/advise/odd-source.ts';
 import type { ReviewItem } from '../controller/advise/review-list.ts';
 import type { AdvisedPolicy } from '../controller/advise/role-policies.ts';
@@ -190,10 +190,6 @@ function words(text: string): string {
 
 function number(value: number): string {
   return value.toLocaleString('en');
-}
-
-function counted(count: number, what: string): string {
-  return `${number(count)} ${what}${count === 1 ? '' : 's'}`;
 }
 
 /** Lines of a comment, none longer than WIDTH unless one word is. */

@@ -217,7 +217,7 @@ function nextLines({ roles }: Advice, { isCluster }: Heard): string[] {
     ];
   return [
     'Next, with this file as advised.yaml:',
-    '  nodewall impact -f advised.yaml    # what it would deny of what was seen',
+    '  nodewall impact -f advised.yaml --all-nodes    # what it would deny of what was seen',
     '  kubectl apply -f advised.yaml    # the audit begins',
     '  nodewall log --all-nodes --audit --deciding --verdict Drop    # what it would drop; after a week or more',
     'To enforce one of them, on one node first and then on more (docs/rollout.md):',

@@ -59,6 +59,21 @@ describe('the door of the console', () => {
     assert.notEqual(`/${secret}`, prefix);
   });
 
+  it('is behind its secret', async () => {
+    const others = [
+      '',
+      '/',
+      '/x',
+      prefix.slice(0, -1),
+      `${prefix}x`,
+      `/${'a'.repeat(prefix.length - 1)}`,
+      prefix.toUpperCase(),
+    ];
+    for (const other of others)
+      assert.equal((await get(`${other}${CONSOLE_PATH}/index.html`)).status, 404, other);
+    assert.deepEqual(seen, []);
+  });
+
   it('refuses other hosts, also beside its own, and none', async () => {
     const page = `${prefix}${CONSOLE_PATH}/index.html`;
     for (const host of [

@@ -43,12 +43,14 @@ export async function lintCommand(options: LintOptions): Promise<ExitStatus> {
 const MOST_NODES = 3;
 
 function textOf(findings: readonly NodeFinding[]): string {
+  return [...findings.map((finding) => `${blockOf(finding)}\n`), summaryText(findings)].join('');
+}
+
+/** How many findings there are, and about how many rules. */
+export function summaryText(findings: readonly Pick<NodeFinding, 'policy' | 'direction' | 'rule'>[]): string {
+  if (findings.length === 0) return 'Nothing found.\n';
   const rules = new Set(findings.map(({ policy, direction, rule }) => `${policy} ${direction} ${rule}`)).size;
-  const summary =
-    findings.length === 0
-      ? 'Nothing found.'
-      : `${findings.length} ${findings.length === 1 ? 'finding' : 'findings'} about ${rules} ${rules === 1 ? 'rule' : 'rules'}.`;
-  return [...findings.map((finding) => `${blockOf(finding)}\n`), `${summary}\n`].join('');
+  return `${findings.length} ${findings.length === 1 ? 'finding' : 'findings'} about ${rules} ${rules === 1 ? 'rule' : 'rules'}.\n`;
 }
 
 function blockOf(finding: NodeFinding): string {
@@ -61,7 +63,8 @@ function blockOf(finding: NodeFinding): string {
   return lines.map((line) => `${line}\n`).join('');
 }
 
-function nodesText(nodes: readonly string[]): string {
+/** Begins with a blank; '' without nodes. */
+export function nodesText(nodes: readonly string[]): string {
   if (nodes.length === 0) return '';
   const shown = nodes.slice(0, MOST_NODES).join(', ');
   const rest = nodes.length - MOST_NODES;

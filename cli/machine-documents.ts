@@ -21,7 +21,7 @@ import type { CheckLine } from '../lib/process/check-line.ts';
 import { systemClock } from '../lib/process/clock.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 import { memo } from '../lib/sharing/memo.ts';
-import { type MachineFacts, machineOverview, policiesOf } from './machine-overview.ts';
+import { machineOverview, policiesOf, type SeenMachine } from './machine-overview.ts';
 import { openFlows } from './node-flows.ts';
 
 export interface MachineDocumentsOptions {
@@ -73,7 +73,7 @@ export class MachineDocuments implements ConsoleDocuments {
     const { stateDir, name } = this.#options;
     const state = await readStateIfAny(stateDir);
     const checks = await this.#lines();
-    const facts: MachineFacts = { state, name: state?.node ?? name, checks, stateDir, now: new Date() };
+    const facts: SeenMachine = { state, name: state?.node ?? name, checks, stateDir, now: new Date() };
     const now = await machineOverview(facts, this.#overview);
     const before = this.#overview;
     this.#overview = before === null ? now : withSame(before, now);

@@ -7,7 +7,7 @@ import type { PolicyPhase } from '../apis/policy-status.ts';
 import type { CheckLine } from '../lib/process/check-line.ts';
 import { VERSION } from '../lib/process/version.ts';
 
-export interface MachineFacts {
+export interface SeenMachine {
   /** What is enforced; null: nothing ever was. */
   readonly state: NodeState | null;
   readonly name: string;
@@ -18,7 +18,7 @@ export interface MachineFacts {
 }
 
 /** The overview of one machine, from its state directory. */
-export async function machineOverview(facts: MachineFacts, before: Overview | null): Promise<Overview> {
+export async function machineOverview(facts: SeenMachine, before: Overview | null): Promise<Overview> {
   const { state, name, checks, stateDir, now } = facts;
   const isRunning = (await agentLock(stateDir).holder()) !== null;
   const off = readOff(stateDir);

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
-import { FINDING_KINDS } from '../apis/lint/finding.ts';
+import { FINDING_KINDS, SEEN_FINDING_KINDS } from '../apis/lint/finding.ts';
+import { CommandError, EXIT } from '../lib/process/exit.ts';
 import {
   config,
   type Done,
@@ -144,23 +145,43 @@ function addLint(program: Command, done: Done): void {
   program
     .command('lint')
     .description(
-      'Print rules that decide nothing, less than they say, or what another decides alike. Exits with 1 if there is any.',
+      'Print rules of manifests that decide nothing, less than they say, or what another decides alike; without --manifests, rules in force that no packet matched, that allow more than was seen, or that the failsafe list skips. Exits with 1 if there is any.',
     )
-    .addOption(manifests(true))
-    .option('--node <name>', 'look at this Node alone')
+    .addOption(manifests(false))
+    .option('--node <name>', 'look at this Node alone; without --manifests: ask its agent')
+    .option('--all-nodes', 'without --manifests: ask the agents of all nodes of a cluster', false)
+    .addOption(
+      new Option('--window <time>', 'without --manifests: how long a rule must have been watched').default(
+        '7d',
+      ),
+    )
+    .addOption(kubeconfig())
+    .addOption(stateDir())
     .addOption(config())
     .addOption(names())
     .addOption(strict())
-    .addOption(new Option('--only <kinds...>', 'print findings of these kinds alone').choices(FINDING_KINDS))
+    .addOption(
+      new Option('--only <kinds...>', 'print findings of these kinds alone').choices([
+        ...FINDING_KINDS,
+        ...SEEN_FINDING_KINDS,
+      ]),
+    )
     .addOption(output('text', 'json'))
     .addHelpText(
       'after',
       example(
         'nodewall lint --manifests /etc/nodewall/manifests',
         'nodewall lint --manifests ./policies --only unreachable no-effect    # in a pipeline: fails if a rule is for nothing',
+        'nodewall lint --all-nodes --window 5d    # by what nodes counted and saw',
       ),
     )
-    .action(async (options) => done(await (await import('./lint.ts')).lintCommand(options)));
+    .action(async (options) => {
+      if (options.manifests === undefined)
+        return done(await (await import('./seen-lint.ts')).seenLintCommand(options));
+      if (options.allNodes)
+        throw new CommandError(EXIT.usage, '--all-nodes: manifests are judged for all of their Nodes');
+      done(await (await import('./lint.ts')).lintCommand(options));
+    });
 }
 
 /** The side that a flag stands for: it may stand before the path, or behind it. */

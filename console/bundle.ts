@@ -27,6 +27,7 @@ await build({
     target: 'es2024',
     modulePreload: false,
     reportCompressedSize: false,
+    license: { fileName: 'licenses.txt' },
     rolldownOptions: {
       output: { entryFileNames: 'app-[hash].js', chunkFileNames: '[name]-[hash].js' },
     },

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { admission } from './benchmarks/admission.ts';
+import { adviseBenchmark } from './benchmarks/advise.ts';
 import { allNodes } from './benchmarks/all-nodes.ts';
 import { firstApply } from './benchmarks/apply.ts';
 import { boot } from './benchmarks/boot.ts';
@@ -75,6 +76,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   routes,
   established,
   difference,
+  adviseBenchmark,
   flowImpact,
   memory,
   publish,

@@ -1,6 +1,7 @@
 import type { CompiledRule } from '../../apis/compiled.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
+import { type RuleWidth, ruleWidth } from './rule-width.ts';
 import { readState, readTotals } from './saved-state.ts';
 
 export type Count = Pick<RuleTotals, 'packets' | 'bytes' | 'lastHit'>;
@@ -19,6 +20,8 @@ export interface CountedRule extends Count {
   readonly traffic: CompiledRule['traffic'];
   /** Since when it is counted (ISO 8601); null: it is not yet. */
   readonly since: string | null;
+  /** Of rules that allow by addresses; absent: it is another. */
+  readonly width?: RuleWidth;
 }
 
 /** The rules in force on a node, in the order of evaluation. */
@@ -37,14 +40,18 @@ export async function ruleCounts(stateDir: string, policy?: string): Promise<Rul
   const { totals, since, remark } = await readTotals(stateDir, () => new Date().toISOString());
   const rules = state.rules
     .filter(({ source }) => policy === undefined || source.policy === policy)
-    .map((rule) => ({ ...countedRule(rule, totals.get(rule.id)), since: since.get(rule.id) ?? null }));
+    .map((rule) => {
+      const width = rule.action === 'Allow' ? ruleWidth(rule, state) : null;
+      const counted = { ...countedRule(rule, totals.get(rule.id)), since: since.get(rule.id) ?? null };
+      return width === null ? counted : { ...counted, width };
+    });
   return { node: state.node, rules, spoofed: countOf(totals.get(SPOOFED)), remark };
 }
 
 function countedRule(
   { id, source, tier, action, mode, traffic }: CompiledRule,
   totals: RuleTotals | undefined,
-): Omit<CountedRule, 'since'> {
+): Omit<CountedRule, 'since' | 'width'> {
   const { direction, policy, apiGroup, rule, ruleIndex } = source;
   const of = { id, direction, tier, policy, apiGroup, rule, ruleIndex, action, mode, traffic };
   return { ...of, ...countOf(totals) };

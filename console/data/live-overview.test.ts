@@ -100,6 +100,18 @@ describe('the live overview', () => {
     live.stop();
   });
 
+  it('goes on at once where a server ends a stream that lasted', async () => {
+    const { clock, streams, live, changed } = started();
+    streams.write(WHOLE);
+    await changed();
+    clock.pass(60_000);
+    streams.end();
+    await new Promise(setImmediate);
+    assert.equal(streams.signals.length, 2);
+    assert.deepEqual(live.connection, { kind: 'live' });
+    live.stop();
+  });
+
   it('takes signs of life, and leaves a server that is silent', async () => {
     const { clock, streams, live, changed } = started();
     streams.write(WHOLE);

@@ -22,10 +22,12 @@ export interface LiveOptions {
 
 /** Milliseconds. A sign of life comes each 30 s at least. */
 const LONGEST_SILENCE = 75_000;
+/** Milliseconds: a stream that lasted so long may end, as servers end all of them at times. */
+const LONG = 60_000;
 const WAITS = { first: 1_000, longest: 30_000 };
 
 /**
- * Follows `overviews/cluster?watch=true`, and begins again where it ends. Keeps one Overview, the
+ * Follows OVERVIEW_WATCH, and begins again where it ends. Keeps one Overview, the
  * last; also while the connection is lost.
  */
 export class LiveOverview extends EventTarget {
@@ -72,6 +74,7 @@ export class LiveOverview extends EventTarget {
 
   async #follow(stopped: AbortSignal): Promise<void> {
     let error = new ApiError(0, 'the stream ended');
+    const begun = this.#options.clock.now();
     const attempt = new AbortController();
     const signal = AbortSignal.any([stopped, attempt.signal]);
     let cancelWatchdog = (): void => {};
@@ -85,6 +88,7 @@ export class LiveOverview extends EventTarget {
         sign();
         if (line !== '') this.#take(JSON.parse(line) as OverviewLine);
       }
+      if (this.#options.clock.now() - begun >= LONG && !stopped.aborted) return this.start();
     } catch (cause) {
       if (stopped.aborted) return;
       if (attempt.signal.aborted) error = new ApiError(0, 'the server was silent for too long');

@@ -1,4 +1,5 @@
 import { css, html, LitElement, nothing, type PropertyValues, type TemplateResult } from 'lit';
+import { OVERVIEW_WATCH } from '../../apis/console.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import { openStream } from '../data/api.ts';
 import { type Connection, LiveOverview } from '../data/live-overview.ts';
@@ -115,7 +116,7 @@ export class ConsoleShell extends LitElement {
   ];
   declare route: Route;
   readonly #live = new LiveOverview({
-    open: (signal) => openStream('../overviews/cluster?watch=true', signal),
+    open: (signal) => openStream(`../${OVERVIEW_WATCH}`, signal),
     clock: systemClock,
     random: Math.random,
   });

@@ -1,6 +1,6 @@
 import { isFolded, type Missed, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
 import type { ClusterObjects, Node } from '../../apis/objects.ts';
-import { evidenceOf } from './evidence.ts';
+import { copyOf, evidenceOf } from './evidence.ts';
 import { NodeClass } from './node-class.ts';
 import { roleLabels } from './node-selector.ts';
 import { CLIENT_PORTS, isSolid, type Reason, scanners } from './odd-source.ts';
@@ -88,7 +88,7 @@ export class AdviceCollector {
       for (const [key, one] of services) {
         const of = all.get(key) ?? new ServiceEvidence(one.service);
         all.set(key, of);
-        of.merge(one);
+        for (const { owner, evidence } of one.owners) of.add({ owner, evidence: copyOf(evidence) }, false);
       }
     }
     return scanners(all.values(), this.#folded);

@@ -33,6 +33,10 @@ export function evidenceOf(kind: NodeFlow, node: string): Evidence {
   };
 }
 
+export function copyOf(evidence: Evidence): Evidence {
+  return { ...evidence, nodes: [...evidence.nodes], addresses: new Set(evidence.addresses) };
+}
+
 /** Adds `more` to `to`. @param isOfOneNode whether both are of the same node */
 export function addEvidence(to: Evidence, more: Evidence, isOfOneNode = false): void {
   to.connections += more.connections;
@@ -54,7 +58,7 @@ export function sumOf(all: Iterable<Evidence>): Evidence | null {
   let sum: Evidence | null = null;
   for (const one of all) {
     if (sum !== null) addEvidence(sum, one);
-    else sum = { ...one, nodes: [...one.nodes], addresses: new Set(one.addresses) };
+    else sum = copyOf(one);
   }
   return sum;
 }

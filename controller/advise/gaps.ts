@@ -1,4 +1,5 @@
 import type { NodeWindow } from './advice-collector.ts';
+import { counted } from './listed.ts';
 
 export const GAPS = [
   'window',
@@ -44,10 +45,10 @@ export function gapsOf(windows: readonly NodeWindow[], { silent, notAsked }: Unh
   const about = (
     gap: Gap['gap'],
     of: (window: NodeWindow) => number,
-    text: (count: string) => string,
+    text: (count: number) => string,
   ): Gap[] => {
     const { count, nodes } = sum(of);
-    return count === 0 ? [] : [{ gap, message: text(count.toLocaleString('en')), nodes }];
+    return count === 0 ? [] : [{ gap, message: text(count), nodes }];
   };
   return [
     ...windowGaps(windows, now),
@@ -58,27 +59,27 @@ export function gapsOf(windows: readonly NodeWindow[], { silent, notAsked }: Unh
     ...about(
       'folded',
       (one) => one.folded,
-      (n) => `${n} kinds stand for many peers or ports: not each of them is known`,
+      (n) => `${counted(n, 'kind')} for many peers or ports, of which not each is known`,
     ),
     ...about(
       'left-out',
       (one) => one.missed.leftOut,
-      (n) => `${n} kinds were left out of full inventories`,
+      (n) => `${counted(n, 'kind')} left out of full inventories`,
     ),
     ...about(
       'busy',
       (one) => one.missed.busySeconds,
-      (n) => `in ${n} seconds more connections began than are counted`,
+      (n) => `${counted(n, 'second')} in which more connections began than are counted`,
     ),
     ...about(
       'overrun',
       (one) => one.missed.overruns,
-      (n) => `the kernel discarded events ${n} times`,
+      (n) => `the kernel discarded events ${counted(n, 'time')}`,
     ),
     ...about(
       'invalid',
       (one) => one.invalid,
-      (n) => `${n} kinds that the agents sent are not valid, and are left out`,
+      (n) => `${counted(n, 'kind')} that the agents sent, not valid and left out`,
     ),
     {
       gap: 'not-recorded',
@@ -121,11 +122,11 @@ function absentText(length: number): string {
 /** `1 day`, `7 days`, `5 hours`: whole units, and never more than there was. */
 export function spanText(length: number): string {
   const capped = Math.min(length, WEEK);
-  const [count, unit] =
+  const [count, unit]: [number, string] =
     capped >= DAY
       ? [Math.floor(capped / DAY), 'day']
       : capped >= HOUR
         ? [Math.floor(capped / HOUR), 'hour']
         : [Math.floor(capped / MINUTE), 'minute'];
-  return `${count} ${unit}${count === 1 ? '' : 's'}`;
+  return counted(count, unit);
 }

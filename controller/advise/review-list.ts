@@ -1,5 +1,5 @@
 import type { Direction, PolicyTraffic } from '../../apis/objects.ts';
-import { addEvidence, type Evidence } from './evidence.ts';
+import { addEvidence, copyOf, type Evidence } from './evidence.ts';
 import type { Aside } from './node-class.ts';
 import { REASONS, type Reason } from './odd-source.ts';
 import { type Owner, ownerText } from './peer-owner.ts';
@@ -65,8 +65,15 @@ export function reviewItems(
     const key = `${reason} ${direction} ${traffic} ${owner.key} ${of.rule ?? ''}`;
     const known = gathered.get(key);
     if (known === undefined) {
-      const own = { ...evidence, nodes: [...evidence.nodes], addresses: new Set(evidence.addresses) };
-      gathered.set(key, { reason, direction, traffic, owner, services: [service], evidence: own, ...of });
+      gathered.set(key, {
+        reason,
+        direction,
+        traffic,
+        owner,
+        services: [service],
+        evidence: copyOf(evidence),
+        ...of,
+      });
       return;
     }
     known.services.push(service);

@@ -39,7 +39,11 @@ export class ServiceEvidence {
     return this.#owners.get(key);
   }
 
-  /** @param isOfOneNode whether all evidence so far is of the same node as this */
+  /**
+   * Keeps the evidence, and changes it later.
+   *
+   * @param isOfOneNode whether all evidence so far is of the same node as this
+   */
   add({ owner: given, evidence }: OwnerEvidence, isOfOneNode: boolean): void {
     const owner = this.#asFolded(given);
     const known = this.#owners.get(owner.key);
@@ -47,14 +51,12 @@ export class ServiceEvidence {
       addEvidence(known.evidence, evidence, isOfOneNode);
       return;
     }
-    // A copy: the other one may go on.
-    const own = { ...evidence, nodes: [...evidence.nodes], addresses: new Set(evidence.addresses) };
-    this.#owners.set(owner.key, { owner, evidence: own });
+    this.#owners.set(owner.key, { owner, evidence });
     if (owner.kind !== 'address' && owner.kind !== 'gone-pod' && owner.kind !== 'network') return;
     if (++this.#others > MOST_OTHERS) this.#fold();
   }
 
-  /** What another node, or role, saw. */
+  /** What another node, or role, saw, whose evidence is used up. */
   merge(other: ServiceEvidence): void {
     this.nodeCount += other.nodeCount;
     for (const one of other.owners) this.add(one, false);

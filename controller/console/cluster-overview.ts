@@ -88,6 +88,11 @@ export class ClusterOverview {
       .then(() => {
         this.#next = null;
         return this.#compute();
+      })
+      .catch((error: unknown) => {
+        // What had changed is not known any more: the next one is computed from the start.
+        this.#last = null;
+        throw error;
       });
     this.#running = this.#next;
     return await this.#next;

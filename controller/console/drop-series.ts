@@ -6,7 +6,7 @@ export const STEPS = 96;
 /** Milliseconds after which what was counted weighs a third in the rate of now. */
 const DECAY = 120_000;
 
-/** Packets over a day: 800 bytes, whatever is counted. Times are milliseconds since 1970. */
+/** Packets over a day: 1 kB, whatever is counted. Times are milliseconds since 1970. */
 export class DropSeries {
   readonly #steps = new Float64Array(STEPS);
   /** The number of the newest step, since 1970. */

@@ -48,6 +48,8 @@ export const PAGE_HEADERS: Readonly<Record<string, string>> = {
     "base-uri 'none'",
     "form-action 'none'",
     "frame-ancestors 'none'",
+    // Lit makes its templates, which are constants, by a policy of this name.
+    'trusted-types lit-html',
     "require-trusted-types-for 'script'",
   ].join('; '),
   'cross-origin-opener-policy': 'same-origin',
@@ -116,12 +118,14 @@ async function readFiles(folder: string): Promise<ReadonlyMap<string, Held>> {
     if (length > MOST_BYTES) throw new Error(`${folder} has more than ${MOST_BYTES} bytes`);
     bytes.set(name, one);
   }
+  // The API server rewrites links in HTML of an aggregated API, knows gzip alone for that, and breaks
+  // off an answer in another encoding (proxy/transport.go of k8s.io/apimachinery 0.35).
   const held = new Map<string, Held>();
   for (const [name, plain] of bytes) {
     if (Object.values(ENCODINGS).some((ending) => name.endsWith(ending))) continue;
     held.set(name, {
       plain,
-      br: bytes.get(`${name}${ENCODINGS.br}`) ?? null,
+      br: extname(name) === '.html' ? null : (bytes.get(`${name}${ENCODINGS.br}`) ?? null),
       gzip: bytes.get(`${name}${ENCODINGS.gzip}`) ?? (await promisify(gzip)(plain, { level: 9 })),
     });
   }

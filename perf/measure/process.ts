@@ -70,6 +70,7 @@ export async function processorTimeOf(pid: number): Promise<number> {
 export const TRIALS = [
   'admission',
   'admission-egress',
+  'advise',
   'all-nodes',
   'apply',
   'boot',

@@ -5,7 +5,7 @@
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Browser, chromium, type LaunchOptions } from 'playwright-core';
+import { type Browser, chromium } from 'playwright-core';
 import { createNamespace, DIE_WITH_PARENT, type Namespace } from '../netns/namespace.ts';
 import { relay } from '../netns/relay.ts';
 import { debianRoot } from '../server/debian-root.ts';
@@ -13,8 +13,6 @@ import { debianRoot } from '../server/debian-root.ts';
 /** The browser without a window, and the fonts of the pages and of code. */
 const PACKAGES = ['chromium-headless-shell', 'fonts-inter', 'fonts-dejavu-core'];
 const PROGRAM = '/usr/lib/chromium/chromium-headless-shell';
-/** The port of loopback in the namespace where the pages are. */
-const PORT = 8001;
 
 /** Its mounts, its profile among them, are gone when it ends. */
 const IN_ITS_ROOT = `
@@ -37,22 +35,23 @@ export interface ConfinedBrowser {
  * Starts it. Needs root; the first time on a machine a minute, to make the Debian.
  *
  * @param socket of the server that the pages come from
+ * @param port of loopback where the browser finds it
  */
-export async function startBrowser(socket: string, options: LaunchOptions = {}): Promise<ConfinedBrowser> {
+export async function startBrowser(socket: string, port = 8001): Promise<ConfinedBrowser> {
   const root = await debianRoot(PACKAGES);
   const namespace = await createNamespace('browser');
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-browser-'));
   try {
     await namespace.run(['ip', 'link', 'set', 'lo', 'up']);
-    await relay(namespace, { host: '127.0.0.1', port: PORT }, { path: socket });
+    await relay(namespace, { host: '127.0.0.1', port }, { path: socket });
     const executablePath = join(folder, 'chromium');
     await writeFile(executablePath, launcher(namespace, root));
     await chmod(executablePath, 0o755);
-    const browser = await chromium.launch({ executablePath, chromiumSandbox: false, ...options });
+    const browser = await chromium.launch({ executablePath, chromiumSandbox: false });
     return {
       browser,
       namespace,
-      origin: `http://127.0.0.1:${PORT}`,
+      origin: `http://127.0.0.1:${port}`,
       async close() {
         await browser.close();
         await namespace.close();

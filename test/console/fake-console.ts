@@ -1,9 +1,9 @@
 /**
  * What serves the console's pages and documents, with values that a test gives: `console/dist` as
- * built, with the headers of the real one.
+ * built, as the real one sends them.
  */
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,6 +14,7 @@ import {
   type DeniedPeers,
   type Drops,
   type Lint,
+  OVERVIEW_WATCH,
   OVERVIEWS_PATH,
   type Overview,
   type OverviewChange,
@@ -23,6 +24,7 @@ import {
 } from '../../apis/console.ts';
 import type { Explanation } from '../../apis/flow.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
+import { CONSOLE_FILES, StaticFiles } from '../../controller/console/static-files.ts';
 import { sampleOverview } from './sample-cluster.ts';
 import {
   sampleAudit,
@@ -32,18 +34,6 @@ import {
   samplePeers,
   samplePreview,
 } from './sample-documents.ts';
-
-const DIST = join(import.meta.dirname, '../../console/dist');
-const POLICY = [
-  ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'"],
-  ...["img-src 'self' data:", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
-  ...["require-trusted-types-for 'script'", 'trusted-types lit-html'],
-].join('; ');
-const TYPES: Readonly<Record<string, string>> = {
-  html: 'text/html; charset=utf-8',
-  js: 'text/javascript; charset=utf-8',
-  css: 'text/css; charset=utf-8',
-};
 
 export interface Documents {
   overview: Overview;
@@ -83,6 +73,7 @@ export class FakeConsole {
   readonly #folder: string;
   readonly #server: Server;
   readonly #watchers = new Set<ServerResponse>();
+  readonly #files = new StaticFiles(CONSOLE_FILES);
 
   private constructor(folder: string, documents: Documents) {
     this.#folder = folder;
@@ -140,15 +131,23 @@ export class FakeConsole {
     const { method = '', url = '' } = request;
     const body = method === 'POST' ? await json(request).catch(() => null) : null;
     this.requests.push({ method, url, body });
-    const [path = '', query = ''] = url.split('?', 2);
+    const [path = ''] = url.split('?', 1);
     const refusal = [...this.refusals].find(([part]) => path.includes(part))?.[1];
     if (refusal !== undefined) return refuse(response, ...refusal);
-    if (path.startsWith(`${CONSOLE_PATH}/`)) return await file(path.slice(CONSOLE_PATH.length + 1), response);
-    if (path === `${OVERVIEWS_PATH}/cluster` && query === 'watch=true') return this.#watch(response);
+    if (path.startsWith(`${CONSOLE_PATH}/`))
+      return await this.#file(path.slice(CONSOLE_PATH.length + 1), request, response);
+    if (url.endsWith(`/${OVERVIEW_WATCH}`)) return this.#watch(response);
     const value = this.#document(path);
     if (value === undefined) return refuse(response, 404, `no ${path}`);
     response.setHeader('content-type', 'application/json');
     response.end(JSON.stringify(value));
+  }
+
+  async #file(name: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const found = await this.#files.file(name, request.headers['accept-encoding'] ?? '');
+    if (found === null) return refuse(response, 404, `no file ${name}`);
+    response.writeHead(200, { ...found.headers, 'content-type': found.type });
+    response.end(found.bytes);
   }
 
   #document(path: string): unknown {
@@ -177,16 +176,4 @@ function refuse(response: ServerResponse, status: number, message: string): void
   response.end(
     JSON.stringify({ kind: 'Status', apiVersion: 'v1', status: 'Failure', code: status, message }),
   );
-}
-
-async function file(name: string, response: ServerResponse): Promise<void> {
-  if (!(await readdir(DIST)).includes(name)) return refuse(response, 404, `no file ${name}`);
-  response.writeHead(200, {
-    'content-type': TYPES[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream',
-    'content-encoding': 'br',
-    'content-security-policy': POLICY,
-    'x-content-type-options': 'nosniff',
-    'cache-control': 'no-store',
-  });
-  response.end(await readFile(join(DIST, `${name}.br`)));
 }

@@ -186,7 +186,7 @@ describe('the console', function () {
   });
 
   async function refused(message: string): Promise<OpenPage> {
-    bed.fake.refusals.set('/overviews/cluster', [403, message]);
+    bed.fake.refusals.set('/overviews', [403, message]);
     return await bed.open();
   }
 

@@ -197,12 +197,26 @@ export function samplePreview(): Preview {
         nodeCount: 24,
         rows: [
           {
-            ...{ direction: 'ingress', traffic: 'Host', flows: 'tcp 22', peers: '10.0.0.0-10.19.255.255' },
-            ...{ before: 'Allow protect-ssh/office', after: 'Drop protect-ssh/drop-ssh', change: 'denied' },
+            ...{
+              direction: 'ingress',
+              traffic: 'Host',
+              flows: 'tcp port 22',
+              peers: '10.0.0.0-10.19.255.255',
+            },
+            ...{
+              before: 'Allow (protect-ssh/office)',
+              after: 'Drop (protect-ssh/drop-ssh)',
+              change: 'denied',
+            },
           },
           {
-            ...{ direction: 'ingress', traffic: 'Host', flows: 'tcp 2222', peers: '10.20.0.0-10.20.255.255' },
-            ...{ before: 'Drop worker-rest/rest', after: 'Allow protect-ssh/office', change: 'allowed' },
+            ...{
+              direction: 'ingress',
+              traffic: 'Host',
+              flows: 'tcp port 2222',
+              peers: '10.20.0.0-10.20.255.255',
+            },
+            ...{ before: 'Drop (worker-rest/rest)', after: 'Allow (protect-ssh/office)', change: 'allowed' },
           },
         ],
       },

@@ -329,6 +329,7 @@ describe('deploy/Dockerfile', () => {
       `${compiler} AS build`,
       `${compiler} AS packages`,
       'debian:12-slim AS debian',
+      `${compiler} AS pages`,
       'debian:12-slim AS program',
       'scratch AS controller',
       'scratch AS agent',

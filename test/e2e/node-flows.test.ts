@@ -6,8 +6,9 @@ import { fileURLToPath } from 'node:url';
 import type { NodeFlow } from '../../apis/node-flows.ts';
 import type { FoundImpact } from '../../controller/impact/flow-impact.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
+import { until } from '../kernel/until.ts';
 import { NODE, type NodeDataBed, nodeDataBed } from './node-data-bed.ts';
-import { closed, type Story } from './story-bed.ts';
+import { closed, realized, type Story } from './story-bed.ts';
 
 kernelSuite('flows of nodes, asked for in a cluster', function () {
   this.timeout(120_000);
@@ -48,6 +49,27 @@ kernelSuite('flows of nodes, asked for in a cluster', function () {
     assert.equal(all.flows.length, all.kinds);
   });
 
+  it('advises policies for the nodes that answer, which the cluster takes', async () => {
+    const { status, stdout, stderr } = await nodewall('ann', 'advise', '--node', NODE, '--node', 'worker-2');
+    assert.deepEqual([status, stderr], [0, ''], stdout);
+    assert.match(stdout, /^# - cp-1: not asked$/m);
+    assert.match(stdout, /^# - the window is \d+ minutes?: jobs that run daily or weekly are not in it/m);
+    // What the drops of `web` are.
+    assert.match(stdout, /^# denied .*\n# - ingress .*: tcp 80 on worker-1/m);
+    await story.cluster.apply(stdout);
+    const names = [...stdout.matchAll(/^metadata: \{name: (\S+)\}$/gm)].map(([, name = '']) => name);
+    assert.ok(names.length > 0, stdout);
+    await story.cluster.kubectl(['delete', 'ncnp', ...names]);
+    const strange = await nodewall('ann', 'advise', '--node', 'worker-9');
+    assert.deepEqual(
+      [strange.status, strange.stderr],
+      [2, 'nodewall: --node: the cluster has no Node "worker-9"\n'],
+    );
+    const unbound = await nodewall('jane', 'advise');
+    assert.equal(unbound.status, 3);
+    assert.match(unbound.stderr, /cannot read \S+: .*forbidden/);
+  });
+
   it('says what a change does to the flows of all nodes', async () => {
     const remove = ['impact', '--remove', 'ClusterNetworkPolicy/web', '--all-nodes'];
     const { status, stdout, stderr } = await nodewall('ann', ...remove, '-o', 'json');
@@ -77,5 +99,26 @@ kernelSuite('flows of nodes, asked for in a cluster', function () {
     assert.deepEqual([refused.status, /cannot read \S+/.test(refused.stderr)], [3, true], refused.stderr);
     const unknown = await nodewall('ann', 'impact', '-f', path, '--node', 'x');
     assert.deepEqual([unknown.status, unknown.stderr], [2, 'nodewall: --node: the cluster has no Node x\n']);
+  });
+
+  it('says which rules of all nodes no packet matched, for who may see counters and flows', async () => {
+    const args = ['lint', '--all-nodes', '--window', '1s'];
+    await story.applied(closed('quiet', 81));
+    await story.statusIs('quiet', realized(2));
+    const isFound = async () => (await nodewall('jane', ...args)).stdout.includes('not-hit: quiet/close');
+    await until('it is counted for a second', isFound, { limit: 60_000 });
+    const { status, stdout } = await nodewall('jane', ...args);
+    assert.equal(status, 1);
+    assert.match(
+      stdout,
+      /^not-hit: quiet\/close \(ingress\) on worker-1, worker-2\n {2}no packet matched it in this time; last hit: never, counted since /,
+    );
+    const long = await nodewall('jane', 'lint', '--node', NODE);
+    assert.deepEqual([long.status, long.stderr], [0, '']);
+    assert.match(
+      long.stdout,
+      /^Nothing found\.\nJudged by .*; 1 more rules without a hit are not counted for so long; /,
+    );
+    assert.equal((await nodewall('mallory', ...args)).status, 3);
   });
 });

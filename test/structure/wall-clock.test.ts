@@ -44,6 +44,7 @@ const READERS: Readonly<Record<string, string>> = {
   'cli/records.ts': 'the filter --since of records',
   'cli/rollout.ts': 'makes the value of an annotation another one',
   'cli/rules.ts': 'the option --unused',
+  'cli/seen-lint.ts': 'the option --window',
   'cli/status.ts': 'how long a node has not reported',
   'controller/console/cluster-documents.ts': 'a time that is shown: of a document',
   'controller/console/cluster-overview.ts':

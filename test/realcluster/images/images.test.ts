@@ -59,6 +59,14 @@ describe('images', function () {
         assert.ok(size <= LIMITS[target], `${size} bytes`);
       });
 
+      it('has the pages of the console, of less than 1 MB', () => {
+        const pages = files(target, 'opt/nodewall/console/**').filter((path) => path.includes('.'));
+        assert.ok(pages.includes('opt/nodewall/console/dist/index.html'), pages.join(' '));
+        assert.ok(pages.some((path) => /app-[\w-]{8}\.js\.br$/.test(path)));
+        const bytes = pages.reduce((sum, path) => sum + statSync(join(of(target).root, path)).size, 0);
+        assert.ok(bytes < 1e6, `${bytes} bytes`);
+      });
+
       it('has no shell, no package manager, and no setuid file', () => {
         const paths = files(target).map((path) => join(of(target).root, path));
         const programs = paths.filter((path) => !path.includes('/opt/nodewall/node_modules/'));

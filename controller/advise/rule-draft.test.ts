@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { joinDrafts, type RuleDraft } from './rule-draft.ts';
+
+function draft(peers: readonly string[], ports: readonly number[]): RuleDraft {
+  return {
+    peers: new Map(
+      peers.map((name) => [name, { kind: 'selector', peer: { nodeSelector: { matchLabels: { name } } } }]),
+    ),
+    services: ports.map((port) => ({
+      service: { direction: 'ingress', traffic: 'Host', protocol: 'tcp', port, type: null },
+      evidence: [],
+      nodeCount: 1,
+    })),
+    ...{ avoid: [], unseen: 0 },
+  };
+}
+
+const text = ({ peers, services, unseen }: RuleDraft): string =>
+  `${[...peers.keys()].sort().join()} ${services
+    .map(({ service }) => service.port)
+    .sort()
+    .join()} ${unseen}`;
+
+describe('joined drafts', () => {
+  it('are those that allow the fewest pairs which were not seen, and count them', () => {
+    const drafts = [
+      draft(['a', 'b', 'c'], [1]),
+      draft(['a', 'b'], [2]),
+      draft(['x'], [3]),
+      draft(['y', 'z'], [4, 5]),
+    ];
+    assert.deepEqual(joinDrafts(drafts, 3).map(text), ['a,b,c 1,2 1', 'x 3 0', 'y,z 4,5 0']);
+    assert.deepEqual(joinDrafts(drafts, 2).map(text), ['a,b,c 1,2 1', 'x,y,z 3,4,5 4']);
+    assert.deepEqual(joinDrafts(drafts, 4).map(text), drafts.map(text));
+  });
+
+  it('do not open a rule of few to everybody first', () => {
+    const anybody: RuleDraft = { ...draft([], [443]), peers: new Map([['any', { kind: 'any', family: 4 }]]) };
+    assert.deepEqual(joinDrafts([anybody, draft(['a'], [22]), draft(['b', 'c'], [5, 6, 7])], 2).map(text), [
+      'any 443 0',
+      'a,b,c 22,5,6,7 5',
+    ]);
+  });
+
+  it('have all peers and services of many, in one', () => {
+    const many = Array.from({ length: 40 }, (_, i) => draft([`p${i % 7}`], [i]));
+    const [one, ...more] = joinDrafts(many, 1);
+    assert.deepEqual([one?.peers.size, one?.services.length, more], [7, 40, []]);
+  });
+});
