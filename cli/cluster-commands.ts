@@ -9,6 +9,7 @@ import {
   ofNode,
   output,
   stateDir,
+  watch,
 } from './command-options.ts';
 
 /** Commands about a whole cluster. */
@@ -18,9 +19,13 @@ export function addClusterCommands(program: Command, done: Done): void {
     .description(
       'Print the state of a cluster on one screen: Guardrails, policies and nodes that need somebody, then counts. Exit status 1 if there are any.',
     )
+    .addOption(watch())
     .addOption(kubeconfig())
     .addOption(output('text', 'json'))
-    .addHelpText('after', example('nodewall status', 'kubectl nodewall status -o json'))
+    .addHelpText(
+      'after',
+      example('nodewall status', 'nodewall status --watch', 'kubectl nodewall status -o json'),
+    )
     .action(async (options) => done(await (await import('./status.ts')).statusCommand(options)));
   addChanges(program, done);
   program

@@ -30,6 +30,7 @@ export const strict = (): Option =>
   new Option('--strict', 'exit with 1 if a policy is invalid and left out').default(false);
 export const names = (): Option =>
   new Option('--names <file>', 'addresses of fqdn peers (YAML, name: [addresses])');
+export const watch = (): Option => new Option('-w, --watch', 'again every 2 s, until Ctrl-C').default(false);
 export const stateDir = (): Option =>
   new Option('--state-dir <dir>', 'keeps the state across restarts').default('/var/lib/nodewall');
 export const logFormat = (): Option =>

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { ROLLOUT_COMMANDS, type RolloutCommand } from '../apis/rollout.ts';
-import { config, type Done, example, kubeconfig, output } from './command-options.ts';
+import { config, type Done, example, kubeconfig, output, watch } from './command-options.ts';
 
 const WHAT: Readonly<Record<RolloutCommand, string>> = {
   pause: 'Begin no further step, until it is resumed.',
@@ -19,6 +19,7 @@ export function addRolloutCommands(program: Command, done: Done): void {
     .command('status')
     .description('Print the rollouts of a policy, or of all that have one.')
     .argument('[policy]', 'name of the ClusterNetworkPolicy')
+    .addOption(watch())
     .addOption(kubeconfig())
     .addOption(config())
     .addOption(output('text', 'json'))

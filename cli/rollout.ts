@@ -8,6 +8,7 @@ import { withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
 import { json, print } from './output.ts';
 import { type PolicyWithRollout, type ShownRollout, statusText, toShown } from './rollout-text.ts';
+import { watched } from './watched.ts';
 
 export interface RolloutOptions {
   readonly kubeconfig?: string;
@@ -24,16 +25,18 @@ const LIMIT = 10_000;
 /** `nodewall rollout status`. */
 export async function rolloutStatus(
   policy: string | undefined,
-  options: RolloutOptions,
+  options: RolloutOptions & { readonly watch: boolean },
 ): Promise<ExitStatus> {
-  return withApi(options, async (request) => {
-    const policies = policy === undefined ? await list(request) : [await one(request, policy)];
-    const rollouts = policies.flatMap((each) => toShown(each) ?? []);
-    const [first] = policies;
-    if (policy !== undefined && first !== undefined && rollouts.length === 0) throw withoutRollout(first);
-    await print(options.output === 'json' ? json(rollouts) : statusText(rollouts));
-    return EXIT.done;
-  });
+  return withApi(options, (request) =>
+    watched(options.watch, async (show) => {
+      const policies = policy === undefined ? await list(request) : [await one(request, policy)];
+      const rollouts = policies.flatMap((each) => toShown(each) ?? []);
+      const [first] = policies;
+      if (policy !== undefined && first !== undefined && rollouts.length === 0) throw withoutRollout(first);
+      await show(options.output === 'json' ? json(rollouts) : statusText(rollouts));
+      return EXIT.done;
+    }),
+  );
 }
 
 /**

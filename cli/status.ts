@@ -8,11 +8,13 @@ import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { NODEWALL_POLICIES } from '../controller/status/policy-path.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
-import { json, print } from './output.ts';
+import { json } from './output.ts';
 import { type ClusterStatus, statusText } from './status-text.ts';
+import { watched } from './watched.ts';
 
 interface StatusOptions {
   readonly kubeconfig?: string;
+  readonly watch: boolean;
   readonly output: 'text' | 'json';
 }
 
@@ -24,27 +26,29 @@ interface Listed<S> {
 const GUARDRAILS = '/apis/nodewall.io/v1alpha1/guardrails';
 
 /** `nodewall status`: the state of a cluster. Exit status 1 if there are problems. */
-export async function statusCommand({ kubeconfig, output }: StatusOptions): Promise<ExitStatus> {
-  return await withCluster(kubeconfig, async (request) => {
-    const [nodes, policies, guardrails] = await Promise.all([
-      list<NodeReport>(request, NODE_VIEWS_PATH),
-      list<PolicyStatus & { readonly rollout?: RolloutStatus }>(request, NODEWALL_POLICIES),
-      list<GuardrailStatus>(request, GUARDRAILS),
-    ]);
-    const now = Date.now();
-    const status: ClusterStatus = {
-      nodes: counted(nodes.map((one) => nodePhase(one.status ?? null, now))),
-      policies: counted(policies.map((one) => one.status?.phase ?? 'Pending')),
-      guardrails: counted(guardrails.map((one) => one.status?.phase ?? 'Pending')),
-      problems: [
-        ...guardrails.map((one) => guardrailProblem(named(one))),
-        ...policies.map((one) => policyProblem(named(one))),
-        ...nodes.map((one) => nodeProblem(named(one), now)),
-      ].filter((one) => one !== null),
-    };
-    await print(output === 'json' ? json(status) : statusText(status));
-    return status.problems.length === 0 ? EXIT.done : EXIT.invalid;
-  });
+export async function statusCommand({ kubeconfig, watch, output }: StatusOptions): Promise<ExitStatus> {
+  return await withCluster(kubeconfig, (request) =>
+    watched(watch, async (show) => {
+      const [nodes, policies, guardrails] = await Promise.all([
+        list<NodeReport>(request, NODE_VIEWS_PATH),
+        list<PolicyStatus & { readonly rollout?: RolloutStatus }>(request, NODEWALL_POLICIES),
+        list<GuardrailStatus>(request, GUARDRAILS),
+      ]);
+      const now = Date.now();
+      const status: ClusterStatus = {
+        nodes: counted(nodes.map((one) => nodePhase(one.status ?? null, now))),
+        policies: counted(policies.map((one) => one.status?.phase ?? 'Pending')),
+        guardrails: counted(guardrails.map((one) => one.status?.phase ?? 'Pending')),
+        problems: [
+          ...guardrails.map((one) => guardrailProblem(named(one))),
+          ...policies.map((one) => policyProblem(named(one))),
+          ...nodes.map((one) => nodeProblem(named(one), now)),
+        ].filter((one) => one !== null),
+      };
+      await show(output === 'json' ? json(status) : statusText(status));
+      return status.problems.length === 0 ? EXIT.done : EXIT.invalid;
+    }),
+  );
 }
 
 async function list<S>(request: KubeApi, path: string): Promise<readonly Listed<S>[]> {

@@ -168,7 +168,7 @@ describe('a rollout over nodes, on a real API server', function () {
     const kubectl = async (kubeconfig: string, ...args: readonly string[]) =>
       await bed.cluster.kubectl(args, { kubeconfig, stdin: policy(8, STEPS, 'new') });
     const off = ['apply', '-f', join(ROOT, 'deploy/gate/off.yaml')];
-    assert.match((await kubectl(viewer, ...off)).stderr, /cannot get resource "configmaps"/);
+    assert.match((await kubectl(viewer, ...off)).stderr, /cannot patch resource "configmaps"/);
     const done = await kubectl(operator, ...off);
     assert.equal(done.code, 0, done.stderr);
     const refused = [
