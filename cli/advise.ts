@@ -10,8 +10,9 @@ import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { listObjects } from '../controller/kubeapi/list-objects.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { adviceYaml, toManifest } from './advice-yaml.ts';
-import { hasKubeconfig, usualFile, withCluster } from './cluster-api.ts';
+import { withCluster } from './cluster-api.ts';
 import { guarantees } from './guarantees.ts';
+import { hasKubeconfig } from './kube-config.ts';
 import { load, loadConfig } from './load.ts';
 import { MachineNode } from './machine-node.ts';
 import { sayFailed } from './node-data.ts';
@@ -106,7 +107,7 @@ async function hear(options: AdviseCommandOptions, config: Config): Promise<Hear
 async function hearCluster(options: AdviseCommandOptions, config: Config): Promise<Heard> {
   const { kubeconfig } = options;
   const { clusterObjects } = await import('./cluster-objects.ts');
-  const objects = await clusterObjects(kubeconfig ?? usualFile(), config, false);
+  const objects = await clusterObjects(kubeconfig, config, false);
   return await withCluster(kubeconfig, async (request) => {
     const asked = await askedNodes(options, objects, request);
     const collector = new AdviceCollector(objects, config.interfaceGroups.pods);

@@ -1,19 +1,8 @@
-import type { KubeConfig } from '@kubernetes/client-node';
 import type { Config } from '../apis/config.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
-
-/** The kubeconfig of `--kubeconfig`; undefined: the pod's service account. */
-export async function openKubeConfig(file: string | undefined): Promise<KubeConfig> {
-  const { loadKubeConfig } = await import('../controller/kubeapi/load-kubeconfig.ts');
-  try {
-    return await loadKubeConfig(file);
-  } catch (error) {
-    const status = file === undefined ? EXIT.usage : EXIT.invalid;
-    throw new CommandError(status, (error as Error).message, { cause: error });
-  }
-}
+import { clusterConfig } from './kube-config.ts';
 
 /**
  * The objects of a cluster as its controller reads them. Throws a CommandError if a resource cannot
@@ -26,7 +15,7 @@ export async function clusterObjects(
   config: Config,
   egress = true,
 ): Promise<ClusterObjects> {
-  const kubeConfig = await openKubeConfig(file);
+  const kubeConfig = await clusterConfig(file);
   const { clusterSource } = await import('../controller/watch/cluster/cluster-source.ts');
   const first = Promise.withResolvers<ClusterObjects>();
   const source = clusterSource({

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { untilStopped } from '../lib/process/stopped.ts';
-import { clusterConfig, hasKubeconfig } from './cluster-api.ts';
 import { Door, type LetIn } from './console-door.ts';
+import { clusterConfig, hasKubeconfig } from './kube-config.ts';
 import { json, print } from './output.ts';
 
 interface ConsoleOptions {

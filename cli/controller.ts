@@ -4,8 +4,8 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { type ListenAddress, toListenAddress } from '../lib/process/listen-address.ts';
 import { createLog } from '../lib/process/log.ts';
 import { VERSION } from '../lib/process/version.ts';
-import { openKubeConfig } from './cluster-objects.ts';
 import { parseFeatureGates } from './feature-gates.ts';
+import { openKubeConfig } from './kube-config.ts';
 import { loadConfig } from './load.ts';
 
 /**

@@ -3,7 +3,7 @@ import { DRAIN_ANNOTATION, type EgressGatewayStatus } from '../apis/egress/objec
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { codeOf } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { openKubeConfig } from './cluster-objects.ts';
+import { clusterConfig } from './kube-config.ts';
 import { loadConfig } from './load.ts';
 import { json, print } from './output.ts';
 
@@ -27,7 +27,7 @@ const GATEWAYS = '/apis/nodewall.io/v1alpha1/egressgateways';
 export async function egressDrain(node: string, options: EgressDrainOptions): Promise<ExitStatus> {
   await loadConfig(options.config);
   const { kubeApi } = await import('../controller/kubeapi/kube-api.ts');
-  const client = kubeApi(await openKubeConfig(options.kubeconfig));
+  const client = kubeApi(await clusterConfig(options.kubeconfig));
   try {
     const started = performance.now();
     const before = options.undo ? [] : await slotsOf(client.request, node);

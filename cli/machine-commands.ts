@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
-import { usualFile } from './cluster-api.ts';
 import type { Edition } from './edition.ts';
+import { usualFile } from './kube-config.ts';
 
 const POD = 'kubectl -n nodewall-system exec POD -- nodewall';
 

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { isKubeError, orNull } from '../controller/kubeapi/kube-error.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { openKubeConfig } from './cluster-objects.ts';
+import { clusterConfig } from './kube-config.ts';
 import { loadConfig } from './load.ts';
 import { json, print, warn } from './output.ts';
 import { SwitchedOffNodes, type UnclearedNode } from './switched-off-nodes.ts';
@@ -38,7 +38,7 @@ const PODS_END = 120_000;
 export async function uninstall(options: UninstallOptions): Promise<ExitStatus> {
   await loadConfig(options.config);
   const { kubeApi } = await import('../controller/kubeapi/kube-api.ts');
-  const client = kubeApi(await openKubeConfig(options.kubeconfig));
+  const client = kubeApi(await clusterConfig(options.kubeconfig));
   try {
     const { uncleared, nodes } = await switchOff(client.request, options.timeout);
     const isDone = uncleared.length === 0 || options.ignoreUnreachable;
