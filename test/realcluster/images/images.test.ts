@@ -23,7 +23,7 @@ const MODULES: { readonly [target in Target]: readonly string[] } = {
   ],
   agent: ['cli/*.ts'],
 };
-const CONTROLLER = /\/(main|runcontroller|controller|controller(certificates|log|metrics))\.ts$/;
+const CONTROLLER = /\/(main|plugin|runcontroller|controller|controller(certificates|log|metrics))\.ts$/;
 /** As the images say; chroot itself is looked for in it, too. */
 const ENV = { PATH: '/usr/local/bin:/usr/sbin:/usr/bin' };
 /** What the image's Node.js is told, to import each of the modules in its arguments. */
