@@ -22,7 +22,7 @@ export function krewManifest(archives: readonly Archive[], from: string): string
       ].join(' '),
       caveats:
         'nodewall must be installed in the cluster; who asks needs ClusterRole nodewall-view. ' +
-        'On Linux it needs glibc 2.28 and libstdc++.',
+        'On Linux it needs glibc 2.28, libstdc++ and libatomic.',
       platforms: archives.map(({ platform: { os, arch, executable }, name, sha256 }) => ({
         selector: { matchLabels: { os, arch } },
         uri: new URL(name, from.endsWith('/') ? from : `${from}/`).href,
