@@ -17,7 +17,7 @@ export function addClusterCommands(program: Command, done: Done): void {
   program
     .command('status')
     .description(
-      'Print the state of a cluster on one screen: Guardrails, policies and nodes that need somebody, then counts. Exit status 1 if there are any.',
+      'Print the state of a cluster on one screen: Guardrails, policies and nodes that need somebody, and why; then counts. Exit status 1 if there are any.',
     )
     .addOption(watch())
     .addOption(kubeconfig())
@@ -31,7 +31,7 @@ export function addClusterCommands(program: Command, done: Done): void {
   program
     .command('top')
     .description(
-      'Print the rules that drop or reject most now, on this machine or on nodes of a cluster: what their counters grow by.',
+      'Print the rules that drop or reject most now, on this machine or on nodes of a cluster: packets and bytes a second, of all these nodes together.',
     )
     .addOption(ofNode())
     .option('--all-nodes', 'on all nodes of a cluster together', false)

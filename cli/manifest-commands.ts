@@ -80,7 +80,12 @@ function addExplain(program: Command, done: Done): void {
     )
     .addOption(kubeconfig().conflicts('manifests'))
     .addOption(stateDir())
-    .addOption(new Option('--flow <json>', 'one connection').conflicts('flows'))
+    .addOption(
+      new Option(
+        '--flow <json>',
+        'one connection: direction (ingress, egress) and what is known of src, dst, protocol, srcPort, dstPort, icmpType, icmpCode, interfaceGroup, traffic (Host, NodePort, Egress); what is absent matches only rules that do not restrict it',
+      ).conflicts('flows'),
+    )
     .option('--flows <file>', 'connections, one JSON object a line; the answers have the same order')
     .addOption(config())
     .addOption(names())
@@ -89,14 +94,14 @@ function addExplain(program: Command, done: Done): void {
     .addHelpText(
       'after',
       example(
+        'nodewall explain --node worker-1 \\',
+        '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":22}\'    # the rules in force there',
         'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
         '    --flow \'{"direction":"ingress","src":"10.0.0.7","dst":"192.168.0.11","protocol":"tcp","dstPort":6443}\'',
         'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
         '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":30080,"traffic":"NodePort"}\'',
         'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml \\',
         '    --flow \'{"direction":"egress","dst":"192.0.2.7","protocol":"tcp","dstPort":443}\'    # names.yaml: www.example.com: [192.0.2.7]',
-        'nodewall explain --node worker-1 \\',
-        '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":22}\'    # the rules in force there',
         'nodewall explain --manifests /etc/nodewall/manifests \\',
         '    --flow \'{"traffic":"Egress","pod":"shop/web-0","dst":"203.0.113.9","protocol":"tcp","dstPort":443}\'',
       ),

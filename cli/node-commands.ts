@@ -181,7 +181,10 @@ function addLog(program: Command, done: Done): void {
     .option('--policy <name>', 'only records of this policy')
     .option('--rule <name>', 'only records of rules with this name')
     .option('--tier <name>', 'only records of policies in this tier')
-    .option('--verdict <verdict>', 'only records with this verdict: Allow, Drop, Reject or Pass')
+    .option(
+      '--verdict <verdict>',
+      'only records with this verdict: Allow, Drop, Reject or Pass; an Audit policy has what it would decide',
+    )
     .option('--audit', 'only records of Audit policies, which enforce nothing')
     .option('--deciding', 'leave out matches after the Audit rule that would have decided')
     .addOption(new Option('--direction <direction>', 'only this direction').choices(['ingress', 'egress']))

@@ -24,6 +24,16 @@ export const QUESTIONS: readonly (readonly [question: string, command: string])[
   ['What do I send the maintainers?', 'nodewall bundle'],
 ];
 
+/** Behind the questions. */
+const HINTS = `
+Before a change:
+  nodewall impact -f FILE --all-nodes    # would it deny anything that nodes have seen?
+  nodewall advise                        # which policies would fit the nodes?
+
+Commands with --node are about this machine without it. status, changes, check, rollout, advise, bundle
+and console are about the cluster of the kubeconfig, if there is one.
+`;
+
 const GROUPS: readonly (readonly [title: string, commands: readonly string[]])[] = [
   [
     'Ask:',
@@ -62,6 +72,6 @@ export function addQuestions(program: Command): void {
   program.addHelpText('after', example('nodewall status'));
   program.addHelpText(
     'after',
-    `\nQuestions (NODE, POLICY, ADDRESS and PORT are yours to fill in):\n${texts.join('')}`,
+    `\nQuestions (NODE, POLICY, ADDRESS and PORT are yours to fill in):\n${texts.join('')}${HINTS}`,
   );
 }

@@ -17,7 +17,7 @@ export function addRolloutCommands(program: Command, done: Done): void {
     .addHelpText('after', example('nodewall rollout status', 'nodewall rollout undo protect-ssh'));
   rollout
     .command('status')
-    .description('Print the rollouts of a policy, or of all that have one.')
+    .description('Print how far the rollout of a policy is, or of all that have one, and why it waits.')
     .argument('[policy]', 'name of the ClusterNetworkPolicy')
     .addOption(watch())
     .addOption(kubeconfig())

@@ -136,7 +136,13 @@ kernelSuite('lost gateways', () => {
     // What is not TCP goes on by the next gateway, once the agent has deleted the connections. TCP
     // has been reset: the client knows at once.
     const udp = [SERVER.v4, SERVER.v6].map((host) => `udp ${host}`);
-    await until('UDP goes on', async () => (await answering()).join() === udp.join());
+    let now = '';
+    const goesOn = async (): Promise<boolean> => {
+      const answered = await answering();
+      now = `${answered.join(', ') || 'nothing'} answers\n${await connections()}`;
+      return answered.join() === udp.join();
+    };
+    await until('UDP goes on', goesOn, { detail: () => `${now}\n${logOf('plain').slice(-4_000)}` });
     assert.equal(await openTcp(), 0);
     assert.match(logOf('plain'), new RegExp(`"gatewayNode":"${first}".*a gateway does not answer`));
     await cut(first, false);
@@ -166,6 +172,14 @@ kernelSuite('lost gateways', () => {
     }
     await untilLeavesBy([first]);
   });
+
+  /** What the kernel of the pod's node knows. */
+  async function connections(): Promise<string> {
+    const listed = await Promise.all(
+      ['ipv4', 'ipv6'].map((family) => lab.node('plain').namespace.run(['conntrack', '-L', '-f', family])),
+    );
+    return listed.map(({ stdout }) => stdout).join('');
+  }
 
   /** Connections of TCP of the pod that the kernel of its node takes for open. */
   async function openTcp(): Promise<number> {
