@@ -39,7 +39,11 @@ kernelSuite('lost gateways', () => {
     lab = await createEgressLab({ nodes: ['plain', ...NODES], podsPerNode: 1 });
     agents = await egressAgents(lab);
     await write({});
-    for (const node of lab.nodes.keys()) agents.start(node);
+    // The gateways first: one that does not answer yet would be taken for lost, and what it is to
+    // have would be another's for a second.
+    for (const node of NODES) agents.start(node);
+    for (const node of NODES) await agents.untilInForce(node, /chain egress-guard/);
+    agents.start('plain');
     await agents.untilInForce('plain', /EgressPolicy default\/all/);
     await untilLeavesBy(NODES);
   });
@@ -74,16 +78,19 @@ kernelSuite('lost gateways', () => {
   /** Waits until new connections are all answered, and leave by these nodes only. */
   async function untilLeavesBy(nodes: readonly string[]): Promise<readonly string[]> {
     let found: readonly string[] = [];
-    await until(`new connections leave by ${nodes}`, async () => {
+    let answers: readonly string[] = [];
+    const leavesBy = async (): Promise<boolean> => {
       await lab.forget();
-      const answers = await lab.ask('plain-0', FLOWS, 50);
+      answers = await lab.ask('plain-0', FLOWS, 50);
       found = await seenNodes();
       return (
         found.length > 0 &&
         answers.every((one) => one === 'reply') &&
         found.every((one) => nodes.includes(one))
       );
-    });
+    };
+    const detail = () => `${found} seen; ${answers}\n${logOf('plain').slice(-4_000)}`;
+    await until(`new connections leave by ${nodes}`, leavesBy, { detail });
     return found;
   }
 
