@@ -41,8 +41,9 @@ export function addClusterCommands(program: Command, done: Done): void {
     .option('--policy <name>', 'only rules of this policy')
     .option('--all', 'rules that allow or pass, too', false)
     .option('--interval <seconds>', 'how long to count', '2')
+    .addOption(watch())
     .addOption(output('table', 'json'))
-    .addHelpText('after', example('nodewall top', 'nodewall top --all-nodes --interval 10'))
+    .addHelpText('after', example('nodewall top --watch', 'nodewall top --all-nodes --interval 10'))
     .action(async (options) => done(await (await import('./top.ts')).topCommand(options)));
   addAdvise(program, done);
   program

@@ -6,7 +6,8 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
-import { json, print, table } from './output.ts';
+import { json, table } from './output.ts';
+import { watched } from './watched.ts';
 
 interface TopOptions extends OfNode {
   readonly allNodes: boolean;
@@ -16,6 +17,7 @@ interface TopOptions extends OfNode {
   readonly policy?: string;
   readonly interval: string;
   readonly all: boolean;
+  readonly watch: boolean;
   readonly output: 'table' | 'json';
 }
 
@@ -35,24 +37,33 @@ export async function topCommand(options: TopOptions): Promise<ExitStatus> {
   await loadConfig(options.config);
   const seconds = wholeNumber('--interval', options.interval);
   if (seconds === 0) throw new CommandError(EXIT.usage, '--interval: "0": must be at least 1');
-  return await reading(options, async (read) => {
-    const before = await read();
-    await pause(seconds * 1000);
-    const matched = difference(before, await read(), options.all);
-    if (before.size === 0) return EXIT.refused;
-    const rates = matched.map(({ rule, packets, bytes, nodes }) => ({
+  return await reading(options, (read) =>
+    watched(options.watch, async (show) => {
+      const before = await read();
+      await pause(seconds * 1000);
+      const matched = difference(before, await read(), options.all);
+      if (before.size === 0) return EXIT.refused;
+      await show(
+        options.output === 'json' ? ratesJson(matched, seconds) : ratesText(matched, seconds, options),
+      );
+      return EXIT.done;
+    }),
+  );
+}
+
+function ratesJson(matched: readonly Matched[], seconds: number): string {
+  return json(
+    matched.map(({ rule, packets, bytes, nodes }) => ({
       ...{ policy: rule.policy, rule: rule.rule, direction: rule.direction, traffic: rule.traffic },
       ...{ action: rule.action, mode: rule.mode, nodes },
       ...{ packetsPerSecond: packets / seconds, bytesPerSecond: bytes / seconds },
-    }));
-    if (options.output === 'json') await print(json(rates));
-    else if (matched.length > 0) await print(toTable(matched, seconds));
-    else
-      await print(
-        `No rule ${options.all ? '' : 'that drops or rejects '}matched a packet in ${seconds} s.\n`,
-      );
-    return EXIT.done;
-  });
+    })),
+  );
+}
+
+function ratesText(matched: readonly Matched[], seconds: number, { all }: TopOptions): string {
+  if (matched.length > 0) return toTable(matched, seconds);
+  return `No rule ${all ? '' : 'that drops or rejects '}matched a packet in ${seconds} s.\n`;
 }
 
 /** Calls `run` with a function that reads the counters of all nodes that are asked for. */
