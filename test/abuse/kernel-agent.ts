@@ -59,6 +59,8 @@ export class KernelAgent {
       'token-file': await controller.tokenFile(`agent.${node}`),
       'ca-file': controller.caFile,
       'state-dir': join(folder, 'state'),
+      // Without the machine's own file of interface groups.
+      config: join(import.meta.dirname, '../netns/agent.yaml'),
       'log-level': 'warn',
     };
     const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
