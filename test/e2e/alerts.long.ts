@@ -108,12 +108,13 @@ const BREAKAGES: readonly Breakage[] = [
     limit: 200_000,
     async breaks(story) {
       const { namespace } = story.machine(NODE);
+      await until('there are rules', async () => (await agentOf(story).rules()) !== '');
+      const rules = await agentOf(story).rules();
       for (let times = 0; times < 5; times++) {
-        await until('there are rules', async () => (await agentOf(story).rules()) !== '');
         await namespace.run(['nft', 'delete', 'table', 'inet', 'nodewall']);
         await agentOf(story).says('a third party changed the rules in force');
         // A table that is deleted during the repair comes back with it, as part of the same drift.
-        await agentOf(story).says('"message":"enforced"');
+        await until('all rules are back', async () => (await agentOf(story).rules()) === rules);
       }
     },
     repairs: async () => {},
