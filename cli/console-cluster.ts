@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
-import { LONGEST_PREVIEW } from '../apis/console.ts';
+import { LONGEST_PREVIEW } from '../apis/console-documents.ts';
 import { IMMUTABLE } from '../controller/console/static-files.ts';
 import { type ApiConnection, apiConnection, messageOf } from '../controller/kubeapi/connection.ts';
 import { failure } from '../controller/publish/failure.ts';

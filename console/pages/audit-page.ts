@@ -1,5 +1,5 @@
 import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
-import type { Audit, AuditPeer, AuditRule } from '../../apis/console.ts';
+import type { Audit, AuditPeer, AuditRule } from '../../apis/console-documents.ts';
 import { getDocument } from '../data/api.ts';
 import { toHash } from '../data/route.ts';
 import { askedText } from '../view/asked-text.ts';

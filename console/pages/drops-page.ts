@@ -1,5 +1,5 @@
 import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
-import type { DeniedPeers, DropCount, DropRule, Drops } from '../../apis/console.ts';
+import type { DeniedPeers, DropCount, DropRule, Drops } from '../../apis/console-documents.ts';
 import { getDocument } from '../data/api.ts';
 import { askedText } from '../view/asked-text.ts';
 import { explainLink } from '../view/explain-link.ts';

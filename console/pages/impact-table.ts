@@ -1,5 +1,5 @@
 import { html, nothing, type TemplateResult } from 'lit';
-import type { PreviewImpact } from '../../apis/console.ts';
+import type { PreviewImpact } from '../../apis/console-documents.ts';
 import { askedText } from '../view/asked-text.ts';
 import { countText, namesText, numberText, serviceText, timeText } from '../view/texts.ts';
 

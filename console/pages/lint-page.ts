@@ -1,5 +1,5 @@
 import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
-import type { Lint, LintFinding } from '../../apis/console.ts';
+import type { Lint, LintFinding } from '../../apis/console-documents.ts';
 import type { FindingKind } from '../../apis/lint/finding.ts';
 import { getDocument } from '../data/api.ts';
 import { flowLink } from '../view/explain-link.ts';

@@ -5,7 +5,7 @@ import type {
   PreviewProblem,
   PreviewRequest,
   PreviewRow,
-} from '../../apis/console.ts';
+} from '../../apis/console-documents.ts';
 import { type ApiError, postDocument } from '../data/api.ts';
 import { failureBlock } from '../view/failure.ts';
 import { BASE, CONTROLS, TABLES } from '../view/styles.ts';

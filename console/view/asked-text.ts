@@ -1,5 +1,5 @@
 import { html, nothing, type TemplateResult } from 'lit';
-import type { Asked } from '../../apis/console.ts';
+import type { Asked } from '../../apis/console-documents.ts';
 import { countText } from './texts.ts';
 
 /** Failures that are named. */

@@ -1,4 +1,4 @@
-import { type Asked, MOST_ASKED } from '../../apis/console.ts';
+import { type Asked, MOST_ASKED } from '../../apis/console-documents.ts';
 import type { Answered, NodeQuestion } from '../../apis/node-question.ts';
 import { atOnce } from '../../lib/process/at-once.ts';
 

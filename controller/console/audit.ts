@@ -1,12 +1,12 @@
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
+import type { ConsoleScope } from '../../apis/console.ts';
 import {
   type Asked,
   type Audit,
   type AuditPeer,
   type AuditRule,
-  type ConsoleScope,
   MOST_PEERS,
-} from '../../apis/console.ts';
+} from '../../apis/console-documents.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
 import { type AskNode, askNodes } from './ask-nodes.ts';
 import { later, withNode } from './denied-peers.ts';

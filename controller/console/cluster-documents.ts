@@ -1,6 +1,7 @@
 import type { CompiledPolicy } from '../../apis/compiled.ts';
-import type { Audit, DeniedPeers, Drops, Lint, Overview, Preview } from '../../apis/console.ts';
-import { MOST_ASKED } from '../../apis/console.ts';
+import type { Overview } from '../../apis/console.ts';
+import type { Audit, DeniedPeers, Drops, Lint, Preview } from '../../apis/console-documents.ts';
+import { MOST_ASKED } from '../../apis/console-documents.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { AskNode } from './ask-nodes.ts';
 import { auditOf } from './audit.ts';

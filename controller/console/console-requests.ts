@@ -1,13 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
   CONSOLE_PATH,
-  LONGEST_PREVIEW,
-  MOST_ASKED,
   OVERVIEWS,
   OVERVIEWS_PATH,
   type OverviewName,
   PREVIEWS_PATH,
 } from '../../apis/console.ts';
+import { LONGEST_PREVIEW, MOST_ASKED } from '../../apis/console-documents.ts';
 import {
   type Answer,
   allowed,

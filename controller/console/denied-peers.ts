@@ -1,4 +1,5 @@
-import { type ConsoleScope, type DeniedPeer, type DeniedPeers, MOST_PEERS } from '../../apis/console.ts';
+import type { ConsoleScope } from '../../apis/console.ts';
+import { type DeniedPeer, type DeniedPeers, MOST_PEERS } from '../../apis/console-documents.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
 import { type AskNode, askNodes } from './ask-nodes.ts';
 import { type FlowOfNode, flowsOfNode } from './node-answers.ts';

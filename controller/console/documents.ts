@@ -1,4 +1,5 @@
-import type { Audit, DeniedPeers, Drops, Lint, Overview, Preview } from '../../apis/console.ts';
+import type { Overview } from '../../apis/console.ts';
+import type { Audit, DeniedPeers, Drops, Lint, Preview } from '../../apis/console-documents.ts';
 import type { OverviewWatchers } from './overview-watchers.ts';
 import type { StaticFiles } from './static-files.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { CompiledPolicy } from '../../apis/compiled.ts';
-import { MOST_DROP_ROWS } from '../../apis/console.ts';
+import { MOST_DROP_ROWS } from '../../apis/console-documents.ts';
 import type { NodeReport, RuleTotal } from '../../apis/stream.ts';
 import { compiledRule } from '../../test/fake/compiled-rule.ts';
 import { DropHistory } from './drop-history.ts';

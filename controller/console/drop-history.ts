@@ -1,11 +1,6 @@
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
-import {
-  type ConsoleScope,
-  type DropCount,
-  type DropRule,
-  type Drops,
-  MOST_DROP_ROWS,
-} from '../../apis/console.ts';
+import type { ConsoleScope } from '../../apis/console.ts';
+import { type DropCount, type DropRule, type Drops, MOST_DROP_ROWS } from '../../apis/console-documents.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { denyingRules, growth, ruleGrowth } from '../metrics/rule-sums.ts';

@@ -1,4 +1,4 @@
-import type { DropCount } from '../../apis/console.ts';
+import type { DropCount } from '../../apis/console-documents.ts';
 
 /** Milliseconds of a step, and how many make a day. */
 export const STEP = 900_000;

@@ -1,5 +1,10 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { type ImpactKind, MOST_PEERS, type Preview, type PreviewImpact } from '../../apis/console.ts';
+import {
+  type ImpactKind,
+  MOST_PEERS,
+  type Preview,
+  type PreviewImpact,
+} from '../../apis/console-documents.ts';
 import { mayBeInRow } from '../../apis/difference/row-flow.ts';
 import type { Flow } from '../../apis/flow.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';

@@ -6,7 +6,7 @@ import {
   type Preview,
   type PreviewProblem,
   type PreviewRow,
-} from '../../apis/console.ts';
+} from '../../apis/console-documents.ts';
 import type { Row } from '../../apis/difference/row.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
 import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';

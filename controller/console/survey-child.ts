@@ -1,5 +1,5 @@
-import type { Lint } from '../../apis/console.ts';
-import { MOST_FINDINGS, MOST_NAMED } from '../../apis/console.ts';
+import type { Lint } from '../../apis/console-documents.ts';
+import { MOST_FINDINGS, MOST_NAMED } from '../../apis/console-documents.ts';
 import { compiler } from '../compile/compile.ts';
 import { ChangeOverrunError, ImpactJudge } from '../impact/impact.ts';
 import { type Mirrored, serveMirrored } from '../impact/serve-mirrored.ts';

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Config } from '../../apis/config.ts';
-import type { ConsoleScope, Lint, Preview } from '../../apis/console.ts';
+import type { ConsoleScope } from '../../apis/console.ts';
+import type { Lint, Preview } from '../../apis/console-documents.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { CostQueue } from '../../lib/process/cost-queue.ts';

@@ -14,14 +14,14 @@ export interface ChangeTimes {
   readonly difference: number;
 }
 
-/** The answers to each question, in order: one, but for a change with a judgement, then the lines. */
+/** The answers to each question, in order: one; to a change a judgement, then the lines. */
 export type ChildAnswer =
   | { readonly violations: Violations }
   | { readonly judgement: Judgement }
   | { readonly lines: readonly string[] }
   | { readonly error: string; readonly isLate: boolean };
 
-/** The judge of this process: one that threw may be inconsistent, and the next question has another. */
+/** The judge of this process. One that threw may be inconsistent: the next question has another. */
 function judging() {
   let judge: ImpactJudge | null = null;
   return (

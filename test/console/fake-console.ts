@@ -9,19 +9,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import {
-  type Audit,
   CONSOLE_PATH,
-  type DeniedPeers,
-  type Drops,
-  type Lint,
   OVERVIEW_WATCH,
   OVERVIEWS_PATH,
   type Overview,
   type OverviewChange,
   type OverviewLine,
   PREVIEWS_PATH,
-  type Preview,
 } from '../../apis/console.ts';
+import type { Audit, DeniedPeers, Drops, Lint, Preview } from '../../apis/console-documents.ts';
 import type { Explanation } from '../../apis/flow.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { CONSOLE_FILES, StaticFiles } from '../../controller/console/static-files.ts';

@@ -1,5 +1,13 @@
 /** The other documents of a console, of the same cluster as in sample-cluster.ts. */
-import type { Asked, Audit, DeniedPeers, DropCount, Drops, Lint, Preview } from '../../apis/console.ts';
+import type {
+  Asked,
+  Audit,
+  DeniedPeers,
+  DropCount,
+  Drops,
+  Lint,
+  Preview,
+} from '../../apis/console-documents.ts';
 import type { Explanation } from '../../apis/flow.ts';
 import { before, SAMPLE_TIME } from './sample-cluster.ts';
 

@@ -6,16 +6,8 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  type Audit,
-  cellState,
-  type DeniedPeers,
-  type Drops,
-  type Lint,
-  OVERVIEW_WATCH,
-  type Overview,
-  type Preview,
-} from '../../apis/console.ts';
+import { cellState, OVERVIEW_WATCH, type Overview } from '../../apis/console.ts';
+import type { Audit, DeniedPeers, Drops, Lint, Preview } from '../../apis/console-documents.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';

@@ -3,15 +3,8 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  type Audit,
-  type DeniedPeers,
-  type Drops,
-  type Lint,
-  OVERVIEW_WATCH,
-  type Overview,
-  type Preview,
-} from '../../apis/console.ts';
+import { OVERVIEW_WATCH, type Overview } from '../../apis/console.ts';
+import type { Audit, DeniedPeers, Drops, Lint, Preview } from '../../apis/console-documents.ts';
 import { CONSOLE_API, type RunningDoor, startDoor } from '../e2e/console-door.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { kernelSuite } from './kernel-suite.ts';

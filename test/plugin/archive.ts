@@ -19,7 +19,7 @@ export interface Archive {
 /** All files in archives have the same time: the same sources give the same bytes. */
 const TIME = '@0';
 
-/** Makes `kubectl-nodewall-OS-ARCH.tar.gz`: the executable, and the licences of all that is in it. */
+/** Makes `kubectl-nodewall-OS-ARCH.tar.gz`: the executable and the licences of all in it. */
 export async function makeArchive(platform: Platform, bundle: Bundle, folder: string): Promise<Archive> {
   const scratch = await mkdtemp(join(tmpdir(), 'nodewall-archive-'));
   try {
@@ -51,7 +51,7 @@ export async function makeArchive(platform: Platform, bundle: Bundle, folder: st
   }
 }
 
-/** The licences of Node.js, which has those of its parts, and of each npm package in the program. */
+/** The licences of Node.js, with those of its parts, and of each npm package in the program. */
 async function thirdParty(sources: readonly string[]): Promise<string> {
   const [any] = PLATFORMS;
   if (any === undefined) throw new Error('there is no platform');

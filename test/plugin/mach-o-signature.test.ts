@@ -67,7 +67,7 @@ describe('signMachO', function () {
     assert.equal(ours.subarray(start).length, signature.length);
   });
 
-  /** Our __LINKEDIT ends at a page of arm64; Go's does not. The first page's hash follows from it. */
+  /** Our __LINKEDIT ends at a page of arm64, Go's does not; the first page's hash follows. */
   function withoutLinkSizes(file: Buffer): string[] {
     const { segments, commands } = readMachO(file);
     const copy = Buffer.from(file);

@@ -1,4 +1,4 @@
-/** `npm run plugin`: the executables of the kubectl plugin, one archive a platform, and plugin.yaml. */
+/** `npm run plugin`: the kubectl plugin's executables, one archive a platform, and plugin.yaml. */
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';

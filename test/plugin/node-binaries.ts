@@ -10,8 +10,8 @@ const PINNED = join(import.meta.dirname, 'nodes');
 const DEBIAN = ['libdeflate-tools', 'libdeflate0', 'libbinutils'];
 
 /**
- * Node.js of the platform, from npm: version and hash are those of nodes/package-lock.json, whatever
- * the machine's own system is. All platforms are fetched together, once.
+ * Node.js of the platform, from npm: version and hash are those of nodes/package-lock.json,
+ * whatever the machine's own system is. All platforms are fetched together, once.
  */
 export async function nodeBinary({ nodePackage, nodeFile }: Platform): Promise<string> {
   const lock = await readFile(join(PINNED, 'package-lock.json'));
@@ -31,7 +31,7 @@ export interface Tool {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** `strip` for each platform that has one, and `libdeflate-gzip`, which compresses 4 % better than gzip. */
+/** `strip` for each platform that has one, and `libdeflate-gzip`: 4 % smaller than by gzip. */
 export async function tool(program: string): Promise<Tool> {
   const packages = [...DEBIAN, ...PLATFORMS.flatMap(({ strip }) => strip?.debian ?? [])];
   const key = createHash('sha256').update(packages.join()).digest('hex').slice(0, 16);

@@ -1,6 +1,6 @@
 /**
- * A day of a random cluster: which connections its nodes have, what of it is odd, and the inventories
- * that the agents make of it.
+ * A day of a random cluster: which connections its nodes have, what of it is odd, and the
+ * inventories that the agents make of it.
  */
 import { fromFlowQuery, toFlowFilter } from '../../agent/flows/flow-filter.ts';
 import { FlowInventory } from '../../agent/flows/flow-inventory.ts';

@@ -1,6 +1,6 @@
 /**
- * A day's traffic of random clusters, with a scanner and a weekly job: the advised policies, enforced,
- * deny nothing of it but what is on the review list.
+ * A day's traffic of random clusters, with a scanner and a weekly job: the advised policies,
+ * enforced, deny nothing of it but what is on the review list.
  */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

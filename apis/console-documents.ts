@@ -1,0 +1,242 @@
+/**
+ * The documents of the console beside the overview (console.ts): what was dropped and by whom, audit
+ * verdicts, findings of lint, and previews of changes.
+ */
+
+import type { ConsoleScope } from './console.ts';
+import type { Verdict } from './flow.ts';
+import type { FindingKind } from './lint/finding.ts';
+import type { ApiGroup, Direction, PolicyTraffic, RuleAction } from './objects.ts';
+
+/** What rules dropped and rejected, now and over a day. */
+export interface Drops {
+  readonly scope: ConsoleScope;
+  readonly time: string;
+  /** Since when it is counted here: at most a day ago. */
+  readonly since: string;
+  readonly remark: string | null;
+  /** Seconds of one step of a series; the last step is still being filled. */
+  readonly step: number;
+  /** When the last step of each series began. */
+  readonly lastStep: string;
+  readonly total: DropCount;
+  /** Most packets of the day first, at most `MOST_DROP_ROWS`. Audit policies drop nothing. */
+  readonly rules: readonly (DropCount & DropRule)[];
+  readonly nodes: readonly (DropCount & { readonly node: string })[];
+  /** How many rules and nodes with drops have no row, for which there is no room. */
+  readonly rulesLeftOut: number;
+  readonly nodesLeftOut: number;
+}
+
+export const MOST_DROP_ROWS = 200;
+
+export interface DropRule {
+  readonly apiGroup: ApiGroup;
+  readonly policy: string;
+  readonly direction: Direction;
+  readonly rule: string;
+  readonly ruleIndex: number;
+  readonly action: RuleAction;
+}
+
+export interface DropCount {
+  /** Now: what is two minutes old weighs a third. Nodes report once a minute. */
+  readonly packetsPerSecond: number;
+  /** Since Drops.since. */
+  readonly packets: number;
+  /** Packets of each step up to `lastStep`, oldest first, from the first step with any. */
+  readonly series: readonly number[];
+}
+
+/** Which nodes were asked, of a document that is made of their answers. */
+export interface Asked {
+  readonly nodes: readonly string[];
+  /** Those that did not answer, and why. */
+  readonly failed: readonly { readonly node: string; readonly message: string }[];
+  /** How many nodes were not asked: ask for them by `?node=`. */
+  readonly notAsked: number;
+}
+
+/** The most nodes that one document asks. */
+export const MOST_ASKED = 64;
+
+/** Who was denied: of the flow inventories, so only what rules with `enableLogging` denied. */
+export interface DeniedPeers {
+  readonly scope: ConsoleScope;
+  readonly time: string;
+  readonly asked: Asked;
+  /** Most connections first, at most `MOST_PEERS`. */
+  readonly peers: readonly DeniedPeer[];
+  readonly isCut: boolean;
+}
+
+export const MOST_PEERS = 500;
+
+export interface DeniedPeer {
+  /** An address, or a CIDR that stands for many. */
+  readonly peer: string;
+  readonly direction: Direction;
+  readonly traffic: PolicyTraffic;
+  readonly protocol: string | number;
+  /** Of the server; null: it has none, or it stands for many. */
+  readonly port: number | null;
+  /** What became of the flows. */
+  readonly verdict: Verdict;
+  /** The rule that decides them now; null: none. */
+  readonly rule: { readonly policy: string; readonly rule: string } | null;
+  /** Whether the rules in force would allow it now. */
+  readonly isAllowedNow: boolean;
+  readonly connections: number;
+  readonly firstSeen: string;
+  readonly lastSeen: string;
+  /** Sorted. */
+  readonly nodes: readonly string[];
+}
+
+/** What Audit policies would have done. */
+export interface Audit {
+  readonly scope: ConsoleScope;
+  readonly time: string;
+  readonly asked: Asked;
+  /** In the order of evaluation, also those that matched nothing. */
+  readonly rules: readonly AuditRule[];
+  /** Of the nodes' last records; most records first, at most `MOST_PEERS`. */
+  readonly peers: readonly AuditPeer[];
+  readonly isCut: boolean;
+}
+
+export interface AuditRule extends DropRule {
+  readonly packets: number;
+  readonly bytes: number;
+  readonly lastHit: string | null;
+  /** Those where it matched, sorted. */
+  readonly nodes: readonly string[];
+}
+
+export interface AuditPeer {
+  readonly policy: string;
+  readonly rule: string;
+  readonly direction: Direction;
+  /** What the rule would have done. */
+  readonly verdict: RuleAction;
+  readonly peer: string;
+  readonly protocol: string | number;
+  /** Of the server; null: it has none. */
+  readonly port: number | null;
+  /** Records: no more than one of each connection, and fewer than connections if some are limited. */
+  readonly records: number;
+  readonly lastSeen: string;
+  readonly nodes: readonly string[];
+}
+
+/** What `nodewall lint` says of the policies in force. */
+export interface Lint {
+  readonly scope: ConsoleScope;
+  /** Of the state that it is about. */
+  readonly time: string;
+  readonly findings: readonly LintFinding[];
+  /** How many findings are left out. */
+  readonly leftOut: number;
+}
+
+export const MOST_FINDINGS = 1_000;
+
+export interface LintFinding {
+  readonly kind: FindingKind;
+  readonly direction: Direction;
+  readonly policy: string;
+  readonly rule: string;
+  readonly ruleIndex: number;
+  /** A sentence about the rule, without its name. */
+  readonly text: string;
+  /** One flow for which it holds, as `nodewall explain --flow` takes it; null: there is none. */
+  readonly flow: object | null;
+  /** The first `MOST_NAMED` nodes where it holds, and how many there are. */
+  readonly nodes: readonly string[];
+  readonly nodeCount: number;
+}
+
+/** Nodes in a list that names the first ones. */
+export const MOST_NAMED = 20;
+
+export interface PreviewRequest {
+  /**
+   * YAML or JSON documents as for `kubectl apply`: ClusterNetworkPolicies, ClusterGroups, Tiers and
+   * Guardrails; each replaces the one of its name, the others stay. At most `LONGEST_PREVIEW` bytes.
+   */
+  readonly yaml: string;
+}
+
+export const LONGEST_PREVIEW = 1 << 20;
+
+/** What applying it would do. Nothing is stored, and nothing is sent to nodes. */
+export interface Preview {
+  readonly scope: ConsoleScope;
+  /** Of the state that it is compared with. */
+  readonly time: string;
+  /** Why it would be refused, or is left out; if there are errors, nothing below is computed. */
+  readonly problems: readonly PreviewProblem[];
+  /** Objects that would be added, replaced, or stay as they are. */
+  readonly objects: readonly {
+    readonly kind: string;
+    readonly name: string;
+    readonly change: 'added' | 'replaced' | 'unchanged';
+  }[];
+  /** A Guardrail that holds now and would not; the webhook would refuse the change. */
+  readonly brokenGuardrail: { readonly guardrail: string; readonly message: string } | null;
+  /** Nodes with the same changes; none: no verdict changes. */
+  readonly groups: readonly PreviewGroup[];
+  /** How many rows are left out of all groups. */
+  readonly leftOut: number;
+  /** Why there is no difference (it takes too long); null: `groups` is the difference. */
+  readonly noDifference: string | null;
+  readonly impact: PreviewImpact;
+}
+
+export interface PreviewProblem {
+  readonly severity: 'error' | 'warning';
+  /** In the text; 0: not known. */
+  readonly line: number;
+  /** `ClusterNetworkPolicy/web`; '': of the text. */
+  readonly object: string;
+  /** `spec.ingress[0].action`; '': of the object. */
+  readonly path: string;
+  readonly message: string;
+}
+
+/** Rows of all groups together. */
+export const MOST_PREVIEW_ROWS = 500;
+
+export interface PreviewGroup {
+  /** The first `MOST_NAMED`, sorted, and how many there are. */
+  readonly nodes: readonly string[];
+  readonly nodeCount: number;
+  readonly rows: readonly PreviewRow[];
+}
+
+/** A set of flows whose verdict changes, as `nodewall diff` prints it. */
+export interface PreviewRow {
+  readonly direction: Direction;
+  readonly traffic: PolicyTraffic;
+  readonly flows: string;
+  readonly peers: string;
+  readonly before: string;
+  readonly after: string;
+  /** Whether it is allowed now and would not be, or the reverse. */
+  readonly change: 'denied' | 'allowed' | 'other';
+}
+
+/** What is seen now and would be denied. */
+export type PreviewImpact =
+  | { readonly reason: string }
+  | {
+      readonly asked: Asked;
+      /** Most connections first, at most `MOST_PEERS`. */
+      readonly newlyDenied: readonly ImpactKind[];
+      readonly isCut: boolean;
+    };
+
+export interface ImpactKind extends Omit<DeniedPeer, 'verdict' | 'isAllowedNow'> {
+  /** Connections now, which would go on until they end; null: not known. */
+  readonly live: number | null;
+}
