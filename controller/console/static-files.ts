@@ -118,8 +118,9 @@ async function readFiles(folder: string): Promise<ReadonlyMap<string, Held>> {
     if (length > MOST_BYTES) throw new Error(`${folder} has more than ${MOST_BYTES} bytes`);
     bytes.set(name, one);
   }
-  // The API server rewrites links in HTML of an aggregated API, knows gzip alone for that, and breaks
-  // off an answer in another encoding (proxy/transport.go of k8s.io/apimachinery 0.35).
+  // The API server rewrites links in HTML of an aggregated API. An answer in an encoding other than
+  // gzip and deflate it closes before it passes it on (rewriteResponse in pkg/util/proxy/transport.go
+  // of k8s.io/apimachinery 0.35.4).
   const held = new Map<string, Held>();
   for (const [name, plain] of bytes) {
     if (Object.values(ENCODINGS).some((ending) => name.endsWith(ending))) continue;
