@@ -22,9 +22,9 @@ import { policy, tcp } from '../kernel/manifests.ts';
 import { createParty, type Party } from '../kernel/passed-by-party.ts';
 import { toStableText } from '../kernel/ruleset-text.ts';
 import { until } from '../kernel/until.ts';
-import { createNamespace } from '../netns/namespace.ts';
 import { relay } from '../netns/relay.ts';
 import { ROOT } from '../structure/source-file.ts';
+import { StandAloneCompile } from './stand-alone-compile.ts';
 
 /** Where agents find whichever controller serves: what a Service is in a cluster. */
 export const SERVICE_PORT = 8443;
@@ -177,7 +177,7 @@ export interface Story extends ClusterOfNodes {
   addAgent(machine: Machine): Promise<Agent>;
   /** Ends it, and removes its rules. */
   removeAgent(name: string): Promise<void>;
-  /** Waits until each agent's table is what `nodewall compile` makes of what kubectl shows. */
+  /** Waits until each agent's table is what `nodewall compile` makes of the cluster's objects. */
   sameBytes(limit?: number): Promise<void>;
 }
 
@@ -410,35 +410,6 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     return agent;
   }
 
-  let last: { readonly objects: string; readonly compiled: Map<string, string> } | null = null;
-
-  /** What a stand-alone node holds that has the same objects. */
-  async function compiled(names: readonly string[]): Promise<Map<string, string>> {
-    const kinds = ['nodes', 'pods', 'namespaces', 'services', 'endpointslices', POLICIES];
-    const groups = ['clustergroups.nodewall.io', 'tiers.nodewall.io'];
-    const folder = join(cluster.folder, 'objects.yaml');
-    const objects = await kubectl('get', [...kinds, ...groups].join(), '--all-namespaces', '-o', 'yaml');
-    if (last?.objects === objects && names.every((name) => last?.compiled.has(name))) return last.compiled;
-    await writeFile(folder, objects);
-    const scratch = await createNamespace('compiled');
-    try {
-      const found = new Map<string, string>();
-      for (const name of names) {
-        const args = ['compile', '--manifests', folder, '--node', name, '--config', agentConfig, '-o', 'nft'];
-        const { stdout: text } = await scratch.run([NODEWALL, ...args]);
-        await scratch.run(['nft', '-f', '-'], {
-          stdin: `table inet nodewall\ndelete table inet nodewall\n${text}`,
-        });
-        const { stdout } = await scratch.run(['nft', '-s', 'list', 'table', 'inet', 'nodewall']);
-        found.set(name, toStableText(stdout));
-      }
-      last = { objects, compiled: found };
-      return found;
-    } finally {
-      await scratch.close();
-    }
-  }
-
   const status = async (name: string): Promise<PolicyStatus | undefined> =>
     (await cluster.get<{ status?: PolicyStatus }>(POLICIES, name)).status;
 
@@ -543,7 +514,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
       await until(
         'agents hold what a stand-alone compile makes',
         async () => {
-          const wanted = await compiled(names);
+          const wanted = await standAlone.tables(names);
           different = '';
           for (const name of names) {
             const held = (await agents[name]?.rules()) ?? '';
@@ -558,6 +529,8 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
   };
 
   const agentConfig = join(cluster.folder, 'agent.yaml');
+  const standAlone = new StandAloneCompile(cluster, agentConfig);
+  ending.push(() => standAlone.close());
   // Guarded apply would put each Realized off; earlier releases don't know it.
   const unguarded = join(cluster.folder, 'unguarded.yaml');
   try {
