@@ -5,7 +5,6 @@
  */
 import assert from 'node:assert/strict';
 import { tcp } from '../kernel/manifests.ts';
-import { until } from '../kernel/until.ts';
 import { type Ended, WarmNodewall } from '../kernel/warm.ts';
 import { controllerService, untilAggregated } from './controller-service.ts';
 import { closed, realized, type Story, startStory } from './story-bed.ts';
@@ -51,9 +50,7 @@ export interface AskedBed {
   nodewall(user: User, ...args: readonly string[]): Promise<Ended>;
   /** What a command prints as JSON for jane. */
   printed(...args: readonly string[]): ReturnType<typeof JSON.parse>;
-  /** Removes all policies, with their counters on the nodes. */
-  cleared(): Promise<void>;
-  /** The same, and then applies `web`, which drops connections to port 80 of {@link NODE}. */
+  /** The policy `web` alone, anew, which has dropped connections to port 80 of {@link NODE}. */
   renewed(): Promise<void>;
   close(): Promise<void>;
 }
@@ -73,26 +70,15 @@ export async function startAskedBed(controllerOptions: readonly string[]): Promi
   const nodewall = (user: User, ...args: readonly string[]): Promise<Ended> =>
     warm.end(...args, '--kubeconfig', kubeconfigs[user]);
 
-  async function cleared(): Promise<void> {
-    const { items } = await cluster.get<{ items: { metadata: { name: string } }[] }>('ncnp');
-    const names = items.map(({ metadata }) => metadata.name);
-    await cluster.remove('ncnp', ...names);
-    for (const { machine, rules } of Object.values(story.agents))
-      await until(`${machine.name} has no rules of policies`, async () => {
-        const text = await rules();
-        return names.every((name) => !text.includes(`${name}/`));
-      });
-  }
-
   return {
-    ...{ story, kubeconfigs, nodewall, cleared },
+    ...{ story, kubeconfigs, nodewall },
     async printed(...args) {
       const { status, stdout, stderr } = await nodewall('jane', ...args, '-o', 'json');
       assert.equal(status, 0, stderr);
       return JSON.parse(stdout);
     },
     async renewed() {
-      await cleared();
+      await story.withoutPolicies();
       const rule = { name: 'close', action: 'Drop', ports: [tcp(80)], enableLogging: true, logLabel: 'web' };
       await story.applied(closed('web', 80, { ingress: [rule] }));
       await story.statusIs('web', realized(2));

@@ -43,7 +43,7 @@ export function describeOnCall(bed: () => AskedBed): void {
 
     before(async () => {
       ({ story } = bed());
-      await bed().cleared();
+      await story.withoutPolicies();
       const { cluster } = story;
       await cluster.apply(ON_CALL);
       kubeconfig = await cluster.kubeconfigFor('on-call', { token: await cluster.token('default/on-call') });

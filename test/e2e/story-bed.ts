@@ -78,6 +78,7 @@ export interface Agent {
    */
   says(text: string): Promise<void>;
   start(...options: readonly string[]): void;
+  isRunning(): boolean;
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
   /** Ends it, and starts that of another release (its folder) in its place. */
   replace(release: string): Promise<void>;
@@ -158,6 +159,8 @@ export interface Story extends ClusterOfNodes {
   gets(from: string, address: string, port: number, outcome: string): Promise<void>;
   /** Floods a port of a node from outside that must be closed throughout. */
   withoutLeaks(to: string, port: number, action: () => Promise<void>): Promise<void>;
+  /** Removes all policies, and waits until no node has a rule of them. */
+  withoutPolicies(): Promise<void>;
   status(policy: string): Promise<PolicyStatus | undefined>;
   /** Waits until the status is of the policy's present version, and so. */
   statusIs(
@@ -383,6 +386,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
         const config = program === NODEWALL ? ['--config', unguarded] : [];
         running = toRunningAgent(namespace.spawn([program, ...args, ...config, ...more]));
       },
+      isRunning: () => running?.isRunning() === true,
       end: async (signal) => void (await running?.end(signal)),
       async replace(release) {
         await agent.end('SIGTERM');
@@ -474,6 +478,18 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
       const { sent, leaked } = await leakedDuring({ node, clients: [client], plan }, target, action);
       assert.ok(sent > 500, `only ${sent} packets`);
       assert.equal(leaked, 0, `leaked ${leaked} of ${sent}`);
+    },
+    async withoutPolicies() {
+      const { items } = await cluster.get<{ items: { metadata: { name: string } }[] }>(POLICIES);
+      const names = items.map(({ metadata }) => metadata.name);
+      await cluster.remove(POLICIES, ...names);
+      for (const { machine, isRunning, rules } of Object.values(agents)) {
+        const isFree = async (): Promise<boolean> => {
+          const text = await rules();
+          return names.every((name) => !text.includes(`-${name}-`));
+        };
+        if (isRunning()) await until(`no rules on ${machine.name}`, isFree, { limit: LIMIT, detail: logs });
+      }
     },
     async statusIs(name, wanted, limit = 2 * LIMIT) {
       const isSo =
