@@ -15,6 +15,7 @@ import { NODEWALL } from '../cli/command.ts';
 import { type ClusterOfNodes, type Machine, startClusterOfNodes } from '../cluster/cluster-of-nodes.ts';
 import type { Finished } from '../cluster/command.ts';
 import { kubeconfig } from '../cluster/kubeconfig.ts';
+import { removeAll } from '../cluster/remove-all.ts';
 import { webhooksAt } from '../cluster/webhooks.ts';
 import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
 import { leakedDuring } from '../kernel/flood.ts';
@@ -482,7 +483,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     async withoutPolicies() {
       const { items } = await cluster.get<{ items: { metadata: { name: string } }[] }>(POLICIES);
       const names = items.map(({ metadata }) => metadata.name);
-      await cluster.remove(POLICIES, ...names);
+      await removeAll(cluster, POLICIES);
       for (const { machine, isRunning, rules } of Object.values(agents)) {
         const isFree = async (): Promise<boolean> => {
           const text = await rules();
