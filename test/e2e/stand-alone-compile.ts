@@ -28,7 +28,7 @@ export class StandAloneCompile {
 
   /** By node, as ruleset-text.ts gives it. */
   async tables(nodes: readonly string[]): Promise<ReadonlyMap<string, string>> {
-    const objects = JSON.stringify(await this.#cluster.get<object>(KINDS));
+    const objects = JSON.stringify(await this.#cluster.get<object>(KINDS, '--all-namespaces'));
     if (this.#objects === objects && nodes.every((node) => this.#tables.has(node))) return this.#tables;
     const path = join(this.#cluster.folder, 'objects.json');
     await writeFile(path, JSON.stringify({ apiVersion: 'v1', kind: 'List', ...JSON.parse(objects) }));
