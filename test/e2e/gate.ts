@@ -34,11 +34,8 @@ export function describeGate(begun: () => TestCluster): void {
     let cluster: TestCluster;
     before(async () => {
       cluster = begun();
-      const { stdout } = await cluster.kubectl(['kustomize', join(DEPLOY, 'kustomize/base')]);
-      const configMaps = stdout.split('\n---\n').filter((one) => /^kind: ConfigMap$/m.test(one));
-      assert.equal(configMaps.length, 1, stdout);
-      again = ['-f', join(cluster.folder, 'base.yaml')];
-      await writeFile(join(cluster.folder, 'base.yaml'), configMaps.join('\n---\n'));
+      again = await configMapsOf('base', 1);
+      enforced = await configMapsOf('overlays/enforce', 2);
     });
 
     async function kubectl(args: readonly string[], stdin?: string): Promise<void> {
@@ -49,8 +46,21 @@ export function describeGate(begun: () => TestCluster): void {
     const apply = (way: readonly string[], ...what: readonly string[]): Promise<void> =>
       kubectl(['apply', ...way, ...what]);
     const base = ['-k', join(DEPLOY, 'kustomize/base')];
-    /** Once the base is applied, its ConfigMap alone: the rest takes time, and has no gate. */
+    /** Once the base is applied, its ConfigMaps alone: the rest takes time, and has no gate. */
     let again: readonly string[];
+    /** The same of overlay enforce. */
+    let enforced: readonly string[];
+
+    /** Flags of kubectl for the ConfigMaps of a folder of kustomize, which must be so many. */
+    async function configMapsOf(folder: string, count: number): Promise<readonly string[]> {
+      const { stdout } = await cluster.kubectl(['kustomize', join(DEPLOY, 'kustomize', folder)]);
+      const configMaps = stdout.split('\n---\n').filter((one) => /^kind: ConfigMap$/m.test(one));
+      assert.equal(configMaps.length, count, stdout);
+      const path = join(cluster.folder, `${folder.replace('/', '-')}.yaml`);
+      await writeFile(path, configMaps.join('\n---\n'));
+      return ['-f', path];
+    }
+
     const gate = async (): Promise<boolean | null> => {
       const { data } = await cluster.get<ConfigMap>('configmap', 'nodewall-config', SYSTEM);
       return gateSetting(data).enabled;
@@ -64,7 +74,7 @@ export function describeGate(begun: () => TestCluster): void {
         for (const on of [
           () => apply([], '-f', join(DEPLOY, 'gate/on.yaml')),
           () => apply(['--server-side', '--force-conflicts'], '-f', join(DEPLOY, 'gate/on.yaml')),
-          () => apply(first, '-k', join(DEPLOY, 'kustomize/overlays/enforce')),
+          () => apply(first, ...enforced),
         ]) {
           await on();
           assert.equal(await gate(), true);
@@ -74,7 +84,7 @@ export function describeGate(begun: () => TestCluster): void {
           assert.equal(await gate(), false);
         }
         // Whatever was applied first may be applied again by force.
-        await apply(['--server-side', '--force-conflicts'], ...base);
+        await apply(['--server-side', '--force-conflicts'], ...again);
         await kubectl(['delete', 'configmap', 'nodewall-config', SYSTEM]);
       });
     }
@@ -83,7 +93,7 @@ export function describeGate(begun: () => TestCluster): void {
       it(`an upgrade from a base that had it, by apply ${way.join(' ')}, leaves it on`, async () => {
         await kubectl(['apply', ...way, '-f', '-'], OLD);
         await kubectl(['patch', 'configmap', 'nodewall-config', SYSTEM, '--type=merge', `--patch=${PATCH}`]);
-        await apply(['--server-side', '--force-conflicts'], ...base);
+        await apply(['--server-side', '--force-conflicts'], ...again);
         for (const other of WAYS) {
           await apply(other, ...again);
           assert.equal(await gate(), true);
