@@ -23,6 +23,7 @@ import { policy, tcp } from '../kernel/manifests.ts';
 import { createParty, type Party } from '../kernel/passed-by-party.ts';
 import { toStableText } from '../kernel/ruleset-text.ts';
 import { until } from '../kernel/until.ts';
+import { WarmNodewall } from '../kernel/warm.ts';
 import { relay } from '../netns/relay.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { StandAloneCompile } from './stand-alone-compile.ts';
@@ -83,7 +84,7 @@ export interface Agent {
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
   /** Ends it, and starts that of another release (its folder) in its place. */
   replace(release: string): Promise<void>;
-  /** `nodewall` on its machine, with its state directory; must end with 0. */
+  /** A command line of `nodewall` on its machine, with its state directory; must end with 0. */
   run(...args: readonly string[]): Promise<void>;
   /** Writes a token into its file, by default a new one that is bound to its Node. */
   setToken(token?: string): Promise<void>;
@@ -371,6 +372,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     let heard = 0;
     let running: RunningAgent | null = null;
     let program = programOf(options.release ?? ROOT);
+    const commands = new WarmNodewall(namespace);
     const log = (): string => past + (running?.log() ?? '');
     const agent: Agent = {
       machine,
@@ -395,7 +397,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
         agent.start();
       },
       async run(...more) {
-        await namespace.run([NODEWALL, ...more, '--state-dir', file('state')]);
+        await commands.run(...more, '--state-dir', file('state'));
       },
       async setToken(token) {
         const bound = { boundNode: name, audiences: ['nodewall-controller'] };
@@ -411,7 +413,10 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     agents[name] = agent;
     await agent.setToken();
     agent.start();
-    ending.push(() => agent.end('SIGKILL'));
+    ending.push(async () => {
+      await commands.close();
+      await agent.end('SIGKILL');
+    });
     return agent;
   }
 
