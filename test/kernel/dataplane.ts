@@ -43,19 +43,33 @@ function ofIptables(variant: Iptables, share: number): Dataplane {
 }
 
 /**
- * For suites about what the agent does whichever iptables it calls: `npm run test:long` runs them
- * with iptables-legacy (legacy.long.ts).
+ * For suites of what nodewall does for either iptables in the same way: iptables-legacy is a
+ * variation.
  */
 export const EITHER_IPTABLES: readonly Dataplane[] = [NFTABLES, IPTABLES_NFT];
 
-/** A suite for each dataplane that this machine has. */
+/**
+ * Variations of claims that `npm test` keeps in another dataplane, address family or index:
+ * NODEWALL_VARIATIONS=1 adds them (variations.long.ts, floods.long.ts), and so does
+ * NODEWALL_DATAPLANE=NAME.
+ */
+function areVariationsWanted(): boolean {
+  const { NODEWALL_DATAPLANE: only, NODEWALL_VARIATIONS: all } = process.env;
+  return all === '1' || only !== undefined;
+}
+
+/** The cases that `npm test` tries, and where variations are wanted those that it leaves out. */
+export function withVariations<Case>(cases: readonly Case[], variations: readonly Case[]): readonly Case[] {
+  return areVariationsWanted() ? [...cases, ...variations] : cases;
+}
+
+/** A suite for each dataplane that this machine has; those not in `dataplanes` are variations. */
 export function forEachDataplane(
   title: string,
   body: (dataplane: Dataplane) => void,
   dataplanes: readonly Dataplane[] = DATAPLANES,
 ): void {
-  const { NODEWALL_DATAPLANE: only } = process.env;
-  const chosen = only === undefined ? dataplanes : DATAPLANES;
+  const chosen = areVariationsWanted() ? DATAPLANES : dataplanes;
   for (const dataplane of chosen) dataplaneSuite(title, dataplane, () => body(dataplane));
 }
 
@@ -71,12 +85,9 @@ export function dataplaneSuite(title: string, dataplane: Dataplane, body: () => 
   });
 }
 
-/**
- * `it` for what is the same in every dataplane: `npm test` has it with nftables alone,
- * NODEWALL_DATAPLANE=NAME and so `npm run test:long` with another.
- */
+/** `it` for what is the same in every dataplane: with others than nftables it is a variation. */
 export function itForAny(dataplane: Dataplane): (title: string, body: Mocha.AsyncFunc) => void {
-  const isWanted = dataplane === NFTABLES || process.env.NODEWALL_DATAPLANE !== undefined;
+  const isWanted = dataplane === NFTABLES || areVariationsWanted();
   return (title, body) => {
     if (isWanted) it(title, body);
   };

@@ -1,6 +1,6 @@
 /** What others do to our chains and sets is undone; what others own is left alone. */
 import assert from 'node:assert/strict';
-import { dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT } from './dataplane.ts';
+import { dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT, withVariations } from './dataplane.ts';
 import { type DriftBed, driftBed } from './drift-bed.ts';
 import { commandOf } from './iptables.ts';
 import { FAMILIES, type Family } from './passed-by.ts';
@@ -12,7 +12,7 @@ interface Place {
   readonly chain: string;
 }
 
-for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
+for (const dataplane of withVariations([IPTABLES_NFT], [IPTABLES_LEGACY])) {
   dataplaneSuite('drift', dataplane, () => {
     const variant = dataplane.iptables ?? 'nft';
     let bed: DriftBed;
