@@ -15,7 +15,7 @@ import { kubeProxyIptables } from './passed-by-iptables.ts';
 import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
 
 const TIME = floodTime(2_000);
-const LEAST_RESTARTS = 5;
+const LEAST_RESTARTS = 4;
 /** Above this, a port number in the rules' text says which generation of the files is in force. */
 const MARKER = 20_000;
 const CLOSED = 9;

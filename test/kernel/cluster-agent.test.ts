@@ -106,6 +106,34 @@ forEachDataplane(
       assert.ok(!report.hostAddresses.includes('127.0.0.1'));
     });
 
+    itOnce('serves health and metrics', async () => {
+      await keepFollowing();
+      await enforced();
+      assert.match(await get('/healthz'), /^200 ok/);
+      assert.match(await get('/readyz'), /^200 ok/);
+      const metrics = await get('/metrics');
+      for (const line of [
+        'nodewall_agent_controller_connected 1',
+        'nodewall_agent_enabled 1',
+        'nodewall_agent_rules 2',
+        'nodewall_agent_policies 1',
+        'nodewall_agent_policies_failing 0',
+        'nodewall_agent_apply_failures_total 0',
+      ]) {
+        assert.ok(metrics.includes(`${line}\n`), `${line}\n${metrics}`);
+      }
+      const labels = 'api_group="nodewall.io",policy="closed",rule="marker",direction="ingress"';
+      assert.ok(metrics.includes(`nodewall_agent_rule_packets_total{${labels}} 0\n`), metrics);
+      assert.match(metrics, /nodewall_agent_last_bookmark_timestamp_seconds 1\d/);
+      const [received, inForce] = ['received', 'in_force'].map(
+        (name) =>
+          new RegExp(`^nodewall_agent_view_${name}_timestamp_seconds (\\S+)$`, 'm').exec(metrics)?.[1],
+      );
+      assert.match(received ?? '', /^1\d/);
+      assert.equal(inForce, received, 'the newest view is in force');
+      assert.match(metrics, /nodewall_agent_apply_duration_seconds_count [1-9]/);
+    });
+
     itOnce('has the same rules, byte for byte, as a stand-alone agent of the same objects', async () => {
       const all = objects(policy('out', { egress: [{ name: 'o', action: 'Reject', ports: [tcp(81)] }] }));
       const config = await node.configure({ failsafe: { egress: [] } });
@@ -382,34 +410,6 @@ forEachDataplane(
       await follow();
       await untilSaid('an agent may read the view of its own node only');
       assert.equal(agent.log().match(/"the controller does not answer/g)?.length, 1);
-    });
-
-    itOnce('serves health and metrics', async () => {
-      await follow();
-      await enforced();
-      assert.match(await get('/healthz'), /^200 ok/);
-      assert.match(await get('/readyz'), /^200 ok/);
-      const metrics = await get('/metrics');
-      for (const line of [
-        'nodewall_agent_controller_connected 1',
-        'nodewall_agent_enabled 1',
-        'nodewall_agent_rules 2',
-        'nodewall_agent_policies 1',
-        'nodewall_agent_policies_failing 0',
-        'nodewall_agent_apply_failures_total 0',
-      ]) {
-        assert.ok(metrics.includes(`${line}\n`), `${line}\n${metrics}`);
-      }
-      const labels = 'api_group="nodewall.io",policy="closed",rule="marker",direction="ingress"';
-      assert.ok(metrics.includes(`nodewall_agent_rule_packets_total{${labels}} 0\n`), metrics);
-      assert.match(metrics, /nodewall_agent_last_bookmark_timestamp_seconds 1\d/);
-      const [received, inForce] = ['received', 'in_force'].map(
-        (name) =>
-          new RegExp(`^nodewall_agent_view_${name}_timestamp_seconds (\\S+)$`, 'm').exec(metrics)?.[1],
-      );
-      assert.match(received ?? '', /^1\d/);
-      assert.equal(inForce, received, 'the newest view is in force');
-      assert.match(metrics, /nodewall_agent_apply_duration_seconds_count [1-9]/);
     });
   },
   EITHER_IPTABLES,

@@ -15,7 +15,6 @@ import { observe } from './verdicts.ts';
 const ACTIONS = ['Allow', 'Drop', 'Reject', 'Pass'] as const;
 const PROTOCOLS = ['tcp', 'udp', 'sctp'] as const;
 const MARKER = 21_000;
-const BIN = join(import.meta.dirname, '../../bin/nodewall');
 
 interface Line {
   readonly verdict?: string;
@@ -325,95 +324,6 @@ forEachDataplane(
         await again('after a reboot');
         await enforce({ ingress: [{ ...open(), name: 'renamed' }] });
         assert.equal((await rules()).get('renamed')?.packets, 0, 'another rule');
-      });
-
-      itOnce('writes to standard output if configured, and no reader blocks it', async () => {
-        const config = await node.configure({ log: { file: 'stdout', rate: 0, burst: 1 } });
-        // Nobody reads: the pipe holds 64 KiB.
-        const argv = [
-          BIN,
-          'agent',
-          '--manifests',
-          node.manifests,
-          '--node',
-          'node-0',
-          '--state-dir',
-          node.stateDir,
-          ...config,
-        ];
-        const pipe = join(node.stateDir, '..', 'pipe');
-        await node.topology.node.run(['mkfifo', pipe]);
-        const script = 'sleep 20 <"$0" & exec "$@" >"$0"';
-        const deaf = node.topology.node.spawn(['sh', '-c', script, pipe, ...argv]);
-        let said = '';
-        deaf.stderr.on('data', (part) => {
-          said += part;
-        });
-        const rest = logged({ name: 'close', action: 'Drop', ports: [udp(9)] });
-        await node.write('policy.json', [policy('recorded', { ingress: [rest] })]);
-        await node.untilEnforced('9');
-        await passedDuring(node.topology, [{ protocol: 'udp', port: 9, family: 4, rate: 40_000 }], () =>
-          pause(2000),
-        );
-        await until(
-          'it says so',
-          async () => said.includes('cannot write flow log records; enforcement continues'),
-          {
-            detail: () => said,
-          },
-        );
-        await node.write('policy.json', [
-          policy('recorded', { ingress: [{ ...rest, ports: [udp(20_009)] }] }),
-        ]);
-        await node.untilEnforced('20009');
-        deaf.kill('SIGTERM');
-        await until('it ends all the same', async () => deaf.exitCode !== null);
-        agent = node.start(...config);
-        await until('it has started', async () => agent?.log().includes('"enforced"') ?? false);
-        await passedDuring(node.topology, [{ protocol: 'udp', port: 20_009, family: 4, rate: 100 }], () =>
-          pause(200),
-        );
-        await until('a record', async () =>
-          /^\{"time":.*"rule":"close".*"dstPort":20009/m.test(agent?.log() ?? ''),
-        );
-        assert(!existsSync(recordFile()));
-      });
-
-      itOnce('keeps enforcing while another program has the NFLOG group', async () => {
-        const code =
-          "const { Nflog } = await import('nftables-napi'); new Nflog({ group: 7411 }, () => {}); console.log('ready');";
-        const other = node.topology.node.spawn([process.execPath, '--input-type=module', '-e', code], {
-          cwd: join(import.meta.dirname, '../..'),
-        });
-        let ready = '';
-        other.stdout.on('data', (part) => {
-          ready += part;
-        });
-        await until('the other listens', async () => ready !== '');
-        await enforce({ ingress: [logged({ name: 'close', action: 'Drop', ports: [tcp(5000)] })] });
-        assert.match(
-          agent?.log() ?? '',
-          /nothing is recorded, enforcement continues\. Another program listens to NFLOG group 7411/,
-        );
-        other.kill();
-        await until(
-          'it is recorded',
-          async () => /receiving packets for the flow log again/.test(agent?.log() ?? ''),
-          {
-            limit: 15_000,
-          },
-        );
-        await observe(node.topology, [
-          {
-            direction: 'ingress',
-            src: plan.clientAddresses[0]?.v4 ?? '',
-            dst: plan.nodeAddresses[0]?.v4 ?? '',
-            protocol: 'tcp',
-            srcPort: 42_000,
-            dstPort: 5000,
-          },
-        ]);
-        await untilRecords(1);
       });
     });
 

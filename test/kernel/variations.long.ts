@@ -19,6 +19,7 @@ await import('./names.test.ts');
 await import('./nodeport.test.ts');
 await import('./odd-packets.test.ts');
 await import('./off.test.ts');
+await import('./record-hindered.test.ts');
 await import('./record.test.ts');
 await import('./spoofed.test.ts');
 await import('../demo/demo.test.ts');
