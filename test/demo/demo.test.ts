@@ -6,9 +6,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fencesOf } from '../docs/markdown.ts';
-import { withVariations } from '../kernel/dataplane.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
+import { withVariations } from '../kernel/variations.ts';
 import { CONNECTIONS } from './connections.ts';
 
 const MAIN = join(import.meta.dirname, 'main.ts');

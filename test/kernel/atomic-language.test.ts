@@ -5,14 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type Dataplane,
-  EITHER_IPTABLES,
-  forEachDataplane,
-  itForAny,
-  NFTABLES,
-  withVariations,
-} from './dataplane.ts';
+import { type Dataplane, EITHER_IPTABLES, forEachDataplane, itForAny, NFTABLES } from './dataplane.ts';
 import type { RunningAgent } from './enforced-node.ts';
 import { type FloodTarget, floodTime, passedDuring } from './flood.ts';
 import { cidr, type PolicyOptions, policy, type Rule, tcp, udp } from './manifests.ts';
@@ -20,6 +13,7 @@ import type { Shape } from './passed-by.ts';
 import { type Cluster, createCluster } from './passed-by-cluster.ts';
 import { kubeProxyIptables } from './passed-by-iptables.ts';
 import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
+import { withVariations } from './variations.ts';
 
 const TIME = floodTime(2_000);
 const LEAST_RESTARTS = 4;

@@ -1,9 +1,10 @@
 /** While policies change under load, a closed port is never open and an open one never closed. */
 import assert from 'node:assert/strict';
-import { type Dataplane, forEachDataplane, withVariations } from './dataplane.ts';
+import { type Dataplane, forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { floodTime, passedDuring } from './flood.ts';
 import { cidr, policy, type Rule, tcp, udp } from './manifests.ts';
+import { withVariations } from './variations.ts';
 
 const CLOSED = 9;
 const OPEN = 10;

@@ -3,6 +3,7 @@ import type { Namespace } from '../netns/namespace.ts';
 import { type Iptables, type Listing, listIptables, loseIptables, missingIptables } from './iptables.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { toStableText } from './ruleset-text.ts';
+import { areVariationsWanted } from './variations.ts';
 
 export interface Dataplane {
   readonly name: 'nftables' | 'iptables-nft' | 'iptables-legacy';
@@ -47,21 +48,6 @@ function ofIptables(variant: Iptables, share: number): Dataplane {
  * variation.
  */
 export const EITHER_IPTABLES: readonly Dataplane[] = [NFTABLES, IPTABLES_NFT];
-
-/**
- * Variations of claims that `npm test` keeps in another dataplane, address family or index:
- * NODEWALL_VARIATIONS=1 adds them (variations.long.ts, floods.long.ts), and so does
- * NODEWALL_DATAPLANE=NAME.
- */
-function areVariationsWanted(): boolean {
-  const { NODEWALL_DATAPLANE: only, NODEWALL_VARIATIONS: all } = process.env;
-  return all === '1' || only !== undefined;
-}
-
-/** The cases that `npm test` tries, and where variations are wanted those that it leaves out. */
-export function withVariations<Case>(cases: readonly Case[], variations: readonly Case[]): readonly Case[] {
-  return areVariationsWanted() ? [...cases, ...variations] : cases;
-}
 
 /** A suite for each dataplane that this machine has; those not in `dataplanes` are variations. */
 export function forEachDataplane(

@@ -12,7 +12,6 @@ import {
   inForce,
   NFTABLES,
   skipWithout,
-  withVariations,
 } from './dataplane.ts';
 import { draw, PLAN } from './drawn.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
@@ -23,6 +22,7 @@ import { addStaleChains } from './iptables.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { cidr, policy, type Rule, tcp, udp } from './manifests.ts';
 import { pause, until } from './until.ts';
+import { withVariations } from './variations.ts';
 import { observe } from './verdicts.ts';
 
 const CLOSED = 9;

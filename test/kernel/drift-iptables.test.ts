@@ -1,10 +1,11 @@
 /** What others do to our chains and sets is undone; what others own is left alone. */
 import assert from 'node:assert/strict';
-import { dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT, withVariations } from './dataplane.ts';
+import { dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT } from './dataplane.ts';
 import { type DriftBed, driftBed } from './drift-bed.ts';
 import { commandOf } from './iptables.ts';
 import { FAMILIES, type Family } from './passed-by.ts';
 import { until } from './until.ts';
+import { withVariations } from './variations.ts';
 
 interface Place {
   readonly family: Family;

@@ -20,9 +20,10 @@ import { oracle } from '../oracle/oracle.ts';
 import { flowsAtRules } from '../properties/flows-at-rules.ts';
 import { renderBoth, toConfig, toState } from '../properties/pipeline.ts';
 import { type PartialFlow, toCompleteFlow } from './complete-flow.ts';
-import { EITHER_IPTABLES, forEachDataplane, NFTABLES, withVariations } from './dataplane.ts';
+import { EITHER_IPTABLES, forEachDataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { asObserved, type Flow, type Verdict } from './flow.ts';
+import { withVariations } from './variations.ts';
 import { observe } from './verdicts.ts';
 
 const RULES = 200;

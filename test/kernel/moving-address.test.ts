@@ -4,10 +4,11 @@
  * dropped. The rules are on one port and so many that nftables has an address map lead to them.
  */
 import assert from 'node:assert/strict';
-import { EITHER_IPTABLES, forEachDataplane, NFTABLES, withVariations } from './dataplane.ts';
+import { EITHER_IPTABLES, forEachDataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { floodTime, passedDuring } from './flood.ts';
 import { policy, type Rule, udp } from './manifests.ts';
+import { withVariations } from './variations.ts';
 
 const TIME = floodTime(2_000);
 const LEAST_MOVES = 10;

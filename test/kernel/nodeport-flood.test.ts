@@ -10,7 +10,6 @@ import {
   IPTABLES_LEGACY,
   IPTABLES_NFT,
   NFTABLES,
-  withVariations,
 } from './dataplane.ts';
 import { floodTime, passedDuring } from './flood.ts';
 import { cidr, policy, type Rule, tcp, udp } from './manifests.ts';
@@ -18,6 +17,7 @@ import type { Shape } from './passed-by.ts';
 import { type Cluster, createCluster } from './passed-by-cluster.ts';
 import { kubeProxyIptables } from './passed-by-iptables.ts';
 import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
+import { withVariations } from './variations.ts';
 
 /** Above this, a port number in the rules' text says which generation of the files is in force. */
 const MARKER = 20_000;

@@ -1,13 +1,6 @@
 /** `traffic: NodePort` on the kernel, behind destination NAT of each shape that others make. */
 import assert from 'node:assert/strict';
-import {
-  type Dataplane,
-  dataplaneSuite,
-  IPTABLES_LEGACY,
-  IPTABLES_NFT,
-  NFTABLES,
-  withVariations,
-} from './dataplane.ts';
+import { type Dataplane, dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT, NFTABLES } from './dataplane.ts';
 import type { RunningAgent } from './enforced-node.ts';
 import { commandOf } from './iptables.ts';
 import { cidr, policy, type Rule, tcp } from './manifests.ts';
@@ -28,6 +21,7 @@ import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
 import type { Party } from './passed-by-party.ts';
 import { portmapNftables } from './passed-by-portmap-nftables.ts';
 import { until } from './until.ts';
+import { withVariations } from './variations.ts';
 
 interface Pair {
   readonly shape: Shape;

@@ -11,6 +11,7 @@ await import('./established.test.ts');
 await import('./failsafe-nat.test.ts');
 await import('./full-disk.test.ts');
 await import('./interfaces.test.ts');
+await import('./ipset.test.ts');
 await import('./kinds.test.ts');
 await import('./left-overs.test.ts');
 await import('./local-pods.test.ts');
