@@ -1,4 +1,4 @@
-import { until } from '../kernel/until.ts';
+import { succeeds, until } from '../kernel/until.ts';
 import type { RealCluster } from './cluster.ts';
 import { setGate, tableOf, untilConfirmed, untilFollowed, untilTables } from './nodewall.ts';
 import { EVENTS, type EventName, POLICIES, type PolicyName } from './outage.ts';
@@ -75,12 +75,7 @@ export async function overcome(
   const happening = EVENTS[event](cluster);
   // The administrator's command may have to be repeated while the API server restarts.
   const command = async (run: () => Promise<void>): Promise<void> =>
-    void (await until('the API server takes a command', () =>
-      run().then(
-        () => true,
-        () => false,
-      ),
-    ));
+    void (await until('the API server takes a command', () => succeeds(run()), { limit }));
   if (meanwhile === 'policy deleted')
     await command(
       async () =>
