@@ -34,7 +34,10 @@ export interface Pod {
   };
 }
 
-/** Either base by docs/cluster.md; resolves when controllers and agents are ready. The gate is off then. */
+/**
+ * Either base by docs/cluster.md; resolves when controllers and agents are ready. The gate is off
+ * then.
+ */
 export async function install(cluster: RealCluster, base = BASE): Promise<void> {
   await cluster.kubectlOutput(['apply', '--server-side', '-k', base]);
   await untilReady(cluster);

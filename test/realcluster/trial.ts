@@ -55,7 +55,9 @@ export async function runTrial(cluster: RealCluster, trial: Trial, limit: number
   return overcome(cluster, trial, limit);
 }
 
-/** Applies policies, and another that may be deleted meanwhile, until every node has confirmed them. */
+/**
+ * Applies policies, and another that may be deleted meanwhile, until every node has confirmed them.
+ */
 export async function enforce(cluster: RealCluster, policies: Trial['policies']): Promise<void> {
   const manifests = await Promise.all(policies.map((name) => POLICIES[name]()));
   await cluster.kubectlOutput(['apply', '--server-side', '-f', '-'], {
