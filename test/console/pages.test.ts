@@ -49,7 +49,8 @@ describe('the console', function () {
         await other.getByRole('heading', { level: 1, name: heading }).waitFor();
         for (const name of tables) await other.getByRole('table', { name }).waitFor();
         assert.equal(await other.title(), `${heading} · nodewall`);
-        assert.deepEqual(await axe(), [], place);
+        // The other rules judge the same elements.
+        assert.deepEqual(await axe(scheme === 'light' ? undefined : 'color'), [], place);
       }
       assert.deepEqual(await problems(), []);
       await close();
