@@ -12,7 +12,10 @@ describe('the cases of a property', () => {
   });
 
   /** How many there were until `enough`, of 30. */
-  function tried(test: Mocha.Context, { by = check, enough = 0 }): number {
+  function tried(
+    test: Mocha.Context,
+    { by = check, enough = 0 }: { readonly by?: typeof meet; readonly enough?: number },
+  ): number {
     const seen = new Map([['case', 0]]);
     const one = () => void seen.set('case', (seen.get('case') ?? 0) + 1);
     by(test, 30, fc.nat(), one, missingOf(seen, ['case'], enough));
