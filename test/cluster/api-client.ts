@@ -144,7 +144,7 @@ export function apiClient(options: ApiClientOptions): ApiClient {
   };
 }
 
-/** A list whose items say what they are, as kubectl shows them; the server says it of the list alone. */
+/** A list whose items have a kind, as kubectl shows them: the server gives the list alone one. */
 function withKinds(answer: unknown): unknown {
   const { apiVersion, kind, items } = answer as {
     readonly apiVersion?: string;
@@ -277,7 +277,7 @@ function sender({ kubeconfig, inside }: ApiClientOptions): Send {
     try {
       [response] = await once(sent, 'response');
     } catch (error) {
-      // An API server that ended has closed the connection; what it has done may be asked for twice.
+      // An API server that ended has closed the connection; what it did may be asked for twice.
       if (sent.reusedSocket && (error as NodeJS.ErrnoException).code === 'ECONNRESET')
         return send(method, path, more, tries);
       throw error;

@@ -125,8 +125,8 @@ const READY_MS = 90_000;
 /** The shortest that the TokenRequest API gives. */
 const SHORTEST_TOKEN_S = 600;
 /**
- * For Go's garbage collector, which else takes a fifth of the API server's processor time in a test:
- * it holds 60 MB, and most tests end before it has allocated the limit.
+ * For Go's garbage collector, which else takes a fifth of the API server's processor time in a
+ * test: it holds 60 MB, and most tests end before it has allocated the limit.
  */
 const RARE_COLLECTION = { GOGC: '1600', GOMEMLIMIT: '400MiB' };
 const NAMESPACE_PORTS = [2379, 2380, 6443] as const;

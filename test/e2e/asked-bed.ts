@@ -1,7 +1,7 @@
 /**
  * A cluster of two workers and two controllers with an aggregated API, a policy that has denied
- * connections on one of the workers, and users: jane and ann have nodewall-view, ann the controller's
- * rights too, mallory none, admin all.
+ * connections on one of the workers, and users: jane and ann have nodewall-view, ann the
+ * controller's rights too, mallory none, admin all.
  */
 import assert from 'node:assert/strict';
 import { tcp } from '../kernel/manifests.ts';
@@ -46,7 +46,7 @@ export interface AskedBed {
   readonly story: Story;
   /** Paths. */
   readonly kubeconfigs: Readonly<Record<User, string>>;
-  /** Runs the command line of nodewall with this user's kubeconfig, in one process for all calls. */
+  /** Runs a command line of nodewall with the user's kubeconfig, in one process for all calls. */
   nodewall(user: User, ...args: readonly string[]): Promise<Ended>;
   /** What a command prints as JSON for jane. */
   printed(...args: readonly string[]): ReturnType<typeof JSON.parse>;

@@ -83,7 +83,8 @@ export function describeGate(begun: () => TestCluster): void {
           await apply([], '-f', join(DEPLOY, 'gate/off.yaml'));
           assert.equal(await gate(), false);
         }
-        // What was applied client-side may be applied again by force: all of it, or the next way fails.
+        // What was applied client-side may be applied again by force: all of it, or the next way
+        // fails.
         await apply(['--server-side', '--force-conflicts'], ...(first.length === 0 ? base : again));
         await kubectl(['delete', 'configmap', 'nodewall-config', SYSTEM]);
       });

@@ -65,7 +65,8 @@ export function describeGuardrails(begun: () => OneController): void {
       await bed.cluster.kubectl(['label', 'node', 'n2', 'role=db', '--overwrite']);
       const started = performance.now();
       const { violations } = await bed.phase('access', 'Broken');
-      // Within a second, on a machine that has no other work; a look every so often would take longer.
+      // Within a second, on a machine that has no other work; a look every so often would take
+      // longer.
       const seconds = (performance.now() - started) / 1000;
       assert.ok(seconds < 4, `${seconds} s`);
       process.stdout.write(`      Broken after ${seconds.toFixed(2)} s\n`);

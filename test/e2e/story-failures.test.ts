@@ -1,4 +1,4 @@
-/** Two controllers, and what fails: probes of a change, the controllers, the API server, etcd, tokens. */
+/** Two controllers, and what fails: probes of a change, controllers, the API server, tokens. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

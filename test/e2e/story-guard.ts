@@ -29,8 +29,8 @@ const BASE = {
   exemptions: { localPods: false },
 };
 /**
- * Of the controllers and of the agent whose changes are guarded. No name server can be reached; that
- * of the machine is not asked.
+ * Of the controllers and of the agent whose changes are guarded. No name server can be reached;
+ * that of the machine is not asked.
  */
 export const GUARDED = stringify({ ...BASE, names: { servers: ['127.0.0.1'] }, guard: GUARD });
 const METRICS = '127.0.0.1:9090';

@@ -80,7 +80,10 @@ export class WarmNodewall {
       this.#stderr += part;
       look();
     });
-    child.once('exit', () => this.#isDone());
+    child.once('exit', () => {
+      this.#child = undefined;
+      this.#isDone();
+    });
     return child;
   }
 }
