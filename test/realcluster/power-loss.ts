@@ -35,6 +35,7 @@ export function describePowerLoss(bed: Bed, trial: Trial, limit: number): void {
         workers.map(({ name }) => name),
       );
       await Promise.all(workers.map((node) => node.powerOff()));
+      await untilUnserved(cluster);
       await makeNamespace(cluster, 'without-controllers');
       await deleteNamespace(cluster, 'without-controllers');
     });
@@ -46,4 +47,21 @@ export function describePowerLoss(bed: Bed, trial: Trial, limit: number): void {
       await untilNodesReady(cluster);
     });
   });
+}
+
+/**
+ * The API server has noticed that nobody serves the aggregated API, or it is removed: before that a
+ * namespace's deletion does not meet it.
+ */
+async function untilUnserved(cluster: RealCluster): Promise<void> {
+  const api = 'apiservice/v1alpha1.controlplane.nodewall.io';
+  const { stderr } = await cluster.kubectl([
+    'wait',
+    api,
+    '--for=condition=Available=False',
+    '--timeout=120s',
+  ]);
+  const condition = '-o=jsonpath={.status.conditions[?(@.type=="Available")].status}';
+  const { stdout } = await cluster.kubectl(['get', api, condition]);
+  assert.notEqual(stdout, 'True', stderr);
 }
