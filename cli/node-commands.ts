@@ -84,16 +84,17 @@ function addConfirm(program: Command, done: Done): void {
   program
     .command('confirm')
     .description(
-      'Confirm the rules that the agent of this node tries (guarded apply): they stay, and survive.',
+      'Confirm the rules that the agent of this node tries (guarded apply): they stay, and survive. Where no agent runs, but there is a kubeconfig: print the nodes of the cluster that try rules, and what to run on each.',
     )
     .addOption(stateDir())
+    .addOption(kubeconfig())
     .addOption(config())
     .addOption(output('text', 'json'))
     .addHelpText(
       'after',
       example('nodewall confirm', 'kubectl -n nodewall-system exec POD -- nodewall confirm'),
     )
-    .action(async (options) => done(await (await import('./guard.ts')).confirm(options)));
+    .action(async (options) => done(await (await import('./confirm.ts')).confirmCommand(options)));
 }
 
 function addRetry(program: Command, done: Done): void {
