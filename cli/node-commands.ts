@@ -8,6 +8,7 @@ import {
   ofNode,
   output,
   stateDir,
+  watch,
 } from './command-options.ts';
 
 /** Commands for the node on which they run. */
@@ -232,12 +233,13 @@ function addFlows(program: Command, done: Done): void {
     .option('--live', 'only those with connections now', false)
     .option('--since <time>', 'only those seen since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)')
     .option('-n, --lines <number>', 'at most so many of a node (default 200, most 1500)')
+    .addOption(watch())
     .addOption(output('table', 'json'))
     .addHelpText(
       'after',
       example(
         'nodewall flows --direction ingress --since 24h',
-        'nodewall flows --node worker-1 --denied',
+        'nodewall flows --node worker-1 --denied --watch',
         'nodewall flows --all-nodes --port 10250 --live -o json',
       ),
     )

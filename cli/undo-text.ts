@@ -88,7 +88,7 @@ export function waysBackText(ways: readonly WayBack[], program: string): string 
     one.changed === null ? '-' : word(one.changed),
     one.by === null ? '-' : word(one.by),
     one.rollout === null ? '-' : word(one.rollout),
-    wayText(one, program),
+    wayText(one),
   ]);
   const left = others.length - MOST_OTHERS;
   const more = left > 0 ? `${left} more: -o json\n` : '';
@@ -99,12 +99,12 @@ export function waysBackText(ways: readonly WayBack[], program: string): string 
   return `${table(header, rows)}${more}\n${alone}${REST(program)}`;
 }
 
-function wayText({ way, command, generation }: WayBack, program: string): string {
+function wayText({ way, command, generation }: WayBack): string {
   switch (way) {
     case 'undo':
       return `${command} (${generation === 0 ? 'the policy is new: no rules of it' : `generation ${generation}`})`;
     case 'promote':
-      return `is undone; ${program} rollout promote ends that`;
+      return `is undone; ${command} ends that`;
     case 'none':
       return 'records only, enforces nothing';
     case 'record-only':
