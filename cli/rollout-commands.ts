@@ -58,11 +58,12 @@ function addUndo(program: Command, done: Done): void {
     )
     .argument('[policy]', 'name of the ClusterNetworkPolicy; with a group, of any of its policies')
     .option('--group <name>', 'the rollout of the policies of this group')
+    .option('--machine', 'of this machine, whatever kubeconfig there is', false)
     .addOption(kubeconfig())
     .addOption(stateDir())
     .addOption(config())
     .addOption(output('text', 'json'))
-    .addHelpText('after', example('nodewall undo', 'nodewall undo protect-ssh'))
+    .addHelpText('after', example('nodewall undo', 'nodewall undo protect-ssh', 'nodewall undo --machine'))
     .action(async (policy, options) =>
       done(await (await import('./undo.ts')).undoCommand(policy, options, program.name())),
     );

@@ -40,7 +40,7 @@ export async function undoOnMachine(
   if (policy !== undefined)
     throw new CommandError(
       EXIT.invalid,
-      `${word(policy)}: earlier versions are not kept on this machine, and there is no kubeconfig for a cluster\n${textOf(ways)}`.trimEnd(),
+      `${word(policy)}: earlier versions are not kept on this machine; for a cluster give --kubeconfig\n${textOf(ways)}`.trimEnd(),
     );
   await print(output === 'json' ? json(ways) : textOf(ways));
   return EXIT.done;

@@ -8,12 +8,14 @@ import { waysBack, waysBackText } from './undo-text.ts';
 export interface UndoOptions extends RolloutOptions {
   /** The rollout of this group. */
   readonly group?: string;
+  readonly machine: boolean;
   readonly stateDir: string;
 }
 
 /**
  * `nodewall undo`: of a policy or a group as `nodewall rollout undo`; without one prints what can be
- * undone, and how. Where there is no kubeconfig, of this machine.
+ * undone, and how. Where there is no kubeconfig, or with `--machine`, of
+ * this machine.
  *
  * @param program as its users call it
  */
@@ -25,9 +27,9 @@ export async function undoCommand(
   const { group, output } = options;
   if (policy !== undefined && group !== undefined)
     throw new CommandError(EXIT.usage, 'give either a policy or --group, not both');
-  if (!hasKubeconfig(options.kubeconfig)) {
+  if (options.machine || !hasKubeconfig(options.kubeconfig)) {
     if (group !== undefined)
-      throw new CommandError(EXIT.usage, '--group: rollouts are of clusters, and there is no kubeconfig');
+      throw new CommandError(EXIT.usage, '--group: rollouts are of clusters, not of a machine');
     return await (await import('./undo-machine.ts')).undoOnMachine(policy, options);
   }
   if (policy !== undefined) return await steerRollout('undo', policy, options);
