@@ -10,8 +10,8 @@ export async function deleteWhere(
   isMeant: (entry: ConntrackEntry) => boolean,
 ): Promise<NftError | null> {
   let refusal: NftError | null = null;
+  // ENOENT: it has ended meanwhile.
   for await (const entries of conntrack.entries())
-    // ENOENT: it has ended meanwhile.
     for (const error of await conntrack.delete(entries.filter(isMeant)))
       if (error !== null && error.code !== 'ENOENT') refusal ??= error;
   return refusal;
