@@ -1,4 +1,4 @@
-import { Conntrack, type ConntrackEntry, type NftError } from 'nftables-napi';
+import { Conntrack, type ConntrackEntry } from 'nftables-napi';
 import { formatAddress } from '../../lib/net/address.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
 import type { Clock } from '../../lib/process/clock.ts';
@@ -48,14 +48,13 @@ export function forgettingConnections(parts: ForgettingParts): Retried<EndedConn
 
 /**
  * Deletes what the kernel knows of all connections that were steered: they are bound to an address,
- * and would go on with it. Their next packets are those of new connections.
- *
- * @returns why one of them is still there; null: none is
+ * and would go on with it. Their next packets are those of new connections. One that the kernel
+ * does not delete is left.
  */
-export async function forgetAll(): Promise<NftError | null> {
+export async function forgetAll(): Promise<void> {
   const conntrack = new Conntrack();
   try {
-    return await deleteWhere(conntrack, ({ mark }) => (mark & MARK_MASK) !== 0);
+    await deleteWhere(conntrack, ({ mark }) => (mark & MARK_MASK) !== 0);
   } finally {
     await conntrack.close();
   }
