@@ -5,6 +5,8 @@ import { deleteNamespace, makeNamespace } from './namespaces.ts';
 import { CONTROLLERS, pods } from './nodewall.ts';
 import { enforce, overcome, reset, type Trial, titleOf } from './trial.ts';
 
+const API = 'apiservice/v1alpha1.controlplane.nodewall.io';
+
 /** Controllers that the action makes come to the workers, one to each. */
 export async function controllersOnWorkers(cluster: RealCluster, action: () => Promise<void>): Promise<void> {
   await cluster.kubectlOutput(['cordon', 'cp-1']);
@@ -35,6 +37,9 @@ export function describePowerLoss(bed: Bed, trial: Trial, limit: number): void {
         workers.map(({ name }) => name),
       );
       await Promise.all(workers.map((node) => node.powerOff()));
+      // After 45 to 75 s (docs/cluster.md) the agent that is left removes the aggregated API, which
+      // nobody serves: while it exists, Kubernetes deletes no namespace.
+      await cluster.kubectlOutput(['wait', '--for=delete', API, '--timeout=120s']);
       await makeNamespace(cluster, 'without-controllers');
       await deleteNamespace(cluster, 'without-controllers');
     });
