@@ -55,6 +55,10 @@ class Bed {
   table: Ends[] = [];
   scans = 0;
   scanError: Error | null = null;
+  /** What happens while the table is read. */
+  duringScan = async (): Promise<void> => {};
+  factsError: Error | null = null;
+  factReadings = 0;
   facts = this.factsWith('');
   /** The listener of each monitor that is open. */
   readonly open = new Set<(batch: BegunBatch) => void>();
@@ -71,9 +75,14 @@ class Bed {
       scan: async (visit) => {
         this.scans++;
         if (this.scanError !== null) throw this.scanError;
+        await this.duringScan();
         for (const one of this.table) visit(connection(one));
       },
-      readFacts: async () => this.facts,
+      readFacts: async () => {
+        this.factReadings++;
+        if (this.factsError !== null) throw this.factsError;
+        return this.facts;
+      },
       changed() {},
       troubled: (trouble) => this.troubles.push(trouble),
     });
@@ -198,6 +207,57 @@ describe('the watch of connections', () => {
       bed.texts().map((text) => text.slice(text.indexOf(':'))),
       [': 3, 1 live', ': 3, 2 live'],
     );
+  });
+
+  it('counts a connection once that begins while the table is read', async () => {
+    await bed.started();
+    await bed.pass(10_000);
+    const ssh = { src: '198.51.100.7', dst: NODE, port: 22 };
+    bed.table = [ssh, ssh];
+    bed.duringScan = () => bed.begun([ssh, ssh]);
+    const looked = bed.watch.look();
+    await bed.pass(150);
+    assert.equal(await looked, true);
+    await bed.pass(2_000);
+    assert.deepEqual(bed.texts(), ['ingress Host 198.51.100.7 6 22 group 0: 2, 2 live']);
+  });
+
+  it('reads facts for what is new, not for each connection of a pod to a Service', async () => {
+    bed.facts = bed.factsWith(POD_ROUTE);
+    await bed.started();
+    const toService = { src: '10.244.0.6', dst: '10.96.0.1', port: 80, to: '10.9.0.5', status: DNAT };
+    const readings: number[] = [];
+    for (let i = 0; i < 5; i++) {
+      await bed.begun([toService]);
+      await bed.pass(2_000);
+      readings.push(bed.factReadings);
+    }
+    assert.deepEqual(readings, [2, 2, 2, 2, 2]);
+    assert.equal(bed.inventory.size, 0);
+  });
+
+  it('keeps a bounded number of new flows if no facts can be read, and tries every 2 s', async () => {
+    await bed.started();
+    bed.factsError = new Error('EMFILE');
+    const flood = (from: number): Ends[] =>
+      Array.from({ length: 1_000 }, (_, i) => ({
+        ...{
+          src: `10.${(from + i) >> 16}.${((from + i) >> 8) & 255}.${(from + i) & 255}`,
+          dst: NODE,
+          port: 22,
+        },
+      }));
+    for (let second = 0; second < 12; second++) {
+      await bed.begun(flood(second * 1_000));
+      await bed.pass(1_000);
+    }
+    assert.ok(bed.factReadings <= 8, `${bed.factReadings} readings`);
+    assert.equal(bed.log.length, 1);
+    bed.factsError = null;
+    await bed.begun(flood(12_000));
+    await bed.pass(2_000);
+    const counted = bed.inventory.kinds().reduce((sum, { connections }) => sum + connections, 0);
+    assert.equal(counted, 10_000);
   });
 
   it('listens no more in a second in which too many begin, and reads the table afterwards', async () => {

@@ -132,6 +132,16 @@ describe('the kinds of flows of a node', () => {
     assert.deepEqual((await found({ since: '1h' })).length, 3, 'at the second itself');
   });
 
+  it('are of the last 7 days, however long the agent runs', async () => {
+    const sinceOf = async (begin: number): Promise<string> => {
+      inventory = new FlowInventory(begin);
+      return (await ask()).since;
+    };
+    assert.equal(await sinceOf(NOW - 30 * 24 * HOUR), '2026-01-01T00:00:00Z');
+    assert.equal(await sinceOf(NOW - HOUR), '2026-01-07T23:00:00Z');
+    assert.equal(await sinceOf(NOW + HOUR), '2026-01-08T00:00:00Z', 'the clock was set back');
+  });
+
   it('have no decision where nothing was ever enforced', async () => {
     see({});
     assert.equal((await ask()).flows[0]?.decision, null);

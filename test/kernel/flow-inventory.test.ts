@@ -217,6 +217,14 @@ kernelSuite('the flow inventory', () => {
     await agent.end('SIGTERM');
     assert.match(agent.log(), /cannot read a state file; starting without it/);
     assert.equal((await flows()).flows.length, 2);
+
+    const text = (await saved()).replace(`"node":${JSON.stringify(after.node)}`, '"node":"clone"');
+    await writeFile(join(node.stateDir, 'flows.jsonl'), text);
+    assert.equal((await flows()).node, 'clone');
+    await started();
+    await agent.end('SIGTERM');
+    assert.match(agent.log(), /the saved flow inventory is of another node; starting without it/);
+    assert.equal((await flows()).node, after.node);
   });
 
   it('folds a scan, so that it pushes out nothing', async () => {
