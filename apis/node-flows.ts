@@ -4,8 +4,8 @@
  */
 import type { FailsafeEntry } from './config.ts';
 import type { Answer, Flow, Verdict } from './flow.ts';
+import { checkedFlows } from './node-flows-check.ts';
 import type { Direction } from './objects.ts';
-import { parseFlow } from './parse-flow.ts';
 
 /** Kinds of flows of a node. Times are ISO 8601, to the second. */
 export interface NodeFlows {
@@ -80,19 +80,19 @@ const MOST_PAGES = 50;
 /**
  * All kinds of a node. Those that are there from the first page to the last are in the result, and
  * none is in it twice. Throws if `ask` does, if the node's answers have no end, and a TypeError if
- * a flow of them is none.
+ * one of them has another form.
  *
  * @param ask takes the parameters of a question about `flows`
  */
-export async function allFlows(ask: (query: URLSearchParams) => Promise<NodeFlows>): Promise<NodeFlows> {
+export async function allFlows(ask: (query: URLSearchParams) => Promise<unknown>): Promise<NodeFlows> {
   const flows: NodeFlow[] = [];
   let liveAt: string | null = null;
   let next: string | undefined = '';
   for (let page = 0; page < MOST_PAGES; page++) {
-    const { continue: after, ...answer }: NodeFlows = await ask(
-      new URLSearchParams({ continue: next, lines: String(PAGE) }),
+    const { continue: after, ...answer }: NodeFlows = checkedFlows(
+      await ask(new URLSearchParams({ continue: next, lines: String(PAGE) })),
     );
-    for (const one of answer.flows) flows.push({ ...one, flow: parseFlow(one.flow) });
+    flows.push(...answer.flows);
     if (page === 0) liveAt = answer.liveAt;
     if (after === undefined) return { ...answer, liveAt, flows, isCut: false };
     if (after <= next) break;

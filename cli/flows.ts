@@ -1,5 +1,6 @@
 import { type FlowFilterOptions, toFlowFilter, toFlowQuery } from '../agent/flows/flow-filter.ts';
 import type { NodeFlow, NodeFlows } from '../apis/node-flows.ts';
+import { checkedFlows } from '../apis/node-flows-check.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
@@ -27,13 +28,13 @@ export async function flowsCommand(options: FlowsOptions): Promise<ExitStatus> {
     throw new CommandError(EXIT.usage, 'give either --node or --all-nodes, not both');
   const query = toFlowQuery(options);
   if (!options.allNodes) {
-    const found = await fromNode(options, 'flows', query, () => flowsOfMachine(options));
+    const found = checkedFlows(await fromNode(options, 'flows', query, () => flowsOfMachine(options)));
     await print(options.output === 'json' ? json(found) : toText([found]));
     return EXIT.done;
   }
   return await withCluster(options.kubeconfig, async (request) => {
     const nodes = await nodeNames(request);
-    const ask = (node: string) => askNode<NodeFlows>(request, node, 'flows', query);
+    const ask = async (node: string) => checkedFlows(await askNode(request, node, 'flows', query));
     const answers = await askEach(nodes, ask, sayFailed);
     const found = nodes.flatMap((node) => answers.get(node) ?? []);
     await print(options.output === 'json' ? json(found) : toText(found));

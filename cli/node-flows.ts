@@ -37,7 +37,7 @@ export async function allFlowsOfMachine({ stateDir, config: path }: OfMachine): 
 
 /** All kinds of flows of a node of a cluster. Throws KubeError, also if it does not answer in time. */
 export function allFlowsOfNode(request: KubeApi, node: string): Promise<NodeFlows> {
-  return allFlows((query) => askNode<NodeFlows>(request, node, 'flows', query));
+  return allFlows((query) => askNode(request, node, 'flows', query));
 }
 
 /** The inventory that the agent of this machine saved. Throws a CommandError if there is none. */

@@ -1,11 +1,12 @@
 import { isFolded, type Missed, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
+import { isNodeFlow, isTime } from '../../apis/node-flows-check.ts';
 import type { ClusterObjects, Node } from '../../apis/objects.ts';
 import { copyOf, evidenceOf } from './evidence.ts';
 import { NodeClass } from './node-class.ts';
 import { roleLabels } from './node-selector.ts';
 import { CLIENT_PORTS, isSolid, type Reason, scanners } from './odd-source.ts';
 import { type Owner, PeerOwners } from './peer-owner.ts';
-import { isKind, isTime, type SeenService, serviceOf, serviceText } from './seen-service.ts';
+import { type SeenService, serviceOf, serviceText } from './seen-service.ts';
 import { ServiceEvidence } from './service-evidence.ts';
 
 /** Who allows a kind without any rule: the name of an exemption, or `failsafe`; null: nobody. */
@@ -56,7 +57,7 @@ export class AdviceCollector {
     const guaranteed = new Set<string>();
     let [invalid, folded] = [0, 0];
     for (const kind of flows) {
-      if (!isKind(kind)) {
+      if (!isNodeFlow(kind)) {
         invalid++;
         continue;
       }
