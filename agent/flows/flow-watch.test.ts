@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { BegunBatch, ScannedConnection } from 'nftables-napi';
-import { parseAddress } from '../../lib/net/address.ts';
-import { packAddress } from '../../lib/net/member-set.ts';
+import type { BegunBatch } from 'nftables-napi';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
+import { type Ends, scannedConnection } from '../../test/fake/scanned-connection.ts';
 import { FlowFacts } from './flow-facts.ts';
 import { FlowInventory } from './flow-inventory.ts';
 import { FlowWatch, MOST_EVENTS } from './flow-watch.ts';
@@ -16,35 +15,6 @@ const TIME_WAIT = 7;
 
 /** Columns of /proc/net/route: Iface Destination Gateway Flags RefCnt Use Metric Mask. */
 const POD_ROUTE = 'Iface\nveth1 0000F40A 0 0001 0 0 0 00FFFFFF 0 0 0\n';
-
-interface Ends {
-  readonly src: string;
-  readonly dst: string;
-  readonly port?: number;
-  /** After destination NAT. */
-  readonly to?: string;
-  readonly toPort?: number;
-  readonly protocol?: number;
-  readonly status?: number;
-  readonly tcpState?: number;
-  readonly icmpType?: number;
-}
-
-function connection(ends: Ends): ScannedConnection {
-  const { src, dst, port = -1, to = dst, toPort = port, protocol = 6, icmpType = -1 } = ends;
-  const packed = [src, dst, to].map((text) => {
-    const address = parseAddress(text);
-    assert.ok(address !== null);
-    return packAddress(address);
-  });
-  const width = packed[0]?.length ?? 0;
-  return {
-    ...{ bytes: Buffer.concat(packed), family: width === 4 ? 4 : 6, protocol },
-    ...{ status: ends.status ?? 0, tcpState: ends.tcpState ?? (protocol === 6 ? 3 : -1) },
-    ...{ source: 0, destination: width, sourcePort: port < 0 ? -1 : 40_000, destinationPort: port },
-    ...{ icmpType, icmpCode: icmpType < 0 ? -1 : 0, replySource: 2 * width, replySourcePort: toPort },
-  };
-}
 
 class Bed {
   readonly clock = { ...fakeClock(), date: () => new Date(1_000_000_000 + this.clock.now()) };
@@ -76,7 +46,7 @@ class Bed {
         this.scans++;
         if (this.scanError !== null) throw this.scanError;
         await this.duringScan();
-        for (const one of this.table) visit(connection(one));
+        for (const one of this.table) visit(scannedConnection(one));
       },
       readFacts: async () => {
         this.factReadings++;
@@ -110,7 +80,7 @@ class Bed {
         error: null,
         each(visit, most = Infinity) {
           const read = ends.slice(0, most);
-          for (const one of read) visit(connection(one));
+          for (const one of read) visit(scannedConnection(one));
           return read.length;
         },
       });
