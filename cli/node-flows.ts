@@ -2,8 +2,9 @@ import { type FlowFilterOptions, fromFlowQuery, toFlowFilter } from '../agent/fl
 import type { FlowSource } from '../agent/flows/flow-source.ts';
 import { nodeFlows } from '../agent/inspect/flow-kinds.ts';
 import { savedFlows } from '../agent/run/flow-inventory.ts';
+import { allFlows } from '../apis/all-flows.ts';
 import type { Config } from '../apis/config.ts';
-import { allFlows, type NodeFlows } from '../apis/node-flows.ts';
+import type { NodeFlows } from '../apis/node-flows.ts';
 import { askNode } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';

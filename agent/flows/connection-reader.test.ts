@@ -29,10 +29,25 @@ describe('the flow of a connection', () => {
   it('has the destination before NAT, but for NodePorts, whose destination is that', () => {
     const read = readerOf();
     const places = (ends: Ends) =>
-      read(ends).map(({ flow }) => [flow.traffic, flow.local, flow.port, flow.originalDst, flow.originalPort]);
-    const service = { src: NODE, dst: '10.96.0.1', port: 443, to: '198.51.100.7', toPort: 6443, status: DNAT };
+      read(ends).map(({ flow }) => [
+        flow.traffic,
+        flow.local,
+        flow.port,
+        flow.originalDst,
+        flow.originalPort,
+      ]);
+    const service = {
+      src: NODE,
+      dst: '10.96.0.1',
+      port: 443,
+      to: '198.51.100.7',
+      toPort: 6443,
+      status: DNAT,
+    };
     assert.deepEqual(places(service), [['Host', NODE, 6443, '10.96.0.1', 443]]);
-    assert.deepEqual(places({ src: NODE, dst: '198.51.100.8', port: 6443 }), [['Host', NODE, 6443, null, null]]);
+    assert.deepEqual(places({ src: NODE, dst: '198.51.100.8', port: 6443 }), [
+      ['Host', NODE, 6443, null, null],
+    ]);
     const own = { src: '198.51.100.7', dst: '203.0.113.1', port: 443, to: NODE, toPort: 8443, status: DNAT };
     assert.deepEqual(places(own), [
       ['NodePort', '203.0.113.1', 443, null, null],
@@ -43,7 +58,11 @@ describe('the flow of a connection', () => {
   it('has port 0, type 0 and code 0 where they are that, and none where there is none', () => {
     const read = readerOf();
     const numbers = (ends: Partial<Ends>) =>
-      read({ src: '198.51.100.7', dst: NODE, ...ends }).map(({ flow: { port, type, code } }) => [port, type, code]);
+      read({ src: '198.51.100.7', dst: NODE, ...ends }).map(({ flow: { port, type, code } }) => [
+        port,
+        type,
+        code,
+      ]);
     assert.deepEqual(numbers({ port: 0 }), [[0, null, null]]);
     assert.deepEqual(numbers({ protocol: 1, icmpType: 0 }), [[null, 0, 0]]);
     assert.deepEqual(numbers({ protocol: 50 }), [[null, null, null]]);
