@@ -1,11 +1,7 @@
-/**
- * The kinds of flows that a node has, as its agent answers (docs/flows.md), and how to read all of
- * them: an answer has room for a part only.
- */
+/** The kinds of flows that a node has, as its agent answers (docs/flows.md). */
 import type { FailsafeEntry } from './config.ts';
 import type { Answer, Flow, Verdict } from './flow.ts';
 import type { Direction } from './objects.ts';
-import { parseFlow } from './parse-flow.ts';
 
 /** Kinds of flows of a node. Times are ISO 8601, to the second. */
 export interface NodeFlows {
@@ -70,33 +66,4 @@ export interface Missed {
 /** Whether a kind stands for many peers or ports, so that its `flow` is an example only. */
 export function isFolded({ peer, allPorts }: Pick<NodeFlow, 'peer' | 'allPorts'>): boolean {
   return allPorts === true || peer.includes('/');
-}
-
-/** Kinds of a page: an answer has not room for many more. */
-const PAGE = 1_500;
-/** An inventory of 10,000 kinds has 15 at most, of kinds with the longest texts. */
-const MOST_PAGES = 50;
-
-/**
- * All kinds of a node. Those that are there from the first page to the last are in the result, and
- * none is in it twice. Throws if `ask` does, if the node's answers have no end, and a TypeError if
- * a flow of them is none.
- *
- * @param ask takes the parameters of a question about `flows`
- */
-export async function allFlows(ask: (query: URLSearchParams) => Promise<NodeFlows>): Promise<NodeFlows> {
-  const flows: NodeFlow[] = [];
-  let liveAt: string | null = null;
-  let next: string | undefined = '';
-  for (let page = 0; page < MOST_PAGES; page++) {
-    const { continue: after, ...answer }: NodeFlows = await ask(
-      new URLSearchParams({ continue: next, lines: String(PAGE) }),
-    );
-    for (const one of answer.flows) flows.push({ ...one, flow: parseFlow(one.flow) });
-    if (page === 0) liveAt = answer.liveAt;
-    if (after === undefined) return { ...answer, liveAt, flows, isCut: false };
-    if (after <= next) break;
-    next = after;
-  }
-  throw new Error('the pages of its flow inventory have no end');
 }

@@ -5,7 +5,7 @@ import { validateOptions } from '../apis/validate/object.ts';
 import { AdviceCollector } from '../controller/advise/advice-collector.ts';
 import { type Advice, advise } from '../controller/advise/advise.ts';
 import { tierPriority } from '../controller/compile/tiers.ts';
-import { askEach } from '../controller/kubeapi/ask-nodes.ts';
+import { askEach, INVENTORIES_AT_ONCE } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { listObjects } from '../controller/kubeapi/list-objects.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -117,10 +117,11 @@ async function hearCluster(options: AdviseCommandOptions, config: Config): Promi
       const answer = await allFlowsOfNode(request, name);
       collector.add(name, answer, guarantee(name));
     };
-    await askEach(asked, ask, (name, message) => {
+    const failed = (name: string, message: string): void => {
       silent.push({ node: name, message: `did not answer: ${message}` });
       sayFailed(name, message);
-    });
+    };
+    await askEach(asked, ask, failed, INVENTORIES_AT_ONCE);
     silent.sort((a, b) => (a.node < b.node ? -1 : 1));
     const notAsked = objects.nodes.map(({ name }) => name).filter((name) => !asked.includes(name));
     return { objects, collector, silent, notAsked, now: Date.now(), isCluster: true };

@@ -14,7 +14,7 @@ import { styled } from '../lib/process/styled.ts';
 import { egressExplainer, egressText, egressVerdictText } from './explain-egress.ts';
 import { loadConfig, loadObjects, type NodeOptions, resolvedState } from './load.ts';
 import { fromNode } from './node-data.ts';
-import { json, print, table } from './output.ts';
+import { json, print, printable, printableTexts, table } from './output.ts';
 
 type ExplainOptions = Omit<NodeOptions, 'manifests'> & {
   /** Absent: the rules in force, of this machine or of `node`. */
@@ -84,10 +84,11 @@ async function inForce(options: ExplainOptions): Promise<Answerer> {
     const query = new URLSearchParams({ flow: text });
     const here = () => explanationOf({ stateDir: options.stateDir, config }, flow).catch(withoutState);
     const { node, explanation } = await fromNode(options, 'explanation', query, here);
+    const shown = printableTexts(explanation);
     return {
       value: explanation,
-      line: () => verdictText(explanation),
-      text: () => explanationText(flow, explanation, node),
+      line: () => verdictText(shown),
+      text: () => explanationText(flow, shown, printable(node)),
     };
   };
 }

@@ -10,7 +10,7 @@ import {
   type NodeImpact,
   type SeenByNode,
 } from '../controller/impact/flow-impact.ts';
-import { askEach, askNode } from '../controller/kubeapi/ask-nodes.ts';
+import { askEach, askNode, INVENTORIES_AT_ONCE } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
@@ -79,10 +79,11 @@ async function ofCluster(request: KubeApi, options: ImpactOptions, config: Confi
   const failed: { node: string; error: string }[] = [];
   const hasNames = [...before.addressSets.values()].some((set) => set.names.length > 0);
   const ask = async (name: string): Promise<NodeImpact> => impact.of(await seenBy(request, name, hasNames));
-  const answers = await askEach(asked, ask, (name, error) => {
+  const fail = (name: string, error: string): void => {
     failed.push({ node: name, error });
     sayFailed(name, error);
-  });
+  };
+  const answers = await askEach(asked, ask, fail, INVENTORIES_AT_ONCE);
   const nodes = asked.flatMap((name) => answers.get(name) ?? []);
   const untouched = node === undefined ? before.nodeAddresses.size - concerned.length : 1 - asked.length;
   return { nodes, failed, untouched };

@@ -1,7 +1,7 @@
 import type { NodeData } from '../apis/node-question.ts';
 import { askNode } from '../controller/kubeapi/ask-nodes.ts';
 import { withCluster } from './cluster-api.ts';
-import { errorText } from './output.ts';
+import { errorText, printable } from './output.ts';
 
 /** Options of commands that read what a node knows. */
 export interface OfNode {
@@ -23,5 +23,5 @@ export async function fromNode<T>(
 
 /** Names a node that does not answer; the others are shown. */
 export function sayFailed(node: string, message: string): void {
-  process.stderr.write(errorText(`${node}: ${message}`));
+  process.stderr.write(errorText(`${node}: ${printable(message)}`));
 }

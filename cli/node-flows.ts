@@ -2,8 +2,9 @@ import { type FlowFilterOptions, fromFlowQuery, toFlowFilter } from '../agent/fl
 import type { FlowSource } from '../agent/flows/flow-source.ts';
 import { nodeFlows } from '../agent/inspect/flow-kinds.ts';
 import { savedFlows } from '../agent/run/flow-inventory.ts';
+import { allFlows } from '../apis/all-flows.ts';
 import type { Config } from '../apis/config.ts';
-import { allFlows, type NodeFlows } from '../apis/node-flows.ts';
+import type { NodeFlows } from '../apis/node-flows.ts';
 import { askNode } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
@@ -37,7 +38,7 @@ export async function allFlowsOfMachine({ stateDir, config: path }: OfMachine): 
 
 /** All kinds of flows of a node of a cluster. Throws KubeError, also if it does not answer in time. */
 export function allFlowsOfNode(request: KubeApi, node: string): Promise<NodeFlows> {
-  return allFlows((query) => askNode<NodeFlows>(request, node, 'flows', query));
+  return allFlows((query) => askNode(request, node, 'flows', query));
 }
 
 /** The inventory that the agent of this machine saved. Throws a CommandError if there is none. */

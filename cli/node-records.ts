@@ -6,6 +6,7 @@ import {
   toQuery,
   wholeNumber,
 } from '../agent/record/record-filter.ts';
+import { asFields } from '../apis/schema/json-schema.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -85,7 +86,7 @@ class FollowedNodes {
     const seen = this.#seen.get(node);
     if (seen !== undefined) query.set('since', seen.time);
     if (seen !== undefined) query.set('lines', '1000');
-    const found = await askNode<Records>(this.#request, node, 'records', query);
+    const found = checkedRecords(await askNode(this.#request, node, 'records', query));
     this.#failing.delete(node);
     return this.#unseen(node, found);
   }
@@ -105,6 +106,14 @@ class FollowedNodes {
     this.#seen.set(node, { time, texts: new Set(texts) });
     return records.filter((one) => !seen.has(JSON.stringify(one)));
   }
+}
+
+/** Throws a TypeError if what a node answers has another form. */
+function checkedRecords(answer: unknown): Records {
+  const { records, time }: Readonly<Record<string, unknown>> = Object(answer);
+  const isWhole = Array.isArray(records) && records.every((one) => asFields(one) !== null);
+  if (isWhole && typeof time === 'string') return answer as Records;
+  throw new TypeError('its answer is not one about records');
 }
 
 function queryOf(options: NodeRecordsOptions): URLSearchParams {

@@ -6,15 +6,34 @@ import { styled } from '../lib/process/styled.ts';
  * NO_COLOR).
  */
 
-/** An error message as a line for standard error. */
+/** An error message as a line for standard error: part of it may be what a node says. */
 export function errorText(message: string): string {
-  return `${styled('red', 'nodewall:', process.stderr)} ${message}\n`;
+  return `${styled('red', 'nodewall:', process.stderr)} ${printableLines(message)}\n`;
+}
+
+function printableLines(text: string): string {
+  return text.split('\n').map(printable).join('\n');
+}
+
+/** Every text of a value of JSON as `printable` gives it. */
+export function printableTexts<T>(value: T): T {
+  return JSON.parse(JSON.stringify(value), (_, one) => (typeof one === 'string' ? printable(one) : one));
+}
+
+/** Text of others, without control sequences for the terminal. */
+export function printable(text: string): string {
+  return text.replaceAll(
+    /[\p{Cc}\p{Cf}]/gu,
+    (sign) => `\\u${(sign.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 /**
- * Formats a table: columns as wide as their widest cell, two blanks between, no trailing blanks.
+ * Formats a table: columns as wide as their widest cell, two blanks between, no trailing blanks, and
+ * no control sequences, as cells have texts of others.
  */
-export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
+export function table(header: readonly string[], given: readonly (readonly string[])[]): string {
+  const rows = given.map((row) => row.map(printable));
   const widths = header.map((title, i) => Math.max(title.length, ...rows.map((row) => row[i]?.length ?? 0)));
   const line = (cells: readonly string[]): string =>
     cells
@@ -37,7 +56,7 @@ export function print(text: string): Promise<void> {
 
 /** Prints a warning to standard error. */
 export function warn(message: string, fields: object = {}): void {
-  process.stderr.write(`${[message, ...Object.values(fields)].join(': ')}\n`);
+  process.stderr.write(`${printableLines([message, ...Object.values(fields)].join(': '))}\n`);
 }
 
 /** Names the places where rules may be left that this process is not permitted to read. */

@@ -1,5 +1,6 @@
 import type { ReadRecord } from '../agent/record/record-filter.ts';
 import { styled } from '../lib/process/styled.ts';
+import { printable } from './output.ts';
 
 type Colour = 'green' | 'red' | 'magenta' | 'cyan';
 
@@ -74,8 +75,5 @@ export function word(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   if (/^[\w./:#@*-]*$/.test(text)) return text;
   // JSON does not escape DEL and the C1 control characters.
-  return JSON.stringify(text).replaceAll(
-    /[\p{Cc}\p{Cf}]/gu,
-    (sign) => `\\u${sign.codePointAt(0)?.toString(16).padStart(4, '0')}`,
-  );
+  return printable(JSON.stringify(text));
 }

@@ -1,4 +1,10 @@
-import { type Count, type CountedRule, type RuleCounts, ruleCounts } from '../agent/inspect/rule-counts.ts';
+import {
+  type Count,
+  type CountedRule,
+  type RuleCounts,
+  ruleCounts,
+  toRuleCounts,
+} from '../agent/inspect/rule-counts.ts';
 import { type UnusedRules, unusedRules } from '../agent/inspect/unused-rules.ts';
 import { toTime } from '../agent/record/record-filter.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
@@ -6,7 +12,8 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
 import { fromNode, type OfNode, sayFailed } from './node-data.ts';
-import { json, print, table } from './output.ts';
+import { errorText, json, print, table } from './output.ts';
+import { word } from './record-text.ts';
 
 interface RulesOptions extends OfNode {
   readonly stateDir: string;
@@ -35,14 +42,16 @@ export async function rulesCommand(options: RulesOptions): Promise<ExitStatus> {
     await printUnused(unusedRules(counts, from), options);
     return EXIT.done;
   }
-  const found = await fromNode(options, 'counters', query, () => ruleCounts(options.stateDir, policy));
+  const found = toRuleCounts(
+    await fromNode(options, 'counters', query, () => ruleCounts(options.stateDir, policy)),
+  );
   const { node, rules, spoofed, remark } = found;
-  if (remark !== null) process.stderr.write(`nodewall: ${remark}\n`);
+  if (remark !== null) process.stderr.write(errorText(remark));
   const dropped = `\nspoofed: ${spoofed.packets} packets dropped, ${spoofed.bytes} bytes, last ${lastText(spoofed)}\n`;
   if (unused !== false) await printUnused(unusedRules([found], from), options);
   else if (output === 'json') await print(json({ node, rules, spoofed }));
   else if (rules.length > 0) await print(`${toTable(rules)}${spoofed.packets === 0 ? '' : dropped}`);
-  else await print(`No rule is in force on ${node}.\n`);
+  else await print(`No rule is in force on ${word(node)}.\n`);
   return EXIT.done;
 }
 
@@ -60,7 +69,7 @@ async function ofAllNodes(
 ): Promise<readonly RuleCounts[]> {
   if (node !== undefined) throw new CommandError(EXIT.usage, 'give either --node or --all-nodes');
   return await withCluster(kubeconfig, async (request) => {
-    const ask = (one: string) => askNode<RuleCounts>(request, one, 'counters', query);
+    const ask = async (one: string) => toRuleCounts(await askNode(request, one, 'counters', query));
     return [...(await askEach(await nodeNames(request), ask, sayFailed)).values()];
   });
 }

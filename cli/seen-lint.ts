@@ -1,4 +1,4 @@
-import { type RuleCounts, ruleCounts } from '../agent/inspect/rule-counts.ts';
+import { ruleCounts, toRuleCounts } from '../agent/inspect/rule-counts.ts';
 import { type SeenFinding, type SeenFindings, type SeenNode, seenLint } from '../agent/inspect/seen-lint.ts';
 import { toTime } from '../agent/record/record-filter.ts';
 import type { SeenFindingKind } from '../apis/lint/finding.ts';
@@ -61,7 +61,7 @@ async function ofMachine(options: SeenLintOptions): Promise<SeenNode> {
 /** Of those that answer; the others are named. */
 async function ofCluster(request: KubeApi, node: string | undefined): Promise<SeenNode[]> {
   const ask = async (one: string): Promise<SeenNode> => {
-    const counts = await askNode<RuleCounts>(request, one, 'counters');
+    const counts = toRuleCounts(await askNode(request, one, 'counters'));
     return { counts, flows: await seenBy(one, () => allFlowsOfNode(request, one)) };
   };
   if (node !== undefined) return [await ask(node)];

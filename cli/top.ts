@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { type CountedRule, type RuleCounts, ruleCounts } from '../agent/inspect/rule-counts.ts';
+import { type CountedRule, type RuleCounts, ruleCounts, toRuleCounts } from '../agent/inspect/rule-counts.ts';
 import { wholeNumber } from '../agent/record/record-filter.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -80,7 +80,7 @@ async function reading(
   return await withCluster(kubeconfig, async (request) => {
     const nodes = node === undefined ? await nodeNames(request) : [node];
     return await run(() =>
-      askEach(nodes, (one) => askNode<RuleCounts>(request, one, 'counters', query), sayFailed),
+      askEach(nodes, async (one) => toRuleCounts(await askNode(request, one, 'counters', query)), sayFailed),
     );
   });
 }

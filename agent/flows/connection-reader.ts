@@ -9,6 +9,8 @@ export interface KnownFlow {
   kind: FlowKind | null;
   /** Connections that were not counted for that. */
   waiting: number;
+  /** It has been looked up, and no rule decides about it. */
+  isExempt: boolean;
 }
 
 /** Flows that are known by their bytes, without making texts of them. */
@@ -50,7 +52,7 @@ export class ConnectionReader {
     const key = `${as} ${protocol} ${port} ${icmpType} ${icmpCode} ${address}`;
     let known = this.#known.get(key);
     if (known === undefined) {
-      known = { flow: toFlow(one, as, this.facts), kind: null, waiting: 0 };
+      known = { flow: toFlow(one, as, this.facts), kind: null, waiting: 0, isExempt: false };
       if (this.#known.size >= MOST_KNOWN) this.#known.clear();
       this.#known.set(key, known);
     } else if (known.kind?.isGone === true) known.kind = null;

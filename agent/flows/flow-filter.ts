@@ -29,6 +29,8 @@ const TEXTS = ['direction', 'peer', 'port', 'protocol', 'since', 'policy', 'line
 const FLAGS = ['denied', 'live'] as const;
 
 export interface FlowFilter {
+  /** When it was asked, in milliseconds since 1970. */
+  readonly now: number;
   readonly matches: (kind: FlowKind) => boolean;
   /** By what rules decide; null: any. */
   readonly policy: string | null;
@@ -74,6 +76,7 @@ export function toFlowFilter(options: FlowFilterOptions, now: number): FlowFilte
     );
   const lines = options.lines === undefined ? LINES : wholeNumber('--lines', options.lines);
   return {
+    now,
     matches: (kind) =>
       (direction === undefined || kind.last.direction === direction) &&
       (peer === null || touches(peer, kind.peer)) &&

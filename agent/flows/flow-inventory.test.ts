@@ -102,6 +102,27 @@ describe('a flow inventory', () => {
     assert.equal(old.length, 50 - inventory.missed.leftOut, 'the oldest are left out first');
   });
 
+  it('leaves out no kind that is seen daily for one of a scan', () => {
+    const inventory = new FlowInventory(NOW, SMALL);
+    const daily = [1, 2, 3].map((i) => ({ peer: `192.0.2.${i}`, port: 1_000 * i }));
+    for (const one of daily) see(inventory, one);
+    for (const one of daily) see(inventory, one, NOW + DAY);
+    for (let i = 1; i <= 1_000; i++)
+      see(inventory, { peer: `10.${i >> 8}.${i & 255}.1`, port: i }, NOW + DAY + 60_000 * i);
+    assert.equal(inventory.size, SMALL.kinds);
+    const own = ['192.0.2.1 1000 2', '192.0.2.2 2000 2', '192.0.2.3 3000 2'];
+    assert.deepEqual(texts(inventory).slice(0, 3), own);
+    // With nothing else to leave out, those that were seen longest ago.
+    const lasting = new FlowInventory(NOW, { ...SMALL, kinds: 3 });
+    for (const [i, one] of daily.entries()) {
+      see(lasting, one, NOW + i);
+      see(lasting, one, NOW + DAY + i);
+    }
+    see(lasting, { peer: '192.0.2.9' }, NOW + 2 * DAY);
+    assert.deepEqual(texts(lasting), [...own.slice(1), '192.0.2.9 443 1']);
+    assert.equal(lasting.missed.leftOut, 1);
+  });
+
   it('keeps the newest if the clock was set back, and says of what it has left out that it is gone', () => {
     const inventory = new FlowInventory(NOW, { ...SMALL, kinds: 2, newcomers: 10 });
     const [first, second] = ['10.0.0.1', '10.0.0.2'].map((peer, i) => {
@@ -173,6 +194,16 @@ describe('a saved inventory', () => {
     const text = inventoryText(whole(), 'n1');
     assert.equal(parseInventory(text, NOW + 8 * DAY, SMALL).inventory.size, 0);
     assert.equal(parseInventory(text, NOW, { ...SMALL, kinds: 2 }).inventory.size, 2);
+  });
+
+  it('has no time that is still to come: the clock was set back, or the file is damaged', () => {
+    const text = inventoryText(whole(), 'n1').replaceAll(/"(lastSeen|firstSeen|since)":\d+/g, '"$1":9e15');
+    const { inventory } = parseInventory(text, NOW, SMALL);
+    const times = inventory.kinds().map(({ firstSeen, lastSeen }) => [firstSeen, lastSeen]);
+    assert.deepEqual([inventory.since, ...new Set(times.flat())], [NOW, NOW]);
+    const earlier = text.replaceAll('"lastSeen":9e15', `"lastSeen":${NOW - 1}`);
+    const [kind] = parseInventory(earlier, NOW, SMALL).inventory.kinds();
+    assert.deepEqual([kind?.firstSeen, kind?.lastSeen], [NOW - 1, NOW - 1]);
   });
 
   it('is refused if it is none', () => {

@@ -26,6 +26,8 @@ export const BOUNDS = {
 export type Bounds = { readonly [Name in keyof typeof BOUNDS]: number };
 
 const MINUTE = 60_000;
+/** Milliseconds: what was seen over such a time is left out only if all was. */
+const LASTING = 12 * 3_600_000;
 
 /** Without room for a new kind, the most exact of those that are there. */
 const KNOWN_FOLDS: readonly Fold[] = [
@@ -41,15 +43,16 @@ const EVERYTHING: Fold = { peers: 'all', ports: 'all' };
  * - A service with many peers has the networks of further ones, and then one kind for all others.
  * - A peer with many ports has one kind for all others.
  * - Once half of the room is used, few new kinds are added a minute; more become one kind for all
- *   peers and ports of their protocol. So a scan from any number of addresses takes hours to push
- *   out what is seen daily.
- * - Beyond the bound, kinds that were seen longest ago are left out, and counted.
+ *   peers and ports of their protocol.
+ * - Beyond the bound, kinds that were seen longest ago are left out, and counted; but none
+ *   that was seen over half a day while others are there. So a scan from ever new addresses pushes
+ *   out nothing that is seen daily.
  *
  * Costs a look-up for each flow; O(n log n) for each hundredth of the bound that is left out.
  */
 export class FlowInventory {
   readonly missed: Missed = { leftOut: 0, overruns: 0, busySeconds: 0 };
-  /** Since when flows are seen, in milliseconds since 1970. */
+  /** Since when flows are seen, in milliseconds since 1970; those of long ago are forgotten. */
   readonly since: number;
   readonly #bounds: Bounds;
   readonly #kinds = new Map<string, FlowKind>();
@@ -67,6 +70,11 @@ export class FlowInventory {
 
   get size(): number {
     return this.#kinds.size;
+  }
+
+  /** Since when no kind is forgotten, in milliseconds since 1970. */
+  windowStart(now: number): number {
+    return Math.min(now, Math.max(this.since, now - this.#bounds.age));
   }
 
   kinds(): FlowKind[] {
@@ -157,11 +165,18 @@ export class FlowInventory {
     else this.#ofPeer.delete(peer);
   }
 
-  /** A hundredth at once, but never the newest. */
+  /** A hundredth at once or less, but never the newest. */
   #leaveOut(newest: FlowKind): void {
-    const byAge = this.kinds().sort((a, b) => a.lastSeen - b.lastSeen);
-    const surplus = byAge.filter((kind) => kind !== newest).slice(0, Math.ceil(this.#bounds.kinds / 100));
+    const others = this.kinds().filter((kind) => kind !== newest);
+    const passing = others.filter((kind) => !isLasting(kind));
+    const surplus = (passing.length > 0 ? passing : others)
+      .sort((a, b) => a.lastSeen - b.lastSeen)
+      .slice(0, Math.ceil(this.#bounds.kinds / 100));
     for (const kind of surplus) this.#remove(kind);
     this.missed.leftOut += surplus.length;
   }
+}
+
+function isLasting({ firstSeen, lastSeen }: FlowKind): boolean {
+  return lastSeen - firstSeen >= LASTING;
 }

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { BegunBatch, ScannedConnection } from 'nftables-napi';
-import { parseAddress } from '../../lib/net/address.ts';
-import { packAddress } from '../../lib/net/member-set.ts';
+import type { BegunBatch } from 'nftables-napi';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
+import { type Ends, scannedConnection } from '../../test/fake/scanned-connection.ts';
 import { FlowFacts } from './flow-facts.ts';
 import { FlowInventory } from './flow-inventory.ts';
 import { FlowWatch, MOST_EVENTS } from './flow-watch.ts';
@@ -17,35 +16,6 @@ const TIME_WAIT = 7;
 /** Columns of /proc/net/route: Iface Destination Gateway Flags RefCnt Use Metric Mask. */
 const POD_ROUTE = 'Iface\nveth1 0000F40A 0 0001 0 0 0 00FFFFFF 0 0 0\n';
 
-interface Ends {
-  readonly src: string;
-  readonly dst: string;
-  readonly port?: number;
-  /** After destination NAT. */
-  readonly to?: string;
-  readonly toPort?: number;
-  readonly protocol?: number;
-  readonly status?: number;
-  readonly tcpState?: number;
-  readonly icmpType?: number;
-}
-
-function connection(ends: Ends): ScannedConnection {
-  const { src, dst, port = -1, to = dst, toPort = port, protocol = 6, icmpType = -1 } = ends;
-  const packed = [src, dst, to].map((text) => {
-    const address = parseAddress(text);
-    assert.ok(address !== null);
-    return packAddress(address);
-  });
-  const width = packed[0]?.length ?? 0;
-  return {
-    ...{ bytes: Buffer.concat(packed), family: width === 4 ? 4 : 6, protocol },
-    ...{ status: ends.status ?? 0, tcpState: ends.tcpState ?? (protocol === 6 ? 3 : -1) },
-    ...{ source: 0, destination: width, sourcePort: port < 0 ? -1 : 40_000, destinationPort: port },
-    ...{ icmpType, icmpCode: icmpType < 0 ? -1 : 0, replySource: 2 * width, replySourcePort: toPort },
-  };
-}
-
 class Bed {
   readonly clock = { ...fakeClock(), date: () => new Date(1_000_000_000 + this.clock.now()) };
   readonly inventory = new FlowInventory(1_000_000_000);
@@ -55,6 +25,10 @@ class Bed {
   table: Ends[] = [];
   scans = 0;
   scanError: Error | null = null;
+  /** What happens while the table is read. */
+  duringScan = async (): Promise<void> => {};
+  factsError: Error | null = null;
+  factReadings = 0;
   facts = this.factsWith('');
   /** The listener of each monitor that is open. */
   readonly open = new Set<(batch: BegunBatch) => void>();
@@ -71,9 +45,14 @@ class Bed {
       scan: async (visit) => {
         this.scans++;
         if (this.scanError !== null) throw this.scanError;
-        for (const one of this.table) visit(connection(one));
+        await this.duringScan();
+        for (const one of this.table) visit(scannedConnection(one));
       },
-      readFacts: async () => this.facts,
+      readFacts: async () => {
+        this.factReadings++;
+        if (this.factsError !== null) throw this.factsError;
+        return this.facts;
+      },
       changed() {},
       troubled: (trouble) => this.troubles.push(trouble),
     });
@@ -101,7 +80,7 @@ class Bed {
         error: null,
         each(visit, most = Infinity) {
           const read = ends.slice(0, most);
-          for (const one of read) visit(connection(one));
+          for (const one of read) visit(scannedConnection(one));
           return read.length;
         },
       });
@@ -198,6 +177,57 @@ describe('the watch of connections', () => {
       bed.texts().map((text) => text.slice(text.indexOf(':'))),
       [': 3, 1 live', ': 3, 2 live'],
     );
+  });
+
+  it('counts a connection once that begins while the table is read', async () => {
+    await bed.started();
+    await bed.pass(10_000);
+    const ssh = { src: '198.51.100.7', dst: NODE, port: 22 };
+    bed.table = [ssh, ssh];
+    bed.duringScan = () => bed.begun([ssh, ssh]);
+    const looked = bed.watch.look();
+    await bed.pass(150);
+    assert.equal(await looked, true);
+    await bed.pass(2_000);
+    assert.deepEqual(bed.texts(), ['ingress Host 198.51.100.7 6 22 group 0: 2, 2 live']);
+  });
+
+  it('reads facts for what is new, not for each connection of a pod to a Service', async () => {
+    bed.facts = bed.factsWith(POD_ROUTE);
+    await bed.started();
+    const toService = { src: '10.244.0.6', dst: '10.96.0.1', port: 80, to: '10.9.0.5', status: DNAT };
+    const readings: number[] = [];
+    for (let i = 0; i < 5; i++) {
+      await bed.begun([toService]);
+      await bed.pass(2_000);
+      readings.push(bed.factReadings);
+    }
+    assert.deepEqual(readings, [2, 2, 2, 2, 2]);
+    assert.equal(bed.inventory.size, 0);
+  });
+
+  it('keeps a bounded number of new flows if no facts can be read, and tries every 2 s', async () => {
+    await bed.started();
+    bed.factsError = new Error('EMFILE');
+    const flood = (from: number): Ends[] =>
+      Array.from({ length: 1_000 }, (_, i) => ({
+        ...{
+          src: `10.${(from + i) >> 16}.${((from + i) >> 8) & 255}.${(from + i) & 255}`,
+          dst: NODE,
+          port: 22,
+        },
+      }));
+    for (let second = 0; second < 12; second++) {
+      await bed.begun(flood(second * 1_000));
+      await bed.pass(1_000);
+    }
+    assert.ok(bed.factReadings <= 8, `${bed.factReadings} readings`);
+    assert.equal(bed.log.length, 1);
+    bed.factsError = null;
+    await bed.begun(flood(12_000));
+    await bed.pass(2_000);
+    const counted = bed.inventory.kinds().reduce((sum, { connections }) => sum + connections, 0);
+    assert.equal(counted, 10_000);
   });
 
   it('listens no more in a second in which too many begin, and reads the table afterwards', async () => {

@@ -24,6 +24,8 @@ const WITHOUT_EVENTS = 30_000;
  * wait for that, because a new pod has a route before it has connections.
  */
 const FACTS = { known: 30_000, unknown: 2_000 } as const;
+/** New flows that wait for facts; more are left out. */
+const MOST_UNKNOWN = 10_000;
 
 export interface FlowWatchParts {
   readonly node: string;
@@ -58,7 +60,7 @@ export class FlowWatch {
   readonly #parts: FlowWatchParts;
   #reader: ConnectionReader | null = null;
   /** New flows, until facts have been read. */
-  #unknown: KnownFlow[] = [];
+  #unknown = new Set<KnownFlow>();
   #readingFacts: Promise<void> | null = null;
   #factsAt = Number.NEGATIVE_INFINITY;
   #monitor: { close(): Promise<void> } | null = null;
@@ -140,7 +142,7 @@ export class FlowWatch {
     const read = each((one) => this.#begun(one, wall), MOST_EVENTS - this.#second.events);
     this.#second.events += read;
     if (read > 0) changed();
-    if (this.#unknown.length > 0 || now - this.#factsAt >= FACTS.known) this.#refresh();
+    if (this.#unknown.size > 0 || now - this.#factsAt >= FACTS.known) this.#refresh();
     if (overrun) {
       inventory.missed.overruns++;
       troubled('overrun');
@@ -151,9 +153,14 @@ export class FlowWatch {
 
   #begun(one: ScannedConnection, now: number): void {
     this.#reader?.read(one, (known) => {
+      if (known.isExempt) return;
       if (known.kind !== null)
         return this.#parts.inventory.seen(known.kind, known.flow, { now, connections: 1 });
-      if (known.waiting++ === 0) this.#unknown.push(known);
+      if (known.waiting > 0) known.waiting++;
+      else if (this.#unknown.size < MOST_UNKNOWN) {
+        known.waiting = 1;
+        this.#unknown.add(known);
+      }
     });
   }
 
@@ -232,10 +239,13 @@ export class FlowWatch {
       (one) => {
         const isOpen = isLive(one);
         reader.read(one, (known) => {
-          const kind = known.kind ?? this.#kindOf(known, reader.facts, now);
+          const kind = known.isExempt ? null : (known.kind ?? this.#kindOf(known, reader.facts, now));
           if (kind === null) return;
-          if (kind.connections === 0) found.add(kind);
-          inventory.seen(kind, known.flow, { now, connections: found.has(kind) ? 1 : 0 });
+          if (kind.connections === 0 && known.waiting === 0) found.add(kind);
+          // What waits began in the meantime, and is counted as that.
+          const connections = found.has(kind) ? 1 : known.waiting;
+          known.waiting = 0;
+          inventory.seen(kind, known.flow, { now, connections });
           if (isOpen) live.set(kind, (live.get(kind) ?? 0) + 1);
         });
       },
@@ -248,18 +258,20 @@ export class FlowWatch {
 
   async #readFacts(): Promise<void> {
     const { clock, inventory, readFacts, changed } = this.#parts;
+    // Also of a reading that fails: the next one is not at once.
+    this.#factsAt = clock.now();
     const facts = await readFacts();
     this.#factsAt = clock.now();
     if (facts !== this.#reader?.facts) this.#reader = new ConnectionReader(facts);
     const unknown = this.#unknown;
-    this.#unknown = [];
+    this.#unknown = new Set();
     const now = clock.date().getTime();
     for (const known of unknown) {
       const kind = this.#kindOf(known, facts, now);
       if (kind !== null) inventory.seen(kind, known.flow, { now, connections: known.waiting });
       known.waiting = 0;
     }
-    if (unknown.length > 0) changed();
+    if (unknown.size > 0) changed();
   }
 
   /** By facts that are of now. Null: no rule decides about the flow. */
@@ -267,7 +279,8 @@ export class FlowWatch {
     const { inventory, pods } = this.#parts;
     known.flow = { ...known.flow, group: facts.groupOf(known.flow.peer) };
     // Connections of local pods are exempt from the rules for NodePorts.
-    if (known.flow.traffic === 'NodePort' && known.flow.group === pods) return null;
+    known.isExempt = known.flow.traffic === 'NodePort' && known.flow.group === pods;
+    if (known.isExempt) return null;
     known.kind = inventory.kindOf(known.flow, now);
     return known.kind;
   }

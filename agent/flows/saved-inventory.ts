@@ -28,8 +28,8 @@ export function inventoryText(inventory: FlowInventory, node: string): string {
 }
 
 /**
- * What `inventoryText` wrote, without what is too old at `now` (milliseconds since 1970). Throws a
- * TypeError that says which line is wrong.
+ * What `inventoryText` wrote, without what is too old at `now` (milliseconds since 1970); no time is
+ * after that. Throws a TypeError that says which line is wrong.
  */
 export function parseInventory(text: string, now: number, bounds: Bounds = BOUNDS): SavedInventory {
   const [head = '', ...lines] = text.split('\n').slice(0, -1);
@@ -42,7 +42,7 @@ export function parseInventory(text: string, now: number, bounds: Bounds = BOUND
     if (isTime(count)) inventory.missed[name] = count;
   }
   for (const [i, line] of lines.entries()) {
-    const kind = toKind(parseLine(line, i + 2));
+    const kind = toKind(parseLine(line, i + 2), now);
     if (kind === null) throw new TypeError(`line ${i + 2} is not a kind of flows`);
     inventory.restore(kind);
   }
@@ -60,15 +60,16 @@ function parseLine(line: string, number: number): Fields {
   }
 }
 
-function toKind(fields: Fields): FlowKind | null {
+function toKind(fields: Fields, now: number): FlowKind | null {
   const { firstSeen, lastSeen, connections } = fields;
   const last = toSeenFlow(fields);
   const fold = toFold(fields.fold);
   if (last === null || fold === null) return null;
   if (!isTime(firstSeen) || !isTime(lastSeen) || !isTime(connections)) return null;
   const peer = foldedPeer(last.peer, fold.peers);
+  const times = { firstSeen: Math.min(firstSeen, lastSeen, now), lastSeen: Math.min(lastSeen, now) };
   return {
-    ...{ key: kindKey(last, fold), fold, peer, last, firstSeen, lastSeen, connections },
+    ...{ key: kindKey(last, fold), fold, peer, last, ...times, connections },
     ...{ live: null, isGone: false },
   };
 }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { allFlows } from '../../apis/all-flows.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { allFlows } from '../../apis/node-flows.ts';
 import { MOST_ANSWER } from '../../apis/node-question.ts';
 import { snapshotText } from '../../apis/snapshot.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
@@ -130,6 +130,16 @@ describe('the kinds of flows of a node', () => {
     assert.deepEqual(await found({ peer: '10.0.1.77' }), ['10.0.1.0/24 22']);
     assert.deepEqual(await found({ port: '4711' }), ['10.0.0.1 all']);
     assert.deepEqual((await found({ since: '1h' })).length, 3, 'at the second itself');
+  });
+
+  it('are of the last 7 days, however long the agent runs', async () => {
+    const sinceOf = async (begin: number): Promise<string> => {
+      inventory = new FlowInventory(begin);
+      return (await ask()).since;
+    };
+    assert.equal(await sinceOf(NOW - 30 * 24 * HOUR), '2026-01-01T00:00:00Z');
+    assert.equal(await sinceOf(NOW - HOUR), '2026-01-07T23:00:00Z');
+    assert.equal(await sinceOf(NOW + HOUR), '2026-01-08T00:00:00Z', 'the clock was set back');
   });
 
   it('have no decision where nothing was ever enforced', async () => {

@@ -55,7 +55,7 @@ export async function nodeFlows(
   }
   return {
     node,
-    since: timeText(inventory.since),
+    since: timeText(inventory.windowStart(filter.now)),
     liveAt: liveAt === null ? null : timeText(liveAt),
     flows,
     isCut,

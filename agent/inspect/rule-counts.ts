@@ -1,4 +1,5 @@
 import type { CompiledRule } from '../../apis/compiled.ts';
+import { isCount, isTime } from '../../apis/node-flows-check.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
 import { type RuleWidth, ruleWidth } from './rule-width.ts';
@@ -59,4 +60,47 @@ function countedRule(
 
 function countOf({ packets, bytes, lastHit }: Count = { packets: 0, bytes: 0, lastHit: null }): Count {
   return { packets, bytes, lastHit };
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Of what another node answers, which may be compromised. Throws a TypeError if it is none. */
+export function toRuleCounts(answer: unknown): RuleCounts {
+  const { node, rules, spoofed, remark }: Fields = Object(answer);
+  const wrong = Array.isArray(rules) ? rules.findIndex((rule) => !isCountedRule(rule)) : -1;
+  const isWhole =
+    typeof node === 'string' &&
+    Array.isArray(rules) &&
+    isCounter(spoofed) &&
+    (remark === null || typeof remark === 'string');
+  if (isWhole && wrong === -1) return answer as RuleCounts;
+  throw new TypeError(`its answer is not one about counters${wrong === -1 ? '' : `: rules[${wrong}]`}`);
+}
+
+const TEXTS = ['id', 'tier', 'policy', 'apiGroup', 'rule'] as const;
+
+function isCountedRule(value: unknown): boolean {
+  const rule: Fields = Object(value);
+  const { direction, ruleIndex, action, mode, traffic, since, width } = rule;
+  return (
+    TEXTS.every((name) => typeof rule[name] === 'string') &&
+    (direction === 'ingress' || direction === 'egress') &&
+    (action === 'Allow' || action === 'Drop' || action === 'Reject' || action === 'Pass') &&
+    (mode === 'Enforce' || mode === 'Audit') &&
+    (traffic === 'Host' || traffic === 'NodePort') &&
+    isCount(ruleIndex) &&
+    (since === null || isTime(since)) &&
+    isCounter(rule) &&
+    (width === undefined || isWidth(width))
+  );
+}
+
+function isCounter(value: unknown): boolean {
+  const { packets, bytes, lastHit }: Fields = Object(value);
+  return isCount(packets) && isCount(bytes) && (lastHit === null || isTime(lastHit));
+}
+
+function isWidth(value: unknown): boolean {
+  const { v4, v6, ports }: Fields = Object(value);
+  return [v4, v6, ports].every((one) => one === null || isCount(one));
 }

@@ -93,10 +93,16 @@ describe('lint by what was seen', () => {
     const flows = [flow('10.0.1.5', 443)];
     const young = seenLint([on('a', [rule()], flows), on('b', [rule()], flows, YOUNG)], FROM);
     assert.deepEqual([young.findings, young.unseen], [[], ['b']]);
+    const justSo = new Date(FROM + 3_600_000).toISOString();
+    assert.equal(of(on('a', [rule()], flows, justSo)).length, 1, 'a window of all that is kept');
     const none = seenLint([{ ...on('a', [rule()], flows), flows: null }], FROM);
     assert.deepEqual([none.findings, none.unseen], [[], ['a']]);
     const all = flow('0.0.0.0/0', 443, { allPorts: true });
     assert.deepEqual(of(on('a', [rule()], [...flows, all])), []);
+    const ofAnother = { ...all, decision: { ...DECISION, policy: 'other' } };
+    assert.deepEqual(of(on('a', [rule()], [...flows, ofAnother])), [], 'one example, which another decides');
+    for (const elsewhere of [{ direction: 'egress' }, { traffic: 'NodePort' }, { verdict: 'Drop' }] as const)
+      assert.equal(of(on('a', [rule()], [...flows, { ...ofAnother, ...elsewhere }])).length, 1);
     for (const other of [
       { mode: 'Audit' },
       { action: 'Drop' },

@@ -1,6 +1,7 @@
 import type { SeenFindingKind } from '../../apis/lint/finding.ts';
 import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
 import type { Direction } from '../../apis/objects.ts';
+import { addToList } from '../../lib/sharing/list-map.ts';
 import { foldedPeer } from '../flows/flow-kind.ts';
 import type { CountedRule, RuleCounts } from './rule-counts.ts';
 import type { RuleWidth } from './rule-width.ts';
@@ -42,6 +43,8 @@ export interface SeenFindings {
 
 /** Up to so many networks and services are few. */
 const FEW = { networks: 4, services: 4 } as const;
+/** Milliseconds that an inventory may lack of the window: thousands of nodes answer later. */
+const LATE = 3_600_000;
 /** Prefixes of this length, or shorter, and so many ports, are many. */
 const WIDE = { v4: 16, v6: 48, ports: 100 } as const;
 
@@ -70,7 +73,7 @@ export function seenLint(nodes: readonly SeenNode[], from: number): SeenFindings
 }
 
 function reachesBack({ flows }: SeenNode, from: number): boolean {
-  return flows !== null && Date.parse(flows.since) <= from;
+  return flows !== null && Date.parse(flows.since) <= from + LATE;
 }
 
 /** A rule on all of its nodes. */
@@ -87,11 +90,16 @@ function widerThanSeen(nodes: readonly SeenNode[], from: number): SeenFinding[] 
       if (known === undefined) spreads.set(rule.id, { rule, on: [one] });
       else known.on.push(one);
     }
+  const byRule = flowsByRule();
   return [...spreads.values()].flatMap(({ rule, on }) => {
     const { width, action, mode, direction, policy } = rule;
     if (width === undefined || action !== 'Allow' || mode === 'Audit') return [];
     if (!on.every((one) => reachesBack(one, from))) return [];
-    const decided = on.flatMap(({ flows }) => (flows?.flows ?? []).filter((flow) => isDecidedBy(flow, rule)));
+    const key = decidedKey(rule);
+    const seen = on.map((one) => byRule(one));
+    // Any of the flows of such a kind may be this rule's.
+    if (seen.some((flows) => flows.has(ofAnybodyKey(rule)))) return [];
+    const decided = seen.flatMap((flows) => flows.get(key) ?? []);
     if (decided.length === 0) return [];
     const networks = networksOf(decided);
     const services = servicesOf(decided);
@@ -113,9 +121,35 @@ function widerThanSeen(nodes: readonly SeenNode[], from: number): SeenFinding[] 
   });
 }
 
-function isDecidedBy({ direction, traffic, decision }: NodeFlow, rule: CountedRule): boolean {
-  const isSame = decision?.policy === rule.policy && decision.ruleIndex === rule.ruleIndex;
-  return isSame && direction === rule.direction && traffic === rule.traffic;
+type Decided = Pick<CountedRule, 'direction' | 'traffic' | 'policy' | 'ruleIndex'>;
+
+function decidedKey({ direction, traffic, policy, ruleIndex }: Decided): string {
+  return `${direction} ${traffic} ${policy} ${ruleIndex}`;
+}
+
+/** Of kinds that stand for every peer and port. */
+function ofAnybodyKey({ direction, traffic }: Pick<Decided, 'direction' | 'traffic'>): string {
+  return `${direction} ${traffic}`;
+}
+
+/** The kinds of each node, by the rule that decides them, or as those of anybody; made once. */
+function flowsByRule(): (node: SeenNode) => ReadonlyMap<string, readonly NodeFlow[]> {
+  const known = new Map<SeenNode, Map<string, NodeFlow[]>>();
+  return (node) => {
+    const made = known.get(node);
+    if (made !== undefined) return made;
+    const byRule = new Map<string, NodeFlow[]>();
+    for (const flow of node.flows?.flows ?? []) {
+      const { direction, traffic, peer, allPorts, verdict, decision } = flow;
+      const isOfAnybody = allPorts === true && peer.endsWith('/0') && verdict === 'Allow';
+      if (isOfAnybody) addToList(byRule, ofAnybodyKey(flow), flow);
+      if (decision === null || decision.policy === null || decision.ruleIndex === null) continue;
+      const { policy, ruleIndex } = decision;
+      addToList(byRule, decidedKey({ direction, traffic, policy, ruleIndex }), flow);
+    }
+    known.set(node, byRule);
+    return byRule;
+  };
 }
 
 /** Whether the rule is wide in a family of which something was seen. */

@@ -66,7 +66,12 @@ export async function keepFlows({ options, config, log, metrics, clock }: Parts)
   );
   const now = clock.date().getTime();
   const read = await saver.read((text) => parseInventory(text, now));
-  const inventory = read?.inventory ?? new FlowInventory(now);
+  const isOwn = read?.node === node;
+  if (read !== null && !isOwn)
+    log.warn('the saved flow inventory is of another node; starting without it', {
+      ...{ node, savedNode: read.node },
+    });
+  const inventory = read !== null && isOwn ? read.inventory : new FlowInventory(now);
   const changed = (): void => saver.save({ of: inventory });
   const { BegunMonitor } = await loadAddon();
   const watch = new FlowWatch({

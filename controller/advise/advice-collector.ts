@@ -1,12 +1,17 @@
 import { isFolded, type Missed, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
+import { isNodeFlow, isTime } from '../../apis/node-flows-check.ts';
 import type { ClusterObjects, Node } from '../../apis/objects.ts';
 import { copyOf, evidenceOf } from './evidence.ts';
 import { NodeClass } from './node-class.ts';
 import { roleLabels } from './node-selector.ts';
 import { CLIENT_PORTS, isSolid, type Reason, scanners } from './odd-source.ts';
 import { type Owner, PeerOwners } from './peer-owner.ts';
-import { isKind, isTime, type SeenService, serviceOf, serviceText } from './seen-service.ts';
+import { isAlike } from './roles.ts';
+import { type SeenService, serviceOf, serviceText } from './seen-service.ts';
 import { ServiceEvidence } from './service-evidence.ts';
+
+/** Beyond them, nodes that serve nearly the same are one class, as they mostly are one role. */
+const MOST_CLASSES = 128;
 
 /** Who allows a kind without any rule: the name of an exemption, or `failsafe`; null: nobody. */
 export type Guarantee = (kind: NodeFlow) => string | null;
@@ -56,7 +61,7 @@ export class AdviceCollector {
     const guaranteed = new Set<string>();
     let [invalid, folded] = [0, 0];
     for (const kind of flows) {
-      if (!isKind(kind)) {
+      if (!isNodeFlow(kind)) {
         invalid++;
         continue;
       }
@@ -123,9 +128,19 @@ export class AdviceCollector {
     const of = this.#nodes.get(local.nodes[0] ?? '');
     const labels = of === undefined ? '' : roleLabels(of);
     const key = `${served.join()} ${labels}`;
-    const one = this.#classes.get(key) ?? new NodeClass(served, labels);
-    this.#classes.set(key, one);
+    const known = this.#classes.get(key) ?? this.#alike(new Set(served), labels);
+    const one = known ?? new NodeClass(served, labels);
+    if (known === null) this.#classes.set(key, one);
     one.merge(local);
+  }
+
+  /**
+   * Where there are many classes, one that serves nearly the same; null: none does. What it serves
+   * stays as it was: it would become like no other.
+   */
+  #alike(served: ReadonlySet<string>, labels: string): NodeClass | null {
+    if (this.#classes.size < MOST_CLASSES) return null;
+    return this.classes.find((one) => one.roleLabels === labels && isAlike(one.served, served)) ?? null;
   }
 }
 

@@ -81,7 +81,7 @@ function isServing({ served }: NodeClass): boolean {
 }
 
 /** A quiet node is like any other, and one service more or less tells no role. */
-function isAlike(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
+export function isAlike(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
   if (a.size === 0 || b.size === 0) return true;
   const shared = [...a].filter((one) => b.has(one)).length;
   const all = a.size + b.size - shared;

@@ -1,8 +1,6 @@
 import type { Flow } from '../../apis/flow.ts';
 import type { NodeFlow } from '../../apis/node-flows.ts';
 import type { Direction, PolicyTraffic } from '../../apis/objects.ts';
-import { parseFlow } from '../../apis/parse-flow.ts';
-import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 
 type Protocol = NonNullable<Flow['protocol']>;
 
@@ -70,48 +68,4 @@ export function serviceOf({
   if (hasPorts(service)) return port === undefined || port === 0 ? null : { ...service, type: null };
   if (hasTypes(service)) return icmpType === undefined ? null : { ...service, port: null };
   return { ...service, port: null, type: null };
-}
-
-/**
- * Whether an answer of a node has the form of a kind. A node may be compromised, and what it says
- * becomes part of a policy.
- */
-export function isKind(kind: NodeFlow): boolean {
-  const { direction, traffic, peer, protocol, port, icmpType, verdict, connections, live } = kind;
-  return (
-    (direction === 'ingress' || direction === 'egress') &&
-    (traffic === 'Host' || (traffic === 'NodePort' && direction === 'ingress')) &&
-    typeof peer === 'string' &&
-    (parseAddress(peer) !== null || parseCidr(peer) !== null) &&
-    isProtocol(protocol) &&
-    (port === undefined || isUpTo(65_535, port)) &&
-    (icmpType === undefined || isUpTo(255, icmpType)) &&
-    (verdict === 'Allow' || verdict === 'Drop' || verdict === 'Reject') &&
-    isUpTo(Number.MAX_SAFE_INTEGER, connections) &&
-    (live === null || isUpTo(Number.MAX_SAFE_INTEGER, live)) &&
-    isTime(kind.firstSeen) &&
-    isTime(kind.lastSeen) &&
-    isFlow(kind.flow)
-  );
-}
-
-/** Its link group is a number: names are those of the agent's configuration. */
-function isFlow(flow: unknown): boolean {
-  try {
-    return typeof parseFlow(flow).interfaceGroup !== 'string';
-  } catch {
-    return false;
-  }
-}
-
-function isProtocol(value: unknown): boolean {
-  return [...WITH_PORTS, ...WITH_TYPES].some((one) => one === value) || isUpTo(255, value);
-}
-
-function isUpTo(most: number, value: unknown): boolean {
-  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= most;
-}
-
-export function isTime(value: unknown): value is string {
-  return typeof value === 'string' && value.length <= 32 && !Number.isNaN(Date.parse(value));
 }

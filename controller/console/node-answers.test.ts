@@ -44,6 +44,9 @@ describe('answers of nodes', () => {
   });
 
   it('are left out where they are of another form, and never throw', () => {
+    for (const peer of ['<script>', '10.0.0.1/33', '10.0.0.1 '])
+      assert.deepEqual(flowsOfNode({ flows: [{ ...FLOW, peer }] }), [], peer);
+    assert.equal(flowsOfNode({ flows: [{ ...FLOW, peer: 'fd00::/64' }] }).length, 1);
     for (const odd of ODD) {
       for (const answer of [
         odd,

@@ -1,6 +1,7 @@
 import type { Verdict } from '../../apis/flow.ts';
 import type { Direction, PolicyTraffic, RuleAction } from '../../apis/objects.ts';
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
+import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 
 /**
  * What nodes answer (agent/inspect), as far as the console shows it. A node may be compromised: what
@@ -53,7 +54,7 @@ const ACTIONS = [...VERDICTS, 'Pass'] as const satisfies readonly RuleAction[];
 export function flowsOfNode(answer: unknown): FlowOfNode[] {
   return fieldsIn(answer, 'flows').flatMap((flow) => {
     const [direction, verdict] = [directionOf(flow), oneOf(VERDICTS, flow.verdict)];
-    const [peer, firstSeen, lastSeen] = [text(flow.peer), time(flow.firstSeen), time(flow.lastSeen)];
+    const [peer, firstSeen, lastSeen] = [place(flow.peer), time(flow.firstSeen), time(flow.lastSeen)];
     if (direction === null || verdict === null || peer === null || firstSeen === null || lastSeen === null)
       return [];
     const decision = asFields(flow.decision);
@@ -126,6 +127,12 @@ function protocol(value: unknown): string | number {
 
 function text(value: unknown): string | null {
   return typeof value === 'string' ? value.slice(0, LONGEST) : null;
+}
+
+/** An address or a network: what is none would be compared with rules as any address. */
+function place(value: unknown): string | null {
+  const given = text(value);
+  return given !== null && (parseAddress(given) !== null || parseCidr(given) !== null) ? given : null;
 }
 
 function time(value: unknown): string | null {

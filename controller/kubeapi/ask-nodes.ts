@@ -5,6 +5,8 @@ import type { KubeApi } from './kube-api.ts';
 
 /** Nodes that are asked at the same time. */
 const AT_ONCE = 32;
+/** … for their whole inventories, of which each takes up to 30 MB until it has been looked at. */
+export const INVENTORIES_AT_ONCE = 8;
 
 /** The Nodes of a cluster. Throws KubeError. */
 export async function nodeNames(request: KubeApi): Promise<string[]> {
@@ -30,14 +32,16 @@ export function askNode<T>(
  * The answers of those that answer, by Node.
  *
  * @param failed takes the others
+ * @param most nodes that are asked at the same time
  */
 export async function askEach<T>(
   nodes: Iterable<string>,
   ask: (node: string) => Promise<T>,
   failed: (node: string, message: string) => void,
+  most = AT_ONCE,
 ): Promise<Map<string, T>> {
   const answers = new Map<string, T>();
-  await atOnce(nodes, AT_ONCE, async (node) => {
+  await atOnce(nodes, most, async (node) => {
     try {
       answers.set(node, await ask(node));
     } catch (error) {

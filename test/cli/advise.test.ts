@@ -70,7 +70,12 @@ describe('nodewall advise', function () {
       evil({ lastSeen: '\u001b[31m' }),
       evil({ protocol: 'tcp\u001b[2J' }),
       evil({ flow: { direction: 'ingress', interfaceGroup: 'none' } }),
-      evil({ decision: { verdict: 'Drop', policy: 'a\u001b[31m\nb: c', rule: 'r' } }),
+      evil({
+        decision: {
+          ...{ verdict: 'Drop', policy: 'a\u001b[31m\nb: c', rule: 'r', ruleIndex: 0 },
+          ...{ tier: null, reason: 'rule', skipped: [] },
+        },
+      }),
     ];
     const text = JSON.stringify([{ ...first, flows: [...first.flows, ...flows] }, ...others]);
     const { status, stdout, stderr } = await advise('--flows', await folder.writeBeside('evil.json', text));

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
+import { stateFile } from '../../lib/process/state-file.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import type { Flow } from './flow.ts';
 import { kernelSuite } from './kernel-suite.ts';
@@ -217,6 +218,15 @@ kernelSuite('the flow inventory', () => {
     await agent.end('SIGTERM');
     assert.match(agent.log(), /cannot read a state file; starting without it/);
     assert.equal((await flows()).flows.length, 2);
+
+    const file = stateFile(node.stateDir, 'flows.jsonl');
+    const text = (await file.read()) ?? '';
+    await file.write(text.replace(`"node":${JSON.stringify(after.node)}`, '"node":"clone"'));
+    assert.equal((await flows()).node, 'clone');
+    await started();
+    await agent.end('SIGTERM');
+    assert.match(agent.log(), /the saved flow inventory is of another node; starting without it/);
+    assert.equal((await flows()).node, after.node);
   });
 
   it('folds a scan, so that it pushes out nothing', async () => {
