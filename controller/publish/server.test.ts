@@ -717,6 +717,40 @@ describe('controlPlaneServer', () => {
     assert.ok(sequence > 1 && revision.startsWith('e.'));
   });
 
+  it('answers scrapers of its own metrics before it serves, and nobody else', async () => {
+    let isOpen = false;
+    const running = await start({
+      isOpen: () => isOpen,
+      metrics: {
+        authenticate: async ({ headers: { authorization = '' } }) =>
+          identityOf(authorization.replace('Bearer ', ''), null),
+        contentType: 'text/plain; version=0.0.4',
+        text: async () => 'own 1\n',
+        allNodes: async () => ({ text: 'all 1\n' }),
+      },
+    });
+    const code = async (path: string, token: string, method = 'GET') => {
+      const response = await send(running, path, token, { method });
+      await text(response);
+      return response.statusCode;
+    };
+    const others = [
+      [ALL_NODES_PATH, 'user.prometheus'],
+      [nodeMetricsPath('cp-1'), 'user.prometheus'],
+      [NODE_VIEWS_PATH, 'user.kim'],
+      [`${NODE_VIEWS_PATH}/cp-1`, 'agent.cp-1'],
+      [REPORTS_PATH, 'controller'],
+      ['/apis', 'user.kim'],
+    ] as const;
+    for (const [path, token] of others) assert.equal(await code(path, token), 503, path);
+    assert.equal(await code('/metrics', 'user.prometheus'), 200);
+    assert.equal(await code('/metrics', 'user.mallory'), 403);
+    assert.equal(await code('/metrics', ''), 401);
+    isOpen = true;
+    for (const [path, token] of others.filter(([path]) => path !== nodeMetricsPath('cp-1')))
+      assert.equal(await code(path, token), 200, path);
+  });
+
   it('gives scrapers what an agent answers; controllers pass both on', async () => {
     const heard: unknown[] = [];
     let isBehind = false;

@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LineSplitter } from '../../../lib/process/lines.ts';
 import { watchdog } from '../../../lib/process/watchdog.ts';
+import { type RbacRule, rbacRule } from '../../kubeapi/rbac-rule.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import type { Provable } from './freshness.ts';
 import { isAbsent, type Listing, listAll, newestVersion } from './list-all.ts';
 import { type Change, type Narrow, ObjectStore, type PartialList } from './object-store.ts';
 import { refuse } from './raw-object.ts';
-import { type Resource, resourcePath } from './resources.ts';
+import { groupVersionPath, type Resource, resourcePath } from './resources.ts';
 import type { ApiGet } from './transport.ts';
 import { parseWatchEvent } from './watch-event.ts';
 import { WatchFailures } from './watch-failures.ts';
@@ -200,6 +201,7 @@ class ResourceReflector<T> implements Reflector {
       const version = await this.#read(list);
       this.#goneSince = null;
       this.#counts.state = 'listing';
+      this.#counts.lacks = null;
       this.#replace(list, version);
       this.#notice({ event: 'listed', objects: this.#store.size() });
       return true;
@@ -221,6 +223,7 @@ class ResourceReflector<T> implements Reflector {
       this.#goneSince = null;
     }
     this.#counts.state = 'absent';
+    this.#counts.lacks = null;
     this.#hear();
     const nothing = this.#store.startList();
     nothing.end();
@@ -243,6 +246,7 @@ class ResourceReflector<T> implements Reflector {
       if (answer.status !== 200) return await refuse(answer);
       this.#counts.watches++;
       this.#counts.state = 'watching';
+      this.#counts.lacks = null;
       patience = times.idle;
       limit.restart(patience);
       since = performance.now();
@@ -323,12 +327,20 @@ class ResourceReflector<T> implements Reflector {
         if (this.#stopped.signal.aborted) return;
         const failure = toWatchFailure(error);
         const wait = this.#failures.add(failure);
+        this.#counts.lacks = failure.reason === 'forbidden' ? this.#neededRight() : null;
         if (this.#mustList(failure)) this.#store.forget();
         if (this.#counts.state !== 'absent') this.#counts.state = 'waiting';
         await this.#pause(wait).catch(() => undefined);
         if (this.#stopped.signal.aborted) return;
       }
     }
+  }
+
+  /** By RBAC, for the request that comes next. */
+  #neededRight(): RbacRule | null {
+    const { resource } = this.#options;
+    const rule = rbacRule('GET', `${groupVersionPath(resource)}/${resource.plural}`);
+    return rule && { ...rule, verbs: [this.#store.position() === null ? 'list' : 'watch'] };
   }
 
   /** Whether resuming from the last version can't help. */
