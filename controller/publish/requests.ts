@@ -69,7 +69,9 @@ export function requestRouter(
     const url = parseUrl(request);
     if (url === null) return refused('BadRequest', 'the path of the request is not valid');
     // Before authentication: thousands of agents may connect, and reviews may not be allowed yet.
-    if (options.isOpen?.() === false && url.pathname !== METRICS_PATH) return notYet();
+    // Without Retry-After: clients go to another controller, as where a connection is refused.
+    if (options.isOpen?.() === false && url.pathname !== METRICS_PATH)
+      return refused('ServiceUnavailable', 'this controller does not serve yet');
     if (url.pathname === REPORTS_PATH) return passedOn(options, request);
     if (url.pathname === LEASES_PATH)
       return allowed(request, ['POST']) ?? (await leasesPassedOn(options, request));

@@ -358,7 +358,8 @@ describe('nodewall controller, on a real API server', function () {
 
   it('serves its metrics and says which right it lacks from the start, and recovers when it has it', async () => {
     await withoutRight(cluster, 'pods');
-    const controller = await start(ports[0] ?? 0);
+    const [port = 0] = await freePorts(1);
+    const controller = await start(port);
     await until('it says what it lacks', async () => /pods/.test(await controller.ready()), {
       detail: () => controller.log.join('\n'),
     });
@@ -392,7 +393,8 @@ describe('nodewall controller, on a real API server', function () {
   it('says which right its certificate lacks', async () => {
     const role = ['role', 'nodewall-controller-ca', '--namespace=nodewall-system'];
     assert.equal((await cluster.kubectl(['delete', ...role])).code, 0);
-    const controller = await start(ports[0] ?? 0);
+    const [port = 0] = await freePorts(1);
+    const controller = await start(port);
     const lacks =
       /^503 .*certificate.*: it may not get secrets in namespace nodewall-system, which Role nodewall-controller-ca/;
     await until('it says what it lacks', async () => lacks.test(await controller.ready()), {

@@ -259,7 +259,7 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
     });
 
     const begun = performance.now();
-    const { status, stdout, stderr } = await bundle(...admin, '--yes');
+    const { status, stdout, stderr } = await bundle(...admin, '--yes', '--with-flows');
     assert.ok(performance.now() - begun < 60_000, 'it took too long');
     assert.equal(status, 0, stderr);
     const { bytes, missing, parts } = JSON.parse(stdout);
@@ -268,7 +268,9 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
     for (const secret of planted.secrets) assert.ok(!found.includes(secret), secret);
     for (const part of [
       'objects/clusternetworkpolicies.jsonl',
+      'objects/clusterroles.jsonl',
       'nodes/worker-1/counters.json',
+      'nodes/worker-1/flows.jsonl',
       'api-server.json',
     ])
       assert.ok(
@@ -276,6 +278,15 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
         `${part}: ${stdout}`,
       );
     for (const text of ['"reason":"Planted"', '"policy": "web"', 'kernelVersion', '"verdict": "Drop"'])
+      assert.ok(found.includes(text), text);
+    const names: readonly string[] = parts.map(({ name }: { name: string }) => name);
+    const controllers = names.filter((name) => /^controllers\/.*\/(?:state\.json|metrics\.txt)$/.test(name));
+    assert.equal(controllers.length, 4, names.join());
+    for (const text of [
+      'nodewall_controller_leader 1',
+      'nodewall_controller_leader 0',
+      '"missingRights": []',
+    ])
       assert.ok(found.includes(text), text);
     const silent = missing
       .map(({ what }: { what: string }) => what)
@@ -286,10 +297,15 @@ kernelSuite('what only nodes know, asked for in a cluster', function () {
   it('collects what its user may see', async () => {
     const file = join(story.cluster.folder, 'jane.tar.gz');
     const { status, stdout } = await nodewall('jane', 'bundle', '--node', NODE, '--file', file, '-o', 'json');
-    const { parts, missing } = JSON.parse(stdout);
+    const { parts, missing, leftOut } = JSON.parse(stdout);
     assert.equal(status, 0);
+    assert.equal(leftOut[0].what, 'flows');
     assert.ok(
       parts.some(({ name }: { name: string }) => name === `nodes/${NODE}/records.json`),
+      stdout,
+    );
+    assert.ok(
+      parts.some(({ name }: { name: string }) => /^controllers\/.*\/state\.json$/.test(name)),
       stdout,
     );
     const pods = missing.find(({ what }: { what: string }) => what === 'pods');
@@ -331,6 +347,18 @@ function plantedObjects(nodes: readonly string[]) {
     },
     event,
     { ...closed('planted', 81), metadata: metadata('planted') },
+    {
+      ...{ apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRole' },
+      metadata: {
+        ...metadata('planted'),
+        labels: { 'app.kubernetes.io/part-of': 'nodewall', key: plant() },
+      },
+      rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['list'] }],
+    },
+    {
+      ...{ apiVersion: 'v1', kind: 'Service', metadata: metadata('planted', system) },
+      spec: { type: 'ExternalName', externalName: `${plant()}.example.com` },
+    },
     ...nodes.map((name) => ({ apiVersion: 'v1', kind: 'Node', metadata: metadata(name) })),
   ];
   return { secrets, text: objects.map((one) => JSON.stringify(one)).join('\n---\n') };

@@ -327,7 +327,7 @@ class ResourceReflector<T> implements Reflector {
         if (this.#stopped.signal.aborted) return;
         const failure = toWatchFailure(error);
         const wait = this.#failures.add(failure);
-        this.#counts.lacks = failure.reason === 'forbidden' ? this.#neededRight() : null;
+        this.#counts.lacks = this.#lackedRight(failure, this.#store.position() === null ? 'list' : 'watch');
         if (this.#mustList(failure)) this.#store.forget();
         if (this.#counts.state !== 'absent') this.#counts.state = 'waiting';
         await this.#pause(wait).catch(() => undefined);
@@ -336,11 +336,11 @@ class ResourceReflector<T> implements Reflector {
     }
   }
 
-  /** By RBAC, for the request that comes next. */
-  #neededRight(): RbacRule | null {
+  /** Null: the failure had another reason. */
+  #lackedRight({ reason }: WatchFailure, verb: 'list' | 'watch'): RbacRule | null {
     const { resource } = this.#options;
     const rule = rbacRule('GET', `${groupVersionPath(resource)}/${resource.plural}`);
-    return rule && { ...rule, verbs: [this.#store.position() === null ? 'list' : 'watch'] };
+    return reason === 'forbidden' && rule !== null ? { ...rule, verbs: [verb] } : null;
   }
 
   /** Whether resuming from the last version can't help. */
@@ -358,7 +358,9 @@ class ResourceReflector<T> implements Reflector {
         if (this.#store.position() !== null) await this.#compare();
       } catch (error) {
         if (this.#stopped.signal.aborted) return;
-        this.#failures.add(toWatchFailure(error));
+        const failure = toWatchFailure(error);
+        this.#failures.add(failure);
+        this.#counts.lacks = this.#lackedRight(failure, 'list');
       }
     }
   }
@@ -374,6 +376,7 @@ class ResourceReflector<T> implements Reflector {
     try {
       const version = await listAll(this.#listing(), list.add);
       this.#counts.lists++;
+      this.#counts.lacks = null;
       if (from !== null && version < from) {
         this.#startAnew(wasReset(version, from));
         return;
