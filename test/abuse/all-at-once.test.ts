@@ -12,7 +12,7 @@ import { assertInTime, assertMemory } from './bounds.ts';
 import { Churn } from './churn.ts';
 
 /** The attackers have half of this time (milliseconds). */
-const TIME = 12_000;
+const TIME = 8_000;
 const ROUNDS = 2;
 /**
  * Milliseconds, each far above what a machine with nothing else to do needs: the API server waits

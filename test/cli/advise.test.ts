@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
-import { nodewall } from './command.ts';
+import { hosted } from './command-host.ts';
 import { createFolder, type Folder } from './folder.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../docs/examples');
@@ -17,13 +17,13 @@ describe('nodewall advise', function () {
   });
   after(() => folder.close());
 
-  const advise = (...args: readonly string[]) => nodewall('advise', '--manifests', CLUSTER, ...args);
+  const advise = (...args: readonly string[]) => hosted('advise', '--manifests', CLUSTER, ...args);
 
   it('prints policies that are valid, and the same as JSON', async () => {
     const { status, stdout, stderr } = await advise('--flows', FLOWS);
     assert.deepEqual([status, stderr], [0, '']);
     const file = await folder.write('advised.yaml', stdout);
-    const checked = await nodewall('validate', '--manifests', file, '--manifests', CLUSTER);
+    const checked = await hosted('validate', '--manifests', file, '--manifests', CLUSTER);
     assert.deepEqual([checked.status, checked.stdout], [0, '']);
     const printed = await advise('--flows', FLOWS, '-o', 'json');
     const { policies, roles, review, gaps } = JSON.parse(printed.stdout);
@@ -103,7 +103,7 @@ describe('nodewall advise', function () {
       assert.deepEqual([status, stdout], [wanted, ''], stderr);
       assert.match(stderr, message);
     }
-    const { status, stderr } = await nodewall('advise', '--flows', FLOWS);
+    const { status, stderr } = await hosted('advise', '--flows', FLOWS);
     assert.equal(status, 1);
     assert.match(stderr, /the flows are of Node "cp-1", which is not declared: give the manifests/);
   });

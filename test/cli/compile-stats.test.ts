@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { nodewall } from './command.ts';
+import { hosted } from './command-host.ts';
 import { closing, createFolder, type Folder, INVALID, NODE } from './folder.ts';
 
 describe('nodewall compile --stats', function () {
@@ -13,7 +13,7 @@ describe('nodewall compile --stats', function () {
   after(() => folder.close());
 
   const stats = (...args: readonly string[]) =>
-    nodewall('compile', '--node', 'cp-1', '--manifests', folder.manifests, '--stats', ...args);
+    hosted('compile', '--node', 'cp-1', '--manifests', folder.manifests, '--stats', ...args);
 
   it('prints how rules are found, the rules tried per packet, and the memory', async () => {
     const { status, stdout, stderr } = await stats();
@@ -43,7 +43,7 @@ describe('nodewall compile --stats', function () {
     const other = await createFolder();
     await other.write('a.json', [NODE, INVALID]);
     const args = ['compile', '--node', 'cp-1', '--manifests', other.manifests, '--stats'];
-    const { status, stdout } = await nodewall(...args, '--strict');
+    const { status, stdout } = await hosted(...args, '--strict');
     await other.close();
     assert.equal(status, 1);
     assert.equal(stdout, 'No rule applies to Node cp-1: there is no index.\n');

@@ -4,7 +4,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { nodewall } from './command.ts';
+import { hosted } from './command-host.ts';
 
 const run = promisify(execFile);
 
@@ -31,7 +31,7 @@ describe('nodewall completion', function () {
   this.timeout(60_000);
   let folder: string;
   const script = async (shell: string): Promise<string> => {
-    const { status, stdout } = await nodewall('completion', shell);
+    const { status, stdout } = await hosted('completion', shell);
     assert.equal(status, 0);
     return stdout;
   };
@@ -58,7 +58,7 @@ COMP_WORDS=(nodewall "$@"); COMP_CWORD=$#; _nodewall; printf '%s\\n' "\${COMPREP
 
   it('offers every command, and files where one is wanted', async () => {
     const words = await completed(['']);
-    const { stdout } = await nodewall('--help');
+    const { stdout } = await hosted('--help');
     const commands = [
       ...(stdout.split('\nAsk:\n')[1]?.split('\nExample:', 1)[0] ?? '').matchAll(/^ {2}([a-z][\w-]*) .*/gm),
     ].map(([, name = '']) => name);
@@ -81,7 +81,7 @@ COMP_WORDS=(nodewall "$@"); COMP_CWORD=$#; _nodewall; printf '%s\\n' "\${COMPREP
       for (const word of ['egress drain', 'uninstall', 'kubeconfig'])
         assert.ok(text.includes(word), `${shell} ${word}`);
     }
-    const { status, stderr } = await nodewall('completion', 'tcsh');
+    const { status, stderr } = await hosted('completion', 'tcsh');
     assert.equal(status, 2);
     assert.match(stderr, /Allowed choices are bash, zsh, fish, kubectl/);
   });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { policy, tcp } from '../kernel/manifests.ts';
-import { nodewall } from './command.ts';
+import { hosted } from './command-host.ts';
 import { closing, createFolder, type Folder, NODE } from './folder.ts';
 
 const WORKER = { ...NODE, metadata: { name: 'worker-1', labels: {} } };
@@ -19,7 +19,7 @@ describe('nodewall diff', function () {
     await now.close();
   });
 
-  const diff = (...args: readonly string[]) => nodewall('diff', old.manifests, now.manifests, ...args);
+  const diff = (...args: readonly string[]) => hosted('diff', old.manifests, now.manifests, ...args);
 
   it('prints rows as JSON, the Nodes that only one side has, and exits with 1', async () => {
     const { status, stdout } = await diff('-o', 'json');
@@ -50,11 +50,11 @@ describe('nodewall diff', function () {
     const closes = await createFolder();
     await closes.write('objects.json', [NODE, closing('p', 80), closing('q', 81)]);
     const from = (to: Folder, failOn: string) =>
-      nodewall('diff', old.manifests, to.manifests, '--fail-on', failOn);
+      hosted('diff', old.manifests, to.manifests, '--fail-on', failOn);
     const statuses = await Promise.all([
       ...['any', 'denied', 'allowed'].map((failOn) => from(closes, failOn)),
       from(old, 'any'),
-      nodewall('diff', closes.manifests, old.manifests, '--fail-on', 'denied'),
+      hosted('diff', closes.manifests, old.manifests, '--fail-on', 'denied'),
     ]);
     assert.deepEqual(
       statuses.map(({ status }) => status),
@@ -68,7 +68,7 @@ describe('nodewall diff', function () {
     const broken = await createFolder();
     await broken.write('broken.yaml', 'kind: [');
     for (const path of [broken.manifests, `${broken.path}/none`]) {
-      const { status, stdout, stderr } = await nodewall('diff', old.manifests, path);
+      const { status, stdout, stderr } = await hosted('diff', old.manifests, path);
       assert.deepEqual([status, stdout], [3, '']);
       assert.match(stderr, /NEW .* cannot be read/);
     }
@@ -81,7 +81,7 @@ describe('nodewall diff', function () {
     const invalid = await createFolder();
     const wrong = policy('wrong', { priority: 0, ingress: [{ name: 'r', action: 'Drop', ports: [tcp(1)] }] });
     await invalid.write('objects.json', [NODE, closing('p', 80), wrong]);
-    const { status, stderr } = await nodewall('diff', old.manifests, invalid.manifests);
+    const { status, stderr } = await hosted('diff', old.manifests, invalid.manifests);
     assert.equal(status, 0);
     assert.match(stderr, /^NEW: .*ClusterNetworkPolicy\/wrong: spec\.priority/m);
     await invalid.close();
@@ -90,8 +90,8 @@ describe('nodewall diff', function () {
   it('refuses a Node that a side lacks, one path alone, and two paths beside a cluster', async () => {
     const wrong = await Promise.all([
       diff('--node', 'worker-1'),
-      nodewall('diff', old.manifests),
-      nodewall('diff', '--against-cluster', old.manifests, now.manifests),
+      hosted('diff', old.manifests),
+      hosted('diff', '--against-cluster', old.manifests, now.manifests),
     ]);
     assert.deepEqual(
       wrong.map(({ status }) => status),

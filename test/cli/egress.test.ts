@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type FakeApi, type FakeObject, fakeApi } from '../fake/fake-api.ts';
-import { nodewall } from './command.ts';
+import { hosted } from './command-host.ts';
 import { createFolder, type Folder } from './folder.ts';
 
 const RECORDS = 'docs/examples/egress-records.jsonl';
@@ -13,7 +13,7 @@ describe('nodewall egress', function () {
 
   describe('who', () => {
     const who = async (...args: readonly string[]) => {
-      const { status, stdout, stderr } = await nodewall('egress', 'who', ...args, '-o', 'json');
+      const { status, stdout, stderr } = await hosted('egress', 'who', ...args, '-o', 'json');
       const { bindings = [] } = stdout === '' ? {} : JSON.parse(stdout);
       return { status, stderr, found: bindings.map(({ src }: { src: string }) => src), bindings };
     };
@@ -46,7 +46,7 @@ describe('nodewall egress', function () {
   });
 
   it('status has gateways and policies of manifests', async () => {
-    const { status, stdout } = await nodewall('egress', 'status', ...EXAMPLE, '-o', 'json');
+    const { status, stdout } = await hosted('egress', 'status', ...EXAMPLE, '-o', 'json');
     assert.equal(status, 0);
     const { gateways, policies } = JSON.parse(stdout);
     assert.deepEqual(gateways[0].nodes, [
@@ -113,7 +113,7 @@ describe('nodewall egress', function () {
       await folder.close();
     });
     const run = (...args: readonly string[]) =>
-      nodewall('egress', ...args, '--kubeconfig', kubeconfig, '-o', 'json');
+      hosted('egress', ...args, '--kubeconfig', kubeconfig, '-o', 'json');
 
     it('status is that of its statuses', async () => {
       const { status, stdout, stderr } = await run('status');
@@ -146,7 +146,7 @@ describe('nodewall egress', function () {
   });
 
   it('drain needs a cluster', async () => {
-    const { status, stderr } = await nodewall('egress', 'drain', 'edge-1');
+    const { status, stderr } = await hosted('egress', 'drain', 'edge-1');
     assert.equal(status, 2);
     assert.match(stderr, /give --kubeconfig FILE/);
   });

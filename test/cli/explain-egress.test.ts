@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
-import { NODEWALL, nodewall, run } from './command.ts';
+import { NODEWALL, run } from './command.ts';
+import { hosted } from './command-host.ts';
 import { createFolder } from './folder.ts';
 
 const MANIFESTS = ['--manifests', 'docs/examples/egress'];
 const FLOW = { traffic: 'Egress', pod: 'shop/pay-1', dst: '203.0.113.5' };
 
 const explain = (flow: object, ...args: readonly string[]) =>
-  nodewall('explain', ...MANIFESTS, '--flow', JSON.stringify(flow), ...args);
+  hosted('explain', ...MANIFESTS, '--flow', JSON.stringify(flow), ...args);
 
 describe('nodewall explain of egress flows', function () {
   this.timeout(60_000);
@@ -105,8 +106,7 @@ describe('nodewall compile of egress gateways', function () {
   this.timeout(60_000);
 
   it('shows what the node steers and takes', async () => {
-    const at = (node: string, ...args: string[]) =>
-      nodewall('compile', ...MANIFESTS, '--node', node, ...args);
+    const at = (node: string, ...args: string[]) => hosted('compile', ...MANIFESTS, '--node', node, ...args);
     const { stdout } = await at('worker-1');
     assert.match(stdout, /^Egress gateways on worker-1: tunnel address 192\.0\.2\.21, 0 pod addresses/m);
     assert.match(stdout, /^10\.244\.1\.7 +203\.0\.113\.0\/24 +shop\/bank +slot \d+ to edge-[12]$/m);

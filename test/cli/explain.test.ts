@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { NODEWALL, nodewall, run } from './command.ts';
+import { NODEWALL, run } from './command.ts';
+import { hosted } from './command-host.ts';
 import { createFolder, type Folder, INVALID, NODE, POLICIES } from './folder.ts';
 
 const flow = (fields: object) =>
@@ -21,7 +22,7 @@ describe('nodewall explain', function () {
   after(() => folder.close());
 
   const explain = (...args: readonly string[]) =>
-    nodewall('explain', '--manifests', folder.manifests, '--node', 'cp-1', ...args);
+    hosted('explain', '--manifests', folder.manifests, '--node', 'cp-1', ...args);
   const answer = async (fields: object) =>
     JSON.parse((await explain('--flow', flow(fields), '-o', 'json')).stdout);
 
@@ -29,11 +30,11 @@ describe('nodewall explain', function () {
     const names = await folder.writeBeside('names.yaml', 'Registry.example.com.: [192.0.2.80]\n');
     const args = ['--manifests', 'docs/examples/fqdn/manifests', '--node', 'node-0', '--flow', flow({})];
     assert.match(
-      (await nodewall('explain', ...args)).stderr,
+      (await hosted('explain', ...args)).stderr,
       /^no address is known for \*\.cdn\.example\.com, registry\.example\.com: .* --names FILE$/m,
     );
     assert.match(
-      (await nodewall('explain', ...args, '--names', names)).stderr,
+      (await hosted('explain', ...args, '--names', names)).stderr,
       /^no address is known for \*\.cdn\.example\.com: .* in \S+names\.yaml$/m,
     );
   });
@@ -165,7 +166,7 @@ describe('nodewall explain', function () {
       [[], 0],
       [['--strict'], 1],
     ] as const) {
-      const { status, stdout, stderr } = await nodewall(
+      const { status, stdout, stderr } = await hosted(
         'explain',
         '--manifests',
         other.manifests,

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { PassOptions } from '../../agent/run/established.ts';
 import { FlushServer } from '../../agent/run/flush-server.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { nodewall } from './command.ts';
+import { hosted } from './command-host.ts';
 
 const RECORD = {
   time: '2026-11-23T13:29:49.527000Z',
@@ -49,7 +49,7 @@ describe('nodewall flush', function () {
     await server.close();
     rmSync(stateDir, { recursive: true });
   });
-  const run = (...args: readonly string[]) => nodewall('flush', '--state-dir', stateDir, ...args);
+  const run = (...args: readonly string[]) => hosted('flush', '--state-dir', stateDir, ...args);
 
   it('prints each connection, then how many there were', async () => {
     flush = async ({ ended, isDryRun }) => {
@@ -97,7 +97,7 @@ describe('nodewall flush', function () {
   });
 
   it('ends with 1 without an agent, and with 2 for an unknown option', async () => {
-    const alone = await nodewall('flush', '--state-dir', join(stateDir, 'none'));
+    const alone = await hosted('flush', '--state-dir', join(stateDir, 'none'));
     assert.equal(alone.status, 1);
     assert.match(alone.stderr, /no agent runs here .*start the agent/);
     assert.equal((await run('--all')).status, 2);

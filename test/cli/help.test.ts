@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type Ended, nodewall } from './command.ts';
+import { hosted } from './command-host.ts';
 
 const COMMANDS = [
   [],
@@ -38,7 +39,7 @@ describe('nodewall --help', function () {
 
   for (const command of COMMANDS) {
     it(`of ${['nodewall', ...command].join(' ')} has an example`, async () => {
-      const { status, stdout, stderr } = await nodewall(...command, '--help');
+      const { status, stdout, stderr } = await hosted(...command, '--help');
       assert.equal(status, 0);
       assert.equal(stderr, '');
       assert.match(stdout, /^Usage: nodewall/);
@@ -47,19 +48,19 @@ describe('nodewall --help', function () {
   }
 
   it('lists every command', async () => {
-    const { stdout } = await nodewall('--help');
+    const { stdout } = await hosted('--help');
     for (const [name, ...more] of COMMANDS)
       if (name !== undefined && more.length === 0) assert.match(stdout, new RegExp(`^ {2}${name} `, 'm'));
   });
 
   it('of the agent names its state directory', async () => {
-    assert.match((await nodewall('agent', '--help')).stdout, /--state-dir <dir>.*\n?.*\/var\/lib\/nodewall/);
+    assert.match((await hosted('agent', '--help')).stdout, /--state-dir <dir>.*\n?.*\/var\/lib\/nodewall/);
   });
 
   it('of every command lists --config', async () => {
     for (const command of COMMANDS) {
       if (['', 'dump', 'egress', 'rollout', 'completion'].includes(command.join(' '))) continue;
-      assert.match((await nodewall(...command, '--help')).stdout, /--config <file>/, command.join(' '));
+      assert.match((await hosted(...command, '--help')).stdout, /--config <file>/, command.join(' '));
     }
   });
 
@@ -133,7 +134,7 @@ describe('wrong usage', function () {
   this.timeout(60_000);
   for (const [args, message] of WRONG) {
     it(`${args.join(' ')} exits with 2 and names the mistake`, async () => {
-      const { status, stdout, stderr }: Ended = await nodewall(...args);
+      const { status, stdout, stderr }: Ended = await hosted(...args);
       assert.match(stderr, message);
       assert.equal(status, 2, stderr);
       assert.equal(stdout, '');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { policy, tcp } from '../kernel/manifests.ts';
-import { nodewall } from './command.ts';
+import { hosted } from './command-host.ts';
 import { createFolder, type Folder, NODE } from './folder.ts';
 
 describe('nodewall lint', function () {
@@ -16,7 +16,7 @@ describe('nodewall lint', function () {
   });
   after(() => folder.close());
 
-  const lint = (...args: readonly string[]) => nodewall('lint', '--manifests', folder.manifests, ...args);
+  const lint = (...args: readonly string[]) => hosted('lint', '--manifests', folder.manifests, ...args);
 
   it('prints findings as JSON, with a flow, and exits with 1', async () => {
     const { status, stdout } = await lint('-o', 'json');
@@ -29,7 +29,7 @@ describe('nodewall lint', function () {
       ...{ rules: [{ policy: 'p', rule: 'one', ruleIndex: 0 }], left: null, nodes: ['cp-1'] },
     });
     assert.deepEqual([flow.protocol, flow.dstPort], ['tcp', 80]);
-    const { stdout: verdict } = await nodewall(
+    const { stdout: verdict } = await hosted(
       ...['explain', '--manifests', folder.manifests, '--node', 'cp-1', '-o', 'json'],
       ...['--flow', JSON.stringify(flow)],
     );
@@ -50,7 +50,7 @@ describe('nodewall lint', function () {
     const other = await createFolder();
     const rules = { ingress: [{ name: 'r', action: 'Drop' as const, ports: [tcp(80)] }] };
     await other.write('policy.json', [policy('p', rules)]);
-    const found = await nodewall('lint', '--manifests', other.manifests);
+    const found = await hosted('lint', '--manifests', other.manifests);
     assert.equal(found.status, 1);
     assert.match(found.stdout, /^selects-nothing: p\/r \(ingress\[0\]\)\n {2}applies to no Node$/m);
     await other.close();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { nodewall } from './command.ts';
+import { hosted } from './command-host.ts';
 import { closing, createFolder, type Folder, INVALID, NODE, POLICIES } from './folder.ts';
 
 let folder: Folder;
@@ -18,13 +18,13 @@ describe('nodewall validate', function () {
   it('prints nothing and exits with 0 for valid manifests', async () => {
     await folder.write('node.yaml', [NODE]);
     await folder.write('a.json', [closing('a', 80)]);
-    const { status, stdout, stderr } = await nodewall(...at('validate'));
+    const { status, stdout, stderr } = await hosted(...at('validate'));
     assert.deepEqual([status, stdout], [0, '']);
     assert.match(stderr, /2 files, 1 valid policy, 0 errors, 0 warnings/);
   });
 
   it('accepts an empty directory as "no policies"', async () => {
-    const { status, stdout } = await nodewall(...at('validate', '-o', 'json'));
+    const { status, stdout } = await hosted(...at('validate', '-o', 'json'));
     assert.equal(status, 0);
     assert.deepEqual(JSON.parse(stdout), { valid: true, files: 0, policies: 0, problems: [] });
   });
@@ -36,12 +36,12 @@ describe('nodewall validate', function () {
     const rules = (cidr: string) =>
       `apiVersion: nodewall.io/v1alpha1\nkind: ClusterNetworkPolicy\nmetadata: {name: p}\nspec:\n  priority: 5\n  appliedTo: [{nodeSelector: {}}]\n  ingress:\n    - {action: Allow, from: [{ipBlock: {cidr: ${cidr}}}], ports: [{port: 6443}]}\n    - {action: Drop}\n`;
     const file = await folder.write('p.yaml', rules('192.0.2.0/24'));
-    const { status, stdout } = await nodewall(...at('validate'));
+    const { status, stdout } = await hosted(...at('validate'));
     assert.equal(status, 0);
     const line = `${file}:1: ClusterNetworkPolicy/p: spec.ingress[1]: warning: closes the API server (TCP 6443) to pods`;
     assert.ok(stdout.includes(line), stdout);
     await folder.write('p.yaml', rules('10.244.0.0/16'));
-    assert.doesNotMatch((await nodewall(...at('validate'))).stdout, /closes the API server/);
+    assert.doesNotMatch((await hosted(...at('validate'))).stdout, /closes the API server/);
   });
 
   it('prints every problem of every file, and exits with 1', async () => {
@@ -50,7 +50,7 @@ describe('nodewall validate', function () {
     const two = await folder.write('two.yaml', text);
     const one = await folder.write('sub/one.json', [INVALID]);
     const half = await folder.write('half.yml', 'kind: [');
-    const { status, stdout } = await nodewall(...at('validate'));
+    const { status, stdout } = await hosted(...at('validate'));
     assert.equal(status, 1);
     const lines = stdout.trimEnd().split('\n');
     assert.ok(
@@ -68,7 +68,7 @@ describe('nodewall validate', function () {
       stdout,
     );
     for (const line of lines) assert.match(line, /^\/\S+:\d+: /);
-    const parsed = JSON.parse((await nodewall(...at('validate', '-o', 'json'))).stdout);
+    const parsed = JSON.parse((await hosted(...at('validate', '-o', 'json'))).stdout);
     assert.equal(parsed.valid, false);
     assert.equal(parsed.problems.length, lines.length);
     for (const problem of parsed.problems) {
@@ -99,7 +99,7 @@ describe('nodewall validate', function () {
         },
       },
     ]);
-    const { status, stdout } = await nodewall(...at('validate'));
+    const { status, stdout } = await hosted(...at('validate'));
     assert.equal(status, 0);
     assert.match(stdout, /10\.0\.0\.5\/8/);
   });
@@ -108,7 +108,7 @@ describe('nodewall validate', function () {
     const file = await folder.write('a.json', [closing('a', 80)]);
     const other = join(folder.path, 'other');
     await mkdir(other);
-    const { status, stdout } = await nodewall(
+    const { status, stdout } = await hosted(
       'validate',
       '--manifests',
       file,
@@ -126,7 +126,7 @@ describe('nodewall validate', function () {
     ['explain', '--node', 'cp-1', '--flow', '{"direction":"ingress"}'],
   ]) {
     it(`${command[0]}: a missing directory exits with 1 and is named`, async () => {
-      const { status, stdout, stderr } = await nodewall(...command, '--manifests', '/no/such/directory');
+      const { status, stdout, stderr } = await hosted(...command, '--manifests', '/no/such/directory');
       assert.equal(status, 1);
       assert.match(stdout + stderr, /\/no\/such\/directory/);
       assert.doesNotMatch(stderr, /\n +at /);
@@ -141,7 +141,7 @@ describe('nodewall compile', function () {
   });
 
   it('shows the rules in order as a table', async () => {
-    const { status, stdout } = await nodewall(...at('compile', '--node', 'cp-1'));
+    const { status, stdout } = await hosted(...at('compile', '--node', 'cp-1'));
     assert.equal(status, 0);
     const [header, ...rows] = stdout.trimEnd().split('\n');
     assert.match(header ?? '', /direction +tier +priority +policy\/rule +action/);
@@ -153,7 +153,7 @@ describe('nodewall compile', function () {
   });
 
   it('prints one JSON document with the documented fields', async () => {
-    const { status, stdout } = await nodewall(...at('compile', '--node', 'cp-1', '-o', 'json'));
+    const { status, stdout } = await hosted(...at('compile', '--node', 'cp-1', '-o', 'json'));
     assert.equal(status, 0);
     const { node, rules, addressSets } = JSON.parse(stdout);
     assert.equal(node, 'cp-1');
@@ -189,16 +189,16 @@ describe('nodewall compile', function () {
   });
 
   it('prints the nft text that the agent would load, the same for any order of files', async () => {
-    const { status, stdout } = await nodewall(...at('compile', '--node', 'cp-1', '-o', 'nft'));
+    const { status, stdout } = await hosted(...at('compile', '--node', 'cp-1', '-o', 'nft'));
     assert.equal(status, 0);
     assert.match(stdout, /^table inet nodewall \{\n[\s\S]*comment "allow-api\/from-office"[\s\S]*\n\}\n$/);
     await folder.write('objects.json', [...POLICIES].reverse());
     await folder.write('z/node.json', [NODE]);
-    assert.equal((await nodewall(...at('compile', '--node', 'cp-1', '-o', 'nft'))).stdout, stdout);
+    assert.equal((await hosted(...at('compile', '--node', 'cp-1', '-o', 'nft'))).stdout, stdout);
   });
 
   it('prints the input for ipset and both iptables, each under its command, the same for any order of files', async () => {
-    const compile = () => nodewall(...at('compile', '--node', 'cp-1', '-o', 'iptables'));
+    const compile = () => hosted(...at('compile', '--node', 'cp-1', '-o', 'iptables'));
     const { status, stdout } = await compile();
     assert.equal(status, 0);
     const [before, sets = '', v4 = '', v6 = ''] = stdout.split(/^# .*\n/m);
@@ -223,7 +223,7 @@ describe('nodewall compile', function () {
   });
 
   it('names the known nodes for an unknown one, and exits with 1', async () => {
-    const { status, stdout, stderr } = await nodewall(...at('compile', '--node', 'cp-2'));
+    const { status, stdout, stderr } = await hosted(...at('compile', '--node', 'cp-2'));
     assert.deepEqual([status, stdout], [1, '']);
     assert.match(stderr, /no manifest declares Node cp-2; declared: cp-1/);
   });
@@ -234,7 +234,7 @@ describe('nodewall compile', function () {
       [[], 0],
       [['--strict'], 1],
     ] as const) {
-      const { status, stdout, stderr } = await nodewall(
+      const { status, stdout, stderr } = await hosted(
         ...at('compile', '--node', 'cp-1', '-o', 'json', ...args),
       );
       assert.equal(status, expected);
@@ -245,11 +245,11 @@ describe('nodewall compile', function () {
 
   it('rejects an invalid configuration, with every problem', async () => {
     const config = await folder.writeBeside('config.yaml', 'dispatch: fast\nnonsense: 1\n');
-    const { status, stdout, stderr } = await nodewall(...at('compile', '--node', 'cp-1', '--config', config));
+    const { status, stdout, stderr } = await hosted(...at('compile', '--node', 'cp-1', '--config', config));
     assert.deepEqual([status, stdout], [1, '']);
     assert.match(stderr, /dispatch/);
     assert.match(stderr, /nonsense/);
-    const missing = await nodewall(...at('compile', '--node', 'cp-1', '--config', '/no/such/file'));
+    const missing = await hosted(...at('compile', '--node', 'cp-1', '--config', '/no/such/file'));
     assert.equal(missing.status, 1);
     assert.match(missing.stderr, /\/no\/such\/file/);
   });
@@ -262,18 +262,18 @@ describe('nodewall dump', function () {
   });
 
   it('prints the value of each stage', async () => {
-    const objects = JSON.parse((await nodewall(...at('dump', 'objects'))).stdout);
+    const objects = JSON.parse((await hosted(...at('dump', 'objects'))).stdout);
     assert.deepEqual(
       objects.policies.map(({ name }: { name: string }) => name),
       ['allow-api', 'deny'],
     );
-    const wire = (await nodewall(...at('dump', 'wire', '--node', 'cp-1'))).stdout.trimEnd().split('\n');
+    const wire = (await hosted(...at('dump', 'wire', '--node', 'cp-1'))).stdout.trimEnd().split('\n');
     const types = wire.map((line) => JSON.parse(line).type);
     assert.equal(types[0], 'node');
     assert.equal(types.at(-1), 'bookmark');
-    const state = JSON.parse((await nodewall(...at('dump', 'state', '--node', 'cp-1'))).stdout);
+    const state = JSON.parse((await hosted(...at('dump', 'state', '--node', 'cp-1'))).stdout);
     assert.equal(state.rules.length, 4);
-    const text = (await nodewall(...at('dump', 'transaction', '--node', 'cp-1', '--from-empty'))).stdout;
+    const text = (await hosted(...at('dump', 'transaction', '--node', 'cp-1', '--from-empty'))).stdout;
     assert.match(text, /^# prepare\nadd table inet nodewall\n[\s\S]*# swap\n/);
   });
 });

@@ -7,7 +7,8 @@ import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { policy, tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
-import { NODEWALL, nodewall } from './command.ts';
+import { NODEWALL } from './command.ts';
+import { hosted } from './command-host.ts';
 import { closing, createFolder, type Folder, NODE } from './folder.ts';
 
 const MACHINE = hostname().toLowerCase();
@@ -35,7 +36,7 @@ describe('commands without --node', function () {
       [['dump', 'state'], new RegExp(`"node": "${MACHINE}"`)],
       [['dump', 'wire'], /a\W+/],
     ] as const) {
-      const { status, stdout, stderr } = await nodewall(...at(...args));
+      const { status, stdout, stderr } = await hosted(...at(...args));
       assert.equal(status, 0, stderr);
       assert.match(stdout, wanted);
       assert.match(stderr, THIS_MACHINE);
@@ -44,7 +45,7 @@ describe('commands without --node', function () {
 
   it('speak of the Node that is declared with the name of this machine', async () => {
     await folder.write('node.json', [{ ...NODE, metadata: { name: MACHINE } }]);
-    const { stdout, stderr } = await nodewall(...at('dump', 'state'));
+    const { stdout, stderr } = await hosted(...at('dump', 'state'));
     assert.deepEqual(JSON.parse(stdout).nodeAddresses, ['192.0.2.11']);
     assert.match(stderr, /no --node: Node \S+, this machine, as the manifests declare it/);
   });
@@ -52,14 +53,14 @@ describe('commands without --node', function () {
   it('are refused where other Nodes are declared', async () => {
     await folder.write('node.json', [NODE]);
     for (const args of [['compile'], ['explain', '--flow', FLOW], ['dump', 'wire']]) {
-      const { status, stdout, stderr } = await nodewall(...at(...args));
+      const { status, stdout, stderr } = await hosted(...at(...args));
       assert.deepEqual([status, stdout], [2, ''], stderr);
       assert.match(stderr, OTHERS);
     }
   });
 
   it('do not take the name of this machine for a declared Node', async () => {
-    const { status, stderr } = await nodewall(...at('compile', '--node', MACHINE));
+    const { status, stderr } = await hosted(...at('compile', '--node', MACHINE));
     assert.equal(status, 1);
     assert.match(stderr, new RegExp(`no manifest declares Node ${MACHINE}`));
   });
@@ -73,13 +74,13 @@ describe('commands without --node', function () {
       spec: { nodeSelector: {}, mustAllow },
     };
     const open = await folder.writeBeside('open/guardrail.json', JSON.stringify(guardrail));
-    assert.equal((await nodewall('validate', '--manifests', open)).status, 0);
+    assert.equal((await hosted('validate', '--manifests', open)).status, 0);
     await folder.write('guardrail.json', [guardrail]);
-    const broken = await nodewall(...at('validate'));
+    const broken = await hosted(...at('validate'));
     assert.equal(broken.status, 1);
     assert.match(broken.stdout, new RegExp(`^Guardrail/web ${MACHINE} .* a/close$`, 'm'));
     assert.match(broken.stderr, THIS_MACHINE);
-    const difference = await nodewall('diff', open, folder.manifests, '-o', 'json');
+    const difference = await hosted('diff', open, folder.manifests, '-o', 'json');
     assert.equal(difference.status, 1);
     assert.deepEqual(JSON.parse(difference.stdout).groups[0].nodes, [MACHINE]);
     assert.match(difference.stderr, THIS_MACHINE);

@@ -94,9 +94,9 @@ export function apiClient(options: ApiClientOptions): ApiClient {
     async get<T>(...args: readonly string[]) {
       const [types = '', ...others] = args;
       try {
-        if (!types.includes(',')) return (await send('GET', await pathOf(args))) as T;
+        if (!types.includes(',')) return withKinds(await send('GET', await pathOf(args))) as T;
         const lists = await Promise.all(
-          types.split(',').map(async (type) => send('GET', await pathOf([type, ...others]))),
+          types.split(',').map(async (type) => withKinds(await send('GET', await pathOf([type, ...others])))),
         );
         return { items: lists.flatMap((list) => (list as { items: readonly unknown[] }).items) } as T;
       } catch (error) {
@@ -140,6 +140,20 @@ export function apiClient(options: ApiClientOptions): ApiClient {
       const [path] = (await pathOf(object)).split('?');
       await send('PATCH', `${path}/status`, mergePatch({ status }));
     },
+  };
+}
+
+/** A list whose items say what they are, as kubectl shows them; the server says it of the list alone. */
+function withKinds(answer: unknown): unknown {
+  const { apiVersion, kind, items } = answer as {
+    readonly apiVersion?: string;
+    readonly kind?: string;
+    readonly items?: readonly object[];
+  };
+  if (items === undefined || kind?.endsWith('List') !== true) return answer;
+  return {
+    ...(answer as object),
+    items: items.map((item) => ({ apiVersion, kind: kind.slice(0, -4), ...item })),
   };
 }
 

@@ -19,8 +19,8 @@ export interface OpenPage {
   problems(): Promise<readonly string[]>;
   /** Goes to a place of the console: `in-force?view=grid`. */
   go(place: string): Promise<void>;
-  /** What axe-core finds wrong on the page, as text. */
-  axe(): Promise<readonly string[]>;
+  /** What axe-core finds wrong on the page, as text: by all rules, or by these. */
+  axe(rules?: readonly string[]): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
@@ -71,7 +71,7 @@ export class PageBed {
       page,
       go,
       problems: async () => [...problems, ...(await page.evaluate<string[]>('violations'))],
-      axe: () => page.evaluate<string[]>(RUN_AXE),
+      axe: (rules) => page.evaluate<string[]>(runAxe(rules)),
       close: () => context.close(),
     };
   }
@@ -82,7 +82,10 @@ export class PageBed {
   }
 }
 
-/** All of its rules, those of good practice too. */
-const RUN_AXE = `axe.run(document, { resultTypes: ['violations'] }).then(({ violations: found }) =>
+/** Otherwise all of its rules, those of good practice too. */
+const runAxe = (rules?: readonly string[]): string => `axe.run(document, {
+  resultTypes: ['violations'],
+  ${rules === undefined ? '' : `runOnly: ${JSON.stringify(rules)},`}
+}).then(({ violations: found }) =>
   found.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) =>
     [id, JSON.stringify(target), failureSummary].join(' '))))`;

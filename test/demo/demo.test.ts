@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { fencesOf } from '../docs/markdown.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
+import { withVariations } from '../kernel/variations.ts';
 import { CONNECTIONS } from './connections.ts';
 
 const MAIN = join(import.meta.dirname, 'main.ts');
@@ -126,14 +127,18 @@ kernelSuite('demo', function () {
     await assertNothingLeft();
   });
 
-  const MOMENTS = [
-    ['at the start', /cp-1/],
-    ['while the agent starts', /1 {2}nodewall agent/],
-    ['in the middle of the table', /office .*TCP 6443/],
-    ['while the policy changes', /2 {2}Somebody edits/],
-    ['after the change', /Saved to enforced/],
-    ['when the agent stops', /3 {2}The agent stops/],
-  ] as const;
+  const MOMENTS = withVariations<readonly [string, RegExp]>(
+    [
+      ['at the start', /cp-1/],
+      ['while the agent starts', /1 {2}nodewall agent/],
+      ['while the policy changes', /2 {2}Somebody edits/],
+    ],
+    [
+      ['in the middle of the table', /office .*TCP 6443/],
+      ['after the change', /Saved to enforced/],
+      ['when the agent stops', /3 {2}The agent stops/],
+    ],
+  );
   for (const [when, said] of MOMENTS) {
     it(`leaves nothing behind after Ctrl-C ${when}`, async () => {
       const { child, ended, output } = start();

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { DEFAULT_CONFIG, type FailsafeEntry } from '../../apis/config.ts';
 import { parseConfig } from '../../apis/config-file.ts';
+import { hosted } from '../cli/command-host.ts';
 import { consoleCommands } from './console.ts';
 import { fileNames, missingFiles } from './file-names.ts';
 import { brokenLinks } from './links.ts';
@@ -24,12 +24,12 @@ describe('documents', () => {
     const text = readFileSync(join(root, path), 'utf8');
     const commands = consoleCommands(path, text);
     for (const { line, args, shown } of update ? [] : commands) {
-      it(`${path}:${line} shows what ${args.slice(0, 2).join(' ')} prints`, () => {
-        assert.equal(shown, output(args), `${path}:${line}; NODEWALL_UPDATE_GOLDENS=1 rewrites it`);
+      it(`${path}:${line} shows what ${args.slice(0, 2).join(' ')} prints`, async () => {
+        assert.equal(shown, await output(args), `${path}:${line}; NODEWALL_UPDATE_GOLDENS=1 rewrites it`);
       });
     }
     if (update && commands.length > 0)
-      it(`${path} is rewritten`, () => writeFileSync(join(root, path), rewritten(path, text)));
+      it(`${path} is rewritten`, async () => writeFileSync(join(root, path), await rewritten(path, text)));
 
     it(`${path} links to files that are there`, () => {
       assert.deepEqual(brokenLinks(root, path, text), []);
@@ -79,16 +79,16 @@ describe('docs/configuration.md', () => {
   });
 });
 
-function output([program, ...args]: readonly string[]): string {
+async function output([program, ...args]: readonly string[]): Promise<string> {
   assert.equal(program, 'nodewall', 'a document shows nodewall commands only');
-  const { stdout, stderr } = spawnSync(join(root, 'bin', 'nodewall'), args, { cwd: root, encoding: 'utf8' });
+  const { stdout, stderr } = await hosted(...args);
   return stdout + stderr;
 }
 
-function rewritten(path: string, text: string): string {
+async function rewritten(path: string, text: string): Promise<string> {
   const lines = text.split('\n');
   for (const { args, span } of consoleCommands(path, text).reverse()) {
-    const fresh = output(args).split('\n').slice(0, -1);
+    const fresh = (await output(args)).split('\n').slice(0, -1);
     lines.splice(span[0], span[1] - span[0], ...fresh);
   }
   return lines.join('\n');

@@ -9,10 +9,13 @@ export const policy = (name: string, spec: string): string =>
 export const guardrail = (name: string, spec: string): string =>
   `${HEAD}kind: Guardrail\nmetadata: {name: ${name}}\nspec: {nodeSelector: {}, ${spec}}`;
 
-const NODES = ['n1', 'n2', 'n3'].map(
-  (name, i) =>
-    `apiVersion: v1\nkind: Node\nmetadata: {name: ${name}, labels: {role: worker}}\nstatus: {addresses: [{type: InternalIP, address: 192.0.2.${i + 1}}]}`,
-);
+/** Manifests of n1, n2 and n3. */
+export const NODES = ['n1', 'n2', 'n3']
+  .map(
+    (name, i) =>
+      `apiVersion: v1\nkind: Node\nmetadata: {name: ${name}, labels: {role: worker}}\nstatus: {addresses: [{type: InternalIP, address: 192.0.2.${i + 1}}]}`,
+  )
+  .join('\n---\n');
 
 /** A real API server, and a controller with its webhook. */
 export class GuardrailBed {
@@ -27,7 +30,11 @@ export class GuardrailBed {
   }
 
   static async start(): Promise<GuardrailBed> {
-    const controller = await startOneController(NODES.join('\n---\n'), 'NodeNetworkPolicy=true');
+    return await GuardrailBed.of(await startOneController(NODES, 'NodeNetworkPolicy=true'));
+  }
+
+  /** Of a controller that {@link NODES} were there for. */
+  static async of(controller: OneController): Promise<GuardrailBed> {
     const bed = new GuardrailBed(controller);
     const isAsked = async (): Promise<boolean> => {
       const { stderr } = await bed.apply(policy('p', 'tier: nowhere'), '--dry-run=server');

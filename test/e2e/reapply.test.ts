@@ -32,6 +32,9 @@ const PLURALS: Readonly<Record<Kind, string>> = {
   Tier: 'tiers',
 };
 
+/** How many times as many pairs of objects: reapply.long.ts sets it. */
+const MORE = Number(process.env.NODEWALL_MORE_PAIRS ?? 1);
+
 /** One object, what it is and what it becomes, and in which way. */
 interface Change extends Pair {
   readonly name: string;
@@ -65,7 +68,7 @@ function granularCrds(): CustomResourceDefinition[] {
 }
 
 describe('one object applied after another, on a real API server with the webhook', function () {
-  this.timeout(240_000 * runs(1));
+  this.timeout(240_000 * MORE * runs(1));
   let cluster: TestCluster;
   let api: ApiConnection;
   let controller: Daemon;
@@ -274,7 +277,7 @@ describe('one object applied after another, on a real API server with the webhoo
     await assert.rejects(emptied(), /podSelector: must be an object with fields, not null/);
     await apply('a', 'ClusterGroup', 'shared', { podSelector: WEB });
     await apply('b', 'ClusterGroup', 'shared', { podSelector: { matchExpressions } });
-    const draw = fc.noShrink(fc.noBias(pairsOfObjects(4 * WAYS.length)));
+    const draw = fc.noShrink(fc.noBias(pairsOfObjects(2 * MORE * WAYS.length)));
     await checkAsync(this, 1, draw, (drawn) => changeInAllWays(drawn, useOurCrds));
     assert.deepEqual((await emptied()).spec, { podSelector: {} });
     // Both had a part of it; now it is all of either's.
@@ -287,13 +290,13 @@ describe('one object applied after another, on a real API server with the webhoo
 
   it('stores the object that was applied last, and rejects no valid one', async function () {
     await useOurCrds();
-    const draw = fc.noShrink(fc.noBias(pairsOfObjects(12 * WAYS.length)));
+    const draw = fc.noShrink(fc.noBias(pairsOfObjects(5 * MORE * WAYS.length)));
     await checkAsync(this, 1, draw, (drawn) => changeInAllWays(drawn));
   });
 
   it('gives a second manager with force the whole list group, of others its own fields', async function () {
     await useOurCrds();
-    const draw = fc.noShrink(fc.noBias(pairsOfObjects(40)));
+    const draw = fc.noShrink(fc.noBias(pairsOfObjects(16 * MORE)));
     await checkAsync(this, 1, draw, async (drawn) => {
       await addCast(drawn);
       const changes = drawn.pairs.map((pair, i) => ({ ...toJson(pair), name: `pair-${i}` }));

@@ -15,6 +15,7 @@ import { NODEWALL } from '../cli/command.ts';
 import { type ClusterOfNodes, type Machine, startClusterOfNodes } from '../cluster/cluster-of-nodes.ts';
 import type { Finished } from '../cluster/command.ts';
 import { kubeconfig } from '../cluster/kubeconfig.ts';
+import { removeAll } from '../cluster/remove-all.ts';
 import { webhooksAt } from '../cluster/webhooks.ts';
 import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
 import { leakedDuring } from '../kernel/flood.ts';
@@ -22,9 +23,10 @@ import { policy, tcp } from '../kernel/manifests.ts';
 import { createParty, type Party } from '../kernel/passed-by-party.ts';
 import { toStableText } from '../kernel/ruleset-text.ts';
 import { until } from '../kernel/until.ts';
-import { createNamespace } from '../netns/namespace.ts';
+import { WarmNodewall } from '../kernel/warm.ts';
 import { relay } from '../netns/relay.ts';
 import { ROOT } from '../structure/source-file.ts';
+import { StandAloneCompile } from './stand-alone-compile.ts';
 
 /** Where agents find whichever controller serves: what a Service is in a cluster. */
 export const SERVICE_PORT = 8443;
@@ -78,10 +80,11 @@ export interface Agent {
    */
   says(text: string): Promise<void>;
   start(...options: readonly string[]): void;
+  isRunning(): boolean;
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
   /** Ends it, and starts that of another release (its folder) in its place. */
   replace(release: string): Promise<void>;
-  /** `nodewall` on its machine, with its state directory; must end with 0. */
+  /** A command line of `nodewall` on its machine, with its state directory; must end with 0. */
   run(...args: readonly string[]): Promise<void>;
   /** Writes a token into its file, by default a new one that is bound to its Node. */
   setToken(token?: string): Promise<void>;
@@ -158,6 +161,8 @@ export interface Story extends ClusterOfNodes {
   gets(from: string, address: string, port: number, outcome: string): Promise<void>;
   /** Floods a port of a node from outside that must be closed throughout. */
   withoutLeaks(to: string, port: number, action: () => Promise<void>): Promise<void>;
+  /** Removes all policies, and waits until no node has a rule of them. */
+  withoutPolicies(): Promise<void>;
   status(policy: string): Promise<PolicyStatus | undefined>;
   /** Waits until the status is of the policy's present version, and so. */
   statusIs(
@@ -177,7 +182,7 @@ export interface Story extends ClusterOfNodes {
   addAgent(machine: Machine): Promise<Agent>;
   /** Ends it, and removes its rules. */
   removeAgent(name: string): Promise<void>;
-  /** Waits until each agent's table is what `nodewall compile` makes of what kubectl shows. */
+  /** Waits until each agent's table is what `nodewall compile` makes of the cluster's objects. */
   sameBytes(limit?: number): Promise<void>;
 }
 
@@ -367,6 +372,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     let heard = 0;
     let running: RunningAgent | null = null;
     let program = programOf(options.release ?? ROOT);
+    const commands = new WarmNodewall(namespace);
     const log = (): string => past + (running?.log() ?? '');
     const agent: Agent = {
       machine,
@@ -383,6 +389,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
         const config = program === NODEWALL ? ['--config', unguarded] : [];
         running = toRunningAgent(namespace.spawn([program, ...args, ...config, ...more]));
       },
+      isRunning: () => running?.isRunning() === true,
       end: async (signal) => void (await running?.end(signal)),
       async replace(release) {
         await agent.end('SIGTERM');
@@ -390,7 +397,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
         agent.start();
       },
       async run(...more) {
-        await namespace.run([NODEWALL, ...more, '--state-dir', file('state')]);
+        await commands.run(...more, '--state-dir', file('state'));
       },
       async setToken(token) {
         const bound = { boundNode: name, audiences: ['nodewall-controller'] };
@@ -406,37 +413,11 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     agents[name] = agent;
     await agent.setToken();
     agent.start();
-    ending.push(() => agent.end('SIGKILL'));
+    ending.push(async () => {
+      await commands.close();
+      await agent.end('SIGKILL');
+    });
     return agent;
-  }
-
-  let last: { readonly objects: string; readonly compiled: Map<string, string> } | null = null;
-
-  /** What a stand-alone node holds that has the same objects. */
-  async function compiled(names: readonly string[]): Promise<Map<string, string>> {
-    const kinds = ['nodes', 'pods', 'namespaces', 'services', 'endpointslices', POLICIES];
-    const groups = ['clustergroups.nodewall.io', 'tiers.nodewall.io'];
-    const folder = join(cluster.folder, 'objects.yaml');
-    const objects = await kubectl('get', [...kinds, ...groups].join(), '--all-namespaces', '-o', 'yaml');
-    if (last?.objects === objects && names.every((name) => last?.compiled.has(name))) return last.compiled;
-    await writeFile(folder, objects);
-    const scratch = await createNamespace('compiled');
-    try {
-      const found = new Map<string, string>();
-      for (const name of names) {
-        const args = ['compile', '--manifests', folder, '--node', name, '--config', agentConfig, '-o', 'nft'];
-        const { stdout: text } = await scratch.run([NODEWALL, ...args]);
-        await scratch.run(['nft', '-f', '-'], {
-          stdin: `table inet nodewall\ndelete table inet nodewall\n${text}`,
-        });
-        const { stdout } = await scratch.run(['nft', '-s', 'list', 'table', 'inet', 'nodewall']);
-        found.set(name, toStableText(stdout));
-      }
-      last = { objects, compiled: found };
-      return found;
-    } finally {
-      await scratch.close();
-    }
   }
 
   const status = async (name: string): Promise<PolicyStatus | undefined> =>
@@ -504,6 +485,18 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
       assert.ok(sent > 500, `only ${sent} packets`);
       assert.equal(leaked, 0, `leaked ${leaked} of ${sent}`);
     },
+    async withoutPolicies() {
+      const { items } = await cluster.get<{ items: { metadata: { name: string } }[] }>(POLICIES);
+      const names = items.map(({ metadata }) => metadata.name);
+      await removeAll(cluster, POLICIES);
+      for (const { machine, isRunning, rules } of Object.values(agents)) {
+        const isFree = async (): Promise<boolean> => {
+          const text = await rules();
+          return names.every((name) => !text.includes(`-${name}-`));
+        };
+        if (isRunning()) await until(`no rules on ${machine.name}`, isFree, { limit: LIMIT, detail: logs });
+      }
+    },
     async statusIs(name, wanted, limit = 2 * LIMIT) {
       const isSo =
         typeof wanted === 'function'
@@ -543,7 +536,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
       await until(
         'agents hold what a stand-alone compile makes',
         async () => {
-          const wanted = await compiled(names);
+          const wanted = await standAlone.tables(names);
           different = '';
           for (const name of names) {
             const held = (await agents[name]?.rules()) ?? '';
@@ -558,6 +551,8 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
   };
 
   const agentConfig = join(cluster.folder, 'agent.yaml');
+  const standAlone = new StandAloneCompile(cluster, agentConfig);
+  ending.push(() => standAlone.close());
   // Guarded apply would put each Realized off; earlier releases don't know it.
   const unguarded = join(cluster.folder, 'unguarded.yaml');
   try {

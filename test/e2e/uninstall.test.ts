@@ -3,6 +3,9 @@
  * is read at every replica.
  */
 import assert from 'node:assert/strict';
+import { globSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { NODEWALL } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { type ControllerManager, startControllerManager } from '../cluster/kubernetes-controllers.ts';
@@ -61,14 +64,14 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
     });
   const isAvailable = (): Promise<void> => untilAggregated(cluster, { limit: LIMIT, detail: logs });
 
-  async function install(): Promise<void> {
-    const files = [`${ROOT}/deploy/crds`, `${ROOT}/deploy/rbac.yaml`].flatMap((path) => ['-f', path]);
-    await kubectl('apply', '--server-side', ...files);
+  async function install(ports: readonly number[] = PORTS): Promise<void> {
+    for (const path of [...globSync('deploy/crds/*.yaml', { cwd: ROOT }), 'deploy/rbac.yaml'])
+      await cluster.apply(await readFile(join(ROOT, path), 'utf8'));
     await cluster.established();
     await cluster.apply(controllerService(ADDRESS, [PORTS[0]]));
     const token = await cluster.token(`${SYSTEM}/nodewall-controller`);
     const path = await cluster.kubeconfigFor('controller', { token });
-    controllers = PORTS.map((port) => {
+    controllers = ports.map((port) => {
       const args = ['--kubeconfig', path, '--listen', `${ADDRESS}:${port}`, '--log-format', 'json'];
       return toRunningAgent(namespace.spawn([NODEWALL, 'controller', ...args]));
     });
@@ -112,7 +115,7 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
   });
 
   it('the API is removed with the controllers’ rights, if they could not remove it', async () => {
-    await install();
+    await install([PORTS[0]]);
     await endControllers('SIGKILL');
     await kubectl('delete', 'namespace', SYSTEM, '--wait=false');
     await kubectl('delete', '-f', `${ROOT}/deploy/rbac.yaml`, '--ignore-not-found', '--timeout=240s');
@@ -122,7 +125,7 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
 
   it('the documented uninstall works in any state', async () => {
     for (const state of ['running', 'killed', 'half gone'] as const) {
-      await install();
+      await install(state === 'running' ? PORTS : [PORTS[0]]);
       if (state === 'killed') await endControllers('SIGKILL');
       if (state === 'half gone') await kubectl('delete', 'clusterrole', 'nodewall-controller');
       const commands = [

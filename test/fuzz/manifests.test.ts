@@ -14,6 +14,7 @@ import { checkBytes } from '../../controller/watch/file-text.ts';
 import { NO_LAST_VALID } from '../../controller/watch/last-valid-versions.ts';
 import { NO_CACHE, parseManifest } from '../../controller/watch/read-file.ts';
 import type { LoadProblem } from '../../controller/watch/source.ts';
+import { cases } from '../properties/runs.ts';
 import { checkEgressInvariants } from './egress-invariants.ts';
 import { EGRESS_SEED } from './egress-seed.ts';
 import { checkInvariants } from './invariants.ts';
@@ -232,7 +233,7 @@ describe('fuzzing of manifests', function () {
       const outcome = read(name, Buffer.from(bytes));
       assert.ok(isEmpty(outcome));
     });
-    fc.assert(property, { numRuns: 2000 });
+    fc.assert(property, { numRuns: cases(2000) });
   });
 
   it('words', () => {
@@ -243,14 +244,14 @@ describe('fuzzing of manifests', function () {
         read(name, Buffer.from(words.join('')));
       },
     );
-    fc.assert(property, { numRuns: 4000 });
+    fc.assert(property, { numRuns: cases(4000) });
   });
 
   it('one word many times', () => {
     const property = fc.property(fc.array(word, { minLength: 1, maxLength: 3 }), (words) => {
       read('a.yaml', Buffer.from(words.join('').repeat(2000)));
     });
-    fc.assert(property, { numRuns: 150 });
+    fc.assert(property, { numRuns: cases(150) });
   });
 
   it('text of valid manifests with pieces cut, doubled and put in', () => {
@@ -265,7 +266,7 @@ describe('fuzzing of manifests', function () {
       const outcome = read(name, Buffer.from(text));
       assert.ok(!isEmpty(outcome) || outcome.problems.length > 0);
     });
-    fc.assert(property, { numRuns: 800 });
+    fc.assert(property, { numRuns: cases(800) });
   });
 
   it('handles the unchanged seed of egress gateways', () => {
@@ -277,7 +278,7 @@ describe('fuzzing of manifests', function () {
     assert.deepEqual(counts, [1, 3, 3, 2]);
   });
 
-  for (const [kinds, seed, numRuns] of [
+  for (const [kinds, seed, count] of [
     ['policies of Nodes', SEED, 800],
     ['egress gateways', EGRESS_SEED, 400],
   ] as const)
@@ -293,7 +294,7 @@ describe('fuzzing of manifests', function () {
         assert.ok(!isEmpty(json) || json.problems.length > 0);
         assert.deepEqual(json.objects, yaml.objects);
       });
-      fc.assert(property, { numRuns });
+      fc.assert(property, { numRuns: cases(count) });
     });
 
   it('the schema gives the same results in Ajv', () => {
@@ -324,8 +325,8 @@ describe('fuzzing of manifests', function () {
         }
       }
     });
-    fc.assert(property, { numRuns: 2000 });
-    assert.ok(invalid > 200, `${invalid} of them were invalid`);
+    fc.assert(property, { numRuns: cases(2000) });
+    assert.ok(invalid > cases(200), `${invalid} of them were invalid`);
   });
 });
 

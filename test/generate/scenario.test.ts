@@ -123,12 +123,18 @@ function product(...lists: string[][]): string[] {
 }
 
 /** Rules decide less often in the whole language: Pass and Audit take flows from them. */
-for (const [title, given, features, sampleCount, bound] of [
-  ['generated scenarios', undefined, [], 200, 0.45],
-  ['generated scenarios of a kernel test', plan, [], 150, 0.55],
+const WHOLE = [
   ['generated scenarios of the whole language', undefined, ALL_FEATURES, 200, 0.33],
   ['generated scenarios of the whole language, of a kernel test', plan, ALL_FEATURES, 150, 0.45],
-] as const) {
+] as const;
+/** By test:long: few tests draw them. */
+const PLAIN = [
+  ['generated scenarios', undefined, [], 200, 0.45],
+  ['generated scenarios of a kernel test', plan, [], 150, 0.55],
+] as const;
+for (const [title, given, features, sampleCount, bound] of process.env.NODEWALL_RUNS === undefined
+  ? WHOLE
+  : [...WHOLE, ...PLAIN]) {
   describe(title, function () {
     this.timeout(60_000);
     let samples: Scenario[] = [];

@@ -1,9 +1,10 @@
 /** While policies change under load, a closed port is never open and an open one never closed. */
 import assert from 'node:assert/strict';
-import { forEachDataplane } from './dataplane.ts';
+import { type Dataplane, forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { floodTime, passedDuring } from './flood.ts';
 import { cidr, policy, type Rule, tcp, udp } from './manifests.ts';
+import { withVariations } from './variations.ts';
 
 const CLOSED = 9;
 const OPEN = 10;
@@ -19,11 +20,7 @@ forEachDataplane('policy changes under a flood', (dataplane) => {
   });
   after(() => node?.close());
 
-  for (const { family, dispatch } of [
-    { family: 4, dispatch: 'indexed' },
-    { family: 6, dispatch: 'indexed' },
-    { family: 4, dispatch: 'linear' },
-  ] as const) {
+  for (const { family, dispatch } of casesOf(dataplane)) {
     it(`a closed port never leaks, an open one is never interrupted (IPv${family}, ${dispatch})`, async () => {
       await node.write('policy.json', generation(0));
       const agent = node.start(...(await node.configure({ dispatch })));
@@ -54,6 +51,21 @@ forEachDataplane('policy changes under a flood', (dataplane) => {
     });
   }
 });
+
+interface Case {
+  readonly family: 4 | 6;
+  readonly dispatch: 'indexed' | 'linear';
+}
+
+/** Both families and both forms of rules in nftables; in an iptables one family each. */
+function casesOf({ iptables }: Dataplane): readonly Case[] {
+  const v4: Case = { family: 4, dispatch: 'indexed' };
+  const v6: Case = { family: 6, dispatch: 'indexed' };
+  const linear: Case = { family: 4, dispatch: 'linear' };
+  if (iptables === 'nft') return withVariations([v6], [v4, linear]);
+  if (iptables === 'legacy') return withVariations([v4], [v6, linear]);
+  return withVariations([v6, linear], [v4]);
+}
 
 /**
  * Every generation closes one port and opens the other, each by another kind of rule; every change

@@ -3,6 +3,7 @@ import type { Namespace } from '../netns/namespace.ts';
 import { type Iptables, type Listing, listIptables, loseIptables, missingIptables } from './iptables.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { toStableText } from './ruleset-text.ts';
+import { areVariationsWanted } from './variations.ts';
 
 export interface Dataplane {
   readonly name: 'nftables' | 'iptables-nft' | 'iptables-legacy';
@@ -43,19 +44,18 @@ function ofIptables(variant: Iptables, share: number): Dataplane {
 }
 
 /**
- * For suites about what the agent does whichever iptables it calls: `npm run test:long` runs them
- * with iptables-legacy (legacy.long.ts).
+ * For suites of what nodewall does for either iptables in the same way: iptables-legacy is a
+ * variation.
  */
 export const EITHER_IPTABLES: readonly Dataplane[] = [NFTABLES, IPTABLES_NFT];
 
-/** A suite for each dataplane that this machine has. */
+/** A suite for each dataplane that this machine has; those not in `dataplanes` are variations. */
 export function forEachDataplane(
   title: string,
   body: (dataplane: Dataplane) => void,
   dataplanes: readonly Dataplane[] = DATAPLANES,
 ): void {
-  const { NODEWALL_DATAPLANE: only } = process.env;
-  const chosen = only === undefined ? dataplanes : DATAPLANES;
+  const chosen = areVariationsWanted() ? DATAPLANES : dataplanes;
   for (const dataplane of chosen) dataplaneSuite(title, dataplane, () => body(dataplane));
 }
 
@@ -71,12 +71,9 @@ export function dataplaneSuite(title: string, dataplane: Dataplane, body: () => 
   });
 }
 
-/**
- * `it` for what is the same in every dataplane: `npm test` has it with nftables alone,
- * NODEWALL_DATAPLANE=NAME and so `npm run test:long` with another.
- */
+/** `it` for what is the same in every dataplane: with others than nftables it is a variation. */
 export function itForAny(dataplane: Dataplane): (title: string, body: Mocha.AsyncFunc) => void {
-  const isWanted = dataplane === NFTABLES || process.env.NODEWALL_DATAPLANE !== undefined;
+  const isWanted = dataplane === NFTABLES || areVariationsWanted();
   return (title, body) => {
     if (isWanted) it(title, body);
   };

@@ -5,6 +5,7 @@ import { type DriftBed, driftBed } from './drift-bed.ts';
 import { commandOf } from './iptables.ts';
 import { FAMILIES, type Family } from './passed-by.ts';
 import { until } from './until.ts';
+import { withVariations } from './variations.ts';
 
 interface Place {
   readonly family: Family;
@@ -12,7 +13,7 @@ interface Place {
   readonly chain: string;
 }
 
-for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
+for (const dataplane of withVariations([IPTABLES_NFT], [IPTABLES_LEGACY])) {
   dataplaneSuite('drift', dataplane, () => {
     const variant = dataplane.iptables ?? 'nft';
     let bed: DriftBed;

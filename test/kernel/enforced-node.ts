@@ -44,6 +44,8 @@ export interface EnforcedNode {
   once(...options: readonly string[]): Promise<RunResult>;
   /** The same in one process for all calls (warm.ts), for tests of many rule sets. */
   again(...options: readonly string[]): Promise<Printed>;
+  /** `nodewall` with these arguments and the state directory, by that process. */
+  ask(...args: readonly string[]): Promise<Printed>;
   /** `nodewall cleanup` by that process, and nothing is left in the state directory. */
   clear(): Promise<void>;
   /** `nodewall agent`, running on. */
@@ -140,6 +142,7 @@ export async function createEnforcedNode(
     remove: (name) => rm(join(manifests, name)),
     once: (...options) => topology.node.run([NODEWALL, ...common, '--once', ...options]),
     again: (...options) => warm.run(...common, '--once', ...options),
+    ask: (...args) => warm.run(...args, '--state-dir', stateDir),
     async clear() {
       await warm.run('cleanup', '--state-dir', stateDir, '--config', defaults);
       await rm(stateDir, { recursive: true, force: true });

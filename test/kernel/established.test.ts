@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { EITHER_IPTABLES, forEachDataplane } from './dataplane.ts';
+import { EITHER_IPTABLES, forEachDataplane, itForAny } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { cidr, policy, tcp, udp } from './manifests.ts';
 import { listen, talk } from './talk.ts';
@@ -26,6 +26,7 @@ interface Ended {
 forEachDataplane(
   'established connections',
   (dataplane) => {
+    const itOnce = itForAny(dataplane);
     let node: EnforcedNode;
     let agent: RunningAgent;
     let marker = 21_000;
@@ -135,7 +136,7 @@ forEachDataplane(
       await assert.rejects(node.run('flush', '--node', 'other'), /is that of Node node-0, not of other/);
     }
 
-    it('from the node are ended though the other end goes on sending', async () => {
+    itOnce('from the node are ended though the other end goes on sending', async () => {
       const { topology } = node;
       const [client] = topology.clients;
       const [remote] = topology.plan.clientAddresses;
@@ -156,7 +157,7 @@ forEachDataplane(
       assert.deepEqual([...new Set((await records()).map(({ direction }) => direction))], ['egress']);
     });
 
-    it('that lose their address in an Allow rule are ended, and others go on', async () => {
+    itOnce('that lose their address in an Allow rule are ended, and others go on', async () => {
       const { topology } = node;
       const [client] = topology.clients;
       const [own] = topology.plan.nodeAddresses;
@@ -181,7 +182,7 @@ forEachDataplane(
       assert.deepEqual(await ask(), ['v6']);
     });
 
-    it('are ended by agent --once too, and there is nothing to flush while nodewall is off', async () => {
+    itOnce('are ended by agent --once too, and there is nothing to flush while nodewall is off', async () => {
       const { topology } = node;
       const [client] = topology.clients;
       const [own] = topology.plan.nodeAddresses;
@@ -199,7 +200,7 @@ forEachDataplane(
       assert.deepEqual(await ask(), []);
     });
 
-    it('to NodePorts are judged as before the NAT', async () => {
+    itOnce('to NodePorts are judged as before the NAT', async () => {
       const { topology } = node;
       const [client, pod] = topology.clients;
       const [own] = topology.plan.nodeAddresses;

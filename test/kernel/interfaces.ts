@@ -28,9 +28,11 @@ export interface InterfaceNode {
   /** The options that name a configuration which leaves /etc/iproute2 alone. */
   config(more?: object): Promise<string[]>;
   start(more?: object): Promise<RunningAgent>;
+  /** `nodewall agent --once`, by the process of EnforcedNode's `again`. */
   once(more?: object, ...options: readonly string[]): Promise<void>;
+  /** By the same process. */
   cleanup(): Promise<void>;
-  /** What `nodewall interfaces` prints. */
+  /** What `nodewall interfaces` prints: by the same process, or started by another command. */
   interfaces(options: readonly string[], before?: readonly string[]): Promise<string>;
   /** `nodewall agent --once`, started by another command; whatever its status. */
   agentOnce(before: readonly string[]): Promise<RunResult>;
@@ -84,13 +86,13 @@ export async function createInterfaceNode(dataplane: Dataplane = NFTABLES): Prom
       return agent;
     },
     async once(more, ...options) {
-      await node.once(...(await config(more)), ...options);
+      await node.again(...(await config(more)), ...options);
     },
     async cleanup() {
-      const argv = [NODEWALL, 'cleanup', '--state-dir', node.stateDir, ...(await config())];
-      await namespace.run(argv);
+      await node.ask('cleanup', ...(await config()));
     },
-    async interfaces(options, before = []) {
+    async interfaces(options, before) {
+      if (before === undefined) return (await node.ask('interfaces', ...options)).stdout;
       const argv = [...before, NODEWALL, 'interfaces', '--state-dir', node.stateDir, ...options];
       return (await namespace.run(argv, { cwd: '/' })).stdout;
     },

@@ -8,6 +8,7 @@ import { examples, printed, RUN_EXAMPLE, WORKSPACE } from '../../agent/ipset-ts/
 import { outcomes, sequences } from '../../agent/ipset-ts/test/sequences.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { kernelSuite } from './kernel-suite.ts';
+import { areVariationsWanted } from './variations.ts';
 
 kernelSuite('ipset-ts on this kernel', () => {
   let namespace: Namespace;
@@ -114,7 +115,7 @@ kernelSuite('ipset-ts on this kernel', () => {
         const wanted = await outcomes(new Ipset(createFakeExec()), steps);
         assert.deepEqual(await outcomes(ipset, steps), wanted);
       }),
-      { numRuns: 25 },
+      { numRuns: areVariationsWanted() ? 100 : 10 },
     );
   });
 

@@ -4,10 +4,11 @@
  * dropped. The rules are on one port and so many that nftables has an address map lead to them.
  */
 import assert from 'node:assert/strict';
-import { forEachDataplane, NFTABLES } from './dataplane.ts';
+import { EITHER_IPTABLES, forEachDataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { floodTime, passedDuring } from './flood.ts';
 import { policy, type Rule, udp } from './manifests.ts';
+import { withVariations } from './variations.ts';
 
 const TIME = floodTime(2_000);
 const LEAST_MOVES = 10;
@@ -15,16 +16,21 @@ const CLOSED = 9;
 const OPEN = 10;
 const SETS = 12;
 
-forEachDataplane('an address that moves under a flood', (dataplane) => {
-  let node: EnforcedNode;
-  beforeEach(async () => {
-    node = await createEnforcedNode(undefined, dataplane);
-  });
-  afterEach(() => node?.close());
+forEachDataplane(
+  'an address that moves under a flood',
+  (dataplane) => {
+    let node: EnforcedNode;
+    beforeEach(async () => {
+      node = await createEnforcedNode(undefined, dataplane);
+    });
+    afterEach(() => node?.close());
 
-  // iptables has no index by addresses: the rules on one port are a list either way.
-  for (const dispatch of dataplane === NFTABLES ? (['indexed', 'linear'] as const) : (['indexed'] as const)) {
-    for (const family of [4, 6] as const) {
+    // iptables has no index by addresses: the rules on one port are a list either way.
+    const cases =
+      dataplane === NFTABLES
+        ? withVariations<Case>([indexed(4), linear(6)], [indexed(6), linear(4)])
+        : withVariations<Case>([indexed(6)], [indexed(4)]);
+    for (const { family, dispatch } of cases) {
       it(`is dropped, and allowed, by one of its two rules at every moment (IPv${family}, ${dispatch})`, async () => {
         const { clientAddresses } = node.topology.plan;
         const [dropped, allowed] = [0, 1].map((client) =>
@@ -67,8 +73,22 @@ forEachDataplane('an address that moves under a flood', (dataplane) => {
         await agent.end('SIGTERM');
       });
     }
-  }
-});
+  },
+  EITHER_IPTABLES,
+);
+
+interface Case {
+  readonly family: 4 | 6;
+  readonly dispatch: 'indexed' | 'linear';
+}
+
+function indexed(family: 4 | 6): Case {
+  return { family, dispatch: 'indexed' };
+}
+
+function linear(family: 4 | 6): Case {
+  return { family, dispatch: 'linear' };
+}
 
 /** On either port a rule for each set; behind those that let through, one that drops the rest. */
 function policies(): object[] {

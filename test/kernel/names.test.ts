@@ -136,7 +136,7 @@ forEachDataplane(
       await assertReached(first, first, 500);
     });
 
-    it('resolves names without a wildcard, in both families, and follows their changes', async () => {
+    itOnce('resolves names without a wildcard, in both families, and follows their changes', async () => {
       await dns.serve({ 'a.test': { A: [first], AAAA: [six], ttl: 1 } });
       await allow('a.test');
       await start();
@@ -240,7 +240,7 @@ forEachDataplane(
       await rogue.stop();
     });
 
-    it('copies no DNS answers, and saves nothing, without fqdn peers', async () => {
+    itOnce('copies no DNS answers, and saves nothing, without fqdn peers', async () => {
       await node.write('names.json', [
         policy('names', { egress: [{ name: 'names', action: 'Drop', ports: [tcp(9)] }] }),
       ]);

@@ -37,7 +37,7 @@ kernelSuite('CAP_NET_ADMIN alone, beside foreign rules in iptables-legacy', () =
   });
   after(() => node?.close());
   beforeEach(async () => {
-    await node.once();
+    await node.again();
   });
   afterEach(async () => {
     assert.equal(await foreign.list(), others);

@@ -3,61 +3,87 @@
  * closed.
  */
 import assert from 'node:assert/strict';
-import { forEachDataplane, IPTABLES_LEGACY, IPTABLES_NFT, NFTABLES } from './dataplane.ts';
+import {
+  type Dataplane,
+  EITHER_IPTABLES,
+  forEachDataplane,
+  IPTABLES_LEGACY,
+  IPTABLES_NFT,
+  NFTABLES,
+} from './dataplane.ts';
 import { floodTime, passedDuring } from './flood.ts';
 import { cidr, policy, type Rule, tcp, udp } from './manifests.ts';
+import type { Shape } from './passed-by.ts';
 import { type Cluster, createCluster } from './passed-by-cluster.ts';
 import { kubeProxyIptables } from './passed-by-iptables.ts';
 import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
+import { withVariations } from './variations.ts';
 
 /** Above this, a port number in the rules' text says which generation of the files is in force. */
 const MARKER = 20_000;
 const TIME = floodTime(2_000);
 const LEAST_SWAPS = 5;
 
-forEachDataplane('NodePort policies change under a flood', (dataplane) => {
-  let cluster: Cluster;
-  afterEach(() => cluster?.close());
+interface Case {
+  readonly by: Dataplane;
+  readonly shape: Shape;
+  readonly family: 4 | 6;
+  readonly dispatch: 'indexed' | 'linear';
+}
 
-  for (const { by, shape, family, dispatch } of [
-    { by: NFTABLES, shape: kubeProxyNftables, family: 4, dispatch: 'indexed' },
+const CASES = withVariations<Case>(
+  [
     { by: NFTABLES, shape: kubeProxyNftables, family: 6, dispatch: 'linear' },
     { by: NFTABLES, shape: kubeProxyIptables('nft'), family: 6, dispatch: 'indexed' },
     { by: IPTABLES_NFT, shape: kubeProxyIptables('nft'), family: 4, dispatch: 'indexed' },
+  ],
+  [
+    { by: NFTABLES, shape: kubeProxyNftables, family: 4, dispatch: 'indexed' },
     { by: IPTABLES_NFT, shape: kubeProxyNftables, family: 6, dispatch: 'linear' },
     { by: IPTABLES_LEGACY, shape: kubeProxyIptables('legacy'), family: 4, dispatch: 'indexed' },
-  ] as const) {
-    if (by !== dataplane) continue;
-    it(`a closed NodePort never leaks, an open one is never interrupted (${shape.name}, IPv${family}, ${dispatch})`, async () => {
-      cluster = await createCluster(shape, dataplane);
-      const { node } = cluster;
-      const closed = portOf(cluster, 'local', family);
-      const open = portOf(cluster, 'remote', family);
-      await node.write('policy.json', generation(0, { closed, open }));
-      const agent = node.start(...(await node.configure({ dispatch })));
-      await node.untilEnforced(String(MARKER), agent);
-      const targets = [
-        { protocol: 'udp', port: closed, family, forwarded: true },
-        { protocol: 'udp', port: open, family, forwarded: true, rate: 500 },
-      ] as const;
-      const swaps = { count: 0 };
-      const counts = await passedDuring(node.topology, targets, () =>
-        swapFor(TIME * dataplane.share, async (n) => {
-          swaps.count = n;
-          await node.write('policy.json', generation(n, { closed, open }));
-          await node.untilEnforced(String(MARKER + n), agent);
-        }),
-      );
-      await agent.end('SIGTERM');
-      const [toClosed, toOpen] = counts;
-      assert(toClosed && toOpen);
-      assert(toClosed.arrived > 2_000 * dataplane.share, `only ${toClosed.arrived} packets`);
-      assert(toOpen.arrived > 400, `only ${toOpen.arrived} packets`);
-      assert.equal(toClosed.passed, 0, `leaked of ${toClosed.arrived} in ${swaps.count} swaps`);
-      assert.equal(toOpen.arrived - toOpen.passed, 0, `lost of ${toOpen.arrived} in ${swaps.count} swaps`);
-    });
-  }
-});
+  ],
+);
+
+forEachDataplane(
+  'NodePort policies change under a flood',
+  (dataplane) => {
+    let cluster: Cluster;
+    afterEach(() => cluster?.close());
+
+    for (const { by, shape, family, dispatch } of CASES) {
+      if (by !== dataplane) continue;
+      it(`a closed NodePort never leaks, an open one is never interrupted (${shape.name}, IPv${family}, ${dispatch})`, async () => {
+        cluster = await createCluster(shape, dataplane, { isSilent: true });
+        const { node } = cluster;
+        const closed = portOf(cluster, 'local', family);
+        const open = portOf(cluster, 'remote', family);
+        await node.write('policy.json', generation(0, { closed, open }));
+        const agent = node.start(...(await node.configure({ dispatch })));
+        await node.untilEnforced(String(MARKER), agent);
+        const targets = [
+          { protocol: 'udp', port: closed, family, forwarded: true },
+          { protocol: 'udp', port: open, family, forwarded: true, rate: 500 },
+        ] as const;
+        const swaps = { count: 0 };
+        const counts = await passedDuring(node.topology, targets, () =>
+          swapFor(TIME * dataplane.share, async (n) => {
+            swaps.count = n;
+            await node.write('policy.json', generation(n, { closed, open }));
+            await node.untilEnforced(String(MARKER + n), agent);
+          }),
+        );
+        await agent.end('SIGTERM');
+        const [toClosed, toOpen] = counts;
+        assert(toClosed && toOpen);
+        assert(toClosed.arrived > 2_000 * dataplane.share, `only ${toClosed.arrived} packets`);
+        assert(toOpen.arrived > 400, `only ${toOpen.arrived} packets`);
+        assert.equal(toClosed.passed, 0, `leaked of ${toClosed.arrived} in ${swaps.count} swaps`);
+        assert.equal(toOpen.arrived - toOpen.passed, 0, `lost of ${toOpen.arrived} in ${swaps.count} swaps`);
+      });
+    }
+  },
+  EITHER_IPTABLES,
+);
 
 async function swapFor(time: number, swap: (n: number) => Promise<void>): Promise<void> {
   const end = performance.now() + time;

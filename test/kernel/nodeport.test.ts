@@ -21,6 +21,7 @@ import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
 import type { Party } from './passed-by-party.ts';
 import { portmapNftables } from './passed-by-portmap-nftables.ts';
 import { until } from './until.ts';
+import { withVariations } from './variations.ts';
 
 interface Pair {
   readonly shape: Shape;
@@ -28,21 +29,28 @@ interface Pair {
   readonly by?: Dataplane;
 }
 
-/** nftables beside every shape; each iptables beside its own, and beside others' nftables. */
-const SHAPES: readonly Pair[] = [
-  { shape: kubeProxyNftables, dispatch: 'indexed' },
-  { shape: kubeProxyNftables, dispatch: 'linear' },
-  { shape: kubeProxyIptables('nft'), dispatch: 'indexed' },
-  { shape: kubeProxyIptables('legacy'), dispatch: 'indexed' },
-  { shape: portmapIptables('nft'), dispatch: 'indexed' },
-  { shape: portmapIptables('legacy'), dispatch: 'linear' },
-  { shape: portmapNftables, dispatch: 'indexed' },
-  { by: IPTABLES_NFT, shape: kubeProxyIptables('nft'), dispatch: 'indexed' },
-  { by: IPTABLES_NFT, shape: kubeProxyNftables, dispatch: 'linear' },
-  { by: IPTABLES_NFT, shape: portmapIptables('nft'), dispatch: 'indexed' },
-  { by: IPTABLES_LEGACY, shape: kubeProxyIptables('legacy'), dispatch: 'indexed' },
-  { by: IPTABLES_LEGACY, shape: portmapNftables, dispatch: 'linear' },
-];
+/**
+ * nftables beside each who does NAT, by nftables and by either iptables; each iptables beside its
+ * own, and beside others' nftables.
+ */
+const SHAPES = withVariations<Pair>(
+  [
+    { shape: kubeProxyNftables, dispatch: 'indexed' },
+    { shape: kubeProxyIptables('legacy'), dispatch: 'indexed' },
+    { shape: portmapNftables, dispatch: 'indexed' },
+    { by: IPTABLES_NFT, shape: kubeProxyIptables('nft'), dispatch: 'indexed' },
+    { by: IPTABLES_LEGACY, shape: portmapNftables, dispatch: 'linear' },
+  ],
+  [
+    { shape: kubeProxyNftables, dispatch: 'linear' },
+    { shape: kubeProxyIptables('nft'), dispatch: 'indexed' },
+    { shape: portmapIptables('nft'), dispatch: 'indexed' },
+    { shape: portmapIptables('legacy'), dispatch: 'linear' },
+    { by: IPTABLES_NFT, shape: kubeProxyNftables, dispatch: 'linear' },
+    { by: IPTABLES_NFT, shape: portmapIptables('nft'), dispatch: 'indexed' },
+    { by: IPTABLES_LEGACY, shape: kubeProxyIptables('legacy'), dispatch: 'indexed' },
+  ],
+);
 
 /** A port above this says which policies are in force. */
 const MARKER = 20_000;
@@ -118,7 +126,10 @@ for (const { shape, dispatch, by = NFTABLES } of SHAPES) {
     const nodePort = (...ingress: readonly Rule[]) => policy('ports', { traffic: 'NodePort', ingress });
 
     it('without a policy all paths are open, and the pod sees the client, or the node if masqueraded', async () => {
-      await cluster.node.once('--strict', ...(await config()));
+      const first = cluster.node.start(...(await config()));
+      agent = first;
+      const isEnforced = async () => first.log().includes('"message":"enforced"');
+      await until('the agent says so', isEnforced, { detail: first.log, news: first.news });
       const answers = await Promise.all(cluster.ways.map((way) => callBy(cluster, way)));
       const own = Object.values([ADDRESSES.NODE, ADDRESSES.OTHER_OWN]);
       const wrong = cluster.ways.filter((way, i) => {

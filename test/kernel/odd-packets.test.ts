@@ -154,7 +154,7 @@ forEachDataplane(
     let client: Namespace;
     let probe: string;
 
-    beforeEach(async () => {
+    before(async () => {
       probe = await probeProgram();
       node = await createEnforcedNode(PLAN, dataplane);
       [client] = node.topology.clients as [Namespace];
@@ -163,7 +163,15 @@ forEachDataplane(
       const config = await node.configure({ exemptions: { localPods: false } });
       await node.once('--strict', ...config);
     });
-    afterEach(() => node?.close());
+    after(() => node?.close());
+    // No counters, and no connections, of an earlier test.
+    beforeEach(async () => {
+      const tables = ['nwcount', 'nwnotrack'].map(
+        (name) => `table inet ${name}\ndelete table inet ${name}\n`,
+      );
+      await node.nft(tables.join(''));
+      await node.topology.node.run(['conntrack', '-F']);
+    });
 
     async function counted(name: string): Promise<number> {
       const { stdout } = await node.topology.node.run(['nft', 'reset', 'counter', 'inet', 'nwcount', name]);

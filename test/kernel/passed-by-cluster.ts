@@ -4,6 +4,7 @@
  * `clusternet`, and one on the node's own network.
  */
 import type { AddressPair, AddressPlan } from '../netns/address-plan.ts';
+import type { Namespace } from '../netns/namespace.ts';
 import type { Dataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { FAMILIES, type Family, type Kind, type Protocol, type Shape, type Way } from './passed-by.ts';
@@ -69,19 +70,30 @@ export const NO_NAT: Shape = {
   install: async () => {},
 };
 
-/** A cluster in which `shape` passes on what its kinds of Services and ports promise. */
-export async function createCluster(shape: Shape, dataplane?: Dataplane): Promise<Cluster> {
+/**
+ * A cluster in which `shape` passes on what its kinds of Services and ports promise. Its parties
+ * listen, but for `isSilent`: then they are not started, for floods, which nobody has to answer.
+ */
+export async function createCluster(
+  shape: Shape,
+  dataplane?: Dataplane,
+  { isSilent = false }: { readonly isSilent?: boolean } = {},
+): Promise<Cluster> {
   const node = await createEnforcedNode(PLAN, dataplane);
   try {
     const { topology } = node;
-    const party = (client: number): Party => {
-      const namespace = topology.clients[client];
-      if (namespace === undefined) throw new Error(`no client ${client}`);
-      return createParty(namespace);
+    const party = (namespace: Namespace | undefined): Party => {
+      if (namespace === undefined) throw new Error('a client is missing');
+      return isSilent ? NOBODY : createParty(namespace);
     };
-    const [outside, local, neighbour, remote] = [OUTSIDE, LOCAL, NEIGHBOUR, REMOTE].map(party);
-    const host = createParty(topology.node);
-    if (!outside || !local || !neighbour || !remote) throw new Error('a party is missing');
+    const client = (index: number): Party => party(topology.clients[index]);
+    const [outside, local, neighbour, remote] = [
+      client(OUTSIDE),
+      client(LOCAL),
+      client(NEIGHBOUR),
+      client(REMOTE),
+    ];
+    const host = party(topology.node);
     const ways = waysOf(shape);
     // As nodes have one: what they send to a cluster IP is routed before NAT changes it.
     const outwards = topology.nodeInterface(OUTSIDE);
@@ -110,6 +122,12 @@ export async function createCluster(shape: Shape, dataplane?: Dataplane): Promis
     throw error;
   }
 }
+
+const NOBODY: Party = {
+  listen: async () => {},
+  call: () => Promise.reject(new Error('the parties of this cluster are not started')),
+  again: () => Promise.reject(new Error('the parties of this cluster are not started')),
+};
 
 /** Each kind × target × protocol × family, on a port of its own for each kind and target. */
 function waysOf(shape: Shape): Cluster['ways'] {

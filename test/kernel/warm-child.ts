@@ -8,7 +8,10 @@ process.env = { ...process.env };
 process.stderr.setMaxListeners(0);
 process.on('message', (args: readonly string[]) => {
   run([process.execPath, 'nodewall', ...args]).then(
-    (status) => process.stdout.write(`\0${status}\n`),
+    (status) => {
+      process.stderr.write('\0\n');
+      process.stdout.write(`\0${status}\n`);
+    },
     (error: unknown) => {
       process.stderr.write(`${error instanceof Error ? error.stack : error}\n`);
       process.exit(1);

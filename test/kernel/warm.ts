@@ -8,14 +8,21 @@ export interface Printed {
   readonly stderr: string;
 }
 
+/** The same, of one that may fail. */
+export interface Ended extends Printed {
+  /** Exit status. */
+  readonly status: number;
+}
+
 /**
  * Runs command lines of nodewall in one process, which is started when the first one comes: for
- * hundreds of rule sets. A process of its own takes nodewall 0.4 s of processor time, most of it for
- * loading code. `bin/nodewall` itself has its tests elsewhere.
+ * hundreds of rule sets, or questions to a cluster. A process of its own takes nodewall 0.4 s of
+ * processor time, most of it for loading code. `bin/nodewall` itself has its tests elsewhere.
  */
 export class WarmNodewall {
   readonly #namespace: Namespace;
   #child: ChildProcess | undefined;
+  #last: Promise<unknown> = Promise.resolve();
   #stdout = '';
   #stderr = '';
   #isDone: () => void = () => {};
@@ -24,8 +31,25 @@ export class WarmNodewall {
     this.#namespace = namespace;
   }
 
-  /** One at a time. Rejects unless the exit status would be 0. */
+  /** One after the other. Rejects unless the exit status would be 0. */
   async run(...args: readonly string[]): Promise<Printed> {
+    const { status, stdout, stderr } = await this.end(...args);
+    if (status !== 0) throw new Error(`nodewall ${args.join(' ')}: ${status}\n${stderr}`);
+    return { stdout, stderr };
+  }
+
+  /** The same, whatever the exit status. Rejects where the process ended. */
+  end(...args: readonly string[]): Promise<Ended> {
+    const ended = this.#last.then(() => this.#end(args));
+    this.#last = ended.catch(() => {});
+    return ended;
+  }
+
+  async close(): Promise<void> {
+    if (this.#child !== undefined) await stop(this.#child);
+  }
+
+  async #end(args: readonly string[]): Promise<Ended> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#isDone = resolve;
     this.#stdout = '';
@@ -34,12 +58,9 @@ export class WarmNodewall {
     this.#child.send(args);
     await promise;
     const [stdout = '', status] = this.#stdout.split('\0');
-    if (status !== '0\n') throw new Error(`nodewall ${args.join(' ')}: ${status}\n${this.#stderr}`);
-    return { stdout, stderr: this.#stderr };
-  }
-
-  async close(): Promise<void> {
-    if (this.#child !== undefined) await stop(this.#child);
+    const [stderr = ''] = this.#stderr.split('\0');
+    if (status === undefined) throw new Error(`nodewall ${args.join(' ')}: its process ended\n${stderr}`);
+    return { status: Number(status), stdout, stderr };
   }
 
   #start(): ChildProcess {
@@ -47,12 +68,17 @@ export class WarmNodewall {
     const child = spawn('setpriv', [...DIE_WITH_PARENT, ...argv], {
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });
+    const look = (): void => {
+      if (this.#stdout.includes('\0') && this.#stdout.endsWith('\n') && this.#stderr.endsWith('\0\n'))
+        this.#isDone();
+    };
     child.stdout?.setEncoding('utf8').on('data', (part: string) => {
       this.#stdout += part;
-      if (this.#stdout.includes('\0') && part.endsWith('\n')) this.#isDone();
+      look();
     });
     child.stderr?.setEncoding('utf8').on('data', (part: string) => {
       this.#stderr += part;
+      look();
     });
     child.once('exit', () => this.#isDone());
     return child;

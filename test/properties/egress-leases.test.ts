@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { leaseCampaigns } from './leases/campaign.ts';
 import { SimCluster } from './leases/sim-cluster.ts';
+import { cases } from './runs.ts';
 
-const SEEDS = 40;
+const SEEDS = cases(40);
 
 describe('leases of floating addresses', () => {
   it('never let two nodes have one address, whatever fails, and every address is back afterwards', () => {

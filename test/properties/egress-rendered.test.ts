@@ -7,7 +7,7 @@ import { count, type Seen } from './agree.ts';
 import { toNodeEgress } from './egress-input.ts';
 import { EgressNetwork, type Journey } from './egress-network.ts';
 import { walkPacket } from './egress-walk.ts';
-import { check, flowCount } from './runs.ts';
+import { check, flowCount, missingOf } from './runs.ts';
 
 interface Sent {
   readonly node: string;
@@ -20,16 +20,20 @@ describe('the rules and routes of all nodes', function () {
 
   it('take packets where the compiled values say, and the answers back; without routing rules they drop them', function () {
     const seen: Seen = new Map();
-    check(this, 100, egressScenario(6, 60), (drawn) => {
-      const views = toNodeEgress(drawn);
-      const network = new EgressNetwork(views);
-      const damaged = new EgressNetwork(views, () => NO_NETSTATE);
-      const destinations = drawn.flows.flatMap(({ dst }) => parseAddress(dst) ?? []);
-      for (const sent of someOf(packets(views, destinations), flowCount(150)))
-        assertSame({ network, damaged }, views, sent, seen);
-    });
-    if (process.env.NODEWALL_PATH !== undefined) return;
-    for (const key of EXPECTED) assert.ok((seen.get(key) ?? 0) >= 1, `${key}: ${seen.get(key) ?? 0}`);
+    check(
+      this,
+      100,
+      egressScenario(6, 60),
+      (drawn) => {
+        const views = toNodeEgress(drawn);
+        const network = new EgressNetwork(views);
+        const damaged = new EgressNetwork(views, () => NO_NETSTATE);
+        const destinations = drawn.flows.flatMap(({ dst }) => parseAddress(dst) ?? []);
+        for (const sent of someOf(packets(views, destinations), flowCount(150)))
+          assertSame({ network, damaged }, views, sent, seen);
+      },
+      missingOf(seen, EXPECTED, 1),
+    );
   });
 });
 

@@ -28,13 +28,15 @@ describe('iptables', function () {
       objects: drawn.objects.map(ofNodePort),
       flows: drawn.flows.map((flow) => ({ ...flow, direction: 'ingress', traffic: 'NodePort' }) as const),
     }));
-    check(this, 150, fc.oneof(any, nodePort, crowds), (drawn) => {
-      for (const verdict of assertSame(drawn, seen)) verdicts.add(verdict);
-    });
-    if (process.env.NODEWALL_PATH !== undefined) return;
-    for (const traffic of ['Host', 'NodePort']) {
-      for (const verdict of ['Allow', 'Drop', 'Reject']) assert.ok(verdicts.has(`${traffic} ${verdict}`));
-    }
+    check(
+      this,
+      150,
+      fc.oneof(any, nodePort, crowds),
+      (drawn) => {
+        for (const verdict of assertSame(drawn, seen)) verdicts.add(verdict);
+      },
+      () => VERDICTS.filter((one) => !verdicts.has(one)),
+    );
   });
 });
 
@@ -51,6 +53,10 @@ function differsByNature({ direction, family, original, isForwarded }: Packet, s
     return set !== undefined && hasMember(set.members, address);
   });
 }
+
+const VERDICTS = ['Host', 'NodePort'].flatMap((traffic) =>
+  ['Allow', 'Drop', 'Reject'].map((verdict) => `${traffic} ${verdict}`),
+);
 
 /** The verdicts that were met. */
 function assertSame(drawn: Scenario, seen: Seen): Set<string> {

@@ -6,7 +6,7 @@ import { agree, type Seen } from './agree.ts';
 import { flowsAtRules } from './flows-at-rules.ts';
 import { indexSize, ownSize } from './index-size.ts';
 import { toState } from './pipeline.ts';
-import { flowCount } from './runs.ts';
+import { cases, flowCount } from './runs.ts';
 import { violations } from './violation.ts';
 
 /**
@@ -22,7 +22,7 @@ describe('each kind of rule set', function () {
         const objects = clusterObjects(ruleSet(kind, count));
         const written = { objects, node: NODE_NAME, config: {}, names: {} };
         const seed = process.env.NODEWALL_SEED ?? count;
-        const flows = flowsAtRules(toState(objects, NODE_NAME), flowCount(300), seed);
+        const flows = flowsAtRules(toState(objects, NODE_NAME), flowCount(cases(300)), seed);
         const seen: Seen = new Map();
         const { rulesets, state, traces } = agree({ ...written, flows }, seen);
         assert.deepEqual(violations(rulesets.indexed, state.rules), []);

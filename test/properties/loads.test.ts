@@ -6,7 +6,7 @@ import { scenario } from '../generate/scenario.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { renderBoth, toConfig, toState } from './pipeline.ts';
-import { runs } from './runs.ts';
+import { cases } from './runs.ts';
 
 /** Numbers of what a table holds: by chain its rules, by set and map their elements. */
 type Counts = Record<string, number>;
@@ -23,7 +23,7 @@ kernelSuite('random rulesets on the kernel', function () {
     const seed = Number(process.env.NODEWALL_SEED ?? Date.now() % 2 ** 31);
     const drawn = fc.sample(
       fc.constantFrom(1, 5, 10, 30).chain((size) => scenario({ size, flows: 0 })),
-      { numRuns: runs(20), seed },
+      { numRuns: cases(20), seed },
     );
     for (const { objects, node, config } of drawn) {
       const state = toState(objects, node);

@@ -12,6 +12,7 @@ import {
   fakeApi,
 } from '../../../test/fake/fake-api.ts';
 import { until as poll } from '../../../test/kernel/until.ts';
+import { cases } from '../../../test/properties/runs.ts';
 import type { Snapshot } from '../source.ts';
 import { type ClusterSource, type ClusterSourceOptions, clusterSource } from './cluster-source.ts';
 import type { FailureReason } from './failure.ts';
@@ -701,7 +702,7 @@ describe('clusterSource', () => {
         await until(() => text(objects().pods) === wanted() && faults.length === 0);
         await source.close();
       }),
-      { numRuns: 60 },
+      { numRuns: cases(60) },
     );
   });
 });

@@ -1,18 +1,18 @@
 /**
- * A cluster of two nodes with an aggregated API, a policy that has denied connections on one of them,
- * and users: jane and ann have nodewall-view, ann the controller's rights too, mallory none.
+ * A cluster of two workers and two controllers with an aggregated API, a policy that has denied
+ * connections on one of the workers, and users: jane and ann have nodewall-view, ann the controller's
+ * rights too, mallory none, admin all.
  */
 import assert from 'node:assert/strict';
-import { NODEWALL } from '../cli/command.ts';
 import { tcp } from '../kernel/manifests.ts';
-import type { RunResult } from '../netns/namespace.ts';
+import { type Ended, WarmNodewall } from '../kernel/warm.ts';
 import { controllerService, untilAggregated } from './controller-service.ts';
 import { closed, realized, type Story, startStory } from './story-bed.ts';
 
 /** On which the rule `web/close` has dropped connections. */
 export const NODE = 'worker-1';
-/** The first replica of story-bed.ts. */
-export const PORT = 9001;
+/** The replicas of story-bed.ts. */
+export const PORTS = [9001, 9011] as const;
 
 const USERS = `
 apiVersion: v1
@@ -40,37 +40,53 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall
 subjects: [{kind: ServiceAccount, name: ann, namespace: default}]
 `;
 
-export type User = 'jane' | 'ann' | 'mallory';
+export type User = 'jane' | 'ann' | 'mallory' | 'admin';
 
-export interface NodeDataBed {
+export interface AskedBed {
   readonly story: Story;
+  /** Paths. */
   readonly kubeconfigs: Readonly<Record<User, string>>;
-  nodewall(user: User, ...args: readonly string[]): Promise<RunResult>;
+  /** Runs the command line of nodewall with this user's kubeconfig, in one process for all calls. */
+  nodewall(user: User, ...args: readonly string[]): Promise<Ended>;
   /** What a command prints as JSON for jane. */
   printed(...args: readonly string[]): ReturnType<typeof JSON.parse>;
+  /** The policy `web` alone, anew, which has dropped connections to port 80 of {@link NODE}. */
+  renewed(): Promise<void>;
+  close(): Promise<void>;
 }
 
-export async function nodeDataBed(): Promise<NodeDataBed> {
+/** @param controllerOptions of `nodewall controller` */
+export async function startAskedBed(controllerOptions: readonly string[]): Promise<AskedBed> {
   // No kube-proxy: the API server looks for the endpoints itself.
-  const story = await startStory({ replicas: 2, apiServerFlags: ['--enable-aggregator-routing=true'] });
+  const apiServerFlags = ['--enable-aggregator-routing=true'];
+  const story = await startStory({ replicas: 2, apiServerFlags, controllerOptions });
   const { cluster, address } = story;
-  await cluster.apply(`${controllerService(address, [PORT])}---${USERS}`);
-  const kubeconfigs = { jane: '', ann: '', mallory: '' };
+  await cluster.apply(`${controllerService(address, [PORTS[0]])}---${USERS}`);
+  const kubeconfigs = { jane: '', ann: '', mallory: '', admin: cluster.kubeconfig };
   for (const user of ['jane', 'ann', 'mallory'] as const)
     kubeconfigs[user] = await cluster.kubeconfigFor(user, { token: await cluster.token(`default/${user}`) });
   await untilAggregated(cluster);
-  const rule = { name: 'close', action: 'Drop', ports: [tcp(80)], enableLogging: true, logLabel: 'web' };
-  await story.applied(closed('web', 80, { ingress: [rule] }));
-  await story.statusIs('web', realized(2));
-  await story.sees('other0', NODE, 80, 'closed');
-  const nodewall = (user: User, ...args: readonly string[]): Promise<RunResult> =>
-    story.controlPlane.run([NODEWALL, ...args, '--kubeconfig', kubeconfigs[user]], { anyStatus: true });
+  const warm = new WarmNodewall(story.controlPlane);
+  const nodewall = (user: User, ...args: readonly string[]): Promise<Ended> =>
+    warm.end(...args, '--kubeconfig', kubeconfigs[user]);
+
   return {
     ...{ story, kubeconfigs, nodewall },
     async printed(...args) {
       const { status, stdout, stderr } = await nodewall('jane', ...args, '-o', 'json');
       assert.equal(status, 0, stderr);
       return JSON.parse(stdout);
+    },
+    async renewed() {
+      await story.withoutPolicies();
+      const rule = { name: 'close', action: 'Drop', ports: [tcp(80)], enableLogging: true, logLabel: 'web' };
+      await story.applied(closed('web', 80, { ingress: [rule] }));
+      await story.statusIs('web', realized(2));
+      await story.sees('other0', NODE, 80, 'closed');
+    },
+    async close() {
+      await warm.close();
+      await story.close();
     },
   };
 }

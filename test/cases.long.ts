@@ -1,0 +1,17 @@
+/**
+ * Random cases of unit tests and of fuzz, and repetitions of the addon: three times all, where `npm
+ * test` tries a third (test/properties/runs.ts).
+ */
+process.env.NODEWALL_RUNS ??= '3';
+await import('./fuzz/manifests.test.ts');
+await import('./generate/forms.test.ts');
+await import('./generate/scenario.test.ts');
+await import('./fake/real-apply.test.ts');
+await import('../agent/apply/netlink/encode.test.ts');
+await import('../agent/apply/reconciler.test.ts');
+await import('../agent/apply/iptables/reconciler.test.ts');
+await import('../agent/receive/fold.test.ts');
+await import('../agent/render/index/tree.test.ts');
+await import('../agent/nftables-napi/test/lifecycle.test.ts');
+await import('../controller/kubeapi/lease/election.test.ts');
+await import('../controller/watch/cluster/cluster-source.test.ts');

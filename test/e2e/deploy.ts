@@ -1,0 +1,296 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { KubeConfig } from '@kubernetes/client-node';
+import { parseAllDocuments } from 'yaml';
+import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
+import type { TestCluster } from '../cluster/cluster.ts';
+import { AGENT_CALLS, API_CALLS, type ApiCall } from '../deploy/api-calls.ts';
+import { ROOT } from '../structure/source-file.ts';
+
+const KUSTOMIZE = join(ROOT, 'deploy/kustomize');
+const CONTROLLER = 'system:serviceaccount:nodewall-system:nodewall-controller';
+const AGENT = 'system:serviceaccount:nodewall-system:nodewall-agent';
+
+interface Manifest {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string; readonly annotations?: object };
+}
+
+interface AccessReview {
+  readonly status: { readonly allowed: boolean };
+}
+
+const keyOf = ({ kind, metadata }: Manifest): string =>
+  `${kind} ${metadata.namespace ?? ''}/${metadata.name}`;
+
+function parse(text: string): Manifest[] {
+  return parseAllDocuments(text).map((document) => document.toJS() as Manifest);
+}
+
+export function describeDeploy(begun: () => TestCluster): void {
+  describe('deploy on a real API server', function () {
+    this.timeout(120_000);
+    let cluster: TestCluster;
+    let api: KubeApiClient;
+    before(async () => {
+      cluster = begun();
+      const config = new KubeConfig();
+      config.loadFromFile(cluster.kubeconfig);
+      api = kubeApi(config);
+      const { code, stderr } = await cluster.kubectl(['apply', '-f', join(ROOT, 'deploy/rbac.yaml')]);
+      assert.equal(code, 0, stderr);
+    });
+    after(() => api?.close());
+
+    async function build(folder: string): Promise<string> {
+      const { code, stdout, stderr } = await cluster.kubectl(['kustomize', join(KUSTOMIZE, folder)]);
+      assert.equal(code, 0, stderr);
+      return stdout;
+    }
+
+    it('applies as a whole', async () => {
+      const { code, stderr } = await cluster.kubectl([
+        'apply',
+        '--server-side',
+        '-k',
+        join(KUSTOMIZE, 'base'),
+      ]);
+      assert.equal(code, 0, stderr);
+      for (const object of ['deployment/nodewall-controller', 'daemonset/nodewall-agent']) {
+        await cluster.get('--namespace=nodewall-system', object);
+      }
+    });
+
+    for (const folder of [
+      'overlays/fail-closed',
+      'overlays/single-node',
+      'overlays/iptables',
+      'overlays/enforce',
+    ]) {
+      it(`${folder} applies over it`, async () => {
+        const stdin = await build(folder);
+        const { code, stderr } = await cluster.kubectl(
+          ['apply', '--server-side', '--dry-run=server', '-f', '-'],
+          { stdin },
+        );
+        assert.equal(code, 0, stderr);
+      });
+    }
+
+    describe('the controllers’ account', () => {
+      const WEBHOOKS = 'validatingwebhookconfiguration/nodewall';
+      const asController = (verb: string, ...args: readonly string[]) =>
+        cluster.kubectl([verb, `--as=${CONTROLLER}`, ...args]);
+      const patchWebhooks = (...operations: readonly object[]) =>
+        asController('patch', WEBHOOKS, '--type=json', `--patch=${JSON.stringify(operations)}`);
+      const set = (path: string, value: unknown) => ({ op: 'add', path, value });
+      const refusal = /may change nothing but the caBundle of webhook configurations/;
+
+      it('may change caBundles of the webhook configurations', async () => {
+        for (const bundle of ['Y2VydGlmaWNhdGU=', 'bmV4dA==']) {
+          const { code, stderr } = await patchWebhooks(
+            ...[0, 1].map((index) => set(`/webhooks/${index}/clientConfig/caBundle`, bundle)),
+          );
+          assert.equal(code, 0, stderr);
+        }
+      });
+
+      for (const [what, operation] of Object.entries({
+        'the Service': set('/webhooks/0/clientConfig/service/namespace', 'default'),
+        rules: set('/webhooks/0/rules/0/resources', ['*']),
+        'the failurePolicy': set('/webhooks/0/failurePolicy', 'Fail'),
+        'a namespaceSelector': set('/webhooks/0/namespaceSelector', { matchLabels: { a: 'b' } }),
+        matchConditions: { op: 'remove', path: '/webhooks/1/matchConditions' },
+        'the number of webhooks': { op: 'remove', path: '/webhooks/1' },
+        labels: set('/metadata/labels', { other: 'x' }),
+        annotations: set('/metadata/annotations', { other: 'x' }),
+        finalizers: set('/metadata/finalizers', ['example.com/x']),
+      })) {
+        it(`may not change ${what} there`, async () => {
+          const { code, stderr } = await patchWebhooks(operation);
+          assert.notEqual(code, 0);
+          assert.match(stderr, refusal);
+        });
+      }
+
+      it('is alone in that', async () => {
+        const args = ['patch', WEBHOOKS, '--dry-run=server', '--type=json'];
+        const patch = JSON.stringify([set('/webhooks/0/failurePolicy', 'Fail')]);
+        const { code, stderr } = await cluster.kubectl([...args, `--patch=${patch}`]);
+        assert.equal(code, 0, stderr);
+      });
+
+      it('may register its own aggregated API, served by its Service', async () => {
+        const register = (service: object) => {
+          const manifest = {
+            apiVersion: 'apiregistration.k8s.io/v1',
+            kind: 'APIService',
+            metadata: { name: 'v1alpha1.controlplane.nodewall.io' },
+            spec: {
+              group: 'controlplane.nodewall.io',
+              version: 'v1alpha1',
+              groupPriorityMinimum: 1000,
+              versionPriority: 15,
+              caBundle: 'Y2VydGlmaWNhdGU=',
+              service,
+            },
+          };
+          const args = [`--as=${CONTROLLER}`, '--server-side', '--dry-run=server', '--filename=-'];
+          return cluster.kubectl(['apply', ...args], { stdin: JSON.stringify(manifest) });
+        };
+        const own = { namespace: 'nodewall-system', name: 'nodewall-controller', port: 443 };
+        const { code, stderr } = await register(own);
+        assert.equal(code, 0, stderr);
+        for (const other of [
+          { ...own, namespace: 'default' },
+          { ...own, name: 'other' },
+        ]) {
+          const refused = await register(other);
+          assert.notEqual(refused.code, 0);
+          assert.match(refused.stderr, /served by Service nodewall-controller/);
+        }
+      });
+    });
+
+    it('names the agents’ ConfigMap by its content, in agent and controller', async () => {
+      const text = await build('base');
+      const [, name = ''] = /^ {2}name: (nodewall-agent-[a-z0-9]{10})$/m.exec(text) ?? [];
+      assert.equal(text.split(`name: ${name}\n`).length - 1, 3, name);
+      assert.ok(!text.includes('image: nodewall\n'));
+    });
+
+    it('overlays change what they say, and nothing else', async () => {
+      const base = new Map(parse(await build('base')).map((each) => [keyOf(each), JSON.stringify(each)]));
+      const changes = async (folder: string): Promise<string[]> => {
+        const built = parse(await build(folder));
+        const kept = new Set(built.map(keyOf));
+        const gone = [...base.keys()].filter((key) => !kept.has(key)).map((key) => `- ${key}`);
+        const other = built.flatMap((each) => {
+          const before = base.get(keyOf(each));
+          if (before === JSON.stringify(each)) return [];
+          return [`${before === undefined ? '+' : '~'} ${keyOf(each)}`];
+        });
+        return [...gone, ...other].sort();
+      };
+      assert.deepEqual(await changes('overlays/fail-closed'), [
+        '~ MutatingWebhookConfiguration /nodewall',
+        '~ ValidatingWebhookConfiguration /nodewall',
+      ]);
+      assert.deepEqual(await changes('overlays/single-node'), [
+        '- PodDisruptionBudget nodewall-system/nodewall-controller',
+        '~ Deployment nodewall-system/nodewall-controller',
+      ]);
+      assert.deepEqual(await changes('overlays/enforce'), ['+ ConfigMap nodewall-system/nodewall-config']);
+      const withoutHash = (line: string) => line.replace(/(nodewall-agent)-[a-z0-9]{10}$/, '$1');
+      assert.deepEqual((await changes('overlays/iptables')).map(withoutHash), [
+        '+ ConfigMap nodewall-system/nodewall-agent',
+        '- ConfigMap nodewall-system/nodewall-agent',
+        '~ DaemonSet nodewall-system/nodewall-agent',
+        '~ Deployment nodewall-system/nodewall-controller',
+      ]);
+      assert.deepEqual(await changes('overlays/certmanager'), [
+        '+ Certificate nodewall-system/nodewall-ca',
+        '+ Certificate nodewall-system/nodewall-controller',
+        '+ Issuer nodewall-system/nodewall-ca',
+        '+ Issuer nodewall-system/nodewall-selfsigned',
+        '- ClusterRole /nodewall-controller-ca',
+        '- ClusterRoleBinding /nodewall-controller-ca',
+        '- Role nodewall-system/nodewall-controller-ca',
+        '- RoleBinding nodewall-system/nodewall-controller-ca',
+        '~ Deployment nodewall-system/nodewall-controller',
+        '~ MutatingWebhookConfiguration /nodewall',
+        '~ ValidatingWebhookConfiguration /nodewall',
+      ]);
+    });
+
+    async function may(
+      user: string,
+      { verb, group, resource, name, namespace }: Omit<ApiCall, 'from' | 'verb'> & { verb: string },
+    ): Promise<boolean> {
+      const [plain = '', subresource] = resource.split('/');
+      const resourceAttributes = {
+        verb,
+        group,
+        resource: plain,
+        ...(subresource === undefined ? {} : { subresource }),
+        ...(name === undefined ? {} : { name }),
+        ...(namespace === undefined ? {} : { namespace }),
+      };
+      const groups = [
+        'system:serviceaccounts',
+        'system:serviceaccounts:nodewall-system',
+        'system:authenticated',
+      ];
+      const review = {
+        apiVersion: 'authorization.k8s.io/v1',
+        kind: 'SubjectAccessReview',
+        spec: { user, groups, resourceAttributes },
+      };
+      const path = '/apis/authorization.k8s.io/v1/subjectaccessreviews';
+      const { status } = await api.request<AccessReview>({ method: 'POST', path, body: review });
+      return status.allowed;
+    }
+
+    it('gives controller and agent the rights they need', async () => {
+      const plain = ({ from, ...call }: ApiCall): string => JSON.stringify(Object.entries(call).sort());
+      const ofAgent = new Set(AGENT_CALLS.map(plain));
+      for (const call of API_CALLS) {
+        assert.equal(await may(CONTROLLER, call), true, JSON.stringify(call));
+        assert.equal(await may(AGENT, call), ofAgent.has(plain(call)), JSON.stringify(call));
+      }
+      for (const call of AGENT_CALLS) assert.equal(await may(AGENT, call), true, JSON.stringify(call));
+    });
+
+    it('gives the agent no other rights', async () => {
+      const namespace = 'nodewall-system';
+      const beyond = [
+        { verb: 'list', group: '', resource: 'configmaps', namespace },
+        { verb: 'patch', group: '', resource: 'configmaps', namespace, name: 'nodewall-config' },
+        { verb: 'get', group: '', resource: 'secrets', namespace, name: 'nodewall-ca' },
+        { verb: 'list', group: '', resource: 'pods' },
+        { verb: 'delete', group: '', resource: 'pods', namespace },
+        { verb: 'create', group: 'events.k8s.io', resource: 'events', namespace: 'default' },
+        { verb: 'delete', group: 'apiregistration.k8s.io', resource: 'apiservices', name: 'v1.apps' },
+        { verb: 'create', group: 'apiregistration.k8s.io', resource: 'apiservices' },
+      ];
+      for (const call of beyond) assert.equal(await may(AGENT, call), false, JSON.stringify(call));
+    });
+
+    it('gives the controller no other rights', async () => {
+      const beyond = [
+        { verb: 'get', group: '', resource: 'secrets', namespace: 'nodewall-system', name: 'other' },
+        { verb: 'list', group: '', resource: 'secrets', namespace: 'nodewall-system' },
+        { verb: 'get', group: '', resource: 'secrets', namespace: 'kube-system', name: 'nodewall-ca' },
+        { verb: 'list', group: '', resource: 'configmaps' },
+        { verb: 'update', group: '', resource: 'nodes' },
+        { verb: 'delete', group: 'nodewall.io', resource: 'clusternetworkpolicies' },
+        { verb: 'patch', group: 'nodewall.io', resource: 'clusternetworkpolicies' },
+        {
+          verb: 'patch',
+          group: 'admissionregistration.k8s.io',
+          resource: 'validatingwebhookconfigurations',
+          name: 'other',
+        },
+        {
+          verb: 'delete',
+          group: 'admissionregistration.k8s.io',
+          resource: 'validatingwebhookconfigurations',
+          name: 'nodewall',
+        },
+        { verb: 'create', group: 'apiregistration.k8s.io', resource: 'apiservices' },
+        { verb: 'create', group: 'apiregistration.k8s.io', resource: 'apiservices', name: 'v1.other.io' },
+        { verb: 'create', group: '', resource: 'serviceaccounts/token', namespace: 'nodewall-system' },
+        { verb: 'impersonate', group: '', resource: 'users' },
+      ];
+      for (const call of beyond) assert.equal(await may(CONTROLLER, call), false, JSON.stringify(call));
+    });
+
+    it('has Dockerfile and manifests of one version', () => {
+      const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+      const text = readFileSync(join(KUSTOMIZE, 'base/kustomization.yaml'), 'utf8');
+      assert.match(text, new RegExp(`newTag: ${version}\n`));
+    });
+  });
+}

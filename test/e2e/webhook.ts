@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { KubeConfig } from '@kubernetes/client-node';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { type ClusterGroup, type ClusterNetworkPolicy, NO_OBJECTS, type Tier } from '../../apis/objects.ts';
+import { validateObject } from '../../apis/validate/object.ts';
+import { publishCaBundle } from '../../controller/kubeapi/certificates/ca-bundle.ts';
+import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
+import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
+import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
+import { webhookServer } from '../../controller/webhook/server.ts';
+import { createAuthority } from '../cluster/certificates.ts';
+import type { TestCluster } from '../cluster/cluster.ts';
+import { removeAll } from '../cluster/remove-all.ts';
+import { webhooksAt } from '../cluster/webhooks.ts';
+import { until } from '../kernel/until.ts';
+import { ROOT } from '../structure/source-file.ts';
+
+const HEAD = 'apiVersion: nodewall.io/v1alpha1\n';
+const policy = (spec: string): string =>
+  `${HEAD}kind: ClusterNetworkPolicy\nmetadata: {name: p}\nspec: {priority: 5, appliedTo: [{nodeSelector: {}}], ${spec}}`;
+
+/** Of a cluster without policies, groups and tiers. */
+export function describeWebhook(begun: () => TestCluster): void {
+  describe('the webhook before a real API server', function () {
+    this.timeout(120_000);
+    let cluster: TestCluster;
+    let api: KubeApiClient;
+    let server: Server;
+    const admission = new AdmissionProcess();
+    let world: AdmissionWorld;
+    const failures: Error[] = [];
+
+    /** What the controller's watch would see. */
+    async function see(): Promise<void> {
+      const { items } = await cluster.get<{ items: unknown[] }>('ncnp,ncg,ntier');
+      const objects = items.map((item) => validateObject(item).object);
+      const of = <T>(kind: string): T[] => objects.filter((object) => object?.kind === kind) as T[];
+      world = {
+        ...world,
+        objects: {
+          ...NO_OBJECTS,
+          policies: of<ClusterNetworkPolicy>('ClusterNetworkPolicy'),
+          groups: of<ClusterGroup>('ClusterGroup'),
+          tiers: of<Tier>('Tier'),
+        },
+      };
+    }
+
+    before(async () => {
+      world = {
+        objects: NO_OBJECTS,
+        failsafe: DEFAULT_CONFIG.failsafe,
+        believesAnyServer: false,
+        interfaceGroups: ['pods', 'clusternet'],
+      };
+      cluster = begun();
+      const config = new KubeConfig();
+      config.loadFromFile(cluster.kubeconfig);
+      api = kubeApi(config);
+      await cluster.kubectl(['apply', '--server-side', '-f', `${ROOT}/deploy/crds`]);
+      await cluster.established();
+      const authority = await createAuthority('webhook');
+      const pair = await authority.issue({ commonName: 'localhost', names: ['localhost'], usage: 'server' });
+      server = webhookServer(
+        { cert: pair.certificate, key: pair.key },
+        {
+          admit: (request) => admission.admit(request),
+          world: () => world,
+          changed: see,
+          latest: async () => null,
+          onFailure: (error) => failures.push(error),
+        },
+      ).listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      const { port } = server.address() as AddressInfo;
+      await cluster.apply(await webhooksAt(`https://localhost:${port}`));
+      const { changed, absent } = await publishCaBundle(api.request, authority.certificate);
+      assert.deepEqual([changed.length, absent.length], [2, 0]);
+      // The API server reads the configurations anew within a second or so.
+      await until('the webhook is asked', async () => {
+        const { stderr } = await apply(policy('tier: nowhere'));
+        return stderr.includes('denied the request');
+      });
+    });
+    after(async () => {
+      api?.close();
+      server?.closeAllConnections();
+      server?.close();
+      admission.close();
+      await cluster.remove('mutatingwebhookconfiguration', 'nodewall');
+      await cluster.remove('validatingwebhookconfiguration', 'nodewall');
+      await removeAll(cluster, 'ncnp');
+    });
+
+    function apply(manifest: string): ReturnType<TestCluster['kubectl']> {
+      return cluster.kubectl(['apply', '--server-side', '-f', '-'], { stdin: manifest });
+    }
+
+    it('rejects with the messages of validate, before the schema check', async () => {
+      const { code, stderr } = await apply(
+        policy(
+          'ingress: [{action: Drop, ports: [{port: 5, endPort: 4}], from: [{ipBlock: {cidr: 10.0.0.0}}]}]',
+        ),
+      );
+      assert.equal(code, 1);
+      assert.equal(
+        stderr,
+        'The request is invalid: admission webhook "mutate.nodewall.io" denied the request: ' +
+          'ClusterNetworkPolicy/p: spec.ingress[0].from[0].ipBlock.cidr: "10.0.0.0" is not a valid CIDR; for this address alone write 10.0.0.0/32\n' +
+          'ClusterNetworkPolicy/p: spec.ingress[0].ports[0].endPort: 4 is below port 5; the range must end where it starts or later\n',
+      );
+    });
+
+    it('rejects a list key without a value', async () => {
+      const { stderr } = await apply(policy('ingress: [{action: Allow, from: }]'));
+      assert.match(
+        stderr,
+        /denied the request: ClusterNetworkPolicy\/p: spec\.ingress\[0\]\.from: must be a list, not null/,
+      );
+    });
+
+    it('fills in rule names, and warns', async () => {
+      const { code, stdout, stderr } = await apply(policy('ingress: [{action: Allow}, {action: Drop}]'));
+      assert.equal(code, 0, stderr);
+      assert.match(stdout, /clusternetworkpolicy\.nodewall\.io\/p serverside-applied/);
+      assert.match(
+        stderr,
+        /^Warning: spec\.ingress\[1\]: names no ports, so it does not close what the failsafe/m,
+      );
+      const { spec } = await cluster.get<{ spec: { tier: string; ingress: { name: string }[] } }>(
+        'ncnp',
+        'p',
+      );
+      assert.equal(spec.tier, 'application');
+      assert.deepEqual(
+        spec.ingress.map(({ name }) => name.replace(/\w{7}$/, '')),
+        ['ingress-allow-', 'ingress-drop-'],
+      );
+      assert.equal((await cluster.kubectl(['delete', 'ncnp', 'p'])).code, 0);
+      await see();
+    });
+
+    it('accepts a Tier with the policy that uses it, and keeps it as long as the policy exists', async () => {
+      const tier = `${HEAD}kind: Tier\nmetadata: {name: mine}\nspec: {priority: 20}`;
+      const { code, stderr } = await apply(`${tier}\n---\n${policy('tier: mine')}`);
+      assert.equal(code, 0, stderr);
+      await see();
+      const kept = await cluster.kubectl(['delete', 'ntier', 'mine']);
+      assert.equal(kept.code, 1);
+      assert.match(
+        kept.stderr,
+        /^Error from server \(Conflict\): admission webhook "validate\.nodewall\.io" denied the request: Tier\/mine: is in use\nClusterNetworkPolicy\/p: spec\.tier: /,
+      );
+      const { code: gone, stderr: why } = await cluster.kubectl(['delete', 'ncnp/p', 'ntier/mine']);
+      assert.equal(gone, 0, why);
+    });
+
+    it('does not block requests when it is down, as deploy/ configures it', async () => {
+      server.closeAllConnections();
+      server.close();
+      const { code, stderr } = await apply(policy('ingress: [{action: Allow}]'));
+      assert.equal(code, 0, stderr);
+      assert.deepEqual(failures, []);
+    });
+  });
+}
