@@ -1,8 +1,10 @@
 /**
- * Random cases of unit tests and of fuzz, and repetitions of the addon: three times all, where `npm
- * test` tries a third (test/properties/runs.ts).
+ * Random cases of unit tests and of fuzz: three times all, where `npm test` tries a third
+ * (test/properties/runs.ts). Repetitions of the addon and of attacks, of which `npm test` makes fewer.
  */
 process.env.NODEWALL_RUNS ??= '3';
+await import('./abuse/heavy-changes.test.ts');
+await import('./abuse/node-reports.test.ts');
 await import('./fuzz/manifests.test.ts');
 await import('./generate/forms.test.ts');
 await import('./generate/scenario.test.ts');
@@ -12,6 +14,7 @@ await import('../agent/apply/reconciler.test.ts');
 await import('../agent/apply/iptables/reconciler.test.ts');
 await import('../agent/receive/fold.test.ts');
 await import('../agent/render/index/tree.test.ts');
+await import('../agent/nftables-napi/test/leak.test.ts');
 await import('../agent/nftables-napi/test/lifecycle.test.ts');
 await import('../controller/kubeapi/lease/election.test.ts');
 await import('../controller/watch/cluster/cluster-source.test.ts');

@@ -1,6 +1,6 @@
 // Runs src/core (the addon without Node.js) under valgrind in a network namespace of its own. Exits
 // with 1 and valgrind's report when memory was definitely lost or misused. leak/valgrind.supp has
-// what libnftables itself does.
+// what libnftables itself does. An argument is the number of rounds (20).
 import { spawnSync } from 'node:child_process';
 import { globSync } from 'node:fs';
 import path from 'node:path';
@@ -26,6 +26,6 @@ const valgrind = [
 const clean =
   run('cmake', ['-S', here, '-B', build, '-DCMAKE_BUILD_TYPE=Debug']) &&
   run('cmake', ['--build', build, '--target', 'leak_check']) &&
-  run('unshare', ['-n', 'valgrind', ...valgrind, program]);
+  run('unshare', ['-n', 'valgrind', ...valgrind, program, ...process.argv.slice(2)]);
 process.stdout.write(clean ? 'leak check: passed\n' : 'leak check: failed\n');
 process.exitCode = clean ? 0 : 1;

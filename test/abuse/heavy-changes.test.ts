@@ -16,7 +16,7 @@ import { addressPlan } from '../netns/address-plan.ts';
 import { toClusterObjects } from '../properties/pipeline.ts';
 import { onStairs, reviewOf } from './bodies.ts';
 
-const ROUNDS = 5;
+const ROUNDS = process.env.NODEWALL_RUNS === undefined ? 3 : 5;
 const NODE = node(addressPlan());
 const guardrail = (name: string, item: object) => ({
   ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'Guardrail', metadata: { name } },

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { NODEWALL, run } from './command.ts';
+import { hosted } from './command-host.ts';
 import { closing, createFolder, type Folder, INVALID, NODE } from './folder.ts';
 
 const ESCAPE = '\u001b[';
@@ -44,13 +45,13 @@ describe('output', function () {
 
   it('separates results from errors: JSON stays one document beside warnings', async () => {
     for (const args of [
-      command('validate', '-o', 'json'),
-      command('compile', '--node', 'cp-1', '-o', 'json'),
-      command('explain', '--node', 'cp-1', '--flow', '{"direction":"ingress"}', '-o', 'json'),
-      command('dump', 'objects'),
-      command('dump', 'state', '--node', 'cp-1'),
+      ['validate', '-o', 'json'],
+      ['compile', '--node', 'cp-1', '-o', 'json'],
+      ['explain', '--node', 'cp-1', '--flow', '{"direction":"ingress"}', '-o', 'json'],
+      ['dump', 'objects'],
+      ['dump', 'state', '--node', 'cp-1'],
     ]) {
-      const { stdout } = await run(args);
+      const { stdout } = await hosted(...args, '--manifests', folder.manifests);
       assert.doesNotThrow(() => JSON.parse(stdout), args.join(' '));
       assert.ok(stdout.endsWith('}\n'));
     }

@@ -4,7 +4,8 @@
  */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { request } from 'node:https';
+import type { IncomingMessage } from 'node:http';
+import { Agent, request } from 'node:https';
 import { parseAllDocuments, parse as parseYaml } from 'yaml';
 import { pause, succeeds } from '../kernel/until.ts';
 import type { Namespace } from '../netns/namespace.ts';
@@ -233,7 +234,7 @@ type Send = (
   tries?: number,
 ) => Promise<unknown>;
 
-/** Sends a request, on a connection of its own; rejects where the status is not 2xx. */
+/** Sends a request, on a connection that is kept open; rejects where the status is not 2xx. */
 function sender({ kubeconfig, inside }: ApiClientOptions): Send {
   const { clusters, users } = parseYaml(readFileSync(kubeconfig, 'utf8'));
   const [{ cluster }] = clusters;
@@ -241,6 +242,8 @@ function sender({ kubeconfig, inside }: ApiClientOptions): Send {
   const ca = atob(cluster['certificate-authority-data']);
   const { token } = users[0].user;
   const { hostname, port } = new URL(server);
+  // A test that waits asks many times.
+  const agent = new Agent({ keepAlive: true });
   let ready: Promise<void> | undefined;
   const connected = async (): Promise<object> => {
     if (inside === undefined) return { host: hostname.replace(/^\[|\]$/g, ''), port };
@@ -262,7 +265,7 @@ function sender({ kubeconfig, inside }: ApiClientOptions): Send {
       method,
       path,
       ca,
-      agent: false,
+      agent,
       // The certificate is for the server's address, whatever leads there.
       checkServerIdentity: () => undefined,
       headers: { authorization, accept, ...headers },
@@ -270,16 +273,24 @@ function sender({ kubeconfig, inside }: ApiClientOptions): Send {
     });
     sent.once('timeout', () => sent.destroy(new Error(`${method} ${path}: no answer`)));
     sent.end(body);
-    const [response] = await once(sent, 'response');
+    let response: IncomingMessage;
+    try {
+      [response] = await once(sent, 'response');
+    } catch (error) {
+      // An API server that ended has closed the connection; what it has done may be asked for twice.
+      if (sent.reusedSocket && (error as NodeJS.ErrnoException).code === 'ECONNRESET')
+        return send(method, path, more, tries);
+      throw error;
+    }
     let text = '';
     for await (const part of response.setEncoding('utf8')) text += part;
-    if (response.statusCode >= 200 && response.statusCode < 300)
-      return text === 'ok' ? text : JSON.parse(text);
-    if (response.statusCode === 429 && tries > 1) {
+    const { statusCode = 0 } = response;
+    if (statusCode >= 200 && statusCode < 300) return text === 'ok' ? text : JSON.parse(text);
+    if (statusCode === 429 && tries > 1) {
       await pause(1000 * Number(response.headers['retry-after'] ?? 1));
       return send(method, path, more, tries - 1);
     }
-    throw new Error(toMessage(response.statusCode, text));
+    throw new Error(toMessage(statusCode, text));
   };
 }
 

@@ -144,8 +144,8 @@ kernelSuite('dataplane migration', () => {
     assert.equal(count.passed, 0, JSON.stringify(count));
     await agent.end('SIGKILL');
     const moved = await node.rules(last);
-    await node.cleanup();
-    await node.once(...(await node.configure({ ...last.config, masquerade: { enabled: true } })));
+    await node.clear();
+    await node.again(...(await node.configure({ ...last.config, masquerade: { enabled: true } })));
     assert.equal(moved, await node.rules(last), 'something of the others is left');
   });
 });
@@ -169,13 +169,13 @@ for (const dataplane of withVariations([IPTABLES_NFT], [IPTABLES_LEGACY])) {
       }
       await addStaleChains(node.topology.node, dataplane.iptables ?? 'nft');
       await node.write('policy.json', [large(9)]);
-      await node.once();
+      await node.again();
       const held = await node.rules();
       assert.equal(await foreign.list(), others);
       await node.lose();
-      await node.once();
+      await node.again();
       assert.equal(held, await node.rules());
-      await node.cleanup();
+      await node.clear();
       assert.equal(await node.rules(), '');
       assert.equal(await foreign.list(), others);
     });
@@ -184,34 +184,10 @@ for (const dataplane of withVariations([IPTABLES_NFT], [IPTABLES_LEGACY])) {
 
 kernelSuite('every dataplane at once', () => {
   let node: EnforcedNode;
-  beforeEach(async () => {
+  before(async () => {
     node = await createEnforcedNode(PLAN);
   });
-  afterEach(() => node?.close());
-
-  it('cleanup removes the rules of every dataplane, and no foreign rules', async function () {
-    await skipWithout(this, ...DATAPLANES);
-    const listAll = async () => (await everything(node.topology.node, ['nft', 'legacy'])).join('\n');
-    await installForeignRules(node.topology.node, DATAPLANES);
-    const before = await listAll();
-    await node.write('policy.json', [large(1)]);
-    await node.once();
-    for (const variant of ['nft', 'legacy'] as const) await addStaleChains(node.topology.node, variant);
-    const { stdout, stderr } = await node.cleanup();
-    assert.equal(await listAll(), before);
-    for (const word of [/table inet nodewall/, /iptables.*nft/, /iptables.*legacy/, /\bsets?\b|ipset/]) {
-      assert.match(`${stdout}${stderr}`, word);
-    }
-    await node.cleanup();
-    assert.equal(await listAll(), before);
-  });
-
-  it('auto logs its choice and the reason', async () => {
-    await node.write('policy.json', [large(1)]);
-    const { stdout, stderr } = await node.once(...(await node.configure({ dataplane: 'auto' })));
-    assert.match(`${stdout}${stderr}`, /nftables works here/);
-    assert.notEqual(await node.rules(NFTABLES), '');
-  });
+  after(() => node?.close());
 
   for (const seed of SEEDS) {
     it(`gives the same verdicts, seed ${seed}`, async function () {
@@ -231,6 +207,32 @@ kernelSuite('every dataplane at once', () => {
       assert.deepEqual(differing.slice(0, 10), [], `${differing.length} of ${flows.length} flows differ`);
     });
   }
+
+  it('auto logs its choice and the reason', async () => {
+    await node.write('policy.json', [large(1)]);
+    const { stdout, stderr } = await node.again(...(await node.configure({ dataplane: 'auto' })));
+    assert.match(`${stdout}${stderr}`, /nftables works here/);
+    assert.notEqual(await node.rules(NFTABLES), '');
+  });
+
+  it('cleanup removes the rules of every dataplane, and no foreign rules', async function () {
+    await skipWithout(this, ...DATAPLANES);
+    // Last, as foreign rules stay.
+    await node.clear();
+    const listAll = async () => (await everything(node.topology.node, ['nft', 'legacy'])).join('\n');
+    await installForeignRules(node.topology.node, DATAPLANES);
+    const before = await listAll();
+    await node.write('policy.json', [large(1)]);
+    await node.again();
+    for (const variant of ['nft', 'legacy'] as const) await addStaleChains(node.topology.node, variant);
+    const { stdout, stderr } = await node.cleanup();
+    assert.equal(await listAll(), before);
+    for (const word of [/table inet nodewall/, /iptables.*nft/, /iptables.*legacy/, /\bsets?\b|ipset/]) {
+      assert.match(`${stdout}${stderr}`, word);
+    }
+    await node.cleanup();
+    assert.equal(await listAll(), before);
+  });
 });
 
 /** So many chains and members that an apply takes a while. */

@@ -115,12 +115,12 @@ forEachDataplane(
     });
 
     async function flushes(ask: () => Promise<string[]>): Promise<void> {
-      const dry = JSON.parse((await node.run('flush', '--dry-run', '-o', 'json')).stdout);
+      const dry = JSON.parse((await node.ask('flush', '--dry-run', '-o', 'json')).stdout);
       assert.deepEqual([dry.dryRun, dry.ended, dry.failed, dry.connections.length], [true, 1, 0, 1]);
       assert.equal(dry.connections[0].policy, 'keep');
       assert.deepEqual(await ask(), ['kept', 'open', 'failsafe']);
       assert.equal((await records()).length, 4);
-      const { stdout } = await node.run('flush', '--node', 'node-0');
+      const { stdout } = await node.ask('flush', '--node', 'node-0');
       assert.match(
         stdout,
         /Drop .*keep\/no.*\(established, flush by root\)\n1 of \d+ connections on node-0 were ended/,
@@ -131,9 +131,9 @@ forEachDataplane(
         [last?.event, last?.reason, last?.by, last?.policy],
         ['ended', 'flush', 'root', 'keep'],
       );
-      const again = JSON.parse((await node.run('flush', '-o', 'json')).stdout);
+      const again = JSON.parse((await node.ask('flush', '-o', 'json')).stdout);
       assert.deepEqual([again.ended, again.connections], [0, []]);
-      await assert.rejects(node.run('flush', '--node', 'other'), /is that of Node node-0, not of other/);
+      await assert.rejects(node.ask('flush', '--node', 'other'), /is that of Node node-0, not of other/);
     }
 
     itOnce('from the node are ended though the other end goes on sending', async () => {
@@ -187,16 +187,16 @@ forEachDataplane(
       const [client] = topology.clients;
       const [own] = topology.plan.nodeAddresses;
       assert.ok(client !== undefined && own !== undefined);
-      await node.run('off');
-      await assert.rejects(node.run('flush'), /enforces no rules on this node: nodewall is off/);
-      await node.run('on');
+      await node.ask('off');
+      await assert.rejects(node.ask('flush'), /enforces no rules on this node: nodewall is off/);
+      await node.ask('on');
       await agent.end('SIGTERM');
-      await assert.rejects(node.run('flush'), /no agent runs here/);
+      await assert.rejects(node.ask('flush'), /no agent runs here/);
       await listen(topology.node, [DENIED]);
       const ask = await talk(client, [{ name: 'denied', host: own.v4, port: DENIED }]);
       const ingress = [{ name: 'no', action: 'Drop', ports: [tcp(DENIED)] }] as const;
       await node.write('policies.json', [policy('recheck', { established: 'Recheck', ingress })]);
-      await node.once();
+      await node.again();
       assert.deepEqual(await ask(), []);
     });
 

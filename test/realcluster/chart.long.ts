@@ -7,7 +7,7 @@ import { until } from '../kernel/until.ts';
 import { startBox } from './box.ts';
 import { type RealCluster, untilNodesReady } from './cluster.ts';
 import { HelmRelease } from './helm-release.ts';
-import { leaksNothing, untilClosed, written } from './installation.ts';
+import { leaksNothingUntilFollowed, untilClosed, written } from './installation.ts';
 import {
   describe as describeCluster,
   install,
@@ -62,7 +62,7 @@ describe('a release of the chart on a real cluster', function () {
   })) {
     it(`leaks nothing, and keeps gate, CA and caBundles: ${what}`, async () => {
       const before = await written(cluster);
-      await leaksNothing(cluster, act);
+      await leaksNothingUntilFollowed(cluster, act);
       assert.deepEqual(await written(cluster), before);
     });
   }

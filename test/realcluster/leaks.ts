@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { type FloodCount, passedDuring } from '../kernel/flood.ts';
 import type { RealCluster } from './cluster.ts';
 import { type StreamCount, startStream } from './stream.ts';
@@ -65,4 +66,20 @@ export async function observedDuring(
     acted.resolve();
   }
   return all;
+}
+
+/**
+ * While the action runs, no packet reaches the closed port of any node, and no line of a connection
+ * to an open one is lost.
+ */
+export async function leaksNothing(cluster: RealCluster, action: () => Promise<void>): Promise<void> {
+  const observed = await observedDuring(cluster, action);
+  for (const { node, flood, stream } of observed) {
+    // A restart of kubelet takes a second or two, and so does its flood.
+    assert.ok(flood.arrived > 100, `${node}: the flood did not arrive: ${JSON.stringify(flood)}`);
+    assert.equal(flood.passed, 0, `${node}: ${JSON.stringify(flood)}`);
+    assert.equal(stream.problem, null, `${node}: ${JSON.stringify(stream)}`);
+  }
+  const packets = observed.reduce((sum, { flood }) => sum + flood.arrived, 0);
+  process.stdout.write(`      0 of ${packets} packets passed\n`);
 }

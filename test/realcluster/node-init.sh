@@ -32,16 +32,19 @@ printf '127.0.0.1 localhost\n::1 localhost\n' > "$data/hosts"
 mount --bind "$data/hosts" /etc/hosts
 mount --make-rshared /
 
+# A cgroup gets as much of busy processors as one process beside it: all pods of the cluster together get as much as eight.
 if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
   # cgroup v2: children get the controllers that their parent passes on.
   for parent in "" "/$group"; do
     mkdir -p "/sys/fs/cgroup/$group/$name"
     sed 's/\</+/g' "/sys/fs/cgroup$parent/cgroup.controllers" > "/sys/fs/cgroup$parent/cgroup.subtree_control"
   done
+  echo 800 > "/sys/fs/cgroup/$group/cpu.weight"
 else
   for controller in cpu cpuacct cpuset memory devices freezer blkio pids systemd; do
     mkdir -p "/sys/fs/cgroup/$controller/$group/$name"
   done
+  echo 8192 > "/sys/fs/cgroup/cpu/$group/cpu.shares"
   # A new cpuset has no processors, and takes no process before it has.
   for below in "$group" "$group/$name"; do
     for file in cpuset.cpus cpuset.mems; do

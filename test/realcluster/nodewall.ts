@@ -10,6 +10,8 @@ export const AGENTS = 'app.kubernetes.io/name=nodewall-agent';
 export const CONTROLLERS = 'app.kubernetes.io/name=nodewall-controller';
 const DEPLOY = join(import.meta.dirname, '../../deploy');
 export const BASE = join(DEPLOY, 'kustomize/base');
+/** The base with short trials of changes. */
+export const QUICK_GUARD = join(import.meta.dirname, 'manifests/quick-guard');
 
 /** So long the machine may take for what takes seconds when nothing else runs (milliseconds). */
 const PATIENCE = 180_000;
@@ -32,9 +34,12 @@ export interface Pod {
   };
 }
 
-/** By docs/cluster.md; resolves when controllers and agents are ready. The gate is off then. */
-export async function install(cluster: RealCluster): Promise<void> {
-  await cluster.kubectlOutput(['apply', '--server-side', '-k', BASE]);
+/**
+ * Either base by docs/cluster.md; resolves when controllers and agents are ready. The gate is off
+ * then.
+ */
+export async function install(cluster: RealCluster, base = BASE): Promise<void> {
+  await cluster.kubectlOutput(['apply', '--server-side', '-k', base]);
   await untilReady(cluster);
 }
 
@@ -103,6 +108,15 @@ export async function untilTables(
     async () => (await look(wrong.slice(0, 1))) && (await look(cluster.nodes)),
     { limit, detail: () => `not so on ${wrong.map(({ name }) => name).join(', ')}` },
   );
+}
+
+/** Every node has confirmed a policy (docs/guarded-apply.md). */
+export async function untilConfirmed(cluster: RealCluster, policy: string): Promise<void> {
+  const phase = async (): Promise<string | undefined> =>
+    (await cluster.get<{ status?: { phase?: string } }>('ncnp', policy)).status?.phase;
+  await until(`every node has confirmed ${policy}`, async () => (await phase()) === 'Realized', {
+    limit: PATIENCE,
+  });
 }
 
 /**

@@ -1,42 +1,23 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { until } from '../kernel/until.ts';
 import type { Bed } from './bed.ts';
-import { type RealCluster, untilNodesReady } from './cluster.ts';
-import {
-  CONTROLLERS,
-  install,
-  NAMESPACE,
-  pods,
-  setGate,
-  untilFollowed,
-  untilReady,
-  untilTables,
-} from './nodewall.ts';
+import { deleteNamespace, makeNamespace } from './namespaces.ts';
+import { install, NAMESPACE, setGate, untilFollowed, untilTables } from './nodewall.ts';
 import { EVENTS, POLICIES } from './outage.ts';
+import { RecoveryPage } from './recovery-page.ts';
 import { shellBlocks } from './shell-blocks.ts';
-import { reset } from './trial.ts';
 
 const DOCS = join(import.meta.dirname, '../../docs');
-/** What the namespace controller may take, its own waits between tries included. */
-const GONE = ['--wait=true', '--timeout=120s'];
 
 /**
  * Namespaces can be deleted, and nodewall removed, whatever state it is in. The last stories of a
- * cluster: nodewall is away after them.
+ * cluster, which follow each other: nodewall is away after them.
  */
 export function describeRemoval(bed: Bed): void {
   describe('uninstalled', () => {
-    const deleteNamespace = async (cluster: RealCluster, name: string): Promise<void> => {
-      const { code, stderr } = await cluster.kubectl(['delete', 'namespace', name, ...GONE]);
-      if (code === 0) return;
-      const { stdout } = await cluster.kubectl(['get', 'namespace', name, '-o', 'yaml']);
-      assert.fail(`namespace ${name} is not gone: ${stderr}\n${stdout}`);
-    };
-    const makeNamespace = async (cluster: RealCluster, name: string): Promise<void> => {
-      await cluster.kubectlOutput(['create', 'namespace', name]);
-      await cluster.kubectlOutput(['create', 'configmap', 'content', `--namespace=${name}`]);
-    };
+    const page = new RecoveryPage(bed);
 
     it('lets any namespace be deleted while controllers answer', async () => {
       const cluster = bed.cluster();
@@ -44,28 +25,27 @@ export function describeRemoval(bed: Bed): void {
       await deleteNamespace(cluster, 'with-controllers');
     });
 
-    it('lets any namespace be deleted while both nodes of the controllers are without power', async () => {
+    it('is removed with its namespace, without controllers, and leaves its rules', async () => {
       const cluster = bed.cluster();
-      await cluster.kubectlOutput(['cordon', 'cp-1']);
-      try {
-        await reset(cluster);
-        await EVENTS['all controllers deleted'](cluster);
-        await untilReady(cluster);
-        const workers = cluster.nodes.filter(({ name }) => name !== 'cp-1');
-        const places = (await pods(cluster, CONTROLLERS)).map(({ spec }) => spec.nodeName);
-        assert.deepEqual(
-          places.sort(),
-          workers.map(({ name }) => name),
-        );
-        await Promise.all(workers.map((node) => node.powerOff()));
-        await makeNamespace(cluster, 'without-controllers');
-        await deleteNamespace(cluster, 'without-controllers');
-        await Promise.all(workers.map((node) => node.powerOn()));
-        await untilNodesReady(cluster);
-      } finally {
-        await cluster.kubectlOutput(['uncordon', 'cp-1']);
-      }
-      await untilFollowed(cluster);
+      await page.lock('ingress');
+      const scale = ['scale', 'deployment/nodewall-controller', '--replicas=0'];
+      await cluster.kubectlOutput([...scale, `--namespace=${NAMESPACE}`]);
+      await EVENTS['all controllers killed'](cluster);
+      await deleteNamespace(cluster, NAMESPACE);
+      await page.assertLocked();
+    });
+
+    it('is open again on each node without an agent, and stays open when agents start', async () => {
+      const cluster = bed.cluster();
+      await page.onNodes('Without an agent');
+      await page.untilOpen();
+      await install(cluster);
+      await setGate(cluster, true);
+      await until('the controllers know that all nodes are off', async () => (await failing(bed)) === 3, {
+        limit: 120_000,
+      });
+      await page.untilOpen();
+      await page.comeBack(cluster.nodes);
     });
 
     it('is removed by the commands of docs/cluster.md, under policies that close nearly everything', async () => {
@@ -84,24 +64,13 @@ export function describeRemoval(bed: Bed): void {
       const { stdout } = await cluster.kubectl(['get', 'namespace', NAMESPACE, '--ignore-not-found']);
       assert.equal(stdout, '');
     });
-
-    it('is removed with its namespace, while controllers run', async () => {
-      const cluster = bed.cluster();
-      await install(cluster);
-      await deleteNamespace(cluster, NAMESPACE);
-    });
-
-    it('is removed with its namespace, without controllers', async () => {
-      const cluster = bed.cluster();
-      await install(cluster);
-      await cluster.kubectlOutput([
-        'scale',
-        'deployment/nodewall-controller',
-        '--replicas=0',
-        `--namespace=${NAMESPACE}`,
-      ]);
-      await EVENTS['all controllers killed'](cluster);
-      await deleteNamespace(cluster, NAMESPACE);
-    });
   });
+}
+
+/** The number of nodes that do not enforce the lock. */
+async function failing(bed: Bed): Promise<number> {
+  const { status } = await bed
+    .cluster()
+    .get<{ status?: { failingNodes?: readonly unknown[] } }>('ncnp', 'lock');
+  return status?.failingNodes?.length ?? 0;
 }

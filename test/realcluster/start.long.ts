@@ -2,8 +2,8 @@ import { summarise } from '../../perf/measure/statistics.ts';
 import { type AgentStart, startOfAgent } from './agent-start.ts';
 import { startBox } from './box.ts';
 import type { RealCluster } from './cluster.ts';
-import { untilClosed, untilConfirmed } from './installation.ts';
-import { describe as describeCluster, install, untilReady } from './nodewall.ts';
+import { untilClosed } from './installation.ts';
+import { describe as describeCluster, install, untilConfirmed, untilReady } from './nodewall.ts';
 
 const TRIALS = 12;
 const POLICY = 'closed-port';
@@ -27,7 +27,7 @@ describe('the start of an agent on a real cluster', function () {
   /** Guarded apply has ended, and no agent is about to be replaced. */
   async function untilCalm(): Promise<void> {
     await untilReady(cluster);
-    await untilConfirmed(cluster);
+    await untilConfirmed(cluster, POLICY);
   }
 
   for (const [what, forgets] of [

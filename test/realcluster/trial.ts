@@ -1,6 +1,6 @@
-import { until } from '../kernel/until.ts';
+import { succeeds, until } from '../kernel/until.ts';
 import type { RealCluster } from './cluster.ts';
-import { setGate, tableOf, untilFollowed, untilTables } from './nodewall.ts';
+import { setGate, tableOf, untilConfirmed, untilFollowed, untilTables } from './nodewall.ts';
 import { EVENTS, type EventName, POLICIES, type PolicyName } from './outage.ts';
 
 /** What an administrator does while nodewall is not all there. */
@@ -34,12 +34,14 @@ export function titleOf({ policies, event, meanwhile }: Trial): string {
 }
 
 /**
- * No policies, gate on, no node off, every agent follows: also after a test that failed half-way.
+ * No policies but those of these names, gate on, no node off, every agent follows: also after a
+ * test that failed half-way.
  */
-export async function reset(cluster: RealCluster): Promise<void> {
+export async function reset(cluster: RealCluster, kept: readonly string[] = []): Promise<void> {
   await Promise.all(cluster.nodes.map((node) => node.run(['rm', '-f', '/var/lib/nodewall/off'])));
   const { items } = await cluster.get<{ items: { metadata: { name: string } }[] }>('ncnp');
-  await cluster.remove('ncnp', ...items.map(({ metadata }) => metadata.name));
+  const names = items.map(({ metadata }) => metadata.name);
+  await cluster.remove('ncnp', ...names.filter((name) => !kept.includes(name)));
   await setGate(cluster, true);
   await untilFollowed(cluster);
 }
@@ -49,22 +51,33 @@ export async function reset(cluster: RealCluster): Promise<void> {
  * follow within `limit` milliseconds.
  */
 export async function runTrial(cluster: RealCluster, trial: Trial, limit: number): Promise<TrialResult> {
-  const { policies, event, meanwhile } = trial;
+  await enforce(cluster, trial.policies);
+  return overcome(cluster, trial, limit);
+}
+
+/**
+ * Applies policies, and another that may be deleted meanwhile, until every node has confirmed them.
+ */
+export async function enforce(cluster: RealCluster, policies: Trial['policies']): Promise<void> {
   const manifests = await Promise.all(policies.map((name) => POLICIES[name]()));
   await cluster.kubectlOutput(['apply', '--server-side', '-f', '-'], {
     stdin: [...manifests, EXTRA].join('\n---\n'),
   });
   await untilTables(cluster, 'all policies are enforced', (table) => table.includes('to-be-deleted'));
+  // Guarded apply must not be what opens the cluster again.
+  await untilConfirmed(cluster, 'to-be-deleted');
+}
 
+/** What happens to nodewall under the policies of {@link enforce}; limit and rejection as above. */
+export async function overcome(
+  cluster: RealCluster,
+  { event, meanwhile }: Omit<Trial, 'policies'>,
+  limit: number,
+): Promise<TrialResult> {
   const happening = EVENTS[event](cluster);
   // The administrator's command may have to be repeated while the API server restarts.
   const command = async (run: () => Promise<void>): Promise<void> =>
-    void (await until('the API server takes a command', () =>
-      run().then(
-        () => true,
-        () => false,
-      ),
-    ));
+    void (await until('the API server takes a command', () => succeeds(run()), { limit }));
   if (meanwhile === 'policy deleted')
     await command(
       async () =>

@@ -1,6 +1,6 @@
 import { startBox } from './box.ts';
 import type { RealCluster } from './cluster.ts';
-import { describe as describeCluster, install } from './nodewall.ts';
+import { describe as describeCluster, install, QUICK_GUARD } from './nodewall.ts';
 import { EVENTS, type EventName, type PolicyName } from './outage.ts';
 import { MEANWHILE, reset, runTrial, type Trial, titleOf } from './trial.ts';
 
@@ -29,7 +29,7 @@ describe('a real cluster is never locked', function () {
   before(async function () {
     this.timeout(3_600_000);
     cluster = await startBox();
-    await install(cluster);
+    await install(cluster, QUICK_GUARD);
   });
   after(() => cluster?.close());
   afterEach(async function () {

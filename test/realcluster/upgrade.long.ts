@@ -4,7 +4,7 @@ import { startBox } from './box.ts';
 import type { RealCluster } from './cluster.ts';
 import { HelmRelease } from './helm-release.ts';
 import { importImage } from './image-archive.ts';
-import { leaksNothing, untilClosed, written } from './installation.ts';
+import { leaksNothingUntilFollowed, untilClosed, written } from './installation.ts';
 import {
   AGENTS,
   CONTROLLERS,
@@ -60,7 +60,7 @@ describe('a release of the chart, from the version before to this one and back',
   ] as const) {
     it(`leaks nothing, and keeps gate, CA and caBundles: ${what}`, async () => {
       const before = await written(cluster);
-      await leaksNothing(cluster, act);
+      await leaksNothingUntilFollowed(cluster, act);
       assert.deepEqual(await written(cluster), before);
       const running = await tags();
       assert.equal(running.length, 1, running.join(', '));

@@ -27,8 +27,6 @@
 
 namespace {
 
-constexpr int rounds = 20;
-
 void expect(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "leak check: %s\n", what);
@@ -254,7 +252,9 @@ void decoding(bool is_v6, bool has_ports) {
 
 }  // namespace
 
-int main() {
+// The rounds of each part, 20 by default.
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 20;
   for (int i = 0; i < 4; i++) decoding(i & 1, i & 2);
   nft::NetlinkSocket socket;
   for (int i = 0; i < rounds; i++) {
