@@ -4,13 +4,15 @@ import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts'
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { answerText, serviceText } from './flow-text.ts';
-import { fromNode, type OfNode, sayFailed } from './node-data.ts';
+import { type OfNode, sayFailed } from './node-data.ts';
 import { flowsOfMachine } from './node-flows.ts';
-import { json, print, table } from './output.ts';
+import { json, table } from './output.ts';
 import { word } from './record-text.ts';
+import { watched } from './watched.ts';
 
 interface FlowsOptions extends OfNode, FlowFilterOptions {
   readonly allNodes: boolean;
+  readonly watch: boolean;
   readonly stateDir: string;
   readonly config?: string;
   readonly output: 'table' | 'json';
@@ -25,19 +27,36 @@ export async function flowsCommand(options: FlowsOptions): Promise<ExitStatus> {
   toFlowFilter(options, 0);
   if (options.allNodes && options.node !== undefined)
     throw new CommandError(EXIT.usage, 'give either --node or --all-nodes, not both');
+  return await reading(options, (read) =>
+    watched(options.watch, async (show) => {
+      const found = await read();
+      const [only] = found;
+      await show(
+        options.output === 'json'
+          ? json(options.allNodes || only === undefined ? found : only)
+          : toText(found),
+      );
+      return options.allNodes && found.length === 0 ? EXIT.refused : EXIT.done;
+    }),
+  );
+}
+
+/** Calls `run` with a function that reads the flows of all nodes that are asked for, and answer. */
+async function reading(
+  options: FlowsOptions,
+  run: (read: () => Promise<readonly NodeFlows[]>) => Promise<ExitStatus>,
+): Promise<ExitStatus> {
+  const { node, allNodes, kubeconfig } = options;
+  if (node === undefined && !allNodes) return await run(async () => [await flowsOfMachine(options)]);
   const query = toFlowQuery(options);
-  if (!options.allNodes) {
-    const found = await fromNode(options, 'flows', query, () => flowsOfMachine(options));
-    await print(options.output === 'json' ? json(found) : toText([found]));
-    return EXIT.done;
-  }
-  return await withCluster(options.kubeconfig, async (request) => {
-    const nodes = await nodeNames(request);
-    const ask = (node: string) => askNode<NodeFlows>(request, node, 'flows', query);
-    const answers = await askEach(nodes, ask, sayFailed);
-    const found = nodes.flatMap((node) => answers.get(node) ?? []);
-    await print(options.output === 'json' ? json(found) : toText(found));
-    return found.length > 0 || nodes.length === 0 ? EXIT.done : EXIT.refused;
+  return await withCluster(kubeconfig, async (request) => {
+    const ask = (one: string) => askNode<NodeFlows>(request, one, 'flows', query);
+    if (node !== undefined) return await run(async () => [await ask(node)]);
+    return await run(async () => {
+      const nodes = await nodeNames(request);
+      const answers = await askEach(nodes, ask, sayFailed);
+      return nodes.flatMap((one) => answers.get(one) ?? []);
+    });
   });
 }
 

@@ -8,6 +8,7 @@ import {
   ofNode,
   output,
   stateDir,
+  watch,
 } from './command-options.ts';
 
 /** Commands for the node on which they run. */
@@ -84,16 +85,17 @@ function addConfirm(program: Command, done: Done): void {
   program
     .command('confirm')
     .description(
-      'Confirm the rules that the agent of this node tries (guarded apply): they stay, and survive.',
+      'Confirm the rules that the agent of this node tries (guarded apply): they stay, and survive. Where no agent runs, but there is a kubeconfig: print the nodes of the cluster that try rules, and what to run on each.',
     )
     .addOption(stateDir())
+    .addOption(kubeconfig())
     .addOption(config())
     .addOption(output('text', 'json'))
     .addHelpText(
       'after',
       example('nodewall confirm', 'kubectl -n nodewall-system exec POD -- nodewall confirm'),
     )
-    .action(async (options) => done(await (await import('./guard.ts')).confirm(options)));
+    .action(async (options) => done(await (await import('./confirm.ts')).confirmCommand(options)));
 }
 
 function addRetry(program: Command, done: Done): void {
@@ -231,12 +233,13 @@ function addFlows(program: Command, done: Done): void {
     .option('--live', 'only those with connections now', false)
     .option('--since <time>', 'only those seen since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)')
     .option('-n, --lines <number>', 'at most so many of a node (default 200, most 1500)')
+    .addOption(watch())
     .addOption(output('table', 'json'))
     .addHelpText(
       'after',
       example(
         'nodewall flows --direction ingress --since 24h',
-        'nodewall flows --node worker-1 --denied',
+        'nodewall flows --node worker-1 --denied --watch',
         'nodewall flows --all-nodes --port 10250 --live -o json',
       ),
     )

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { example } from './command-options.ts';
+import { recordOnly } from './rollout-text.ts';
 
 /** Questions of who is on call, and the command that answers each (docs/on-call.md). */
 export const QUESTIONS: readonly (readonly [question: string, command: string])[] = [
@@ -14,8 +15,8 @@ export const QUESTIONS: readonly (readonly [question: string, command: string])[
   ['Who was denied?', 'nodewall log --all-nodes --verdict Drop --since 1h'],
   [
     'How do I stop just that?',
-    `nodewall rollout undo POLICY    # or, if it has no rollout, record only:
-      kubectl patch clusternetworkpolicy POLICY --type merge -p '{"spec":{"mode":"Audit"}}'`,
+    `nodewall undo POLICY    # without a name: what can be undone; or, without a rollout, record only:
+      ${recordOnly('POLICY')}`,
   ],
   ['Is a rollout stuck, and why?', 'nodewall rollout status'],
   ['Who uses a port of a node?', 'nodewall flows --node NODE --direction ingress --port PORT'],
@@ -30,8 +31,8 @@ Before a change:
   nodewall impact -f FILE --all-nodes    # would it deny anything that nodes have seen?
   nodewall advise                        # which policies would fit the nodes?
 
-Commands with --node are about this machine without it. status, changes, check, rollout, advise, bundle
-and console are about the cluster of the kubeconfig, if there is one.
+Commands with --node are about this machine without it. status, changes, check, undo, rollout, advise,
+bundle and console are about the cluster of the kubeconfig, if there is one.
 `;
 
 const GROUPS: readonly (readonly [title: string, commands: readonly string[]])[] = [
@@ -52,7 +53,7 @@ const GROUPS: readonly (readonly [title: string, commands: readonly string[]])[]
       'console',
     ],
   ],
-  ['Steer:', ['rollout', 'egress', 'off', 'on', 'confirm', 'retry', 'flush', 'uninstall']],
+  ['Steer:', ['undo', 'rollout', 'egress', 'off', 'on', 'confirm', 'retry', 'flush', 'uninstall']],
   ['Before a change:', ['validate', 'compile', 'diff', 'lint', 'impact', 'advise', 'dump']],
   ['Run:', ['agent', 'controller', 'cleanup', 'boot-unit', 'completion', 'help']],
 ];

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { ROLLOUT_COMMANDS, type RolloutCommand } from '../apis/rollout.ts';
-import { config, type Done, example, kubeconfig, output, watch } from './command-options.ts';
+import { config, type Done, example, kubeconfig, output, stateDir, watch } from './command-options.ts';
 
 const WHAT: Readonly<Record<RolloutCommand, string>> = {
   pause: 'Begin no further step, until it is resumed.',
@@ -9,8 +9,9 @@ const WHAT: Readonly<Record<RolloutCommand, string>> = {
   promote: 'Put the new version in force on all nodes at once.',
 };
 
-/** `nodewall rollout`: commands about rollouts of policies over nodes. */
+/** `nodewall rollout`: commands about rollouts of policies over nodes; and `nodewall undo`. */
 export function addRolloutCommands(program: Command, done: Done): void {
+  addUndo(program, done);
   const rollout = program
     .command('rollout')
     .description('Show and steer how new versions of policies go to the nodes of a cluster.')
@@ -47,4 +48,23 @@ export function addRolloutCommands(program: Command, done: Done): void {
       .action(async (policy, options) =>
         done(await (await import('./rollout.ts')).steerRollout(command, policy, options)),
       );
+}
+
+function addUndo(program: Command, done: Done): void {
+  program
+    .command('undo')
+    .description(
+      'Put the last completed version of a policy in force on all nodes, as nodewall rollout undo. Without a policy: print what was changed last, what of it can be undone, and how. Where there is no kubeconfig: the ways back on this machine.',
+    )
+    .argument('[policy]', 'name of the ClusterNetworkPolicy; with a group, of any of its policies')
+    .option('--group <name>', 'the rollout of the policies of this group')
+    .option('--machine', 'of this machine, whatever kubeconfig there is', false)
+    .addOption(kubeconfig())
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText('after', example('nodewall undo', 'nodewall undo protect-ssh', 'nodewall undo --machine'))
+    .action(async (policy, options) =>
+      done(await (await import('./undo.ts')).undoCommand(policy, options, program.name())),
+    );
 }

@@ -54,3 +54,8 @@ export function statusText(rollouts: readonly ShownRollout[]): string {
   ]);
   return `${table(['policy', 'group', 'rollout', 'nodes', 'updated', 'confirmed'], rows)}\n${details.join('')}`;
 }
+
+/** The line for a shell by which a policy records what it would decide, and enforces nothing. */
+export function recordOnly(policy: string): string {
+  return `kubectl patch clusternetworkpolicy ${policy} --type merge -p '{"spec":{"mode":"Audit"}}'`;
+}

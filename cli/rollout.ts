@@ -7,7 +7,14 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
 import { json, print } from './output.ts';
-import { type PolicyWithRollout, type ShownRollout, statusText, toShown } from './rollout-text.ts';
+import {
+  type PolicyWithRollout,
+  recordOnly,
+  type ShownRollout,
+  statusText,
+  toShown,
+} from './rollout-text.ts';
+import type { ChangedPolicy } from './undo-text.ts';
 import { watched } from './watched.ts';
 
 export interface RolloutOptions {
@@ -29,7 +36,7 @@ export async function rolloutStatus(
 ): Promise<ExitStatus> {
   return withApi(options, (request) =>
     watched(options.watch, async (show) => {
-      const policies = policy === undefined ? await list(request) : [await one(request, policy)];
+      const policies = policy === undefined ? await listPolicies(request) : [await one(request, policy)];
       const rollouts = policies.flatMap((each) => toShown(each) ?? []);
       const [first] = policies;
       if (policy !== undefined && first !== undefined && rollouts.length === 0) throw withoutRollout(first);
@@ -50,7 +57,7 @@ export async function steerRollout(
 ): Promise<ExitStatus> {
   return withApi(options, async (request) => {
     const before = await one(request, policy);
-    if (toShown(before) === null) throw withoutRollout(before);
+    if (toShown(before) === null) throw withoutRollout(before, command);
     const value = valueFor(command, before);
     const body = { metadata: { annotations: { [ROLLOUT_ANNOTATION]: value } } };
     await asCommand(policy, () => request({ method: 'PATCH', path: pathOf(policy), body }));
@@ -74,12 +81,18 @@ export async function steerRollout(
   });
 }
 
-function withoutRollout({ metadata: { name }, spec }: Policy): CommandError {
+function withoutRollout({ metadata: { name }, spec }: Policy, command?: RolloutCommand): CommandError {
   const why =
     spec?.rollout === undefined
       ? `${name} has no rollout: all nodes have its present version`
       : `no controller has decided on the rollout of ${name} yet; does one lead, and is the policy valid?`;
-  return new CommandError(EXIT.invalid, why);
+  const more = command === 'undo' ? `. ${otherWay(name)}` : '';
+  return new CommandError(EXIT.invalid, `${why}${more}`);
+}
+
+/** What there is in place of `undo`. */
+function otherWay(policy: string): string {
+  return `No earlier version of it is stored: apply it from where your manifests are, or let it record only:\n  ${recordOnly(policy)}`;
 }
 
 /** What somebody who gave the command may not expect; null: it did what it says. */
@@ -105,7 +118,7 @@ function remarkOn(
         ? null
         : {
             status: EXIT.invalid,
-            text: `There is nothing to undo: edit ${policy} to go back to an earlier version.`,
+            text: `There is nothing to undo: all nodes have the last completed version of ${policy}. ${otherWay(policy)}`,
           };
     case 'promote':
       return null;
@@ -126,7 +139,8 @@ function actedOn({ metadata, status }: Policy): string | undefined {
   return status?.rollout?.decision?.policies.find(({ name }) => name === metadata.name)?.command;
 }
 
-async function withApi(
+/** Calls `run` with the API server of the options. Throws a CommandError. */
+export async function withApi(
   { config, kubeconfig }: RolloutOptions,
   run: (request: KubeApi) => Promise<ExitStatus>,
 ): Promise<ExitStatus> {
@@ -134,9 +148,10 @@ async function withApi(
   return await withCluster(kubeconfig, run);
 }
 
-async function list(request: KubeApi): Promise<readonly Policy[]> {
+/** All of the cluster. Throws a CommandError. */
+export async function listPolicies(request: KubeApi): Promise<readonly ChangedPolicy[]> {
   const { items = [] } = await asCommand(null, () =>
-    request<{ readonly items?: readonly Policy[] }>({ method: 'GET', path: NODEWALL_POLICIES }),
+    request<{ readonly items?: readonly ChangedPolicy[] }>({ method: 'GET', path: NODEWALL_POLICIES }),
   );
   return items;
 }

@@ -23,7 +23,10 @@ export interface EgressNetwork {
   silence(egress: NodeEgress | null): Promise<void>;
   /** @returns what somebody else changed of that */
   verifySilence(): Promise<readonly string[]>;
-  /** Deletes what the kernel knows of these connections. */
+  /**
+   * Deletes what the kernel knows of these connections. What it refuses is tried again, and not
+   * waited for.
+   */
   forget(ended: EndedConnections): Promise<void>;
 }
 

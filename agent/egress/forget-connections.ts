@@ -1,46 +1,81 @@
 import { Conntrack, type ConntrackEntry } from 'nftables-napi';
 import { formatAddress } from '../../lib/net/address.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { Retried } from '../../lib/process/retried.ts';
 import type { ClientWaker } from './client-waker.ts';
-import type { EndedConnections } from './lingering.ts';
+import { deleteWhere } from './delete-where.ts';
+import { type EndedConnections, mergeEnded } from './lingering.ts';
 import { GATEWAY, MARK_MASK } from './render/marks.ts';
 
+/** Milliseconds between attempts while the kernel refuses. */
+export const FORGET_WAITS = { first: 1_000, longest: 60_000 } as const;
+
+interface ForgettingParts {
+  readonly clock: Clock;
+  readonly log: Pick<Log, 'error'>;
+  readonly waker: Pick<ClientWaker, 'wake'>;
+  /** Default: the kernel. */
+  readonly open?: () => Pick<Conntrack, 'entries' | 'delete' | 'close'>;
+}
+
 /**
- * Deletes what the kernel knows of connections that were steered: they are bound to an address, and
- * would go on with it. Their next packets are those of new connections.
+ * Ends connections that cannot go on as they were, and tries again what the kernel refused. Then a
+ * mark or an address may be in use again, and connections that began meanwhile are ended as well:
+ * they cannot be told from those that would leave by the wrong gateway, and begin anew.
  */
-export async function forgetConnections(ended: EndedConnections | 'all'): Promise<void> {
+export function forgettingConnections(parts: ForgettingParts): Retried<EndedConnections> {
+  const { clock, log, waker, open = () => new Conntrack() } = parts;
+  return new Retried({
+    ...{ clock, waits: FORGET_WAITS, merge: mergeEnded },
+    async run(ended) {
+      const conntrack = open();
+      try {
+        await wakeClients(conntrack, ended, waker);
+        const refusal = await deleteWhere(conntrack, (entry) => isEnded(entry, ended));
+        if (refusal !== null) throw refusal;
+      } finally {
+        await conntrack.close();
+      }
+    },
+    failed: ({ message }, retryIn) =>
+      void log.error('cannot end connections whose gateway changed; trying again', {
+        ...{ stage: 'apply', error: message, retryIn },
+      }),
+  });
+}
+
+/**
+ * Deletes what the kernel knows of all connections that were steered: they are bound to an address,
+ * and would go on with it. Their next packets are those of new connections. One that the kernel
+ * does not delete is left.
+ */
+export async function forgetAll(): Promise<void> {
   const conntrack = new Conntrack();
   try {
-    for await (const entries of conntrack.entries()) {
-      await conntrack.delete(entries.filter((entry) => isEnded(entry, ended)));
-    }
+    await deleteWhere(conntrack, ({ mark }) => (mark & MARK_MASK) !== 0);
   } finally {
     await conntrack.close();
   }
 }
 
 /** Wakes the clients of connections that are not deleted, because their next packet is reset. */
-export async function wakeClients(
+async function wakeClients(
+  conntrack: Pick<Conntrack, 'entries'>,
   { unopened }: EndedConnections,
   waker: Pick<ClientWaker, 'wake'>,
 ): Promise<void> {
-  const conntrack = new Conntrack();
-  try {
-    for (const mark of unopened)
-      for await (const entries of conntrack.entries({ mark, mask: MARK_MASK })) waker.wake(entries);
-  } finally {
-    await conntrack.close();
-  }
+  for (const mark of unopened)
+    for await (const entries of conntrack.entries({ mark, mask: MARK_MASK })) waker.wake(entries);
 }
 
 /** TCP_CONNTRACK_SYN_SENT and TCP_CONNTRACK_SYN_SENT2: the server has not answered. */
 const UNOPENED: ReadonlySet<number> = new Set([1, 9]);
 
-function isEnded(entry: ConntrackEntry, ended: EndedConnections | 'all'): boolean {
+function isEnded(entry: ConntrackEntry, ended: EndedConnections): boolean {
   const { mark, family, reply } = entry;
   const own = mark & MARK_MASK;
-  if (ended === 'all') return own !== 0;
   if (ended.marks.has(own)) return true;
   if (ended.unopened.has(own)) return entry.tcpState === null || UNOPENED.has(entry.tcpState);
   if ((own & GATEWAY) === 0 || ended.addresses.size === 0) return false;

@@ -85,6 +85,14 @@ export interface EndedConnections {
   readonly unopened: ReadonlySet<number>;
 }
 
+export function mergeEnded(a: EndedConnections, b: EndedConnections): EndedConnections {
+  return {
+    marks: a.marks.union(b.marks),
+    addresses: a.addresses.union(b.addresses),
+    unopened: a.unopened.union(b.unopened),
+  };
+}
+
 /**
  * The connections whose entries in the kernel must go, so that their next packets are those of new
  * ones:

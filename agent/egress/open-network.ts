@@ -13,7 +13,7 @@ import { kernelSysctls, readSysctl } from './apply/sysctls.ts';
 import { ClientWaker } from './client-waker.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
 import type { OpenFloating } from './floating/open-floating.ts';
-import { forgetConnections, wakeClients } from './forget-connections.ts';
+import { forgetAll, forgettingConnections } from './forget-connections.ts';
 import { InterfaceAddresses } from './health/interface-addresses.ts';
 import { warnOfHost } from './host-checks.ts';
 import { toArpTable } from './render/arp-table.ts';
@@ -86,6 +86,7 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
   const group = config.interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
   const render = netstateRenderer();
   const waker = new ClientWaker({ clock, log });
+  const forgetting = forgettingConnections({ clock, log, waker });
   return {
     interfaces,
     netstateOf: async (egress) => render(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
@@ -93,15 +94,9 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
     leave: (egress) => floating.leave(egress?.floating ?? NO_MEMBERS),
     silence: (egress) => floating.silence(toArpTable(egress)),
     verifySilence: () => floating.verify(),
-    async forget(ended) {
-      try {
-        await wakeClients(ended, waker);
-        await forgetConnections(ended);
-      } catch (error) {
-        log.error('cannot end connections whose gateway changed', { stage, error: (error as Error).message });
-      }
-    },
+    forget: (ended) => forgetting.add(ended),
     async close() {
+      await forgetting.close();
       waker.close();
       await keeper.close();
       await socket.close();
@@ -133,7 +128,7 @@ export async function removeNetwork(): Promise<string[]> {
     );
     const [problem] = problems.filter(({ code }) => code !== 'FOREIGN');
     if (problem !== undefined) throw new Error(problem.message);
-    if (operations.length > 0) await forgetConnections('all');
+    if (operations.length > 0) await forgetAll();
     return operations.map((operation) => operation.replace(/^delete: /, '').replace(' add ', ' '));
   } finally {
     await socket.close();

@@ -4,15 +4,23 @@ import { Saver } from '../../lib/process/saver.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 import type { GuardMemory, GuardState } from './guard-state.ts';
 
+const FILE = 'guard.json';
+
 export type GuardFile = Saver<GuardMemory>;
 
 /** What the guard remembers over restarts, beside the confirmed state. */
 export function guardFile(stateDir: string, log: Log): GuardFile {
-  return new Saver<GuardMemory>(stateFile(stateDir, 'guard.json'), (value) => JSON.stringify(value), log);
+  return new Saver<GuardMemory>(stateFile(stateDir, FILE), (value) => JSON.stringify(value), log);
 }
 
 export async function readGuardMemory(file: GuardFile): Promise<GuardMemory | null> {
   return await file.read((text) => JSON.parse(text) as GuardMemory);
+}
+
+/** For commands beside the agent; null: no guard ever remembered anything. Throws StateFileError. */
+export async function savedGuardMemory(stateDir: string): Promise<GuardMemory | null> {
+  const text = await stateFile(stateDir, FILE).read();
+  return text === null ? null : (JSON.parse(text) as GuardMemory);
 }
 
 export function toMemory(

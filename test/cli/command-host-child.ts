@@ -56,6 +56,8 @@ async function openSince(before: readonly string[]): Promise<string[]> {
 
 // As in cli/main.ts.
 process.env = { ...process.env };
+// Each command makes a log, and each log listens to the stream that it writes to.
+process.stderr.setMaxListeners(0);
 let last: Promise<unknown> = Promise.resolve();
 process.on('message', ({ id, args }: HostedCommand) => {
   last = last.then(async () => process.send?.({ id, ended: await ended(args) }));

@@ -8,6 +8,8 @@ export interface HostedCommand {
   readonly args: readonly string[];
 }
 
+/** The program of the process: its parent needs a channel to it. */
+export const HOST_PROGRAM = join(import.meta.dirname, 'command-host-child.ts');
 const ROOT = join(import.meta.dirname, '../..');
 const TIME_LIMIT = 20_000;
 
@@ -16,19 +18,35 @@ const TIME_LIMIT = 20_000;
  * as cli/main.ts: a command costs its own work and no start of Node.js. For claims about output and
  * exit status; those about signals, terminals, pipes, standard input or memory need a process of
  * their own (`nodewall` in command.ts). A command that does not end, or leaves something open that
- * would keep its process from ending, has status null. Its working directory is the repository.
+ * would keep its process from ending, has status null.
  */
-class CommandHost {
+export class CommandHost {
+  readonly #fork: () => ChildProcess;
+  readonly #timeLimit: number;
   #child: ChildProcess | null = null;
   #next = 0;
   readonly #waiting = new Map<number, (ended: Ended) => void>();
+
+  /**
+   * @param start starts HOST_PROGRAM, when the first command comes and after its process has ended
+   * @param timeLimit of a command, in milliseconds
+   */
+  constructor(start: () => ChildProcess, timeLimit = TIME_LIMIT) {
+    this.#fork = start;
+    this.#timeLimit = timeLimit;
+  }
+
+  /** The process, where there is one. */
+  get child(): ChildProcess | null {
+    return this.#child;
+  }
 
   async run(args: readonly string[]): Promise<Ended> {
     const child = this.#child ?? this.#start();
     child.ref();
     child.channel?.ref();
     const id = this.#next++;
-    const timer = setTimeout(() => child.kill('SIGKILL'), TIME_LIMIT);
+    const timer = setTimeout(() => child.kill('SIGKILL'), this.#timeLimit);
     const ended = await new Promise<Ended>((resolve) => {
       this.#waiting.set(id, resolve);
       child.send({ id, args } satisfies HostedCommand);
@@ -42,11 +60,7 @@ class CommandHost {
   }
 
   #start(): ChildProcess {
-    // The child ends with this process: its channel is closed then.
-    const child = fork(join(import.meta.dirname, 'command-host-child.ts'), {
-      cwd: ROOT,
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    });
+    const child = this.#fork();
     this.#child = child;
     child.on('message', ({ id, ended }: { readonly id: number; readonly ended: Ended }) => {
       this.#waiting.get(id)?.(ended);
@@ -62,7 +76,10 @@ class CommandHost {
   }
 }
 
-const host = new CommandHost();
+// Its working directory is the repository. It ends with this process: its channel is closed then.
+const host = new CommandHost(() =>
+  fork(HOST_PROGRAM, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] }),
+);
 
 /**
  * The end of a command that ran in the process that all commands of this test process share; with

@@ -28,6 +28,7 @@ const COMMANDS = [
   ['boot-unit'],
   ['egress'],
   ...['status', 'who', 'drain', 'reset'].map((name) => ['egress', name]),
+  ['undo'],
   ['rollout'],
   ...['status', 'pause', 'resume', 'undo', 'promote'].map((name) => ['rollout', name]),
   ['dump'],

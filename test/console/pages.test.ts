@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { Page } from 'playwright-core';
 import { PREVIEWS_PATH } from '../../apis/console.ts';
 import { sampleDocuments } from './fake-console.ts';
+import { focusedText } from './keyboard.ts';
 import { type OpenPage, PageBed } from './page-bed.ts';
 import { samplePolicy } from './sample-cluster.ts';
 
@@ -110,7 +111,7 @@ describe('the console', function () {
   });
 
   it('can be used by keyboard alone', async () => {
-    const focused = async (): Promise<string> => (await page.evaluate<string>(FOCUSED)).trim();
+    const focused = () => focusedText(page);
     await page.keyboard.press('Tab');
     assert.equal(await focused(), 'Skip to the page');
     const seen: string[] = [];
@@ -272,11 +273,6 @@ describe('the console', function () {
   });
 });
 
-const FOCUSED = `(() => {
-  let element = document.activeElement;
-  while (element?.shadowRoot?.activeElement) element = element.shadowRoot.activeElement;
-  return element?.textContent ?? '';
-})()`;
 const OUTLINE = `(() => {
   let element = document.activeElement;
   while (element?.shadowRoot?.activeElement) element = element.shadowRoot.activeElement;

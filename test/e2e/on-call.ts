@@ -4,7 +4,9 @@
  * nodewall-view and nodewall-operator.
  */
 import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parse, stringify } from 'yaml';
 import { QUESTIONS } from '../../cli/questions.ts';
 import { NODEWALL } from '../cli/command.ts';
 import { tcp } from '../kernel/manifests.ts';
@@ -202,14 +204,61 @@ export function describeOnCall(bed: () => AskedBed): void {
       assert.match(listed, /^nodes\/worker-1\/counters\.json$/m);
     });
 
+    it('What can be undone?', async () => {
+      const { status, stdout, stderr } = await ask('nodewall undo');
+      assert.deepEqual([status, stderr], [0, '']);
+      assert.match(stdout, /^db +- +2\d{3}-\S+Z +\S+ +Paused +nodewall undo db \(generation 1\)$/m);
+      assert.match(stdout, /^web +- +2\d{3}-\S+Z +kubectl-edit +- +no earlier version is stored$/m);
+      const refused = await ask('nodewall undo web');
+      assert.equal(refused.status, 1);
+      assert.match(
+        refused.stderr,
+        /^nodewall: web has no rollout: .*\n {2}kubectl patch clusternetworkpolicy web /,
+      );
+      const unknown = await ask('nodewall undo --group none');
+      assert.equal(unknown.status, 1);
+      assert.match(unknown.stderr, /--group: no rollout has the group "none"/);
+    });
+
     it('How do I stop just that?', async () => {
-      const undone = await answer(/^How do I stop/, { policy: 'db', line: /rollout undo/ });
+      const undone = await answer(/^How do I stop/, { policy: 'db', line: /nodewall undo/ });
       assert.equal(undone.status, 0, undone.stderr);
       await story.sees(CLIENT, NODE, 443, 'closed');
+      const { stdout } = await ask('nodewall undo');
+      assert.match(stdout, /^db .* is undone; nodewall rollout promote db ends that$/m);
       const recorded = await answer(/^How do I stop/, { line: /kubectl patch/ });
       assert.equal(recorded.status, 0, recorded.stderr);
       await story.sees(CLIENT, NODE, 80, 'open');
       await story.sees(CLIENT, NODE, 443, 'closed');
+    });
+
+    it('Where are rules tried, and how are they confirmed?', async () => {
+      const none = await ask('nodewall confirm');
+      assert.deepEqual([none.status, none.stderr], [0, '']);
+      assert.match(none.stdout, /^No node of the cluster tries rules/);
+      const agent = story.agents[NODE] ?? assert.fail();
+      const config = join(story.cluster.folder, 'manual.yaml');
+      const unguarded = parse(await readFile(join(story.cluster.folder, 'unguarded.yaml'), 'utf8'));
+      await writeFile(config, stringify({ ...unguarded, guard: { enabled: true, confirm: 'Manual' } }));
+      await agent.end('SIGTERM');
+      agent.start('--config', config);
+      await agent.says('"enforced"');
+      await story.applied(closed('tried', 9999));
+      await agent.says('are in force and tried, until nodewall confirm');
+      await until('a node reports it', async () => (await ask('nodewall confirm')).status === 1);
+      const { stdout } = await ask('nodewall confirm');
+      assert.match(
+        stdout,
+        /^worker-1 +nodewall\.io\/tried +kubectl -n nodewall-system exec .* -- nodewall confirm$/m,
+      );
+      // Nothing was confirmed by that.
+      const [node] = JSON.parse((await ask('nodewall confirm -o json')).stdout);
+      assert.deepEqual([node.node, node.policies], [NODE, ['nodewall.io/tried']]);
+      await agent.run('confirm');
+      await until('nobody tries rules', async () => (await ask('nodewall confirm')).status === 0);
+      await agent.end('SIGTERM');
+      agent.start();
+      await agent.says('"enforced"');
     });
 
     it('are all asked here', () => {

@@ -1,6 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { join } from 'node:path';
+import { spawn } from 'node:child_process';
+import { CommandHost, HOST_PROGRAM } from '../cli/command-host.ts';
 import { DIE_WITH_PARENT, type Namespace, stop } from '../netns/namespace.ts';
+
+/** Of a command line: the largest rule sets take minutes on a busy machine. */
+const TIME_LIMIT = 600_000;
 
 /** What a command line printed. */
 export interface Printed {
@@ -20,15 +23,12 @@ export interface Ended extends Printed {
  * processor time, most of it for loading code. `bin/nodewall` itself has its tests elsewhere.
  */
 export class WarmNodewall {
-  readonly #namespace: Namespace;
-  #child: ChildProcess | undefined;
-  #last: Promise<unknown> = Promise.resolve();
-  #stdout = '';
-  #stderr = '';
-  #isDone: () => void = () => {};
+  readonly #host: CommandHost;
 
   constructor(namespace: Namespace) {
-    this.#namespace = namespace;
+    const argv = [...DIE_WITH_PARENT, ...namespace.command([process.execPath, HOST_PROGRAM])];
+    const start = () => spawn('setpriv', argv, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+    this.#host = new CommandHost(start, TIME_LIMIT);
   }
 
   /** One after the other. Rejects unless the exit status would be 0. */
@@ -39,48 +39,14 @@ export class WarmNodewall {
   }
 
   /** The same, whatever the exit status. Rejects where the process ended. */
-  end(...args: readonly string[]): Promise<Ended> {
-    const ended = this.#last.then(() => this.#end(args));
-    this.#last = ended.catch(() => {});
-    return ended;
+  async end(...args: readonly string[]): Promise<Ended> {
+    const { status, stdout, stderr } = await this.#host.run(args);
+    if (status === null) throw new Error(`nodewall ${args.join(' ')}: ${stderr}`);
+    return { status, stdout, stderr };
   }
 
   async close(): Promise<void> {
-    if (this.#child !== undefined) await stop(this.#child);
-  }
-
-  async #end(args: readonly string[]): Promise<Ended> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#isDone = resolve;
-    this.#stdout = '';
-    this.#stderr = '';
-    this.#child ??= this.#start();
-    this.#child.send(args);
-    await promise;
-    const [stdout = '', status] = this.#stdout.split('\0');
-    const [stderr = ''] = this.#stderr.split('\0');
-    if (status === undefined) throw new Error(`nodewall ${args.join(' ')}: its process ended\n${stderr}`);
-    return { status: Number(status), stdout, stderr };
-  }
-
-  #start(): ChildProcess {
-    const argv = this.#namespace.command([process.execPath, join(import.meta.dirname, 'warm-child.ts')]);
-    const child = spawn('setpriv', [...DIE_WITH_PARENT, ...argv], {
-      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-    });
-    const look = (): void => {
-      if (this.#stdout.includes('\0') && this.#stdout.endsWith('\n') && this.#stderr.endsWith('\0\n'))
-        this.#isDone();
-    };
-    child.stdout?.setEncoding('utf8').on('data', (part: string) => {
-      this.#stdout += part;
-      look();
-    });
-    child.stderr?.setEncoding('utf8').on('data', (part: string) => {
-      this.#stderr += part;
-      look();
-    });
-    child.once('exit', () => this.#isDone());
-    return child;
+    const { child } = this.#host;
+    if (child !== null) await stop(child);
   }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ConntrackEntry } from 'nftables-napi';
-import { ForgetQueue, forgetSources } from './forget-sources.ts';
+import { forgetSources } from './forget-sources.ts';
 
 describe('connections of addresses that pods had', () => {
   it('at a gateway are those that it took', async () => {
@@ -21,26 +21,5 @@ describe('connections of addresses that pods had', () => {
     assert.deepEqual(deleted.splice(0), [entries[1]]);
     await forgetSources(conntrack, new Set(['10.0.0.1']), 'all');
     assert.deepEqual(deleted, entries.slice(0, 2));
-  });
-
-  it('are looked for by one pass at a time, for all that came meanwhile', async () => {
-    const passes: string[] = [];
-    const pending: (() => void)[] = [];
-    const queue = new ForgetQueue((addresses) => {
-      passes.push([...addresses].join());
-      return new Promise((resolve) => pending.push(resolve));
-    });
-    const first = queue.add(['a']);
-    await new Promise(setImmediate);
-    const others = Array.from({ length: 100 }, (_, i) => queue.add([`b${i % 2}`]));
-    await new Promise(setImmediate);
-    assert.deepEqual(passes, ['a']);
-    pending.shift()?.();
-    await first;
-    await new Promise(setImmediate);
-    assert.deepEqual(passes, ['a', 'b0,b1']);
-    pending.shift()?.();
-    await Promise.all(others);
-    assert.equal(passes.length, 2);
   });
 });

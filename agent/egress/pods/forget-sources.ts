@@ -1,17 +1,26 @@
-import type { Conntrack, ConntrackEntry } from 'nftables-napi';
+import { Conntrack, type ConntrackEntry, type NftError } from 'nftables-napi';
 import { parseAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
+import type { Clock } from '../../../lib/process/clock.ts';
+import type { Log } from '../../../lib/process/log.ts';
+import { Retried } from '../../../lib/process/retried.ts';
+import { deleteWhere } from '../delete-where.ts';
+import { FORGET_WAITS } from '../forget-connections.ts';
 import { GATEWAY } from '../render/marks.ts';
 
 /** all: on the pod's node. taken: those that leave by this node as a gateway. */
 export type ForgottenConnections = 'all' | 'taken';
 
-/** Deletes the connections that these addresses began: another pod has them now, or will. */
+/**
+ * Deletes the connections that these addresses began: another pod has them now, or will.
+ *
+ * @returns why one of them is still there; null: none is
+ */
 export async function forgetSources(
   conntrack: Pick<Conntrack, 'entries' | 'delete'>,
   addresses: ReadonlySet<string>,
   which: ForgottenConnections,
-): Promise<void> {
+): Promise<NftError | null> {
   const packed = new Set<string>();
   for (const text of addresses) {
     const address = parseAddress(text);
@@ -19,39 +28,39 @@ export async function forgetSources(
   }
   const isMeant = ({ original, mark }: ConntrackEntry): boolean =>
     (which === 'all' || (mark & GATEWAY) !== 0) && packed.has(toKey(original.source));
-  for await (const entries of conntrack.entries()) await conntrack.delete(entries.filter(isMeant));
+  return await deleteWhere(conntrack, isMeant);
 }
 
 function toKey(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('hex');
 }
 
+interface ForgettingParts {
+  readonly clock: Clock;
+  readonly log: Pick<Log, 'error'>;
+  readonly which: ForgottenConnections;
+}
+
 /**
- * Makes one pass at a time over all connections, however many pods come and go: addresses that are
- * added meanwhile wait for the next pass, together.
+ * Ends connections of addresses in one pass at a time over the kernel's table, however many pods
+ * come and go, and tries again what it refused. Then the next pod of an address may have
+ * connections: they are ended as well, and begin anew.
  */
-export class ForgetQueue {
-  readonly #pass: (addresses: ReadonlySet<string>) => Promise<void>;
-  #running: Promise<void> = Promise.resolve();
-  #next: { readonly addresses: Set<string>; readonly done: Promise<void> } | null = null;
-
-  /** @param pass never rejects */
-  constructor(pass: (addresses: ReadonlySet<string>) => Promise<void>) {
-    this.#pass = pass;
-  }
-
-  /** Resolves after a pass that began after the call. */
-  add(addresses: Iterable<string>): Promise<void> {
-    if (this.#next === null) {
-      const waiting = new Set<string>();
-      const done = this.#running.then(() => {
-        this.#next = null;
-        return this.#pass(waiting);
-      });
-      this.#next = { addresses: waiting, done };
-      this.#running = done;
-    }
-    for (const address of addresses) this.#next.addresses.add(address);
-    return this.#next.done;
-  }
+export function forgettingSources({ clock, log, which }: ForgettingParts): Retried<ReadonlySet<string>> {
+  return new Retried({
+    ...{ clock, waits: FORGET_WAITS, merge: (earlier, later) => earlier.union(later) },
+    async run(addresses) {
+      const conntrack = new Conntrack();
+      try {
+        const refusal = await forgetSources(conntrack, addresses, which);
+        if (refusal !== null) throw refusal;
+      } finally {
+        await conntrack.close();
+      }
+    },
+    failed: ({ message }, retryIn) =>
+      void log.error('cannot end the connections of pods that ended; trying again', {
+        ...{ stage: 'apply', error: message, retryIn },
+      }),
+  });
 }

@@ -1,8 +1,7 @@
-import { Conntrack } from 'nftables-napi';
 import type { EgressConfig } from '../../../apis/egress/config.ts';
 import { ClaimSocket } from './claim-socket.ts';
 import { EgressPods, type EgressPodsOptions } from './egress-pods.ts';
-import { ForgetQueue, type ForgottenConnections, forgetSources } from './forget-sources.ts';
+import { forgettingSources } from './forget-sources.ts';
 import { installPlugin } from './install-plugin.ts';
 import { PluginServer } from './plugin-server.ts';
 
@@ -19,22 +18,12 @@ export interface RunningPods extends Pick<EgressPods, 'submit' | 'over' | 'witho
 /** Starts what a node with egress gateways needs to steer pods from their first packet on. */
 export async function startPods({ stateDir, config, ...parts }: StartOptions): Promise<RunningPods> {
   const { log } = parts;
-  const forgetting = (which: ForgottenConnections): EgressPodsOptions['forget'] => {
-    const queue = new ForgetQueue(async (addresses) => {
-      const conntrack = new Conntrack();
-      try {
-        await forgetSources(conntrack, addresses, which);
-      } catch (error) {
-        log.error('cannot end the connections of pods that ended', { error: (error as Error).message });
-      } finally {
-        await conntrack.close();
-      }
-    });
-    return (addresses) => queue.add(addresses);
-  };
+  const ended = forgettingSources({ ...parts, which: 'all' });
+  const taken = forgettingSources({ ...parts, which: 'taken' });
   const pods = new EgressPods({
     ...{ ...parts, results: config.cniResults, openClaims: ClaimSocket.open },
-    ...{ forget: forgetting('all'), forgetTaken: forgetting('taken') },
+    forget: (addresses) => ended.add(new Set(addresses)),
+    forgetTaken: (addresses) => taken.add(new Set(addresses)),
   });
   await pods.start();
   const server = new PluginServer({ stateDir, log, clock: parts.clock, pods });
@@ -51,6 +40,7 @@ export async function startPods({ stateDir, config, ...parts }: StartOptions): P
     async close() {
       await server.close();
       await pods.close();
+      await Promise.all([ended.close(), taken.close()]);
     },
   };
 }

@@ -12,17 +12,22 @@ function heard(
   {
     silent = [],
     spec = {},
-  }: { readonly silent?: readonly string[]; readonly spec?: Partial<EgressGatewaySpec> } = {},
+    now = 10_001,
+  }: {
+    readonly silent?: readonly string[];
+    readonly spec?: Partial<EgressGatewaySpec>;
+    readonly now?: number;
+  } = {},
 ) {
   const table = new LeaseTable();
   table.begin(0, [], [2_000]);
   for (const node of new Set([...candidates, ...Object.keys(complaints)]).difference(new Set(silent))) {
     const unreachable = complaints[node] ?? [];
-    table.take(10_000, { node, boot: 'b', sent: 1, held: [], ready: [], unreachable });
+    table.take(now - 1, { node, boot: 'b', sent: 1, held: [], ready: [], unreachable });
   }
   const nodes = candidates.map((name) => fakeNode(name, ['192.0.2.1']));
   const allocation = allocate(fakeGateway('g', { ranges: ['198.51.100.1'], ...spec }), nodes, []);
-  return (node: string) => heartbeatLack(table, allocation, node, 10_001) ?? null;
+  return (node: string) => heartbeatLack(table, allocation, node, now) ?? null;
 }
 
 describe('heartbeatLack', () => {
@@ -33,11 +38,22 @@ describe('heartbeatLack', () => {
   });
 
   it('is Unreachable too where this leader has never heard the node', () => {
-    const lost = { silent: ['a'], spec: { source: 'Node' } } as const;
+    const lost = { silent: ['a'], spec: { source: 'Node' }, now: 4_999 } as const;
     const lack = heard(['a', 'b'], { x: ['a'], y: ['a'] }, lost);
     assert.deepEqual(['a', 'b'].map(lack), ['Unreachable', null]);
     assert.equal(heard(['a', 'b'], { x: ['a'], y: [] }, lost)('a'), null);
     assert.equal(heard(['a', 'b'], { x: ['a'], y: ['a'] }, { silent: ['a'] })('a'), 'AgentSilent');
+  });
+
+  it('is AgentSilent 5 s after leadership began, or two leases, where it is not heard and others are', () => {
+    const lost = { silent: ['a'], spec: { source: 'Node' } } as const;
+    const at = (now: number, more: object = {}) => heard(['a', 'b'], {}, { ...lost, now, ...more });
+    assert.deepEqual([at(4_999)('a'), at(5_000)('a'), at(5_000)('b')], [null, 'AgentSilent', null]);
+    const failover = { heartbeatMilliseconds: 500, leaseSeconds: 4, failback: false };
+    const long = { spec: { source: 'Node', failover } };
+    assert.deepEqual([at(7_999, long)('a'), at(8_000, long)('a')], [null, 'AgentSilent']);
+    const none = heard(['a', 'b'], { x: [] }, { ...lost, silent: ['a', 'b'] });
+    assert.deepEqual(['a', 'b'].map(none), [null, null]);
   });
 
   it('costs no more where nodes name all that there could be', () => {

@@ -7,6 +7,14 @@ const FRESH = 3_000;
 /** So many source nodes must say that they do not reach a gateway node, if there are so many. */
 const SEVERAL = 2;
 
+/**
+ * Milliseconds after the beginning of leadership, and leases, after which an owner of source Node
+ * that was never heard counts as silent: later than one of floating addresses, as it may come back
+ * to a new leader late, and nothing else ends by itself meanwhile.
+ */
+const NEVER_HEARD = 5_000;
+const NEVER_HEARD_LEASES = 2;
+
 /** The lease of a gateway in milliseconds. */
 export function leaseOf({ gateway }: Pick<Allocation, 'gateway'>): number {
   return gateway.spec.failover.leaseSeconds * 1000;
@@ -28,6 +36,23 @@ export function firstSilenceAt(
   return table.since + Math.max(leaseOf(allocation), ...longer) + LEASE_MARGIN;
 }
 
+/** When time alone may change what heartbeatLack says, if no request comes from the node. */
+export function silencesAt(
+  table: LeaseTable,
+  allocation: Pick<Allocation, 'gateway'>,
+  node: string,
+): readonly number[] {
+  const lease = leaseOf(allocation);
+  const heard = table.heard(node);
+  if (heard !== undefined) return [silentAt(heard, lease)];
+  const first = firstSilenceAt(table, allocation, node);
+  return allocation.gateway.spec.source === 'Node' ? [first, neverHeardAt(table, lease)] : [first];
+}
+
+function neverHeardAt(table: LeaseTable, lease: number): number {
+  return table.since + Math.max(NEVER_HEARD, NEVER_HEARD_LEASES * lease);
+}
+
 /**
  * Why a candidate of a gateway takes no traffic, as the heartbeats say; null: it does. Undefined:
  * they say nothing of it yet.
@@ -43,8 +68,10 @@ export function heartbeatLack(
   if (heard === undefined && now < firstSilenceAt(table, allocation, node)) return undefined;
   if (heard === undefined) {
     if (allocation.gateway.spec.source !== 'Node') return 'AgentSilent';
-    // Agents of the version before send no heartbeats: other nodes decide, and the node's reports.
-    return isUnreachable(table, allocation, node, now) ? 'Unreachable' : null;
+    if (isUnreachable(table, allocation, node, now)) return 'Unreachable';
+    // Where none is heard, that says nothing of this one, and there is no other to go by.
+    const isSilent = now >= neverHeardAt(table, lease) && hearsAnother(table, allocation, node, now);
+    return isSilent ? 'AgentSilent' : null;
   }
   // Before its lease and the margin are over, so that the next owner is in the status by then.
   if (now >= silentAt(heard, lease)) return 'AgentSilent';
@@ -53,6 +80,18 @@ export function heartbeatLack(
   if (!isEarly && isUnreachable(table, allocation, node, now)) return 'Unreachable';
   const said = heard.ready.get(leaseName(allocation.gateway));
   return said === ADDRESS_CONFLICT ? null : said;
+}
+
+function hearsAnother(
+  table: LeaseTable,
+  allocation: Pick<Allocation, 'gateway' | 'candidates'>,
+  node: string,
+  now: number,
+): boolean {
+  return allocation.candidates.some(({ name }) => {
+    const heard = table.heard(name);
+    return name !== node && heard !== undefined && now < silentAt(heard, leaseOf(allocation));
+  });
 }
 
 /** Whether the node says that another host has one of its addresses of the gateway. */

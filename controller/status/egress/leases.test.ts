@@ -40,4 +40,43 @@ describe('Leases', () => {
     leases.take({ ...HEARTBEAT, sent: now, held });
     assert.equal(leases.leaseSeconds(short, written), null, 'its agent has shortened it');
   });
+
+  it('looks again when a node of source Node counts as silent that it has never heard', () => {
+    let now = 0;
+    const clock = { now: () => now, after: () => () => {} };
+    const leases = new Leases({ clock, isLeader: () => true, changed() {} });
+    const nodes = ['a', 'b'].map((name) => fakeNode(name, ['192.0.2.1']));
+    const one = allocate(fakeGateway('g', { source: 'Node' }), nodes, []);
+    leases.begin([one]);
+    assert.equal(leases.nextSilence(), 2_500);
+    now = 4_000;
+    const ready = [{ gateway: 'g', ready: true }];
+    leases.take({ ...HEARTBEAT, node: 'b', ready, sent: now, held: [] });
+    assert.deepEqual([leases.nextSilence(), leases.lack(one, 'a')], [5_000, null]);
+    now = leases.nextSilence();
+    assert.deepEqual(
+      ['a', 'b'].map((node) => leases.lack(one, node)),
+      ['AgentSilent', null],
+    );
+  });
+
+  it('waits as a new leader for leases of a gateway that it has seen and that was deleted', () => {
+    let now = 0;
+    const clock = { now: () => now, after: () => () => {} };
+    const standby = () => new Leases({ clock, isLeader: () => true, changed() {} });
+    const grantsAt = (leases: Leases, time: number): number => {
+      now = time;
+      return leases.take({ ...HEARTBEAT, sent: now, held: [] })?.grants.length ?? -1;
+    };
+    const [seen, started] = [standby(), standby()];
+    seen.publish([allocation(10)]);
+    now = 1_000;
+    for (const leases of [seen, started]) {
+      leases.publish([]);
+      // Another gateway gets the address, and at once the leader is lost.
+      leases.begin([allocation(2)]);
+    }
+    assert.deepEqual([grantsAt(started, 3_499), grantsAt(started, 3_500)], [0, 1]);
+    assert.deepEqual([grantsAt(seen, 11_499), grantsAt(seen, 11_500)], [0, 1]);
+  });
 });

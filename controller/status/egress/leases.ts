@@ -4,14 +4,9 @@ import { leaseName } from '../../../apis/egress/lease.ts';
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import type { Allocation } from '../../egress/allocation.ts';
+import { EarlierLeases } from '../../egress/lease/earlier-leases.ts';
 import { type Heard, LeaseTable, type WrittenSlot } from '../../egress/lease/lease-table.ts';
-import {
-  firstSilenceAt,
-  hasConflict,
-  heartbeatLack,
-  leaseOf,
-  silentAt,
-} from '../../egress/lease/readiness.ts';
+import { hasConflict, heartbeatLack, leaseOf, silencesAt, silentAt } from '../../egress/lease/readiness.ts';
 import type { GatewayDecision } from './gateway-status.ts';
 
 export interface LeasesOptions {
@@ -29,6 +24,7 @@ export interface LeasesOptions {
 export class Leases {
   readonly #options: LeasesOptions;
   readonly #table = new LeaseTable();
+  readonly #earlier = new EarlierLeases();
   #allocations: readonly Allocation[] = [];
   /** By gateway and slot: the owner that was decided last, written or not. */
   #owners: ReadonlyMap<string, string> = new Map();
@@ -42,8 +38,10 @@ export class Leases {
   begin(allocations: readonly Allocation[]): void {
     this.#allocations = allocations;
     this.#owners = new Map();
-    const leases = allocations.map(leaseOf);
-    this.#table.begin(this.#options.clock.now(), allocations.flatMap(writtenSlots), leases);
+    const now = this.#options.clock.now();
+    this.#earlier.publish(now, allocations);
+    const leases = [...allocations.map(leaseOf), ...this.#earlier.at(now)];
+    this.#table.begin(now, allocations.flatMap(writtenSlots), leases);
     this.#isServing = true;
   }
 
@@ -52,13 +50,16 @@ export class Leases {
     this.#table.end();
   }
 
-  /** What is in the API now. */
+  /** What is in the API now; called by replicas that do not lead, too. */
   publish(allocations: readonly Allocation[]): void {
-    if (!this.#isServing || allocations === this.#allocations) return;
+    if (allocations === this.#allocations) return;
+    const now = this.#options.clock.now();
     this.#allocations = allocations;
+    this.#earlier.publish(now, allocations);
+    if (!this.#isServing) return;
     this.#useSlots();
     const nodes = new Set(allocations.flatMap((one) => one.nodes.map(({ name }) => name)));
-    this.#table.forget(this.#options.clock.now(), nodes);
+    this.#table.forget(now, nodes);
   }
 
   /**
@@ -115,18 +116,11 @@ export class Leases {
 
   /** When the first candidate becomes silent, if nothing comes; Infinity: none can. */
   nextSilence(): number {
-    const { clock } = this.#options;
-    const now = clock.now();
+    const now = this.#options.clock.now();
     let next = Number.POSITIVE_INFINITY;
-    for (const allocation of this.#allocations) {
-      const lease = leaseOf(allocation);
-      for (const { name } of allocation.candidates) {
-        const heard = this.#table.heard(name);
-        const at =
-          heard === undefined ? firstSilenceAt(this.#table, allocation, name) : silentAt(heard, lease);
-        if (at > now) next = Math.min(next, at);
-      }
-    }
+    for (const allocation of this.#allocations)
+      for (const { name } of allocation.candidates)
+        for (const at of silencesAt(this.#table, allocation, name)) if (at > now) next = Math.min(next, at);
     return next;
   }
 
