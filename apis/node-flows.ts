@@ -63,6 +63,12 @@ export interface Missed {
   busySeconds: number;
 }
 
+/** What a bundle without flows says of them, and why. */
+export const FLOWS_LEFT_OUT = [
+  'flows',
+  'they say who connected to whom in the last days: --with-flows adds them',
+] as const;
+
 /** Whether a kind stands for many peers or ports, so that its `flow` is an example only. */
 export function isFolded({ peer, allPorts }: Pick<NodeFlow, 'peer' | 'allPorts'>): boolean {
   return allPorts === true || peer.includes('/');

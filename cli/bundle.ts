@@ -15,6 +15,7 @@ interface BundleOptions {
   readonly node?: readonly string[];
   readonly machine: boolean;
   readonly yes: boolean;
+  readonly withFlows: boolean;
   readonly file?: string;
   readonly stateDir: string;
   readonly config?: string;
@@ -30,20 +31,20 @@ const ASK_BEYOND = 20;
  */
 export async function bundleCommand(options: BundleOptions): Promise<ExitStatus> {
   const config = await loadConfig(options.config);
-  const { kubeconfig, node, machine } = options;
+  const { kubeconfig, node, machine, withFlows } = options;
   if (machine && (kubeconfig !== undefined || node !== undefined))
     throw new CommandError(EXIT.usage, 'give either --machine, or --kubeconfig and --node');
   if (machine || (node === undefined && !hasKubeconfig(kubeconfig)))
     return await written(options, async (bundle) => {
       const { collectMachine } = await import('../agent/bundle/machine-bundle.ts');
-      await collectMachine({ bundle, stateDir: options.stateDir, config });
+      await collectMachine({ bundle, stateDir: options.stateDir, config, withFlows });
     });
   const { collectCluster } = await import('../controller/bundle/cluster-bundle.ts');
   return await withCluster(kubeconfig, async (request) => {
     const { nodes, problem } = await nodesOf(request, options);
     return await written(options, async (bundle) => {
       if (problem !== null) bundle.missing('nodes', problem);
-      await collectCluster({ request, bundle, nodes, progress });
+      await collectCluster({ request, bundle, nodes, withFlows, progress });
     });
   });
 }
@@ -95,9 +96,9 @@ async function written(
       cause: error,
     });
   }
-  const { bytes, parts, missing } = manifest;
+  const { bytes, parts, missing, leftOut } = manifest;
   if (process.stderr.isTTY) process.stderr.write('\r\u001b[K');
-  if (output === 'json') await print(json({ file: name, bytes, parts, missing }));
+  if (output === 'json') await print(json({ file: name, bytes, parts, missing, leftOut }));
   else {
     for (const { what, why } of missing) process.stderr.write(errorText(oneLine(`missing: ${what}: ${why}`)));
     await print(

@@ -73,11 +73,12 @@ export function addClusterCommands(program: Command, done: Done): void {
   program
     .command('bundle')
     .description(
-      'Write one file with what maintainers need to know of a cluster, or of this machine where there is no kubeconfig: versions, objects, counters, logs, metrics. No Secrets, tokens, environment, arguments, annotations or labels. Look at it before you send it: it names your nodes and addresses.',
+      'Write one file with what maintainers need to know of a cluster, or of this machine where there is no kubeconfig: versions, objects, rights, counters, logs, metrics, how the controllers are. No Secrets, tokens, environment, arguments, annotations or labels. Look at it before you send it: it names your nodes, their addresses and, in flow records, clients; the flow inventories, who connected to whom in the last days, only with --with-flows.',
     )
     .addOption(kubeconfig())
     .option('--node <name>', 'only this Node, besides what is of the cluster; may be repeated', collect)
     .option('--yes', 'from all nodes, also if there are more than 20', false)
+    .option('--with-flows', 'also the flow inventory of each node', false)
     .option('--machine', 'of this machine, whatever kubeconfig there is', false)
     .option('--file <path>', 'the file to write; default: nodewall-bundle-TIME.tar.gz, here')
     .addOption(stateDir())
@@ -85,7 +86,7 @@ export function addClusterCommands(program: Command, done: Done): void {
     .addOption(output('text', 'json'))
     .addHelpText(
       'after',
-      example('nodewall bundle', 'nodewall bundle --node worker-1 --node worker-2 --file bundle.tar.gz'),
+      example('nodewall bundle', 'nodewall bundle --node worker-1 --with-flows --file bundle.tar.gz'),
     )
     .action(async (options) => done(await (await import('./bundle.ts')).bundleCommand(options)));
   addConsole(program, done);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Config } from '../../apis/config.ts';
 import { LOG_FIELDS } from '../../apis/log-fields.ts';
+import { allFlows, FLOWS_LEFT_OUT } from '../../apis/node-flows.ts';
 import type { NodeData } from '../../apis/node-question.ts';
 import { snapshotText } from '../../apis/snapshot.ts';
 import type { Bundle } from '../../lib/process/bundle.ts';
@@ -13,12 +14,15 @@ import type { Variant } from '../apply/iptables/variant.ts';
 import { holdingTools } from '../dataplane/iptables/left-overs.ts';
 import { nodeData } from '../inspect/node-data.ts';
 import { readState } from '../inspect/saved-state.ts';
+import { savedFlows } from '../run/flow-inventory.ts';
 import { loadAddon } from '../run/with-kernel.ts';
 
 interface MachineBundleOptions {
   readonly bundle: Bundle;
   readonly stateDir: string;
   readonly config: Config;
+  /** Whether the agent's flow inventory is part of it. */
+  readonly withFlows: boolean;
 }
 
 const FACTS = [
@@ -40,7 +44,8 @@ const VARIANTS = ['nft', 'legacy'] as const satisfies readonly Variant[];
  * state in force, counters, records, names, interfaces, settings, kernel, the agent's log. What
  * cannot be had is named in the bundle. Rejects only if the bundle cannot be written.
  */
-export async function collectMachine({ bundle, stateDir, config }: MachineBundleOptions): Promise<void> {
+export async function collectMachine(options: MachineBundleOptions): Promise<void> {
+  const { bundle, stateDir, config, withFlows } = options;
   const had = async (name: string, read: () => Promise<string>): Promise<void> => {
     let text: string;
     try {
@@ -58,11 +63,25 @@ export async function collectMachine({ bundle, stateDir, config }: MachineBundle
       nodeData({ about, query }, { stateDir, config, metrics: null, flows: null }),
     );
   }
+  if (withFlows) await had('flows.jsonl', () => flowsText(stateDir, config));
+  else bundle.leftOut(...FLOWS_LEFT_OUT);
   await had('state.jsonl', async () => snapshotText()(await readState(stateDir)));
   await had('state-dir.jsonl', () => listing(stateDir));
   for (const table of TABLES) await had(`rules/${table.replace(' ', '-')}.nft`, () => nftText(table));
   for (const variant of VARIANTS) await had(`rules/iptables-${variant}.txt`, () => iptablesText(variant));
   await had('log.jsonl', journal);
+}
+
+/** What the kinds of the saved inventory have in common, then each of them. */
+async function flowsText(stateDir: string, config: Config): Promise<string> {
+  const flows = await savedFlows(stateDir, config, { error: () => {} });
+  if (flows === null) throw new Error('there is no flow inventory: no agent has saved one here');
+  const { flows: kinds, ...rest } = await allFlows(async (query) =>
+    JSON.parse(
+      await nodeData({ about: 'flows', query: query.toString() }, { stateDir, config, metrics: null, flows }),
+    ),
+  );
+  return [rest, ...kinds].map((one) => `${JSON.stringify(one)}\n`).join('');
 }
 
 /** Names, sizes, modes and times; not the contents. */

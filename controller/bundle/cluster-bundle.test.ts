@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { CONTROLLERS_PATH } from '../../apis/controller-state.ts';
 import { Bundle, type BundleManifest } from '../../lib/process/bundle.ts';
 import type { KubeApi, KubeRequest } from '../kubeapi/kube-api.ts';
 import { KubeError } from '../kubeapi/kube-error.ts';
@@ -100,6 +101,15 @@ function cluster(plant: (isWord?: boolean) => string): KubeApi & { readonly requ
         message: `pull of https://r.example.com/?key=${plant(true)}: ${plant()}`,
       },
     ],
+    clusterroles: [
+      {
+        metadata: metadata('nodewall-controller'),
+        rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['list'] }],
+      },
+    ],
+    services: [
+      { metadata: metadata('nodewall-controller'), spec: { externalName: plant(), ports: [{ port: 443 }] } },
+    ],
     leases: [
       { metadata: metadata('nodewall-controller'), spec: { holderIdentity: 'nodewall-controller-abcd1' } },
     ],
@@ -122,6 +132,18 @@ function cluster(plant: (isWord?: boolean) => string): KubeApi & { readonly requ
     names: { saved: null, names: [{ name: 'example.com', failing: `token=${plant(true)}`, addresses: [] }] },
     interfaces: [{ name: 'eth0', index: 2, alias: plant() }],
     records: { records: [{ time: 't', src: '10.0.0.9', payload: plant() }], isCut: false },
+    flows: {
+      ...{ node: 'n', since: 't', liveAt: null, isCut: false, kinds: 1, note: plant(true) },
+      flows: [
+        {
+          ...{ direction: 'ingress', traffic: 'Host', peer: '10.0.0.8', protocol: 'tcp', port: 443 },
+          flow: { direction: 'ingress', src: '10.0.0.8', protocol: 'tcp', dstPort: 443 },
+          decision: { verdict: 'Allow', policy: 'web', rule: 'close-0001-web', said: plant() },
+          ...{ verdict: 'Allow', connections: 3, live: 1, sni: plant(true) },
+        },
+      ],
+      missed: { leftOut: 0, overruns: 0, busySeconds: 0 },
+    },
   };
   const settings: Readonly<Record<string, string>> = {
     'nodewall-agent': `# password: ${plant(true)}\nguard: {probes: [{name: p, http: "http://127.0.0.1/?k=${plant()}"}]}\n`,
@@ -140,10 +162,27 @@ function cluster(plant: (isWord?: boolean) => string): KubeApi & { readonly requ
     '    at file:///app/agent/run/state-store.ts:12:34',
   ].join('\n');
 
+  const controllers = {
+    items: [
+      {
+        metadata: metadata('nodewall-controller-abcd1'),
+        state: {
+          ...{ name: 'nodewall-controller-abcd1', version: '0.1.0', token: plant(true) },
+          gates: { NodeNetworkPolicy: true, password: plant() },
+          missingRights: [`it may not list pods: token ${plant(true)} was refused`],
+          watches: [{ resource: 'pods', state: 'waiting', failures: { forbidden: 3 }, error: plant() }],
+          metrics: `nodewall_controller_leader 1\nother_metric{token="${plant(true)}"} 1\n`,
+        },
+      },
+      { metadata: { name: '10.0.0.2:8443' }, problem: `no answer: password ${plant(true)}` },
+    ],
+  };
+
   const answer = (wanted: KubeRequest): unknown => {
     const { path } = wanted;
     const last = path.slice(path.lastIndexOf('/') + 1);
     if (path === '/version') return { gitVersion: 'v1.35.4', secret: { a: plant(true) } };
+    if (path === CONTROLLERS_PATH) return controllers;
     if (path.endsWith('/log')) return log;
     if (path.includes('/configmaps/')) return { data: { 'config.yaml': settings[last], other: plant() } };
     if (path.includes('/nodeviews/')) {
@@ -165,34 +204,38 @@ function cluster(plant: (isWord?: boolean) => string): KubeApi & { readonly requ
   return Object.assign(request, { requests });
 }
 
+/** The files of a bundle of the cluster, by their names. */
+async function collected(request: KubeApi, withFlows: boolean) {
+  const folder = await mkdtemp(join(tmpdir(), 'nodewall-bundle-'));
+  try {
+    const path = join(folder, 'bundle.tar.gz');
+    const bundle = new Bundle(path, { version: '0.1.0', now: 0 });
+    const seen: string[] = [];
+    const progress = (done: number, all: number): void => void seen.push(`${done}/${all}`);
+    await collectCluster({ request, bundle, nodes: NODES, withFlows, progress });
+    const manifest = await bundle.close();
+    assert.equal(seen.at(-1), '22/22', '20 nodes, two pods');
+    await promisify(execFile)('tar', ['-xzf', path, '-C', folder]);
+    const names = [...manifest.parts.map(({ name }) => name), 'manifest.json'];
+    const texts = names.map(async (name) => [name, await readFile(join(folder, name), 'utf8')] as const);
+    return { manifest, texts: new Map(await Promise.all(texts)) };
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
 describe('support bundle of a cluster', function () {
   this.timeout(30_000);
-  let folder: string;
   let manifest: BundleManifest;
   let texts: ReadonlyMap<string, string>;
   let requests: readonly KubeRequest[];
   const { plant, planted } = planting();
 
   before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'nodewall-bundle-'));
-    const path = join(folder, 'bundle.tar.gz');
-    const bundle = new Bundle(path, { version: '0.1.0', now: 0 });
     const request = cluster(plant);
-    const seen: string[] = [];
-    const progress = (done: number, all: number): void => void seen.push(`${done}/${all}`);
-    await collectCluster({ request, bundle, nodes: NODES, progress });
-    manifest = await bundle.close();
-    assert.equal(seen.at(-1), '22/22', '20 nodes, two pods');
-    await promisify(execFile)('tar', ['-xzf', path, '-C', folder]);
-    const names = [...manifest.parts.map(({ name }) => name), 'manifest.json'];
-    texts = new Map(
-      await Promise.all(
-        names.map(async (name) => [name, await readFile(join(folder, name), 'utf8')] as const),
-      ),
-    );
+    ({ manifest, texts } = await collected(request, true));
     requests = request.requests;
   });
-  after(() => rm(folder, { recursive: true }));
 
   it('has none of the credentials that are anywhere in it', () => {
     assert.ok(planted.length >= LEAST_SECRETS, `${planted.length}`);
@@ -226,14 +269,43 @@ describe('support bundle of a cluster', function () {
       has(`nodes/${node}/machine.json`, '"dataplane": "nftables"');
       has(`nodes/${node}/metrics.txt`, 'nodewall_agent_off 0');
       has(`nodes/${node}/records.json`, '10.0.0.9');
+      has(`nodes/${node}/flows.jsonl`, '"peer":"10.0.0.8"');
     }
+    const controller = 'controllers/nodewall-controller-abcd1';
+    has(`${controller}/state.json`, '"NodeNetworkPolicy": true');
+    has(`${controller}/state.json`, 'it may not list pods');
+    has(`${controller}/metrics.txt`, 'nodewall_controller_leader 1');
+    has('objects/clusterroles.jsonl', '"resources":["pods"]');
+    has('objects/services.jsonl', '"ports":[{"port":443}]');
+  });
+
+  it('has a line for each kind of flow, after what they have in common', () => {
+    const [first = '', second = '', ...rest] = (texts.get('nodes/worker-1/flows.jsonl') ?? '').split('\n');
+    assert.deepEqual([JSON.parse(first).kinds, JSON.parse(second).port, rest], [1, 443, ['']]);
+  });
+
+  it('has no flows unless asked for them, and says so', async () => {
+    const { plant: other } = planting();
+    const request = cluster(other);
+    const { manifest: without, texts: files } = await collected(request, false);
+    assert.deepEqual(
+      request.requests.filter(({ path }) => path.endsWith('/flows')),
+      [],
+    );
+    assert.ok(![...files.values()].some((text) => text.includes('10.0.0.8')));
+    assert.deepEqual(
+      without.leftOut.map(({ what, why }) => [what, /--with-flows/.test(why)]),
+      [['flows', true]],
+    );
+    assert.deepEqual(manifest.leftOut, []);
+    assert.match(without.lookAt, /flows\.jsonl/);
   });
 
   it('names a node that does not answer, after one question', () => {
-    assert.deepEqual(
-      manifest.missing.map(({ what }) => what),
-      [`node ${SILENT}`],
-    );
+    assert.deepEqual(manifest.missing.map(({ what }) => what).sort(), [
+      'controller 10.0.0.2:8443',
+      `node ${SILENT}`,
+    ]);
     const asked = requests.filter(({ path }) => path.includes(`/${SILENT}/`));
     assert.deepEqual(
       asked.map(({ path }) => path.split('/').at(-1)),

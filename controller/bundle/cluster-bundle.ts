@@ -1,6 +1,8 @@
 import { CONFIG_FIELDS } from '../../apis/config-fields.ts';
 import { parseConfig } from '../../apis/config-file.ts';
+import { CONTROLLERS_PATH, type ControllerList } from '../../apis/controller-state.ts';
 import { LOG_FIELDS } from '../../apis/log-fields.ts';
+import { allFlows, FLOWS_LEFT_OUT, type NodeFlows } from '../../apis/node-flows.ts';
 import { type NodeData, QUESTION_PATIENCE } from '../../apis/node-question.ts';
 import { asFields, asList } from '../../apis/schema/json-schema.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
@@ -13,7 +15,7 @@ import { type Redact, redactor } from '../../lib/sharing/redact.ts';
 import { askNode } from '../kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { type ListedObject, listObjects } from '../kubeapi/list-objects.ts';
-import { metricsText, NODE_FIELDS } from './node-fields.ts';
+import { CONTROLLER_STATE, metricsText, NODE_FIELDS } from './node-fields.ts';
 import { type CollectedList, LISTS, NODE_VIEW, PODS } from './own-objects.ts';
 
 export interface ClusterBundleOptions {
@@ -21,6 +23,8 @@ export interface ClusterBundleOptions {
   readonly bundle: Bundle;
   /** The Nodes whose agents are asked. */
   readonly nodes: readonly string[];
+  /** Whether their flow inventories are part of it. */
+  readonly withFlows: boolean;
   readonly progress: (done: number, all: number) => void;
 }
 
@@ -67,13 +71,15 @@ class ClusterBundle {
   }
 
   async collect(): Promise<void> {
-    const { nodes } = this.#options;
+    const { nodes, bundle, withFlows } = this.#options;
+    if (!withFlows) bundle.leftOut(...FLOWS_LEFT_OUT);
     const lists = await this.#lists();
     const pods = lists.get(PODS.name) ?? [];
     const containers = pods.flatMap(containersOf);
     this.#all = containers.length + nodes.length;
     await Promise.all([
       this.#versions(),
+      this.#controllers(),
       this.#settings(lists.get('daemonsets') ?? []),
       atOnce(containers, PODS_AT_ONCE, (one) => this.#counted(this.#log(one))),
       atOnce(nodes, NODES_AT_ONCE, (node) => this.#counted(this.#node(node))),
@@ -119,6 +125,27 @@ class ClusterBundle {
     const fields = { each: 'plain' } as const;
     if (version !== null)
       await bundle.addValue('api-server.json', knownFields(version, fields, this.#redact));
+  }
+
+  /** What each controller says of itself. */
+  async #controllers(): Promise<void> {
+    const { request, bundle } = this.#options;
+    const read = request<Partial<ControllerList>>({
+      method: 'GET',
+      path: CONTROLLERS_PATH,
+      timeout: PATIENCE,
+    });
+    const list = await this.#had('controllers', read);
+    for (const item of list?.items ?? []) {
+      if (!('state' in item)) {
+        bundle.missing(`controller ${item.metadata.name}`, this.#redact(String(item.problem)));
+        continue;
+      }
+      const folder = `controllers/${pathPart(item.metadata.name)}`;
+      const known = knownFields(item.state, CONTROLLER_STATE, this.#redact);
+      await bundle.addValue(`${folder}/state.json`, known);
+      await bundle.addText(`${folder}/metrics.txt`, metricsText(String(item.state.metrics)));
+    }
   }
 
   /** Of the controllers, the agents and the feature gate, as far as they are valid. */
@@ -183,6 +210,16 @@ class ClusterBundle {
         );
       }),
     );
+    if (this.#options.withFlows) await this.#flows(node, folder);
+  }
+
+  /** All kinds of its inventory, page by page; what they have in common is the first line. */
+  async #flows(node: string, folder: string): Promise<void> {
+    const { request, bundle } = this.#options;
+    const ask = (query: URLSearchParams) => askNode<NodeFlows>(request, node, 'flows', query);
+    const found = await this.#had(`flows of ${node}`, allFlows(ask));
+    if (found === null) return;
+    await bundle.addLines(`${folder}/flows.jsonl`, flowLines(found, this.#redact));
   }
 
   /**
@@ -220,6 +257,13 @@ class ClusterBundle {
     await work;
     this.#options.progress(++this.#done, this.#all);
   }
+}
+
+function flowLines(found: NodeFlows, redact: Redact): unknown[] {
+  const { flows = [], ...rest } = Object(knownFields(found, NODE_FIELDS.flows, redact)) as {
+    readonly flows?: readonly unknown[];
+  };
+  return [rest, ...flows];
 }
 
 function nameOf({ metadata }: ListedObject): string {

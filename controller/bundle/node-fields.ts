@@ -4,8 +4,39 @@ import type { Fields } from '../../lib/sharing/known-fields.ts';
 
 const COUNT: Fields = { packets: 'plain', bytes: 'plain', lastHit: 'plain' };
 
+// FailsafeEntry (apis/config.ts).
+const FAILSAFE_ENTRY: Fields = { each: 'plain' };
+// Flow and Answer (apis/flow.ts).
+const FLOW: Fields = {
+  ...{ direction: 'plain', src: 'plain', dst: 'plain', protocol: 'plain', srcPort: 'plain' },
+  ...{ dstPort: 'plain', originalDst: 'plain', originalDstPort: 'plain', icmpType: 'plain' },
+  ...{ icmpCode: 'plain', igmpType: 'plain', interfaceGroup: 'plain', traffic: 'plain' },
+};
+const ANSWER: Fields = {
+  ...{ verdict: 'plain', policy: 'plain', rule: 'plain', ruleIndex: 'plain', tier: 'plain' },
+  ...{ reason: 'plain', exemption: 'plain' },
+  skipped: [{ policy: 'plain', rule: 'plain' }],
+  audited: [{ policy: 'plain', rule: 'plain', action: 'plain' }],
+};
+
+/** Of a controller's answer (apis/controller-state.ts). Metrics are filtered by metricsText. */
+export const CONTROLLER_STATE: Fields = {
+  ...{ name: 'plain', version: 'plain', nodejs: 'plain', time: 'plain', uptime: 'plain' },
+  memory: { rss: 'plain', heapUsed: 'plain' },
+  ...{ isLeading: 'plain', isStopping: 'plain', missingRights: ['text'] },
+  gates: { NodeNetworkPolicy: 'plain', EgressGateway: 'plain' },
+  ...{ revision: 'plain', streams: 'plain', others: ['plain'] },
+  ...{ certificateExpires: 'plain', statusesWaiting: 'plain' },
+  watches: [
+    {
+      ...{ resource: 'plain', state: 'plain', objects: 'plain', lists: 'plain', watches: 'plain' },
+      ...{ events: 'plain', corrections: 'plain', failures: { each: 'plain' }, lastEvent: 'plain' },
+    },
+  ],
+};
+
 /** What is taken of a node's answers, whatever it answers. Metrics are filtered by metricsText. */
-export const NODE_FIELDS: Readonly<Record<Exclude<NodeData, 'explanation' | 'flows'>, Fields>> = {
+export const NODE_FIELDS: Readonly<Record<Exclude<NodeData, 'explanation'>, Fields>> = {
   machine: {
     time: 'plain',
     version: 'plain',
@@ -50,6 +81,21 @@ export const NODE_FIELDS: Readonly<Record<Exclude<NodeData, 'explanation' | 'flo
       ...{ reason: 'text', wanted: 'plain' },
     },
   ],
+  // NodeFlows (apis/node-flows.ts).
+  flows: {
+    ...{ node: 'plain', since: 'plain', liveAt: 'plain', kinds: 'plain', isCut: 'plain' },
+    missed: { each: 'plain' },
+    controlPlane: [FAILSAFE_ENTRY],
+    flows: [
+      {
+        ...{ direction: 'plain', traffic: 'plain', peer: 'plain', protocol: 'plain', port: 'plain' },
+        ...{ icmpType: 'plain', icmpCode: 'plain', allPorts: 'plain', interfaceGroup: 'plain' },
+        ...{ verdict: 'plain', connections: 'plain', live: 'plain', firstSeen: 'plain', lastSeen: 'plain' },
+        flow: FLOW,
+        decision: ANSWER,
+      },
+    ],
+  },
   // LogRecord (agent/record/record.ts).
   records: {
     records: [

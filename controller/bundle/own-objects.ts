@@ -154,6 +154,62 @@ const OWN_KINDS = [
   'clusteregresspolicies',
 ] as const;
 
+/** A role of RBAC: rules have names of resources and verbs. */
+const ROLE: Fields = { metadata: METADATA, rules: 'whole' };
+const BINDING: Fields = {
+  metadata: METADATA,
+  roleRef: { kind: 'plain', name: 'plain' },
+  subjects: [{ kind: 'plain', namespace: 'plain', name: 'plain' }],
+};
+const OWN_PART = { labelSelector: 'app.kubernetes.io/part-of=nodewall' };
+
+/** Rights, and what else of the installation may stand in the way. */
+const INSTALLATION: readonly CollectedList[] = [
+  ...['clusterroles', 'roles'].map((name) => ({ ...inRbac(name), fields: ROLE })),
+  ...['clusterrolebindings', 'rolebindings'].map((name) => ({ ...inRbac(name), fields: BINDING })),
+  {
+    name: 'services',
+    path: `/api/v1/${SYSTEM}/services`,
+    fields: {
+      metadata: METADATA,
+      spec: {
+        ...{ type: 'plain', clusterIPs: ['plain'] },
+        ports: [{ name: 'plain', port: 'plain', targetPort: 'plain', protocol: 'plain' }],
+      },
+    },
+  },
+  {
+    name: 'networkpolicies',
+    path: `/apis/networking.k8s.io/v1/${SYSTEM}/networkpolicies`,
+    fields: { metadata: METADATA, spec: { policyTypes: ['plain'], ingress: 'whole', egress: 'whole' } },
+  },
+  {
+    name: 'resourcequotas',
+    path: `/api/v1/${SYSTEM}/resourcequotas`,
+    fields: { metadata: METADATA, status: { hard: { each: 'plain' }, used: { each: 'plain' } } },
+  },
+  {
+    name: 'poddisruptionbudgets',
+    path: `/apis/policy/v1/${SYSTEM}/poddisruptionbudgets`,
+    fields: {
+      metadata: METADATA,
+      spec: { minAvailable: 'plain', maxUnavailable: 'plain' },
+      status: { currentHealthy: 'plain', desiredHealthy: 'plain', disruptionsAllowed: 'plain' },
+    },
+  },
+  {
+    name: 'validatingadmissionpolicies',
+    path: '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies',
+    query: OWN_PART,
+    fields: { metadata: METADATA, spec: { failurePolicy: 'plain' }, status: { conditions: CONDITIONS } },
+  },
+];
+
+/** Of all namespaces: some are in those that other objects are in. */
+function inRbac(name: string): Pick<CollectedList, 'name' | 'path' | 'query'> {
+  return { name, path: `/apis/rbac.authorization.k8s.io/v1/${name}`, query: OWN_PART };
+}
+
 type Nested = Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>>;
 const ofName = ({ metadata }: Readonly<Record<string, unknown>>): string | undefined =>
   (metadata as { name?: string } | undefined)?.name;
@@ -215,6 +271,7 @@ export const LISTS: readonly CollectedList[] = [
     query: { fieldSelector: 'metadata.name=nodewall' },
     fields: WEBHOOKS,
   })),
+  ...INSTALLATION,
   ...OWN_KINDS.map((kind) => ({
     name: `crd-${kind}`,
     path: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',

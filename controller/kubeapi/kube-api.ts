@@ -170,7 +170,7 @@ function toKubeError({ status, headers, text }: Answer, { method, path }: KubeRe
   const message = words.filter((part) => part !== '').join(': ');
   const asked = headers['retry-after'] === undefined ? Number.NaN : Number(headers['retry-after']);
   const retryAfter = Number.isFinite(asked) ? asked : (said?.details?.retryAfterSeconds ?? null);
-  return new KubeError(message, { status, reason, retryAfter });
+  return new KubeError(message, { status, reason, retryAfter, rule });
 }
 
 /** The request was not processed, and the server says when to retry. */

@@ -1,3 +1,5 @@
+import type { RbacRule } from './rbac-rule.ts';
+
 /** A failed request to the API server. */
 export class KubeError extends Error {
   override readonly name = 'KubeError';
@@ -10,12 +12,18 @@ export class KubeError extends Error {
   readonly reason: string;
   /** The wait that the server asks for (seconds); null: none. */
   readonly retryAfter: number | null;
+  /** What RBAC needs, if the request was forbidden; null: it was not, or its path is no resource's. */
+  readonly rule: RbacRule | null;
 
-  constructor(message: string, { status = 0, reason, retryAfter = null, cause }: KubeErrorOptions) {
+  constructor(
+    message: string,
+    { status = 0, reason, retryAfter = null, rule = null, cause }: KubeErrorOptions,
+  ) {
     super(message, cause === undefined ? undefined : { cause });
     this.status = status;
     this.reason = reason;
     this.retryAfter = retryAfter;
+    this.rule = rule;
   }
 }
 
@@ -23,6 +31,7 @@ export interface KubeErrorOptions {
   readonly status?: number;
   readonly reason: string;
   readonly retryAfter?: number | null;
+  readonly rule?: RbacRule | null;
   readonly cause?: unknown;
 }
 

@@ -1,5 +1,5 @@
-import assert from 'node:assert/strict';
-import { formatRbacRule, rbacRule, shippedRole } from './rbac-rule.ts';
+import assert, { fail } from 'node:assert/strict';
+import { formatMissingRight, formatRbacRule, rbacRule, shippedRole } from './rbac-rule.ts';
 
 describe('rbacRule', () => {
   const CASES = [
@@ -60,6 +60,24 @@ describe('rbacRule', () => {
     const text =
       '{apiGroups: [""], resources: ["secrets"], verbs: ["get"], resourceNames: ["b"]} in a Role in namespace a';
     assert.equal(formatRbacRule(rule), text);
+  });
+
+  it('says which right a controller lacks, and which role gives it', () => {
+    const cases = [
+      [
+        '/api/v1/pods',
+        'it may not list pods, which ClusterRole nodewall-controller of deploy/rbac.yaml allows',
+      ],
+      [
+        '/apis/nodewall.io/v1alpha1/tiers',
+        'it may not list tiers.nodewall.io, which ClusterRole nodewall-controller of deploy/rbac.yaml allows',
+      ],
+      [
+        '/api/v1/namespaces/a/secrets/b',
+        'it may not get secrets in namespace a, which Role nodewall-controller-ca in namespace a of deploy/rbac.yaml allows',
+      ],
+    ] as const;
+    for (const [path, text] of cases) assert.equal(formatMissingRight(rbacRule('GET', path) ?? fail()), text);
   });
 
   it('names the role for people that has the rule', () => {

@@ -52,6 +52,35 @@ export function formatRbacRule({ namespace, ...rule }: RbacRule): string {
   return `{${fields.join(', ')}} in ${place}`;
 }
 
+/** Roles that controllers lose with certificates of others (overlay certmanager). */
+const OF_AUTHORITY: ReadonlySet<string> = new Set([
+  'secrets',
+  'mutatingwebhookconfigurations',
+  'validatingwebhookconfigurations',
+]);
+/** Controllers may read those of all namespaces, by a ClusterRole. */
+const OF_ALL_NAMESPACES: ReadonlySet<string> = new Set(['pods', 'services', 'endpointslices']);
+
+/** The role of deploy/rbac.yaml that gives controllers what the rule says, as people name it. */
+export function controllerRole({ resources: [resource], namespace }: RbacRule): string {
+  const name = OF_AUTHORITY.has(resource) ? 'nodewall-controller-ca' : 'nodewall-controller';
+  return namespace === null || OF_ALL_NAMESPACES.has(resource)
+    ? `ClusterRole ${name}`
+    : `Role ${name} in namespace ${namespace}`;
+}
+
+/** A right that a controller lacks, and the role that gives it, as a clause. */
+export function formatMissingRight(rule: RbacRule): string {
+  const {
+    verbs: [verb],
+    resources: [resource],
+    apiGroups: [group],
+    namespace,
+  } = rule;
+  const of = namespace === null ? '' : ` in namespace ${namespace}`;
+  return `it may not ${verb} ${resource}${group === '' ? '' : `.${group}`}${of}, which ${controllerRole(rule)} of deploy/rbac.yaml allows`;
+}
+
 /** The ClusterRole for people of deploy/rbac.yaml that has the rule; null: none. */
 export function shippedRole({
   apiGroups: [group],

@@ -43,6 +43,13 @@ export const DISCOVERY: ReadonlyMap<string, object> = new Map<string, object>([
           kind: 'NodeView',
           verbs: ['get'],
         })),
+        {
+          name: 'controllers',
+          singularName: 'controller',
+          namespaced: false,
+          kind: 'Controller',
+          verbs: ['list'],
+        },
         { name: 'console', singularName: '', namespaced: false, kind: 'ConsoleFile', verbs: ['get'] },
         { name: 'overviews', singularName: 'overview', namespaced: false, kind: 'Overview', verbs: ['get'] },
         { name: 'previews', singularName: 'preview', namespaced: false, kind: 'Preview', verbs: ['create'] },

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { CONTROLLER_STATE_PATH, CONTROLLERS_PATH } from '../../apis/controller-state.ts';
 import { HELD_KINDS, type HeldView, MOST_HELD, parseHeldView } from '../../apis/held-view.ts';
 import { PROBES_PATH } from '../../apis/inward-probe.ts';
 import { isNodeData, NODE_DATA, NODE_QUESTIONS_PATH } from '../../apis/node-question.ts';
@@ -10,6 +11,7 @@ import type { ConsoleDocuments } from '../console/documents.ts';
 import { type Answer, allowed, jsonBody, noNode, notYet, refused, tooMany, unavailable } from './answer.ts';
 import type { Authenticate, Identity } from './auth.ts';
 import { CallerLimits, callerOf, type Work } from './caller-limits.ts';
+import { type ControllerOptions, controllerList, controllerState } from './controller-requests.ts';
 import { DISCOVERY } from './discovery.ts';
 import type { Failure } from './failure.ts';
 import type { Hub } from './hub.ts';
@@ -30,9 +32,11 @@ export interface RouterOptions
     Omit<LeaseOptions, 'hub'>,
     Omit<ProbeOptions, 'hub'>,
     Omit<MetricsOptions, 'hub'>,
-    Omit<QuestionOptions, 'hub'> {
+    Omit<QuestionOptions, 'hub'>,
+    ControllerOptions {
   readonly hub: Hub;
   readonly authenticate: Authenticate;
+  readonly isOpen?: () => boolean;
   readonly refusesAgents?: () => Failure | null;
   /** Addresses of a Node that do not count; absent: all count. */
   readonly ignoredAddresses?: (node: string) => readonly string[];
@@ -64,10 +68,15 @@ export function requestRouter(
   return async (request, response) => {
     const url = parseUrl(request);
     if (url === null) return refused('BadRequest', 'the path of the request is not valid');
+    // Before authentication: thousands of agents may connect, and reviews may not be allowed yet.
+    // Without Retry-After: clients go to another controller, as where a connection is refused.
+    if (options.isOpen?.() === false && url.pathname !== METRICS_PATH)
+      return refused('ServiceUnavailable', 'this controller does not serve yet');
     if (url.pathname === REPORTS_PATH) return passedOn(options, request);
     if (url.pathname === LEASES_PATH)
       return allowed(request, ['POST']) ?? (await leasesPassedOn(options, request));
     if (url.pathname === PROBES_PATH) return probesPassedOn(options, request);
+    if (url.pathname === CONTROLLER_STATE_PATH) return controllerState(options, request);
     if (url.pathname === NODE_QUESTIONS_PATH)
       return allowed(request, ['POST']) ?? (await questionPassedOn(options, request));
     // Checked before authentication, because thousands of agents may connect to a replica that
@@ -93,7 +102,8 @@ function limitOf(
   limits: CallerLimits,
   { path, query, identity, request, response }: ApiRequest,
 ): string | null {
-  if (path === METRICS_PATH || path === ALL_NODES_PATH) return limits.refusal('read', identity, response);
+  if (path === METRICS_PATH || path === ALL_NODES_PATH || path === CONTROLLERS_PATH)
+    return limits.refusal('read', identity, response);
   if (isScrape(path)) return limits.refusal('scrape', identity, response);
   const access = consoleAccess(path, query);
   if (access !== null) return limits.refusal(consoleWork(access), identity, response);
@@ -128,6 +138,7 @@ async function route(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   const { path, request } = asked;
   const known = DISCOVERY.get(path);
   if (known !== undefined) return allowed(request, ['GET']) ?? { code: 200, body: known };
+  if (path === CONTROLLERS_PATH) return controllerList(options, asked);
   const access = consoleAccess(path, asked.query);
   if (access !== null) return consoleDocument(options, asked, access);
   const [, node, part] = SUBRESOURCE.exec(path.slice(NODE_VIEWS_PATH.length)) ?? [];

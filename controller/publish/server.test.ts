@@ -5,6 +5,12 @@ import { Agent, request as httpsRequest, type RequestOptions } from 'node:https'
 import { text } from 'node:stream/consumers';
 import { connect, type TLSSocket } from 'node:tls';
 import type { Compiled } from '../../apis/compiled.ts';
+import {
+  CONTROLLER_STATE_PATH,
+  CONTROLLERS_PATH,
+  type ControllerList,
+  type ControllerState,
+} from '../../apis/controller-state.ts';
 import { MOST_HELD } from '../../apis/held-view.ts';
 import { PROBES_PATH } from '../../apis/inward-probe.ts';
 import {
@@ -722,6 +728,60 @@ describe('controlPlaneServer', () => {
     const [{ sequence, revision, ...sent } = assert.fail(), ...rest] = await batch();
     assert.deepEqual([sent, types(rest)], [update, ['gate', 'bookmark']]);
     assert.ok(sequence > 1 && revision.startsWith('e.'));
+  });
+
+  it('answers scrapers of its own metrics before it serves, and nobody else', async () => {
+    let isOpen = false;
+    const running = await start({
+      isOpen: () => isOpen,
+      metrics: {
+        authenticate: async ({ headers: { authorization = '' } }) =>
+          identityOf(authorization.replace('Bearer ', ''), null),
+        contentType: 'text/plain; version=0.0.4',
+        text: async () => 'own 1\n',
+        allNodes: async () => ({ text: 'all 1\n' }),
+      },
+    });
+    const code = async (path: string, token: string, method = 'GET') => {
+      const response = await send(running, path, token, { method });
+      await text(response);
+      return response.statusCode;
+    };
+    const others = [
+      [ALL_NODES_PATH, 'user.prometheus'],
+      [nodeMetricsPath('cp-1'), 'user.prometheus'],
+      [NODE_VIEWS_PATH, 'user.kim'],
+      [`${NODE_VIEWS_PATH}/cp-1`, 'agent.cp-1'],
+      [REPORTS_PATH, 'controller'],
+      ['/apis', 'user.kim'],
+    ] as const;
+    for (const [path, token] of others) assert.equal(await code(path, token), 503, path);
+    assert.equal(await code('/metrics', 'user.prometheus'), 200);
+    assert.equal(await code('/metrics', 'user.mallory'), 403);
+    assert.equal(await code('/metrics', ''), 401);
+    isOpen = true;
+    for (const [path, token] of others.filter(([path]) => path !== nodeMetricsPath('cp-1')))
+      assert.equal(await code(path, token), 200, path);
+  });
+
+  it('gives users the state of all controllers, and controllers its own', async () => {
+    const own = { name: 'a', version: '0.1.0' } as ControllerState;
+    const other = { metadata: { name: '10.0.0.2:8443' }, problem: 'no answer' };
+    const running = await start({ controllers: { own: async () => own, others: async () => [other] } });
+    const list = await ask(running, CONTROLLERS_PATH, 'user.kim');
+    assert.deepEqual(running.asked.splice(0), [
+      { group: 'controlplane.nodewall.io', version: 'v1alpha1', verb: 'list', resource: 'controllers' },
+    ]);
+    assert.deepEqual((list.body as ControllerList).items, [{ metadata: { name: 'a' }, state: own }, other]);
+    const refused = await ask(running, CONTROLLERS_PATH, 'user.mallory');
+    assert.equal(refused.code, 403);
+    assert.match(JSON.stringify(refused.body), /list controllers .*nodewall-view/);
+    assert.equal((await ask(running, CONTROLLERS_PATH, 'user.kim', { method: 'POST' })).code, 405);
+    assert.deepEqual((await ask(running, CONTROLLER_STATE_PATH, 'controller')).body, own);
+    for (const token of ['user.kim', 'agent.cp-1', ''])
+      assert.equal((await ask(running, CONTROLLER_STATE_PATH, token)).code, 401, token);
+    const silent = await start();
+    assert.equal((await ask(silent, CONTROLLERS_PATH, 'user.kim')).code, 404);
   });
 
   it('gives scrapers what an agent answers; controllers pass both on', async () => {

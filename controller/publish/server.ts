@@ -7,6 +7,7 @@ import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import type { ConsoleDocuments } from '../console/documents.ts';
 import type { Answer } from './answer.ts';
 import type { Authenticate, Authorise } from './auth.ts';
+import type { ControllerStates } from './controller-requests.ts';
 import { type Failure, failure } from './failure.ts';
 import type { Hub } from './hub.ts';
 import type { LeaseService } from './lease-requests.ts';
@@ -39,6 +40,10 @@ export interface ControlPlaneOptions {
    */
   readonly authorise: Authorise;
   /**
+   * Whether others than scrapers of the controller's own metrics are answered now; absent: they are.
+   */
+  readonly isOpen?: () => boolean;
+  /**
    * The reason why watches and reports of agents are refused now; null: they are not. All other
    * requests are served anyway. Absent: they are never refused.
    */
@@ -54,6 +59,8 @@ export interface ControlPlaneOptions {
   readonly probes?: ProbeService;
   /** Metrics of agents; absent: scrapers get none. */
   readonly nodeQuestions?: NodeQuestionService;
+  /** The state of the controllers; absent: users get none. */
+  readonly controllers?: ControllerStates;
   readonly ignoredAddresses?: (node: string) => readonly string[];
   readonly tls: ServerTls;
   /** Whether the client is the front proxy, of which longer heads are read; absent: none is. */

@@ -20,6 +20,7 @@ import {
   type TokenReviewSpec,
   tokenAuthenticator,
 } from '../publish/auth.ts';
+import type { ControllerStates } from '../publish/controller-requests.ts';
 import type { Failure } from '../publish/failure.ts';
 import type { Hub } from '../publish/hub.ts';
 import type { LeaseService } from '../publish/lease-requests.ts';
@@ -43,6 +44,8 @@ export interface AgentServiceOptions {
   readonly tokenAudiences: string;
   /** Called for each request. */
   readonly frontProxy: () => FrontProxySetting | null;
+  /** Whether others than scrapers of the controller's own metrics are answered. */
+  readonly isOpen: () => boolean;
   /** The reason why watches and reports of agents are refused here; null: they are not. */
   readonly refusesAgents: () => Failure | null;
   /** Served at `/metrics`. */
@@ -56,6 +59,7 @@ export interface AgentServiceOptions {
   readonly probes: ProbeService;
   readonly nodeQuestions: NodeQuestionService;
   readonly console: ConsoleDocuments;
+  readonly controllers: ControllerStates;
   /** The controllers' ServiceAccount, by which they know each other. */
   readonly account: NamespacedName;
   readonly ignoredAddresses: (node: string) => readonly string[];
@@ -74,7 +78,8 @@ export class AgentService {
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
     const { hub, request, clock, frontProxy, refusesAgents, registry, onReport, reports, onEvent } =
       this.#options;
-    const { ignoredAddresses, leases, probes, nodeQuestions, nodeMetrics, console } = this.#options;
+    const { isOpen, ignoredAddresses, leases, probes, nodeQuestions, nodeMetrics, console, controllers } =
+      this.#options;
     const { now } = clock;
     const date = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
@@ -100,6 +105,7 @@ export class AgentService {
         allNodes: () => nodeMetrics.page(),
       },
       authorise: accessAuthoriser((spec) => reviewAccess(request, spec), now, queue),
+      isOpen,
       refusesAgents,
       onReport,
       ignoredAddresses,
@@ -108,6 +114,7 @@ export class AgentService {
       probes,
       nodeQuestions,
       console,
+      controllers,
       authenticatePeer: async (from) => this.#asPeer(await peer(from)),
       onEvent,
       now,

@@ -46,6 +46,12 @@ export class ClusterSettings {
     return this.#options.given[name] ?? new Map(this.#gates).get(name)?.enabled ?? null;
   }
 
+  /** All of them. */
+  gates(): Readonly<Record<GateName, boolean | null>> {
+    const [policy, egress] = [this.gate('NodeNetworkPolicy'), this.gate('EgressGateway')];
+    return { NodeNetworkPolicy: policy, EgressGateway: egress };
+  }
+
   /** Null: no front proxy is trusted. */
   get frontProxy(): FrontProxySetting | null {
     return this.#frontProxy;

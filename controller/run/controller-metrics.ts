@@ -192,6 +192,15 @@ function watchMetrics(registers: Registry[], watches: MetricsSources['watches'])
       for (const { resource, objects } of watches()) this.set({ resource }, objects);
     },
   });
+  new Gauge({
+    name: 'nodewall_controller_watch_forbidden',
+    help: 'Whether a right is missing to list or watch a resource.',
+    labelNames: ['resource'],
+    registers,
+    collect() {
+      for (const { resource, lacks } of watches()) this.set({ resource }, lacks === null ? 0 : 1);
+    },
+  });
   const of = (name: string, help: string, value: (one: WatchMetrics) => number): void =>
     mirrored(registers, name, help, ['resource'], () =>
       watches().map((one) => [{ resource: one.resource }, value(one)]),

@@ -1,4 +1,5 @@
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
+import type { ControllerState } from '../../apis/controller-state.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { validateOptions } from '../../apis/validate/object.ts';
 import { ImpactProcess } from '../impact/impact-process.ts';
@@ -6,6 +7,7 @@ import { Registration } from '../kubeapi/apiservice/registration.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
+import type { RbacRule } from '../kubeapi/rbac-rule.ts';
 import { NodeMetrics } from '../metrics/node-metrics.ts';
 import { failure } from '../publish/failure.ts';
 import { Hub } from '../publish/hub.ts';
@@ -19,6 +21,7 @@ import { policyVersions } from '../status/policy-versions.ts';
 import { type ClusterSource, clusterSource } from '../watch/cluster/cluster-source.ts';
 import { Freshness } from '../watch/cluster/freshness.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
+import type { WatchMetrics } from '../watch/cluster/watch-notice.ts';
 import { WATCH_TIMES } from '../watch/cluster/watch-times.ts';
 import { type Changes, changes } from '../webhook/changes.ts';
 import { AgentService } from './agent-service.ts';
@@ -35,6 +38,7 @@ import { controllerWebhook } from './controller-webhook.ts';
 import { Credentials } from './credentials.ts';
 import { GuardrailWatch } from './guardrail-watch.ts';
 import type { Lifecycle, LifeEvent } from './lifecycle.ts';
+import { ownState } from './own-state.ts';
 import { Peers } from './peers.ts';
 import { PolicyStatuses } from './policy-statuses.ts';
 import type { WebhookService } from './webhook-service.ts';
@@ -133,6 +137,12 @@ export class ControllerParts {
     return this.#areReportsKnown ? null : 'the reports that other controllers have are not here yet';
   }
 
+  /** By which watches and the certificate fail now. */
+  missingRights(): readonly RbacRule[] {
+    const watches = this.#watches().map(({ lacks }) => lacks);
+    return [...watches, this.credentials.lacks].filter((rule) => rule !== null);
+  }
+
   /** Whether the gates are known, and this run is made for what they say. */
   get isGateKnown(): boolean {
     return (
@@ -174,13 +184,35 @@ export class ControllerParts {
   #makeMetrics(): ControllerMetrics {
     return controllerMetrics({
       isLeading: () => this.election.isLeader(),
-      watches: () => [...this.source.metrics(), ...this.reflectors.map((one) => one.metrics())],
+      watches: () => this.#watches(),
       server: () => this.agents.stats(),
       statusesWaiting: () => this.statuses.waiting(),
       certificateExpires: () => this.credentials.expires,
       rollouts: () => this.statuses.rollouts.counts(),
       guardrails: () => this.statuses.guardrails.counts(),
       ...(hasEgress(this.#context) ? { leases: () => this.statuses.egressLeases() } : {}),
+    });
+  }
+
+  #watches(): readonly WatchMetrics[] {
+    return [...this.source.metrics(), ...this.reflectors.map((one) => one.metrics())];
+  }
+
+  async #ownState(): Promise<ControllerState> {
+    return ownState({
+      context: this.#context,
+      life: this.#reactions.life(),
+      isLeading: this.election.isLeader(),
+      missingRights: this.missingRights(),
+      gates: this.settings.gates(),
+      revision: this.hub.revision,
+      streams: this.agents.stats()?.watchers ?? 0,
+      others: this.peers.known,
+      certificateExpires: this.credentials.expires,
+      statusesWaiting: this.statuses.waiting(),
+      watches: this.#watches(),
+      metrics: await this.metrics.registry.metrics(),
+      date: this.#process.clock.date(),
     });
   }
 
@@ -364,6 +396,7 @@ export class ControllerParts {
       frontProxy: () => this.settings.frontProxy,
       registry: this.metrics.registry,
       nodeMetrics: this.nodeMetrics,
+      isOpen: () => this.#reactions.life().isServing,
       refusesAgents: () => {
         const why = this.reportsMissing();
         return why === null ? null : failure('ServiceUnavailable', why, { 'retry-after': '1' });
@@ -379,6 +412,7 @@ export class ControllerParts {
       }),
       nodeQuestions: this.nodeQuestions,
       console: this.console.documents,
+      controllers: { own: () => this.#ownState(), others: () => this.peers.states() },
       account: SERVICE,
       onReport: (report, from) => {
         if (from === 'agent') {

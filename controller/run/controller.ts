@@ -1,12 +1,17 @@
+import type { AddressInfo } from 'node:net';
 import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import { type MetricsServer, serveMetrics } from '../../lib/process/metrics-server.ts';
 import { untilStopped } from '../../lib/process/stopped.ts';
 import { messageOf } from '../kubeapi/connection.ts';
+import { formatMissingRight } from '../kubeapi/rbac-rule.ts';
 import type { ControllerContext, ProcessContext } from './controller-context.ts';
 import { ControllerParts } from './controller-parts.ts';
 import { handOver } from './hand-over.ts';
 import { afterEvent, afterLook, type Effect, IDLE, type LifeEvent, missing, type Turn } from './lifecycle.ts';
 import { Steps } from './steps.ts';
+
+/** Rights that are named; a role that is missing gives all of them. */
+const MOST_RIGHTS = 10;
 
 /**
  * The controller: stages 1 to 3, and statuses and events. Every replica watches, compiles, and
@@ -26,6 +31,8 @@ export class Controller {
   /** The turns in progress. */
   #turns: Promise<void> = Promise.resolve();
   #health: MetricsServer | null = null;
+  /** Of the port for agents and readers; null: it is not open. */
+  #address: AddressInfo | null = null;
 
   constructor(context: ControllerContext, processContext: ProcessContext) {
     this.#context = context;
@@ -102,7 +109,7 @@ export class Controller {
         start: async () => this.#parts.learnReports(),
         stop: () => this.#parts.peers.close(),
       },
-      // Listens when `#takeTurns` finds that it is due.
+      // Listens, and serves, when `#takeTurns` finds that it is due.
       {
         name: 'agents',
         stop: () => {
@@ -194,6 +201,8 @@ export class Controller {
     switch (turn) {
       case 'resign':
         return this.#parts.statuses.lead(false);
+      case 'listen':
+        return this.#listen();
       case 'serve':
         return this.#serveAgents();
       case 'lead':
@@ -206,9 +215,11 @@ export class Controller {
     return { isListed: this.#parts.hub.ready, isGateKnown: this.#parts.isGateKnown };
   }
 
-  /** Null, or the reason why nothing can be served. */
+  /** Null, or the reason why nothing can be served, with the rights that the controller lacks. */
   #missing(): string | null {
-    return missing(this.#life, this.#readiness());
+    const why = missing(this.#life, this.#readiness());
+    const rights = this.#parts.missingRights().slice(0, MOST_RIGHTS);
+    return why === null || rights.length === 0 ? why : `${why}: ${rights.map(formatMissingRight).join('; ')}`;
   }
 
   #useTls(): void {
@@ -218,11 +229,17 @@ export class Controller {
     this.#parts.webhook.useTls(certificate);
   }
 
-  async #serveAgents(): Promise<void> {
+  async #listen(): Promise<void> {
     const { certificate } = this.#parts.credentials;
     if (certificate === null) return;
-    const { address, port } = await this.#parts.agents.listen(this.#context.listen, certificate);
+    this.#address = await this.#parts.agents.listen(this.#context.listen, certificate);
     // The certificate may have changed meanwhile: this event applies the current one.
+    this.#happen({ type: 'listening' });
+  }
+
+  async #serveAgents(): Promise<void> {
+    if (this.#address === null) return;
+    const { address, port } = this.#address;
     this.#happen({ type: 'serving' });
     this.#context.log.info('serving agents and readers', {
       address,

@@ -5,6 +5,8 @@ import { followCaBundles } from '../kubeapi/certificates/ca-bundle.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
 import type { CertificateSource } from '../kubeapi/certificates/keeper.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
+import { isKubeError } from '../kubeapi/kube-error.ts';
+import type { RbacRule } from '../kubeapi/rbac-rule.ts';
 import type { Following } from '../watch/cluster/follow-object.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
 import { certificateSource } from './controller-certificates.ts';
@@ -30,6 +32,7 @@ export class Credentials {
   readonly #changed: () => void;
   readonly #expiryOf = memo(expiryOf);
   #certificate: CertificateAndKey | null = null;
+  #lacks: RbacRule | null = null;
   #caBundle: string | null | undefined;
 
   constructor({ context, clock, request, service, changed, trusted }: CredentialsOptions) {
@@ -47,8 +50,10 @@ export class Credentials {
         trusted();
       },
       changed: (next) => this.#take(next),
-      failed: ({ message: error }) => {
-        this.#log.error('cannot renew the serving certificate; trying again', { stage: 'publish', error });
+      failed: (error) => {
+        this.#lacks = isKubeError(error) ? error.rule : null;
+        const fields = { stage: 'publish', error: error.message };
+        this.#log.error('cannot renew the serving certificate; trying again', fields);
       },
     });
   }
@@ -56,6 +61,11 @@ export class Credentials {
   /** Null until there is one. */
   get certificate(): CertificateAndKey | null {
     return this.#certificate;
+  }
+
+  /** The right by whose lack there is no certificate; null: there is one, or another reason. */
+  get lacks(): RbacRule | null {
+    return this.#certificate === null ? this.#lacks : null;
   }
 
   /** Milliseconds since 1970; null: there is no certificate yet. */

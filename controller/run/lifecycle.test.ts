@@ -2,24 +2,33 @@ import assert from 'node:assert/strict';
 import { afterEvent, afterLook, IDLE, type Lifecycle, type LifeEvent, missing } from './lifecycle.ts';
 
 const KNOWN = { isListed: true, isGateKnown: true };
-const STANDBY: Lifecycle = { ...IDLE, hasCertificate: true, isServing: true };
+const LISTENING: Lifecycle = { ...IDLE, hasCertificate: true, isListening: true };
+const STANDBY: Lifecycle = { ...LISTENING, isServing: true };
 const LEADER: Lifecycle = { ...STANDBY, isLeading: true };
 
 const after = (life: Lifecycle, type: Exclude<LifeEvent['type'], 'failed'>) => afterEvent(life, { type });
 
 describe('the life cycle of a controller', () => {
   it('serves nothing before objects, gate and certificate are known', () => {
-    const certified = after(IDLE, 'certificate').life;
     const cases = [
-      [certified, { isListed: false, isGateKnown: false }, /listed/],
-      [certified, { isListed: true, isGateKnown: false }, /gate/],
+      [LISTENING, { isListed: false, isGateKnown: false }, /listed/],
+      [LISTENING, { isListed: true, isGateKnown: false }, /gate/],
       [IDLE, KNOWN, /certificate/],
     ] as const;
     for (const [life, readiness, why] of cases) {
       assert.match(missing(life, readiness) ?? '', why);
       assert.deepEqual(afterLook(life, readiness, true), { life, effects: [] });
     }
-    assert.equal(missing(certified, KNOWN), null);
+    assert.equal(missing(LISTENING, KNOWN), null);
+  });
+
+  it('listens for scrapers as soon as it has a certificate, and not while it stops', () => {
+    const certified = after(IDLE, 'certificate').life;
+    const nothing = { isListed: false, isGateKnown: false };
+    assert.deepEqual(afterLook(certified, nothing, false), { life: certified, effects: ['listen'] });
+    assert.deepEqual(after(certified, 'listening'), { life: LISTENING, effects: ['useTls'] });
+    assert.deepEqual(afterLook(LISTENING, nothing, false).effects, []);
+    assert.deepEqual(afterLook({ ...certified, isOver: true }, nothing, false).effects, []);
   });
 
   it('checks again at the first certificate and at every change that serving depends on', () => {
@@ -32,9 +41,8 @@ describe('the life cycle of a controller', () => {
   });
 
   it('serves as standby, then registers the APIService', () => {
-    const certified = { ...IDLE, hasCertificate: true };
-    assert.deepEqual(afterLook(certified, KNOWN, false), { life: certified, effects: ['serve'] });
-    assert.deepEqual(after(certified, 'serving'), { life: STANDBY, effects: ['useTls', 'register'] });
+    assert.deepEqual(afterLook(LISTENING, KNOWN, false), { life: LISTENING, effects: ['serve'] });
+    assert.deepEqual(after(LISTENING, 'serving'), { life: STANDBY, effects: ['register'] });
     assert.deepEqual(afterLook(STANDBY, KNOWN, false), { life: STANDBY, effects: [] });
   });
 
@@ -46,7 +54,7 @@ describe('the life cycle of a controller', () => {
 
   it('serves before it leads, if it is elected first', () => {
     const certified = { ...IDLE, hasCertificate: true };
-    assert.deepEqual(afterLook(certified, KNOWN, true).effects, ['serve', 'lead']);
+    assert.deepEqual(afterLook(certified, KNOWN, true).effects, ['listen', 'serve', 'lead']);
   });
 
   it('stops leading at the check that finds the Lease lost, and keeps serving', () => {

@@ -7,7 +7,9 @@ export interface Lifecycle {
   /** When it has stopped, another one begins in its process. */
   readonly isAgain: boolean;
   readonly hasCertificate: boolean;
-  /** It listens for agents and readers. */
+  /** Its port is open; while it does not serve, only its own metrics are answered there. */
+  readonly isListening: boolean;
+  /** It serves agents and readers. */
   readonly isServing: boolean;
   /** It serves agents and writes statuses. */
   readonly isLeading: boolean;
@@ -33,6 +35,8 @@ export type LifeEvent =
   | { readonly type: 'published' }
   /** The other replicas, or the state of the namespace, changed. */
   | { readonly type: 'replicas' }
+  /** `listen` is done. */
+  | { readonly type: 'listening' }
   /** `serve` is done. */
   | { readonly type: 'serving' }
   /** `lead` is done. */
@@ -64,7 +68,9 @@ export type Effect =
 export type Turn =
   /** End the streams of agents, and stop writing statuses. */
   | 'resign'
-  /** Listen; followed by event `serving`. */
+  /** Open the port for metrics; followed by event `listening`. */
+  | 'listen'
+  /** Answer agents and readers there; followed by event `serving`. */
   | 'serve'
   /** Write statuses; followed by event `leading`. */
   | 'lead';
@@ -80,6 +86,7 @@ export const IDLE: Lifecycle = {
   isOver: false,
   isAgain: false,
   hasCertificate: false,
+  isListening: false,
   isServing: false,
   isLeading: false,
 };
@@ -107,8 +114,10 @@ export function afterEvent(life: Lifecycle, event: LifeEvent): Step<Effect> {
       return { life, effects: ['wake', 'look'] };
     case 'replicas':
       return { life, effects: ['register', 'wake'] };
+    case 'listening':
+      return { life: { ...life, isListening: true }, effects: ['useTls'] };
     case 'serving':
-      return { life: { ...life, isServing: true }, effects: ['useTls', 'register'] };
+      return { life: { ...life, isServing: true }, effects: ['register'] };
     case 'leading':
       return { life: { ...life, isLeading: true }, effects: [] };
     case 'stopRequested':
@@ -133,6 +142,7 @@ export function afterLook(life: Lifecycle, readiness: Readiness, isLeader: boole
   const leads = isDue && isLeader;
   const effects: Turn[] = [];
   if (!leads && life.isLeading) effects.push('resign');
+  if (life.hasCertificate && !life.isListening && !life.isOver) effects.push('listen');
   if (isDue && !life.isServing) effects.push('serve');
   if (leads && !life.isLeading) effects.push('lead');
   return { life: { ...life, isLeading: life.isLeading && leads }, effects };

@@ -1,3 +1,9 @@
+import {
+  CONTROLLER_STATE_PATH,
+  type ControllerItem,
+  parseControllerState,
+  STATE_PATIENCE,
+} from '../../apis/controller-state.ts';
 import type { LeaseAnswer, LeaseRequest } from '../../apis/egress/lease.ts';
 import {
   INWARD_PATIENCE,
@@ -20,6 +26,7 @@ import { pause } from '../../lib/process/pause.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import { codeOf, type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
 import { emptyLike } from '../kubeapi/kube-config.ts';
+import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { Elsewhere } from '../probes/inward-probing.ts';
 import { LEASES_PATH, readLeaseBatchAnswer } from '../publish/lease-batch.ts';
 import type { QuestionsElsewhere } from '../publish/node-questions.ts';
@@ -127,6 +134,28 @@ export class Peers {
     return parseAnswered(await this.#client(peer).request(wanted));
   }
 
+  /** The others that run, HOST:PORT each. */
+  get known(): readonly string[] {
+    return this.#known;
+  }
+
+  /** What the others say of themselves; those that do not answer in time have their address. */
+  states(): Promise<ControllerItem[]> {
+    return Promise.all(this.#known.map((peer) => this.#stateOf(peer)));
+  }
+
+  async #stateOf(peer: string): Promise<ControllerItem> {
+    const { signal } = this.#closing;
+    const wanted = { path: CONTROLLER_STATE_PATH, timeout: STATE_PATIENCE, signal };
+    try {
+      const state = parseControllerState(await this.#client(peer).request({ method: 'GET', ...wanted }));
+      if (state === null) throw new Error('its answer is no state of a controller');
+      return { metadata: { name: state.name }, state };
+    } catch (error) {
+      return { metadata: { name: peer }, problem: messageOf(error) };
+    }
+  }
+
   /** Must be called when the addresses may have changed. */
   look(): void {
     if (this.#closing.signal.aborted) return;
@@ -211,7 +240,9 @@ export class Peers {
         controller: peer,
         error: messageOf(error),
       });
-      return codeOf((error as Error).cause) === 'ECONNREFUSED' ? 'refused' : 'failed';
+      // 503: it has started too, and answers nothing but its metrics yet.
+      const hasNone = isKubeError(error, 'ServiceUnavailable');
+      return hasNone || codeOf((error as Error).cause) === 'ECONNREFUSED' ? 'refused' : 'failed';
     }
   }
 

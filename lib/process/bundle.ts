@@ -31,6 +31,10 @@ export interface BundleManifest {
   readonly bounds: { readonly wholeBytes: number; readonly partBytes: number };
   readonly parts: readonly BundlePart[];
   readonly missing: readonly MissingPart[];
+  /** What was not asked for, and how to have it. */
+  readonly leftOut: readonly MissingPart[];
+  /** What is in it that its owner may want to keep. */
+  readonly lookAt: string;
   /** What is never collected. */
   readonly neverCollected: string;
 }
@@ -46,12 +50,17 @@ const NEVER =
   'and fields, keys of log lines and settings that are not on the lists of known ones; ' +
   'in texts that others wrote, what may be a credential is replaced by [redacted]';
 
+const LOOK_AT =
+  'Names of Nodes and of objects, and addresses: of Nodes; of clients in records.json; ' +
+  'and, with --with-flows, in flows.jsonl those of all peers that a node had in the last days';
+
 /** A support bundle: a tar.gz file of parts, and a manifest of them. */
 export class Bundle {
   readonly #options: BundleOptions;
   readonly #archive: TarGz;
   readonly #parts: BundlePart[] = [];
   readonly #missing: MissingPart[] = [];
+  readonly #leftOut: MissingPart[] = [];
 
   /** @param path must not exist */
   constructor(path: string, options: BundleOptions) {
@@ -83,6 +92,10 @@ export class Bundle {
     if (this.#missing.length < MOST_MISSING) this.#missing.push({ what, why: why.slice(0, 500) });
   }
 
+  leftOut(what: string, why: string): void {
+    this.#leftOut.push({ what, why });
+  }
+
   /** Adds the manifest, and ends the file. */
   async close(): Promise<BundleManifest & { readonly bytes: number }> {
     const { version, now } = this.#options;
@@ -92,6 +105,8 @@ export class Bundle {
       bounds: { wholeBytes: MOST_BUNDLE, partBytes: MOST_PART },
       parts: this.#parts.toSorted((a, b) => (a.name < b.name ? -1 : 1)),
       missing: this.#missing,
+      leftOut: this.#leftOut,
+      lookAt: LOOK_AT,
       neverCollected: NEVER,
     };
     await this.#archive.add('manifest.json', `${JSON.stringify(manifest, null, 1)}\n`, 0);

@@ -5,6 +5,7 @@ import { parseAllDocuments } from 'yaml';
 import { parseConfig } from '../../apis/config-file.ts';
 import { API_SERVICE_TARGET } from '../../controller/kubeapi/apiservice/decision.ts';
 import { gateSetting } from '../../controller/kubeapi/configmap/feature-gate.ts';
+import { controllerRole, type RbacRule } from '../../controller/kubeapi/rbac-rule.ts';
 import { run } from '../cluster/command.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { AGENT_CALLS, API_CALLS, type ApiCall } from './api-calls.ts';
@@ -272,6 +273,20 @@ describe('deploy', () => {
     assert.deepEqual(allowedBy((role) => role !== 'nodewall-agent').sort(), lines(API_CALLS));
     assert.deepEqual(allowedBy((role) => role === 'nodewall-agent').sort(), lines(AGENT_CALLS));
     for (const { from } of [...API_CALLS, ...AGENT_CALLS]) assert.ok(existsSync(join(ROOT, from)), from);
+  });
+
+  it('has the rights of controllers in the roles that a missing right is said to be in', () => {
+    for (const role of ownRoles().filter(({ metadata }) => metadata.name !== 'nodewall-agent'))
+      for (const { apiGroups, resources, verbs } of role.rules ?? [])
+        for (const resource of resources) {
+          const { name, namespace = null } = role.metadata;
+          const rule: RbacRule = {
+            ...{ apiGroups: [apiGroups[0] ?? ''], resources: [resource], verbs: [verbs[0] ?? ''] },
+            namespace,
+          };
+          const place = namespace === null ? '' : ` in namespace ${namespace}`;
+          assert.equal(controllerRole(rule), `${role.kind} ${name}${place}`, resource);
+        }
   });
 
   it('passes only existing options to the commands', async () => {

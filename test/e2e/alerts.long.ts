@@ -1,6 +1,6 @@
 /** The alerts at a real Prometheus: the real thing is broken, and repaired. */
 import assert from 'node:assert/strict';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -9,8 +9,8 @@ import { ALERTS } from '../deploy/monitoring/rules.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { policy, tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
-import { ROOT } from '../structure/source-file.ts';
 import { type AlertsBed, startPrometheus } from './alerts-bed.ts';
+import { withAllRights, withoutRight } from './controller-rights.ts';
 import { closed, type Story, startStory } from './story-bed.ts';
 
 const NODE = 'worker-1';
@@ -59,32 +59,6 @@ const BY_PROMTOOL_ALONE: Readonly<Record<string, string>> = {
   EgressNodesNotReady: 'the feature gate EgressGateway is off here',
   NodeNotUpToDate: 'an agent that reports applies what it has, or names what fails',
 };
-
-const CLUSTER_ROLE = 'nodewall-controller';
-
-/** Takes a right away from the controllers, and gives it back. */
-async function withoutRight(story: Story, resource: string): Promise<void> {
-  const role = await story.cluster.get<{ rules: { resources?: string[] }[] }>('clusterrole', CLUSTER_ROLE);
-  const rules = role.rules.map((rule) => ({
-    ...rule,
-    ...(rule.resources && { resources: rule.resources.filter((one) => one !== resource) }),
-  }));
-  const kept = rules.filter(({ resources }) => resources === undefined || resources.length > 0);
-  assert.notDeepEqual(kept, role.rules, resource);
-  await story.kubectl(
-    'patch',
-    'clusterrole',
-    CLUSTER_ROLE,
-    '--type=merge',
-    '-p',
-    JSON.stringify({ rules: kept }),
-  );
-}
-
-/** Puts the rights of this version in place again. */
-async function withAllRights({ cluster }: Story): Promise<void> {
-  await cluster.apply(await readFile(join(ROOT, 'deploy/rbac.yaml'), 'utf8'), { force: true });
-}
 
 const remove = (story: Story, ...names: string[]) => story.kubectl('delete', ...names, '--wait=false');
 const agentOf = (story: Story, name = NODE) => story.agents[name] ?? assert.fail();
@@ -207,11 +181,11 @@ const BREAKAGES: readonly Breakage[] = [
     alert: 'StatusWritesFailing',
     limit: 300_000,
     async breaks(story) {
-      await withoutRight(story, 'clusternetworkpolicies/status');
+      await withoutRight(story.cluster, 'clusternetworkpolicies/status');
       await story.applied(...Array.from({ length: 10 }, (_, i) => closed(`many-${i}`, 7000 + i)));
     },
     async repairs(story) {
-      await withAllRights(story);
+      await withAllRights(story.cluster);
       await remove(story, ...Array.from({ length: 10 }, (_, i) => `ncnp/many-${i}`));
     },
   },
@@ -242,8 +216,8 @@ const BREAKAGES: readonly Breakage[] = [
     alert: 'WatchFailing',
     limit: 400_000,
     // Watches that are open go on: the next list shows the missing right.
-    breaks: (story) => withoutRight(story, 'pods'),
-    repairs: (story) => withAllRights(story),
+    breaks: (story) => withoutRight(story.cluster, 'pods'),
+    repairs: (story) => withAllRights(story.cluster),
   },
   {
     alert: 'NoLeader',

@@ -24,6 +24,7 @@ const VALUES: Readonly<Record<string, string>> = {
   'components/control-plane': 'controller.preferControlPlane=true',
   'components/network-policies': 'networkPolicies.enabled=true',
   'components/monitoring': 'prometheusRule.enabled=true',
+  'components/dashboards': 'dashboards.enabled=true',
   'components/priority-quota': 'priorityQuota.enabled=true',
   'components/selinux': 'seLinux.enabled=true',
   'components/openshift': 'openShift.enabled=true',
@@ -64,6 +65,10 @@ const WRONG: readonly (readonly [string, string])[] = [
   ['agentConfig.log.maxFiles=many', 'maxFiles'],
   ['agentConfig.exemptions.loopbak=false', 'loopbak'],
   ['networkPolicies.enabled=yes', 'enabled'],
+  ['dashboards.label=grafana', 'label'],
+  ['dashboards.labels.grafana_dashboard=true', 'grafana_dashboard'],
+  ['dashboards.namespace=Monitoring', 'namespace'],
+  ['prometheusRule.labels=monitoring', 'labels'],
   ['uninstall.timeout=5m', 'timeout'],
   ['uninstall.force=true', 'force'],
   ['openshift.enabled=true', 'openshift'],
@@ -74,8 +79,10 @@ interface Manifest {
   readonly metadata: {
     readonly name: string;
     readonly namespace?: string;
+    readonly labels?: Readonly<Record<string, string>>;
     annotations?: Readonly<Record<string, string>>;
   };
+  readonly data?: Readonly<Record<string, string>>;
 }
 
 /** By kind, namespace and name; without what is for Helm alone. */
@@ -153,6 +160,38 @@ describe('deploy/chart', function () {
       assert.deepEqual(parse(await template(...setting.split(','))), expected);
     });
   }
+
+  it('has the dashboards of deploy/monitoring, where and as the sidecar of a cluster looks for them', async () => {
+    const text = await template(
+      'dashboards.enabled=true',
+      'dashboards.namespace=monitoring',
+      'dashboards.labels.team=net',
+      'dashboards.annotations.grafana_folder=Firewalls',
+    );
+    const maps = [...parse(text).values()].filter(({ metadata }) => metadata.namespace === 'monitoring');
+    assert.equal(maps.length, 3);
+    for (const { metadata, data = {} } of maps) {
+      const { labels, annotations } = metadata;
+      assert.deepEqual(annotations, { grafana_folder: 'Firewalls' });
+      assert.deepEqual(labels, {
+        'app.kubernetes.io/part-of': 'nodewall',
+        grafana_dashboard: '1',
+        team: 'net',
+      });
+      const [[file = '', dashboard = ''] = []] = Object.entries(data);
+      const path = join(ROOT, 'deploy/monitoring/dashboards', file.replace('nodewall-', ''));
+      assert.equal(dashboard, await readFile(path, 'utf8'));
+    }
+  });
+
+  it('has alerts with the labels that the Prometheus of a cluster selects', async () => {
+    const text = await template('prometheusRule.enabled=true', 'prometheusRule.labels.release=monitoring');
+    const rule = parse(text).get('PrometheusRule nodewall-system/nodewall');
+    assert.deepEqual(rule?.metadata.labels, {
+      'app.kubernetes.io/part-of': 'nodewall',
+      release: 'monitoring',
+    });
+  });
 
   it('keeps every CustomResourceDefinition when the release is removed', async () => {
     const definitions = parseAllDocuments(await template())

@@ -13,6 +13,7 @@ import { NODEWALL, nodewall } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { until } from '../kernel/until.ts';
+import { withAllRights, withoutRight } from './controller-rights.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const FILES = ['crds/tier', 'crds/clustergroup', 'crds/clusternetworkpolicy', 'rbac'];
@@ -33,6 +34,17 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: nodewall-config, namespace: nodewall-system}
 data: {config.yaml: "featureGates: {NodeNetworkPolicy: ${enabled}}"}
+`;
+const SCRAPER = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: prometheus, namespace: default}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: prometheus}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-metrics-reader}
+subjects: [{kind: ServiceAccount, name: prometheus, namespace: default}]
 `;
 const WATCH = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name%3Dcp-1`;
 const SERVICE = 'nodewall-controller.nodewall-system.svc';
@@ -137,7 +149,7 @@ describe('nodewall controller, on a real API server', function () {
       servername: SERVICE,
       agent: false,
       ...more,
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...more.headers },
     });
     request.end(body === undefined ? undefined : JSON.stringify(body));
     const [response] = await once(request, 'response');
@@ -342,6 +354,55 @@ describe('nodewall controller, on a real API server', function () {
     assert.match(apiService.stderr, /NotFound/);
     const faults = last.log.map((line) => JSON.parse(line)).filter(({ level }) => level === 'error');
     assert.deepEqual(faults, []);
+  });
+
+  it('serves its metrics and says which right it lacks from the start, and recovers when it has it', async () => {
+    await withoutRight(cluster, 'pods');
+    const [port = 0] = await freePorts(1);
+    const controller = await start(port);
+    await until('it says what it lacks', async () => /pods/.test(await controller.ready()), {
+      detail: () => controller.log.join('\n'),
+    });
+    const lacks = /^503 .*: it may not list pods, which ClusterRole nodewall-controller of deploy\/rbac.yaml/;
+    assert.match(await controller.ready(), lacks);
+    await cluster.apply(SCRAPER);
+    const scraper = await cluster.token('default/prometheus');
+    const metrics = async (): Promise<string> => {
+      const headers = { authorization: `Bearer ${scraper}` };
+      const response = await ask(controller, '/metrics', { headers }).catch(() => null);
+      return response === null ? 'nobody listens' : `${response.statusCode} ${await text(response)}`;
+    };
+    const forbids = (value: 0 | 1) =>
+      new RegExp(`^nodewall_controller_watch_forbidden{resource="pods"} ${value}$`, 'm');
+    await until('it is scraped', async () => forbids(1).test(await metrics()), {
+      detail: () => controller.log.join('\n'),
+    });
+    assert.match(await metrics(), /^200 /);
+    assert.match(await metrics(), /^nodewall_controller_watch_forbidden{resource="nodes"} 0$/m);
+    const refused = await ask(controller, WATCH);
+    assert.equal(refused.statusCode, 503, 'agents get nothing from a part of the cluster');
+
+    await withAllRights(cluster);
+    await isReady(controller);
+    assert.equal(controller.process.exitCode, null);
+    assert.match(await metrics(), forbids(0));
+    assert.equal((await view(controller))[0]?.type, 'reset');
+    assert.equal(await controller.stop('SIGTERM'), 0);
+  });
+
+  it('says which right its certificate lacks', async () => {
+    const role = ['role', 'nodewall-controller-ca', '--namespace=nodewall-system'];
+    assert.equal((await cluster.kubectl(['delete', ...role])).code, 0);
+    const [port = 0] = await freePorts(1);
+    const controller = await start(port);
+    const lacks =
+      /^503 .*certificate.*: it may not get secrets in namespace nodewall-system, which Role nodewall-controller-ca/;
+    await until('it says what it lacks', async () => lacks.test(await controller.ready()), {
+      detail: () => controller.log.join('\n'),
+    });
+    await withAllRights(cluster);
+    await isReady(controller);
+    assert.equal(await controller.stop('SIGTERM'), 0);
   });
 
   it('names the missing RBAC rule', async () => {

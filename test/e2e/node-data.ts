@@ -249,7 +249,7 @@ export function describeNodeData(bed: () => AskedBed): void {
       });
 
       const begun = performance.now();
-      const { status, stdout, stderr } = await bundle('--yes');
+      const { status, stdout, stderr } = await bundle('--yes', '--with-flows');
       assert.ok(performance.now() - begun < 60_000, 'it took too long');
       assert.equal(status, 0, stderr);
       const { bytes, missing, parts } = JSON.parse(stdout);
@@ -258,7 +258,9 @@ export function describeNodeData(bed: () => AskedBed): void {
       for (const secret of planted.secrets) assert.ok(!found.includes(secret), secret);
       for (const part of [
         'objects/clusternetworkpolicies.jsonl',
+        'objects/clusterroles.jsonl',
         'nodes/worker-1/counters.json',
+        'nodes/worker-1/flows.jsonl',
         'api-server.json',
       ])
         assert.ok(
@@ -266,6 +268,17 @@ export function describeNodeData(bed: () => AskedBed): void {
           `${part}: ${stdout}`,
         );
       for (const text of ['"reason":"Planted"', '"policy": "web"', 'kernelVersion', '"verdict": "Drop"'])
+        assert.ok(found.includes(text), text);
+      const names: readonly string[] = parts.map(({ name }: { name: string }) => name);
+      const controllers = names.filter((name) =>
+        /^controllers\/.*\/(?:state\.json|metrics\.txt)$/.test(name),
+      );
+      assert.equal(controllers.length, 4, names.join());
+      for (const text of [
+        'nodewall_controller_leader 1',
+        'nodewall_controller_leader 0',
+        '"missingRights": []',
+      ])
         assert.ok(found.includes(text), text);
       const silent = missing
         .map(({ what }: { what: string }) => what)
@@ -288,8 +301,13 @@ export function describeNodeData(bed: () => AskedBed): void {
         '-o',
         'json',
       );
-      const { parts, missing } = JSON.parse(stdout);
+      const { parts, missing, leftOut } = JSON.parse(stdout);
       assert.equal(status, 0);
+      assert.equal(leftOut[0].what, 'flows');
+      assert.ok(
+        parts.some(({ name }: { name: string }) => /^controllers\/.*\/state\.json$/.test(name)),
+        stdout,
+      );
       assert.ok(
         parts.some(({ name }: { name: string }) => name === `nodes/${NODE}/records.json`),
         stdout,
@@ -334,6 +352,18 @@ function plantedObjects(nodes: readonly string[]) {
     },
     event,
     { ...closed('planted', 81), metadata: metadata('planted') },
+    {
+      ...{ apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRole' },
+      metadata: {
+        ...metadata('planted'),
+        labels: { 'app.kubernetes.io/part-of': 'nodewall', key: plant() },
+      },
+      rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['list'] }],
+    },
+    {
+      ...{ apiVersion: 'v1', kind: 'Service', metadata: metadata('planted', system) },
+      spec: { type: 'ExternalName', externalName: `${plant()}.example.com` },
+    },
     ...nodes.map((name) => ({ apiVersion: 'v1', kind: 'Node', metadata: metadata(name) })),
   ];
   return { secrets, text: objects.map((one) => JSON.stringify(one)).join('\n---\n') };

@@ -3,12 +3,14 @@
  * while somebody whom the policy keeps out opens connections.
  */
 import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { output, run } from '../cluster/command.ts';
 import { type Scratch, scratchFolder } from '../cluster/folder.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
 import { confined } from '../realcluster/images/buildah.ts';
+import { ROOT } from '../structure/source-file.ts';
 import { debianRoot } from './debian-root.ts';
 import { ServerMachine } from './machine.ts';
 import { buildPackage, nextRevision } from './package.ts';
@@ -64,6 +66,17 @@ kernelSuite('the Debian package', function () {
     assert.deepEqual([found.code, found.stdout], [0, '']);
     const size = Number(await output(['dpkg-deb', '--field', file, 'Installed-Size']));
     assert.ok(size > 100_000 && size <= MOST_INSTALLED, `${size} kB`);
+  });
+
+  it('has the pictures that its documents show', async () => {
+    const listed = await output(['dpkg-deb', '--contents', file]);
+    const docs = join(ROOT, 'docs');
+    const texts = globSync('*.md', { cwd: docs }).map((name) => readFileSync(join(docs, name), 'utf8'));
+    const pictures = texts.flatMap((text) =>
+      [...text.matchAll(/!\[[^\]]*\]\(([^)]+)\)/g)].map(([, path]) => path),
+    );
+    assert.ok(pictures.length > 3, `${pictures.length}`);
+    for (const path of pictures) assert.ok(listed.includes(` ./usr/share/doc/nodewall/docs/${path}\n`), path);
   });
 
   it('enforces and starts nothing when it is installed', async () => {

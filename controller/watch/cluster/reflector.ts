@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LineSplitter } from '../../../lib/process/lines.ts';
 import { watchdog } from '../../../lib/process/watchdog.ts';
+import { type RbacRule, rbacRule } from '../../kubeapi/rbac-rule.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import type { Provable } from './freshness.ts';
 import { isAbsent, type Listing, listAll, newestVersion } from './list-all.ts';
 import { type Change, type Narrow, ObjectStore, type PartialList } from './object-store.ts';
 import { refuse } from './raw-object.ts';
-import { type Resource, resourcePath } from './resources.ts';
+import { groupVersionPath, type Resource, resourcePath } from './resources.ts';
 import type { ApiGet } from './transport.ts';
 import { parseWatchEvent } from './watch-event.ts';
 import { WatchFailures } from './watch-failures.ts';
@@ -200,6 +201,7 @@ class ResourceReflector<T> implements Reflector {
       const version = await this.#read(list);
       this.#goneSince = null;
       this.#counts.state = 'listing';
+      this.#counts.lacks = null;
       this.#replace(list, version);
       this.#notice({ event: 'listed', objects: this.#store.size() });
       return true;
@@ -221,6 +223,7 @@ class ResourceReflector<T> implements Reflector {
       this.#goneSince = null;
     }
     this.#counts.state = 'absent';
+    this.#counts.lacks = null;
     this.#hear();
     const nothing = this.#store.startList();
     nothing.end();
@@ -243,6 +246,7 @@ class ResourceReflector<T> implements Reflector {
       if (answer.status !== 200) return await refuse(answer);
       this.#counts.watches++;
       this.#counts.state = 'watching';
+      this.#counts.lacks = null;
       patience = times.idle;
       limit.restart(patience);
       since = performance.now();
@@ -323,12 +327,20 @@ class ResourceReflector<T> implements Reflector {
         if (this.#stopped.signal.aborted) return;
         const failure = toWatchFailure(error);
         const wait = this.#failures.add(failure);
+        this.#counts.lacks = this.#lackedRight(failure, this.#store.position() === null ? 'list' : 'watch');
         if (this.#mustList(failure)) this.#store.forget();
         if (this.#counts.state !== 'absent') this.#counts.state = 'waiting';
         await this.#pause(wait).catch(() => undefined);
         if (this.#stopped.signal.aborted) return;
       }
     }
+  }
+
+  /** Null: the failure had another reason. */
+  #lackedRight({ reason }: WatchFailure, verb: 'list' | 'watch'): RbacRule | null {
+    const { resource } = this.#options;
+    const rule = rbacRule('GET', `${groupVersionPath(resource)}/${resource.plural}`);
+    return reason === 'forbidden' && rule !== null ? { ...rule, verbs: [verb] } : null;
   }
 
   /** Whether resuming from the last version can't help. */
@@ -346,7 +358,9 @@ class ResourceReflector<T> implements Reflector {
         if (this.#store.position() !== null) await this.#compare();
       } catch (error) {
         if (this.#stopped.signal.aborted) return;
-        this.#failures.add(toWatchFailure(error));
+        const failure = toWatchFailure(error);
+        this.#failures.add(failure);
+        this.#counts.lacks = this.#lackedRight(failure, 'list');
       }
     }
   }
@@ -362,6 +376,7 @@ class ResourceReflector<T> implements Reflector {
     try {
       const version = await listAll(this.#listing(), list.add);
       this.#counts.lists++;
+      this.#counts.lacks = null;
       if (from !== null && version < from) {
         this.#startAnew(wasReset(version, from));
         return;

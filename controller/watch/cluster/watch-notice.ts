@@ -1,3 +1,4 @@
+import type { RbacRule } from '../../kubeapi/rbac-rule.ts';
 import { FAILURE_REASONS, type FailureReason } from './failure.ts';
 
 /** Events that deserve a line in the log. */
@@ -41,6 +42,8 @@ export interface WatchMetrics {
   readonly failures: Readonly<Record<FailureReason, number>>;
   /** The time of the last event or bookmark (milliseconds since 1970); null: none yet. */
   readonly lastEvent: number | null;
+  /** The right by whose lack the last list or watch failed; null: it did not. */
+  readonly lacks: RbacRule | null;
 }
 
 /** `absent`: the CRD doesn't exist. `waiting`: in back-off after a failure. */
@@ -63,5 +66,6 @@ export function watchCounts(resource: string): WatchCounts {
     corrections: 0,
     failures: failures as Record<FailureReason, number>,
     lastEvent: null,
+    lacks: null,
   };
 }

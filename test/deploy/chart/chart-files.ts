@@ -22,6 +22,7 @@ export const CONDITIONS: Readonly<Record<string, string>> = {
   'components/control-plane': '.Values.controller.preferControlPlane',
   'components/network-policies': '.Values.networkPolicies.enabled',
   'components/monitoring': '.Values.prometheusRule.enabled',
+  'components/dashboards': '.Values.dashboards.enabled',
   'components/priority-quota': '.Values.priorityQuota.enabled',
   // Component openshift includes this one.
   'components/selinux': 'or .Values.seLinux.enabled .Values.openShift.enabled',
@@ -38,6 +39,7 @@ export function chartFiles(): Map<URL, string> {
   for (const [folder, condition] of Object.entries(CONDITIONS)) addFolder(templates, folder, condition);
   addValues(find(templates, { kind: 'Deployment', name: 'nodewall-controller' }), 'controller');
   addValues(find(templates, { kind: 'DaemonSet', name: 'nodewall-agent' }), 'agent');
+  addMonitoringValues(templates);
   find(templates, { kind: 'Namespace', name: 'nodewall-system' })[0]?.only('.Values.namespace.create');
   for (const each of templates.get('crds.yaml') ?? []) {
     each.set(['metadata', 'annotations'], { 'helm.sh/resource-policy': 'keep' });
@@ -125,6 +127,22 @@ function addValues(found: readonly TemplateDocument[], name: 'controller' | 'age
     pod,
     '{{- with .Values.images.pullSecrets }}\n      imagePullSecrets: {{- toYaml . | nindent 8 }}\n      {{- end }}',
   );
+}
+
+/** What the Prometheus Operator and Grafana's sidecar of a cluster find objects by. */
+function addMonitoringValues(templates: Templates): void {
+  const labels = (values: string): string =>
+    `{{- toYaml (merge (dict "app.kubernetes.io/part-of" "nodewall") .Values.${values}.labels) | nindent 4 }}`;
+  for (const each of templates.get('prometheus-rule.yaml') ?? assert.fail())
+    each.put(['metadata', 'labels'], labels('prometheusRule'));
+  for (const each of templates.get('dashboards.yaml') ?? assert.fail()) {
+    each.put(['metadata', 'labels'], labels('dashboards'));
+    each.put(['metadata', 'namespace'], '{{ .Values.dashboards.namespace }}');
+    each.append(
+      ['metadata'],
+      '{{- with .Values.dashboards.annotations }}\n  annotations: {{- toYaml . | nindent 4 }}\n  {{- end }}',
+    );
+  }
 }
 
 function initialValues(images: Initial['images'], files: ReadonlyMap<string, readonly Document[]>): Initial {

@@ -1,4 +1,5 @@
 import { CONFIG_SCHEMA } from '../../../apis/schema/config.ts';
+import { DASHBOARD_LABELS } from '../monitoring/rules.ts';
 import { type HelmSchema, helmSchema } from './helm-schema.ts';
 
 /** A value of the chart, or a group of them. */
@@ -50,6 +51,9 @@ const PULL_SECRETS: HelmSchema = {
   },
 };
 
+/** Labels or annotations. */
+const TEXTS: HelmSchema = { type: 'object', additionalProperties: { type: 'string' } };
+
 /** All values of the chart, in the order of values.yaml. */
 export function chartValues(initial: Initial): Readonly<Record<string, ChartValue>> {
   return {
@@ -89,7 +93,11 @@ export function chartValues(initial: Initial): Readonly<Record<string, ChartValu
     }),
     kubeletKubeconfig: enabled("Agents read the kubelet's kubeconfig, where kubeadm has it."),
     networkPolicies: enabled("A NetworkPolicy opens the controllers' three ports, and no others."),
-    prometheusRule: enabled('A PrometheusRule with alerts, for the Prometheus Operator (docs/metrics.md).'),
+    prometheusRule: group({
+      enabled: flag('A PrometheusRule with alerts, for the Prometheus Operator (docs/metrics.md).'),
+      labels: value("Its labels, as the Prometheus' ruleSelector wants them: {release: NAME}.", {}, TEXTS),
+    }),
+    dashboards: dashboards(),
     priorityQuota: enabled(
       'A ResourceQuota lets pods of nodewall-system have the system priority classes, where the cluster limits them.',
     ),
@@ -120,6 +128,18 @@ function images({ images: [controller, agent] }: Initial): ChartValue {
       enum: ['', 'Always', 'IfNotPresent', 'Never'],
     }),
     pullSecrets: value('Names of Secrets for the registry: [{name: NAME}].', [], PULL_SECRETS),
+  });
+}
+
+function dashboards(): ChartValue {
+  return group({
+    enabled: flag("Dashboards as ConfigMaps, for the sidecar of Grafana's chart (docs/metrics.md)."),
+    namespace: value('Their namespace, one that the sidecar looks into.', 'nodewall-system', {
+      type: 'string',
+      pattern: '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$',
+    }),
+    labels: value('Their labels, by which the sidecar finds them.', DASHBOARD_LABELS, TEXTS),
+    annotations: value('Their annotations, for a folder: {grafana_folder: NAME}.', {}, TEXTS),
   });
 }
 

@@ -105,8 +105,8 @@ export class TemplateDocument {
   toString(): string {
     const text = this.#document
       .toString({ lineWidth: 0, directives: false, flowCollectionPadding: false })
-      // What Prometheus expands, Helm must not.
-      .replace(/\{\{ \$.*?\}\}/g, (text) => `{{\`${text}\`}}`)
+      // What Prometheus and Grafana expand, Helm must not.
+      .replace(/\{\{.*?\}\}/g, (text) => `{{\`${text}\`}}`)
       .replace(
         /^( *)(?:- )?__(\d+)__(?:: null)?$/gm,
         (_, indent, index) => indent + this.#texts[Number(index)],

@@ -73,7 +73,7 @@ export const CONTROLLER_ALERTS: readonly Alert[] = [
         'whether its rights are there',
       ],
     ],
-    act: 'Reason `forbidden`: apply `deploy/rbac.yaml` of this version. `unreachable`, `silent`, `serverError`, `throttled`: the API server, or the way to it. Other reasons: report them, with the log.',
+    act: 'Reason `forbidden`, or `nodewall_controller_watch_forbidden` is 1: apply `deploy/rbac.yaml` of this version; the controller needs no restart. One that has not started to serve says at `/readyz` which right it lacks, and which role gives it. `unreachable`, `silent`, `serverError`, `throttled`: the API server, or the way to it. Other reasons: report them, with the log.',
   },
   {
     name: 'InternalErrors',

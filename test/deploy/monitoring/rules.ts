@@ -1,12 +1,14 @@
 import { stringify } from 'yaml';
 import type { Alert } from './alert.ts';
 import { CONTROLLER_ALERTS } from './controller-alerts.ts';
-import { toGrafana } from './dashboard.ts';
+import { type Dashboard, toGrafana } from './dashboard.ts';
 import { DASHBOARDS } from './dashboards.ts';
 import { NODE_ALERTS } from './node-alerts.ts';
 
 const MADE = '# Made of test/deploy/monitoring by `npm run generate`; edit there.\n';
 const ROOT = new URL('../../../', import.meta.url);
+/** By which the sidecar of Grafana's chart finds dashboards; kube-prometheus-stack's wants this value. */
+export const DASHBOARD_LABELS = { grafana_dashboard: '1' } as const;
 
 interface Group {
   readonly name: string;
@@ -48,29 +50,46 @@ export function annotationsOf(alert: Alert): Readonly<Record<string, string>> {
 
 /**
  * The rules as a file, as a manifest for the Prometheus Operator, and the runbook of each alert; the
- * dashboards.
+ * dashboards as files, and as manifests for Grafana's sidecar.
  */
 export function monitoringFiles(): Map<URL, string> {
   const manifest = {
     apiVersion: 'monitoring.coreos.com/v1',
     kind: 'PrometheusRule',
-    metadata: {
-      name: 'nodewall',
-      namespace: 'nodewall-system',
-      labels: { 'app.kubernetes.io/part-of': 'nodewall' },
-    },
+    metadata: metadata('nodewall'),
     spec: ruleGroups(),
   };
+  const dashboards = DASHBOARDS.map((one) => ({
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: metadata(`nodewall-dashboard-${one.name}`, DASHBOARD_LABELS),
+    data: { [`nodewall-${one.name}.json`]: dashboardText(one) },
+  }));
   const yaml = (value: object): string => MADE + stringify(value, { lineWidth: 0 });
   return new Map([
     [new URL('deploy/monitoring/rules.yaml', ROOT), yaml(ruleGroups())],
     [new URL('deploy/kustomize/components/monitoring/prometheus-rule.yaml', ROOT), yaml(manifest)],
+    [
+      new URL('deploy/kustomize/components/dashboards/dashboards.yaml', ROOT),
+      MADE + dashboards.map((one) => stringify(one, { lineWidth: 0 })).join('---\n'),
+    ],
     [new URL('docs/runbooks.md', ROOT), runbooks()],
-    ...DASHBOARDS.map((dashboard): [URL, string] => [
-      new URL(`deploy/monitoring/dashboards/${dashboard.name}.json`, ROOT),
-      `${JSON.stringify(toGrafana(dashboard), null, 2)}\n`,
+    ...DASHBOARDS.map((one): [URL, string] => [
+      new URL(`deploy/monitoring/dashboards/${one.name}.json`, ROOT),
+      dashboardText(one),
     ]),
   ]);
+}
+
+function metadata(name: string, labels: Readonly<Record<string, string>> = {}): object {
+  return {
+    ...{ name, namespace: 'nodewall-system' },
+    labels: { 'app.kubernetes.io/part-of': 'nodewall', ...labels },
+  };
+}
+
+function dashboardText(dashboard: Dashboard): string {
+  return `${JSON.stringify(toGrafana(dashboard), null, 2)}\n`;
 }
 
 function runbooks(): string {

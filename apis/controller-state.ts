@@ -1,0 +1,77 @@
+/**
+ * What the controllers say of themselves: to users at `controllers`, to each other below
+ * `controllerstate`. Nodes and their objects are not in it.
+ */
+import { CONTROL_PLANE } from './stream.ts';
+
+const ROOT = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
+
+/** Where users get the state of all controllers (GET ControllerList). */
+export const CONTROLLERS_PATH = `${ROOT}/controllers`;
+/** Where controllers get that of another one (GET ControllerState). */
+export const CONTROLLER_STATE_PATH = `${ROOT}/controllerstate`;
+
+/** Milliseconds that another controller has for its answer. */
+export const STATE_PATIENCE = 2_000;
+
+/** Of one controller. Times are ISO 8601. */
+export interface ControllerState {
+  /** Of its pod; without one HOST:PORT. */
+  readonly name: string;
+  readonly version: string;
+  readonly nodejs: string;
+  readonly time: string;
+  /** Of the process (seconds). */
+  readonly uptime: number;
+  /** Bytes. */
+  readonly memory: { readonly rss: number; readonly heapUsed: number };
+  readonly isLeading: boolean;
+  readonly isStopping: boolean;
+  /** Rights of RBAC that it lacks now. */
+  readonly missingRights: readonly string[];
+  readonly gates: Readonly<Record<string, boolean | null>>;
+  /** Of the state that is published. */
+  readonly revision: string;
+  /** Agents that are connected to it. */
+  readonly streams: number;
+  /** The other controllers that it knows, HOST:PORT each. */
+  readonly others: readonly string[];
+  readonly certificateExpires: string | null;
+  readonly statusesWaiting: number;
+  /** Of each resource that it lists and watches. */
+  readonly watches: readonly ControllerWatch[];
+  /** Prometheus' text format: what `/metrics` has. */
+  readonly metrics: string;
+}
+
+export interface ControllerWatch {
+  readonly resource: string;
+  readonly state: string;
+  readonly objects: number;
+  readonly lists: number;
+  readonly watches: number;
+  readonly events: number;
+  readonly corrections: number;
+  /** By reason. */
+  readonly failures: Readonly<Record<string, number>>;
+  readonly lastEvent: string | null;
+}
+
+/** A controller, or the reason why there is no answer of it. */
+export type ControllerItem = {
+  readonly metadata: { readonly name: string };
+} & ({ readonly state: ControllerState } | { readonly problem: string });
+
+export interface ControllerList {
+  readonly kind: 'ControllerList';
+  readonly apiVersion: string;
+  readonly metadata: Readonly<Record<string, never>>;
+  /** The one that answers first. */
+  readonly items: readonly ControllerItem[];
+}
+
+/** As another controller sent it, of whatever version; null: it is no state. */
+export function parseControllerState(value: unknown): ControllerState | null {
+  const { name, version } = Object(value) as Readonly<Record<string, unknown>>;
+  return typeof name === 'string' && typeof version === 'string' ? (value as ControllerState) : null;
+}
