@@ -1,6 +1,6 @@
 /**
- * The documents of the console beside the overview (console.ts): what was dropped and by whom, audit
- * verdicts, findings of lint, and previews of changes.
+ * The documents of the console beside the overview (console.ts): what was dropped and by whom,
+ * audit verdicts, findings of lint, and previews of changes.
  */
 
 import type { ConsoleScope } from './console.ts';
@@ -123,7 +123,9 @@ export interface AuditPeer {
   readonly protocol: string | number;
   /** Of the server; null: it has none. */
   readonly port: number | null;
-  /** Records: no more than one of each connection, and fewer than connections if some are limited. */
+  /**
+   * Records: no more than one of each connection, and fewer than connections if some are limited.
+   */
   readonly records: number;
   readonly lastSeen: string;
   readonly nodes: readonly string[];
@@ -162,7 +164,8 @@ export const MOST_NAMED = 20;
 export interface PreviewRequest {
   /**
    * YAML or JSON documents as for `kubectl apply`: ClusterNetworkPolicies, ClusterGroups, Tiers and
-   * Guardrails; each replaces the one of its name, the others stay. At most `LONGEST_PREVIEW` bytes.
+   * Guardrails; each replaces the one of its name, the others stay. At most `LONGEST_PREVIEW`
+   * bytes.
    */
   readonly yaml: string;
 }

@@ -5,8 +5,8 @@ import { parseFlow } from './parse-flow.ts';
 import { PROTOCOL_NUMBERS } from './protocols.ts';
 
 /**
- * Whether what a node answers has the form of NodeFlows. A node may be compromised, and what it says
- * is shown together with what others say, and becomes part of policies.
+ * Whether what a node answers has the form of NodeFlows. A node may be compromised, and what it
+ * says is shown together with what others say, and becomes part of policies.
  */
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -14,9 +14,13 @@ export interface NodeFlows {
   readonly flows: readonly NodeFlow[];
   /** Whether more kinds match. */
   readonly isCut: boolean;
-  /** Of a page: where the next one begins. Absent: this was the last, or pages were not asked for. */
+  /**
+   * Of a page: where the next one begins. Absent: this was the last, or pages were not asked for.
+   */
   readonly continue?: string;
-  /** What the agent adds to the failsafe list of egress (NodeState.controlPlane); absent: nothing. */
+  /**
+   * What the agent adds to the failsafe list of egress (NodeState.controlPlane); absent: nothing.
+   */
   readonly controlPlane?: readonly FailsafeEntry[];
   /** Kinds of the inventory. */
   readonly kinds: number;

@@ -20,7 +20,9 @@ export const NODE_PHASES = [
 ] as const;
 export type NodePhase = (typeof NODE_PHASES)[number];
 
-/** Milliseconds after the last report from which a node is silent; agents report every 33 to 66 s. */
+/**
+ * Milliseconds after the last report from which a node is silent; agents report every 33 to 66 s.
+ */
 export const SILENCE = 180_000;
 
 /** @param now milliseconds since 1970 */

@@ -1,6 +1,6 @@
 /**
- * What only a node knows (its counters, records, flows, names, interfaces, metrics, …), asked for through
- * the controllers (docs/cluster.md): what a controller asks an agent by its stream
+ * What only a node knows (its counters, records, flows, names, interfaces, metrics, …), asked for
+ * through the controllers (docs/cluster.md): what a controller asks an agent by its stream
  * (QuestionUpdate), what the agent answers, and what controllers pass on to each other.
  */
 import { CONTROL_PLANE, NODE_VIEWS_PATH } from './stream.ts';

@@ -60,7 +60,8 @@ export interface GateUpdate {
   readonly type: 'gate';
   readonly enabled: boolean;
   /**
-   * Where it is off: nodes that enforce follow one by one over this time (seconds). Absent: at once.
+   * Where it is off: nodes that enforce follow one by one over this time (seconds). Absent: at
+   * once.
    */
   readonly over?: number;
 }
@@ -165,8 +166,8 @@ export interface EgressRemovedUpdate {
 }
 
 /**
- * Another node's guarded apply asks for a connection to it: not part of the view. The answer goes to
- * `probeAnswerPath` (inward-probe.ts). Only to watchers with the feature `probes`.
+ * Another node's guarded apply asks for a connection to it: not part of the view. The answer goes
+ * to `probeAnswerPath` (inward-probe.ts). Only to watchers with the feature `probes`.
  */
 export interface ProbeUpdate {
   readonly type: 'probe';
@@ -277,7 +278,9 @@ export interface NodeReport {
 
 /** Counts of a node: what the controllers' metrics of all nodes are made of. */
 export interface NodeTotals {
-  /** Times that a third party changed what the agent keeps in the kernel, since the agent started. */
+  /**
+   * Times that a third party changed what the agent keeps in the kernel, since the agent started.
+   */
   readonly drifts: number;
   /** Changes that guarded apply rolled back, since the agent started. */
   readonly rollbacks: number;

@@ -49,8 +49,8 @@ interface Heard {
 }
 
 /**
- * `nodewall advise`: policies from the flow inventories of a cluster's nodes, of this machine, or of
- * files. Exit status 3 if no node answers.
+ * `nodewall advise`: policies from the flow inventories of a cluster's nodes, of this machine, or
+ * of files. Exit status 3 if no node answers.
  */
 export async function adviseCommand(options: AdviseCommandOptions): Promise<ExitStatus> {
   const settings = settingsOf(options);

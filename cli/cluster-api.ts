@@ -4,8 +4,8 @@ import { CommandError, EXIT } from '../lib/process/exit.ts';
 import { clusterConfig } from './kube-config.ts';
 
 /**
- * Calls `run` with the API server of a kubeconfig; without one, of the file that kubectl would take,
- * or of the pod's service account. A KubeError that `run` throws becomes a CommandError.
+ * Calls `run` with the API server of a kubeconfig; without one, of the file that kubectl would
+ * take, or of the pod's service account. A KubeError that `run` throws becomes a CommandError.
  */
 export async function withCluster<T>(
   kubeconfig: string | undefined,

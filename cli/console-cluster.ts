@@ -18,7 +18,10 @@ const RESPONSE_HEADERS = [
 ] as const;
 const MOST_BODY = 2 * LONGEST_PREVIEW;
 
-/** Passes requests on to the API server with the credentials of a kubeconfig, and streams the answers. */
+/**
+ * Passes requests on to the API server with the credentials of a kubeconfig, and streams the
+ * answers.
+ */
 export class ClusterConsole {
   readonly #connection: ApiConnection;
 

@@ -124,8 +124,8 @@ export class Door {
 }
 
 /**
- * Whether a request is from a page of this door, or is a person's: a URL that was typed, or opened by
- * another program. A browser without these headers tells nothing, and knows the path.
+ * Whether a request is from a page of this door, or is a person's: a URL that was typed, or opened
+ * by another program. A browser without these headers tells nothing, and knows the path.
  */
 function isOwnPage({ headers, method }: IncomingMessage, hosts: readonly string[]): boolean {
   const { origin, 'sec-fetch-site': site, 'sec-fetch-mode': mode, 'sec-fetch-dest': dest } = headers;

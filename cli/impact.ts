@@ -30,9 +30,9 @@ export interface ImpactOptions extends OfNode, ChangeOptions {
 }
 
 /**
- * `nodewall impact`: what a change of policies does to the kinds of flows that this machine, a node,
- * or all nodes of a cluster have seen. Exit status 1 if something is denied or allowed that was not
- * (`failOn`), else 3 if a node that the change touches did not answer.
+ * `nodewall impact`: what a change of policies does to the kinds of flows that this machine, a
+ * node, or all nodes of a cluster have seen. Exit status 1 if something is denied or allowed that
+ * was not (`failOn`), else 3 if a node that the change touches did not answer.
  */
 export async function impactCommand(options: ImpactOptions): Promise<ExitStatus> {
   const { allNodes, node, kubeconfig } = options;

@@ -36,7 +36,9 @@ export async function allFlowsOfMachine({ stateDir, config: path }: OfMachine): 
   );
 }
 
-/** All kinds of flows of a node of a cluster. Throws KubeError, also if it does not answer in time. */
+/**
+ * All kinds of flows of a node of a cluster. Throws KubeError, also if it does not answer in time.
+ */
 export function allFlowsOfNode(request: KubeApi, node: string): Promise<NodeFlows> {
   return allFlows((query) => askNode(request, node, 'flows', query));
 }

@@ -29,8 +29,8 @@ export function printable(text: string): string {
 }
 
 /**
- * Formats a table: columns as wide as their widest cell, two blanks between, no trailing blanks, and
- * no control sequences, as cells have texts of others.
+ * Formats a table: columns as wide as their widest cell, two blanks between, no trailing blanks,
+ * and no control sequences, as cells have texts of others.
  */
 export function table(header: readonly string[], given: readonly (readonly string[])[]): string {
   const rows = given.map((row) => row.map(printable));

@@ -20,8 +20,8 @@ export interface EgressView {
   view(state: NodeState, objects: ClusterObjects): NodeState;
   /**
    * From now on this node is not ready for these gateways, by name as leases have it, with reasons.
-   * Other agents hear it by silence: a node that is ready for none of its gateways serves no pod, and
-   * so answers none of their nodes. One that is ready for some goes on to serve them all.
+   * Other agents hear it by silence: a node that is ready for none of its gateways serves no pod,
+   * and so answers none of their nodes. One that is ready for some goes on to serve them all.
    *
    * @param changed called if the view of the same objects is another now
    */

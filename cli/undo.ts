@@ -13,8 +13,8 @@ export interface UndoOptions extends RolloutOptions {
 }
 
 /**
- * `nodewall undo`: of a policy or a group as `nodewall rollout undo`; without one prints what can be
- * undone, and how. Where there is no kubeconfig, or with `--machine`, of this machine.
+ * `nodewall undo`: of a policy or a group as `nodewall rollout undo`; without one prints what can
+ * be undone, and how. Where there is no kubeconfig, or with `--machine`, of this machine.
  *
  * @param program as its users call it
  */

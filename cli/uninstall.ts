@@ -33,7 +33,8 @@ const PODS_END = 120_000;
 
 /**
  * `nodewall uninstall`: switches all nodes off, waits until each has reported that nothing is
- * enforced, then deletes what was installed. Exit status 1, with nothing deleted, if nodes have not.
+ * enforced, then deletes what was installed. Exit status 1, with nothing deleted, if nodes have
+ * not.
  */
 export async function uninstall(options: UninstallOptions): Promise<ExitStatus> {
   await loadConfig(options.config);

@@ -1,6 +1,7 @@
 /**
  * Random cases of unit tests and of fuzz: three times all, where `npm test` tries a third
- * (test/properties/runs.ts). Repetitions of the addon and of attacks, of which `npm test` makes fewer.
+ * (test/properties/runs.ts). Repetitions of the addon and of attacks, of which `npm test` makes
+ * fewer.
  */
 process.env.NODEWALL_RUNS ??= '3';
 await import('./abuse/heavy-changes.test.ts');

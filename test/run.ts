@@ -8,9 +8,9 @@ import type { Counts } from './reporter.ts';
 /**
  * `npm test`: types, lint, then every test, slowest and most privileged last. Each failure is
  * printed again at the end; the last line is `N passed, N failed, N skipped`. Arguments pick suites
- * by name (`npm test -- unit kernel`); `quick` is for the inner loop: types, lint and all unit tests
- * that need no root, in under two minutes. The first e2e run on a machine builds Kubernetes' API
- * server (test/cluster).
+ * by name (`npm test -- unit kernel`); `quick` is for the inner loop: types, lint and all unit
+ * tests that need no root, in under two minutes. The first e2e run on a machine builds Kubernetes'
+ * API server (test/cluster).
  */
 const SUITES = {
   unit: [
@@ -46,7 +46,7 @@ const MADE_BEFORE: { readonly [suite: string]: string } = { realcluster: 'test/r
 const JOBS: { readonly [suite: string]: number } = { unit: 2, properties: 2, kernel: 3, e2e: 3 };
 /** The files that take longest begin first, so that no job ends long after the others. */
 const FIRST =
-  /\/(cluster-agent|record|nodeport|names|drift-iptables|kinds|oracle|story-[a-z-]+|controllers?|agents)\.test\.ts$/;
+  /\/(interfaces|record|cluster-agent|atomic-language|dataplanes|demo|kinds|names|egress|api-server|asked-cluster|uninstall|story-[a-z-]+|controllers?|agents)\.test\.ts$/;
 /** Unit tests that make namespaces or mounts, or wait for real time. */
 const NOT_QUICK: readonly string[] = [
   'agent/apply/netlink/encode.test.ts',

@@ -1,11 +1,11 @@
 import type { OwnedAddress } from '../../apis/egress/node-egress.ts';
 
 /**
- * The kernel's part of floating addresses: called by lease/, implemented by floating/. An address is
- * alive while it is an element of the live sets; the kernel ends the element by itself.
+ * The kernel's part of floating addresses: called by lease/, implemented by floating/. An address
+ * is alive while it is an element of the live sets; the kernel ends the element by itself.
  *
- * `until` is when the grant ends, by the monotonic clock of the process. The implementation turns it
- * into a timeout directly before it sends to the kernel, because the calls before that take time
+ * `until` is when the grant ends, by the monotonic clock of the process. The implementation turns
+ * it into a timeout directly before it sends to the kernel, because the calls before that take time
  * (the conflict probe), and so may the process (SIGSTOP). Never is an address made alive after
  * `until`: where the time is over, the call throws FloatingLate and leaves nothing alive.
  *
@@ -31,7 +31,10 @@ export interface FloatingKernel {
    * @returns addresses that have ended; the others are renewed.
    */
   renew(renewals: readonly Renewal[]): Promise<readonly string[]>;
-  /** Called after renewals that another thread has made, with what they gave (lease/lease-worker.ts). */
+  /**
+   * Called after renewals that another thread has made, with what they gave
+   * (lease/lease-worker.ts).
+   */
   renewed(renewals: readonly Renewal[]): void;
   /** Live element first, then the address. What isn't there is no error. */
   drop(addresses: readonly string[]): Promise<void>;

@@ -13,7 +13,9 @@ const ended = (some: Partial<EndedConnections>): EndedConnections => ({
 });
 const refusal = (code: string): NftError => Object.assign(new Error(code), { code }) as NftError;
 
-/** A table of connections, of which the kernel refuses to delete some as long as the test says so. */
+/**
+ * A table of connections, of which the kernel refuses to delete some as long as the test says so.
+ */
 function kernel() {
   const clock = fakeClock();
   const table = new Set<ConntrackEntry>();

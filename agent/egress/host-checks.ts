@@ -12,7 +12,9 @@ export function egressRefusal(links = Object.keys(networkInterfaces())): string 
   return `packets of pods bypass netfilter: this node has Calico's eBPF dataplane (device ${CALICO_EBPF}). Use its nftables or iptables dataplane, or turn the gate off`;
 }
 
-/** Tells what keeps egress gateways from working, and does not let anything leave by another way. */
+/**
+ * Tells what keeps egress gateways from working, and does not let anything leave by another way.
+ */
 export function warnOfHost(
   port: Pick<SysctlPort, 'read'>,
   log: { warn(message: string, fields: object): unknown },

@@ -26,7 +26,10 @@ function entry(dst: string, mark: number, changes: Partial<ConntrackEntry> = {})
   return { family: 4, protocol: 6, status: 14, tcpState: 3, mark, identity: [], ...ends, ...changes };
 }
 
-/** One policy steers the pod to 203.0.113.0/24 by slot 5; of slot 6 this node is the gateway, as take 9. */
+/**
+ * One policy steers the pod to 203.0.113.0/24 by slot 5; of slot 6 this node is the gateway, as
+ * take 9.
+ */
 function steering(namespace: string, name: string): NodeEgress {
   const policy = { kind: 'EgressPolicy', apiGroup: 'nodewall.io', namespace, name } as const;
   const range = { first: 0xcb007100n, last: 0xcb0071ffn };

@@ -21,7 +21,9 @@ export interface ResetConnection {
   readonly dstPort: number | null;
 }
 
-/** What this node did for its pods lately: a connection keeps what it got, also of a deleted policy. */
+/**
+ * What this node did for its pods lately: a connection keeps what it got, also of a deleted policy.
+ */
 export class EgressHistory {
   /** The newest first. */
   #states: readonly NodeEgress[] = [];
@@ -45,8 +47,8 @@ export class EgressHistory {
   }
 
   /**
-   * Whether in one of these states the policy steers such connections by the mark that this one has.
-   * Where several policies did, one after another, it is a connection of each.
+   * Whether in one of these states the policy steers such connections by the mark that this one
+   * has. Where several policies did, one after another, it is a connection of each.
    */
   hasSteered(policy: string, { mark, original, reply }: ConntrackEntry): boolean {
     const bits = mark & MARK_MASK;

@@ -4,8 +4,8 @@ import type { ConnectionRecord, SpoofedRecord } from '../record/record.ts';
 import type { SeenFlow } from './flow-kind.ts';
 
 /**
- * The flow that a record of the flow log says a rule denied; null: none did, or the packet could not
- * be parsed. The source of a spoofed packet is false.
+ * The flow that a record of the flow log says a rule denied; null: none did, or the packet could
+ * not be parsed. The source of a spoofed packet is false.
  */
 export function toDeniedFlow(
   record: ConnectionRecord | SpoofedRecord,

@@ -13,7 +13,9 @@ export interface FactReadings {
   readonly known?: ReadonlyMap<string, number>;
 }
 
-/** What conntrack does not say: which connections are this machine's own, and by which interfaces. */
+/**
+ * What conntrack does not say: which connections are this machine's own, and by which interfaces.
+ */
 export class FlowFacts {
   readonly #own4 = new Set<number>();
   readonly #own6 = new Set<string>();

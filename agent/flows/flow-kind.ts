@@ -48,7 +48,9 @@ export interface FlowKind {
   readonly firstSeen: number;
   lastSeen: number;
   connections: number;
-  /** Connections that the kernel tracked when it was last asked; null: it was not since the start. */
+  /**
+   * Connections that the kernel tracked when it was last asked; null: it was not since the start.
+   */
   live: number | null;
   /** The inventory has left it out. */
   isGone: boolean;

@@ -10,8 +10,8 @@ export interface FlowSource {
   readonly inventory: FlowInventory;
   readonly node: string;
   /**
-   * Reads the kernel's connections. When they were last read, in milliseconds since 1970; null: they
-   * cannot be.
+   * Reads the kernel's connections. When they were last read, in milliseconds since 1970; null:
+   * they cannot be.
    */
   readonly look: () => Promise<number | null>;
   /** When that was last; null: never. */

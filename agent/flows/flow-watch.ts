@@ -190,7 +190,9 @@ export class FlowWatch {
     });
   }
 
-  /** A reading of the table, this many milliseconds from now or, if that is later, when it may be. */
+  /**
+   * A reading of the table, this many milliseconds from now or, if that is later, when it may be.
+   */
   #plan(within: number): void {
     if (this.#closing.signal.aborted) return;
     const { clock } = this.#parts;

@@ -17,7 +17,9 @@ export async function readGuardMemory(file: GuardFile): Promise<GuardMemory | nu
   return await file.read((text) => JSON.parse(text) as GuardMemory);
 }
 
-/** For commands beside the agent; null: no guard ever remembered anything. Throws StateFileError. */
+/**
+ * For commands beside the agent; null: no guard ever remembered anything. Throws StateFileError.
+ */
 export async function savedGuardMemory(stateDir: string): Promise<GuardMemory | null> {
   const text = await stateFile(stateDir, FILE).read();
   return text === null ? null : (JSON.parse(text) as GuardMemory);

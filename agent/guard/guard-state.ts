@@ -77,7 +77,9 @@ export interface Check {
   readonly attempt: number;
 }
 
-/** The probes that passed under the confirmed rules, for a trial that begins soon after a rollback. */
+/**
+ * The probes that passed under the confirmed rules, for a trial that begins soon after a rollback.
+ */
 export interface LastCounted {
   readonly probes: ReadonlySet<string>;
   /** Monotonic milliseconds. */

@@ -30,8 +30,8 @@ const LONGEST_PAUSE = 15_000;
 /** Milliseconds that a state which joins has for its first round, whatever failed before. */
 const GRACE = 2_000;
 /**
- * Milliseconds after a rollback in which the round before an edit may have been made under the rules
- * that are rolled back.
+ * Milliseconds after a rollback in which the round before an edit may have been made under the
+ * rules that are rolled back.
  */
 const SOON = 10_000;
 

@@ -26,8 +26,8 @@ const LONGEST_WAIT = 600_000;
 /**
  * Connections to this node that the controller or another agent makes. They can't be made just
  * before a change without delaying it, so the result under the confirmed rules is kept: from the
- * start, or from the trial of these rules (docs/adr/0022-guarded-apply.md). Only a probe that passed
- * counts, and only as long as the same prober makes it.
+ * start, or from the trial of these rules (docs/adr/0022-guarded-apply.md). Only a probe that
+ * passed counts, and only as long as the same prober makes it.
  */
 export class InwardProbes {
   readonly #parts: InwardProbesParts;

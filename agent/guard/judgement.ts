@@ -59,7 +59,9 @@ export class Judgement {
     return this.#changes;
   }
 
-  /** Returns whether another state was in force before: else addresses changed, or it is a repair. */
+  /**
+   * Returns whether another state was in force before: else addresses changed, or it is a repair.
+   */
   applied(now: Judged): boolean {
     const last = this.#inForce;
     this.#inForce = now;

@@ -56,7 +56,9 @@ export class RoundBefore {
     this.#numbers.set(state, ++this.#newest);
   }
 
-  /** The names of the probes that passed before a state, or before others that are not judged yet. */
+  /**
+   * The names of the probes that passed before a state, or before others that are not judged yet.
+   */
   async passed(state: NodeState): Promise<readonly string[]> {
     const number = this.#numberOf(state);
     const own = this.#rounds.filter(({ first }) => first <= number);

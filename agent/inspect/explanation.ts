@@ -17,7 +17,9 @@ export interface NodeExplanation {
 export interface RulesInForce {
   readonly stateDir: string;
   readonly config: Config;
-  /** What the agent adds to the failsafe list of egress (NodeState.controlPlane); absent: nothing. */
+  /**
+   * What the agent adds to the failsafe list of egress (NodeState.controlPlane); absent: nothing.
+   */
   readonly controlPlane?: readonly FailsafeEntry[];
 }
 

@@ -21,7 +21,9 @@ export interface NodeDataSources {
   readonly metrics: (() => Promise<string>) | null;
   /** Null: the configuration turns the flow inventory off. */
   readonly flows: FlowSource | null;
-  /** What the agent adds to the failsafe list of egress (NodeState.controlPlane); absent: nothing. */
+  /**
+   * What the agent adds to the failsafe list of egress (NodeState.controlPlane); absent: nothing.
+   */
   readonly controlPlane?: () => readonly FailsafeEntry[];
 }
 

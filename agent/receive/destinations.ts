@@ -37,9 +37,9 @@ export class Destinations {
   }
 
   /**
-   * The Service first, which knows the controllers that are ready; then the controller that answered
-   * last, then the others in random order. A destination that did not answer within the last minute
-   * comes after those that did, the latest failure last.
+   * The Service first, which knows the controllers that are ready; then the controller that
+   * answered last, then the others in random order. A destination that did not answer within the
+   * last minute comes after those that did, the latest failure last.
    */
   inOrder(): readonly Destination[] {
     const { service, replicas, clock, random } = this.#parts;

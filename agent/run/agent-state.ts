@@ -16,7 +16,9 @@ export interface Beginning {
   readonly rememberedGate: boolean | null;
   /** Set by `nodewall off`; null: this node is on. */
   readonly off: Off | null;
-  /** The node's place among all, from 0 to 1, when they switch off one by one. Absent: the first. */
+  /**
+   * The node's place among all, from 0 to 1, when they switch off one by one. Absent: the first.
+   */
   readonly place?: number;
 }
 

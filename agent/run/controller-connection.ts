@@ -70,7 +70,8 @@ export interface ConnectionParts {
 /**
  * All that a cluster's agent exchanges with its controllers: the view, reports, and answers to
  * probes and questions; while no controller answers, it asks the API server. Log lines and metrics
- * about that are written here, before the event. Nothing is sent before `startReports` and `follow`.
+ * about that are written here, before the event. Nothing is sent before `startReports` and
+ * `follow`.
  */
 export class ControllerConnection {
   readonly authorities: Authorities;

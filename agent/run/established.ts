@@ -114,7 +114,9 @@ export class Established {
     return summary;
   }
 
-  /** Ends, or lists, the connections that an egress policy steers. Throws if it steered none here. */
+  /**
+   * Ends, or lists, the connections that an egress policy steers. Throws if it steered none here.
+   */
   async resetEgress({ policy, by, isDryRun, signal, ended }: ResetOptions): Promise<EndSummary> {
     const { node, log } = this.#parts;
     const known = this.#egress.policies();

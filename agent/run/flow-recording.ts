@@ -30,8 +30,8 @@ interface Parts {
 const NOWHERE: RecordOutlet = { write() {}, close() {} };
 
 /**
- * The flow log, the records of egress gateways, and the counters of an agent. `agent --once` counts, but records nothing, because no
- * process stays to read the kernel's log messages.
+ * The flow log, the records of egress gateways, and the counters of an agent. `agent --once`
+ * counts, but records nothing, because no process stays to read the kernel's log messages.
  */
 export function recording(parts: Parts) {
   const { options, config, log, interfaces, metrics } = parts;

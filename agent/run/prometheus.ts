@@ -121,7 +121,10 @@ function agentSeries(registers: Registry[]) {
   };
 }
 
-/** The monitors of every agent; each series is there from the start, so that its first increase shows. */
+/**
+ * The monitors of every agent; each series is there from the start, so that its first increase
+ * shows.
+ */
 const MONITORS = ['nf_tables', 'links', 'addresses'] as const satisfies MonitorName[];
 
 function monitorTroubles(registers: Registry[]) {

@@ -124,8 +124,8 @@ export class AddressSpace<N extends number | bigint> {
   }
 
   /**
-   * The addresses of lists of classes, in ascending order, with the loopback addresses where those on both
-   * sides are there.
+   * The addresses of lists of classes, in ascending order, with the loopback addresses where those
+   * on both sides are there.
    */
   ranges(classes: readonly (readonly Part[])[]): readonly AddressRange<bigint>[] {
     const { toBigInt, loopback } = this.#numbers;

@@ -32,7 +32,9 @@ interface Area {
   readonly ys: Ranges;
 }
 
-/** Profiles in all parts together; with more, the rows have so many peers that nobody reads them. */
+/**
+ * Profiles in all parts together; with more, the rows have so many peers that nobody reads them.
+ */
 const MOST_IN_PARTS = 1_000_000;
 
 /**

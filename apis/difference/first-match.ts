@@ -26,7 +26,8 @@ export interface Comparing {
 
 /**
  * The flows of a protocol whose outcomes differ, in disjoint products. Sweeps over the first number
- * of the protocol: n log n for n boxes, times the number of boxes with a second number that overlap.
+ * of the protocol: n log n for n boxes, times the number of boxes with a second number that
+ * overlap.
  */
 export function changesOf(
   protocol: number,

@@ -17,7 +17,10 @@ export interface Ends<N> {
   readonly sets: ArrayLike<number>;
 }
 
-/** For each piece of a line, the sets that begin or end there: `sets` from one of `starts` to the next. */
+/**
+ * For each piece of a line, the sets that begin or end there: `sets` from one of `starts` to the
+ * next.
+ */
 export interface Toggled {
   readonly starts: Uint32Array;
   readonly sets: Uint32Array;
@@ -51,8 +54,8 @@ function increment(numbers: Uint32Array, at: number): number {
 }
 
 /**
- * Groups the pieces of a line by the sets that they are in; incomplete if the budget ends. Cost: for
- * each piece, the sets that it is in.
+ * Groups the pieces of a line by the sets that they are in; incomplete if the budget ends. Cost:
+ * for each piece, the sets that it is in.
  */
 export function partition(
   { starts, sets: toggled }: Toggled,

@@ -33,7 +33,9 @@ export interface EgressAnswer {
    */
   readonly address: string | null;
   readonly reason: EgressReason;
-  /** All gateway nodes, where the kernel chooses among several by a hash of source and destination. */
+  /**
+   * All gateway nodes, where the kernel chooses among several by a hash of source and destination.
+   */
   readonly nodes?: readonly string[];
   /** All addresses, where the kernel chooses among several by a hash. */
   readonly addresses?: readonly string[];

@@ -19,9 +19,9 @@ export const FINDING_KINDS = [
 export type FindingKind = (typeof FINDING_KINDS)[number];
 
 /**
- * not-hit: no packet matched the rule for a time. wider-than-seen: it allows many networks or ports, and the
- * flows that it decided had few. failsafe-in-effect: the failsafe list keeps flows that it would
- * deny.
+ * not-hit: no packet matched the rule for a time. wider-than-seen: it allows many networks or
+ * ports, and the flows that it decided had few. failsafe-in-effect: the failsafe list keeps flows
+ * that it would deny.
  */
 export const SEEN_FINDING_KINDS = ['not-hit', 'wider-than-seen', 'failsafe-in-effect'] as const;
 export type SeenFindingKind = (typeof SEEN_FINDING_KINDS)[number];

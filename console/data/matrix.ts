@@ -30,7 +30,9 @@ function isAway({ phase }: OverviewNode): boolean {
   return phase !== 'Enforced' && phase !== 'Pending' && phase !== 'Failing';
 }
 
-/** A row for each node, in their order. Cost: ranges of nodes, and exceptions; not nodes × policies. */
+/**
+ * A row for each node, in their order. Cost: ranges of nodes, and exceptions; not nodes × policies.
+ */
 export function nodeRows({ nodes, policies }: Overview): NodeRow[] {
   const begins = new Int32Array(nodes.length + 1);
   const exceptions = nodes.map((): PolicyAtNode[] => []);

@@ -28,7 +28,9 @@ interface Answered {
   readonly explanation: Explanation;
 }
 
-/** The verdict of the rules in force on a node for one connection, and the rules it went through. */
+/**
+ * The verdict of the rules in force on a node for one connection, and the rules it went through.
+ */
 export class ExplainPage extends LitElement {
   static override properties = {
     nodes: { attribute: false },

@@ -4,7 +4,9 @@ import type { NodeFlow } from '../../apis/node-flows.ts';
 const MOST_NODES = 3;
 const MOST_ADDRESSES = 64;
 
-/** What was seen of something: connections, when, and where. Times are in milliseconds since 1970. */
+/**
+ * What was seen of something: connections, when, and where. Times are in milliseconds since 1970.
+ */
 export interface Evidence {
   connections: number;
   /** Connections that were open when the nodes were asked. */

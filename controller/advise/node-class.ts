@@ -24,7 +24,9 @@ export interface Tally {
 /** Beyond them, asides are counted. */
 const MOST_ASIDES = 5_000;
 
-/** Nodes that serve the same and have the same labels of roles, and what was seen of all of them. */
+/**
+ * Nodes that serve the same and have the same labels of roles, and what was seen of all of them.
+ */
 export class NodeClass {
   /** Services (tcp 22) that were seen enough. */
   readonly served: Set<string>;

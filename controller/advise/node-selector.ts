@@ -16,8 +16,8 @@ const MOST_REQUIREMENTS = 4;
 
 /**
  * The selector of few labels that selects exactly these nodes; null if there is none. Labels of
- * roles come first. If none is exact, nodes of which nothing is known may be selected with them, but
- * not by a selector of everything for a minority. Costs a pass over `nodes` for each label.
+ * roles come first. If none is exact, nodes of which nothing is known may be selected with them,
+ * but not by a selector of everything for a minority. Costs a pass over `nodes` for each label.
  */
 export function nodeSelector(
   wanted: ReadonlySet<string>,

@@ -28,7 +28,8 @@ const MANY_PEERS = 8;
 
 /**
  * Keys of the owners that scan: one peer on many ports, most of which nobody else uses, or nobody
- * more than a few times. Connections that are open speak against it. Costs a pass over the evidence.
+ * more than a few times. Connections that are open speak against it. Costs a pass over the
+ * evidence.
  *
  * @param folded owners whose ports are so many that the agent folded them
  */
@@ -68,7 +69,9 @@ export interface Suspicions {
   readonly deniedAt: (owner: string) => number | null;
 }
 
-/** Divides the owners of a service into those that a rule may name, and the others with the reason. */
+/**
+ * Divides the owners of a service into those that a rule may name, and the others with the reason.
+ */
 export function sortOwners(
   of: ServiceEvidence,
   { scanners: scanning, deniedAt }: Suspicions,

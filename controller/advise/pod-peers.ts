@@ -18,7 +18,9 @@ const PREFERRED = [
   'role',
 ];
 
-/** Above so many peers of pods, namespaces are selected of which half of the workloads were seen. */
+/**
+ * Above so many peers of pods, namespaces are selected of which half of the workloads were seen.
+ */
 const MOST_WORKLOADS = 6;
 /** Above so many namespaces they are one list. */
 const MOST_NAMESPACES = 3;

@@ -43,8 +43,8 @@ interface Group {
 }
 
 /**
- * The policies of a role: one for the node itself, and one for NodePorts if some were used. Each list
- * ends with a rule that drops the rest.
+ * The policies of a role: one for the node itself, and one for NodePorts if some were used. Each
+ * list ends with a rule that drops the rest.
  */
 export function rolePolicies(
   role: Role,

@@ -22,9 +22,10 @@ export interface Role {
 const ALIKE = 0.75;
 
 /**
- * Groups classes of nodes to roles. Those that serve the same and that labels select are a role. The
- * others are joined with those that have the same labels of roles and serve nearly the same: what was
- * seen on some of them only is remarked later. Roles are sorted by name. Changes the classes.
+ * Groups classes of nodes to roles. Those that serve the same and that labels select are a role.
+ * The others are joined with those that have the same labels of roles and serve nearly the same:
+ * what was seen on some of them only is remarked later. Roles are sorted by name. Changes the
+ * classes.
  */
 export function toRoles(classes: readonly NodeClass[], nodes: readonly Node[]): Role[] {
   const known = new Set(classes.flatMap(({ nodes: some }) => some));

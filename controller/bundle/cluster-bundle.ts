@@ -32,7 +32,9 @@ export interface ClusterBundleOptions {
 const MOST_OBJECTS = 10_000;
 const LISTS_AT_ONCE = 8;
 const PODS_AT_ONCE = 16;
-/** With four questions each; the controllers answer so many of a user at a time (caller-limits.ts). */
+/**
+ * With four questions each; the controllers answer so many of a user at a time (caller-limits.ts).
+ */
 const NODES_AT_ONCE = 16;
 /** Milliseconds for a list's page; a question to a node, or for a pod's log, has its own. */
 const LIST_PATIENCE = 10_000;
@@ -223,8 +225,8 @@ class ClusterBundle {
   }
 
   /**
-   * What the controllers have for the node to enforce, and its last report. One at a time: views are
-   * large, and controllers give a user two at once.
+   * What the controllers have for the node to enforce, and its last report. One at a time: views
+   * are large, and controllers give a user two at once.
    */
   #view(node: string, folder: string): Promise<void> {
     return this.#views.run(() => this.#oneView(node, folder));

@@ -18,7 +18,9 @@ interface Machine {
   readonly otherChains?: unknown;
 }
 
-/** Milliseconds. Tokens and certificates bear minutes; records and Leases are hard to read sooner. */
+/**
+ * Milliseconds. Tokens and certificates bear minutes; records and Leases are hard to read sooner.
+ */
 const SKEW = { warning: 5_000, problem: 60_000 };
 /** Hooks where another firewall judges what reaches a node or leaves it. */
 const HOOKS = ['input', 'output', 'prerouting'];

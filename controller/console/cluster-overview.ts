@@ -38,7 +38,9 @@ export interface OverviewSources {
   readonly clock: Pick<WallClock, 'date'>;
 }
 
-/** Policies that are computed without a pause for others: each costs a step for each of its nodes. */
+/**
+ * Policies that are computed without a pause for others: each costs a step for each of its nodes.
+ */
 const AT_ONCE = 20;
 const GROUP: ApiGroup = 'nodewall.io';
 
@@ -59,7 +61,9 @@ export class ClusterOverview {
   readonly #watched = new Map<string, WatchedPolicy>();
   /** Keys of policies that have to be computed again. */
   readonly #changed = new Set<string>();
-  /** By name, as of the last computation of each policy, which costs a step for each of its nodes. */
+  /**
+   * By name, as of the last computation of each policy, which costs a step for each of its nodes.
+   */
   readonly #statuses = new Map<string, PolicyStatus | null>();
   /** By key: what `#policies` were made of. */
   #inForce: ReadonlyMap<string, ClusterNetworkPolicy> = new Map();

@@ -51,7 +51,10 @@ const PREVIEWED = [
 const LATE =
   'the difference takes too long to compute here; nodewall diff --against-cluster has the time for it';
 
-/** What applying these objects would do to the cluster. Throws ChangeOverrunError if it takes too long. */
+/**
+ * What applying these objects would do to the cluster. Throws ChangeOverrunError if it takes too
+ * long.
+ */
 export function previewOf(yaml: string, objects: ClusterObjects, options: PreviewOptions): PreviewResult {
   const { config, judge, checkpoint } = options;
   const validation = validateOptions(config);

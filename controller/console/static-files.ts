@@ -119,8 +119,8 @@ async function readFiles(folder: string): Promise<ReadonlyMap<string, Held>> {
     bytes.set(name, one);
   }
   // The API server rewrites links in HTML of an aggregated API. An answer in an encoding other than
-  // gzip and deflate it closes before it passes it on (rewriteResponse in pkg/util/proxy/transport.go
-  // of k8s.io/apimachinery 0.35.4).
+  // gzip and deflate it closes before it passes it on (rewriteResponse in
+  // pkg/util/proxy/transport.go of k8s.io/apimachinery 0.35.4).
   const held = new Map<string, Held>();
   for (const [name, plain] of bytes) {
     if (Object.values(ENCODINGS).some((ending) => name.endsWith(ending))) continue;

@@ -26,8 +26,8 @@ export const NO_POOLS: GatewayPools = {
 };
 
 /**
- * For each candidate: its gateways, their floating addresses, and the slots that it owns. Equal parts
- * are those of `before`.
+ * For each candidate: its gateways, their floating addresses, and the slots that it owns. Equal
+ * parts are those of `before`.
  */
 export function gatewayPools(
   allocations: readonly Allocation[],

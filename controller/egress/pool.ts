@@ -29,7 +29,9 @@ export function isInPool({ merged }: Pool, text: string): boolean {
   return address !== null && hasInterval(merged[address.family], address.value);
 }
 
-/** The addresses of a family, in the order of the ranges; a pool may have more than can be listed. */
+/**
+ * The addresses of a family, in the order of the ranges; a pool may have more than can be listed.
+ */
 export function* poolAddresses({ ranges }: Pool, family: Family): Generator<string> {
   for (const { first, last } of ranges[family]) {
     for (let value = first; value <= last; value++) yield formatAddress({ family, value });

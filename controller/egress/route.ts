@@ -93,7 +93,9 @@ export interface Served {
   readonly take: EgressTake;
 }
 
-/** By gateway node: what it takes from the pods of a class; adjacent destinations of a take are one. */
+/**
+ * By gateway node: what it takes from the pods of a class; adjacent destinations of a take are one.
+ */
 export function servedBy(
   { ipv4, ipv6 }: { readonly ipv4: readonly DestinationRange[]; readonly ipv6: readonly DestinationRange[] },
   routes: ReadonlyMap<string, Route>,

@@ -22,13 +22,15 @@ export function hasInterval(intervals: readonly Interval[], value: bigint): bool
 /** A part of the address space in which the same lists hold. */
 export interface Segment {
   readonly range: Interval;
-  /** Indexes of the lists that contain the range, in ascending order; valid until the next segment. */
+  /**
+   * Indexes of the lists that contain the range, in ascending order; valid until the next segment.
+   */
   readonly active: readonly number[];
 }
 
 /**
- * The parts into which the bounds of several lists divide the address space, in order, without those
- * that are in no list. Each list is sorted and disjoint. Cost: the bounds × their logarithm.
+ * The parts into which the bounds of several lists divide the address space, in order, without
+ * those that are in no list. Each list is sorted and disjoint. Cost: the bounds × their logarithm.
  */
 export function* segments(lists: readonly (readonly Interval[])[]): Iterable<Segment> {
   const bounds: { readonly at: bigint; readonly list: number; readonly begins: boolean }[] = [];

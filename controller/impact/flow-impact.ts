@@ -74,7 +74,9 @@ export class FlowImpact {
   readonly #evaluate: Evaluate;
   readonly #owners: ReadonlyMap<string, string>;
 
-  /** Both states must be made by one compiler (see `compiler`), which shares what did not change. */
+  /**
+   * Both states must be made by one compiler (see `compiler`), which shares what did not change.
+   */
   constructor(before: DiffSide, after: DiffSide, evaluate: Evaluate) {
     this.#before = before;
     this.#after = after;
@@ -90,7 +92,9 @@ export class FlowImpact {
       .sort();
   }
 
-  /** Throws a TypeError if an answer has a flow that is none. Costs two evaluations for each kind. */
+  /**
+   * Throws a TypeError if an answer has a flow that is none. Costs two evaluations for each kind.
+   */
   of({ flows: seen, names }: SeenByNode): NodeImpact {
     const { node, since, liveAt, flows, missed, controlPlane = [] } = seen;
     const states = this.#states(node);

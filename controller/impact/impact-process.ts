@@ -57,7 +57,9 @@ export class ImpactProcess {
   readonly #turns = new CostQueue(1);
   /** Changes that wait or are evaluated, by user. */
   readonly #asked = new Map<string, number>();
-  /** Users whose last change ended the process, and until when that counts; one a second at most. */
+  /**
+   * Users whose last change ended the process, and until when that counts; one a second at most.
+   */
   readonly #paused = new Map<string, number>();
 
   /** @param objects the objects of the cluster as they are compiled now; null: not known yet */

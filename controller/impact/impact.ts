@@ -92,7 +92,8 @@ export class ImpactJudge {
   /**
    * The flows whose verdict would change; none of a change that is refused.
    *
-   * @param checkpoint called often; may throw ChangeOverrunError, which makes it one line that says so
+   * @param checkpoint called often; may throw ChangeOverrunError, which makes it one line that says
+   * so
    */
   lines(judged: Judged, checkpoint: () => void): readonly string[] {
     const { judgement, change } = judged;

@@ -12,7 +12,9 @@ export class KubeError extends Error {
   readonly reason: string;
   /** The wait that the server asks for (seconds); null: none. */
   readonly retryAfter: number | null;
-  /** What RBAC needs, if the request was forbidden; null: it was not, or its path is no resource's. */
+  /**
+   * What RBAC needs, if the request was forbidden; null: it was not, or its path is no resource's.
+   */
   readonly rule: RbacRule | null;
 
   constructor(

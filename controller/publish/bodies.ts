@@ -14,7 +14,9 @@ export interface Bodies {
   addressSet(set: AddressSet): Buffer;
   serviceSet(set: ServiceSet): Buffer;
   rules(content: GroupContent): Buffer;
-  /** A set of egress gateways, which many nodes have in common, or a bucket, which is not cached. */
+  /**
+   * A set of egress gateways, which many nodes have in common, or a bucket, which is not cached.
+   */
   egress(object: EgressObject): Buffer;
   /** Not cached. */
   once(update: Update): Buffer;

@@ -180,7 +180,8 @@ export class Hub {
   /**
    * Starts a watch. Before it returns, it passes to the sink the messages missed since
    * `resourceVersion`, if they are still in the log; otherwise the differences from `held`; without
-   * that, the whole view. Passes later changes from within `publish`. Throws if the hub isn't ready.
+   * that, the whole view. Passes later changes from within `publish`. Throws if the hub isn't
+   * ready.
    */
   watch(
     node: string,

@@ -224,7 +224,9 @@ async function watch(options: RouterOptions, asked: ApiRequest): Promise<Answer>
   return { code: 200, streaming: true };
 }
 
-/** Milliseconds until the first look at the watches of the API; each later wait is twice as long. */
+/**
+ * Milliseconds until the first look at the watches of the API; each later wait is twice as long.
+ */
 const LOOK = 50;
 
 /** Waits until the hub is no longer behind the revision; true if that takes too long. */

@@ -40,7 +40,8 @@ export interface ControlPlaneOptions {
    */
   readonly authorise: Authorise;
   /**
-   * Whether others than scrapers of the controller's own metrics are answered now; absent: they are.
+   * Whether others than scrapers of the controller's own metrics are answered now; absent: they
+   * are.
    */
   readonly isOpen?: () => boolean;
   /**

@@ -207,7 +207,9 @@ export class Streams {
     return { sentBytes, unsentBytes, cutOff: this.#cutOff };
   }
 
-  /** Ends all watches, one after the other; those still open are served. Resolves after the last. */
+  /**
+   * Ends all watches, one after the other; those still open are served. Resolves after the last.
+   */
   async close(): Promise<void> {
     const { perSecond, longest, tick } = DRAIN;
     const each = Math.ceil(tick * Math.max(perSecond / 1000, this.#open.size / longest));

@@ -16,7 +16,9 @@ interface ProbingParts {
   readonly account: string;
 }
 
-/** The probes of guarded apply that come to a node from outside: from controllers, and from nodes. */
+/**
+ * The probes of guarded apply that come to a node from outside: from controllers, and from nodes.
+ */
 export function controllerProbing(parts: ProbingParts): InwardProbing {
   const { context, process, agents, compiling, peers, isLeader, account } = parts;
   const { clock, random } = process;

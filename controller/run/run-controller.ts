@@ -7,9 +7,9 @@ import { Controller } from './controller.ts';
 import type { ControllerContext } from './controller-context.ts';
 
 /**
- * Runs a controller until it is asked to stop and others can continue without it. When the cluster's
- * feature gate EgressGateway changes, another one begins in this process: what a controller watches
- * and compiles depends on the gate from the start.
+ * Runs a controller until it is asked to stop and others can continue without it. When the
+ * cluster's feature gate EgressGateway changes, another one begins in this process: what a
+ * controller watches and compiles depends on the gate from the start.
  */
 export async function runController(context: ControllerContext): Promise<ExitStatus> {
   const { given = null, configured = null } = context.egressGate ?? {};

@@ -172,8 +172,8 @@ export class StatusKeeper {
   }
 
   /**
-   * The status of a policy of nodewall.io by what this process knows, whether it leads or not; null:
-   * it is not known yet.
+   * The status of a policy of nodewall.io by what this process knows, whether it leads or not;
+   * null: it is not known yet.
    */
   status(name: string): PolicyStatus | null {
     const known = this.#policies.get(name);
@@ -193,7 +193,9 @@ export class StatusKeeper {
     return this.#realized.versions(`${apiGroup}/${name}`, since, generation);
   }
 
-  /** The policies, as `API_GROUP/NAME`, for which `versions` may have changed since the last call. */
+  /**
+   * The policies, as `API_GROUP/NAME`, for which `versions` may have changed since the last call.
+   */
   takeTouched(): ReadonlySet<string> {
     return this.#realized.takeTouched();
   }

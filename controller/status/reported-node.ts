@@ -22,8 +22,8 @@ export interface ReportChange {
 }
 
 /**
- * What is known of one node by its reports; policies are named `API_GROUP/NAME`. No clock: times are
- * monotonic milliseconds of the caller.
+ * What is known of one node by its reports; policies are named `API_GROUP/NAME`. No clock: times
+ * are monotonic milliseconds of the caller.
  */
 export class ReportedNode {
   readonly name: string;
@@ -129,7 +129,8 @@ export class ReportedNode {
   }
 
   /**
-   * The reason why the node's agent ignores a part of the rules that it enforces; null: it does not.
+   * The reason why the node's agent ignores a part of the rules that it enforces; null: it does
+   * not.
    */
   whyPartly(needs: ReadonlyMap<AgentFeature, string>): string | null {
     const fields = this.#lacks.flatMap((one) => needs.get(one) ?? []);

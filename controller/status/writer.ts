@@ -45,8 +45,8 @@ const WRITE_TIMES: WriteTimes = {
 
 /**
  * Writes statuses one after another, by default ten a second, each policy at most every two seconds
- * and with its latest status; nodes take turns (StatusQueue). Failed writes are retried, unless the policy
- * was deleted or replaced by another one of the same name.
+ * and with its latest status; nodes take turns (StatusQueue). Failed writes are retried, unless the
+ * policy was deleted or replaced by another one of the same name.
  */
 export function statusWriter<T extends object>(
   request: KubeApi,

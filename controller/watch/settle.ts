@@ -32,7 +32,8 @@ export interface Settled {
 }
 
 /**
- * The objects of some kinds that are in force: valid ones, and the last valid version of the others.
+ * The objects of some kinds that are in force: valid ones, and the last valid version of the
+ * others.
  */
 export function settle<T extends LastValidVersion['object']>(
   { contents, lastValidVersions, unreadable, problems }: Settling,

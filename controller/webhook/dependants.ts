@@ -67,8 +67,8 @@ function replaced<T extends RelatedObject>(
 type Naming = ClusterNetworkPolicy | Guardrail;
 
 /**
- * Policies, in all versions that nodes have, and Guardrails that name the Tier or ClusterGroup, or a
- * group that has it as a child.
+ * Policies, in all versions that nodes have, and Guardrails that name the Tier or ClusterGroup, or
+ * a group that has it as a child.
  */
 export function namers({ policies, groups, guardrails = [] }: Related, identity: string): readonly Naming[] {
   const name = identity.slice(identity.lastIndexOf('|') + 1);

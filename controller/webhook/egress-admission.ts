@@ -17,7 +17,10 @@ export type EgressAdmissionObjects = Pick<
   ClusterObjects,
   'egressGateways' | 'egressPolicies' | 'insideNetworks' | 'namespaces'
 > & {
-  /** In the process that checks bodies: those outside of the networks of pods; absent: all are in `pods`. */
+  /**
+   * In the process that checks bodies: those outside of the networks of pods; absent: all are in
+   * `pods`.
+   */
   readonly outsidePods?: readonly AddressedPod[];
 };
 

@@ -33,7 +33,9 @@ export interface WebhookOptions {
    * `world` is as good. See latestWorld.
    */
   readonly latest: (names: readonly NameReference[], world: AdmissionWorld) => Promise<AdmissionWorld | null>;
-  /** What a user's change would do; absent: changes are not evaluated, and no Guardrail is checked. */
+  /**
+   * What a user's change would do; absent: changes are not evaluated, and no Guardrail is checked.
+   */
   readonly impact?: (change: ObjectChange, user: string) => Promise<Impact>;
   /** Absent: the right can't be checked, and nobody has it. */
   readonly mayUse?: MayUse;

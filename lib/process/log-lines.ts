@@ -15,8 +15,9 @@ const FRAME = /^\s+at /;
 const CRASH = /^(?:\w*Error(?: \[\w+\])?: |FATAL ERROR: |<--- |\[\d+:0x[0-9a-f]+\])/;
 
 /**
- * The lines of a log (JSON, or a crash of Node.js) that may be shown to others: keys that are known,
- * texts without what may be a credential. Other lines are left out; the last value says how many.
+ * The lines of a log (JSON, or a crash of Node.js) that may be shown to others: keys that are
+ * known, texts without what may be a credential. Other lines are left out; the last value says how
+ * many.
  */
 export function logLines(text: string, fields: LogFields, redact: Redact): readonly unknown[] {
   let leftOut = 0;

@@ -13,9 +13,9 @@ export interface RetriedOptions<Work> {
 }
 
 /**
- * Work that is done until it succeeds, one run at a time: what is asked for meanwhile is done in the
- * next run, together, and what failed is done again with back-off. So `run` may do the same work
- * twice.
+ * Work that is done until it succeeds, one run at a time: what is asked for meanwhile is done in
+ * the next run, together, and what failed is done again with back-off. So `run` may do the same
+ * work twice.
  */
 export class Retried<Work> {
   readonly #options: RetriedOptions<Work>;

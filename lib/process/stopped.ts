@@ -25,8 +25,8 @@ export function untilStopped(ended?: AbortSignal): Promise<NodeJS.Signals | null
       isOver = true;
       clearInterval(keepAlive);
       resolve(null);
-      // One that has arrived already is told within a turn of the event loop, and without a listener
-      // would be lost: Node.js has taken it from the kernel.
+      // One that has arrived already is told within a turn of the event loop, and without a
+      // listener would be lost: Node.js has taken it from the kernel.
       setImmediate(() => setImmediate(remove));
     };
     for (const signal of SIGNALS) process.on(signal, take);

@@ -4,8 +4,8 @@ import type { Redact } from './redact.ts';
 /**
  * The fields of a value that are taken: `plain`, a text without blanks, a number or a boolean;
  * `text`, which others wrote (see redactor); `digest`, the SHA-256 of a text; `whole`, any value
- * that a schema has checked, whose texts with blanks are as `text`; a list of such values; an object
- * by its keys; `each`, an object with any keys. Anything else is left out.
+ * that a schema has checked, whose texts with blanks are as `text`; a list of such values; an
+ * object by its keys; `each`, an object with any keys. Anything else is left out.
  */
 export type Fields =
   | 'plain'

@@ -12,9 +12,9 @@ const STREAM_PORT = 7200;
 /**
  * One policy, or as many as a large cluster has, each for the pod and another destination; the bare
  * tunnel with the routes and the masquerade alone; the same with connection tracking at the pod's
- * node, as every node has it that runs kube-proxy; agents with the feature gate off; and the same on
- * nodes that have one routing rule (`ip rule`), whatever it says, as WireGuard or Cilium make it:
- * from the first one on the kernel looks up every route in another way.
+ * node, as every node has it that runs kube-proxy; agents with the feature gate off; and the same
+ * on nodes that have one routing rule (`ip rule`), whatever it says, as WireGuard or Cilium make
+ * it: from the first one on the kernel looks up every route in another way.
  */
 const SETUPS = ['one', 'many', 'bare', 'tracked', 'off', 'ruled'] as const;
 type Setup = (typeof SETUPS)[number];

@@ -111,7 +111,9 @@ class Bed {
     return count;
   }
 
-  /** Ends one server; resolves when all its clients are at others, with the processor time of these. */
+  /**
+   * Ends one server; resolves when all its clients are at others, with the processor time of these.
+   */
   async end(server: Server, signal: NodeJS.Signals): Promise<Moved & { readonly cpu: ProcessorTime }> {
     const others = this.servers.filter((one) => one !== server);
     this.#use(others);

@@ -42,7 +42,9 @@ export function ruleAfter({ rules }: Changes): string {
   return `changed-${rules}`;
 }
 
-/** The same in all servers, so that revisions are comparable: see controller/publish/revision.ts. */
+/**
+ * The same in all servers, so that revisions are comparable: see controller/publish/revision.ts.
+ */
 export function toPosition({ members, rules }: Changes): readonly number[] {
   return [1 + members, 1 + rules];
 }
@@ -52,8 +54,8 @@ export function ofPosition([members = 1, rules = 1]: readonly number[]): Changes
 }
 
 /**
- * A change is told with the kind that gets one more; `views` asks for the digests of what nodes must
- * enforce. A server that gets SIGTERM closes as the controller does.
+ * A change is told with the kind that gets one more; `views` asks for the digests of what nodes
+ * must enforce. A server that gets SIGTERM closes as the controller does.
  */
 export type ServerOrder =
   | { readonly to: 'change'; readonly kind: keyof Changes }

@@ -1,4 +1,6 @@
-/** A full inventory of a node, read in pages and judged by 1,000 rules before and after a change. */
+/**
+ * A full inventory of a node, read in pages and judged by 1,000 rules before and after a change.
+ */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -40,7 +42,8 @@ function fullInventory(): FlowInventory {
     const peer = i % 2 === 0 ? src : `203.0.${i >> 8}.${i & 255}`;
     const one: SeenFlow = {
       ...{ direction: 'ingress', traffic: 'Host', protocol: 6, peer, port: dstPort, type: null, code: null },
-      // Matched peers and ports are as many as rules: the link group makes kinds of their own of them.
+      // Matched peers and ports are as many as rules: the link group makes kinds of their own of
+      // them.
       group: i % 2 === 0 ? i : 0,
       ...{ verdict: 'Allow', local: dst, srcPort, originalDst: null, originalPort: null },
     };

@@ -1,4 +1,6 @@
-/** What a controller needs of an API server, in this process: lists, watches, reviews, its Lease. */
+/**
+ * What a controller needs of an API server, in this process: lists, watches, reviews, its Lease.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { type FakeApi, type FakeObject, fakeApi } from '../fake/fake-api.ts';

@@ -1,4 +1,6 @@
-/** A process that attacks a controller until its parent disconnects, behind all others (nice 19). */
+/**
+ * A process that attacks a controller until its parent disconnects, behind all others (nice 19).
+ */
 import { constants, setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ATTACKS } from './attacks.ts';
@@ -15,8 +17,8 @@ export interface AttackersInput {
 export type AttackersAnswer = Readonly<Record<string, number>>;
 
 /**
- * `attack` begins, and `pause` ends: it is answered when no act goes on any more, so that no work of
- * the attack is left for the time after it. The answer has the acts so far.
+ * `attack` begins, and `pause` ends: it is answered when no act goes on any more, so that no work
+ * of the attack is left for the time after it. The answer has the acts so far.
  */
 export type AttackersOrder = 'attack' | 'pause';
 

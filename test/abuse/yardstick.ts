@@ -1,7 +1,7 @@
 /**
- * A process that has nothing to do with the controller and does as much work as a change of a policy
- * does, ten times a second: how long that takes shows what other programs on the machine take. It
- * answers each message with the longest time (milliseconds) since the last one.
+ * A process that has nothing to do with the controller and does as much work as a change of a
+ * policy does, ten times a second: how long that takes shows what other programs on the machine
+ * take. It answers each message with the longest time (milliseconds) since the last one.
  */
 /** Microseconds of processor time. */
 const WORK = 20_000;

@@ -1,6 +1,7 @@
 /**
  * Debian's chromium, in a network namespace that has loopback and nothing else: what a page asks
- * of the outside cannot leave. Its files are a Debian of its own in the cache; nothing is installed.
+ * of the outside cannot leave. Its files are a Debian of its own in the cache; nothing is
+ * installed.
  */
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

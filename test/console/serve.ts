@@ -1,4 +1,7 @@
-/** `node test/console/serve.ts [PORT]`: the console with sample documents, to look at. Loopback only. */
+/**
+ * `node test/console/serve.ts [PORT]`: the console with sample documents, to look at. Loopback
+ * only.
+ */
 import { connect, createServer } from 'node:net';
 import { CONSOLE_PATH } from '../../apis/console.ts';
 import { FakeConsole, sampleDocuments } from './fake-console.ts';

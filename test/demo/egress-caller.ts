@@ -1,6 +1,7 @@
 /**
  * Runs in the pod. For each line `once` of standard input: one new connection. For `watch`: a new
- * connection every 20 ms and one that stays open, until `stop`. Prints what happens as lines of JSON.
+ * connection every 20 ms and one that stays open, until `stop`. Prints what happens as lines of
+ * JSON.
  */
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';

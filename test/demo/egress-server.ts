@@ -1,4 +1,6 @@
-/** Runs in the server's namespace: answers each line of a connection with the address that it sees. */
+/**
+ * Runs in the server's namespace: answers each line of a connection with the address that it sees.
+ */
 import { createServer } from 'node:net';
 
 const [port = ''] = process.argv.slice(2);

@@ -12,7 +12,10 @@ interface Documented {
   readonly labelNames: readonly string[];
 }
 
-/** docs/metrics.md with its tables made anew: each stands between `<!-- NAME -->` and `<!-- end -->`. */
+/**
+ * docs/metrics.md with its tables made anew: each stands between `<!-- NAME -->` and `<!-- end
+ * -->`.
+ */
 export function metricsPage(): string {
   const tables: Readonly<Record<string, () => string>> = {
     nodes: () => table(NODE_METRICS),

@@ -1,4 +1,6 @@
-/** What the Debian package brings to /etc, and its unit; test/server installs the package itself. */
+/**
+ * What the Debian package brings to /etc, and its unit; test/server installs the package itself.
+ */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

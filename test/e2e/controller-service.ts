@@ -11,8 +11,8 @@ interface ApiService {
 }
 
 /**
- * The Service of deploy/, and controllers behind it: an API server with `--enable-aggregator-routing`
- * looks for the endpoints itself, without kube-proxy.
+ * The Service of deploy/, and controllers behind it: an API server with
+ * `--enable-aggregator-routing` looks for the endpoints itself, without kube-proxy.
  */
 export function controllerService(address: string, ports: readonly number[]): string {
   return `

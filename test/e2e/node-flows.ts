@@ -1,4 +1,6 @@
-/** Kinds of flows of nodes, and the impact of a change on them, asked for with a user's own rights. */
+/**
+ * Kinds of flows of nodes, and the impact of a change on them, asked for with a user's own rights.
+ */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

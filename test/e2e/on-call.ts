@@ -1,7 +1,7 @@
 /**
  * Questions of who is on call about a cluster where several things are wrong: each is answered by
- * the command that `nodewall --help` names for it (cli/questions.ts), with the rights of ClusterRoles
- * nodewall-view and nodewall-operator.
+ * the command that `nodewall --help` names for it (cli/questions.ts), with the rights of
+ * ClusterRoles nodewall-view and nodewall-operator.
  */
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';

@@ -3,8 +3,8 @@ import type { Clock } from '../../lib/process/clock.ts';
 import { toNftError } from './refusal.ts';
 
 /**
- * Sets whose elements have a timeout, as the kernel keeps them: a batch is done whole or not at all,
- * and what has ended can't be deleted.
+ * Sets whose elements have a timeout, as the kernel keeps them: a batch is done whole or not at
+ * all, and what has ended can't be deleted.
  */
 export class FakeElements {
   readonly #clock: Clock;

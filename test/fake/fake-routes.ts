@@ -1,7 +1,7 @@
 /**
- * The network configuration of one network namespace, as the kernel keeps it. Strict: an object that
- * is there is not added, one that is not there is not deleted, and nothing is made on a link, by a
- * next hop or of members that are not there. What goes with a link or a next hop goes.
+ * The network configuration of one network namespace, as the kernel keeps it. Strict: an object
+ * that is there is not added, one that is not there is not deleted, and nothing is made on a link,
+ * by a next hop or of members that are not there. What goes with a link or a next hop goes.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { NftError, type RouteChange, type RouteObject } from 'nftables-napi';

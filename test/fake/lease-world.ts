@@ -155,7 +155,9 @@ export interface SimulatedLeader {
   take(now: number, request: LeaseRequest): readonly LeaseGrant[] | null;
 }
 
-/** With hardly a margin, so that faults of a few milliseconds are seen. Leases are extended at once. */
+/**
+ * With hardly a margin, so that faults of a few milliseconds are seen. Leases are extended at once.
+ */
 export class StrictLeader implements SimulatedLeader {
   readonly #holders = new Map<string, { readonly node: string; until: number }>();
   readonly #sent = new Map<string, number>();

@@ -1,6 +1,6 @@
 /**
- * `nodewall advise` on a machine: an agent sees real traffic, a policy is made of it and enforced by the
- * agent, the same traffic passes, and other traffic is denied.
+ * `nodewall advise` on a machine: an agent sees real traffic, a policy is made of it and enforced
+ * by the agent, the same traffic passes, and other traffic is denied.
  */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';

@@ -3,7 +3,9 @@ import { relay } from '../netns/relay.ts';
 import type { EnforcedNode } from './enforced-node.ts';
 import { NODE_NAME } from './manifests.ts';
 
-/** A controller that does what the test says, at the node's first client: real HTTPS over its link. */
+/**
+ * A controller that does what the test says, at the node's first client: real HTTPS over its link.
+ */
 export async function clientControlPlane(
   { topology }: EnforcedNode,
   port: number,

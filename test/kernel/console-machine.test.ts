@@ -1,4 +1,7 @@
-/** The console of one machine: an agent of manifests in a namespace, and `nodewall console` beside it. */
+/**
+ * The console of one machine: an agent of manifests in a namespace, and `nodewall console` beside
+ * it.
+ */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

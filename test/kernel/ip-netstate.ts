@@ -26,8 +26,8 @@ interface Shown {
 }
 
 /**
- * What ip(8) shows of nodewall's numbers and names, and what it shows of a Netstate: the same if the
- * kernel has exactly that.
+ * What ip(8) shows of nodewall's numbers and names, and what it shows of a Netstate: the same if
+ * the kernel has exactly that.
  */
 export async function assertKernelHas(namespace: Namespace, netstate: Netstate, what: string): Promise<void> {
   const script = COMMANDS.map((command) => `(${command}) 2>/dev/null; echo`).join('\n');

@@ -1,4 +1,6 @@
-/** Enforcement goes on while flow log records cannot be written, or their packets not be received. */
+/**
+ * Enforcement goes on while flow log records cannot be written, or their packets not be received.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -159,7 +159,9 @@ function isOfHost(family: Family, value: bigint): boolean {
   return head > 0n && head < 224n && head !== 127n && value >> 16n !== 0xa9fen;
 }
 
-/** Each of these addresses stands behind its interface group; those of the plan leave their place. */
+/**
+ * Each of these addresses stands behind its interface group; those of the plan leave their place.
+ */
 function withPlaces(plan: AddressPlan, places: ReadonlyMap<string, number>): AddressPlan {
   const first = 1 + Math.max(...plan.clientAddresses.map(({ client }) => client));
   const groups = [...new Set(places.values())];

@@ -170,8 +170,8 @@ function misplaced({ node, owner, plan }: Topology, flow: Flow): string | undefi
 /**
  * Packets of one conntrack entry go in different rounds, with conntrack flushed between: the second
  * would be part of an established connection. ICMP carries the number of the packet as identifier,
- * so its entries are distinct. Without ports, packets of one direction do not establish anything for
- * each other, but all packets between two addresses have one entry.
+ * so its entries are distinct. Without ports, packets of one direction do not establish anything
+ * for each other, but all packets between two addresses have one entry.
  */
 function toRounds(packets: readonly Packet[]): Packet[][] {
   const next = new Map<string, number>();

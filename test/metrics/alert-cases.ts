@@ -117,7 +117,8 @@ export const ALERT_CASES: readonly AlertCase[] = [
       'nodewall_node_off{node="a"}': '0x20',
       'nodewall_node_policies_failing{node="a"}': '0x20',
       'nodewall_node_policies_rolled_back{node="a"}': '0x20',
-      // These have alerts of their own: one that is off, one with a policy that fails, one that is silent.
+      // These have alerts of their own: one that is off, one with a policy that fails, one that is
+      // silent.
       'nodewall_node_up_to_date{node="b"}': '0x20',
       'nodewall_node_last_report_timestamp_seconds{node="b"}': '0+60x20',
       'nodewall_node_off{node="b"}': '1x20',

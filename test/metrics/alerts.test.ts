@@ -36,7 +36,9 @@ describe('the alerts', function () {
     assert.equal(code, 0, stdout + stderr);
   }
 
-  /** A file with this alert alone of those that are shipped: promtool evaluates all rules of a file. */
+  /**
+   * A file with this alert alone of those that are shipped: promtool evaluates all rules of a file.
+   */
   async function ruleOf(alert: Alert): Promise<string> {
     const { groups } = parse(await readFile(RULES, 'utf8')) as RuleFile;
     const only = groups.map(({ rules, ...group }) => {

@@ -9,7 +9,8 @@ import { PLATFORMS, type Platform, platformName } from './platforms.ts';
 
 /**
  * Makes the executable of a platform at `path`: its Node.js with the program in it (Node's single
- * executable applications, `--build-sea` of Node 26, which writes ELF, Mach-O and PE on any system).
+ * executable applications, `--build-sea` of Node 26, which writes ELF, Mach-O and PE on any
+ * system).
  */
 export async function makeExecutable(platform: Platform, code: string, path: string): Promise<void> {
   const scratch = await mkdtemp(join(tmpdir(), 'nodewall-plugin-'));

@@ -57,8 +57,8 @@ export function agreeOnEgress(scenario: EgressScenario, seen: Seen): EgressAgree
 }
 
 /**
- * Where the kernel chooses by a hash: each node with one of the addresses, and each address with one
- * of the nodes.
+ * Where the kernel chooses by a hash: each node with one of the addresses, and each address with
+ * one of the nodes.
  */
 function isRight(permissions: readonly Permission[], answer: EgressAnswer): boolean {
   const nodes: readonly (string | null)[] = answer.nodes ?? [answer.node];

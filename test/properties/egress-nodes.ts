@@ -73,7 +73,8 @@ function isSameEnd(
   }
   // What no pod has may be a pod that the node does not know yet.
   if (end.reason === 'unknown-pod') return answer.policy === null && answer.reason === 'no-policy';
-  // Gateways know the pods that they serve, each with its node: a source of podSubnets alone is none.
+  // Gateways know the pods that they serve, each with its node: a source of podSubnets alone is
+  // none.
   if (!packet.isPod && end.reason === 'not served') return end.policy === answer.policy;
   // explain does not ask whether two nodes can reach each other.
   return end.reason === 'no-route' && end.policy === answer.policy && !hasTunnel(packet, answer, nodes);

@@ -216,7 +216,8 @@ function compareWithDifference({ objects, node, config: written, names }: Scenar
     );
     count(seen, hasEffect ? 'effect' : 'no effect');
     if (hasEffect) assert.ok(!kinds.includes('no-effect'), what);
-    // Without the rule, one may decide that decides nothing with it; the last one ends anti-spoofing.
+    // Without the rule, one may decide that decides nothing with it; the last one ends
+    // anti-spoofing.
     else if (rules.length > 1 && !isAnyUnreachable && !kinds.includes('failsafe'))
       assert.ok(kinds.includes('no-effect'), what);
   }

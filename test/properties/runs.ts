@@ -13,7 +13,9 @@ export function runs(count: number): number {
   return Math.max(1, Math.round(count * Number(process.env.NODEWALL_RUNS ?? 1)));
 }
 
-/** How many random cases of `count` a property gets: a part, or `runs` where NODEWALL_RUNS is set. */
+/**
+ * How many random cases of `count` a property gets: a part, or `runs` where NODEWALL_RUNS is set.
+ */
 export function cases(count: number): number {
   return process.env.NODEWALL_RUNS === undefined ? Math.ceil(count * SHARE) : runs(count);
 }
@@ -62,7 +64,9 @@ export function check<T>(
     conclude(test, part.numRuns, fc.check(fc.property(arbitrary, property), part));
 }
 
-/** `check` of no case where nothing is missing, and of as many of `count` as it takes to meet it. */
+/**
+ * `check` of no case where nothing is missing, and of as many of `count` as it takes to meet it.
+ */
 export function meet<T>(
   test: Mocha.Context,
   count: number,
@@ -87,8 +91,8 @@ export async function checkAsync<T>(
 }
 
 /**
- * One part after the other, `least` at least, until nothing is missing; throws if something is after
- * all cases.
+ * One part after the other, `least` at least, until nothing is missing; throws if something is
+ * after all cases.
  */
 function* parts<T>(
   count: number,

@@ -10,7 +10,9 @@ const CTR = ['ctr', '--namespace', 'k8s.io'];
 /** A table whose rule the kernel tells of; any other name would do. */
 const MARKER = 'listening';
 
-/** How long parts of the start of an agent's pod took: milliseconds until the rules were in force. */
+/**
+ * How long parts of the start of an agent's pod took: milliseconds until the rules were in force.
+ */
 export interface AgentStart {
   /** From when the API server was asked to delete the pod before. */
   readonly sinceDeleted: number;

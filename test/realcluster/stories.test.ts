@@ -128,8 +128,8 @@ describe('a real cluster', function () {
     for (const trial of TRIALS) {
       it(`is not locked, leaks nothing and loses no line of a connection: ${titleOf(trial)}`, async () => {
         await reset(cluster, KEPT);
-        // Controllers that are told to end serve on for a while: only new ones that are ready show that
-        // nothing keeps them out.
+        // Controllers that are told to end serve on for a while: only new ones that are ready show
+        // that nothing keeps them out.
         await leaksNothingUntilFollowed(cluster, async () => {
           const { seconds } = await runTrial(cluster, trial, LIMIT);
           process.stdout.write(`      followed again after ${seconds.toFixed(1)} s\n`);

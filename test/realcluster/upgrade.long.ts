@@ -14,7 +14,9 @@ import {
 } from './nodewall.ts';
 import { type PreviousChart, previousChart } from './previous-chart.ts';
 
-/** The chart of the version before, and the way to today's and back. The steps follow each other. */
+/**
+ * The chart of the version before, and the way to today's and back. The steps follow each other.
+ */
 describe('a release of the chart, from the version before to this one and back', function () {
   this.timeout(900_000);
   let cluster: RealCluster;

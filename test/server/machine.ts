@@ -9,7 +9,9 @@ import { createNamespace, DIE_WITH_PARENT, type Namespace } from '../netns/names
 import { type DebianTools, debianRoot, debianTools } from './debian-root.ts';
 import { ADDRESSES, Outside } from './outside.ts';
 
-/** Of a server as Debian installs it: with SSH, a network that systemd brings up, both firewalls. */
+/**
+ * Of a server as Debian installs it: with SSH, a network that systemd brings up, both firewalls.
+ */
 const PACKAGES = [
   ...['systemd', 'systemd-sysv', 'dbus', 'iproute2', 'procps', 'openssh-server'],
   ...['nftables', 'iptables', 'ipset', 'libnftables1', 'libstdc++6'],

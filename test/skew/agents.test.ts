@@ -22,7 +22,9 @@ const DNS_PORT = 5353;
 const FIRST_MARKER = 20_000;
 const CLOSED = 4001;
 const OPEN = 4002;
-/** An agent takes seconds to start, in which the flood goes on; agents.long.ts has the usual rate. */
+/**
+ * An agent takes seconds to start, in which the flood goes on; agents.long.ts has the usual rate.
+ */
 const RATE = areVariationsWanted() ? {} : { rate: 2_000 };
 const TARGETS = [
   { protocol: 'udp', port: CLOSED, family: 4, client: 1, ...RATE },

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
-import { filesBelow, foldersIn } from './source-file.ts';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { filesBelow, foldersIn, ROOT } from './source-file.ts';
 import { isWithin, WORKSPACES } from './zones.ts';
 
 /** Folders of the stages' parents whose own folders each have a README. */
@@ -9,6 +11,10 @@ const INDEXES: Readonly<Record<string, string>> = { docs: 'docs/index.md' };
 /** Only what starts the program. */
 const WITHOUT_README = ['bin'];
 const CODE = /\.(ts|js|mjs|cjs|py|go|c|cc|h|pl|rb)$/;
+/** A line of comment alone; code is biome's business. */
+const COMMENT = /^\s*(\/\/|\/?\*)/;
+/** Columns of a comment. */
+const WIDTH = 100;
 const VAGUE = /(^|[-_.])(utils?|helpers?|common|misc|managers?)([-_.]|$)/i;
 
 describe('files', () => {
@@ -37,6 +43,19 @@ describe('files', () => {
     for (const vague of ['utils.ts', 'test-helpers.ts', 'common', 'PolicyManager.ts', 'a_misc.c']) {
       assert.ok(VAGUE.test(vague.replace(/(?<=[a-z])(?=[A-Z])/g, '-')), vague);
     }
+  });
+
+  it('have comments of at most 100 columns', () => {
+    const long = files
+      .filter((path) => path.endsWith('.ts'))
+      .flatMap((path) =>
+        readFileSync(join(ROOT, path), 'utf8')
+          .split('\n')
+          .flatMap((line, index) =>
+            line.length > WIDTH && COMMENT.test(line) ? [`${path}:${index + 1}`] : [],
+          ),
+      );
+    assert.deepEqual(long, []);
   });
 
   it('hold no code below deploy and docs', () => {

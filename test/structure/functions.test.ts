@@ -9,7 +9,7 @@ const LONGEST = 80;
 const MOST_CAPTURED = 3;
 
 describe('functions', function () {
-  this.timeout(30_000);
+  this.timeout(120_000);
   let functions: FunctionFacts[];
   let own: FunctionFacts[];
 

@@ -5,7 +5,9 @@ import { packMachine32 } from '../../lib/net/machine-order.ts';
 import { packAddress, toMemberSet } from '../../lib/net/member-set.ts';
 import { indexChain, rule, ruleset } from './ruleset.ts';
 
-/** Marks of the table below: bits 24 to 30; the highest of them says that a gateway has taken it. */
+/**
+ * Marks of the table below: bits 24 to 30; the highest of them says that a gateway has taken it.
+ */
 export const MASK = 0x7f000000;
 export const TAKEN = 0x40000000;
 const REST = 0x80ffffff;

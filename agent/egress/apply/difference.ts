@@ -16,11 +16,15 @@ export type NetOperation = { readonly key: string; readonly text: string } & (
 export interface Difference {
   /** What links need, first: objects on a new link can only be made when its index is known. */
   readonly links: readonly NetOperation[];
-  /** In this order: what is new or changed, from neighbours to rules; removals, from rules to links. */
+  /**
+   * In this order: what is new or changed, from neighbours to rules; removals, from rules to links.
+   */
   readonly rest: readonly NetOperation[];
   /** Objects of others that have our names or numbers: nothing is done about them. */
   readonly foreign: readonly KernelObject[];
-  /** Objects that are not made because one of others is in the place of them or of what they need. */
+  /**
+   * Objects that are not made because one of others is in the place of them or of what they need.
+   */
   readonly blocked: readonly string[];
 }
 

@@ -8,7 +8,10 @@ import type { ApplyOptions, NetstateReconciler, NetstateResult } from './netstat
 
 /** Milliseconds between full comparisons, besides those after events. */
 const VERIFY_INTERVAL = 60_000;
-/** Milliseconds between two comparisons after events, at least: others may change things all the time. */
+/**
+ * Milliseconds between two comparisons after events, at least: others may change things all the
+ * time.
+ */
 const EVENT_INTERVAL = 50;
 /** The same after lost events. */
 const OVERRUN_INTERVAL = 1_000;

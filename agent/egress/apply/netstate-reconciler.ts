@@ -81,7 +81,10 @@ export class NetstateReconciler {
     };
   }
 
-  /** Reads everything, and makes what is wanted of what it finds, with the options of the last apply. */
+  /**
+   * Reads everything, and makes what is wanted of what it finds, with the options of the last
+   * apply.
+   */
   verify(): Promise<NetstateResult> {
     this.#current = null;
     return this.apply(this.#wanted, this.#options);

@@ -1,7 +1,9 @@
 import type { Netstate } from '../../../apis/egress/netstate.ts';
 import { type NetObject, netObjects, objectText } from './net-object.ts';
 
-/** The commands of ip(8), bridge(8) and sysctl(8) that make this network configuration, in order. */
+/**
+ * The commands of ip(8), bridge(8) and sysctl(8) that make this network configuration, in order.
+ */
 export function netstateText(netstate: Netstate): string {
   const objects = netObjects(netstate);
   const isLink = ({ type }: NetObject): boolean => type === 'link';

@@ -69,8 +69,8 @@ export async function probe(
 }
 
 /**
- * Tells the link that the address is here, several times: some frames may be lost, and some who know
- * the last owner may be slow.
+ * Tells the link that the address is here, several times: some frames may be lost, and some who
+ * know the last owner may be slow.
  * @param goesOn asked before each time; once it is not, no more follows
  * @returns a function that ends it
  */
@@ -100,7 +100,8 @@ export function announce(
       try {
         send(1);
       } catch {
-        // The link is down or gone for the moment; a later one is heard, or the address is gone too.
+        // The link is down or gone for the moment; a later one is heard, or the address is gone
+        // too.
       }
       next(i + 1);
     });

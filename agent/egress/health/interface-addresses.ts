@@ -23,8 +23,8 @@ const READ_INTERVAL = 50;
 
 /**
  * The addresses of the interfaces that gateways name, by events of the kernel. Of several addresses
- * of a family the first counts, as the kernel lists them, but for link-local and deprecated ones and
- * those of nodewall.
+ * of a family the first counts, as the kernel lists them, but for link-local and deprecated ones
+ * and those of nodewall.
  */
 export class InterfaceAddresses {
   readonly #options: InterfaceAddressesOptions;

@@ -56,7 +56,9 @@ export class LeaseKeeper {
     this.#happened({ kind: 'viewed', view });
   }
 
-  /** @param guarded the addresses for which the rules in force keep this node silent without a lease */
+  /**
+   * @param guarded the addresses for which the rules in force keep this node silent without a lease
+   */
   enforced(guarded: ReadonlySet<string>): void {
     this.#happened({ kind: 'enforced', guarded });
   }

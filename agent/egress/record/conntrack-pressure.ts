@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises';
 
-/** How full the kernel's table of connections is, and what it refused, in this network namespace. */
+/**
+ * How full the kernel's table of connections is, and what it refused, in this network namespace.
+ */
 export interface ConntrackPressure {
   readonly entries: number;
   readonly max: number;

@@ -28,7 +28,8 @@ const AUDIT_CHAIN = 'egress-audit';
 
 /**
  * The chain of an outcome. Its counter counts connections: their first packets, and those that the
- * client sends again. It is named for its content, so that the counter lasts as long as the outcome.
+ * client sends again. It is named for its content, so that the counter lasts as long as the
+ * outcome.
  */
 export function outcomeChain(outcome: EgressOutcome): RenderedOutcome {
   const { policy, audited, action } = outcome;

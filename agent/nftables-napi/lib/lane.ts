@@ -15,8 +15,8 @@ export class Lane {
   }
 
   /**
-   * Runs the task when the earlier ones have settled. Never throws synchronously. `toError` converts
-   * what the task throws.
+   * Runs the task when the earlier ones have settled. Never throws synchronously. `toError`
+   * converts what the task throws.
    */
   run<Result>(
     task: () => Promise<Result>,

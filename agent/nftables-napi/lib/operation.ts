@@ -88,8 +88,8 @@ export interface FlushOperation extends OperationTarget {
 
 /**
  * Changes elements. Adding an existing element (with the same verdict) is no error; deleting a
- * missing one is ENOENT, also one that has ended. An element that is there keeps its timeout (before
- * Linux 6.12): delete and add it in one batch.
+ * missing one is ENOENT, also one that has ended. An element that is there keeps its timeout
+ * (before Linux 6.12): delete and add it in one batch.
  */
 export type SetOperation = KeysOperation | RangesOperation | FlushOperation;
 

@@ -13,7 +13,9 @@ import { presentItems } from './present.ts';
 const LISTS = { 4: 'ipv4', 6: 'ipv6' } as const;
 const DEFAULTS = { 4: 'ipv4DefaultEIP', 6: 'ipv6DefaultEIP' } as const;
 
-/** Converts the spec of an EgressGateway that passed the schema; the result counts without errors. */
+/**
+ * Converts the spec of an EgressGateway that passed the schema; the result counts without errors.
+ */
 export function toGatewaySpec(spec: FieldMap, version: SpidernetVersion, found: Findings): EgressGatewaySpec {
   const nodeSelector = toNodeSelector(spec, found);
   const pools = toPools(spec, found);

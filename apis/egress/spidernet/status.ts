@@ -32,7 +32,9 @@ export function toGatewayStatus(raw: unknown): EgressGatewayStatus | null {
   };
 }
 
-/** The policies that use an entry's addresses. Those of 2023 have no namespace, and are left out. */
+/**
+ * The policies that use an entry's addresses. Those of 2023 have no namespace, and are left out.
+ */
 function usersOf(entry: unknown): NonNullable<EgressGatewayStatus['policies']>[number][] {
   const addresses = addressesOf(entry);
   if (addresses.length === 0) return [];

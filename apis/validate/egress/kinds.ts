@@ -21,7 +21,9 @@ export function validateEgressKind(raw: FieldMap, found: Findings): ClusterObjec
   }
 }
 
-/** Validates networks inside the cluster that other API groups describe; null: it is none of them. */
+/**
+ * Validates networks inside the cluster that other API groups describe; null: it is none of them.
+ */
 export function validateInsideNetworks(raw: FieldMap, found: Findings): ClusterObject | null {
   switch (`${raw.apiVersion} ${raw.kind}`) {
     case 'networking.k8s.io/v1 ServiceCIDR':

@@ -161,7 +161,9 @@ function checkAddress(
   }
 }
 
-/** Several policies of egressgateway.spidernet.io may name one address; a status is no claim then. */
+/**
+ * Several policies of egressgateway.spidernet.io may name one address; a status is no claim then.
+ */
 function excludes(taker: EgressPolicy, policy: EgressPolicy): boolean {
   return taker.apiGroup !== SPIDERNET_GROUP || policy.apiGroup !== SPIDERNET_GROUP;
 }

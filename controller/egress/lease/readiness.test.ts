@@ -5,7 +5,10 @@ import { allocate } from '../allocation.ts';
 import { LeaseTable } from './lease-table.ts';
 import { heartbeatLack } from './readiness.ts';
 
-/** All candidates but the silent ones have sent a heartbeat; these say that they do not reach others. */
+/**
+ * All candidates but the silent ones have sent a heartbeat; these say that they do not reach
+ * others.
+ */
 function heard(
   candidates: readonly string[],
   complaints: Readonly<Record<string, readonly string[]>>,

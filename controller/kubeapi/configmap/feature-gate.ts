@@ -60,10 +60,10 @@ export interface GateChange {
 }
 
 /**
- * A gate that is off removes every node's table, or lets pods leave with their node's address, so it
- * must be set explicitly: if the ConfigMap was deleted, emptied or can't be read, or doesn't name
- * the gate, the gate stays as it was. When a controller starts, that is the last value set by a
- * ConfigMap; else the value in the controller's own configuration; else off.
+ * A gate that is off removes every node's table, or lets pods leave with their node's address, so
+ * it must be set explicitly: if the ConfigMap was deleted, emptied or can't be read, or doesn't
+ * name the gate, the gate stays as it was. When a controller starts, that is the last value set by
+ * a ConfigMap; else the value in the controller's own configuration; else off.
  */
 export function gateAfter(
   data: ConfigMapData | null,

@@ -22,8 +22,8 @@ export interface GateEvents {
 type Annotations = Readonly<Record<string, string>>;
 
 /**
- * A feature gate of the cluster, from ConfigMap nodewall-config and from the Lease, which stores the
- * ConfigMap's last value.
+ * A feature gate of the cluster, from ConfigMap nodewall-config and from the Lease, which stores
+ * the ConfigMap's last value.
  */
 export class Gate {
   readonly #name: GateName;

@@ -7,7 +7,10 @@ import { NODE_ALERTS } from './node-alerts.ts';
 
 const MADE = '# Made of test/deploy/monitoring by `npm run generate`; edit there.\n';
 const ROOT = new URL('../../../', import.meta.url);
-/** By which the sidecar of Grafana's chart finds dashboards; kube-prometheus-stack's wants this value. */
+/**
+ * By which the sidecar of Grafana's chart finds dashboards; kube-prometheus-stack's wants this
+ * value.
+ */
 export const DASHBOARD_LABELS = { grafana_dashboard: '1' } as const;
 
 interface Group {
@@ -49,8 +52,8 @@ export function annotationsOf(alert: Alert): Readonly<Record<string, string>> {
 }
 
 /**
- * The rules as a file, as a manifest for the Prometheus Operator, and the runbook of each alert; the
- * dashboards as files, and as manifests for Grafana's sidecar.
+ * The rules as a file, as a manifest for the Prometheus Operator, and the runbook of each alert;
+ * the dashboards as files, and as manifests for Grafana's sidecar.
  */
 export function monitoringFiles(): Map<URL, string> {
   const manifest = {

@@ -44,7 +44,10 @@ const CONTROLLERS = 2;
 const RENEW_DEADLINE = 10_000;
 const ALL_POOLS = ['198.51.100.1-198.51.100.3', '198.51.100.4-198.51.100.6'] as const;
 
-/** A cluster with floating addresses: API, two controllers, gateway nodes, and messages between them. */
+/**
+ * A cluster with floating addresses: API, two controllers, gateway nodes, and messages between
+ * them.
+ */
 export class SimCluster {
   readonly world: World;
   readonly #options: SimClusterOptions;

@@ -7,7 +7,9 @@ const SUITE = 'bookworm';
 export const MMDEBSTRAP = import.meta.filename;
 
 export interface DebianSources {
-  /** Lines of sources.list; '' where this machine is no Debian of the suite: mmdebstrap knows then. */
+  /**
+   * Lines of sources.list; '' where this machine is no Debian of the suite: mmdebstrap knows then.
+   */
   readonly sources: string;
   /** Settings of apt: proxies and the like. */
   readonly options: readonly string[];

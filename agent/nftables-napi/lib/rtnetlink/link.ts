@@ -62,8 +62,8 @@ const SKIP_STATS = 8;
 
 /**
  * add makes a link; replace changes group, MTU, MAC and state of the one with this index, and
- * nothing of its kind, and neither an MTU of 0 nor an empty MAC (with any, also the same, the kernel
- * forgets the link's neighbours); delete removes the one with this index.
+ * nothing of its kind, and neither an MTU of 0 nor an empty MAC (with any, also the same, the
+ * kernel forgets the link's neighbours); delete removes the one with this index.
  */
 export function linkRequest(operation: RouteOperation, link: RouteLink): Uint8Array {
   const { index, name, kind, group, mtu, mac, isUp, vxlan } = link;
