@@ -133,12 +133,23 @@ function cluster(plant: (isWord?: boolean) => string): KubeApi & { readonly requ
     interfaces: [{ name: 'eth0', index: 2, alias: plant() }],
     records: { records: [{ time: 't', src: '10.0.0.9', payload: plant() }], isCut: false },
     flows: {
-      ...{ node: 'n', since: 't', liveAt: null, isCut: false, kinds: 1, note: plant(true) },
+      ...{
+        node: 'n',
+        since: '2026-01-01T00:00:00Z',
+        liveAt: null,
+        isCut: false,
+        kinds: 1,
+        note: plant(true),
+      },
       flows: [
         {
           ...{ direction: 'ingress', traffic: 'Host', peer: '10.0.0.8', protocol: 'tcp', port: 443 },
           flow: { direction: 'ingress', src: '10.0.0.8', protocol: 'tcp', dstPort: 443 },
-          decision: { verdict: 'Allow', policy: 'web', rule: 'close-0001-web', said: plant() },
+          decision: {
+            ...{ verdict: 'Allow', policy: 'web', rule: 'close-0001-web', said: plant() },
+            ...{ ruleIndex: 0, tier: 'application', reason: 'rule', skipped: [] },
+          },
+          ...{ firstSeen: '2026-01-01T00:00:00Z', lastSeen: '2026-01-01T00:00:00Z' },
           ...{ verdict: 'Allow', connections: 3, live: 1, sni: plant(true) },
         },
       ],
