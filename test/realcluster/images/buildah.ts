@@ -1,4 +1,4 @@
-import { access, mkdir, writeFile } from 'node:fs/promises';
+import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { output } from '../../cluster/command.ts';
 import { unpackDebianPackage } from '../../cluster/debian.ts';
@@ -108,6 +108,7 @@ export class Buildah {
       '--timestamp=0',
       // Packages are fetched as the machine fetches them.
       '--network=host',
+      ...(await ownLimits()),
       `--runtime-flag=root=${join(this.#options.folder, 'tmp/runc')}`,
       ...volumes.map(([from, to]) => `--volume=${from}:${to}:ro`),
       `--tag=${name}`,
@@ -148,4 +149,19 @@ export async function isReadable(file: string): Promise<boolean> {
     () => true,
     () => false,
   );
+}
+
+/**
+ * The limits of steps, where this process may not raise its own to what buildah gives steps by
+ * default (1,048,576 of each), as in a sandbox without CAP_SYS_RESOURCE. See proc_pid_limits(5).
+ */
+async function ownLimits(): Promise<string[]> {
+  const limits = await readFile('/proc/self/limits', 'utf8');
+  return [
+    ['nofile', /^Max open files +\S+ +(\d+)/m] as const,
+    ['nproc', /^Max processes +\S+ +(\d+)/m] as const,
+  ].flatMap(([name, row]) => {
+    const hard = row.exec(limits)?.[1];
+    return hard === undefined ? [] : [`--ulimit=${name}=${hard}:${hard}`];
+  });
 }
