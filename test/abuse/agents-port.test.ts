@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
-import type { TLSSocket } from 'node:tls';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { until } from '../kernel/until.ts';
+import { closed, everything } from './clients.ts';
 import { ControlPlane } from './control-plane.ts';
 
 const REPORT = {
@@ -27,21 +27,6 @@ const LIMITS = {
   requestTime: 1500,
   headTime: 1500,
 };
-const closed = async (socket: TLSSocket): Promise<void> => {
-  // The server may reset the connection.
-  socket.on('error', () => {});
-  socket.resume();
-  if (!socket.destroyed) await new Promise((resolve) => socket.once('close', resolve));
-};
-
-/** What arrives until the connection ends, in whichever way. */
-async function everything(socket: TLSSocket): Promise<string> {
-  const chunks: Buffer[] = [];
-  socket.on('data', (chunk) => chunks.push(chunk));
-  await closed(socket);
-  return Buffer.concat(chunks).toString('latin1');
-}
-
 describe('port 8443, attacked', function () {
   this.timeout(30_000);
   let plane: ControlPlane;

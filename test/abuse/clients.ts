@@ -111,3 +111,19 @@ export class Clients {
     this.#open.add(client);
   }
 }
+
+/** Waits until the connection ends, and reads what comes. */
+export async function closed(socket: TLSSocket): Promise<void> {
+  // The server may reset the connection.
+  socket.on('error', () => {});
+  socket.resume();
+  if (!socket.destroyed) await new Promise((resolve) => socket.once('close', resolve));
+}
+
+/** What arrives until the connection ends, in whichever way. */
+export async function everything(socket: TLSSocket): Promise<string> {
+  const chunks: Buffer[] = [];
+  socket.on('data', (chunk) => chunks.push(chunk));
+  await closed(socket);
+  return Buffer.concat(chunks).toString('latin1');
+}
