@@ -37,6 +37,10 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall
 subjects: [{kind: ServiceAccount, name: on-call, namespace: default}]
 `;
 
+interface Created {
+  readonly metadata: { readonly creationTimestamp: string };
+}
+
 export function describeOnCall(bed: () => AskedBed): void {
   describe('the questions of who is on call', () => {
     let story: Story;
@@ -52,6 +56,12 @@ export function describeOnCall(bed: () => AskedBed): void {
 
       // A new version of a policy drops what it should not, and another rule of it is for nothing.
       await story.applied(closed('web', 8080));
+      // Times of changes are whole seconds: one in that of the creation counts as a part of it.
+      const { metadata } = await cluster.get<Created>('clusternetworkpolicy', 'web');
+      await until(
+        'it is a second old',
+        async () => Date.now() - Date.parse(metadata.creationTimestamp) > 1_000,
+      );
       const ingress = [
         { name: 'close', action: 'Drop', ports: [tcp(80)], enableLogging: true },
         { name: 'lab', action: 'Drop', ports: [tcp(8080)] },
