@@ -2,7 +2,10 @@
 export interface Clock {
   /** Monotonic milliseconds. */
   now(): number;
-  /** Calls back once, after this many milliseconds; returns a function that cancels it. */
+  /**
+   * Calls back once, after this many milliseconds, or at once if that time is over; returns a
+   * function that cancels it.
+   */
   after(milliseconds: number, callback: () => void): () => void;
 }
 
@@ -14,7 +17,7 @@ export interface WallClock extends Clock {
 export const systemClock: WallClock = {
   now: () => performance.now(),
   after(milliseconds, callback) {
-    const timer = setTimeout(callback, milliseconds);
+    const timer = setTimeout(callback, Math.max(0, milliseconds));
     return () => clearTimeout(timer);
   },
   date: () => new Date(),

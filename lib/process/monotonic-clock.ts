@@ -7,7 +7,7 @@ import type { Clock } from './clock.ts';
 export const monotonicClock: Clock = {
   now: () => Number(process.hrtime.bigint()) / 1e6,
   after(milliseconds, callback) {
-    const timer = setTimeout(callback, milliseconds);
+    const timer = setTimeout(callback, Math.max(0, milliseconds));
     return () => clearTimeout(timer);
   },
 };
