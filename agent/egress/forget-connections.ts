@@ -3,21 +3,19 @@ import { formatAddress } from '../../lib/net/address.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { Retried } from '../../lib/process/retried.ts';
+import type { Retried } from '../../lib/process/retried.ts';
 import type { ClientWaker } from './client-waker.ts';
 import { deleteWhere } from './delete-where.ts';
 import { type EndedConnections, mergeEnded } from './lingering.ts';
 import { GATEWAY, MARK_MASK } from './render/marks.ts';
-
-/** Milliseconds between attempts while the kernel refuses. */
-export const FORGET_WAITS = { first: 1_000, longest: 60_000 } as const;
+import { type Connections, retriedDeletion } from './retried-deletion.ts';
 
 interface ForgettingParts {
   readonly clock: Clock;
   readonly log: Pick<Log, 'error'>;
   readonly waker: Pick<ClientWaker, 'wake'>;
   /** Default: the kernel. */
-  readonly open?: () => Pick<Conntrack, 'entries' | 'delete' | 'close'>;
+  readonly open?: () => Connections;
 }
 
 /**
@@ -26,23 +24,15 @@ interface ForgettingParts {
  * they cannot be told from those that would leave by the wrong gateway, and begin anew.
  */
 export function forgettingConnections(parts: ForgettingParts): Retried<EndedConnections> {
-  const { clock, log, waker, open = () => new Conntrack() } = parts;
-  return new Retried({
-    ...{ clock, waits: FORGET_WAITS, merge: mergeEnded },
-    async run(ended) {
-      const conntrack = open();
-      try {
-        await wakeClients(conntrack, ended, waker);
-        const refusal = await deleteWhere(conntrack, (entry) => isEnded(entry, ended));
-        if (refusal !== null) throw refusal;
-      } finally {
-        await conntrack.close();
-      }
+  const { waker, ...rest } = parts;
+  return retriedDeletion({
+    ...rest,
+    problem: 'cannot end connections whose gateway changed',
+    merge: mergeEnded,
+    async run(conntrack, ended) {
+      await wakeClients(conntrack, ended, waker);
+      return await deleteWhere(conntrack, (entry) => isEnded(entry, ended));
     },
-    failed: ({ message }, retryIn) =>
-      void log.error('cannot end connections whose gateway changed; trying again', {
-        ...{ stage: 'apply', error: message, retryIn },
-      }),
   });
 }
 

@@ -1,12 +1,12 @@
-import { Conntrack, type ConntrackEntry, type NftError } from 'nftables-napi';
+import type { Conntrack, ConntrackEntry, NftError } from 'nftables-napi';
 import { parseAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import type { Log } from '../../../lib/process/log.ts';
-import { Retried } from '../../../lib/process/retried.ts';
+import type { Retried } from '../../../lib/process/retried.ts';
 import { deleteWhere } from '../delete-where.ts';
-import { FORGET_WAITS } from '../forget-connections.ts';
 import { GATEWAY } from '../render/marks.ts';
+import { retriedDeletion } from '../retried-deletion.ts';
 
 /** all: on the pod's node. taken: those that leave by this node as a gateway. */
 export type ForgottenConnections = 'all' | 'taken';
@@ -46,21 +46,11 @@ interface ForgettingParts {
  * come and go, and tries again what it refused. Then the next pod of an address may have
  * connections: they are ended as well, and begin anew.
  */
-export function forgettingSources({ clock, log, which }: ForgettingParts): Retried<ReadonlySet<string>> {
-  return new Retried({
-    ...{ clock, waits: FORGET_WAITS, merge: (earlier, later) => earlier.union(later) },
-    async run(addresses) {
-      const conntrack = new Conntrack();
-      try {
-        const refusal = await forgetSources(conntrack, addresses, which);
-        if (refusal !== null) throw refusal;
-      } finally {
-        await conntrack.close();
-      }
-    },
-    failed: ({ message }, retryIn) =>
-      void log.error('cannot end the connections of pods that ended; trying again', {
-        ...{ stage: 'apply', error: message, retryIn },
-      }),
+export function forgettingSources({ which, ...parts }: ForgettingParts): Retried<ReadonlySet<string>> {
+  return retriedDeletion({
+    ...parts,
+    problem: 'cannot end the connections of pods that ended',
+    merge: (earlier, later) => earlier.union(later),
+    run: (conntrack, addresses) => forgetSources(conntrack, addresses, which),
   });
 }
