@@ -48,7 +48,7 @@ export class ChainDigests {
     return Object.fromEntries([...this.#digests].filter(([name]) => chains.get(name)?.fixed));
   }
 
-  /** The chain that the kernel holds under this name, by its digest; null: the rules are unknown. */
+  /** The chain that the kernel holds by this name and digest; null: its rules are unknown. */
   vouched(name: string, digest: string, applied: Ruleset | null): Chain | null {
     // A fixed chain of an earlier run is identified by its name; its rules aren't needed.
     if (applied === null) return this.#remembered[name] === digest ? fixedChain(name, []) : null;
@@ -75,7 +75,7 @@ export class ChainDigests {
     }
   }
 
-  /** Takes the digests of the chains that were touched and are desired, as read after the commits. */
+  /** Takes the digests of chains that were touched and are desired, read after the commits. */
   take(
     { generation, chains }: ChainReading,
     { touched }: ChangedChains,
