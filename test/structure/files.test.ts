@@ -15,6 +15,9 @@ const CODE = /\.(ts|js|mjs|cjs|py|go|c|cc|h|pl|rb)$/;
 const COMMENT = /^\s*(\/\/|\/?\*)/;
 /** Columns of a comment. */
 const WIDTH = 100;
+/** Lines of code; a test is beside one source, and may have more. */
+const LONGEST = 400;
+const LONGEST_TEST = 720;
 const VAGUE = /(^|[-_.])(utils?|helpers?|common|misc|managers?)([-_.]|$)/i;
 
 describe('files', () => {
@@ -55,6 +58,16 @@ describe('files', () => {
             line.length > WIDTH && COMMENT.test(line) ? [`${path}:${index + 1}`] : [],
           ),
       );
+    assert.deepEqual(long, []);
+  });
+
+  it(`have at most ${LONGEST} lines of code, tests ${LONGEST_TEST}`, () => {
+    const code = files.filter((path) => CODE.test(path));
+    assert.ok(code.length > 1_500, `${code.length}`);
+    const long = code.flatMap((path) => {
+      const lines = readFileSync(join(ROOT, path), 'utf8').split('\n').length - 1;
+      return lines > (path.endsWith('.test.ts') ? LONGEST_TEST : LONGEST) ? [`${path}: ${lines}`] : [];
+    });
     assert.deepEqual(long, []);
   });
 
