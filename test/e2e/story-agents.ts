@@ -1,12 +1,12 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { NODEWALL } from '../cli/command.ts';
 import type { ClusterOfNodes, Machine } from '../cluster/cluster-of-nodes.ts';
 import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
 import { toStableText } from '../kernel/ruleset-text.ts';
 import { until } from '../kernel/until.ts';
 import { WarmNodewall } from '../kernel/warm.ts';
+import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { type Origin, programOf, SERVICE_PORT } from './story-controllers.ts';
 
