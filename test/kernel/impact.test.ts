@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ChangedFlow, FoundImpact, NodeImpact } from '../../controller/impact/flow-impact.ts';
-import { NODEWALL } from '../cli/command.ts';
+import { NODEWALL } from '../program.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { type Flow, protocolNumber, type Verdict } from './flow.ts';
 import { kernelSuite } from './kernel-suite.ts';

@@ -12,6 +12,7 @@ import type { Zone } from '../dns/zone.ts';
 import { addressPlan } from '../netns/address-plan.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import { probeProgram } from '../probe/probe.ts';
+import { NODEWALL } from '../program.ts';
 import { EITHER_IPTABLES, forEachDataplane, itForAny } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { policy, tcp } from './manifests.ts';
@@ -180,7 +181,7 @@ forEachDataplane(
       await assertReached(first, first, 500);
       assert.match(stderr, /names do not resolve.*silent\.test/);
       const { stdout } = await node.topology.node.run([
-        join(import.meta.dirname, '../../bin/nodewall'),
+        NODEWALL,
         'names',
         '--state-dir',
         node.stateDir,

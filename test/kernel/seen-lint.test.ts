@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SeenFinding, SeenFindings } from '../../agent/inspect/seen-lint.ts';
-import { NODEWALL } from '../cli/command.ts';
+import { NODEWALL } from '../program.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { policy, tcp } from './manifests.ts';
