@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
   } else if (strcmp(command, "diff") == 0) {
     args[count++] = "--max-semi-space-size=16";
   }
-  args[count++] = "/opt/nodewall/cli/main.ts";
+  args[count++] = "/opt/nodewall/cli/main.cjs";
   for (int i = 1; i < argc; i++) args[count++] = argv[i];
   execv(args[0], args);
   fprintf(stderr, "nodewall: %s: %s\n", args[0], strerror(errno));

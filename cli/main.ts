@@ -5,4 +5,6 @@ import { watchOutput } from './watch-output.ts';
 // reading 1,000 policies that was an eighth.
 process.env = { ...process.env };
 watchOutput();
-process.exitCode = await run(process.argv);
+void run(process.argv).then((status) => {
+  process.exitCode = status;
+});

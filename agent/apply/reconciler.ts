@@ -1,13 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Generation, NftError } from 'nftables-napi';
-import { fixedChain } from '../render/plain.ts';
-import type { Chain, Ruleset } from '../render/ruleset.ts';
+import type { Ruleset } from '../render/ruleset.ts';
 import { ApplyError } from './apply-error.ts';
 import type { Applied, Reconciler } from './dataplane.ts';
 import { BATCHES } from './netlink/batches.ts';
+import { ChainDigests, changedChains, isIn } from './netlink/chain-digests.ts';
 import { Commits } from './netlink/commits.ts';
 import { type ChainReading, type Committed, type Kernel, MAX_CHAINS_READ } from './netlink/kernel.ts';
-import { digestOf, readCurrentState, type TableReading } from './netlink/reading.ts';
+import { readCurrentState, type TableReading } from './netlink/reading.ts';
 import { addShadowCopies, recognize, removeShadowCopies, shadowCopies } from './netlink/shadow-copy.ts';
 import type { Command } from './plan/command.ts';
 import { compare } from './plan/compare.ts';
@@ -66,23 +66,14 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * have changed it since.
    */
   #proven: number | null = null;
-  /** Digests of the chains of `#applied`, by name. */
-  readonly #digests = new Map<string, string>();
-  /** Handles of the chains read from the kernel, by name. */
-  readonly #handles = new Map<string, number>();
-  #remembered: Readonly<Record<string, string>>;
+  readonly #digests: ChainDigests;
   #applied: Ruleset | null = null;
-  /**
-   * Ranges (before, after] of generations in which digests were taken while third parties committed
-   * too. If one of those commits changed our table, all digests are invalid.
-   */
-  readonly #doubtful: Generation[] = [];
   /** Commits of ours whose event has not arrived yet: each is one generation in (before, after]. */
   readonly #unseen: Readonly<Generation>[] = [];
 
   constructor(kernel: Kernel, { remembered = {} }: ReconcilerOptions = {}) {
     this.#kernel = kernel;
-    this.#remembered = remembered;
+    this.#digests = new ChainDigests(remembered);
   }
 
   /** The ruleset applied last; null before the first apply. */
@@ -95,8 +86,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * (ReconcilerOptions.remembered).
    */
   digests(): Record<string, string> {
-    const chains = this.#applied?.chains ?? new Map<string, Chain>();
-    return Object.fromEntries([...this.#digests].filter(([name]) => chains.get(name)?.fixed));
+    return this.#digests.ofFixed(this.#applied?.chains ?? new Map());
   }
 
   /** The transaction that `apply` would run now; changes nothing. */
@@ -106,7 +96,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   async #current(): Promise<CurrentState> {
-    if (this.#exact !== null) return stateAfter(this.#exact, this.#handles);
+    if (this.#exact !== null) return stateAfter(this.#exact, this.#digests.handles);
     this.#found ??= await this.#read();
     return this.#found.current;
   }
@@ -161,7 +151,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
       kernelMicroseconds: first?.kernelMicroseconds ?? commits.kernelMicroseconds,
     };
     this.#applied = desired;
-    if (found !== null) this.#keepDigests(found, desired);
+    if (found !== null) this.#digests.keep(found, desired);
     // Before the garbage collection: the same reading shows the last counters of the chains to be
     // deleted.
     if (changesStructure(change)) await this.#takeDigests(change, rewritten, desired, commits);
@@ -180,7 +170,8 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * desired is in force; the transaction that follows only changes names.
    */
   async #takeDetour(desired: Ruleset, started: number): Promise<NftApplied | null> {
-    const current = this.#exact === null ? this.#found?.current : stateAfter(this.#exact, this.#handles);
+    const current =
+      this.#exact === null ? this.#found?.current : stateAfter(this.#exact, this.#digests.handles);
     const by = current === undefined ? null : interimRuleset(current, desired);
     return by === null ? null : await this.#applyOnce(by, started);
   }
@@ -201,21 +192,6 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     const reading = await this.#chains(list.map(({ name }) => name)).catch(() => null);
     await this.#run('prepare', removeShadowCopies(list), commits);
     this.#found = reading === null ? found : recognize(found, list, reading.chains);
-  }
-
-  /**
-   * Replaces handles and digests by those of the reading; digests only of chains whose rules are
-   * known.
-   */
-  #keepDigests({ current, digests }: TableReading, { chains }: Ruleset): void {
-    this.#digests.clear();
-    this.#handles.clear();
-    for (const name of chains.keys()) {
-      const digest = digests.get(name);
-      const handle = current.handles.get(name);
-      if (handle !== undefined) this.#handles.set(name, handle);
-      if (digest !== undefined && current.chains.get(name)?.rules) this.#digests.set(name, digest);
-    }
   }
 
   /** The named chains, or all if these are many; null if there is no table. */
@@ -256,8 +232,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * changed anything.
    */
   invalidate(): void {
-    this.#digests.clear();
-    this.#remembered = {};
+    this.#digests.invalidate();
     this.#exact = null;
     this.#found = null;
     this.#proven = null;
@@ -295,7 +270,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   isOwn(generation: number): boolean {
     const at = this.#unseen.findIndex((commit) => isIn(generation, commit));
     if (at >= 0) this.#unseen.splice(at, 1);
-    else if (this.#doubtful.some((reading) => isIn(generation, reading))) this.#digests.clear();
+    else this.#digests.foreignCommit(generation);
     return at >= 0;
   }
 
@@ -355,25 +330,13 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     change: Transaction,
     rewritten: readonly string[],
     desired: Ruleset,
-    { span, isUnbroken }: Commits,
+    commits: Commits,
   ): Promise<void> {
-    const touched = new Set([...rewritten, ...[...change.prepare, ...change.swap].flatMap(chainOf)]);
-    const going = change.collect.flatMap((one) => (one.kind === 'deleteChain' ? one.name : []));
-    if (isReplacement(change)) for (const known of [this.#digests, this.#handles]) known.clear();
-    for (const known of [this.#digests, this.#handles])
-      for (const name of [...going, ...touched]) known.delete(name);
-    const names = [...touched, ...going];
+    const changed = changedChains(change, rewritten);
+    this.#digests.forget(changed);
     try {
-      const reading = await this.#chains(names);
-      if (reading === null) return;
-      for (const { name, handle, rules } of reading.chains) {
-        if (!touched.has(name) || !desired.chains.has(name)) continue;
-        this.#digests.set(name, digestOf(rules));
-        this.#handles.set(name, handle);
-      }
-      if (span === null || (isUnbroken && span.after === reading.generation)) return;
-      this.#doubtful.push({ before: span.before, after: reading.generation });
-      if (this.#doubtful.length > MAX_UNSEEN) this.#doubtful.shift();
+      const reading = await this.#chains([...changed.touched, ...changed.deleted]);
+      if (reading !== null) this.#digests.take(reading, changed, desired, commits);
     } catch {
       // The rules are in force all the same; without digests the next comparison writes these
       // chains again.
@@ -382,21 +345,6 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
 
   #read(): Promise<TableReading> {
     const applied = this.#applied;
-    return readCurrentState(this.#kernel, (name, digest) => {
-      // A fixed chain of an earlier run is identified by its name; its rules aren't needed.
-      if (applied === null) return this.#remembered[name] === digest ? fixedChain(name, []) : null;
-      return this.#digests.get(name) === digest ? (applied.chains.get(name) ?? null) : null;
-    });
+    return readCurrentState(this.#kernel, (name, digest) => this.#digests.vouched(name, digest, applied));
   }
-}
-
-function isIn(generation: number, { before, after }: Readonly<Generation>): boolean {
-  return before < generation && generation <= after;
-}
-
-function chainOf(command: Command): string[] {
-  if (command.kind === 'addChain') return [command.chain.name];
-  if (command.kind === 'addRule') return [command.chain];
-  if (command.kind === 'renameChain') return [command.name, command.to];
-  return command.kind === 'flushChain' ? [command.name] : [];
 }

@@ -7,6 +7,7 @@ import {
   type Chain,
   KEY_LENGTH,
   type Match,
+  type MatchOf,
   type NamedSet,
   type NftRule,
   type PortTuple,
@@ -199,18 +200,18 @@ function matchText(match: Match): string {
   }
 }
 
-function addressField({ family, field }: Extract<Match, { match: 'address' }>): string {
+function addressField({ family, field }: MatchOf<'address'>): string {
   const ip = family === 4 ? 'ip' : 'ip6';
   return field === 'originalDaddr' ? `ct original ${ip} daddr` : `${ip} ${field}`;
 }
 
-function markMatchText({ of, mask, value, negated }: Extract<Match, { match: 'mark' }>): string {
+function markMatchText({ of, mask, value, negated }: MatchOf<'mark'>): string {
   const isMasked = mask !== ALL_BITS;
   const operator = negated ? '!= ' : isMasked ? '== ' : '';
   return `${of} mark ${isMasked ? `& ${markText(mask)} ` : ''}${operator}${markText(value)}`;
 }
 
-function icmpText({ protocol, types }: Extract<Match, { match: 'icmp' }>): string {
+function icmpText({ protocol, types }: MatchOf<'icmp'>): string {
   if (types.every(({ code }) => code === null)) {
     return `${protocol} type ${anonymous(types.map(({ type }) => String(type)))}`;
   }

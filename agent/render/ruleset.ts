@@ -173,6 +173,8 @@ export type Match =
   /** Implies IPv4. */
   | { readonly match: 'igmp'; readonly types: readonly number[] };
 
+export type MatchOf<Kind extends Match['match']> = Extract<Match, { match: Kind }>;
+
 /** The mark of the packet (meta) or of its connection (ct): 32 bits. */
 export type MarkField = 'meta' | 'ct';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Service } from '../../apis/compiled.ts';
 import { ruleText } from './nft-text.ts';
-import type { Match } from './ruleset.ts';
+import type { MatchOf } from './ruleset.ts';
 import { serviceMatches } from './service-match.ts';
 
 function texts(services: readonly Service[]): string[] {
@@ -107,7 +107,7 @@ describe('servicematch', () => {
 });
 
 function assertTuples(
-  { tuples, withSourcePort }: Extract<Match, { match: 'portTuple' }>,
+  { tuples, withSourcePort }: MatchOf<'portTuple'>,
   services: readonly Extract<Service, { protocol: 'tcp' | 'udp' | 'sctp' }>[],
   isIn: (number: number, range?: readonly [number, number]) => boolean,
 ): void {

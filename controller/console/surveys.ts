@@ -1,10 +1,10 @@
-import { join } from 'node:path';
 import type { Config } from '../../apis/config.ts';
 import type { ConsoleScope } from '../../apis/console.ts';
 import type { Lint, Preview } from '../../apis/console-documents.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { CostQueue } from '../../lib/process/cost-queue.ts';
+import { siblingModule } from '../../lib/process/sibling-module.ts';
 import { MirroredProcess } from '../impact/mirrored-process.ts';
 import type { AskNode } from './ask-nodes.ts';
 import { NoDocumentError } from './documents.ts';
@@ -64,7 +64,7 @@ export class Surveys {
     const { config, objects, limits = SURVEY_LIMITS } = options;
     this.#options = options;
     this.#limits = limits;
-    const file = join(import.meta.dirname, 'survey-child.ts');
+    const file = siblingModule(import.meta, 'survey-child');
     this.#process = new MirroredProcess({ file, config, objects, heap: limits.heap, isLast: () => true });
   }
 

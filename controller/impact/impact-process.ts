@@ -1,7 +1,7 @@
-import { join } from 'node:path';
 import type { Config } from '../../apis/config.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { CostQueue } from '../../lib/process/cost-queue.ts';
+import { siblingModule } from '../../lib/process/sibling-module.ts';
 import type { ObjectChange } from './changed-objects.ts';
 import { type Impact, type Judgement, LARGE, type Violations } from './impact.ts';
 import type { ChildAnswer, ChildQuestion } from './impact-child.ts';
@@ -66,7 +66,7 @@ export class ImpactProcess {
   constructor(config: Config, objects: () => ClusterObjects | null, limits = IMPACT_LIMITS) {
     this.#limits = limits;
     this.#process = new MirroredProcess({
-      ...{ file: join(import.meta.dirname, 'impact-child.ts'), config, objects, heap: limits.heap },
+      ...{ file: siblingModule(import.meta, 'impact-child'), config, objects, heap: limits.heap },
       isLast: (answer) => !('judgement' in answer),
     });
   }

@@ -6,6 +6,7 @@ import { type FrontProxySetting, frontProxySetting } from '../kubeapi/configmap/
 import { Gate } from '../kubeapi/configmap/gate.ts';
 import type { Following } from '../watch/cluster/follow-object.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
+import { type ControllerContext, hasEgress } from './controller-context.ts';
 
 export interface ClusterSettingsOptions {
   /** The feature gates from the command line; null: use the cluster's. */
@@ -89,4 +90,22 @@ export class ClusterSettings {
       },
     });
   }
+}
+
+/** The feature gates of this run's command line and configuration file. */
+export function gateSettings(
+  context: ControllerContext,
+): Pick<ClusterSettingsOptions, 'given' | 'configured'> {
+  const { gate, egressGate, config } = context;
+  const { NodeNetworkPolicy } = config.featureGates;
+  return {
+    given: {
+      NodeNetworkPolicy: gate,
+      EgressGateway: egressGate === undefined ? hasEgress(context) : egressGate.given,
+    },
+    configured: {
+      ...(NodeNetworkPolicy === undefined ? {} : { NodeNetworkPolicy }),
+      ...(egressGate?.configured == null ? {} : { EgressGateway: egressGate.configured }),
+    },
+  };
 }

@@ -106,7 +106,7 @@ export class Controller {
       { name: 'webhook', start: () => this.#serveWebhook(), stop: () => this.#parts.webhook.close() },
       {
         name: 'other controllers',
-        start: async () => this.#parts.learnReports(),
+        start: async () => this.#parts.delivery.learn(),
         stop: () => this.#parts.peers.close(),
       },
       // Listens, and serves, when `#takeTurns` finds that it is due.
@@ -121,7 +121,7 @@ export class Controller {
       {
         name: 'election',
         start: async () => {
-          await this.#parts.source.synced;
+          await this.#parts.watches.source.synced;
           if (!this.#life.isOver) this.#parts.election.start();
         },
         // Another replica leads while this one ends its streams.
@@ -147,18 +147,16 @@ export class Controller {
         isLocal: true,
         healthy: () => null,
         ready: () =>
-          this.#missing() ?? (this.#life.isServing ? this.#parts.reportsMissing() : 'not serving yet'),
+          this.#missing() ?? (this.#life.isServing ? this.#parts.delivery.missing() : 'not serving yet'),
       });
       log.info('serving health and metrics', { port: this.#health.port });
     }
-    for (const one of this.#parts.reflectors) one.start();
-    await this.#parts.source.start((snapshot) => this.#parts.compiling.deliver(snapshot));
+    await this.#parts.watches.start((snapshot) => this.#parts.compiling.deliver(snapshot));
   }
 
   async #closeInputs(): Promise<void> {
     await Promise.all([
-      ...this.#parts.reflectors.map((one) => one.close()),
-      this.#parts.source.close(),
+      this.#parts.watches.close(),
       this.#parts.compiling.close(),
       this.#parts.credentials.close(),
       this.#health?.close(),
@@ -191,7 +189,7 @@ export class Controller {
   }
 
   async #takeTurns(): Promise<void> {
-    const leads = this.#parts.election.isLeader() && this.#parts.freshness.isProven;
+    const leads = this.#parts.election.isLeader() && this.#parts.watches.freshness.isProven;
     const { life, effects } = afterLook(this.#life, this.#readiness(), leads);
     this.#life = life;
     for (const turn of effects) await this.#turn(turn);

@@ -1,8 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CostQueue } from '../../lib/process/cost-queue.ts';
+import { siblingModule } from '../../lib/process/sibling-module.ts';
 import type { AdmissionStep, AdmissionWorld } from './admission.ts';
 import type { ChildAnswer, ChildMessage } from './admission-child.ts';
 import type { BodyAdmission } from './admit-body.ts';
@@ -119,7 +119,7 @@ export class AdmissionProcess {
 
   #process(): Running {
     if (this.#running !== null) return this.#running;
-    const child = fork(join(import.meta.dirname, 'admission-child.ts'), {
+    const child = fork(siblingModule(import.meta, 'admission-child'), {
       execArgv: [`--max-old-space-size=${this.#limits.heap}`],
       serialization: 'advanced',
       stdio: ['pipe', 'inherit', 'inherit', 'ipc'],

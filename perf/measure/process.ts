@@ -6,8 +6,9 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Namespace } from '../../test/netns/namespace.ts';
 
+export { NODEWALL } from '../../test/program.ts';
+
 const ROOT = join(import.meta.dirname, '..', '..');
-export const NODEWALL = join(ROOT, 'bin', 'nodewall');
 
 export interface Run {
   /** From starting the process until it is gone. */

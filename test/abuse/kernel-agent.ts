@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { relay } from '../netns/relay.ts';
+import { NODEWALL } from '../program.ts';
 import type { Enforced } from './follower.ts';
 import type { RunningController } from './running-controller.ts';
 
-const NODEWALL = join(import.meta.dirname, '../../bin/nodewall');
 const PORT = 8443;
 
 /**

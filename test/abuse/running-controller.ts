@@ -7,10 +7,9 @@ import { createAuthority } from '../cluster/certificates.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { succeeds, until } from '../kernel/until.ts';
 import { DIE_WITH_PARENT } from '../netns/namespace.ts';
+import { NODEWALL } from '../program.ts';
 import { Clients, type Ports } from './clients.ts';
 import { rssOfTree } from './memory.ts';
-
-const NODEWALL = join(import.meta.dirname, '../../bin/nodewall');
 
 /** `nodewall controller` with all its ports, and clients of them. */
 export class RunningController extends Clients {

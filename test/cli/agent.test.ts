@@ -7,7 +7,9 @@ import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
 import { WarmNodewall } from '../kernel/warm.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
-import { NODEWALL, run } from './command.ts';
+import { NODEWALL } from '../program.ts';
+import { ROOT } from '../structure/source-file.ts';
+import { run } from './command.ts';
 import { closing, createFolder, type Folder, INVALID, NODE } from './folder.ts';
 
 /** The machine's own file of group names is left alone. */
@@ -375,7 +377,10 @@ describe('nodewall that is not set up', function () {
   this.timeout(60_000);
   it('exits with 3 and names the set-up command', async () => {
     const folder = await createFolder();
-    const program = await folder.writeBeside('bin/nodewall', await readFile(NODEWALL, 'utf8'));
+    const program = await folder.writeBeside(
+      'bin/nodewall',
+      await readFile(join(ROOT, 'bin/nodewall'), 'utf8'),
+    );
     await chmod(program, 0o755);
     const { status, stderr } = await run([program, 'validate']);
     assert.equal(status, 3);

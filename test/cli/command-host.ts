@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { join } from 'node:path';
-import { type Ended, NODEWALL, run } from './command.ts';
+import { IS_OTHER, NODEWALL } from '../program.ts';
+import { type Ended, run } from './command.ts';
 
 /** A message to the child. */
 export interface HostedCommand {
@@ -86,5 +87,5 @@ const host = new CommandHost(() =>
  * NODEWALL_BIN in one of its own.
  */
 export function hosted(...args: readonly string[]): Promise<Ended> {
-  return process.env.NODEWALL_BIN === undefined ? host.run(args) : run([NODEWALL, ...args]);
+  return IS_OTHER ? run([NODEWALL, ...args]) : host.run(args);
 }

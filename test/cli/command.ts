@@ -1,8 +1,5 @@
 import { spawn } from 'node:child_process';
-import { join } from 'node:path';
-
-/** Another program than this checkout's can be tested: NODEWALL_BIN. */
-export const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
+import { NODEWALL } from '../program.ts';
 
 export interface Ended {
   /** Null: ended by a signal. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { NODEWALL, run } from './command.ts';
+import { NODEWALL } from '../program.ts';
+import { run } from './command.ts';
 import { hosted } from './command-host.ts';
 import { createFolder, type Folder, INVALID, NODE, POLICIES } from './folder.ts';
 

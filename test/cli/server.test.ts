@@ -7,7 +7,7 @@ import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { policy, tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
-import { NODEWALL } from './command.ts';
+import { NODEWALL } from '../program.ts';
 import { hosted } from './command-host.ts';
 import { closing, createFolder, type Folder, NODE } from './folder.ts';
 

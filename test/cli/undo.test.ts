@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { writeOff } from '../../agent/run/off-file.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
-import { NODEWALL, run } from './command.ts';
+import { NODEWALL } from '../program.ts';
+import { run } from './command.ts';
 import { createFolder, type Folder } from './folder.ts';
 
 /** What a guard saved that tries one policy, and holds another. */

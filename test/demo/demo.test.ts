@@ -9,10 +9,10 @@ import { fencesOf } from '../docs/markdown.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
 import { withVariations } from '../kernel/variations.ts';
+import { NODEWALL } from '../program.ts';
 import { CONNECTIONS } from './connections.ts';
 
 const MAIN = join(import.meta.dirname, 'main.ts');
-const NODEWALL = join(import.meta.dirname, '../../bin/nodewall');
 /** Whatever the demo starts inherits it. */
 const MARK = 'NODEWALL_DEMO_TEST';
 

@@ -2,9 +2,9 @@
  * `npm run demo`. Ends with 0 where all is as expected, 1 where something isn't, 2 for wrong usage,
  * 3 where it can't run here, 130 when interrupted.
  */
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { SERVER } from '../kernel/egress-lab.ts';
+import { NODEWALL } from '../program.ts';
 import { NODE, PLACES } from './connections.ts';
 import { createEgressStage, POD, SOURCE } from './egress-stage.ts';
 import { type EgressTelling, tellEgressStory } from './egress-story.ts';
@@ -102,9 +102,6 @@ async function show(performance: Performance): Promise<number> {
 
 class Interrupted extends Error {}
 
-/** NODEWALL_BIN shows another program than this checkout's. */
-const nodewall = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
-
 async function perform(full: boolean, undo: AsyncDisposableStack, stopped: AbortSignal): Promise<string[]> {
   const screen = createScreen(stopped);
   screen.line(styled('bold', 'nodewall demo: a node and its callers, as network namespaces of this machine'));
@@ -112,7 +109,7 @@ async function perform(full: boolean, undo: AsyncDisposableStack, stopped: Abort
   for (const [name, { v4, v6 }] of Object.entries(PLACES)) {
     screen.line(`  ${name.padEnd(8)}  ${v4.padEnd(13)}  ${v6.padEnd(11)}  ${ROLES[name] ?? ''}`.trimEnd());
   }
-  const telling: Telling = { stage: await createStage(nodewall, undo), screen, full, surprises: [] };
+  const telling: Telling = { stage: await createStage(NODEWALL, undo), screen, full, surprises: [] };
   await tellStory(telling);
   return telling.surprises;
 }
@@ -128,7 +125,7 @@ async function performEgress(undo: AsyncDisposableStack, stopped: AbortSignal): 
     place(name, v4, name === SOURCE ? "Node, the pod's" : 'Node, gateway');
   place(POD, stage.lab.pod(POD).v4, `pod on ${SOURCE}`);
   place('server', SERVER.v4, 'not in the cluster: answers with the address that it sees');
-  const telling: EgressTelling = { stage, screen, nodewall, surprises: [] };
+  const telling: EgressTelling = { stage, screen, nodewall: NODEWALL, surprises: [] };
   await tellEgressStory(telling);
   return telling.surprises;
 }

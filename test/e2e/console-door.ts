@@ -5,9 +5,9 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import type { OverviewLine } from '../../apis/console.ts';
 import { CONTROL_PLANE } from '../../apis/stream.ts';
-import { NODEWALL } from '../cli/command.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import { relay } from '../netns/relay.ts';
+import { NODEWALL } from '../program.ts';
 
 export const CONSOLE_API = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
 

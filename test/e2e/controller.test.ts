@@ -9,10 +9,11 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
 import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
-import { NODEWALL, nodewall } from '../cli/command.ts';
+import { nodewall } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { until } from '../kernel/until.ts';
+import { NODEWALL } from '../program.ts';
 import { withAllRights, withoutRight } from './controller-rights.ts';
 
 const ROOT = join(import.meta.dirname, '../..');

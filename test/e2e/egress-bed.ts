@@ -14,13 +14,13 @@ import type {
   WrittenGatewayStatus,
   WrittenPolicyStatus,
 } from '../../controller/status/egress/egress-status.ts';
-import { NODEWALL } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { clusterObjects, gateway } from '../kernel/egress-agents.ts';
 import { createEgressLab, type EgressLab, type LabFlow } from '../kernel/egress-lab.ts';
 import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
 import { until } from '../kernel/until.ts';
 import { relay } from '../netns/relay.ts';
+import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
 
 /** Of the namespace of the server, beside which the control plane runs. */

@@ -6,12 +6,12 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { NODEWALL } from '../cli/command.ts';
 import { egressPolicy } from '../kernel/egress-agents.ts';
 import { type LabFlow, SERVER } from '../kernel/egress-lab.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { listen, talk } from '../kernel/talk.ts';
 import { until } from '../kernel/until.ts';
+import { NODEWALL } from '../program.ts';
 import { type EgressBed, gateway, startEgressBed } from './egress-bed.ts';
 import { FloatingWatch } from './floating-watch.ts';
 

@@ -14,10 +14,11 @@ import type {
   WrittenGatewayStatus,
   WrittenPolicyStatus,
 } from '../../controller/status/egress/egress-status.ts';
-import { NODEWALL, nodewall } from '../cli/command.ts';
+import { nodewall } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { until } from '../kernel/until.ts';
+import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { Heartbeats } from './heartbeats.ts';
 

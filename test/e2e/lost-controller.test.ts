@@ -4,7 +4,6 @@ import { globSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CONTROLLER_PORT } from '../../apis/control-plane.ts';
-import { NODEWALL } from '../cli/command.ts';
 import { type Authority, createAuthority } from '../cluster/certificates.ts';
 import { type ClusterOfNodes, type Machine, startClusterOfNodes } from '../cluster/cluster-of-nodes.ts';
 import { kubeconfig } from '../cluster/kubeconfig.ts';
@@ -12,6 +11,7 @@ import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { policy, tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
+import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
 
 /** Milliseconds. */

@@ -8,9 +8,9 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
 import { QUESTIONS } from '../../cli/questions.ts';
-import { NODEWALL } from '../cli/command.ts';
 import { tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
+import { NODEWALL } from '../program.ts';
 import { type AskedBed, NODE } from './asked-bed.ts';
 import { closed, realized, type Story } from './story-bed.ts';
 

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { NODEWALL } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { webhooksAt } from '../cluster/webhooks.ts';
+import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
 
 /** A real API server with nodewall's CRDs and rights, and one controller with its webhook. */

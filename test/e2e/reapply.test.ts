@@ -5,12 +5,12 @@ import fc from 'fast-check';
 import { type CustomResourceDefinition, customResourceDefinitions } from '../../apis/schema/crd.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { type ApiConnection, apiConnection } from '../../controller/kubeapi/connection.ts';
-import { NODEWALL } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { type Daemon, daemon } from '../cluster/daemon.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { type Pair, type PairsOfObjects, pairsOfObjects } from '../generate/pair.ts';
 import { until } from '../kernel/until.ts';
+import { NODEWALL } from '../program.ts';
 import { checkAsync, runs } from '../properties/runs.ts';
 import { ROOT, readSource } from '../structure/source-file.ts';
 

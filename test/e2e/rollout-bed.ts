@@ -10,10 +10,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import type { RolloutStatus } from '../../apis/rollout.ts';
-import { NODEWALL } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { until } from '../kernel/until.ts';
+import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { type Place, type SimulatedAgent, simulatedAgents } from './simulated-agent.ts';
 

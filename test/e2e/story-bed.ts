@@ -11,7 +11,6 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { stringify } from 'yaml';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
-import { NODEWALL } from '../cli/command.ts';
 import { type ClusterOfNodes, type Machine, startClusterOfNodes } from '../cluster/cluster-of-nodes.ts';
 import type { Finished } from '../cluster/command.ts';
 import { kubeconfig } from '../cluster/kubeconfig.ts';
@@ -25,6 +24,7 @@ import { toStableText } from '../kernel/ruleset-text.ts';
 import { until } from '../kernel/until.ts';
 import { WarmNodewall } from '../kernel/warm.ts';
 import { relay } from '../netns/relay.ts';
+import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { StandAloneCompile } from './stand-alone-compile.ts';
 

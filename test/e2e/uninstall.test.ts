@@ -6,13 +6,13 @@ import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { NODEWALL } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { type ControllerManager, startControllerManager } from '../cluster/kubernetes-controllers.ts';
 import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { succeeds, until } from '../kernel/until.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
+import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { API_SERVICE, controllerService, untilAggregated } from './controller-service.ts';
 

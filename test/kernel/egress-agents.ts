@@ -5,11 +5,10 @@
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { NODEWALL } from '../program.ts';
 import type { EgressLab } from './egress-lab.ts';
 import { type RunningAgent, toRunningAgent } from './enforced-node.ts';
 import { until } from './until.ts';
-
-const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
 
 export interface EgressAgents {
   /** The directory that all agents read. */

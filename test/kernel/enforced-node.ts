@@ -9,13 +9,11 @@ import { join } from 'node:path';
 import { type AddressPlan, addressPlan } from '../netns/address-plan.ts';
 import { type RunResult, stop } from '../netns/namespace.ts';
 import { createTopology, type Topology } from '../netns/topology.ts';
+import { NODEWALL } from '../program.ts';
 import { type Dataplane, inForce, lose, NFTABLES } from './dataplane.ts';
 import { NODE_NAME, node } from './manifests.ts';
 import { until } from './until.ts';
 import { type Ended, type Printed, WarmNodewall } from './warm.ts';
-
-/** NODEWALL_BIN tests another program than this checkout's: an installed one, or an older one. */
-const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
 
 /**
  * Milliseconds until rules are in force; less than a test's time limit, which would say nothing of

@@ -3,9 +3,9 @@
  * leaves with it, and what becomes of connections when it moves.
  */
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import type { Namespace } from '../netns/namespace.ts';
 import { probeProgram } from '../probe/probe.ts';
+import { NODEWALL } from '../program.ts';
 import { egressPolicy, gateway } from './egress-agents.ts';
 import { createEgressLab, type EgressLab, type LabFlow, SERVER } from './egress-lab.ts';
 import { type FloatingNodes, floatingNodes } from './floating-nodes.ts';
@@ -296,12 +296,7 @@ kernelSuite('floating addresses', () => {
   it('cleanup leaves nothing', async () => {
     await nodes.node('gw-2').kill();
     const { namespace } = lab.node('gw-2');
-    await namespace.run([
-      join(import.meta.dirname, '../../bin/nodewall'),
-      'cleanup',
-      '--state-dir',
-      '/nonexistent',
-    ]);
+    await namespace.run([NODEWALL, 'cleanup', '--state-dir', '/nonexistent']);
     assert.equal((await namespace.run(['nft', 'list', 'tables'])).stdout, 'table inet cni\n');
     assert.doesNotMatch((await namespace.run(['ip', 'addr'])).stdout, /192\.0\.2\.50|db8:a::50/);
   });

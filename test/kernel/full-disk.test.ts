@@ -6,11 +6,11 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { NODEWALL } from '../program.ts';
 import { forEachDataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { NODE_NAME, policy, tcp } from './manifests.ts';
 
-const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
 const DISKS = {
   'that is full': 'mount -t tmpfs -o size=4k none "$0" && printf %4096s >"$0/other"',
   'that is read-only': 'mount -t tmpfs -o ro none "$0"',

@@ -1,9 +1,8 @@
+import { NODEWALL } from '../program.ts';
 import type { Dataplane } from './dataplane.ts';
 import { GuardedNode } from './guarded-node.ts';
 import { type SettableClock, settableClock } from './settable-clock/settable-clock.ts';
 import { until } from './until.ts';
-
-const NODEWALL = `${import.meta.dirname}/../../bin/nodewall`;
 
 /** A port that the confirmed rules of every lane close. */
 export const CLOSED = 20_000;

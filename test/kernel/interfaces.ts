@@ -4,12 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addressPlan } from '../netns/address-plan.ts';
 import { createNamespace, type Namespace, type RunResult } from '../netns/namespace.ts';
+import { NODEWALL } from '../program.ts';
 import { type Dataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { NODE_NAME } from './manifests.ts';
 import { until } from './until.ts';
-
-const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
 
 export const POD_PORT = 7777;
 export const POD_ADDRESS = '10.244.0.2';

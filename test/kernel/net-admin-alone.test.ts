@@ -3,8 +3,8 @@
  * read without CAP_NET_RAW.
  */
 import assert from 'node:assert/strict';
-import { NODEWALL } from '../cli/command.ts';
 import type { FakeControlPlane } from '../fake/control-plane.ts';
+import { NODEWALL } from '../program.ts';
 import { toState } from '../properties/pipeline.ts';
 import { clientControlPlane } from './client-control-plane.ts';
 import { IPTABLES_LEGACY, skipWithout } from './dataplane.ts';

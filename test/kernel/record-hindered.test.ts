@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { NODEWALL } from '../program.ts';
 import { forEachDataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { passedDuring } from './flood.ts';
@@ -11,7 +12,6 @@ import { policy, tcp, udp } from './manifests.ts';
 import { pause, until } from './until.ts';
 import { observe } from './verdicts.ts';
 
-const BIN = join(import.meta.dirname, '../../bin/nodewall');
 const LOGGED = { action: 'Drop', enableLogging: true } as const;
 
 // The same in every dataplane: all write records alike.
@@ -30,7 +30,7 @@ forEachDataplane(
       const config = await node.configure({ log: { file: 'stdout', rate: 0, burst: 1 } });
       // Nobody reads: the pipe holds 64 KiB.
       const argv = [
-        BIN,
+        NODEWALL,
         'agent',
         '--manifests',
         node.manifests,

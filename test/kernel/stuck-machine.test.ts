@@ -8,12 +8,12 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { NODEWALL } from '../program.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent, toRunningAgent } from './enforced-node.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { NODE_NAME, policy, tcp } from './manifests.ts';
 import { pause, until } from './until.ts';
 
-const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
 const OCCUPY =
   "require('net').createServer((s) => s.destroy()).listen(9412, '127.0.0.1', () => console.log('there'))";
 /**

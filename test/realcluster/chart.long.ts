@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { placeOf } from '../../agent/run/switch-off.ts';
 import { run } from '../cluster/command.ts';
 import { buildHelm } from '../cluster/helm.ts';
 import { until } from '../kernel/until.ts';
+import { NODEWALL } from '../program.ts';
 import { startBox } from './box.ts';
 import { type RealCluster, untilNodesReady } from './cluster.ts';
 import { HelmRelease } from './helm-release.ts';
@@ -20,7 +20,6 @@ import {
 
 /** Milliseconds. */
 const LIMIT = 180_000;
-const NODEWALL = join(import.meta.dirname, '../../bin/nodewall');
 /** Rolls agents and controllers: the configuration's name has its hash. */
 const OTHER_CONFIGURATION = 'agentConfig.log.rate=50';
 

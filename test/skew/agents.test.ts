@@ -5,7 +5,6 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
-import { NODEWALL } from '../cli/command.ts';
 import type { FakeControlPlane } from '../fake/control-plane.ts';
 import { clientControlPlane } from '../kernel/client-control-plane.ts';
 import { EITHER_IPTABLES, forEachDataplane, itForAny, NFTABLES } from '../kernel/dataplane.ts';
@@ -13,6 +12,7 @@ import { createEnforcedNode, type EnforcedNode, type RunningAgent } from '../ker
 import { NODE_NAME, node as nodeManifest, policy, tcp, udp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
 import { areVariationsWanted } from '../kernel/variations.ts';
+import { NODEWALL } from '../program.ts';
 import { toState } from '../properties/pipeline.ts';
 import { floodedDuring } from './flooded.ts';
 import { missingPreviousRelease, previousRelease } from './previous-release.ts';

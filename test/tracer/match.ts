@@ -1,4 +1,4 @@
-import type { L4Protocol, MarkField, Match, NamedSet, Ruleset } from '../../agent/render/ruleset.ts';
+import type { L4Protocol, MarkField, Match, MatchOf, NamedSet, Ruleset } from '../../agent/render/ruleset.ts';
 import { type Cidr, type Family, lastAddress } from '../../lib/net/address.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
 import type { Packet } from './packet.ts';
@@ -127,7 +127,7 @@ function interfaceOf(
 }
 
 function matchesAddress(
-  match: Extract<Match, { match: 'address' }>,
+  match: MatchOf<'address'>,
   { src, dst, original }: Packet,
   ruleset: Ruleset,
 ): boolean {
@@ -140,7 +140,7 @@ function matchesAddress(
 }
 
 function isInSet(
-  { set, family, field }: Extract<Match, { match: 'notInSet' }>,
+  { set, family, field }: MatchOf<'notInSet'>,
   { src, dst }: Packet,
   ruleset: Ruleset,
 ): boolean {
@@ -155,7 +155,7 @@ function hasAddress({ sets }: Ruleset, name: string, family: Family, value: bigi
 }
 
 function matchesService(
-  { set: name, family }: Extract<Match, { match: 'serviceTuple' }>,
+  { set: name, family }: MatchOf<'serviceTuple'>,
   { dst, protocol, dstPort }: Packet,
   ruleset: Ruleset,
 ): boolean {
@@ -196,7 +196,7 @@ function isInOne(ranges: readonly Range[], port: number | undefined): boolean {
 }
 
 function matchesTuple(
-  { tuples, withSourcePort }: Extract<Match, { match: 'portTuple' }>,
+  { tuples, withSourcePort }: MatchOf<'portTuple'>,
   { protocol, srcPort, dstPort }: Packet,
 ): boolean {
   const found = tuples.filter(
@@ -209,7 +209,7 @@ function matchesTuple(
   return found.length > 0;
 }
 
-function matchesType(types: Extract<Match, { match: 'icmp' }>['types'], packet: Packet): boolean {
+function matchesType(types: MatchOf<'icmp'>['types'], packet: Packet): boolean {
   const found = types.filter(
     ({ type, code }) => type === packet.type && (code === null || code === packet.code),
   );

@@ -151,7 +151,17 @@ export function portElements(ranges: readonly PortRange[]): AnonymousElements {
   return { shape: 'ranges', ranges: Buffer.concat(merged.flat().map(packPort)) };
 }
 
-/** The same for prefixes, which must be sorted and disjoint. */
+/** From first and last key of each: ranges if `interval`, else single keys, the first ones. */
+export function concatenatedElements(
+  ends: readonly (readonly Uint8Array[])[],
+  interval: boolean,
+): AnonymousElements {
+  return interval
+    ? { shape: 'concatenatedRanges', ranges: Buffer.concat(ends.flat()) }
+    : { shape: 'keys', keys: Buffer.concat(ends.flatMap(([first]) => first ?? [])) };
+}
+
+/** The same as `portElements` for prefixes, which must be sorted and disjoint. */
 export function prefixElements(cidrs: readonly Cidr[]): AnonymousElements {
   if (cidrs.every(({ family, length }) => length === BITS[family])) {
     return { shape: 'keys', keys: Buffer.concat(cidrs.map(packAddress)) };
@@ -192,6 +202,10 @@ export const typeOf = {
       parts.flatMap((part, i) => [i, part.length, ...part]),
     ),
 };
+
+/** The headers' numbers, for typeOf.payload. */
+export const HEADER = { icmp: 4, igmp: 5, udp: 6, tcp: 8, sctp: 10, th: 11, icmpv6: 14 } as const;
+export const TYPE_OF_PROTOCOL = typeOf.meta(16);
 
 function expression(kind: number, data: readonly number[]): Uint8Array {
   return Uint8Array.from([...number(0, kind), 1, data.length, ...data]);

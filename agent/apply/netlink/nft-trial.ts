@@ -1,6 +1,6 @@
-import { fileURLToPath } from 'node:url';
 import { createExec } from 'ipset-ts';
 import { Nftables, NftError } from 'nftables-napi';
+import { siblingModule } from '../../../lib/process/sibling-module.ts';
 
 /**
  * Whether nf_tables can do everything that our tables need; if not, `why` is the kernel's message.
@@ -93,7 +93,7 @@ async function tryText(text: string, hooked = false): Promise<Trial> {
 
 /** Tries nf_tables in a new network namespace, which this command creates. */
 export function inNamespace(command: readonly [string, ...string[]]): TrialWay {
-  const script = fileURLToPath(new URL('./nft-trial-child.ts', import.meta.url));
+  const script = siblingModule(import.meta, 'nft-trial-child');
   const exec = createExec({ command: [...command, process.execPath, script], timeout: 30_000 });
   return async () => {
     // unshare is missing, not permitted, or took too long.

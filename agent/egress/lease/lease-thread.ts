@@ -4,6 +4,7 @@ import { hasAddress } from '../../../lib/net/member-set.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import type { Log } from '../../../lib/process/log.ts';
 import { monotonicClock } from '../../../lib/process/monotonic-clock.ts';
+import { siblingModule } from '../../../lib/process/sibling-module.ts';
 import type { Authorities } from '../../receive/authorities.ts';
 import type { Destination } from '../../receive/destinations.ts';
 import type { FloatingKernel } from '../floating-kernel.ts';
@@ -117,7 +118,7 @@ export class LeaseThread {
     }
     const { node, boot, url, tokenFile, userAgent, authorities, log } = this.#parts;
     const workerData: LeaseThreadData = { node, boot, url, tokenFile, userAgent, origin: authorities.origin };
-    const worker = new Worker(new URL('./lease-worker.ts', import.meta.url), { workerData });
+    const worker = new Worker(siblingModule(import.meta, 'lease-worker'), { workerData });
     this.#worker = worker;
     worker.on('message', (message: FromLeaseThread) => this.#receive(message));
     worker.on('error', (error) => {

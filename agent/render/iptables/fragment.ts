@@ -1,7 +1,7 @@
 import type { PortRange } from '../../../apis/compiled.ts';
 import { BITS, type Cidr, type Family, formatAddress } from '../../../lib/net/address.ts';
 import { ALL_PORTS, portCount } from '../ports.ts';
-import type { L4Protocol, Match, PortProtocol, PortTuple } from '../ruleset.ts';
+import type { L4Protocol, Match, MatchOf, PortProtocol, PortTuple } from '../ruleset.ts';
 
 /**
  * One match in iptables: options of the rule itself, and a match extension with its own options.
@@ -21,8 +21,6 @@ export interface Fragment {
   /** `-m NAME OPTIONS`, once or several times. */
   readonly extension?: string;
 }
-
-type Of<Kind extends Match['match']> = Extract<Match, { match: Kind }>;
 
 /** Names in ipset by the names in the Ruleset. */
 export type SetNames = ReadonlyMap<string, string>;
@@ -91,7 +89,7 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
 const LOW_BITS = 0x7fff_ffff;
 const HIGHEST_BIT = 0x8000_0000;
 
-function groups({ field, groups, negated }: Of<'interfaceGroup'>): Fragment[] {
+function groups({ field, groups, negated }: MatchOf<'interfaceGroup'>): Fragment[] {
   const texts = groups.map((group) => groupText(field, group, negated));
   return negated ? [{ extension: texts.join(' ') }] : texts.map((extension) => ({ extension }));
 }
@@ -117,14 +115,14 @@ const DEFAULT_BURST = 5;
  * iptables stores the time between packets as a whole number of ticks, and prints the corresponding
  * rate.
  */
-function limit({ perSecond, burst }: Of<'limit'>): string {
+function limit({ perSecond, burst }: MatchOf<'limit'>): string {
   const ticks = Math.max(1, Math.floor(LIMIT_SCALE / perSecond));
   const rate = Math.floor(LIMIT_SCALE / ticks);
   const atOnce = burst === DEFAULT_BURST ? '' : ` --limit-burst ${Math.min(burst, LIMIT_SCALE)}`;
   return `-m limit --limit ${rate}/sec${atOnce}`;
 }
 
-function addresses({ field, in: where }: Of<'address'>, setNames: SetNames): Fragment[] {
+function addresses({ field, in: where }: MatchOf<'address'>, setNames: SetNames): Fragment[] {
   // ipset looks only at packets, so it doesn't know the destination before NAT.
   if (field === 'originalDaddr') {
     return 'set' in where ? [] : [{ extension: `-m conntrack --ctorigdst ${originalText(where.cidr)}` }];
@@ -196,7 +194,7 @@ export function rangeText([first, last]: PortRange): string {
   return first === last ? `${first}` : `${first}:${last}`;
 }
 
-function originalPorts({ protocol, ranges }: Of<'originalPort'>): Fragment[] {
+function originalPorts({ protocol, ranges }: MatchOf<'originalPort'>): Fragment[] {
   return ranges.map((range) => ({
     protocol,
     extension: `-m conntrack --ctorigdstport ${rangeText(range)}`,
@@ -221,7 +219,7 @@ function portTuples(tuples: readonly PortTuple[]): Fragment[] {
 }
 
 /** `! -s` and `! -d` take one prefix; for more, rules return one by one (masquerade.ts). */
-function notIn({ family: own, field, cidrs }: Of<'notIn'>, family: Family): Fragment[] {
+function notIn({ family: own, field, cidrs }: MatchOf<'notIn'>, family: Family): Fragment[] {
   if (own !== family) return [];
   const [only, ...others] = cidrs;
   if (only === undefined) return [{}];
@@ -239,7 +237,7 @@ const FIRST_TWO_BYTES = `${IPV4_PAYLOAD}0x0>>0x10`;
 /** The most values of one comparison (XT_U32_MAXSIZE in linux/netfilter/xt_u32.h, minus 1). */
 const U32_VALUES = 10;
 
-function icmp({ protocol, types }: Of<'icmp'>, family: Family): Fragment[] {
+function icmp({ protocol, types }: MatchOf<'icmp'>, family: Family): Fragment[] {
   if (family !== (protocol === 'icmp' ? 4 : 6)) return [];
   const name = protocol === 'icmp' ? 'icmp --icmp-type' : 'icmp6 --icmpv6-type';
   return types.map(({ type, code }) => {
@@ -254,7 +252,7 @@ function icmp({ protocol, types }: Of<'icmp'>, family: Family): Fragment[] {
 }
 
 /** iptables has no match for IGMP. */
-function igmp({ types }: Of<'igmp'>, family: Family): Fragment[] {
+function igmp({ types }: MatchOf<'igmp'>, family: Family): Fragment[] {
   if (family !== 4) return [];
   const found: Fragment[] = [];
   for (let i = 0; i < types.length; i += U32_VALUES) {

@@ -1,17 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LineSplitter } from '../../../lib/process/lines.ts';
-import { watchdog } from '../../../lib/process/watchdog.ts';
-import { type RbacRule, rbacRule } from '../../kubeapi/rbac-rule.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import type { Provable } from './freshness.ts';
-import { isAbsent, type Listing, listAll, newestVersion } from './list-all.ts';
 import { type Change, type Narrow, ObjectStore, type PartialList } from './object-store.ts';
-import { refuse } from './raw-object.ts';
-import { groupVersionPath, type Resource, resourcePath } from './resources.ts';
+import { ResourceLister } from './resource-lister.ts';
+import type { Resource } from './resources.ts';
 import type { ApiGet } from './transport.ts';
+import { VersionWait } from './version-wait.ts';
 import { parseWatchEvent } from './watch-event.ts';
-import { WatchFailures } from './watch-failures.ts';
+import { lackedRight, WatchFailures } from './watch-failures.ts';
 import { type WatchEvent, type WatchMetrics, type WatchNotice, watchCounts } from './watch-notice.ts';
+import { WatchRequest } from './watch-request.ts';
 import { between, type WatchTimes } from './watch-times.ts';
 
 export interface ReflectorOptions<T> {
@@ -53,12 +51,6 @@ export interface Reflector extends Provable {
 }
 
 /**
- * Objects on a page; multiplied by four each time the pages of a list expire before the last one is
- * read.
- */
-const PAGE = 500;
-const MOST_A_PAGE = 32_000;
-/**
  * After this many failed watches without any data from the same version, lists again: the version
  * itself may be the cause.
  */
@@ -66,8 +58,6 @@ const MOST_FRUITLESS = 2;
 /** A watch without any event counts as a success after this time (milliseconds). */
 const LASTING = 5_000;
 const MOST_NAMED = 10;
-/** Bytes; an object is at most 3 MiB in etcd. */
-const LONGEST_LINE = 64 * 1024 * 1024;
 
 /**
  * Lists, then watches from the version of the list. After a break it resumes from the last version
@@ -86,25 +76,21 @@ class ResourceReflector<T> implements Reflector {
   readonly #stopped = new AbortController();
   #loops: Promise<unknown> = Promise.resolve();
   #listed = false;
-  /**
-   * Time since which a CRD that had objects is missing (monotonic milliseconds); null while it
-   * exists.
-   */
-  #goneSince: number | null = null;
-  #limit = PAGE;
   #fruitless = 0;
   /** The next list must not reuse stored versions: the server's versions have started again. */
   #distrust = false;
   /** The open watch; null while there is none. */
-  #open: { readonly since: number; end(): void } | null = null;
-  /** Called whenever the position may have advanced. */
-  readonly #waiting = new Set<() => void>();
+  #open: WatchRequest | null = null;
+  readonly #lister: ResourceLister;
+  readonly #versions: VersionWait;
 
   constructor(options: ReflectorOptions<T>) {
-    const { resource, times, random, narrow } = options;
+    const { resource, get, times, random, narrow } = options;
     const counts = watchCounts(resource.name);
     this.#options = options;
     this.#store = new ObjectStore(narrow);
+    this.#lister = new ResourceLister({ resource, get, times, signal: this.#stopped.signal });
+    this.#versions = new VersionWait(() => this.#store.position() ?? 0);
     this.#counts = counts;
     const notice = (event: WatchEvent): void => this.#notice(event);
     this.#failures = new WatchFailures({ times, random, counts, notice });
@@ -119,7 +105,7 @@ class ResourceReflector<T> implements Reflector {
   }
 
   isCurrent(): boolean {
-    return this.#open !== null && performance.now() - this.#open.since >= this.#options.times.catchUp;
+    return this.#open !== null && this.#open.age() >= this.#options.times.catchUp;
   }
 
   position(): WatchPosition {
@@ -151,11 +137,6 @@ class ResourceReflector<T> implements Reflector {
     return sleep(milliseconds, undefined, { signal: this.#stopped.signal });
   }
 
-  #listing(): Listing {
-    const { resource, get, times } = this.#options;
-    return { resource, get, signal: this.#stopped.signal, patience: times.answer, limit: this.#limit };
-  }
-
   #notice(event: WatchEvent): void {
     this.#options.notice({ resource: this.#options.resource.name, ...event });
   }
@@ -165,63 +146,40 @@ class ResourceReflector<T> implements Reflector {
     this.#fruitless = 0;
   }
 
-  async #read(list: PartialList<T>): Promise<number> {
-    try {
-      const version = await listAll(this.#listing(), list.add);
-      this.#counts.lists++;
-      this.#limit = PAGE;
-      return version;
-    } catch (error) {
-      const failure = toWatchFailure(error);
-      if (failure.reason === 'expired') this.#limit = Math.min(this.#limit * 4, MOST_A_PAGE);
-      throw failure;
-    } finally {
-      list.end();
-    }
-  }
-
   #replace(list: PartialList<T>, version: number): void {
     const changes = this.#store.replace(list, version);
     this.#distrust = false;
     this.#listed = true;
     this.#counts.objects = this.#store.size();
     this.#options.changed(changes);
-    this.#advanced();
-  }
-
-  #advanced(): void {
-    for (const look of this.#waiting) look();
+    this.#versions.advanced();
   }
 
   /** Returns false if the CRD doesn't exist. */
   async #list(): Promise<boolean> {
-    if (this.#counts.state !== 'absent') this.#counts.state = 'listing';
+    const wasAbsent = this.#counts.state === 'absent';
+    if (!wasAbsent) this.#counts.state = 'listing';
     const list = this.#store.startList(!this.#distrust);
+    let version: number | null;
     try {
-      const version = await this.#read(list);
-      this.#goneSince = null;
-      this.#counts.state = 'listing';
-      this.#counts.lacks = null;
-      this.#replace(list, version);
-      this.#notice({ event: 'listed', objects: this.#store.size() });
-      return true;
-    } catch (error) {
-      const failure = toWatchFailure(error);
-      if (failure.reason !== 'missing' || !this.#options.resource.isCustom) throw failure;
-      await this.#acceptAbsence(failure);
+      const stored = this.#store.size() > 0 ? 'objects' : 'none';
+      version = await this.#lister.list(list.add, wasAbsent ? 'absent' : stored);
+    } finally {
+      list.end();
+    }
+    if (version === null) {
+      if (!wasAbsent) this.#takeAbsence();
       return false;
     }
+    this.#counts.lists++;
+    this.#counts.state = 'listing';
+    this.#counts.lacks = null;
+    this.#replace(list, version);
+    this.#notice({ event: 'listed', objects: this.#store.size() });
+    return true;
   }
 
-  /** Throws if the absence can't be confirmed, or not yet. */
-  async #acceptAbsence(failure: WatchFailure): Promise<void> {
-    if (this.#counts.state === 'absent') return;
-    if (!(await isAbsent(this.#listing()))) throw failure;
-    if (this.#store.size() > 0) {
-      this.#goneSince ??= performance.now();
-      if (performance.now() - this.#goneSince < this.#options.times.absence) throw failure;
-      this.#goneSince = null;
-    }
+  #takeAbsence(): void {
     this.#counts.state = 'absent';
     this.#counts.lacks = null;
     this.#hear();
@@ -234,47 +192,26 @@ class ResourceReflector<T> implements Reflector {
 
   async #watch(position: number): Promise<void> {
     const { resource, get, times, random } = this.#options;
-    const seconds = Math.ceil(between(times.watch, random) / 1000);
-    const query = { watch: 'true', allowWatchBookmarks: 'true', timeoutSeconds: String(seconds) };
-    const path = resourcePath(resource, { ...query, resourceVersion: String(position) });
-    const limit = watchdog(times.answer, this.#stopped.signal);
-    let since = Number.POSITIVE_INFINITY;
-    let isEnded = false;
-    let patience = times.answer;
+    const watch: WatchRequest = new WatchRequest({
+      ...{ resource, get, times, random },
+      signal: this.#stopped.signal,
+      opened: () => {
+        this.#counts.watches++;
+        this.#counts.state = 'watching';
+        this.#counts.lacks = null;
+        this.#open = watch;
+      },
+      take: (lines) => this.#takeLines(lines),
+    });
     try {
-      const answer = await get(path, limit.signal);
-      if (answer.status !== 200) return await refuse(answer);
-      this.#counts.watches++;
-      this.#counts.state = 'watching';
-      this.#counts.lacks = null;
-      patience = times.idle;
-      limit.restart(patience);
-      since = performance.now();
-      this.#open = {
-        since,
-        end() {
-          isEnded = true;
-          limit.end();
-        },
-      };
-      const splitter = new LineSplitter(LONGEST_LINE);
-      for await (const chunk of answer.chunks) {
-        const lines = [...splitter.push(chunk)];
-        if (lines.length > 0) limit.restart();
-        this.#takeLines(lines);
-      }
-      splitter.end();
-      if (this.#store.position() === position && performance.now() - since < LASTING) {
+      await watch.run(position);
+      const isFruitless = this.#store.position() === position && watch.age() < LASTING;
+      if (isFruitless && !watch.isEnded) {
         throw new WatchFailure('unreachable', 'the server ended the watch at once');
       }
-    } catch (error) {
-      if (isEnded) return;
-      if (!limit.isOver()) throw toWatchFailure(error);
-      throw new WatchFailure('silent', `no data was received for ${patience} ms`, { cause: error });
     } finally {
       this.#open = null;
-      limit.clear();
-      if (performance.now() - since > LASTING) this.#hear();
+      if (watch.age() > LASTING) this.#hear();
     }
   }
 
@@ -309,7 +246,7 @@ class ResourceReflector<T> implements Reflector {
       }
     }
     if ((this.#store.position() ?? 0) > before || event.type === 'bookmark') this.#hear();
-    this.#advanced();
+    this.#versions.advanced();
   }
 
   async #follow(): Promise<void> {
@@ -327,20 +264,17 @@ class ResourceReflector<T> implements Reflector {
         if (this.#stopped.signal.aborted) return;
         const failure = toWatchFailure(error);
         const wait = this.#failures.add(failure);
-        this.#counts.lacks = this.#lackedRight(failure, this.#store.position() === null ? 'list' : 'watch');
+        this.#counts.lacks = lackedRight(
+          this.#options.resource,
+          failure,
+          this.#store.position() === null ? 'list' : 'watch',
+        );
         if (this.#mustList(failure)) this.#store.forget();
         if (this.#counts.state !== 'absent') this.#counts.state = 'waiting';
         await this.#pause(wait).catch(() => undefined);
         if (this.#stopped.signal.aborted) return;
       }
     }
-  }
-
-  /** Null: the failure had another reason. */
-  #lackedRight({ reason }: WatchFailure, verb: 'list' | 'watch'): RbacRule | null {
-    const { resource } = this.#options;
-    const rule = rbacRule('GET', `${groupVersionPath(resource)}/${resource.plural}`);
-    return reason === 'forbidden' && rule !== null ? { ...rule, verbs: [verb] } : null;
   }
 
   /** Whether resuming from the last version can't help. */
@@ -360,7 +294,7 @@ class ResourceReflector<T> implements Reflector {
         if (this.#stopped.signal.aborted) return;
         const failure = toWatchFailure(error);
         this.#failures.add(failure);
-        this.#counts.lacks = this.#lackedRight(failure, 'list');
+        this.#counts.lacks = lackedRight(this.#options.resource, failure, 'list');
       }
     }
   }
@@ -374,7 +308,7 @@ class ResourceReflector<T> implements Reflector {
     const stream = this.#open;
     const list = this.#store.startList(false);
     try {
-      const version = await listAll(this.#listing(), list.add);
+      const version = await this.#lister.listBeside(list.add);
       this.#counts.lists++;
       this.#counts.lacks = null;
       if (from !== null && version < from) {
@@ -397,20 +331,8 @@ class ResourceReflector<T> implements Reflector {
     this.#open?.end();
   }
 
-  /** Resolves when the position has reached this version, with false if it has not in this time. */
-  async #reaches(version: number, milliseconds: number): Promise<boolean> {
-    const wait = new AbortController();
-    const hasReached = (): boolean => (this.#store.position() ?? 0) >= version;
-    const look = (): void => {
-      if (hasReached()) wait.abort();
-    };
-    this.#waiting.add(look);
-    look();
-    const signal = AbortSignal.any([wait.signal, this.#stopped.signal]);
-    await sleep(milliseconds, undefined, { signal }).catch(() => undefined);
-    this.#waiting.delete(look);
-    this.#stopped.signal.throwIfAborted();
-    return hasReached();
+  #reaches(version: number, milliseconds: number): Promise<boolean> {
+    return this.#versions.reaches(version, milliseconds, this.#stopped.signal);
   }
 
   /**
@@ -419,7 +341,7 @@ class ResourceReflector<T> implements Reflector {
    */
   async #prove(): Promise<void> {
     const { times } = this.#options;
-    const newest = await newestVersion(this.#listing()).catch((error: unknown) => {
+    const newest = await this.#lister.newestVersion().catch((error: unknown) => {
       if (this.#counts.state === 'absent' && toWatchFailure(error).reason === 'missing') return null;
       throw error;
     });

@@ -1,5 +1,7 @@
 import { waitAfter } from '../../../lib/process/back-off.ts';
+import { type RbacRule, rbacRule } from '../../kubeapi/rbac-rule.ts';
 import type { WatchFailure } from './failure.ts';
+import { groupVersionPath, type Resource } from './resources.ts';
 import type { WatchCounts, WatchEvent } from './watch-notice.ts';
 import type { WatchTimes } from './watch-times.ts';
 
@@ -60,4 +62,14 @@ export class WatchFailures {
     this.#lastReason = reason;
     return wait;
   }
+}
+
+/** The right without which a list or a watch failed; null: the failure had another reason. */
+export function lackedRight(
+  resource: Resource,
+  { reason }: WatchFailure,
+  verb: 'list' | 'watch',
+): RbacRule | null {
+  const rule = rbacRule('GET', `${groupVersionPath(resource)}/${resource.plural}`);
+  return reason === 'forbidden' && rule !== null ? { ...rule, verbs: [verb] } : null;
 }

@@ -10,7 +10,7 @@ import { unpackImage } from './unpack.ts';
 
 const DOCKERFILE = 'deploy/Dockerfile';
 /** A change of these makes more than the layer of the program anew. */
-const STAGES = /^(package|\.npmrc|bin\/|agent\/nftables-napi\/|agent\/ipset-ts\/package)/;
+const STAGES = /^(package|\.npmrc|bin\/.*\.c$|agent\/nftables-napi\/|agent\/ipset-ts\/package)/;
 
 export const TARGETS = ['controller', 'agent'] as const;
 export type Target = (typeof TARGETS)[number];

@@ -1,0 +1,126 @@
+import type { Generation } from 'nftables-napi';
+import { fixedChain } from '../../render/plain.ts';
+import type { Chain, Ruleset } from '../../render/ruleset.ts';
+import type { Command } from '../plan/command.ts';
+import { isReplacement, type Transaction } from '../plan/transaction.ts';
+import type { Commits } from './commits.ts';
+import type { ChainReading } from './kernel.ts';
+import { digestOf, type TableReading } from './reading.ts';
+
+/** The most ranges of generations in which digests may be wrong that are remembered. */
+const MOST_DOUBTFUL = 255;
+
+/** The names of the chains of one transaction whose digests change. */
+export interface ChangedChains {
+  /** Written: they get new digests. */
+  readonly touched: ReadonlySet<string>;
+  /** To be deleted; they are read with the others, to show their last counters. */
+  readonly deleted: readonly string[];
+  /** The table is replaced: no other chain stays. */
+  readonly isReplacement: boolean;
+}
+
+/**
+ * Digests and handles of the chains in the kernel that hold what was applied last. A chain with
+ * another digest was changed by a third party.
+ */
+export class ChainDigests {
+  readonly #digests = new Map<string, string>();
+  readonly #handles = new Map<string, number>();
+  #remembered: Readonly<Record<string, string>>;
+  /**
+   * Ranges (before, after] of generations in which digests were taken while third parties committed
+   * too. If one of those commits changed our table, all digests are invalid.
+   */
+  readonly #doubtful: Generation[] = [];
+
+  /** @param remembered digests of fixed chains that an earlier run took, by name */
+  constructor(remembered: Readonly<Record<string, string>>) {
+    this.#remembered = remembered;
+  }
+
+  get handles(): ReadonlyMap<string, number> {
+    return this.#handles;
+  }
+
+  /** The digests of the fixed chains among these, by name, for the next run. */
+  ofFixed(chains: ReadonlyMap<string, Chain>): Record<string, string> {
+    return Object.fromEntries([...this.#digests].filter(([name]) => chains.get(name)?.fixed));
+  }
+
+  /** The chain that the kernel holds by this name and digest; null: its rules are unknown. */
+  vouched(name: string, digest: string, applied: Ruleset | null): Chain | null {
+    // A fixed chain of an earlier run is identified by its name; its rules aren't needed.
+    if (applied === null) return this.#remembered[name] === digest ? fixedChain(name, []) : null;
+    return this.#digests.get(name) === digest ? (applied.chains.get(name) ?? null) : null;
+  }
+
+  /** Replaces all by those of the reading; digests only of chains whose rules are known. */
+  keep({ current, digests }: TableReading, { chains }: Ruleset): void {
+    this.#digests.clear();
+    this.#handles.clear();
+    for (const name of chains.keys()) {
+      const digest = digests.get(name);
+      const handle = current.handles.get(name);
+      if (handle !== undefined) this.#handles.set(name, handle);
+      if (digest !== undefined && current.chains.get(name)?.rules) this.#digests.set(name, digest);
+    }
+  }
+
+  /** Chains that were changed, and have not been read since. */
+  forget({ touched, deleted, isReplacement }: ChangedChains): void {
+    for (const known of [this.#digests, this.#handles]) {
+      if (isReplacement) known.clear();
+      for (const name of [...deleted, ...touched]) known.delete(name);
+    }
+  }
+
+  /** Takes the digests of chains that were touched and are desired, read after the commits. */
+  take(
+    { generation, chains }: ChainReading,
+    { touched }: ChangedChains,
+    desired: Ruleset,
+    { span, isUnbroken }: Commits,
+  ): void {
+    for (const { name, handle, rules } of chains) {
+      if (!touched.has(name) || !desired.chains.has(name)) continue;
+      this.#digests.set(name, digestOf(rules));
+      this.#handles.set(name, handle);
+    }
+    if (span === null || (isUnbroken && span.after === generation)) return;
+    this.#doubtful.push({ before: span.before, after: generation });
+    if (this.#doubtful.length > MOST_DOUBTFUL) this.#doubtful.shift();
+  }
+
+  /** A third party changed the table in this generation. */
+  foreignCommit(generation: number): void {
+    if (this.#doubtful.some((range) => isIn(generation, range))) this.#digests.clear();
+  }
+
+  /** The rules of no chain are known any more. */
+  invalidate(): void {
+    this.#digests.clear();
+    this.#remembered = {};
+  }
+}
+
+/** @param rewritten chains without a command of their own whose digests change all the same */
+export function changedChains(change: Transaction, rewritten: readonly string[]): ChangedChains {
+  return {
+    touched: new Set([...rewritten, ...[...change.prepare, ...change.swap].flatMap(chainsOf)]),
+    deleted: change.collect.flatMap((one) => (one.kind === 'deleteChain' ? one.name : [])),
+    isReplacement: isReplacement(change),
+  };
+}
+
+/** Whether a generation is in (before, after]. */
+export function isIn(generation: number, { before, after }: Readonly<Generation>): boolean {
+  return before < generation && generation <= after;
+}
+
+function chainsOf(command: Command): string[] {
+  if (command.kind === 'addChain') return [command.chain.name];
+  if (command.kind === 'addRule') return [command.chain];
+  if (command.kind === 'renameChain') return [command.name, command.to];
+  return command.kind === 'flushChain' ? [command.name] : [];
+}

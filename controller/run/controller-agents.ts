@@ -1,0 +1,86 @@
+import type { ControllerState } from '../../apis/controller-state.ts';
+import type { NamespacedName } from '../../apis/objects.ts';
+import type { NodeMetrics } from '../metrics/node-metrics.ts';
+import { failure } from '../publish/failure.ts';
+import type { Hub } from '../publish/hub.ts';
+import type { LeaseService } from '../publish/lease-requests.ts';
+import type { NodeQuestionService } from '../publish/node-questions.ts';
+import type { ServerEvent } from '../publish/server-event.ts';
+import { AgentService } from './agent-service.ts';
+import type { ApiClients } from './api-clients.ts';
+import type { ClusterSettings } from './cluster-settings.ts';
+import type { Compiling } from './compiling.ts';
+import type { ControllerConsole } from './controller-console.ts';
+import { type ControllerContext, hasEgress, type ProcessContext } from './controller-context.ts';
+import type { ControllerMetrics } from './controller-metrics.ts';
+import { controllerProbing } from './controller-probing.ts';
+import type { Peers } from './peers.ts';
+import type { PolicyStatuses } from './policy-statuses.ts';
+import type { ReportDelivery } from './report-delivery.ts';
+
+interface AgentParts {
+  readonly context: ControllerContext;
+  readonly process: Pick<ProcessContext, 'clock' | 'random'>;
+  readonly api: Pick<ApiClients, 'reviews'>;
+  readonly hub: Hub;
+  readonly settings: Pick<ClusterSettings, 'frontProxy'>;
+  readonly metrics: Pick<ControllerMetrics, 'registry'>;
+  readonly nodeMetrics: Pick<NodeMetrics, 'page'>;
+  readonly compiling: Pick<Compiling, 'snapshot' | 'ignoredAddresses'>;
+  readonly statuses: Pick<PolicyStatuses, 'egress'>;
+  readonly delivery: Pick<ReportDelivery, 'reports' | 'missing' | 'arrived'>;
+  readonly peers: Pick<Peers, 'passLease' | 'probes' | 'states'>;
+  readonly nodeQuestions: NodeQuestionService;
+  readonly console: Pick<ControllerConsole, 'documents'>;
+  /** The controllers' ServiceAccount. */
+  readonly account: NamespacedName;
+  readonly isLeader: () => boolean;
+  /** Whether others than scrapers of the controller's own metrics are answered. */
+  readonly isOpen: () => boolean;
+  /** What this controller says of itself. */
+  readonly own: () => Promise<ControllerState>;
+  readonly onEvent: (event: ServerEvent) => void;
+}
+
+/** The server of a controller for agents and readers, wired to the parts that answer. */
+export function controllerAgents(parts: AgentParts): AgentService {
+  const { context, process, hub, settings, compiling, delivery, peers, isLeader, account } = parts;
+  const service: AgentService = new AgentService({
+    hub,
+    request: parts.api.reviews.request,
+    clock: process.clock,
+    tokenAudiences: context.options.tokenAudiences,
+    frontProxy: () => settings.frontProxy,
+    registry: parts.metrics.registry,
+    nodeMetrics: parts.nodeMetrics,
+    isOpen: parts.isOpen,
+    refusesAgents: () => {
+      const why = delivery.missing();
+      return why === null ? null : failure('ServiceUnavailable', why, { 'retry-after': '1' });
+    },
+    ignoredAddresses: (node) => compiling.ignoredAddresses(node),
+    reports: delivery.reports,
+    ...(hasEgress(context) ? { leases: leaseService(parts) } : {}),
+    probes: controllerProbing({
+      ...{ context, process, compiling, peers, isLeader },
+      agents: () => service,
+      account: account.name,
+    }),
+    nodeQuestions: parts.nodeQuestions,
+    console: parts.console.documents,
+    controllers: { own: parts.own, others: () => peers.states() },
+    account,
+    onReport: (report, from) => delivery.arrived(report, from),
+    onEvent: parts.onEvent,
+  });
+  return service;
+}
+
+/** Heartbeats of egress gateways are answered by the leader alone. */
+function leaseService({ statuses, peers }: Pick<AgentParts, 'statuses' | 'peers'>): LeaseService {
+  const takeAsLeader: LeaseService['takeAsLeader'] = (request) => statuses.egress.lease(request);
+  return {
+    takeAsLeader,
+    take: async (request) => takeAsLeader(request) ?? (await peers.passLease(request)),
+  };
+}
