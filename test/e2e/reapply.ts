@@ -68,7 +68,7 @@ function granularCrds(): CustomResourceDefinition[] {
   return JSON.parse(text);
 }
 
-/** Of a cluster without CRDs of nodewall: it applies older ones first, and leaves those of today. */
+/** Of a cluster without CRDs of nodewall: it applies older ones first, and leaves today's. */
 export function describeReapply(begun: () => TestCluster): void {
   describe('one object applied after another, on a real API server with the webhook', function () {
     this.timeout(240_000 * MORE * runs(1));

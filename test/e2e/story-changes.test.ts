@@ -1,6 +1,6 @@
 /**
- * One controller, and what changes in a cluster: policies, nodes, pods, Services; then the controller
- * is gone.
+ * One controller, and what changes in a cluster: policies, nodes, pods, Services; then the
+ * controller is gone.
  */
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { type Story, startStory } from './story-bed.ts';
