@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { get } from 'node:http';
-import { request as httpsRequest, type RequestOptions } from 'node:https';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
-import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
+import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
 import { nodewall } from '../cli/command.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { removeAll } from '../cluster/remove-all.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';
+import { AgentRequests } from './agent-requests.ts';
+import { ControllerProcess } from './controller-process.ts';
 import { withAllRights, withoutRight } from './controller-rights.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -48,18 +48,6 @@ metadata: {name: prometheus}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-metrics-reader}
 subjects: [{kind: ServiceAccount, name: prometheus, namespace: default}]
 `;
-const WATCH = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name%3Dcp-1`;
-const SERVICE = 'nodewall-controller.nodewall-system.svc';
-
-interface Controller {
-  readonly process: ChildProcess;
-  readonly port: number;
-  readonly log: string[];
-  /** Status and text of /readyz. */
-  ready(): Promise<string>;
-  leads(): Promise<boolean>;
-  stop(signal: NodeJS.Signals): Promise<number | null>;
-}
 
 interface ApiServiceObject {
   readonly metadata: { readonly name: string };
@@ -77,9 +65,9 @@ export function describeController(begun: () => TestCluster): void {
     this.timeout(120_000);
     let cluster: TestCluster;
     let kubeconfig: string;
-    let token: string;
-    let ca: string;
-    const running: Controller[] = [];
+    /** As the agent on cp-1. */
+    let agent: AgentRequests;
+    const running: ControllerProcess[] = [];
     let ports: readonly number[];
 
     before(async () => {
@@ -93,102 +81,20 @@ export function describeController(begun: () => TestCluster): void {
         token: await cluster.token('nodewall-system/nodewall-controller'),
       });
       const bound = { boundNode: 'cp-1', audiences: ['nodewall-controller'] };
-      token = await cluster.token('nodewall-system/nodewall-agent', bound);
+      agent = new AgentRequests('cp-1', await cluster.token('nodewall-system/nodewall-agent', bound));
     });
 
     after(async () => {
-      for (const one of running)
-        if (one.process.exitCode === null && one.process.signalCode === null) await one.stop('SIGKILL');
+      for (const one of running) if (one.isRunning()) await one.stop('SIGKILL');
       await removeAll(cluster, 'clusternetworkpolicies.nodewall.io', 'nodes');
     });
 
     /** On one of two ports, with the other as its peer. */
-    async function start(port: number): Promise<Controller> {
-      const [metrics = 0] = await freePorts(1);
-      const options = { kubeconfig, listen: `127.0.0.1:${port}`, 'metrics-listen': `127.0.0.1:${metrics}` };
-      const peers = ports.filter((other) => other !== port).map((other) => `--peer=127.0.0.1:${other}`);
-      const args = [...Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]), ...peers];
-      const child = spawn(NODEWALL, ['controller', ...args, '--log-format', 'json'], {
-        stdio: ['ignore', 'inherit', 'pipe'],
-      });
-      const log: string[] = [];
-      createInterface({ input: child.stderr }).on('line', (line) => void log.push(line));
-      async function got(path: string): Promise<string> {
-        const request = get({ host: '127.0.0.1', port: metrics, path, agent: false });
-        const answered = await once(request, 'response').catch(() => null);
-        return answered === null
-          ? 'nobody listens'
-          : `${answered[0].statusCode} ${(await text(answered[0])).trim()}`;
-      }
-      const controller: Controller = {
-        process: child,
-        port,
-        log,
-        ready: () => got('/readyz'),
-        leads: async () => /^nodewall_controller_leader 1$/m.test(await got('/metrics')),
-        async stop(signal) {
-          const ended = once(child, 'exit');
-          child.kill(signal);
-          const [code] = await ended;
-          return code;
-        },
-      };
+    async function start(port: number): Promise<ControllerProcess> {
+      const peers = ports.filter((other) => other !== port);
+      const controller = await ControllerProcess.start({ kubeconfig, port, peers });
       running.push(controller);
       return controller;
-    }
-
-    const isReady = (one: Controller): Promise<unknown> =>
-      until('it serves', async () => (await one.ready()) === '200 ok', { detail: () => one.log.join('\n') });
-
-    const isLeading = (one: Controller): Promise<unknown> =>
-      until('it leads', () => one.leads(), { limit: 30_000, detail: () => one.log.join('\n') });
-
-    /** As the agent on cp-1, by the name that the certificate is for. */
-    async function ask({ port }: Controller, path: string, more: RequestOptions = {}, body?: object) {
-      const request = httpsRequest({
-        host: '127.0.0.1',
-        port,
-        path,
-        ca,
-        servername: SERVICE,
-        agent: false,
-        ...more,
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...more.headers },
-      });
-      request.end(body === undefined ? undefined : JSON.stringify(body));
-      const [response] = await once(request, 'response');
-      return response;
-    }
-
-    /** The first whole view that cp-1 is told. */
-    async function view(controller: Controller): Promise<StreamMessage[]> {
-      const response = await ask(controller, WATCH);
-      assert.equal(response.statusCode, 200);
-      const messages: StreamMessage[] = [];
-      for await (const line of createInterface({ input: response })) {
-        messages.push(JSON.parse(line));
-        if (messages.at(-1)?.type === 'bookmark') break;
-      }
-      response.destroy();
-      return messages;
-    }
-
-    async function report(controller: Controller, failing: NodeReport['failing'] = []): Promise<void> {
-      const { revision = '' } = (await view(controller)).at(-1) ?? {};
-      const said: NodeReport = {
-        node: 'cp-1',
-        revision,
-        enforced: revision,
-        enabled: true,
-        failing,
-        policies: 1,
-        hostAddresses: [],
-        version: '0.1.0',
-        dataplane: 'nftables',
-        time: new Date().toISOString(),
-      };
-      const response = await ask(controller, `${NODE_VIEWS_PATH}/cp-1/status`, { method: 'PUT' }, said);
-      assert.equal(response.statusCode, 204, await text(response));
     }
 
     const statusIs = (wanted: (status: PolicyStatus) => boolean): Promise<unknown> => {
@@ -213,16 +119,16 @@ export function describeController(begun: () => TestCluster): void {
 
     it('leads, publishes its CA, and serves with a certificate of it', async () => {
       const controller = await start(ports[0] ?? 0);
-      await isReady(controller);
+      await controller.untilReady();
       const map = await cluster.get<{ data: Record<string, string> }>(
         'configmap',
         'nodewall-ca',
         '--namespace=nodewall-system',
       );
-      ca = map.data['ca.crt'] ?? '';
-      await isLeading(controller);
+      agent.ca = map.data['ca.crt'] ?? '';
+      await controller.untilLeading();
       assert.match(await holder(), /_[0-9a-f-]{36}$/);
-      const messages = await view(controller);
+      const messages = await agent.view(controller);
       assert.deepEqual(messages[1]?.type === 'gate' && messages[1].enabled, false);
       const kubernetes = await cluster.get<{ spec: { clusterIP: string } }>('service', 'kubernetes');
       const endpoints = messages.flatMap((one) => (one.type === 'endpoints' ? one.endpoints : []));
@@ -230,21 +136,21 @@ export function describeController(begun: () => TestCluster): void {
       await until('it registers the aggregated API', async () => {
         const { items } = await cluster.get<{ items: ApiServiceObject[] }>('apiservices');
         const own = items.find(({ metadata }) => metadata.name === 'v1alpha1.controlplane.nodewall.io');
-        return Buffer.from(own?.spec.caBundle ?? '', 'base64').toString() === ca;
+        return Buffer.from(own?.spec.caBundle ?? '', 'base64').toString() === agent.ca;
       });
-      assert.equal((await ask(controller, `${NODE_VIEWS_PATH}/worker-1`)).statusCode, 403);
+      assert.equal((await agent.ask(controller, `${NODE_VIEWS_PATH}/worker-1`)).statusCode, 403);
     });
 
     it('has another one beside it, which serves agents and knows all reports', async () => {
       const [leader] = running;
       assert.ok(leader !== undefined);
-      await report(leader);
+      await agent.report(leader);
       const other = await start(ports[1] ?? 0);
-      await isReady(other);
+      await other.untilReady();
       assert.equal(await other.leads(), false);
-      const read = await ask(other, `${NODE_VIEWS_PATH}/cp-1`);
+      const read = await agent.ask(other, `${NODE_VIEWS_PATH}/cp-1`);
       assert.equal(JSON.parse(await text(read)).status.node, 'cp-1');
-      const [here, there] = [await view(leader), await view(other)];
+      const [here, there] = [await agent.view(leader), await agent.view(other)];
       const contents = (messages: StreamMessage[]) => messages.map(({ revision: _, ...message }) => message);
       assert.deepEqual(contents(there), contents(here));
     });
@@ -257,7 +163,7 @@ export function describeController(begun: () => TestCluster): void {
       await statusIs(({ phase }) => phase === 'Disabled');
       await cluster.apply(GATE(true));
       await statusIs(({ phase, desiredNodesRealized }) => phase === 'Pending' && desiredNodesRealized === 1);
-      await report(leader);
+      await agent.report(leader);
       await statusIs(({ phase, observedGeneration }) => phase === 'Realized' && observedGeneration === 1);
       // Only its own schema refuses this; that there is no such tier says the compiler's side.
       await cluster.apply(POLICY(2, DROP).replace('priority: 2', 'priority: 2\n  tier: nowhere'));
@@ -273,7 +179,7 @@ export function describeController(begun: () => TestCluster): void {
         rule: 'drop-ssh',
         reason: 'no memory',
       } as const;
-      await report(leader, [failing]);
+      await agent.report(leader, [failing]);
       await statusIs(
         ({ phase, failingNodes }) => phase === 'Failed' && failingNodes?.[0]?.reason === 'no memory',
       );
@@ -285,7 +191,7 @@ export function describeController(begun: () => TestCluster): void {
           ({ reason, note }) => reason === 'NodesFailed' && /cp-1 \(rule drop-ssh: no memory\)/.test(note),
         );
       });
-      await report(other);
+      await agent.report(other);
       await statusIs(({ phase, conditions }) => phase === 'Realized' && conditions[1]?.status === 'True');
     });
 
@@ -294,19 +200,19 @@ export function describeController(begun: () => TestCluster): void {
       assert.ok(leader !== undefined && other !== undefined);
       const before = await holder();
       await leader.stop('SIGKILL');
-      await isLeading(other);
+      await other.untilLeading();
       assert.notEqual(await holder(), before);
-      await report(other);
+      await agent.report(other);
       await cluster.apply(POLICY(4, DROP).replace('priority: 4', 'priority: 4\n  tier: application'));
       await statusIs(({ phase, observedGeneration }) => phase === 'Pending' && observedGeneration === 4);
-      await report(other);
+      await agent.report(other);
       await statusIs(({ phase, observedGeneration }) => phase === 'Realized' && observedGeneration === 4);
     });
 
     it('serves agents on when another holder takes the Lease, and takes it again when that one stops renewing', async () => {
       const [, last] = running;
       assert.ok(last !== undefined);
-      const stream = await ask(last, WATCH);
+      const stream = await agent.ask(last, agent.watch);
       const patch = '--patch={"spec":{"holderIdentity":"somebody"}}';
       const { code, stderr } = await cluster.kubectl([
         'patch',
@@ -321,10 +227,10 @@ export function describeController(begun: () => TestCluster): void {
         detail: () => last.log.join('\n'),
       });
       assert.equal(await last.ready(), '200 ok');
-      await isLeading(last);
+      await last.untilLeading();
       assert.equal(stream.destroyed, false);
       stream.destroy();
-      assert.ok((await view(last)).some(({ type }) => type === 'rules'));
+      assert.ok((await agent.view(last)).some(({ type }) => type === 'rules'));
     });
 
     it('stores the feature gate in the Lease, for a start without its ConfigMap', async () => {
@@ -342,10 +248,10 @@ export function describeController(begun: () => TestCluster): void {
       ]);
       assert.equal(gone.code, 0, gone.stderr);
       const next = await start(ports[0] ?? 0);
-      await isReady(next);
+      await next.untilReady();
       assert.equal(await last.stop('SIGTERM'), 0);
-      await isLeading(next);
-      const [gate] = (await view(next)).filter(({ type }) => type === 'gate');
+      await next.untilLeading();
+      const [gate] = (await agent.view(next)).filter(({ type }) => type === 'gate');
       assert.ok(gate?.type === 'gate' && gate.enabled);
       running[1] = next;
     });
@@ -376,7 +282,7 @@ export function describeController(begun: () => TestCluster): void {
       const scraper = await cluster.token('default/prometheus');
       const metrics = async (): Promise<string> => {
         const headers = { authorization: `Bearer ${scraper}` };
-        const response = await ask(controller, '/metrics', { headers }).catch(() => null);
+        const response = await agent.ask(controller, '/metrics', { headers }).catch(() => null);
         return response === null ? 'nobody listens' : `${response.statusCode} ${await text(response)}`;
       };
       const forbids = (value: 0 | 1) =>
@@ -386,14 +292,14 @@ export function describeController(begun: () => TestCluster): void {
       });
       assert.match(await metrics(), /^200 /);
       assert.match(await metrics(), /^nodewall_controller_watch_forbidden{resource="nodes"} 0$/m);
-      const refused = await ask(controller, WATCH);
+      const refused = await agent.ask(controller, agent.watch);
       assert.equal(refused.statusCode, 503, 'agents get nothing from a part of the cluster');
 
       await withAllRights(cluster);
-      await isReady(controller);
-      assert.equal(controller.process.exitCode, null);
+      await controller.untilReady();
+      assert.equal(controller.isRunning(), true);
       assert.match(await metrics(), forbids(0));
-      assert.equal((await view(controller))[0]?.type, 'reset');
+      assert.equal((await agent.view(controller))[0]?.type, 'reset');
       assert.equal(await controller.stop('SIGTERM'), 0);
     });
 
@@ -408,7 +314,7 @@ export function describeController(begun: () => TestCluster): void {
         detail: () => controller.log.join('\n'),
       });
       await withAllRights(cluster);
-      await isReady(controller);
+      await controller.untilReady();
       assert.equal(await controller.stop('SIGTERM'), 0);
     });
 
