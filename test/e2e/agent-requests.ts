@@ -12,7 +12,9 @@ interface Served {
   readonly port: number;
 }
 
-/** What the agent of a node asks controllers on loopback, by the name that their certificate is for. */
+/**
+ * What the agent of a node asks controllers on loopback, by the name that their certificate is for.
+ */
 export class AgentRequests {
   /** Of the controllers' certificates, PEM: once the first one has made it. */
   ca = '';
