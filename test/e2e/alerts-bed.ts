@@ -10,11 +10,12 @@ import { until } from '../kernel/until.ts';
 import { faster, type Speed } from '../metrics/faster-alerts.ts';
 import { PrometheusApi } from '../metrics/prometheus-api.ts';
 import { debianPrometheus } from '../metrics/promtool.ts';
-import { SERVICE_PORT, type Story } from './story-bed.ts';
+import type { Story } from './story-bed.ts';
+import { replicaPort, SERVICE_PORT } from './story-controllers.ts';
 
 const LISTEN = '127.0.0.1:9099';
-/** As in story-bed.ts; those that no replica has are down. */
-const PORTS = [9001, 9011, 9021];
+/** Those that no replica has are down. */
+const PORTS = [0, 1, 2].map(replicaPort);
 const SCRAPER = `
 apiVersion: v1
 kind: ServiceAccount

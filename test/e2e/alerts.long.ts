@@ -11,6 +11,7 @@ import { policy, tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
 import { type AlertsBed, startPrometheus } from './alerts-bed.ts';
 import { withAllRights, withoutRight } from './controller-rights.ts';
+import { AGENT_CONFIG } from './story-agents.ts';
 import { closed, type Story, startStory } from './story-bed.ts';
 
 const NODE = 'worker-1';
@@ -25,14 +26,11 @@ const SPEEDS = {
   // Nodes report once a minute.
   DropsRose: { ranges: 12, offsets: 864 },
 };
-/** As in story-bed.ts; controllers know an interface group that agents do not. */
-const AGENT = {
-  interfaceGroups: { pods: { group: 8, match: [] } },
-  interfaceGroupFile: '',
-  failsafe: { egress: [] },
-  exemptions: { localPods: false },
+/** Controllers know an interface group that agents do not. */
+const CONTROLLER = {
+  ...AGENT_CONFIG,
+  interfaceGroups: { ...AGENT_CONFIG.interfaceGroups, vms: { group: 20, match: [] } },
 };
-const CONTROLLER = { ...AGENT, interfaceGroups: { ...AGENT.interfaceGroups, vms: { group: 20, match: [] } } };
 const GUARD = {
   enabled: true,
   window: 1,
@@ -164,7 +162,10 @@ const BREAKAGES: readonly Breakage[] = [
     labels: { node: NODE },
     async breaks(story) {
       const config = join(story.cluster.folder, 'full.yaml');
-      await writeFile(config, stringify({ ...AGENT, guard: { enabled: false }, log: { file: '/dev/full' } }));
+      await writeFile(
+        config,
+        stringify({ ...AGENT_CONFIG, guard: { enabled: false }, log: { file: '/dev/full' } }),
+      );
       await agentOf(story).end('SIGTERM');
       agentOf(story).start('--config', config);
       const ingress = [{ name: 'close', action: 'Drop', enableLogging: true, ports: [tcp(443)] }];
@@ -264,7 +265,7 @@ kernelSuite('alerts at a real Prometheus', function () {
       controllerOptions: ['--config', config, '--relist-period', '5'],
     });
     const guarded = join(folder, 'guarded.yaml');
-    await writeFile(guarded, stringify({ ...AGENT, names: { servers: ['127.0.0.1'] }, guard: GUARD }));
+    await writeFile(guarded, stringify({ ...AGENT_CONFIG, names: { servers: ['127.0.0.1'] }, guard: GUARD }));
     await agentOf(story, GUARDED).end('SIGTERM');
     await story.sees('other0', GUARDED, 22, 'open');
     agentOf(story, GUARDED).start('--config', guarded);

@@ -8,11 +8,12 @@ import { tcp } from '../kernel/manifests.ts';
 import { type Ended, WarmNodewall } from '../kernel/warm.ts';
 import { controllerService, untilAggregated } from './controller-service.ts';
 import { closed, realized, type Story, startStory } from './story-bed.ts';
+import { replicaPort } from './story-controllers.ts';
 
 /** On which the rule `web/close` has dropped connections. */
 export const NODE = 'worker-1';
-/** The replicas of story-bed.ts. */
-export const PORTS = [9001, 9011] as const;
+/** Of both replicas. */
+export const PORTS = [replicaPort(0), replicaPort(1)] as const;
 
 const USERS = `
 apiVersion: v1

@@ -19,6 +19,7 @@ import { startDoor } from './console-door.ts';
 import { controllerService, untilAggregated } from './controller-service.ts';
 import { startKubectlProxy } from './kubectl-proxy.ts';
 import { closed, realized, type Story, startStory } from './story-bed.ts';
+import { replicaPort } from './story-controllers.ts';
 
 const USERS = `
 apiVersion: v1
@@ -79,7 +80,7 @@ kernelSuite('the console of a real cluster, in a browser', function () {
     this.timeout(1_800_000);
     story = await startStory({ replicas: 1, apiServerFlags: ['--enable-aggregator-routing=true'] });
     const { cluster, address } = story;
-    await cluster.apply(`${controllerService(address, [9001])}---${USERS}`);
+    await cluster.apply(`${controllerService(address, [replicaPort(0)])}---${USERS}`);
     await untilAggregated(cluster);
     const drop = { name: 'close', action: 'Drop', ports: [tcp(80)], enableLogging: true };
     await story.applied(closed('web', 80, { ingress: [drop] }));

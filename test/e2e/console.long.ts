@@ -17,14 +17,14 @@ import { CONSOLE_API, type DoorWatch, type RunningDoor, startDoor } from './cons
 import { controllerService, untilAggregated } from './controller-service.ts';
 import { type SimulatedAgent, simulatedAgents } from './simulated-agent.ts';
 import { type Story, startStory } from './story-bed.ts';
+import { replicaPort } from './story-controllers.ts';
 
 const NODES = 500;
 const POLICIES = 100;
 const TRIALS = 20;
 /** Milliseconds until a change is seen: the target of issue 19. */
 const TARGET = 500;
-/** The first replica of story-bed.ts. */
-const PORT = 9001;
+const PORT = replicaPort(0);
 /** Of one user at the same time (caller-limits.ts), and of all (overview-watchers.ts). */
 const WATCHES_OF_USER = 20;
 

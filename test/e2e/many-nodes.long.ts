@@ -15,12 +15,12 @@ import { NODEWALL } from '../program.ts';
 import { controllerService, untilAggregated } from './controller-service.ts';
 import { type SimulatedAgent, simulatedAgents } from './simulated-agent.ts';
 import { closed, realized, type Story, startStory } from './story-bed.ts';
+import { replicaPort } from './story-controllers.ts';
 
 const WORKERS = 20;
 const ALL_NODES = 5_000;
 const TRIALS = 10;
-/** The first replica of story-bed.ts. */
-const PORT = 9001;
+const PORT = replicaPort(0);
 /** Tokens and agents that are made at a time. */
 const AT_ONCE = 16;
 

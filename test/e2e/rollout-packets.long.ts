@@ -10,7 +10,8 @@ import { createParty, type Party } from '../kernel/passed-by-party.ts';
 import { until } from '../kernel/until.ts';
 import { relay } from '../netns/relay.ts';
 import { type SimulatedAgent, simulatedAgents } from './simulated-agent.ts';
-import { SERVICE_PORT, type Story, startStory } from './story-bed.ts';
+import { type Story, startStory } from './story-bed.ts';
+import { replicaPort, SERVICE_PORT } from './story-controllers.ts';
 
 const SIMULATED = 197;
 const POLICY = 'web';
@@ -114,7 +115,7 @@ describe(`a rollout over 3 real and ${SIMULATED} simulated nodes, one bad in the
     const nodes = names.map((name) => ({ apiVersion: 'v1', kind: 'Node', metadata: { name } }));
     await story.applied(...nodes);
     const path = join(cluster.folder, 'agents.socket');
-    await relay(controlPlane, { path }, { host: address, port: 9001 });
+    await relay(controlPlane, { path }, { host: address, port: replicaPort(0) });
     agents = await simulatedAgents(cluster, names, () => [{ socketPath: path }]);
     for (const agent of agents) agent.start();
     await cluster.label([`node/${order[0]?.name}`], { bad: 'true' });

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
 import { until } from '../kernel/until.ts';
+import { AGENT_CONFIG } from './story-agents.ts';
 import { closed, type Story } from './story-bed.ts';
 
 const NODE = 'worker-1';
@@ -21,18 +22,11 @@ const GUARD = {
     { name: 'ping', from: 'peer', icmp: 'node6' },
   ],
 };
-/** As in story-bed.ts. */
-const BASE = {
-  interfaceGroups: { pods: { group: 8, match: [] } },
-  interfaceGroupFile: '',
-  failsafe: { egress: [] },
-  exemptions: { localPods: false },
-};
 /**
  * Of the controllers and of the agent whose changes are guarded. No name server can be reached;
  * that of the machine is not asked.
  */
-export const GUARDED = stringify({ ...BASE, names: { servers: ['127.0.0.1'] }, guard: GUARD });
+export const GUARDED = stringify({ ...AGENT_CONFIG, names: { servers: ['127.0.0.1'] }, guard: GUARD });
 const METRICS = '127.0.0.1:9090';
 const COUNT = 'these probes to the node pass';
 const BACK = 'rolled back to the last confirmed rules';

@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
-import { type Agent, closed, realized, type Story, startStory } from './story-bed.ts';
+import type { Agent } from './story-agents.ts';
+import { closed, realized, type Story, startStory } from './story-bed.ts';
 
 const API_SERVICE = 'v1alpha1.controlplane.nodewall.io';
 const NEW_ADDRESSES = ['10.99.0.7', 'fd99::7'];

@@ -1,6 +1,7 @@
 /** What stays when something is gone: controllers, the API server, etcd, tokens. Rules do. */
 import assert from 'node:assert/strict';
-import { type Agent, closed, realized, type Story } from './story-bed.ts';
+import type { Agent } from './story-agents.ts';
+import { closed, realized, type Story } from './story-bed.ts';
 
 const FLOODED = 22;
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, dirname, join, matchesGlob, relative } from 'node:path';
 import { filesBelow, foldersIn, ROOT } from './source-file.ts';
 import { isWithin, WORKSPACES } from './zones.ts';
 
@@ -15,6 +15,9 @@ const CODE = /\.(ts|js|mjs|cjs|py|go|c|cc|h|pl|rb)$/;
 const COMMENT = /^\s*(\/\/|\/?\*)/;
 /** Columns of a comment. */
 const WIDTH = 100;
+/** Lines of code; a test is beside one source, and may have more. */
+const LONGEST = 400;
+const LONGEST_TEST = 720;
 const VAGUE = /(^|[-_.])(utils?|helpers?|common|misc|managers?)([-_.]|$)/i;
 
 describe('files', () => {
@@ -33,6 +36,19 @@ describe('files', () => {
       wanted.filter((folder) => !files.includes(INDEXES[folder] ?? `${folder}/README.md`)),
       [],
     );
+  });
+
+  it('are named in the README of their folder, or of the one above', () => {
+    const named = files.filter(
+      (path) => /\.(ts|c|cc)$/.test(path) && !path.endsWith('.test.ts') && isProduct(path),
+    );
+    assert.ok(named.length > 900, `${named.length}`);
+    assert.deepEqual(
+      named.filter((path) => !isNamed(path, files)),
+      [],
+    );
+    for (const unnamed of ['agent/run/other.ts', 'apis/schema.ts', 'controller/run/parts.ts'])
+      assert.ok(!isNamed(unnamed, files), unnamed);
   });
 
   it('have names for their content', () => {
@@ -58,6 +74,16 @@ describe('files', () => {
     assert.deepEqual(long, []);
   });
 
+  it(`have at most ${LONGEST} lines of code, tests ${LONGEST_TEST}`, () => {
+    const code = files.filter((path) => CODE.test(path));
+    assert.ok(code.length > 1_500, `${code.length}`);
+    const long = code.flatMap((path) => {
+      const lines = readFileSync(join(ROOT, path), 'utf8').split('\n').length - 1;
+      return lines > (path.endsWith('.test.ts') ? LONGEST_TEST : LONGEST) ? [`${path}: ${lines}`] : [];
+    });
+    assert.deepEqual(long, []);
+  });
+
   it('hold no code below deploy and docs', () => {
     const found = files.filter((path) => ['deploy', 'docs'].some((folder) => isWithin(folder, path)));
     assert.deepEqual(
@@ -77,3 +103,28 @@ describe('files', () => {
     );
   });
 });
+
+/** Workspaces have their own structure, and tests a README that says what the folder is for. */
+function isProduct(path: string): boolean {
+  const workspaces = Object.values(WORKSPACES);
+  const isInside = (folder: string): boolean => isWithin(folder, path);
+  return ['agent', 'apis', 'cli', 'controller', 'lib'].some(isInside) && !workspaces.some(isInside);
+}
+
+/**
+ * Whether a README names the file, a pattern for it (`netlink/encode-*.ts`), or the folder without
+ * a README that it is in.
+ */
+function isNamed(path: string, files: readonly string[]): boolean {
+  let folder = dirname(path);
+  while (!files.includes(`${folder}/README.md`)) folder = dirname(folder);
+  const readme = readFileSync(join(ROOT, folder, 'README.md'), 'utf8');
+  const below = relative(folder, path);
+  const words = readme.split(/[\s`|(),:;]+/).map((word) => word.replace(/^\[|[\].]+$/g, ''));
+  const [first = ''] = below.split('/');
+  return (
+    words.some((word) => word === below || word.endsWith(`/${basename(path)}`) || word === basename(path)) ||
+    words.some((word) => word.includes('*') && matchesGlob(below, word)) ||
+    (first !== below && words.some((word) => word === `${first}/` || word === first))
+  );
+}
