@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
 import { GuardWorld } from '../../test/fake/guard-world.ts';
+import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
+import { closing, nodeState } from '../../test/fake/node-state.ts';
+import type { GuardState, GuardTimes } from './guard-state.ts';
+import { guardStep } from './guard-step.ts';
 
 /** In steps: timers that timers arm must ring too. */
 function pass(world: GuardWorld, milliseconds: number): void {
@@ -215,6 +220,46 @@ describe('step of guarded apply', () => {
       }),
       { numRuns: 1_500 },
     );
+  });
+});
+
+describe('egress gateways while rules are tried', () => {
+  const good = { ...nodeState(closing('good', 22)), egress: fakeNodeEgress() };
+  const begun: GuardState = {
+    ...{ confirmed: good, trial: null, interrupted: null, check: null, lastCounted: null },
+    ...{ holds: [], rollbacks: new Map() },
+  };
+  const times: GuardTimes = { window: 10_000, failAfter: 15_000, manual: null };
+  const changes = [{ key: 'nodewall.io/next', digest: 'n', before: null, generation: 1 }];
+
+  function applied(state: GuardState, now: NodeState): [GuardState, readonly NodeState[]] {
+    const event = { kind: 'applied', state: now, isTried: true, changes, sets: [], passed: [] } as const;
+    const step = guardStep(state, { ...event, at: 0, time: '' }, times);
+    return [step.state, step.effects.flatMap((one) => (one.kind === 'save' ? one.state : []))];
+  }
+
+  it('survive beside the confirmed rules, as they are now', () => {
+    const next = nodeState(closing('next', 23));
+    let [state, saved] = applied(begun, { ...next, egress: good.egress });
+    assert.deepEqual(saved, [], 'they are as they were confirmed');
+    for (const egress of [fakeNodeEgress(), fakeNodeEgress()]) {
+      [state, saved] = applied(state, { ...next, egress });
+      assert.deepEqual(saved, [{ ...good, egress }]);
+      assert.equal(saved[0]?.egress, egress);
+      assert.equal(state.confirmed, saved[0], 'the state that a rollback goes back to');
+      [state, saved] = applied(state, { ...next, egress });
+      assert.deepEqual(saved, []);
+    }
+    [state, saved] = applied(state, next);
+    assert.deepEqual(saved, [nodeState(closing('good', 22))], 'the gate is off');
+  });
+
+  it('survive where no rules were ever confirmed', () => {
+    const egress = fakeNodeEgress();
+    const next = { ...nodeState(closing('next', 23)), egress };
+    const [, saved] = applied({ ...begun, confirmed: null }, next);
+    assert.deepEqual(saved, [{ ...emptyNodeState(next.node), egress }]);
+    assert.deepEqual(applied({ ...begun, confirmed: null }, nodeState(closing('next', 23)))[1], []);
   });
 });
 

@@ -1,3 +1,4 @@
+import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
 import {
   AGAIN,
   MOST_ATTEMPTS,
@@ -143,9 +144,13 @@ function applied(before: GuardState, event: EventOf<'applied'>, times: GuardTime
 function tried(before: GuardState, event: EventOf<'applied'>, times: GuardTimes): GuardStep {
   const { at, changes, sets } = event;
   const joined = before.trial;
+  const confirmed = withEgress(before.confirmed, event.state);
+  const saved: GuardEffect[] =
+    confirmed === null || confirmed === before.confirmed ? [] : [{ kind: 'save', state: confirmed }];
   if (joined !== null && sameChanges(joined, event)) {
     // Only members changed: in a large cluster they do so all the time.
-    return { state: { ...before, trial: { ...joined, state: event.state, changes } }, effects: [] };
+    const trial = { ...joined, state: event.state, changes };
+    return { state: { ...before, confirmed, trial }, effects: saved };
   }
   const isAgain = before.interrupted?.changes.some((one) => changes.some((now) => isSame(one, now))) === true;
   const trial: Trial = {
@@ -161,7 +166,7 @@ function tried(before: GuardState, event: EventOf<'applied'>, times: GuardTimes)
       [...(joined?.failing ?? [])].map(([name, one]) => [name, { ...one, notBefore: at + GRACE }]),
     ),
   };
-  const state: GuardState = { ...before, trial, check: null, interrupted: null };
+  const state: GuardState = { ...before, confirmed, trial, check: null, interrupted: null };
   const fields = { policies: keysOf(changes), seconds: times.window / 1000, probes: [...trial.counted] };
   const message =
     times.manual === null
@@ -170,6 +175,7 @@ function tried(before: GuardState, event: EventOf<'applied'>, times: GuardTimes)
   return {
     state,
     effects: [
+      ...saved,
       { kind: 'say', level: 'info', message, fields },
       REMEMBER,
       REPORT,
@@ -177,6 +183,16 @@ function tried(before: GuardState, event: EventOf<'applied'>, times: GuardTimes)
       wake(state, at, times),
     ],
   };
+}
+
+/**
+ * The confirmed rules, with the egress gateways of the newest state. These are not tried: a process
+ * that begins with the confirmed state would else steer by earlier policies.
+ */
+function withEgress(confirmed: NodeState | null, { node, egress }: NodeState): NodeState | null {
+  if (confirmed?.egress === egress) return confirmed;
+  const { egress: _, ...rest } = confirmed ?? emptyNodeState(node);
+  return egress === undefined ? rest : { ...rest, egress };
 }
 
 /** Probes that passed under the confirmed rules, before a trial that was rolled back just now. */

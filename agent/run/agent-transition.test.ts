@@ -24,7 +24,11 @@ interface Turn {
 /** A happening, and its expected steps and effects, in order. */
 type Row = readonly [Happening, ...string[]];
 
-const started = (holdsRules: boolean): AgentEvent => ({ kind: 'started', holdsRules });
+const started = (holdsRules: boolean, areTried = false): AgentEvent => ({
+  kind: 'started',
+  holdsRules,
+  areTried,
+});
 const folded = (state: NodeState, revision: string, enabled = true, over = 0): AgentEvent => {
   const now: Folded = { state, enabled, ...(over === 0 ? {} : { over }), endpoints: ENDPOINTS, revision };
   return { kind: 'folded', folded: now };
@@ -542,6 +546,8 @@ describe("the agent's transitions in a cluster", () => {
   it('a start beside rules of an earlier run is not reported as switched off', () => {
     const { enabled } = play({}, [[started(true), 'ask', 'arm patience 10000']]);
     assert.equal(enabled, true);
+    const tried = play({}, [[started(true, true), 'ask', LAST_LINE, 'work', 'arm patience 10000']]);
+    assert.equal(tried.enabled, true, 'the last confirmed rules follow those that were tried');
     const off = play({ off: OFF }, [[started(true), 'work', 'ask', 'arm patience 10000']]);
     assert.equal(off.enabled, false);
   });

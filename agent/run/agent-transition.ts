@@ -21,8 +21,11 @@ import { switchOffTurn } from './switch-off.ts';
 
 /** An event that the agent reacts to. */
 export type AgentEvent =
-  /** Setup is complete. `holdsRules`: the kernel holds rules of an earlier run. */
-  | { readonly kind: 'started'; readonly holdsRules: boolean }
+  /**
+   * Setup is complete. `holdsRules`: the kernel holds rules of an earlier run. `areTried`: they may
+   * be those of a change that was not confirmed.
+   */
+  | { readonly kind: 'started'; readonly holdsRules: boolean; readonly areTried: boolean }
   /** `nodewall off`, or `nodewall on` (null). */
   | { readonly kind: 'switched'; readonly off: Off | null }
   /** The controller answered. */
@@ -126,7 +129,7 @@ const END_WAIT: Effect = { kind: 'disarm', timer: 'comeBack' };
 export function transition(state: AgentState, event: AgentEvent): Transition {
   switch (event.kind) {
     case 'started':
-      return started(state, event.holdsRules);
+      return started(state, event);
     case 'switched':
       return switched(state, event.off);
     case 'connected':
@@ -167,16 +170,16 @@ export function transition(state: AgentState, event: AgentEvent): Transition {
 
 type EventOf<K extends AgentEvent['kind']> = Extract<AgentEvent, { kind: K }>;
 
-function started(before: AgentState, holdsRules: boolean): Transition {
-  // Rules that stay count as enforced while the controller's view is being received: else it would
-  // give this node's floating addresses away.
+function started(before: AgentState, { holdsRules, areTried }: EventOf<'started'>): Transition {
+  // Rules in the kernel count as enforced while the controller's view is being received, tried ones
+  // too: else it would give this node's floating addresses away.
   const enabled = holdsRules && whyNone(before) === null;
   const state: AgentState = { ...before, phase: 'running', enabled };
   // If this machine, `nodewall off` or the saved gate disables enforcement, no controller is
   // needed.
   const decided = whyNone(state) === null ? [] : [WORK];
-  // Rules that are in the kernel are as good as the saved state.
-  const last = holdsRules ? { state, effects: [] } : useLast(state);
+  // Rules that are in the kernel are as good as the saved state, unless they were never confirmed.
+  const last = holdsRules && !areTried ? { state, effects: [] } : useLast(state);
   const patience: Effect = { kind: 'arm', timer: 'patience', milliseconds: PATIENCE };
   return { state: last.state, effects: [...decided, ASK, ...last.effects, patience] };
 }

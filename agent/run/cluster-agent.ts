@@ -167,7 +167,7 @@ class ClusterAgent {
     this.#addresses = await watchAddresses({ node, log, metrics, changed });
     void this.#places.followKubelet(clock);
     await this.#places.resolve(clock);
-    this.#happened({ kind: 'started', holdsRules: holdsRules && !this.#saved.isTried });
+    this.#happened({ kind: 'started', holdsRules, areTried: this.#saved.isTried });
     this.#connection.follow(fold(node, this.#saved.last), egress.refused === null);
   }
 

@@ -11,7 +11,8 @@ interface Limit {
 
 /**
  * An agent opens one watch, and sends one report and one heartbeat at a time; kubectl repeats what
- * is refused. While a node waits for an address, it asks each 25 ms (ASK_FOR_GRANT).
+ * is refused. While a node waits for an address, it asks each 25 ms (ASK_FOR_GRANT), in the first
+ * 250 ms each 10.
  */
 const LIMITS = {
   watch: { burst: 10, perSecond: 1, atOnce: Number.POSITIVE_INFINITY },

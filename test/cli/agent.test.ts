@@ -5,6 +5,7 @@ import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
+import { WarmNodewall } from '../kernel/warm.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
@@ -17,12 +18,24 @@ const AGENT_CONFIG = join(import.meta.dirname, '../netns/agent.yaml');
 kernelSuite('nodewall agent', function () {
   this.timeout(60_000);
   let namespace: Namespace;
+  let warm: WarmNodewall;
   let folder: Folder;
+  before(async () => {
+    namespace = await createNamespace('cli');
+    warm = new WarmNodewall(namespace);
+  });
   beforeEach(async () => {
-    [namespace, folder] = await Promise.all([createNamespace('cli'), createFolder()]);
+    folder = await createFolder();
     await folder.write('node.json', [NODE]);
   });
-  afterEach(() => Promise.all([namespace.close(), folder.close()]));
+  afterEach(async () => {
+    await namespace.run(['nft', 'flush', 'ruleset']);
+    await folder.close();
+  });
+  after(async () => {
+    await warm?.close();
+    await namespace?.close();
+  });
 
   const common = (node = 'cp-1') => [
     '--node',
@@ -33,7 +46,10 @@ kernelSuite('nodewall agent', function () {
     AGENT_CONFIG,
   ];
   const manifests = () => ['--manifests', folder.manifests];
-  const nodewall = (...args: readonly string[]) => namespace.run([NODEWALL, ...args], { anyStatus: true });
+  /** In one process for all calls that are not about the process. */
+  const nodewall = (...args: readonly string[]) => warm.end(...args);
+  /** The program itself. */
+  const program = (...args: readonly string[]) => namespace.run([NODEWALL, ...args], { anyStatus: true });
   const agentOnce = (...args: readonly string[]) =>
     nodewall('agent', '--once', ...common(), ...manifests(), ...args);
 
@@ -83,7 +99,8 @@ kernelSuite('nodewall agent', function () {
 
   it('--once applies, logs the policies that it enforces and leaves out, and exits with 0', async () => {
     await folder.write('a.json', [closing('good', 80), INVALID]);
-    const { status, stdout, stderr } = await agentOnce();
+    const args = ['agent', '--once', ...common(), ...manifests()];
+    const { status, stdout, stderr } = await program(...args);
     assert.deepEqual([status, stdout], [0, '']);
     assert.deepEqual(await closed(), [80]);
     const lines = stderr
@@ -193,7 +210,7 @@ kernelSuite('nodewall agent', function () {
   });
 
   it('exits with 1 at start if no file declares its node', async () => {
-    const { status, stderr } = await nodewall('agent', ...common('cp-9'), ...manifests());
+    const { status, stderr } = await program('agent', ...common('cp-9'), ...manifests());
     assert.equal(status, 1);
     assert.match(stderr, /no manifest declares Node cp-9/);
   });
@@ -305,6 +322,11 @@ kernelSuite('nodewall agent', function () {
 
   describe('refused by the system', () => {
     const UNPRIVILEGED = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin', '--'];
+    let confined: WarmNodewall;
+    before(() => {
+      confined = new WarmNodewall(namespace, UNPRIVILEGED);
+    });
+    after(() => confined.close());
 
     it('exits with 3 and names the missing permission, without CAP_NET_ADMIN', async () => {
       await folder.write('a.json', [closing('a', 80)]);
@@ -313,9 +335,7 @@ kernelSuite('nodewall agent', function () {
         ['cleanup', '--state-dir', folder.stateDir, '--config', AGENT_CONFIG],
         ['dump', 'transaction', '--node', 'cp-1', ...manifests()],
       ]) {
-        const { status, stdout, stderr } = await namespace.run([...UNPRIVILEGED, NODEWALL, ...args], {
-          anyStatus: true,
-        });
+        const { status, stdout, stderr } = await confined.end(...args);
         assert.equal(status, 3, `${args[0]}: ${stderr}`);
         assert.match(stderr, /needs root, or CAP_NET_ADMIN/);
         assert.equal(stdout, '');
@@ -331,9 +351,7 @@ kernelSuite('nodewall agent', function () {
         ['explain', '--node', 'cp-1', ...manifests(), '--flow', '{"direction":"ingress"}'],
         ['dump', 'transaction', '--from-empty', '--node', 'cp-1', ...manifests()],
       ]) {
-        const { status, stderr } = await namespace.run([...UNPRIVILEGED, NODEWALL, ...args], {
-          anyStatus: true,
-        });
+        const { status, stderr } = await confined.end(...args);
         assert.equal(status, 0, stderr);
       }
     });

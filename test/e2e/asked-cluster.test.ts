@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { type AskedBed, startAskedBed } from './asked-bed.ts';
+import { describeConsoleBrowser } from './console-browser.ts';
 import { describeConsoleServer, writePages } from './console-server.ts';
 import { describeNodeData } from './node-data.ts';
 import { describeNodeFlows } from './node-flows.ts';
@@ -30,6 +31,7 @@ kernelSuite('a cluster that is asked', function () {
   describeNodeMetrics(() => bed);
   describeNodeFlows(() => bed);
   describeConsoleServer(() => bed);
+  describeConsoleBrowser(() => bed);
   describePluginExecutable(() => bed);
   describeOnCall(() => bed);
   describeNodeData(() => bed);

@@ -3,10 +3,11 @@
  * controllers, with a user's own rights.
  */
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { cp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { cellState, OVERVIEW_WATCH, type Overview } from '../../apis/console.ts';
 import type { Audit, DeniedPeers, Drops, Lint, Preview } from '../../apis/console-documents.ts';
+import { CONSOLE_FILES, PAGE_HEADERS } from '../../controller/console/static-files.ts';
 import { tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
 import { type AskedBed, NODE, PORTS, type User } from './asked-bed.ts';
@@ -14,14 +15,17 @@ import { CONSOLE_API, type DoorWatch, type RunningDoor, startDoor } from './cons
 import { controllerService } from './controller-service.ts';
 import { closed, realized, type Story } from './story-bed.ts';
 
+/** Without what the API server would write otherwise: it passes HTML on anew. */
 const PAGE = '<!doctype html><title>nodewall</title>';
-/** Longer than what is worth to compress. */
+/** Longer than what is worth to compress; nothing made it smaller before. */
 const SCRIPT = `export const answer = 42; // ${'x'.repeat(2000)}\n`;
+const SCRIPT_NAME = 'answer-B3x9Qk2w.js';
 
-/** Files in the place of the console's, for `nodewall controller --console-files`. */
+/** The console's files with two more, for `nodewall controller --console-files`. */
 export async function writePages(folder: string): Promise<void> {
-  await writeFile(join(folder, 'index.html'), PAGE);
-  await writeFile(join(folder, 'app-B3x9Qk2w.js'), SCRIPT);
+  await cp(CONSOLE_FILES, folder, { recursive: true });
+  await writeFile(join(folder, 'plain.html'), PAGE);
+  await writeFile(join(folder, SCRIPT_NAME), SCRIPT);
 }
 
 /** Of controllers that serve the files of {@link writePages}. */
@@ -77,14 +81,17 @@ export function describeConsoleServer(bed: () => AskedBed): void {
         jane.url,
         new RegExp(`^http://127\\.0\\.0\\.1:\\d+/[\\w-]{32}${CONSOLE_API}/console/index\\.html$`),
       );
-      const page = await jane.ask(`${CONSOLE_API}/console/index.html`);
+      const page = await jane.ask(`${CONSOLE_API}/console/plain.html`);
       assert.deepEqual([page.status, page.text], [200, PAGE]);
       assert.match(
         String(page.headers['content-security-policy']),
         /^default-src 'none'; script-src 'self'; .*require-trusted-types-for 'script'$/,
       );
       assert.equal(page.headers['cache-control'], 'no-store');
-      const script = await jane.ask(`${CONSOLE_API}/console/app-B3x9Qk2w.js`, {
+      const first = await jane.ask(`${CONSOLE_API}/console/index.html`);
+      assert.equal(first.status, 200);
+      for (const [name, value] of Object.entries(PAGE_HEADERS)) assert.equal(first.headers[name], value);
+      const script = await jane.ask(`${CONSOLE_API}/console/${SCRIPT_NAME}`, {
         headers: { 'accept-encoding': 'gzip' },
       });
       assert.equal(script.headers['content-encoding'], 'gzip');

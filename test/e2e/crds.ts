@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { KubeConfig } from '@kubernetes/client-node';
 import { parseAllDocuments } from 'yaml';
 import { validateObject } from '../../apis/validate/object.ts';
-import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
+import type { KubeApiClient } from '../../controller/kubeapi/kube-api.ts';
 import { isKubeError } from '../../controller/kubeapi/kube-error.ts';
 import { nodewall } from '../cli/command.ts';
+import { adminApi } from '../cluster/admin-api.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { removeAll } from '../cluster/remove-all.ts';
 import { type Written, writtenObjects } from '../deploy/manifests.ts';
@@ -97,9 +97,7 @@ export function describeCrds(begun: () => TestCluster): void {
         '--all',
       ]);
       assert.equal(waited.code, 0, waited.stderr);
-      const config = new KubeConfig();
-      config.loadFromFile(cluster.kubeconfig);
-      api = kubeApi(config);
+      api = adminApi(cluster);
     });
     after(async () => {
       api?.close();

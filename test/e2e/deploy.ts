@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { KubeConfig } from '@kubernetes/client-node';
 import { parseAllDocuments } from 'yaml';
-import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
+import type { KubeApiClient } from '../../controller/kubeapi/kube-api.ts';
+import { adminApi } from '../cluster/admin-api.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { AGENT_CALLS, API_CALLS, type ApiCall } from '../deploy/api-calls.ts';
 import { ROOT } from '../structure/source-file.ts';
@@ -36,15 +36,21 @@ export function describeDeploy(begun: () => TestCluster): void {
     let api: KubeApiClient;
     before(async () => {
       cluster = begun();
-      const config = new KubeConfig();
-      config.loadFromFile(cluster.kubeconfig);
-      api = kubeApi(config);
+      api = adminApi(cluster);
       const { code, stderr } = await cluster.kubectl(['apply', '-f', join(ROOT, 'deploy/rbac.yaml')]);
       assert.equal(code, 0, stderr);
     });
     after(() => api?.close());
 
-    async function build(folder: string): Promise<string> {
+    const built = new Map<string, Promise<string>>();
+    /** A folder of deploy/kustomize, as kubectl builds it: once. */
+    function build(folder: string): Promise<string> {
+      const text = built.get(folder) ?? kustomize(folder);
+      built.set(folder, text);
+      return text;
+    }
+
+    async function kustomize(folder: string): Promise<string> {
       const { code, stdout, stderr } = await cluster.kubectl(['kustomize', join(KUSTOMIZE, folder)]);
       assert.equal(code, 0, stderr);
       return stdout;
@@ -164,10 +170,10 @@ export function describeDeploy(begun: () => TestCluster): void {
     it('overlays change what they say, and nothing else', async () => {
       const base = new Map(parse(await build('base')).map((each) => [keyOf(each), JSON.stringify(each)]));
       const changes = async (folder: string): Promise<string[]> => {
-        const built = parse(await build(folder));
-        const kept = new Set(built.map(keyOf));
+        const objects = parse(await build(folder));
+        const kept = new Set(objects.map(keyOf));
         const gone = [...base.keys()].filter((key) => !kept.has(key)).map((key) => `- ${key}`);
-        const other = built.flatMap((each) => {
+        const other = objects.flatMap((each) => {
           const before = base.get(keyOf(each));
           if (before === JSON.stringify(each)) return [];
           return [`${before === undefined ? '+' : '~'} ${keyOf(each)}`];

@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { KubeConfig } from '@kubernetes/client-node';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { type ClusterGroup, type ClusterNetworkPolicy, NO_OBJECTS, type Tier } from '../../apis/objects.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { publishCaBundle } from '../../controller/kubeapi/certificates/ca-bundle.ts';
-import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
+import type { KubeApiClient } from '../../controller/kubeapi/kube-api.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
 import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
+import { adminApi } from '../cluster/admin-api.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { removeAll } from '../cluster/remove-all.ts';
@@ -57,9 +57,7 @@ export function describeWebhook(begun: () => TestCluster): void {
         interfaceGroups: ['pods', 'clusternet'],
       };
       cluster = begun();
-      const config = new KubeConfig();
-      config.loadFromFile(cluster.kubeconfig);
-      api = kubeApi(config);
+      api = adminApi(cluster);
       await cluster.kubectl(['apply', '--server-side', '-f', `${ROOT}/deploy/crds`]);
       await cluster.established();
       const authority = await createAuthority('webhook');

@@ -106,7 +106,7 @@ kernelSuite('advised policies', () => {
     await agent.end('SIGTERM');
     assert.match(await saved(), /"port":5432/);
 
-    const { stdout: text } = await node.run('advise', '--machine', '--manifests', node.manifests);
+    const { stdout: text } = await node.ask('advise', '--machine', '--manifests', node.manifests);
     assert.match(text, /podSelector: \{matchLabels: \{app: scraper\}\}/);
     assert.doesNotMatch(text, /pod-template-hash/);
     assert.match(text, /# one peer on many ports: a scanner\?\n# - ingress 10\./);

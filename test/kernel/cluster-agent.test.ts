@@ -146,7 +146,7 @@ forEachDataplane(
       await agent.end('SIGTERM');
       await node.cleanup();
       await node.write('all.json', all.slice(1));
-      await node.once(...config);
+      await node.again(...config);
       assert.equal(await node.rules(), rules);
       await node.remove('all.json');
     });

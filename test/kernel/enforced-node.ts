@@ -13,7 +13,7 @@ import { NODEWALL } from '../program.ts';
 import { type Dataplane, inForce, lose, NFTABLES } from './dataplane.ts';
 import { NODE_NAME, node } from './manifests.ts';
 import { until } from './until.ts';
-import { type Printed, WarmNodewall } from './warm.ts';
+import { type Ended, type Printed, WarmNodewall } from './warm.ts';
 
 /**
  * Milliseconds until rules are in force; less than a test's time limit, which would say nothing of
@@ -44,6 +44,8 @@ export interface EnforcedNode {
   again(...options: readonly string[]): Promise<Printed>;
   /** `nodewall` with these arguments and the state directory, by that process. */
   ask(...args: readonly string[]): Promise<Printed>;
+  /** The same, whatever its exit status. */
+  asked(...args: readonly string[]): Promise<Ended>;
   /** `nodewall cleanup` by that process, and nothing is left in the state directory. */
   clear(): Promise<void>;
   /** `nodewall agent`, running on. */
@@ -55,15 +57,14 @@ export interface EnforcedNode {
    * rules without the agent. By the same process.
    */
   load(names: object, ...options: readonly string[]): Promise<Printed>;
-  cleanup(): Promise<RunResult>;
+  /** `nodewall cleanup`, by that process. */
+  cleanup(): Promise<Printed>;
   /**
    * What is in force of ours without counters and handles, blocks sorted; '' when that is nothing.
    */
   rules(dataplane?: Dataplane): Promise<string>;
   /** Waits until what is in force, in both families, says something, a marker port for instance. */
   untilEnforced(text: string, agent?: RunningAgent, dataplane?: Dataplane): Promise<void>;
-  /** `nodewall` with these arguments and the state directory. Rejects unless it ends with 0. */
-  run(...args: readonly string[]): Promise<RunResult>;
   /** Takes the rules away as a reboot does. */
   lose(): Promise<void>;
   nft(text: string): Promise<void>;
@@ -141,6 +142,7 @@ export async function createEnforcedNode(
     once: (...options) => topology.node.run([NODEWALL, ...common, '--once', ...options]),
     again: (...options) => warm.run(...common, '--once', ...options),
     ask: (...args) => warm.run(...args, '--state-dir', stateDir),
+    asked: (...args) => warm.end(...args, '--state-dir', stateDir),
     async clear() {
       await warm.run('cleanup', '--state-dir', stateDir, '--config', defaults);
       await rm(stateDir, { recursive: true, force: true });
@@ -159,8 +161,7 @@ export async function createEnforcedNode(
       await topology.node.run(['nft', '-f', '-'], { stdin });
       return compiled;
     },
-    cleanup: () => topology.node.run([NODEWALL, 'cleanup', '--state-dir', stateDir, '--config', defaults]),
-    run: (...args) => topology.node.run([NODEWALL, ...args, '--state-dir', stateDir]),
+    cleanup: () => warm.run('cleanup', '--state-dir', stateDir, '--config', defaults),
     lose: () => lose(topology.node, own),
     async untilEnforced(text, agent, dataplane = own) {
       const word = new RegExp(`\\b${text}\\b`);

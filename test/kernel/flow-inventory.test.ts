@@ -57,7 +57,7 @@ kernelSuite('the flow inventory', () => {
   }
 
   async function flows(...args: readonly string[]): Promise<NodeFlows> {
-    return JSON.parse((await node.run('flows', '-n', '1500', '-o', 'json', ...args)).stdout);
+    return JSON.parse((await node.ask('flows', '-n', '1500', '-o', 'json', ...args)).stdout);
   }
 
   const saved = () => readFile(join(node.stateDir, 'flows.jsonl'), 'utf8').catch(() => '');
@@ -176,7 +176,7 @@ kernelSuite('the flow inventory', () => {
       ...(port === '-' ? [] : ['nodeports/np']),
     ]);
     assert.equal((await stat(join(node.stateDir, 'flows.jsonl'))).mode & 0o777, 0o600);
-    const text = (await node.run('flows', '--port', '80')).stdout;
+    const text = (await node.ask('flows', '--port', '80')).stdout;
     assert.match(text, /^direction +peer +service/);
     assert.match(text, new RegExp(`^ingress +${client.v4} +tcp 80 +1 +0 +\\S+ +Drop closed/in$`, 'm'));
     assert.match(text, /^node-0: 2 of \d+ kinds of flows since /m);
@@ -213,7 +213,7 @@ kernelSuite('the flow inventory', () => {
       join(node.stateDir, 'flows.jsonl'),
       (await saved()).replace('connections', 'connection5'),
     );
-    await assert.rejects(node.run('flows'), /flows\.jsonl: damaged or of another version/);
+    await assert.rejects(node.ask('flows'), /flows\.jsonl: damaged or of another version/);
     await started();
     await agent.end('SIGTERM');
     assert.match(agent.log(), /cannot read a state file; starting without it/);
@@ -259,6 +259,6 @@ kernelSuite('the flow inventory', () => {
     await started(...(await node.configure({ flowInventory: { enabled: false } })));
     await agent.end('SIGTERM');
     assert.equal(await saved(), '');
-    await assert.rejects(node.run('flows'), /contains no flow inventory/);
+    await assert.rejects(node.ask('flows'), /contains no flow inventory/);
   });
 });

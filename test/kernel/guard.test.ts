@@ -38,12 +38,12 @@ dataplaneSuite('guarded apply', NFTABLES, () => {
     await until('the record', async () => (await guarded.file('records.jsonl')) !== '');
     const { event, probe, policy: of, rule } = JSON.parse(await guarded.file('records.jsonl'));
     assert.deepEqual([event, ['v4', 'v6'].includes(probe), of, rule], ['rolledBack', true, 'cut', 'out']);
-    const back = await node.run('undo', '--machine', '-o', 'json');
+    const back = await node.ask('undo', '--machine', '-o', 'json');
     const { manifests, tried, held } = JSON.parse(back.stdout);
     assert.deepEqual([manifests.length, tried, held.length], [1, [], 1], back.stdout);
     assert.equal(held[0].policy, 'nodewall.io/cut');
     assert.match(
-      (await node.run('undo', '--machine')).stdout,
+      (await node.ask('undo', '--machine')).stdout,
       /^nodewall\.io\/cut: was taken back at \S+ \(rolled back: probe /m,
     );
     const before = guarded.times(TRIED).length;

@@ -7,7 +7,6 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ChangedFlow, FoundImpact, NodeImpact } from '../../controller/impact/flow-impact.ts';
-import { NODEWALL } from '../program.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { type Flow, protocolNumber, type Verdict } from './flow.ts';
 import { kernelSuite } from './kernel-suite.ts';
@@ -128,8 +127,7 @@ kernelSuite('the impact of a change', () => {
   }
 
   async function impact(...args: readonly string[]): Promise<NodeImpact> {
-    const argv = [NODEWALL, 'impact', '--state-dir', node.stateDir, '-o', 'json', ...args];
-    const { status, stdout, stderr } = await node.topology.node.run(argv, { anyStatus: true });
+    const { status, stdout, stderr } = await node.asked('impact', '-o', 'json', ...args);
     assert.equal(status, 1, stderr);
     const { nodes }: FoundImpact = JSON.parse(stdout);
     assert.equal(nodes.length, 1);
@@ -215,8 +213,7 @@ kernelSuite('the impact of a change', () => {
     assert.deepEqual([keep?.peer, keep?.port, keep?.live, keep?.endsLive], [client.v4, OPEN, 1, false]);
     await closes({ established: 'Recheck' });
     assert.equal((await impact('-f', path)).denied[0]?.endsLive, true);
-    const run = (...args: readonly string[]) =>
-      topology.node.run([NODEWALL, 'impact', '--state-dir', node.stateDir, ...args], { anyStatus: true });
+    const run = (...args: readonly string[]) => node.asked('impact', ...args);
     const { stdout } = await run('-f', path);
     assert.match(
       stdout,

@@ -72,7 +72,7 @@ forEachDataplane(
       await installForeignRules(node.topology.node, [dataplane]);
       const before = await listAll();
       await node.write('policy.json', [sample(1, 10)]);
-      await node.once();
+      await node.again();
       assert.notEqual(await listAll(), before);
       await node.cleanup();
       assert.equal(await listAll(), before);

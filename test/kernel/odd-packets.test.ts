@@ -161,7 +161,7 @@ forEachDataplane(
       const close = (name: string) => [{ name, action: 'Drop', ports: [tcp(CLOSED), udp(CLOSED)] }] as const;
       await node.write('policy.json', [policy('p', { ingress: close('in'), egress: close('out') })]);
       const config = await node.configure({ exemptions: { localPods: false } });
-      await node.once('--strict', ...config);
+      await node.again('--strict', ...config);
     });
     after(() => node?.close());
     // No counters, and no connections, of an earlier test.

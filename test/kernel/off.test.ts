@@ -48,7 +48,7 @@ forEachDataplane(
       async () => {
         const first = started();
         await untilMarked(first);
-        const { stdout } = await node.run('off', '--reason', 'maintenance');
+        const { stdout } = await node.ask('off', '--reason', 'maintenance');
         assert.equal(await node.rules(), '');
         assert.match(stdout, /nodewall is off on this node.*\(process \d+\).*until: nodewall on/);
         await says(first, 'maintenance');
@@ -58,7 +58,7 @@ forEachDataplane(
         await says(second, 'nodewall is off on this node');
         await says(second, '"message":"disabled"');
         assert.equal(await node.rules(), '');
-        const on = await node.run('on', '-o', 'json');
+        const on = await node.ask('on', '-o', 'json');
         assert.deepEqual({ ...JSON.parse(on.stdout), agent: 0 }, { off: false, wasOff: true, agent: 0 });
         await untilMarked(second);
         await second.end('SIGTERM');

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SeenFinding, SeenFindings } from '../../agent/inspect/seen-lint.ts';
-import { NODEWALL } from '../program.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { policy, tcp } from './manifests.ts';
@@ -34,8 +33,7 @@ kernelSuite('lint by what was seen', () => {
   });
   after(() => node?.close());
 
-  const lint = (...args: readonly string[]) =>
-    node.topology.node.run([NODEWALL, 'lint', '--state-dir', node.stateDir, ...args], { anyStatus: true });
+  const lint = (...args: readonly string[]) => node.asked('lint', ...args);
 
   it('finds what no packet matched, what is wider, and what the failsafe list keeps', async () => {
     const agent = node.start();

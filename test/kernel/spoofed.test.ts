@@ -197,7 +197,7 @@ forEachDataplane(
     });
 
     async function counted(): Promise<number> {
-      return JSON.parse((await it_.run('rules', '-o', 'json')).stdout).spoofed.packets;
+      return JSON.parse((await it_.ask('rules', '-o', 'json')).stdout).spoofed.packets;
     }
 
     async function metric(): Promise<number> {

@@ -25,8 +25,10 @@ export interface Ended extends Printed {
 export class WarmNodewall {
   readonly #host: CommandHost;
 
-  constructor(namespace: Namespace) {
-    const argv = [...DIE_WITH_PARENT, ...namespace.command([process.execPath, HOST_PROGRAM])];
+  /** @param confined a command that starts the process with fewer rights: setpriv and its flags */
+  constructor(namespace: Namespace, confined: readonly string[] = []) {
+    const host = [...confined, process.execPath, HOST_PROGRAM];
+    const argv = [...DIE_WITH_PARENT, ...namespace.command(host)];
     const start = () => spawn('setpriv', argv, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
     this.#host = new CommandHost(start, TIME_LIMIT);
   }

@@ -4,6 +4,9 @@ import { agreeOnEgress } from './egress-agree.ts';
 import { agreeOnNodes } from './egress-nodes.ts';
 import { check } from './runs.ts';
 
+// All cases, not the part that `npm test` tries.
+process.env.NODEWALL_RUNS ??= '1';
+
 const ROUND = 20;
 
 /** A million flows through small clusters, and larger ones in which more policies meet. */

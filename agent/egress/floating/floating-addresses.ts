@@ -11,7 +11,7 @@ import {
   type Renewal,
 } from '../floating-kernel.ts';
 import type { LiveSets } from './live-sets.ts';
-import { announce, type NeighbourParts, probe } from './neighbour-link.ts';
+import { announce, type NeighbourLink, type NeighbourParts, probe } from './neighbour-link.ts';
 import { type Place, type PlacePort, Places } from './places.ts';
 
 interface FloatingParts extends NeighbourParts {
@@ -71,7 +71,7 @@ export class FloatingAddresses implements FloatingKernel {
       if (late.length > 0) throw new FloatingLate('the grant ended before the kernel had the addresses');
       await places.put(wanted);
       if (clock.now() >= until) throw new FloatingLate('the grant ended before the addresses were there');
-      for (const place of wanted) this.#hold(place, until);
+      this.#hold(wanted.map((place) => ({ place, until })));
     } catch (error) {
       await this.drop(names);
       throw error;
@@ -146,7 +146,7 @@ export class FloatingAddresses implements FloatingKernel {
       ) as [Held[], Held[]];
       const gone = new Set(dropped.map(({ place }) => place.address));
       if (gone.size > 0) await (await Places.read(port)).remove(gone);
-      for (const { place, until } of kept) this.#hold(place, until);
+      this.#hold(kept);
       log.warn('floating addresses were removed from an interface; put back', {
         stage: 'egress',
         addresses: kept.map(({ place }) => place.address),
@@ -156,33 +156,48 @@ export class FloatingAddresses implements FloatingKernel {
     }
   }
 
-  #hold(place: Place, until: number): void {
-    const { address, neighbours } = place;
-    this.#held.get(address)?.stop();
-    const held: Held = { place, until, stop: () => {} };
-    this.#held.set(address, held);
-    if (neighbours === null) return;
-    const isAlive = () => this.#held.get(address) === held && this.#parts.clock.now() < held.until;
-    held.stop = announce(this.#parts, neighbours, address, isAlive);
+  #hold(wanted: readonly Pick<Held, 'place' | 'until'>[]): void {
+    const held = new Map(
+      wanted.map(({ place, until }): [string, Held] => [place.address, { place, until, stop() {} }]),
+    );
+    for (const [address, one] of held) {
+      this.#held.get(address)?.stop();
+      this.#held.set(address, one);
+    }
+    const isAlive = (address: string): boolean => {
+      const one = held.get(address);
+      return one !== undefined && this.#held.get(address) === one && this.#parts.clock.now() < one.until;
+    };
+    for (const [link, addresses] of byLink(wanted.map(({ place }) => place))) {
+      const stop = announce(this.#parts, link, addresses, isAlive);
+      for (const address of addresses) {
+        const one = held.get(address);
+        if (one !== undefined) one.stop = () => stop(address);
+      }
+    }
   }
 
   async #conflicts(places: Places, wanted: readonly Place[]): Promise<AddressConflict[]> {
     const isOwn = (mac: Uint8Array): boolean => places.isOwnMac(mac);
-    const found = await Promise.all(
-      wanted.map(async ({ address, neighbours }): Promise<AddressConflict[]> => {
-        const mac = neighbours && (await probe(this.#parts, neighbours, address, isOwn));
-        return mac === null
-          ? []
-          : [
-              {
-                address,
-                mac: Buffer.from(mac)
-                  .toString('hex')
-                  .replace(/..(?=.)/g, '$&:'),
-              },
-            ];
-      }),
-    );
-    return found.flat();
+    const asked = byLink(wanted).map(([link, addresses]) => probe(this.#parts, link, addresses, isOwn));
+    const found = (await Promise.all(asked)).flatMap((one) => [...one]);
+    return found.map(([address, mac]) => ({
+      address,
+      mac: Buffer.from(mac)
+        .toString('hex')
+        .replace(/..(?=.)/g, '$&:'),
+    }));
   }
+}
+
+/** The addresses for which somebody may ask, by the link on which they do. */
+function byLink(places: readonly Place[]): [NeighbourLink, string[]][] {
+  const links = new Map<number, [NeighbourLink, string[]]>();
+  for (const { address, neighbours } of places) {
+    if (neighbours === null) continue;
+    const known = links.get(neighbours.index);
+    if (known === undefined) links.set(neighbours.index, [neighbours, [address]]);
+    else known[1].push(address);
+  }
+  return [...links.values()];
 }

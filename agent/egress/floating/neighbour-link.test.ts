@@ -35,23 +35,24 @@ describe('a link with neighbours', () => {
 
   it('is asked three times; without an answer nobody has the address', async () => {
     const { clock, state, open } = parts(arpAnnouncements(LINK.mac, ADDRESS));
-    const asked = probe({ clock, open }, LINK, ADDRESS, isOwn);
+    const asked = probe({ clock, open }, LINK, [ADDRESS], isOwn);
     await pass(clock, 20);
     assert.equal(state.open, 1, 'still listens');
     await pass(clock, 20);
-    assert.equal(await asked, null);
+    assert.deepEqual(await asked, new Map());
     assert.deepEqual(state, { sent: 3, open: 0, isDown: false });
   });
 
   it('tells the MAC of another host at once', async () => {
     const { clock, state, open } = parts(arpAnnouncements(FOREIGN, ADDRESS));
-    assert.deepEqual(await probe({ clock, open }, LINK, ADDRESS, isOwn), FOREIGN);
+    const found = await probe({ clock, open }, LINK, ['192.0.2.49', ADDRESS], isOwn);
+    assert.deepEqual(found, new Map([[ADDRESS, FOREIGN]]));
     assert.equal(state.open, 0);
   });
 
   it('hears of an address three times at once, and after 1, 2, 4 … 64 seconds, while it is alive', () => {
     const { clock, state, open } = parts();
-    announce({ clock, open }, LINK, ADDRESS, () => true);
+    announce({ clock, open }, LINK, [ADDRESS], () => true);
     const counts = [state.sent];
     for (const seconds of [1, 1, 2, 4, 8, 16, 32, 100]) {
       clock.pass(seconds * 1_000);
@@ -64,7 +65,7 @@ describe('a link with neighbours', () => {
   it('hears no more of what is not alive or was stopped, and later of what was down', () => {
     const { clock, state, open } = parts();
     let isAlive = true;
-    const stop = announce({ clock, open }, LINK, ADDRESS, () => isAlive);
+    const stop = announce({ clock, open }, LINK, [ADDRESS], () => isAlive);
     state.isDown = true;
     clock.pass(1_000);
     state.isDown = false;
@@ -74,8 +75,32 @@ describe('a link with neighbours', () => {
     clock.pass(2_000);
     assert.deepEqual([state.sent, clock.waiting()], [8, []]);
     isAlive = true;
-    stop();
-    announce({ clock, open }, LINK, ADDRESS, () => true)();
+    stop(ADDRESS);
+    announce({ clock, open }, LINK, [ADDRESS], () => true)(ADDRESS);
     assert.deepEqual(clock.waiting(), []);
+  });
+
+  it('takes one socket for all addresses of a protocol, and hears no more of one that was stopped', async () => {
+    const { clock, state, open } = parts();
+    const most = { open: 0 };
+    const counted: typeof open = (index) => {
+      const socket = open(index);
+      most.open = Math.max(most.open, state.open);
+      return socket;
+    };
+    const addresses = ['192.0.2.50', '192.0.2.51', '2001:db8::50'];
+    const asked = probe({ clock, open: counted }, LINK, addresses, isOwn);
+    await pass(clock, 40);
+    await asked;
+    assert.deepEqual([most.open, state], [2, { sent: 9, open: 0, isDown: false }]);
+    const stop = announce({ clock, open: counted }, LINK, addresses, (address) => address !== '192.0.2.51');
+    assert.equal(state.sent, 9 + 3 * (2 + 2 + 1));
+    clock.pass(1_000);
+    assert.equal(state.sent, 24 + 2 + 1);
+    stop('192.0.2.50');
+    clock.pass(1_000);
+    assert.equal(state.sent, 27 + 1);
+    stop('2001:db8::50');
+    assert.deepEqual([clock.waiting(), most.open, state.open], [[], 2, 0]);
   });
 });

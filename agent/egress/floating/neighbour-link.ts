@@ -7,7 +7,7 @@ import { neighbourAnnouncement, neighbourClaim, neighbourProbe } from './neighbo
 export interface FrameSocket {
   send(frame: Uint8Array): void;
   receive(): readonly Uint8Array[];
-  close(): void;
+  close(): Promise<void> | void;
 }
 
 export type OpenFrames = (link: number, protocol: PacketProtocol) => FrameSocket;
@@ -33,74 +33,100 @@ const PROBE = { times: 3, interval: 8, look: 4, wait: 24 } as const;
 const ANNOUNCED = [1, 2, 4, 8, 16, 32, 64].map((seconds) => 1000 * seconds);
 const AT_ONCE = 3;
 
+/** The frames about an address, by protocol. */
+const FRAMES = {
+  arp: { probe: arpProbe, claim: arpClaim, announcements: arpAnnouncements },
+  ndp: {
+    probe: neighbourProbe,
+    claim: neighbourClaim,
+    announcements: (mac: Uint8Array, address: string) => [neighbourAnnouncement(mac, address)],
+  },
+} as const satisfies Record<PacketProtocol, object>;
+
 /**
- * Asks the link for the address (ARP probe, duplicate address detection).
+ * Asks the link for addresses (ARP probe, duplicate address detection), for all at one time.
  * @param isOwn whether a MAC is one of this machine
- * @returns the MAC of another host that has it; null: nobody answered
+ * @returns the MACs of other hosts by the address that they have, once there is one; empty: nobody
+ * answered
  */
 export async function probe(
+  parts: NeighbourParts,
+  link: NeighbourLink,
+  addresses: readonly string[],
+  isOwn: (mac: Uint8Array) => boolean,
+): Promise<ReadonlyMap<string, Uint8Array>> {
+  const asked = byProtocol(addresses).map(([protocol, own]) => probeBy(protocol, parts, link, own, isOwn));
+  return new Map((await Promise.all(asked)).flatMap((found) => [...found]));
+}
+
+async function probeBy(
+  protocol: PacketProtocol,
   { open, clock }: NeighbourParts,
   { index, mac }: NeighbourLink,
-  address: string,
+  addresses: readonly string[],
   isOwn: (mac: Uint8Array) => boolean,
-): Promise<Uint8Array | null> {
-  const [protocol, frame, claim] = isV6(address)
-    ? (['ndp', neighbourProbe(mac, address), neighbourClaim] as const)
-    : (['arp', arpProbe(mac, address), arpClaim] as const);
+): Promise<ReadonlyMap<string, Uint8Array>> {
+  const { probe: toFrame, claim } = FRAMES[protocol];
+  const frames = addresses.map((address) => toFrame(mac, address));
+  const found = new Map<string, Uint8Array>();
   const socket = open(index, protocol);
   try {
     const began = clock.now();
     for (let sent = 0; ; ) {
       const passed = clock.now() - began;
       if (sent < PROBE.times && passed >= sent * PROBE.interval) {
-        socket.send(frame);
+        for (const frame of frames) socket.send(frame);
         sent++;
       }
       for (const received of socket.receive()) {
-        const by = claim(received, address);
-        if (by !== null && !isOwn(by)) return by;
+        for (const address of addresses) {
+          const by = claim(received, address);
+          if (by !== null && !isOwn(by)) found.set(address, by);
+        }
       }
-      if (passed >= PROBE.wait && sent === PROBE.times) return null;
+      if (found.size > 0 || (passed >= PROBE.wait && sent === PROBE.times)) return found;
       await new Promise<void>((resolve) => void clock.after(PROBE.look, resolve));
     }
   } finally {
-    socket.close();
+    void socket.close();
   }
 }
 
 /**
- * Tells the link that the address is here, several times: some frames may be lost, and some who
- * know the last owner may be slow.
- * @param goesOn asked before each time; once it is not, no more follows
- * @returns a function that ends it
+ * Tells the link that addresses are here, several times: some frames may be lost, and some who know
+ * the last owner may be slow.
+ * @param goesOn asked of each address before each time; once it is not, no more follows
+ * @returns a function that ends it for an address
  */
 export function announce(
   { open, clock }: NeighbourParts,
   { index, mac }: NeighbourLink,
-  address: string,
-  goesOn: () => boolean,
-): () => void {
-  const [protocol, frames] = isV6(address)
-    ? (['ndp', [neighbourAnnouncement(mac, address)]] as const)
-    : (['arp', arpAnnouncements(mac, address)] as const);
+  addresses: readonly string[],
+  goesOn: (address: string) => boolean,
+): (address: string) => void {
+  const left = new Set(addresses);
   let cancel = (): void => {};
   const send = (times: number): void => {
-    const socket = open(index, protocol);
-    try {
-      for (let i = 0; i < times; i++) for (const frame of frames) socket.send(frame);
-    } finally {
-      socket.close();
+    for (const [protocol, own] of byProtocol([...left])) {
+      const frames = own.flatMap((address) => FRAMES[protocol].announcements(mac, address));
+      const socket = open(index, protocol);
+      try {
+        for (let i = 0; i < times; i++) for (const frame of frames) socket.send(frame);
+      } finally {
+        void socket.close();
+      }
     }
   };
   const next = (i: number): void => {
     const wait = ANNOUNCED[i];
     if (wait === undefined) return;
     cancel = clock.after(wait - (ANNOUNCED[i - 1] ?? 0), () => {
-      if (!goesOn()) return;
+      for (const address of left) if (!goesOn(address)) left.delete(address);
+      if (left.size === 0) return;
       try {
         send(1);
       } catch {
-        // The link is down or gone for the moment; a later one is heard, or the address is gone
+        // The link is down or gone for the moment; a later one is heard, or the addresses are gone
         // too.
       }
       next(i + 1);
@@ -108,9 +134,12 @@ export function announce(
   };
   send(AT_ONCE);
   next(0);
-  return () => cancel();
+  return (address) => {
+    left.delete(address);
+    if (left.size === 0) cancel();
+  };
 }
 
-function isV6(address: string): boolean {
-  return address.includes(':');
+function byProtocol(addresses: readonly string[]): [PacketProtocol, string[]][] {
+  return [...Map.groupBy(addresses, (address) => (address.includes(':') ? 'ndp' : 'arp'))];
 }

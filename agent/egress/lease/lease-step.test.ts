@@ -88,19 +88,21 @@ describe('leaseStep', () => {
     assert.deepEqual(one.take(), [{ kind: 'renew', renewals: [{ address: A, until: 2_500 }] }]);
   });
 
-  it('asks each 25 ms for a slot that is its own, for 2 s, then with each heartbeat', () => {
+  it('asks each 10 ms for a slot that is its own, after 250 ms each 25, after 2 s with each heartbeat', () => {
     const one = new Stepper();
     one.give(viewed(ownedSlot()), 0);
     const sent = [0];
     for (let now = 0; now < 4_000; ) {
       one.give({ kind: 'answered', grants: [] }, now + 1);
       now = one.timer;
+      one.take();
       one.give({ kind: 'timer' }, now);
-      sent.push(now);
+      if (one.kinds().includes('send')) sent.push(now);
     }
     const waits = sent.map((at, i) => at - (sent[i - 1] ?? at));
-    assert.deepEqual([...new Set(waits.filter((_, i) => (sent[i] ?? 0) <= 2_000))], [0, 25]);
-    assert.deepEqual(sent.slice(-3), [3_475, 3_975, 4_475]);
+    assert.deepEqual([...new Set(waits.slice(1, 25))], [10]);
+    assert.deepEqual([...new Set(waits.filter((_, i) => i > 25 && (sent[i] ?? 0) <= 2_000))], [25]);
+    assert.deepEqual(sent.slice(-3), [3_490, 3_990, 4_490]);
   });
 
   it('drops a slot that the stream takes away at once, and says so when that is done', () => {

@@ -5,8 +5,12 @@ import { type LeaseEffect, type LeaseState, type LeaseView, NO_SLOT, type SlotLe
 
 /** While nothing else is said (milliseconds): by the gateways, where there are any. */
 const HEARTBEAT = 500;
-/** For so long a grant is asked for each ASK_FOR_GRANT, then with each heartbeat (milliseconds). */
+/**
+ * For so long a grant is asked for each ASK_FOR_GRANT, then with each heartbeat (milliseconds).
+ */
 const ASK_FOR = 2_000;
+/** At first, where the owner before is there and gives it up, more often (milliseconds). */
+const ASK_SOON = { every: 10, for: 250 } as const;
 /** Until the next process has begun to renew: an upgrade pulls no image in this time. */
 const EXTEND_SECONDS = 30;
 /** A slot that could not be taken, and is not wanted, is forgotten after this (milliseconds). */
@@ -152,10 +156,15 @@ function send(state: LeaseState, now: number, effects: LeaseEffect[]): LeaseStat
 function dueAt(state: LeaseState, now: number): number {
   const { slots, lastSentAt, isUrgent, resendAt } = state;
   if (isUrgent) return now;
-  const isAsking =
-    state.phase === 'stopping' ||
-    slots.values().some(({ waitsSince: since }) => since !== null && now < since + ASK_FOR);
-  return Math.min(resendAt, lastSentAt + (isAsking ? ASK_FOR_GRANT : heartbeat(state)));
+  const waits = (time: number): boolean =>
+    slots.values().some(({ waitsSince: since }) => since !== null && now < since + time);
+  const asks = (): number =>
+    waits(ASK_SOON.for)
+      ? ASK_SOON.every
+      : state.phase === 'stopping' || waits(ASK_FOR)
+        ? ASK_FOR_GRANT
+        : heartbeat(state);
+  return Math.min(resendAt, lastSentAt + asks());
 }
 
 function heldSlots({ slots }: LeaseState, now: number): HeldSlot[] {

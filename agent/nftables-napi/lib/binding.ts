@@ -102,7 +102,7 @@ export interface NativeLinkSocket {
 export interface NativePacketSocket {
   send(frame: Uint8Array): void;
   receive(): Uint8Array[];
-  close(): void;
+  close(): Promise<void>;
 }
 
 export interface NativeRawSocket {

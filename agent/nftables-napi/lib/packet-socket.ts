@@ -14,8 +14,8 @@ const LONGEST = 1514;
 
 /**
  * Sends and receives Ethernet frames of one protocol on one link, in the network namespace in which
- * it is created. No call waits, so all are synchronous. It sees frames before netfilter does, and
- * its own pass no hook of netfilter; those that the machine sends are not seen. Needs CAP_NET_RAW
+ * it is created. send() and receive() do not wait. It sees frames before netfilter does, and its
+ * own pass no hook of netfilter; those that the machine sends are not seen. Needs CAP_NET_RAW
  * (else EPERM). The constructor and the calls throw an NftError for errors of the kernel (ENODEV,
  * ENETDOWN …), with code CLOSED after close().
  */
@@ -43,10 +43,11 @@ export class PacketSocket {
     return this.#attempt(() => this.#open().receive());
   }
 
-  /** Idempotent. */
-  close(): void {
-    this.#socket?.close();
+  /** Idempotent. The kernel takes 5 to 20 ms for it, in which this thread goes on. */
+  async close(): Promise<void> {
+    const socket = this.#socket;
     this.#socket = null;
+    await socket?.close();
   }
 
   #open(): NativePacketSocket {

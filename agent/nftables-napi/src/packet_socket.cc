@@ -26,7 +26,7 @@ Napi::Function PacketSocket::define(Napi::Env env) {
 PacketSocket::PacketSocket(const Napi::CallbackInfo& info) : Napi::ObjectWrap<PacketSocket>(info) {
   const auto link = number_argument(info[0], "link");
   const auto protocol = static_cast<uint16_t>(number_argument(info[1], "protocol"));
-  attempt(info.Env(), [&] { socket_ = std::make_unique<nft::PacketSocket>(link, protocol); });
+  attempt(info.Env(), [&] { socket_ = std::make_shared<nft::PacketSocket>(link, protocol); });
 }
 
 nft::PacketSocket& PacketSocket::socket() {
@@ -49,9 +49,15 @@ Napi::Value PacketSocket::receive(const Napi::CallbackInfo& info) {
   return array;
 }
 
+// The kernel waits until no processor sends or receives by it (packet_release: synchronize_net).
 Napi::Value PacketSocket::close(const Napi::CallbackInfo& info) {
-  socket_.reset();
-  return info.Env().Undefined();
+  return PromiseWorker<bool>::run(
+      info.Env(),
+      [socket = std::move(socket_)]() mutable {
+        socket.reset();
+        return true;
+      },
+      [](Napi::Env env, const bool&) { return env.Undefined(); });
 }
 
 }  // namespace binding

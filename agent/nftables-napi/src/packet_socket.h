@@ -7,8 +7,8 @@
 
 namespace binding {
 
-// JavaScript: new PacketSocket(link, protocol); send(frame), receive(), close(). No call waits, so none
-// is a Promise.
+// JavaScript: new PacketSocket(link, protocol); send(frame), receive(), which do not wait; close(), a
+// Promise.
 class PacketSocket : public Napi::ObjectWrap<PacketSocket> {
  public:
   static Napi::Function define(Napi::Env env);
@@ -20,7 +20,7 @@ class PacketSocket : public Napi::ObjectWrap<PacketSocket> {
   Napi::Value close(const Napi::CallbackInfo& info);
   nft::PacketSocket& socket();
 
-  std::unique_ptr<nft::PacketSocket> socket_;
+  std::shared_ptr<nft::PacketSocket> socket_;
 };
 
 }  // namespace binding
