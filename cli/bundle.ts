@@ -22,6 +22,8 @@ interface BundleOptions {
   readonly output: 'text' | 'json';
 }
 
+/** Characters of a line about what is missing; a reason has at most 500. */
+const MOST_WHY = 600;
 /** From so many nodes on, somebody must have wanted it. */
 const ASK_BEYOND = 20;
 
@@ -100,7 +102,8 @@ async function written(
   if (process.stderr.isTTY) process.stderr.write('\r\u001b[K');
   if (output === 'json') await print(json({ file: name, bytes, parts, missing, leftOut }));
   else {
-    for (const { what, why } of missing) process.stderr.write(errorText(oneLine(`missing: ${what}: ${why}`)));
+    for (const { what, why } of missing)
+      process.stderr.write(errorText(oneLine(`missing: ${what}: ${why}`, MOST_WHY)));
     await print(
       `${name}: ${parts.length} files, ${bytes} bytes, ${missing.length} missing (manifest.json).\n`,
     );

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { statusText } from './status-text.ts';
+import { oneLine, statusText } from './status-text.ts';
 
 describe('the text of a status', () => {
   it('has problems first, five of a kind, and no control sequences', () => {
@@ -31,5 +31,12 @@ describe('the text of a status', () => {
   it('says so if there are none', () => {
     const nodes = { Enforced: 1 };
     assert.match(statusText({ nodes, policies: {}, guardrails: {}, problems: [] }), /\nNo problems\.\n$/);
+  });
+});
+
+describe('one line of a message', () => {
+  it('says that it was cut', () => {
+    assert.equal(oneLine('12345\nmore', 5), '12345');
+    assert.equal(oneLine('123456', 5), '1234…');
   });
 });

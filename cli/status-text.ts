@@ -43,8 +43,12 @@ function countText(counts: Readonly<Record<string, number | undefined>>): string
   return parts.length === 0 ? 'none' : parts.join(', ');
 }
 
-/** Messages come from nodes, which must not send control sequences to a terminal. */
+/**
+ * The first line, of at most so many characters; an ellipsis ends one that was longer. Messages
+ * come from nodes, which must not send control sequences to a terminal.
+ */
 export function oneLine(message: string, most = 160): string {
   const [first = ''] = message.split('\n', 1);
-  return first.replaceAll(/[\p{Cc}\p{Cf}]/gu, '?').slice(0, most);
+  const text = first.replaceAll(/[\p{Cc}\p{Cf}]/gu, '?');
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }

@@ -14,7 +14,7 @@ describe('output', function () {
     await folder.write('objects.json', [
       NODE,
       INVALID,
-      ...Array.from({ length: 3000 }, (_, i) => closing(`policy-${i}`, i + 1)),
+      ...Array.from({ length: 1500 }, (_, i) => closing(`policy-${i}`, i + 1)),
     ]);
     await folder.writeBeside(
       'flows.jsonl',

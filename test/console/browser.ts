@@ -24,6 +24,9 @@ const IN_ITS_ROOT = `
   for folder in tmp root run; do mount -t tmpfs tmpfs "$root/$folder"; done
   exec chroot "$root" ${PROGRAM} "$@"`;
 
+/** The folder of the browser's files: half a second of apt's, where the cache has it. */
+export const browserFiles = (): Promise<string> => debianRoot(PACKAGES);
+
 export interface ConfinedBrowser {
   readonly browser: Browser;
   /** `http://127.0.0.1:PORT`, where the server is whose Unix socket was given. */
@@ -37,9 +40,10 @@ export interface ConfinedBrowser {
  *
  * @param socket of the server that the pages come from
  * @param port of loopback where the browser finds it
+ * @param files of {@link browserFiles}, for a test that starts several
  */
-export async function startBrowser(socket: string, port = 8001): Promise<ConfinedBrowser> {
-  const root = await debianRoot(PACKAGES);
+export async function startBrowser(socket: string, port = 8001, files?: string): Promise<ConfinedBrowser> {
+  const root = files ?? (await browserFiles());
   const namespace = await createNamespace('browser');
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-browser-'));
   try {

@@ -1,4 +1,5 @@
 /** The acts of `npm run demo -- egress`, in order. */
+import type { EgressAnswer } from '../../apis/egress/flow.ts';
 import { SERVER } from '../kernel/egress-lab.ts';
 import { until } from '../kernel/until.ts';
 import type { CallerEvent } from './egress-caller.ts';
@@ -51,33 +52,46 @@ async function expectSeen({ stage, screen, surprises }: EgressTelling, when: str
   if (found !== node) surprises.push(`${when} the server saw ${found}, not ${node}`);
 }
 
-/** In force is when the server sees a gateway, whatever the agents say. Returns that gateway. */
-async function startAgents({ stage, screen }: EgressTelling): Promise<string> {
+/**
+ * In force is when the server sees a gateway, whatever the agents say. Returns the gateway of the
+ * policy once the server sees that.
+ */
+async function startAgents(telling: EgressTelling): Promise<string> {
+  const { stage, screen } = telling;
   const { agents } = stage;
   await agents.write('egress.json', OBJECTS);
   const started = [SOURCE, ...GATEWAYS].map((node) => agents.start(node));
-  const seen = { node: '' };
   const took = await until(
     'the server sees a gateway',
     async () => {
       const ended = started.find((agent) => !agent.isRunning());
       if (ended !== undefined) throw new Error(`nodewall agent ended:\n${ended.log()}`);
-      seen.node = stage.nodeOf((await stage.seen()).address);
-      return GATEWAYS.some((name) => name === seen.node);
+      const seen = stage.nodeOf((await stage.seen()).address);
+      return GATEWAYS.some((name) => name === seen);
     },
     { detail: agents.agent(SOURCE).log },
   );
   screen.line(`  In force ${(took / 1000).toFixed(2)} s after the agents were started.`);
-  return seen.node;
+  const { node } = JSON.parse(await explained(telling, '--output', 'json')) as EgressAnswer;
+  // Where the agent of a gateway starts late, connections go by the other one for a second.
+  await until('the server sees the gateway of the policy', async () => {
+    return stage.nodeOf((await stage.seen()).address) === node;
+  });
+  return node ?? '';
+}
+
+const FLOW = JSON.stringify({ traffic: 'Egress', pod: `default/${POD}`, dst: SERVER.v4 });
+
+async function explained({ stage, nodewall }: EgressTelling, ...more: string[]): Promise<string> {
+  const { manifests, config } = stage.agents;
+  const options = ['--manifests', manifests, '--config', config, '--flow', FLOW, ...more];
+  const { stdout } = await stage.lab.node(SOURCE).namespace.run([nodewall, 'explain', ...options]);
+  return stdout;
 }
 
 async function explain(telling: EgressTelling, gateway: string): Promise<void> {
-  const flow = { traffic: 'Egress', pod: `default/${POD}`, dst: SERVER.v4 };
-  const { manifests, config } = telling.stage.agents;
-  telling.screen.remark(`  $ nodewall explain --manifests … --flow '${JSON.stringify(flow)}'`);
-  const options = ['--manifests', manifests, '--config', config, '--flow', JSON.stringify(flow)];
-  const { namespace } = telling.stage.lab.node(SOURCE);
-  const { stdout } = await namespace.run([telling.nodewall, 'explain', ...options]);
+  telling.screen.remark(`  $ nodewall explain --manifests … --flow '${FLOW}'`);
+  const stdout = await explained(telling);
   show(telling, stdout);
   if (!stdout.includes(`node ${gateway}`)) telling.surprises.push(`explain does not name ${gateway}`);
 }

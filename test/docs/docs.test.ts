@@ -8,6 +8,7 @@ import { consoleCommands } from './console.ts';
 import { fileNames, missingFiles } from './file-names.ts';
 import { brokenLinks } from './links.ts';
 import { fencesOf } from './markdown.ts';
+import { WIDTH, wideLines } from './wide-lines.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const documents = globSync(
@@ -40,6 +41,21 @@ describe('documents', () => {
         assert.deepEqual(missingFiles(root, path, text), []);
       });
   }
+});
+
+describe('prose', () => {
+  it(`wraps at ${WIDTH} columns`, () => {
+    const wide = documents
+      .filter((path) => !/^(test\/(cases|invalid)|perf\/results)\//.test(path))
+      .flatMap((path) => wideLines(readFileSync(join(root, path), 'utf8')).map((line) => `${path}:${line}`));
+    assert.deepEqual(wide, []);
+  });
+
+  it('is what is not code, a table, a heading or one word', () => {
+    const long = 'word '.repeat(30);
+    const lines = [long, `# ${long}`, `| ${long}`, '```', long, '```', `- ${'x'.repeat(130)}`, `- ${long}`];
+    assert.deepEqual(wideLines(lines.join('\n')), [1, 8]);
+  });
 });
 
 describe('names of files', () => {

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { CONSOLE_PATH } from '../../apis/console.ts';
 import { PAGE_HEADERS } from '../../controller/console/static-files.ts';
-import { startBrowser } from '../console/browser.ts';
+import { browserFiles, startBrowser } from '../console/browser.ts';
 import { goByKeyboard } from '../console/keyboard.ts';
 import { ROOT } from '../structure/source-file.ts';
 import type { AskedBed } from './asked-bed.ts';
@@ -63,9 +63,13 @@ export function describeConsoleBrowser(bed: () => AskedBed): void {
   describe('the console of a real cluster, in a browser', () => {
     let story: Story;
     let kubeconfigs: Readonly<Record<'jane' | 'ben', string>>;
+    let files: string;
     const endings: (() => Promise<unknown>)[] = [];
 
-    before(async () => {
+    before(async function () {
+      // The first one on a machine makes them.
+      this.timeout(1_800_000);
+      files = await browserFiles();
       ({ story } = bed());
       const { cluster } = story;
       await cluster.apply(BEN);
@@ -105,7 +109,7 @@ export function describeConsoleBrowser(bed: () => AskedBed): void {
     ): Promise<{ page: Page; problems: readonly string[] }> {
       const { url, socketPath } = (await WAYS[way]?.(user)) ?? assert.fail(way);
       const { port, origin } = new URL(url);
-      const browser = await startBrowser(socketPath, Number(port));
+      const browser = await startBrowser(socketPath, Number(port), files);
       endings.push(() => browser.close());
       assert.equal(browser.origin, origin, 'the door wants its own name');
       const page = await browser.browser.newPage({ viewport: { width: 1280, height: 800 } });

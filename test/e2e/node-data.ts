@@ -3,12 +3,13 @@
  * names, interfaces, log and bundle.
  */
 import assert from 'node:assert/strict';
-import { rm } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import type { CheckLine } from '../../lib/process/check-line.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';
+import { ROOT } from '../structure/source-file.ts';
 import { type AskedBed, NODE } from './asked-bed.ts';
 import { BREAKS, type Break } from './check-breaks.ts';
 import { closed, type Story } from './story-bed.ts';
@@ -290,6 +291,23 @@ export function describeNodeData(bed: () => AskedBed): void {
         silent.sort(),
         [...nodes, 'silent-18', 'worker-2'].map((name) => `node ${name}`).sort(),
       );
+    });
+
+    it('says what is in the file, and what is missing, as docs/command-line.md shows', async () => {
+      await story.agents['worker-2']?.end('SIGTERM');
+      const file = join(story.cluster.folder, 'shown.tar.gz');
+      const line = 'nodewall bundle --node worker-1 --node worker-2';
+      const { status, stdout, stderr } = await nodewall('admin', ...line.split(' ').slice(1), '--file', file);
+      assert.equal(status, 0);
+      const printed = `${stderr}${stdout}`
+        .replace(file, 'nodewall-bundle-2026-11-27T000000Z.tar.gz')
+        // The bed names two controllers that do not run.
+        .replaceAll(/^nodewall: missing: controller .*\n/gm, '')
+        .replace('3 missing', '1 missing');
+      const docs = await readFile(join(ROOT, 'docs/command-line.md'), 'utf8');
+      const shown = docs.split(`$ ${line}\n`)[1]?.split('```')[0] ?? '';
+      const stable = (text: string): string => text.replaceAll(/\d{4}-\S+Z|\d+(?= bytes)/g, 'N');
+      assert.equal(stable(shown), stable(printed), printed);
     });
 
     it('collects what its user may see', async () => {

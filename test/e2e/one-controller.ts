@@ -24,9 +24,14 @@ export interface OneController {
 /**
  * @param objects manifests that are there before the controller
  * @param featureGates as for --feature-gates
+ * @param existing where it is; default: an API server of its own, which close() ends
  */
-export async function startOneController(objects: string, featureGates: string): Promise<OneController> {
-  const cluster = await startCluster();
+export async function startOneController(
+  objects: string,
+  featureGates: string,
+  existing?: TestCluster,
+): Promise<OneController> {
+  const cluster = existing ?? (await startCluster());
   const files = [`${ROOT}/deploy/crds`, `${ROOT}/deploy/rbac.yaml`].flatMap((path) => ['-f', path]);
   const installed = await cluster.kubectl(['apply', '--server-side', ...files]);
   assert.equal(installed.code, 0, installed.stderr);
@@ -59,7 +64,7 @@ export async function startOneController(objects: string, featureGates: string):
     log: () => log.join('\n'),
     async close() {
       await kill();
-      await cluster.close();
+      if (existing === undefined) await cluster.close();
     },
   };
 }

@@ -1,6 +1,10 @@
-/** One controller, and what changes in a cluster: policies, nodes, pods, Services. */
+/**
+ * One controller, and what changes in a cluster: policies, nodes, pods, Services; then the
+ * controller is gone.
+ */
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { type Story, startStory } from './story-bed.ts';
+import { describeNoController } from './story-no-controller.ts';
 import { describePolicies } from './story-policies.ts';
 import { describeServices } from './story-services.ts';
 
@@ -9,10 +13,12 @@ kernelSuite('a story of changes', function () {
   let story: Story;
   before(async function () {
     this.timeout(1_800_000);
-    story = await startStory();
+    story = await startStory({ asksApiServer: true });
   });
   after(() => story?.close());
 
   describePolicies(() => story);
   describeServices(() => story);
+  // It ends the first controller.
+  describeNoController(() => story);
 });

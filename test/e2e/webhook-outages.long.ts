@@ -1,4 +1,4 @@
-/** Ten outages of each kind, of which one-controller.test.ts has two. */
+/** Ten outages of each kind, of which controllers.test.ts has two. */
 import { type OneController, startOneController } from './one-controller.ts';
 import { describeWebhookOutages } from './webhook-outages.ts';
 

@@ -15,4 +15,14 @@ describe('suites of tests', () => {
       [],
     );
   });
+
+  it('name every campaign in test/README.md', () => {
+    const campaigns = filesBelow('test').filter((path) => path.endsWith('.long.ts'));
+    assert.ok(campaigns.length > 30, `${campaigns.length}`);
+    const readme = readSource('test/README.md');
+    assert.deepEqual(
+      campaigns.filter((path) => !readme.includes(`](${path.replace('test/', '')})`)),
+      [],
+    );
+  });
 });
