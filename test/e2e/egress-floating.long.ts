@@ -156,6 +156,15 @@ kernelSuite('floating addresses in a cluster', function () {
     await connectionsGoOn();
   });
 
+  it('a restart of the agent while rules are tried moves nothing', async () => {
+    const owner = await watch.ownerOfAll();
+    await bed.apply(...Array.from({ length: 30 }, (_, i) => largePolicy(i)));
+    const tries = async (): Promise<boolean> =>
+      /"rules":3000.*the new rules are in force and tried/s.test(bed.agent(owner).log());
+    await until('the rules are tried', tries, { limit: 60_000, detail: bed.logs });
+    await restartMovesNothing(owner);
+  });
+
   it('keeps its leases while 10,000 rules are applied', async () => {
     const owner = await watch.ownerOfAll();
     const before = bed.agent(owner).log().length;
@@ -167,8 +176,11 @@ kernelSuite('floating addresses in a cluster', function () {
     await watch.untilAll(owner, bed.logs);
   });
 
-  it('a restart of the agent moves nothing', async () => {
-    const owner = await watch.ownerOfAll();
+  it('a restart of the agent with 10,000 rules moves nothing', async () => {
+    await restartMovesNothing(await watch.ownerOfAll());
+  });
+
+  async function restartMovesNothing(owner: string): Promise<void> {
     await bed.restartAgent(owner);
     const goesOn = async (): Promise<boolean> => /goes on with floating/.test(bed.agent(owner).log());
     await until('the new process goes on', goesOn, { detail: bed.logs });
@@ -177,7 +189,7 @@ kernelSuite('floating addresses in a cluster', function () {
     await watch.untilAll(owner, bed.logs);
     await movedNothing();
     await connectionsGoOn();
-  });
+  }
 
   /** Since the step began. */
   async function movedNothing(): Promise<void> {
