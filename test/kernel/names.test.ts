@@ -7,6 +7,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { encode } from 'dns-packet';
+import { NAMES_FILE } from '../../agent/names/saved-names.ts';
 import { type DnsProcess, dnsProcess } from '../dns/process.ts';
 import type { Zone } from '../dns/zone.ts';
 import { addressPlan } from '../netns/address-plan.ts';
@@ -127,7 +128,9 @@ forEachDataplane(
       // The first packet may be dropped; TCP sends the next one a second later.
       await assertReached('x.w.test', first, 1_500);
       for (const name of ['w.test', 'x.other.test']) await assertSilent(name);
-      await pause(1_200);
+      const saved = join(node.stateDir, NAMES_FILE);
+      const isSaved = async () => (await readFile(saved, 'utf8').catch(() => '')).includes(first);
+      await until('the answer is saved', isSaved);
       await agent.end('SIGKILL');
       await dns.stop();
       await assertReached(first, first, 500);

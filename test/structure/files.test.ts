@@ -8,6 +8,13 @@ import { isWithin, WORKSPACES } from './zones.ts';
 const STAGE_PARENTS = ['controller', 'agent', 'lib'];
 /** Its index.md is the index of all documents. */
 const INDEXES: Readonly<Record<string, string>> = { docs: 'docs/index.md' };
+/** Folders whose READMEs name all files: the product, and the means of its tests. */
+const LISTED = [
+  ...['agent', 'apis', 'cli', 'controller', 'lib'],
+  ...['cluster', 'demo', 'fake', 'faults', 'generate', 'oracle', 'properties', 'tracer'].map(
+    (name) => `test/${name}`,
+  ),
+];
 /** Only what starts the program. */
 const WITHOUT_README = ['bin'];
 const CODE = /\.(ts|js|mjs|cjs|py|go|c|cc|h|pl|rb)$/;
@@ -40,7 +47,7 @@ describe('files', () => {
 
   it('are named in the README of their folder, or of the one above', () => {
     const named = files.filter(
-      (path) => /\.(ts|c|cc)$/.test(path) && !path.endsWith('.test.ts') && isProduct(path),
+      (path) => /\.(ts|c|cc)$/.test(path) && !path.endsWith('.test.ts') && isListed(path),
     );
     assert.ok(named.length > 900, `${named.length}`);
     assert.deepEqual(
@@ -104,11 +111,11 @@ describe('files', () => {
   });
 });
 
-/** Workspaces have their own structure, and tests a README that says what the folder is for. */
-function isProduct(path: string): boolean {
+/** Workspaces have their own structure; READMEs of folders of tests say what the folder is for. */
+function isListed(path: string): boolean {
   const workspaces = Object.values(WORKSPACES);
   const isInside = (folder: string): boolean => isWithin(folder, path);
-  return ['agent', 'apis', 'cli', 'controller', 'lib'].some(isInside) && !workspaces.some(isInside);
+  return LISTED.some(isInside) && !workspaces.some(isInside);
 }
 
 /**
