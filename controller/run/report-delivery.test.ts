@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import type { NodeReport } from '../../apis/stream.ts';
+import { REPORT } from '../../test/fake/server-bed.ts';
+import { ReportDelivery } from './report-delivery.ts';
+
+describe('ReportDelivery', () => {
+  function make(hasEgress: boolean) {
+    const calls: string[] = [];
+    const note = (name: string) => (report: NodeReport) => {
+      calls.push(`${name} ${report.node}`);
+    };
+    const learned = Promise.withResolvers<void>();
+    const delivery = new ReportDelivery({
+      now: () => 10_000,
+      hasEgress,
+      compiling: { takeReport: note('compiling'), useReports: () => calls.push('used') },
+      statuses: {
+        keeper: { report: note('status') },
+        rollouts: { reported: () => {} },
+        egress: { report: note('egress') },
+        nodeEvents: { take: note('event') },
+      } as unknown as ConstructorParameters<typeof ReportDelivery>[0]['statuses'],
+      metrics: { reported: () => calls.push('counted') },
+      nodeMetrics: { take: note('metrics') },
+      console: () => ({ take: note('console') }),
+      peers: () => ({ learn: () => learned.promise, pass: note('passed') }),
+    });
+    return { delivery, learned, calls };
+  }
+  const to = (node: string, ...names: string[]) => names.map((name) => `${name} ${node}`);
+
+  it('passes on what an agent sends, and not what another controller does', () => {
+    const { delivery, calls } = make(false);
+    delivery.arrived(REPORT, 'agent');
+    assert.deepEqual(calls.splice(0), ['counted', ...to('cp-1', 'passed', 'status', 'compiling')]);
+    delivery.arrived(REPORT, 'controller');
+    assert.deepEqual(calls, to('cp-1', 'status', 'compiling'));
+  });
+
+  it('takes of those that another controller had only what is newer', () => {
+    const { delivery, calls } = make(true);
+    assert.equal(delivery.reports.take({ report: REPORT, age: 1_000 }), true);
+    calls.splice(0);
+    const reports = [
+      { report: REPORT, age: 2_000 },
+      { report: { ...REPORT, node: 'cp-2' }, age: 2_000 },
+    ];
+    delivery.learned(reports);
+    assert.deepEqual(calls, to('cp-2', 'metrics', 'event', 'console', 'status', 'egress', 'compiling'));
+  });
+
+  it('is not complete before the others were asked, and addresses are used by then', async () => {
+    const { delivery, learned, calls } = make(false);
+    delivery.learn();
+    assert.match(delivery.missing() ?? '', /are not here yet/);
+    learned.resolve();
+    await learned.promise;
+    assert.deepEqual([delivery.missing(), calls], [null, ['used']]);
+  });
+});
