@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type FakeApi, fakeApi } from '../fake/fake-api.ts';
-import { type Ended, nodewall } from './command.ts';
+import type { Ended } from './command.ts';
+import { hosted } from './command-host.ts';
 import { createFolder, type Folder } from './folder.ts';
 
 const LOUD = '\u001b]0;owned\u0007\u001b[2J\u009b31m\u202e';
@@ -93,7 +94,7 @@ describe('a node that a third party has taken over', function () {
     await folder.close();
   });
 
-  const ask = (...args: readonly string[]): Promise<Ended> => nodewall(...args, '--kubeconfig', kubeconfig);
+  const ask = (...args: readonly string[]): Promise<Ended> => hosted(...args, '--kubeconfig', kubeconfig);
 
   function assertHarmless({ stdout, stderr }: Ended): void {
     assert.doesNotMatch(stdout + stderr, /[^\n\P{Cc}]|\p{Cf}/u);

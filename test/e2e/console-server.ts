@@ -15,9 +15,9 @@ import { CONSOLE_API, type DoorWatch, type RunningDoor, startDoor } from './cons
 import { controllerService } from './controller-service.ts';
 import { closed, realized, type Story } from './story-bed.ts';
 
-/** Without what the API server would write otherwise: it passes HTML on anew. */
+/** The API server writes HTML anew that it passes on; this stays as it is. */
 const PAGE = '<!doctype html><title>nodewall</title>';
-/** Longer than what is worth to compress; nothing made it smaller before. */
+/** Long enough to be compressed, and no compressed file is beside it. */
 const SCRIPT = `export const answer = 42; // ${'x'.repeat(2000)}\n`;
 const SCRIPT_NAME = 'answer-B3x9Qk2w.js';
 
