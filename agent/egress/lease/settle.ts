@@ -5,9 +5,7 @@ import { type LeaseEffect, type LeaseState, type LeaseView, NO_SLOT, type SlotLe
 
 /** While nothing else is said (milliseconds): by the gateways, where there are any. */
 const HEARTBEAT = 500;
-/**
- * For so long a grant is asked for each ASK_FOR_GRANT, then with each heartbeat (milliseconds).
- */
+/** For so long a grant is asked for each ASK_FOR_GRANT, then with each heartbeat (milliseconds). */
 const ASK_FOR = 2_000;
 /** At first, where the owner before is there and gives it up, more often (milliseconds). */
 const ASK_SOON = { every: 10, for: 250 } as const;
