@@ -1,8 +1,8 @@
+import { isDeepStrictEqual } from 'node:util';
 import { bucketsOf } from '../../apis/egress/messages.ts';
 import type { EgressArrival, EgressTake, ServedClass } from '../../apis/egress/node-egress.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import { BucketMap } from '../../lib/sharing/bucket-map.ts';
-import { keptMap } from '../../lib/sharing/kept-map.ts';
 import { numbered } from './numbers.ts';
 import { type Served, takeKey } from './route.ts';
 
@@ -31,8 +31,10 @@ export class GatewayArrivals {
   /** By class; those that no node has are not there. */
   #servedClasses: ReadonlyMap<string, ServedClass> = new Map();
   #arrivals: BucketMap<EgressArrival> = BucketMap.of(new Map<string, EgressArrival>(), BUCKETS);
-  /** How many arrivals come from a node. */
-  readonly #peers = new Map<string, number>();
+  /** How many arrivals come from a node, and served classes may. */
+  readonly #counts = new Map<string, number>();
+  /** Null: a node is new or gone since. */
+  #peers: ReadonlySet<string> | null = null;
 
   get takes(): ReadonlyMap<number, EgressTake> {
     return this.#takes;
@@ -48,8 +50,8 @@ export class GatewayArrivals {
 
   /** The nodes that pods come from, or may. */
   get peers(): ReadonlySet<string> {
-    const served = [...this.#servedClasses.values()].flatMap(({ nodes }) => nodes);
-    return new Set([...this.#peers.keys(), ...served]);
+    this.#peers ??= new Set(this.#counts.keys());
+    return this.#peers;
   }
 
   /** Whether there are takes without a number. */
@@ -94,17 +96,26 @@ export class GatewayArrivals {
 
   /** Says again which nodes have pods of these classes. */
   changeNodes(ids: Iterable<string>, nodesOf: (id: string) => readonly string[]): void {
-    const changed = new Map(this.#servedClasses);
+    let changed: Map<string, ServedClass> | null = null;
     for (const id of ids) {
-      const nodes = this.#served.has(id) ? nodesOf(id) : [];
-      if (nodes.length === 0) {
-        changed.delete(id);
-        continue;
-      }
-      const lists = this.#takesOf(id);
-      changed.set(id, { nodes, ipv4: lists[4], ipv6: lists[6] });
+      const before = this.#servedClasses.get(id);
+      const now = this.#servedClass(id, nodesOf);
+      if (isDeepStrictEqual(before, now)) continue;
+      changed ??= new Map(this.#servedClasses);
+      if (now === undefined) changed.delete(id);
+      else changed.set(id, now);
+      for (const node of now?.nodes ?? []) this.#count(node, 1);
+      for (const node of before?.nodes ?? []) this.#count(node, -1);
     }
-    this.#servedClasses = keptMap(changed, this.#servedClasses);
+    this.#servedClasses = changed ?? this.#servedClasses;
+  }
+
+  /** Undefined: no node has pods of the class. */
+  #servedClass(id: string, nodesOf: (id: string) => readonly string[]): ServedClass | undefined {
+    const nodes = this.#served.has(id) ? nodesOf(id) : [];
+    if (nodes.length === 0) return undefined;
+    const { 4: ipv4, 6: ipv6 } = this.#takesOf(id);
+    return { nodes, ipv4, ipv6 };
   }
 
   change(sources: Iterable<ServedSource>): void {
@@ -139,9 +150,10 @@ export class GatewayArrivals {
     return lists;
   }
 
-  #count(node: string, by: number): void {
-    const count = (this.#peers.get(node) ?? 0) + by;
-    if (count > 0) this.#peers.set(node, count);
-    else this.#peers.delete(node);
+  #count(node: string, by: 1 | -1): void {
+    const before = this.#counts.get(node) ?? 0;
+    if (before + by > 0) this.#counts.set(node, before + by);
+    else this.#counts.delete(node);
+    if (before === 0 || before + by === 0) this.#peers = null;
   }
 }

@@ -104,8 +104,10 @@ class NodeViews {
       this.#pools = gatewayPools(compiled.allocations, this.#pools);
     }
     const classChange = this.#advanceClasses(compiled, last);
-    const gateways = this.#gateways.advance(compiled, classChange.served, (id) =>
-      this.#classes.get(id)?.served.keys(),
+    const gateways = this.#gateways.advance(
+      compiled,
+      classChange.served,
+      (id) => this.#classes.get(id)?.served,
     );
     const isStale = (node: string): boolean =>
       changesEnds ||
@@ -121,7 +123,7 @@ class NodeViews {
       const before = this.#views.get(name);
       const view = before !== undefined && !isStale(name) ? before : this.#build(name, compiled, before);
       const now = this.#withShared(view, name, compiled);
-      views.set(name, before !== undefined && hasSameFields(before, now) ? before : now);
+      views.set(name, before !== undefined && isSameView(before, now) ? before : now);
     }
     for (const name of this.#numbers.keys()) if (!views.has(name)) this.#numbers.delete(name);
     this.#views = keptMap(views, this.#views, Object.is);
@@ -283,6 +285,6 @@ function unique(policies: readonly EgressPolicyName[]): EgressPolicyName[] {
   return [...byName].sort(([a], [b]) => compareText(a, b)).map(([, policy]) => policy);
 }
 
-function hasSameFields(a: NodeEgress, b: NodeEgress): boolean {
-  return sameItems(Object.values(a), Object.values(b));
+function isSameView(a: NodeEgress, b: NodeEgress): boolean {
+  return a === b || sameItems(Object.values(a), Object.values(b));
 }

@@ -21,31 +21,29 @@ export class BucketMap<T> implements ReadonlyMap<string, T> {
 
   /** A version with these entries set and then these keys removed; itself if nothing changes. */
   with(entries: Iterable<readonly [string, T]>, removed: Iterable<string>): BucketMap<T> {
-    const copies = new Map<number, Map<string, T>>();
-    let { size } = this;
-    const copyOf = (at: number): Map<string, T> => {
-      const copy = copies.get(at) ?? new Map(this.buckets[at]);
-      copies.set(at, copy);
-      return copy;
+    const changes = new Map<number, Change<T>>();
+    const changeOf = (key: string): Change<T> => {
+      const at = bucketOf(key, this.buckets.length);
+      let change = changes.get(at);
+      if (change === undefined) {
+        change = { set: [], removed: [] };
+        changes.set(at, change);
+      }
+      return change;
     };
-    const current = (at: number) => copies.get(at) ?? this.buckets[at];
-    for (const [key, value] of entries) {
-      const at = bucketOf(key, this.buckets.length);
-      if (current(at)?.get(key) === value && current(at)?.has(key) === true) continue;
-      const copy = copyOf(at);
-      if (!copy.has(key)) size++;
-      copy.set(key, value);
+    for (const entry of entries) changeOf(entry[0]).set.push(entry);
+    for (const key of removed) changeOf(key).removed.push(key);
+    let { size } = this;
+    let buckets: ReadonlyMap<string, T>[] | null = null;
+    for (const [at, change] of changes) {
+      const before = this.buckets[at] ?? new Map<string, T>();
+      const now = changed(before, change);
+      if (now === before) continue;
+      buckets ??= [...this.buckets];
+      buckets[at] = now;
+      size += now.size - before.size;
     }
-    for (const key of removed) {
-      const at = bucketOf(key, this.buckets.length);
-      if (current(at)?.has(key) === true && copyOf(at).delete(key)) size--;
-    }
-    if (copies.size === 0) return this;
-    const buckets = this.buckets.map((bucket, at) => {
-      const copy = copies.get(at);
-      return copy === undefined ? bucket : new Map([...copy].sort(([a], [b]) => (a < b ? -1 : 1)));
-    });
-    return new BucketMap(buckets, size);
+    return buckets === null ? this : new BucketMap(buckets, size);
   }
 
   get(key: string): T | undefined {
@@ -75,6 +73,32 @@ export class BucketMap<T> implements ReadonlyMap<string, T> {
   forEach(callback: (value: T, key: string, map: ReadonlyMap<string, T>) => void): void {
     for (const [key, value] of this.entries()) callback(value, key, this);
   }
+}
+
+/** What is different in a bucket. */
+interface Change<T> {
+  /** A later one counts. */
+  readonly set: (readonly [key: string, value: T])[];
+  /** After that. */
+  readonly removed: string[];
+}
+
+/** The sorted bucket after a change, sorted; itself if nothing changes. */
+function changed<T>(bucket: ReadonlyMap<string, T>, { set, removed }: Change<T>): ReadonlyMap<string, T> {
+  const isSame = set.every(([key, value]) => bucket.get(key) === value && bucket.has(key));
+  if (isSame && !removed.some((key) => bucket.has(key))) return bucket;
+  // Stable: of one key, the later entry stays the later one.
+  set.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  const now = new Map<string, T>();
+  let next = 0;
+  for (const [key, value] of bucket) {
+    for (let entry = set[next]; entry !== undefined && entry[0] < key; entry = set[++next])
+      now.set(entry[0], entry[1]);
+    now.set(key, value);
+  }
+  for (const [key, value] of next === 0 ? set : set.slice(next)) now.set(key, value);
+  for (const key of removed) now.delete(key);
+  return now;
 }
 
 /** FNV-1a of the key's UTF-16 units, modulo `count`. Programs of other versions rely on it. */

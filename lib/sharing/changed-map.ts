@@ -30,8 +30,10 @@ export function* changedIds<T>(
 ): Iterable<string> {
   if (before === now) return;
   if (before instanceof BucketMap && now instanceof BucketMap && haveSameBuckets(before, now)) {
-    for (const [at, bucket] of now.buckets.entries())
-      yield* changedIds(before.buckets[at] ?? new Map(), bucket);
+    for (let at = 0; at < now.buckets.length; at++) {
+      const [was, is] = [before.buckets[at] ?? new Map(), now.buckets[at] ?? new Map()];
+      if (was !== is) yield* changedIds(was, is);
+    }
     return;
   }
   const [was, is] = [groupsOf(before), groupsOf(now)];
