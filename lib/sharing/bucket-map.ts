@@ -1,3 +1,5 @@
+import { SortedEntries } from './sorted-entries.ts';
+
 /**
  * An immutable map in buckets by the hash of the key: a version with a few other entries copies
  * only their buckets. `changedIds` (changed-map.ts) compares two versions by bucket. Iterates by
@@ -5,9 +7,9 @@
  */
 export class BucketMap<T> implements ReadonlyMap<string, T> {
   readonly size: number;
-  readonly buckets: readonly ReadonlyMap<string, T>[];
+  readonly buckets: readonly SortedEntries<T>[];
 
-  private constructor(buckets: readonly ReadonlyMap<string, T>[], size: number) {
+  private constructor(buckets: readonly SortedEntries<T>[], size: number) {
     this.buckets = buckets;
     this.size = size;
   }
@@ -15,7 +17,7 @@ export class BucketMap<T> implements ReadonlyMap<string, T> {
   /** The map itself if it is one with that many buckets. */
   static of<T>(map: ReadonlyMap<string, T>, count: number): BucketMap<T> {
     if (map instanceof BucketMap && map.buckets.length === count) return map;
-    const empty = new BucketMap<T>(new Array(count).fill(new Map<string, T>()), 0);
+    const empty = new BucketMap<T>(new Array(count).fill(SortedEntries.empty<T>()), 0);
     return empty.with(map, []);
   }
 
@@ -34,11 +36,11 @@ export class BucketMap<T> implements ReadonlyMap<string, T> {
     for (const entry of entries) changeOf(entry[0]).set.push(entry);
     for (const key of removed) changeOf(key).removed.push(key);
     let { size } = this;
-    let buckets: ReadonlyMap<string, T>[] | null = null;
+    let buckets: SortedEntries<T>[] | null = null;
     for (const [at, change] of changes) {
-      const before = this.buckets[at] ?? new Map<string, T>();
-      const now = changed(before, change);
-      if (now === before) continue;
+      const before = this.buckets[at];
+      const now = before?.with(change.set, change.removed);
+      if (before === undefined || now === undefined || now === before) continue;
       buckets ??= [...this.buckets];
       buckets[at] = now;
       size += now.size - before.size;
@@ -77,28 +79,8 @@ export class BucketMap<T> implements ReadonlyMap<string, T> {
 
 /** What is different in a bucket. */
 interface Change<T> {
-  /** A later one counts. */
   readonly set: (readonly [key: string, value: T])[];
-  /** After that. */
   readonly removed: string[];
-}
-
-/** The sorted bucket after a change, sorted; itself if nothing changes. */
-function changed<T>(bucket: ReadonlyMap<string, T>, { set, removed }: Change<T>): ReadonlyMap<string, T> {
-  const isSame = set.every(([key, value]) => bucket.get(key) === value && bucket.has(key));
-  if (isSame && !removed.some((key) => bucket.has(key))) return bucket;
-  // Stable: of one key, the later entry stays the later one.
-  set.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
-  const now = new Map<string, T>();
-  let next = 0;
-  for (const [key, value] of bucket) {
-    for (let entry = set[next]; entry !== undefined && entry[0] < key; entry = set[++next])
-      now.set(entry[0], entry[1]);
-    now.set(key, value);
-  }
-  for (const [key, value] of next === 0 ? set : set.slice(next)) now.set(key, value);
-  for (const key of removed) now.delete(key);
-  return now;
 }
 
 /** FNV-1a of the key's UTF-16 units, modulo `count`. Programs of other versions rely on it. */
