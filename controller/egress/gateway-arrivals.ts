@@ -118,21 +118,33 @@ export class GatewayArrivals {
     return { nodes, ipv4, ipv6 };
   }
 
-  change(sources: Iterable<ServedSource>): void {
+  /**
+   * Says again of which class these sources are, each named once.
+   *
+   * @param self the gateway's node, whose own pods do not come by the tunnel
+   */
+  change(sources: Iterable<ServedSource>, self: string): void {
     const removed: string[] = [];
-    const set: [string, EgressArrival][] = [];
+    this.#arrivals = this.#arrivals.with(this.#changedArrivals(sources, self, removed), removed);
+  }
+
+  /** One by one; those that are gone are added to `removed`. */
+  *#changedArrivals(
+    sources: Iterable<ServedSource>,
+    self: string,
+    removed: string[],
+  ): Iterable<readonly [address: string, arrival: EgressArrival]> {
     for (const { address, family, node, class: id } of sources) {
-      const takes = id === null ? [] : this.#takesOf(id)[family];
+      const takes = id === null || node === self ? [] : this.#takesOf(id)[family];
       const before = this.#arrivals.get(address);
       if (before?.node === node && before.takes === takes) continue;
       if (before !== undefined) this.#count(before.node, -1);
       if (takes.length === 0) removed.push(address);
       else {
-        set.push([address, { node, takes }]);
         this.#count(node, 1);
+        yield [address, { node, takes }];
       }
     }
-    this.#arrivals = this.#arrivals.with(set, removed);
   }
 
   #takesOf(id: string): Readonly<Record<Family, TakeList>> {

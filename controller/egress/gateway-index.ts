@@ -33,42 +33,57 @@ export class Gateways {
     const stale = new Map<string, Set<string>>();
     for (const id of this.#nodes.advance(pods))
       for (const gateway of gatewaysOf(id)?.keys() ?? []) addTo(stale, gateway, [id]);
-    const changes = new Map<string, ServedSource[]>();
-    const note = (gateway: string, source: ServedSource): void => {
-      // The gateway's own pods do not come by the tunnel.
-      const taken = source.node === gateway ? { ...source, class: null } : source;
-      addToList(changes, gateway, taken);
-    };
-    /** By gateway: the classes whose sources it gets again. */
+    /** By gateway: the classes of which it gets all sources again. */
     const whole = new Map<string, ReadonlySet<string>>();
     for (const [gateway, classes] of served) {
       const there = this.#gateways.get(gateway) ?? new GatewayArrivals();
       this.#gateways.set(gateway, there);
-      if (!changes.has(gateway)) changes.set(gateway, []);
       const staleClasses = there.changeClasses(classes);
       whole.set(gateway, staleClasses);
       addTo(stale, gateway, staleClasses);
-      for (const id of staleClasses) {
-        for (const [address, node] of this.#members.of(id))
-          note(gateway, { address, family: familyOf(address), node, class: id });
-      }
     }
+    const isWhole = (gateway: string, id: string | null): boolean =>
+      id !== null && whole.get(gateway)?.has(id) === true;
+    /** By gateway: moved sources of other classes. */
+    const single = new Map<string, ServedSource[]>();
+    const others = new Map<string, readonly string[]>();
     for (const source of moved) {
       const { address, class: id, was } = source;
-      const now = id === null ? undefined : gatewaysOf(id);
-      const isNoted = (gateway: string): boolean => id !== null && whole.get(gateway)?.has(id) === true;
-      for (const gateway of was === null ? [] : servedBefore(was, served, gatewaysOf(was))) {
-        const isHere = this.#gateways.get(gateway)?.arrivals.has(address);
-        if (isHere && !now?.has(gateway) && !isNoted(gateway)) note(gateway, { ...source, class: null });
+      if (was !== null) {
+        const now = id === null ? undefined : gatewaysOf(id);
+        for (const gateway of servedBefore(was, served, gatewaysOf(was))) {
+          if (now?.has(gateway) || isWhole(gateway, id)) continue;
+          if (this.#gateways.get(gateway)?.arrivals.has(address))
+            addToList(single, gateway, { ...source, class: null });
+        }
       }
-      for (const gateway of now?.keys() ?? []) if (!isNoted(gateway)) note(gateway, source);
+      if (id === null) continue;
+      let gateways = others.get(id);
+      if (gateways === undefined) {
+        gateways = [...(gatewaysOf(id)?.keys() ?? [])].filter((gateway) => !isWhole(gateway, id));
+        others.set(id, gateways);
+      }
+      for (const gateway of gateways) addToList(single, gateway, source);
     }
-    for (const [gateway, sources] of changes) this.#gateways.get(gateway)?.change(sources);
+    const changed = new Set([...whole.keys(), ...single.keys()]);
+    for (const gateway of changed) {
+      const sources = this.#sourcesOf(whole.get(gateway) ?? [], single.get(gateway) ?? []);
+      this.#gateways.get(gateway)?.change(sources, gateway);
+    }
     for (const [gateway, ids] of stale) {
       const nodesOf = (id: string) => this.#nodes.of(id).filter((node) => node !== gateway);
       this.#gateways.get(gateway)?.changeNodes(ids, nodesOf);
     }
-    return new Set([...changes.keys(), ...stale.keys()]);
+    return new Set([...changed, ...stale.keys()]);
+  }
+
+  /** One by one: of a gateway with 100,000 pods they need not be in memory. */
+  *#sourcesOf(classes: Iterable<string>, others: readonly ServedSource[]): Iterable<ServedSource> {
+    for (const id of classes) {
+      for (const [address, node] of this.#members.of(id))
+        yield { address, family: familyOf(address), node, class: id };
+    }
+    yield* others;
   }
 }
 

@@ -78,7 +78,7 @@ export class EgressSelection {
 
   #itemsFor(pod: Pod, namespace: Labels): AppliedItem[] {
     const items = this.#anywhere.matching(pod.labels);
-    for (const there of this.#itemsIn(namespace)) items.push(...there.items.matching(pod.labels));
+    for (const there of this.#itemsIn(namespace)) there.items.matching(pod.labels, items);
     return items;
   }
 

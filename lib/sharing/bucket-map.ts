@@ -1,4 +1,4 @@
-import { SortedEntries } from './sorted-entries.ts';
+import { REMOVED, SortedEntries } from './sorted-entries.ts';
 
 /**
  * An immutable map in buckets by the hash of the key: a version with a few other entries copies
@@ -21,26 +21,27 @@ export class BucketMap<T> implements ReadonlyMap<string, T> {
     return empty.with(map, []);
   }
 
-  /** A version with these entries set and then these keys removed; itself if nothing changes. */
+  /**
+   * A version with these entries set and then these keys removed; itself if nothing changes. The
+   * keys are asked for after the entries.
+   */
   with(entries: Iterable<readonly [string, T]>, removed: Iterable<string>): BucketMap<T> {
-    const changes = new Map<number, Change<T>>();
-    const changeOf = (key: string): Change<T> => {
-      const at = bucketOf(key, this.buckets.length);
-      let change = changes.get(at);
-      if (change === undefined) {
-        change = { set: [], removed: [] };
-        changes.set(at, change);
-      }
-      return change;
-    };
-    for (const entry of entries) changeOf(entry[0]).set.push(entry);
-    for (const key of removed) changeOf(key).removed.push(key);
+    const keys: string[] = [];
+    const values: (T | typeof REMOVED)[] = [];
+    for (const [key, value] of entries) {
+      keys.push(key);
+      values.push(value);
+    }
+    for (const key of removed) {
+      keys.push(key);
+      values.push(REMOVED);
+    }
     let { size } = this;
     let buckets: SortedEntries<T>[] | null = null;
-    for (const [at, change] of changes) {
-      const before = this.buckets[at];
-      const now = before?.with(change.set, change.removed);
-      if (before === undefined || now === undefined || now === before) continue;
+    for (const [at, some] of byBucket(keys, this.buckets.length)) {
+      const before = this.buckets[at] as SortedEntries<T>;
+      const now = before.with({ keys, values }, some);
+      if (now === before) continue;
       buckets ??= [...this.buckets];
       buckets[at] = now;
       size += now.size - before.size;
@@ -77,10 +78,35 @@ export class BucketMap<T> implements ReadonlyMap<string, T> {
   }
 }
 
-/** What is different in a bucket. */
-interface Change<T> {
-  readonly set: (readonly [key: string, value: T])[];
-  readonly removed: string[];
+/** The indexes of the keys in each bucket that has any, in order: sorted by counting. */
+function* byBucket(keys: readonly string[], count: number): Iterable<readonly [at: number, Uint32Array]> {
+  const buckets = new Uint32Array(keys.length);
+  const ends = new Uint32Array(count);
+  for (let i = 0; i < keys.length; i++) {
+    const at = bucketOf(keys[i] as string, count);
+    buckets[i] = at;
+    ends[at] = (ends[at] as number) + 1;
+  }
+  let total = 0;
+  const next = new Uint32Array(count);
+  for (let at = 0; at < count; at++) {
+    next[at] = total;
+    total += ends[at] as number;
+    ends[at] = total;
+  }
+  const order = new Uint32Array(keys.length);
+  for (let i = 0; i < keys.length; i++) {
+    const at = buckets[i] as number;
+    const place = next[at] as number;
+    order[place] = i;
+    next[at] = place + 1;
+  }
+  let begin = 0;
+  for (let at = 0; at < count; at++) {
+    const end = ends[at] as number;
+    if (end > begin) yield [at, order.subarray(begin, end)];
+    begin = end;
+  }
 }
 
 /** FNV-1a of the key's UTF-16 units, modulo `count`. Programs of other versions rely on it. */
