@@ -158,9 +158,7 @@ class EgressState {
     const inside = this.#insideIndex.advance(objects, objects.pods, change.pods);
     const isEnforced = policies.some(({ spec }) => spec.mode === 'Enforce');
     const unknownPods = isEnforced ? this.#config.unknownPods : 'Pass';
-    const classOf = this.#podClasses();
-    const sources = this.#advanceSources(touched, classOf);
-    const pods = this.#advancePods(touched, new Set(change.pods.removed), classOf);
+    const { sources, pods } = this.#advancePods(touched, new Set(change.pods.removed));
     const subnets = this.#advanceSubnets(inside, unknownPods);
     const { ways, allocations } = this.#wayIndex.advance(objects, policies);
     const { classes, decisions } = this.#usedClasses();
@@ -200,44 +198,33 @@ class EgressState {
       .flatMap(({ pods }) => (pods === null ? [] : this.#index.selectPods(pods.labels, pods.namespace)));
   }
 
-  /**
-   * The class of a pod by its labels, found once for all that is asked about the pod; BY_ADDRESS:
-   * its address decides besides.
-   */
-  #podClasses(): (pod: Pod) => PodClass {
-    const known = new Map<Pod, PodClass>();
-    return (pod) => {
-      let found = known.get(pod);
-      if (found === undefined) {
-        const policies = this.#selection.policiesOf(pod, this.#index.namespaceLabels(pod.namespace));
-        found = policies === null ? BY_ADDRESS : this.#classFor(policies);
-        known.set(pod, found);
-      }
-      return found;
-    };
-  }
-
-  #advanceSources(pods: ReadonlySet<Pod>, classOf: (pod: Pod) => PodClass): CompiledEgress['sources'] {
-    const addresses = new Set<string>();
-    for (const pod of pods) for (const address of pod.addresses) addresses.add(address);
-    for (const address of addresses)
-      this.#change([this.#sources, this.#sourcesByNode], address, this.#sourceOf(address, classOf));
-    return this.#sourcesByNode.advance();
-  }
-
   /** @param removed those of the pods that are not there any more */
-  #advancePods(
-    pods: ReadonlySet<Pod>,
-    removed: ReadonlySet<Pod>,
-    classOf: (pod: Pod) => PodClass,
-  ): CompiledEgress['pods'] {
+  #advancePods(pods: ReadonlySet<Pod>, removed: ReadonlySet<Pod>): Pick<CompiledEgress, 'sources' | 'pods'> {
+    const classOf = this.#podClasses();
     for (const pod of pods) {
+      for (const address of pod.addresses)
+        this.#change([this.#sources, this.#sourcesByNode], address, this.#sourceOf(address, classOf));
       if (pod.hostNetwork === true || pod.node === undefined) continue;
       const key = podKey(pod.namespace, pod.name, pod.uid ?? '');
       const now = removed.has(pod) ? null : toSource(pod.node, classOf(pod));
       this.#change([this.#pods, this.#podsByNode], key, now);
     }
-    return this.#podsByNode.advance();
+    return { sources: this.#sourcesByNode.advance(), pods: this.#podsByNode.advance() };
+  }
+
+  /**
+   * The class of a pod by its labels, found once for all that is asked about one pod after another;
+   * BY_ADDRESS: its address decides besides.
+   */
+  #podClasses(): (pod: Pod) => PodClass {
+    let last: { readonly pod: Pod; readonly found: PodClass } | null = null;
+    return (pod) => {
+      if (last?.pod === pod) return last.found;
+      const policies = this.#selection.policiesOf(pod, this.#index.namespaceLabels(pod.namespace));
+      const found = policies === null ? BY_ADDRESS : this.#classFor(policies);
+      last = { pod, found };
+      return found;
+    };
   }
 
   #change([places, byNode]: [Map<string, Source>, ByNode], key: string, now: Source | null): void {
