@@ -23,12 +23,16 @@ export class ClassMembers {
 
   advance(sources: CompiledEgress['sources']): MovedSource[] {
     const there: MovedSource[] = [];
+    const left = new Set<string>();
     const gone = new Map<string, MovedSource>();
     for (const node of changedIds(this.#sources, sources)) {
       const [before, now] = [this.#sources.get(node) ?? NONE, sources.get(node) ?? NONE];
       for (const address of changedIds(before, now)) {
         const was = before.get(address) ?? null;
-        if (was !== null) this.#members.get(was)?.delete(address);
+        if (was !== null) {
+          this.#members.get(was)?.delete(address);
+          left.add(was);
+        }
         const is = now.get(address);
         const source = { address, family: familyOf(address), node, class: is ?? null, was };
         if (is === undefined) gone.set(address, source);
@@ -42,7 +46,7 @@ export class ClassMembers {
       if (members === undefined) this.#members.set(id, new Map([[address, node]]));
       else members.set(address, node);
     }
-    for (const [id, members] of this.#members) if (members.size === 0) this.#members.delete(id);
+    for (const id of left) if (this.#members.get(id)?.size === 0) this.#members.delete(id);
     this.#sources = sources;
     return moved;
   }

@@ -211,10 +211,6 @@ class NodeViews {
     const others = new Set([...slots.values()].map((slot) => slot.node));
     for (const peer of gateway?.peers ?? []) others.add(peer);
     others.delete(node);
-    const peers = [...others].sort(compareText).flatMap((name) => {
-      const end = this.#ends.get(name);
-      return end === undefined ? [] : [[name, end] as const];
-    });
     return {
       ...NOTHING,
       tunnel: this.#ends.get(node) ?? null,
@@ -224,12 +220,24 @@ class NodeViews {
       classes: keptMap(new Map(classes.map((one) => [one.id, one])), before?.classes),
       outcomes: keptMap(outcomes, before?.outcomes),
       slots: keptMap(slots, before?.slots),
-      peers: keptMap(new Map(peers), before?.peers),
+      peers: this.#peers(others, before?.peers),
       arrivals: gateway?.arrivals ?? NOTHING.arrivals,
       served: gateway?.servedClasses ?? NOTHING.served,
       takes: keptMap(gateway?.takes ?? NOTHING.takes, before?.takes),
       ...(refused.length === 0 ? {} : { refused }),
     };
+  }
+
+  /** The ends of these nodes, as far as they have one, sorted; `before` if they are the same. */
+  #peers(nodes: ReadonlySet<string>, before: NodeEgress['peers'] = new Map()): NodeEgress['peers'] {
+    const reached = [...nodes].filter((name) => this.#ends.has(name));
+    const isSame = (name: string): boolean => before.get(name) === this.#ends.get(name);
+    if (reached.length === before.size && reached.every(isSame)) return before;
+    const ends = reached.sort(compareText).flatMap((name) => {
+      const end = this.#ends.get(name);
+      return end === undefined ? [] : [[name, end] as const];
+    });
+    return keptMap(new Map(ends), before);
   }
 
   /** The policies whose packets the gateway refuses, because their takes have no number. */

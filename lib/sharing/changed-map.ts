@@ -42,8 +42,13 @@ export function* changedIds<T>(
       if (before.get(id) !== now.get(id)) yield id;
     return;
   }
-  for (const [id, one] of now) if (one !== before.get(id)) yield id;
-  for (const id of before.keys()) if (!now.has(id)) yield id;
+  let common = 0;
+  for (const [id, one] of now) {
+    const other = before.get(id);
+    if (other !== undefined || before.has(id)) common++;
+    if (one !== other) yield id;
+  }
+  if (common < before.size) for (const id of before.keys()) if (!now.has(id)) yield id;
 }
 
 function haveSameBuckets(a: BucketMap<unknown>, b: BucketMap<unknown>): boolean {
