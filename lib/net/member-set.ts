@@ -190,6 +190,21 @@ export function packAddress({ family, value }: Address): Uint8Array {
   return packed;
 }
 
+/** Packs the address of a text; null if it is none. */
+export function packText(text: string): Uint8Array | null {
+  if (!isIPv4(text)) {
+    const address = parseAddress(text);
+    return address === null ? null : packAddress(address);
+  }
+  const value = ipv4Number(text);
+  const packed = new Uint8Array(4);
+  packed[0] = value >>> 24;
+  packed[1] = value >>> 16;
+  packed[2] = value >>> 8;
+  packed[3] = value;
+  return packed;
+}
+
 /** Number of single addresses and prefixes. */
 export function memberCount(members: FamilyMembers): number {
   return singlesCount(members) + members.prefixes.length;

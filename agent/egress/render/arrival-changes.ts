@@ -26,20 +26,24 @@ const NOBODY: Served = { arrivals: new Map(), peers: new Map() };
 export class ArrivalChanges {
   #last = NOBODY;
 
-  next({ arrivals, peers }: Served): ArrivalChange[] {
+  *next({ arrivals, peers }: Served): Iterable<ArrivalChange> {
     const last = this.#last;
     const now = { arrivals, peers };
     this.#last = now;
-    const changed = new Set(changedIds(last.arrivals, arrivals));
+    if (last.arrivals.size === 0) {
+      for (const [address, arrival] of arrivals) {
+        const peer = peers.get(arrival.node);
+        if (peer !== undefined) yield { address, before: null, now: { arrival, peer } };
+      }
+      return;
+    }
     const nodes = new Set(
       [...changedIds(last.peers, peers)].filter((node) => !isSameEnd(last.peers.get(node), peers.get(node))),
     );
+    const changed = new Set(changedIds(last.arrivals, arrivals));
     if (nodes.size > 0) for (const [address, { node }] of arrivals) if (nodes.has(node)) changed.add(address);
-    return [...changed].map((address) => ({
-      address,
-      before: servedPod(last, address),
-      now: servedPod(now, address),
-    }));
+    for (const address of changed)
+      yield { address, before: servedPod(last, address), now: servedPod(now, address) };
   }
 }
 
