@@ -74,7 +74,8 @@ export class BucketMap<T> implements ReadonlyMap<string, T> {
   }
 
   forEach(callback: (value: T, key: string, map: ReadonlyMap<string, T>) => void): void {
-    for (const [key, value] of this.entries()) callback(value, key, this);
+    const call = (value: T, key: string): void => callback(value, key, this);
+    for (const bucket of this.buckets) bucket.forEach(call);
   }
 }
 

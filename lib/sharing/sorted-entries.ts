@@ -92,7 +92,7 @@ export class SortedEntries<T> implements ReadonlyMap<string, T> {
   }
 
   forEach(callback: (value: T, key: string, map: ReadonlyMap<string, T>) => void): void {
-    for (const [key, value] of this) callback(value, key, this);
+    for (let i = 0; i < this.#keys.length; i++) callback(this.#values[i] as T, this.#keys[i] as string, this);
   }
 
   /** The least place whose key is not less. */

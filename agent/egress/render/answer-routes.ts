@@ -28,14 +28,10 @@ export class AnswerRoutes {
   /** In no order; the same list if nothing changed. */
   next(egress: Pick<NodeEgress, 'arrivals' | 'peers'>): readonly AnswerRoute[] {
     let isChanged = false;
-    for (const { address, before, now } of this.#changes.next(egress)) {
-      for (const [pod, count] of [
-        [before, -1],
-        [now, 1],
-      ] as const) {
-        if (pod !== null && this.#use(address, pod, count)) isChanged = true;
-      }
-    }
+    this.#changes.next(egress, (address, before, now) => {
+      if (before !== null && this.#use(address, before, -1)) isChanged = true;
+      if (now !== null && this.#use(address, now, 1)) isChanged = true;
+    });
     if (!isChanged) return this.#routes;
     for (const [key, { pods }] of this.#used) if (pods === 0) this.#used.delete(key);
     this.#routes = [...this.#used.values()].map(({ route }) => route);

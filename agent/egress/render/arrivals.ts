@@ -58,15 +58,15 @@ export class ArrivalRenderer {
       4: new MapChanges(mapKeyLength(this.#maps[4])),
       6: new MapChanges(mapKeyLength(this.#maps[6])),
     };
-    for (const { address: text, before, now } of this.#changes.next(egress)) {
+    this.#changes.next(egress, (text, before, now) => {
       const address = packText(text);
-      if (address === null) continue;
+      if (address === null) return;
       const family = address.length === WIDTH[4] ? 4 : 6;
       if (before !== null && this.#use(family, before, -1) !== null)
         changes[family].push(address, this.#macOf(before.peer), null);
       const way = now === null ? null : this.#use(family, now, 1);
       if (now !== null && way !== null) changes[family].push(address, this.#macOf(now.peer), way.verdict);
-    }
+    });
     this.#maps = {
       4: changeEntries(this.#maps[4], changes[4]),
       6: changeEntries(this.#maps[6], changes[6]),
