@@ -1,6 +1,6 @@
 import { familyOf } from '../../lib/net/address.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
-import { ClassMembers } from './class-members.ts';
+import { ClassMembers, type MovedSource } from './class-members.ts';
 import { ClassNodes } from './class-nodes.ts';
 import type { CompiledEgress } from './compile-egress.ts';
 import { GatewayArrivals, type ServedSource } from './gateway-arrivals.ts';
@@ -8,6 +8,16 @@ import type { Served } from './route.ts';
 
 /** By gateway node and class; undefined: no longer served. */
 export type ChangedClasses = ReadonlyMap<string, ReadonlyMap<string, readonly Served[] | undefined>>;
+
+/** The gateways that serve a class, as keys; undefined: none. */
+export type GatewaysOf = (id: string) => ReadonlyMap<string, unknown> | undefined;
+
+interface ServedNow {
+  readonly served: ChangedClasses;
+  readonly gatewaysOf: GatewaysOf;
+  /** By gateway: the classes of which it gets all sources again. */
+  readonly whole: ReadonlyMap<string, ReadonlySet<string>>;
+}
 
 /** What each gateway node takes, over successive states. */
 export class Gateways {
@@ -19,14 +29,11 @@ export class Gateways {
     return this.#gateways.get(node);
   }
 
-  /**
-   * Returns the nodes that take something else, or from others, than before.
-   * @param gatewaysOf the gateways that serve a class, as keys
-   */
+  /** Returns the nodes that take something else, or from others, than before. */
   advance(
     { sources, pods }: Pick<CompiledEgress, 'sources' | 'pods'>,
     served: ChangedClasses,
-    gatewaysOf: (id: string) => ReadonlyMap<string, unknown> | undefined,
+    gatewaysOf: GatewaysOf,
   ): Set<string> {
     const moved = this.#members.advance(sources);
     /** By gateway: the classes whose nodes it gets again. */
@@ -42,29 +49,7 @@ export class Gateways {
       whole.set(gateway, staleClasses);
       addTo(stale, gateway, staleClasses);
     }
-    const isWhole = (gateway: string, id: string | null): boolean =>
-      id !== null && whole.get(gateway)?.has(id) === true;
-    /** By gateway: moved sources of other classes. */
-    const single = new Map<string, ServedSource[]>();
-    const others = new Map<string, readonly string[]>();
-    for (const source of moved) {
-      const { address, class: id, was } = source;
-      if (was !== null) {
-        const now = id === null ? undefined : gatewaysOf(id);
-        for (const gateway of servedBefore(was, served, gatewaysOf(was))) {
-          if (now?.has(gateway) || isWhole(gateway, id)) continue;
-          if (this.#gateways.get(gateway)?.arrivals.has(address))
-            addToList(single, gateway, { ...source, class: null });
-        }
-      }
-      if (id === null) continue;
-      let gateways = others.get(id);
-      if (gateways === undefined) {
-        gateways = [...(gatewaysOf(id)?.keys() ?? [])].filter((gateway) => !isWhole(gateway, id));
-        others.set(id, gateways);
-      }
-      for (const gateway of gateways) addToList(single, gateway, source);
-    }
+    const single = this.#singleChanges(moved, { served, gatewaysOf, whole });
     const changed = new Set([...whole.keys(), ...single.keys()]);
     for (const gateway of changed) {
       const sources = this.#sourcesOf(whole.get(gateway) ?? [], single.get(gateway) ?? []);
@@ -75,6 +60,37 @@ export class Gateways {
       this.#gateways.get(gateway)?.changeNodes(ids, nodesOf);
     }
     return new Set([...changed, ...stale.keys()]);
+  }
+
+  /** By gateway: moved sources that are in no class of which it gets all again. */
+  #singleChanges(
+    moved: readonly MovedSource[],
+    { served, gatewaysOf, whole }: ServedNow,
+  ): Map<string, ServedSource[]> {
+    const changes = new Map<string, ServedSource[]>();
+    const isWhole = (gateway: string, id: string | null): boolean =>
+      id !== null && whole.get(gateway)?.has(id) === true;
+    /** By class. */
+    const gatewaysOfOne = new Map<string, readonly string[]>();
+    for (const source of moved) {
+      const { address, class: id, was } = source;
+      if (was !== null) {
+        const now = id === null ? undefined : gatewaysOf(id);
+        for (const gateway of servedBefore(was, served, gatewaysOf(was))) {
+          if (now?.has(gateway) || isWhole(gateway, id)) continue;
+          if (this.#gateways.get(gateway)?.arrivals.has(address))
+            addToList(changes, gateway, { ...source, class: null });
+        }
+      }
+      if (id === null) continue;
+      let gateways = gatewaysOfOne.get(id);
+      if (gateways === undefined) {
+        gateways = [...(gatewaysOf(id)?.keys() ?? [])].filter((gateway) => !isWhole(gateway, id));
+        gatewaysOfOne.set(id, gateways);
+      }
+      for (const gateway of gateways) addToList(changes, gateway, source);
+    }
+    return changes;
   }
 
   /** One by one: of a gateway with 100,000 pods they need not be in memory. */
