@@ -114,9 +114,8 @@ function join(
   // same.
   const before = (chain: Chain): Chain => {
     const there = chain.fixed ? undefined : last.chains.get(chain.name);
-    return there !== undefined && chainLines(there).join('\n') === chainLines(chain).join('\n')
-      ? there
-      : chain;
+    if (there === undefined || there === chain) return chain;
+    return chainLines(there).join('\n') === chainLines(chain).join('\n') ? there : chain;
   };
   const chains = [
     ...rendered.flatMap(({ base }) => base.map(before)),

@@ -91,97 +91,20 @@ export function toVerdictMap(
 }
 
 /**
- * The hash map with these elements added, or with another verdict, and then without these keys,
- * unless they are added. Itself if nothing changes. Costs a copy of the memory, and a search for
- * each change.
- */
-export function changeEntries(
-  map: VerdictMap,
-  added: readonly MapEntry[],
-  removed: readonly Uint8Array[],
-): VerdictMap {
-  if (added.length === 0 && removed.length === 0) return map;
-  const width = mapKeyLength(map);
-  const verdicts = [...map.verdicts];
-  const numbers = new Map(verdicts.map(({ kind, chain }, i) => [`${kind} ${chain}`, i]));
-  const toNumber = (verdict: ChainVerdict): number => {
-    const text = `${verdict.kind} ${verdict.chain}`;
-    const number = numbers.get(text) ?? verdicts.push(verdict) - 1;
-    numbers.set(text, number);
-    return number;
-  };
-  const changes: { readonly key: Uint8Array; readonly verdict: ChainVerdict | null }[] = [
-    ...added.map(({ first, verdict }) => ({ key: first, verdict })),
-    ...removed.map((key) => ({ key, verdict: null })),
-  ];
-  // Stable: of one key, what is added comes first.
-  changes.sort((a, b) => Buffer.compare(a.key, b.key));
-  const keys = new Uint8Array(map.keys.length + added.length * width);
-  const targets = new Uint32Array(map.targets.length + added.length);
-  let [from, to] = [0, 0];
-  const copy = (end: number): void => {
-    keys.set(map.keys.subarray(from * width, end * width), to * width);
-    targets.set(map.targets.subarray(from, end), to);
-    to += end - from;
-    from = end;
-  };
-  let last: Uint8Array | null = null;
-  let isLess = false;
-  for (const { key, verdict } of changes) {
-    if (last !== null && Buffer.compare(last, key) === 0) continue;
-    last = key;
-    const { at, isThere } = placeOf(map.keys, key, from);
-    copy(at);
-    if (isThere) from++;
-    isLess ||= isThere;
-    if (verdict === null) continue;
-    keys.set(key, to * width);
-    targets[to++] = toNumber(verdict);
-  }
-  copy(map.targets.length);
-  const now = { targets: targets.subarray(0, to), verdicts };
-  return { ...map, keys: keys.subarray(0, to * width), ...(isLess ? withoutUnused(now) : now) };
-}
-
-/** Where the key is, or would be, at or after this element. */
-function placeOf(keys: Uint8Array, key: Uint8Array, from: number): { at: number; isThere: boolean } {
-  const width = key.length;
-  const all = Buffer.from(keys.buffer, keys.byteOffset, keys.byteLength);
-  let low = from;
-  let high = keys.length / width;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    const order = all.compare(key, 0, width, middle * width, (middle + 1) * width);
-    if (order === 0) return { at: middle, isThere: true };
-    if (order < 0) low = middle + 1;
-    else high = middle;
-  }
-  return { at: low, isThere: false };
-}
-
-/** Without the verdicts that no element has. */
-function withoutUnused({
-  targets,
-  verdicts,
-}: Pick<VerdictMap, 'targets' | 'verdicts'>): Pick<VerdictMap, 'targets' | 'verdicts'> {
-  const used = new Uint8Array(verdicts.length);
-  for (let i = 0; i < targets.length; i++) used[targets[i] ?? 0] = 1;
-  if (used.every((one) => one === 1)) return { targets, verdicts };
-  let next = 0;
-  const numbers = Uint32Array.from(used, (one) => (one === 1 ? next++ : 0));
-  return {
-    targets: targets.map((target) => numbers[target] ?? 0),
-    verdicts: verdicts.filter((_, i) => used[i] === 1),
-  };
-}
-
-/**
  * A key of an addressMac map.
  * @param mac six bytes in hexadecimal, separated by colons
  */
 export function packAddressMac(address: Address, mac: string): Uint8Array {
+  return Buffer.concat([packAddress(address), packMac(mac)]);
+}
+
+/**
+ * A MAC address in a key, padded to 8 bytes.
+ * @param mac six bytes in hexadecimal, separated by colons
+ */
+export function packMac(mac: string): Uint8Array {
   if (!MAC.test(mac)) throw new RangeError(`${JSON.stringify(mac)} is not a MAC address`);
-  return Buffer.concat([packAddress(address), Buffer.from(`${mac.replaceAll(':', '')}0000`, 'hex')]);
+  return Buffer.from(`${mac.replaceAll(':', '')}0000`, 'hex');
 }
 
 const MAC = /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/i;

@@ -5,8 +5,8 @@ import type { ServedSource } from './gateway-arrivals.ts';
 
 /** A source that is new, gone or has another class or node. */
 export interface MovedSource extends ServedSource {
-  /** Whether it had a class before. */
-  readonly wasServed: boolean;
+  /** Its class before; null: none. */
+  readonly was: string | null;
 }
 
 const NONE: ReadonlyMap<string, string | null> = new Map();
@@ -22,28 +22,42 @@ export class ClassMembers {
   }
 
   advance(sources: CompiledEgress['sources']): MovedSource[] {
-    const moved = new Map<string, MovedSource>();
+    const there: MovedSource[] = [];
+    const left = new Set<string>();
+    const gone = new Map<string, MovedSource>();
     for (const node of changedIds(this.#sources, sources)) {
-      const [was, is] = [this.#sources.get(node) ?? NONE, sources.get(node) ?? NONE];
-      for (const address of changedIds(was, is)) {
-        const old = was.get(address) ?? null;
-        if (old !== null) this.#members.get(old)?.delete(address);
-        const there = moved.get(address);
-        const wasServed = old !== null || there?.wasServed === true;
-        // An address that moved to another node is in the lists of both: that node's counts.
-        const kept = is.has(address) ? undefined : there;
-        const family = familyOf(address);
-        const now = kept ?? { address, family, node, class: is.get(address) ?? null };
-        moved.set(address, { ...now, wasServed });
+      const [before, now] = [this.#sources.get(node) ?? NONE, sources.get(node) ?? NONE];
+      for (const address of changedIds(before, now)) {
+        const was = before.get(address) ?? null;
+        if (was !== null) {
+          this.#members.get(was)?.delete(address);
+          left.add(was);
+        }
+        const is = now.get(address);
+        const source = { address, family: familyOf(address), node, class: is ?? null, was };
+        if (is === undefined) gone.set(address, source);
+        else there.push(source);
       }
     }
-    for (const { address, node, class: id } of moved.values()) {
+    const moved = gone.size === 0 ? there : joined(there, gone);
+    for (const { address, node, class: id } of moved) {
       if (id === null) continue;
-      const members = this.#members.get(id) ?? new Map<string, string>();
-      this.#members.set(id, members.set(address, node));
+      const members = this.#members.get(id);
+      if (members === undefined) this.#members.set(id, new Map([[address, node]]));
+      else members.set(address, node);
     }
-    for (const [id, members] of this.#members) if (members.size === 0) this.#members.delete(id);
+    for (const id of left) if (this.#members.get(id)?.size === 0) this.#members.delete(id);
     this.#sources = sources;
-    return [...moved.values()];
+    return moved;
   }
+}
+
+/** An address that moved to another node is in the lists of both: that where it is counts. */
+function joined(there: readonly MovedSource[], gone: Map<string, MovedSource>): MovedSource[] {
+  const moved = there.map((source) => {
+    const before = gone.get(source.address);
+    gone.delete(source.address);
+    return before === undefined ? source : { ...source, was: before.was };
+  });
+  return [...moved, ...gone.values()];
 }

@@ -74,6 +74,8 @@ interface UsedClass extends FlatClass {
   uses: number;
 }
 
+type PodClass = UsedClass | null | typeof BY_ADDRESS;
+
 /** Where an address or a pod is, and what it has. */
 interface Source {
   readonly node: string;
@@ -101,6 +103,8 @@ class EgressState {
   readonly #podsByNode = new ByNode();
   /** By the numbers of its policies. */
   readonly #classes = new Map<string, UsedClass>();
+  /** Those that nothing had at some moment since. */
+  readonly #unused = new Set<UsedClass>();
   #changesClasses = false;
   /** What the subnets were made of. */
   #subnetParts: readonly unknown[] = [];
@@ -134,15 +138,19 @@ class EgressState {
       this.#selection.itemsOf(policy).some(({ pods }) => pods === null),
     );
     const isNew = last.pods.length === 0 || changesSubnets;
-    const touched: Pod[] = [...change.pods.removed, ...change.moved];
-    if (!isNew) for (const policy of removed) touched.push(...this.#selected(policy));
+    // Those that are gone come before their successors.
+    const touched = new Set<Pod>(change.pods.removed);
+    const touch = (pods: Iterable<Pod>): void => {
+      for (const pod of pods) touched.add(pod);
+    };
+    touch(change.moved);
+    if (!isNew) for (const policy of removed) touch(this.#selected(policy));
     for (const policy of removed) this.#selection.remove(policy);
     this.#index.advance(objects, change);
     this.#objects = objects;
     for (const policy of added) this.#selection.add(policy);
-    touched.push(...change.pods.added);
-    if (isNew) touched.push(...objects.pods);
-    else for (const policy of added) touched.push(...this.#selected(policy));
+    touch(isNew ? objects.pods : change.pods.added);
+    if (!isNew) for (const policy of added) touch(this.#selected(policy));
 
     const before = this.#compiled;
     const isSameOrder = removed.length === 0 && added.length === 0;
@@ -150,8 +158,7 @@ class EgressState {
     const inside = this.#insideIndex.advance(objects, objects.pods, change.pods);
     const isEnforced = policies.some(({ spec }) => spec.mode === 'Enforce');
     const unknownPods = isEnforced ? this.#config.unknownPods : 'Pass';
-    const sources = this.#advanceSources(new Set(touched.flatMap(({ addresses }) => addresses)));
-    const pods = this.#advancePods(new Set(touched), new Set(change.pods.removed));
+    const { sources, pods } = this.#advancePods(touched, new Set(change.pods.removed));
     const subnets = this.#advanceSubnets(inside, unknownPods);
     const { ways, allocations } = this.#wayIndex.advance(objects, policies);
     const { classes, decisions } = this.#usedClasses();
@@ -191,26 +198,38 @@ class EgressState {
       .flatMap(({ pods }) => (pods === null ? [] : this.#index.selectPods(pods.labels, pods.namespace)));
   }
 
-  #advanceSources(addresses: ReadonlySet<string>): CompiledEgress['sources'] {
-    for (const address of addresses)
-      this.#change([this.#sources, this.#sourcesByNode], address, this.#sourceOf(address));
-    return this.#sourcesByNode.advance();
+  /** @param removed those of the pods that are not there any more */
+  #advancePods(pods: ReadonlySet<Pod>, removed: ReadonlySet<Pod>): Pick<CompiledEgress, 'sources' | 'pods'> {
+    const classOf = this.#podClasses();
+    for (const pod of pods) {
+      for (const address of pod.addresses)
+        this.#change([this.#sources, this.#sourcesByNode], address, this.#sourceOf(address, classOf));
+      if (pod.hostNetwork === true || pod.node === undefined) continue;
+      const key = podKey(pod.namespace, pod.name, pod.uid ?? '');
+      const now = removed.has(pod) ? null : toSource(pod.node, classOf(pod));
+      this.#change([this.#pods, this.#podsByNode], key, now);
+    }
+    return { sources: this.#sourcesByNode.advance(), pods: this.#podsByNode.advance() };
   }
 
   /**
-   * @param removed those of the pods that are not there any more; they come before their successors
+   * The class of a pod by its labels, found once for all that is asked about one pod after another;
+   * BY_ADDRESS: its address decides besides.
    */
-  #advancePods(pods: ReadonlySet<Pod>, removed: ReadonlySet<Pod>): CompiledEgress['pods'] {
-    for (const pod of pods) {
-      if (pod.hostNetwork === true || pod.node === undefined) continue;
-      const key = podKey(pod.namespace, pod.name, pod.uid ?? '');
-      this.#change([this.#pods, this.#podsByNode], key, removed.has(pod) ? null : this.#podSource(pod));
-    }
-    return this.#podsByNode.advance();
+  #podClasses(): (pod: Pod) => PodClass {
+    let last: { readonly pod: Pod; readonly found: PodClass } | null = null;
+    return (pod) => {
+      if (last?.pod === pod) return last.found;
+      const policies = this.#selection.policiesOf(pod, this.#index.namespaceLabels(pod.namespace));
+      const found = policies === null ? BY_ADDRESS : this.#classFor(policies);
+      last = { pod, found };
+      return found;
+    };
   }
 
   #change([places, byNode]: [Map<string, Source>, ByNode], key: string, now: Source | null): void {
     const before = places.get(key);
+    if (now?.class) now.class.uses++;
     if (before?.class) this.#release(before.class);
     if (now === null) places.delete(key);
     else places.set(key, now);
@@ -220,42 +239,37 @@ class EgressState {
     if (now !== null && id !== undefined) byNode.set(now.node, key, id);
   }
 
-  #podSource(pod: Pod): Source {
-    const node = pod.node ?? '';
-    const policies = this.#selection.policiesOf(pod, this.#index.namespaceLabels(pod.namespace));
-    if (policies === null) return { node, class: null, isByAddress: true };
-    return { node, class: policies.length === 0 ? null : this.#use(policies) };
-  }
-
   /** Null: no pod has the address. Of several pods, the first by namespace and name. */
-  #sourceOf(address: string): Source | null {
+  #sourceOf(address: string, classOf: (pod: Pod) => PodClass): Source | null {
     const pods: Pod[] = [];
     for (const holder of this.#index.holders(address)) if (holder.kind === 'Pod') pods.push(holder);
     const [pod] = pods.length > 1 ? pods.sort(comparePods) : pods;
     if (pod === undefined) return null;
+    const byLabels = classOf(pod);
+    if (byLabels !== BY_ADDRESS) return { node: pod.node ?? '', class: byLabels };
     const labels = this.#index.namespaceLabels(pod.namespace);
     const policies = this.#selection.policiesAt(pod, labels, address);
-    return { node: pod.node ?? '', class: policies.length === 0 ? null : this.#use(policies) };
+    return { node: pod.node ?? '', class: this.#classFor(policies) };
   }
 
-  #use(policies: readonly EgressPolicy[]): UsedClass {
+  /** Null: there are no policies. Whoever keeps the class counts as a use. */
+  #classFor(policies: readonly EgressPolicy[]): UsedClass | null {
+    if (policies.length === 0) return null;
     const ordered = [...new Set(policies)].sort(compareEgressPolicies);
     const key = ordered.map((policy) => this.#numbers.get(policy)).join();
     let used = this.#classes.get(key);
     if (used === undefined) {
       used = { ...flatten(ordered, this.#destinations), key, uses: 0 };
       this.#classes.set(key, used);
+      this.#unused.add(used);
       this.#changesClasses = true;
     }
-    used.uses++;
     return used;
   }
 
   #release(used: UsedClass): void {
     used.uses--;
-    if (used.uses > 0) return;
-    this.#classes.delete(used.key);
-    this.#changesClasses = true;
+    if (used.uses === 0) this.#unused.add(used);
   }
 
   /** Without the Nodes' pod networks, where a source that no pod has is held. */
@@ -272,7 +286,9 @@ class EgressState {
       this.#selection.subnets(family).flatMap(({ range, policies }) => {
         const rest = subtract([range], unknownPods === 'Hold' ? podNetworks[family] : []);
         if (rest.length === 0) return [];
-        const used = this.#use(policies);
+        const used = this.#classFor(policies);
+        if (used === null) return [];
+        used.uses++;
         classes.push(used);
         return rest.map((part) => ({ family, range: part, class: used.class.id }));
       }),
@@ -283,6 +299,10 @@ class EgressState {
   }
 
   #usedClasses(): Pick<CompiledEgress, 'classes' | 'decisions'> {
+    for (const { key, uses } of this.#unused) {
+      if (uses === 0 && this.#classes.delete(key)) this.#changesClasses = true;
+    }
+    this.#unused.clear();
     if (!this.#changesClasses) return this.#compiled;
     this.#changesClasses = false;
     const classes = new Map<string, EgressClass>();
@@ -293,6 +313,10 @@ class EgressState {
     }
     return { classes, decisions };
   }
+}
+
+function toSource(node: string, found: PodClass): Source {
+  return found === BY_ADDRESS ? { node, class: null, isByAddress: true } : { node, class: found };
 }
 
 /** Undefined: it is not there. */

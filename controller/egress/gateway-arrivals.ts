@@ -1,8 +1,8 @@
+import { isDeepStrictEqual } from 'node:util';
 import { bucketsOf } from '../../apis/egress/messages.ts';
 import type { EgressArrival, EgressTake, ServedClass } from '../../apis/egress/node-egress.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import { BucketMap } from '../../lib/sharing/bucket-map.ts';
-import { keptMap } from '../../lib/sharing/kept-map.ts';
 import { numbered } from './numbers.ts';
 import { type Served, takeKey } from './route.ts';
 
@@ -31,8 +31,10 @@ export class GatewayArrivals {
   /** By class; those that no node has are not there. */
   #servedClasses: ReadonlyMap<string, ServedClass> = new Map();
   #arrivals: BucketMap<EgressArrival> = BucketMap.of(new Map<string, EgressArrival>(), BUCKETS);
-  /** How many arrivals come from a node. */
-  readonly #peers = new Map<string, number>();
+  /** How many arrivals come from a node, and served classes may. */
+  readonly #counts = new Map<string, number>();
+  /** Null: a node is new or gone since. */
+  #peers: ReadonlySet<string> | null = null;
 
   get takes(): ReadonlyMap<number, EgressTake> {
     return this.#takes;
@@ -48,8 +50,8 @@ export class GatewayArrivals {
 
   /** The nodes that pods come from, or may. */
   get peers(): ReadonlySet<string> {
-    const served = [...this.#servedClasses.values()].flatMap(({ nodes }) => nodes);
-    return new Set([...this.#peers.keys(), ...served]);
+    this.#peers ??= new Set(this.#counts.keys());
+    return this.#peers;
   }
 
   /** Whether there are takes without a number. */
@@ -94,34 +96,55 @@ export class GatewayArrivals {
 
   /** Says again which nodes have pods of these classes. */
   changeNodes(ids: Iterable<string>, nodesOf: (id: string) => readonly string[]): void {
-    const changed = new Map(this.#servedClasses);
+    let changed: Map<string, ServedClass> | null = null;
     for (const id of ids) {
-      const nodes = this.#served.has(id) ? nodesOf(id) : [];
-      if (nodes.length === 0) {
-        changed.delete(id);
-        continue;
-      }
-      const lists = this.#takesOf(id);
-      changed.set(id, { nodes, ipv4: lists[4], ipv6: lists[6] });
+      const before = this.#servedClasses.get(id);
+      const now = this.#servedClass(id, nodesOf);
+      if (isDeepStrictEqual(before, now)) continue;
+      changed ??= new Map(this.#servedClasses);
+      if (now === undefined) changed.delete(id);
+      else changed.set(id, now);
+      for (const node of now?.nodes ?? []) this.#count(node, 1);
+      for (const node of before?.nodes ?? []) this.#count(node, -1);
     }
-    this.#servedClasses = keptMap(changed, this.#servedClasses);
+    this.#servedClasses = changed ?? this.#servedClasses;
   }
 
-  change(sources: Iterable<ServedSource>): void {
+  /** Undefined: no node has pods of the class. */
+  #servedClass(id: string, nodesOf: (id: string) => readonly string[]): ServedClass | undefined {
+    const nodes = this.#served.has(id) ? nodesOf(id) : [];
+    if (nodes.length === 0) return undefined;
+    const { 4: ipv4, 6: ipv6 } = this.#takesOf(id);
+    return { nodes, ipv4, ipv6 };
+  }
+
+  /**
+   * Says again of which class these sources are, each named once.
+   *
+   * @param self the gateway's node, whose own pods do not come by the tunnel
+   */
+  change(sources: Iterable<ServedSource>, self: string): void {
     const removed: string[] = [];
-    const set: [string, EgressArrival][] = [];
+    this.#arrivals = this.#arrivals.with(this.#changedArrivals(sources, self, removed), removed);
+  }
+
+  /** One by one; those that are gone are added to `removed`. */
+  *#changedArrivals(
+    sources: Iterable<ServedSource>,
+    self: string,
+    removed: string[],
+  ): Iterable<readonly [address: string, arrival: EgressArrival]> {
     for (const { address, family, node, class: id } of sources) {
-      const takes = id === null ? [] : this.#takesOf(id)[family];
+      const takes = id === null || node === self ? [] : this.#takesOf(id)[family];
       const before = this.#arrivals.get(address);
       if (before?.node === node && before.takes === takes) continue;
       if (before !== undefined) this.#count(before.node, -1);
       if (takes.length === 0) removed.push(address);
       else {
-        set.push([address, { node, takes }]);
         this.#count(node, 1);
+        yield [address, { node, takes }];
       }
     }
-    this.#arrivals = this.#arrivals.with(set, removed);
   }
 
   #takesOf(id: string): Readonly<Record<Family, TakeList>> {
@@ -139,9 +162,10 @@ export class GatewayArrivals {
     return lists;
   }
 
-  #count(node: string, by: number): void {
-    const count = (this.#peers.get(node) ?? 0) + by;
-    if (count > 0) this.#peers.set(node, count);
-    else this.#peers.delete(node);
+  #count(node: string, by: 1 | -1): void {
+    const before = this.#counts.get(node) ?? 0;
+    if (before + by > 0) this.#counts.set(node, before + by);
+    else this.#counts.delete(node);
+    if (before === 0 || before + by === 0) this.#peers = null;
   }
 }

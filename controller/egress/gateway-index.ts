@@ -1,5 +1,6 @@
 import { familyOf } from '../../lib/net/address.ts';
-import { ClassMembers } from './class-members.ts';
+import { addToList } from '../../lib/sharing/list-map.ts';
+import { ClassMembers, type MovedSource } from './class-members.ts';
 import { ClassNodes } from './class-nodes.ts';
 import type { CompiledEgress } from './compile-egress.ts';
 import { GatewayArrivals, type ServedSource } from './gateway-arrivals.ts';
@@ -7,6 +8,16 @@ import type { Served } from './route.ts';
 
 /** By gateway node and class; undefined: no longer served. */
 export type ChangedClasses = ReadonlyMap<string, ReadonlyMap<string, readonly Served[] | undefined>>;
+
+/** The gateways that serve a class, as keys; undefined: none. */
+export type GatewaysOf = (id: string) => ReadonlyMap<string, unknown> | undefined;
+
+interface ServedNow {
+  readonly served: ChangedClasses;
+  readonly gatewaysOf: GatewaysOf;
+  /** By gateway: the classes of which it gets all sources again. */
+  readonly whole: ReadonlyMap<string, ReadonlySet<string>>;
+}
 
 /** What each gateway node takes, over successive states. */
 export class Gateways {
@@ -18,54 +29,89 @@ export class Gateways {
     return this.#gateways.get(node);
   }
 
-  /**
-   * Returns the nodes that take something else, or from others, than before.
-   * @param gatewaysOf the gateways that serve a class
-   */
+  /** Returns the nodes that take something else, or from others, than before. */
   advance(
     { sources, pods }: Pick<CompiledEgress, 'sources' | 'pods'>,
     served: ChangedClasses,
-    gatewaysOf: (id: string) => Iterable<string> | undefined,
+    gatewaysOf: GatewaysOf,
   ): Set<string> {
     const moved = this.#members.advance(sources);
     /** By gateway: the classes whose nodes it gets again. */
     const stale = new Map<string, Set<string>>();
     for (const id of this.#nodes.advance(pods))
-      for (const gateway of gatewaysOf(id) ?? []) addTo(stale, gateway, [id]);
-    const changes = new Map<string, Map<string, ServedSource>>();
-    const note = (gateway: string, source: ServedSource): void => {
-      const ofGateway = changes.get(gateway) ?? new Map<string, ServedSource>();
-      // The gateway's own pods do not come by the tunnel.
-      const taken = source.node === gateway ? { ...source, class: null } : source;
-      changes.set(gateway, ofGateway.set(source.address, taken));
-    };
+      for (const gateway of gatewaysOf(id)?.keys() ?? []) addTo(stale, gateway, [id]);
+    /** By gateway: the classes of which it gets all sources again. */
+    const whole = new Map<string, ReadonlySet<string>>();
     for (const [gateway, classes] of served) {
       const there = this.#gateways.get(gateway) ?? new GatewayArrivals();
       this.#gateways.set(gateway, there);
-      if (!changes.has(gateway)) changes.set(gateway, new Map());
       const staleClasses = there.changeClasses(classes);
+      whole.set(gateway, staleClasses);
       addTo(stale, gateway, staleClasses);
-      for (const id of staleClasses) {
-        for (const [address, node] of this.#members.of(id)) {
-          note(gateway, { address, family: familyOf(address), node, class: id });
-        }
-      }
     }
-    for (const source of moved) {
-      if (source.wasServed) {
-        for (const [gateway, { arrivals }] of this.#gateways)
-          if (arrivals.has(source.address)) note(gateway, { ...source, class: null });
-      }
-      const gateways = source.class === null ? [] : gatewaysOf(source.class);
-      for (const gateway of gateways ?? []) note(gateway, source);
+    const single = this.#singleChanges(moved, { served, gatewaysOf, whole });
+    const changed = new Set([...whole.keys(), ...single.keys()]);
+    for (const gateway of changed) {
+      const sources = this.#sourcesOf(whole.get(gateway) ?? [], single.get(gateway) ?? []);
+      this.#gateways.get(gateway)?.change(sources, gateway);
     }
-    for (const [gateway, sources] of changes) this.#gateways.get(gateway)?.change(sources.values());
     for (const [gateway, ids] of stale) {
       const nodesOf = (id: string) => this.#nodes.of(id).filter((node) => node !== gateway);
       this.#gateways.get(gateway)?.changeNodes(ids, nodesOf);
     }
-    return new Set([...changes.keys(), ...stale.keys()]);
+    return new Set([...changed, ...stale.keys()]);
   }
+
+  /** By gateway: moved sources that are in no class of which it gets all again. */
+  #singleChanges(
+    moved: readonly MovedSource[],
+    { served, gatewaysOf, whole }: ServedNow,
+  ): Map<string, ServedSource[]> {
+    const changes = new Map<string, ServedSource[]>();
+    const isWhole = (gateway: string, id: string | null): boolean =>
+      id !== null && whole.get(gateway)?.has(id) === true;
+    /** By class. */
+    const gatewaysOfOne = new Map<string, readonly string[]>();
+    for (const source of moved) {
+      const { address, class: id, was } = source;
+      if (was !== null) {
+        const now = id === null ? undefined : gatewaysOf(id);
+        for (const gateway of servedBefore(was, served, gatewaysOf(was))) {
+          if (now?.has(gateway) || isWhole(gateway, id)) continue;
+          if (this.#gateways.get(gateway)?.arrivals.has(address))
+            addToList(changes, gateway, { ...source, class: null });
+        }
+      }
+      if (id === null) continue;
+      let gateways = gatewaysOfOne.get(id);
+      if (gateways === undefined) {
+        gateways = [...(gatewaysOf(id)?.keys() ?? [])].filter((gateway) => !isWhole(gateway, id));
+        gatewaysOfOne.set(id, gateways);
+      }
+      for (const gateway of gateways) addToList(changes, gateway, source);
+    }
+    return changes;
+  }
+
+  /** One by one: of a gateway with 100,000 pods they need not be in memory. */
+  *#sourcesOf(classes: Iterable<string>, others: readonly ServedSource[]): Iterable<ServedSource> {
+    for (const id of classes) {
+      for (const [address, node] of this.#members.of(id))
+        yield { address, family: familyOf(address), node, class: id };
+    }
+    yield* others;
+  }
+}
+
+/** The gateways that may have served the class before the changes. */
+function* servedBefore(
+  id: string,
+  changes: ChangedClasses,
+  now: ReadonlyMap<string, unknown> | undefined,
+): Iterable<string> {
+  yield* now?.keys() ?? [];
+  for (const [gateway, classes] of changes)
+    if (classes.has(id) && classes.get(id) === undefined) yield gateway;
 }
 
 function addTo(sets: Map<string, Set<string>>, key: string, ids: Iterable<string>): void {

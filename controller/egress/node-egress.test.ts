@@ -219,4 +219,20 @@ describe('what a node does for egress gateways', () => {
     assert.equal(after.get('w')?.slots, before.get('w')?.slots);
     assert.equal(after.get('w')?.classes, before.get('w')?.classes);
   });
+
+  it('has another peer where the gateway’s owner is another node', () => {
+    const nodes = [...OBJECTS.nodes, node('g2', ['10.0.0.2'], { podCIDRs: ['10.244.2.0/24'] })];
+    const views = nodeEgressCompiler();
+    const compile = egressCompiler(DEFAULT_EGRESS_CONFIG);
+    const peers = (owner: string): string[] => {
+      const slots = [{ name: '0', node: owner, epoch: 1, addresses: ['198.51.100.1'] }];
+      const owned = { ...GATEWAY, status: { nodes: [], slots } };
+      return [
+        ...(views(compile({ ...OBJECTS, nodes, egressGateways: [owned] }))
+          .get('w')
+          ?.peers.keys() ?? []),
+      ];
+    };
+    assert.deepEqual([peers('g1'), peers('g2')], [['g1'], ['g2']]);
+  });
 });

@@ -104,8 +104,10 @@ class NodeViews {
       this.#pools = gatewayPools(compiled.allocations, this.#pools);
     }
     const classChange = this.#advanceClasses(compiled, last);
-    const gateways = this.#gateways.advance(compiled, classChange.served, (id) =>
-      this.#classes.get(id)?.served.keys(),
+    const gateways = this.#gateways.advance(
+      compiled,
+      classChange.served,
+      (id) => this.#classes.get(id)?.served,
     );
     const isStale = (node: string): boolean =>
       changesEnds ||
@@ -121,7 +123,7 @@ class NodeViews {
       const before = this.#views.get(name);
       const view = before !== undefined && !isStale(name) ? before : this.#build(name, compiled, before);
       const now = this.#withShared(view, name, compiled);
-      views.set(name, before !== undefined && hasSameFields(before, now) ? before : now);
+      views.set(name, before !== undefined && isSameView(before, now) ? before : now);
     }
     for (const name of this.#numbers.keys()) if (!views.has(name)) this.#numbers.delete(name);
     this.#views = keptMap(views, this.#views, Object.is);
@@ -209,10 +211,6 @@ class NodeViews {
     const others = new Set([...slots.values()].map((slot) => slot.node));
     for (const peer of gateway?.peers ?? []) others.add(peer);
     others.delete(node);
-    const peers = [...others].sort(compareText).flatMap((name) => {
-      const end = this.#ends.get(name);
-      return end === undefined ? [] : [[name, end] as const];
-    });
     return {
       ...NOTHING,
       tunnel: this.#ends.get(node) ?? null,
@@ -222,12 +220,24 @@ class NodeViews {
       classes: keptMap(new Map(classes.map((one) => [one.id, one])), before?.classes),
       outcomes: keptMap(outcomes, before?.outcomes),
       slots: keptMap(slots, before?.slots),
-      peers: keptMap(new Map(peers), before?.peers),
+      peers: this.#peers(others, before?.peers),
       arrivals: gateway?.arrivals ?? NOTHING.arrivals,
       served: gateway?.servedClasses ?? NOTHING.served,
       takes: keptMap(gateway?.takes ?? NOTHING.takes, before?.takes),
       ...(refused.length === 0 ? {} : { refused }),
     };
+  }
+
+  /** The ends of these nodes, as far as they have one, sorted; `before` if they are the same. */
+  #peers(nodes: ReadonlySet<string>, before: NodeEgress['peers'] = new Map()): NodeEgress['peers'] {
+    const reached = [...nodes].filter((name) => this.#ends.has(name));
+    const isSame = (name: string): boolean => before.get(name) === this.#ends.get(name);
+    if (reached.length === before.size && reached.every(isSame)) return before;
+    const ends = reached.sort(compareText).flatMap((name) => {
+      const end = this.#ends.get(name);
+      return end === undefined ? [] : [[name, end] as const];
+    });
+    return keptMap(new Map(ends), before);
   }
 
   /** The policies whose packets the gateway refuses, because their takes have no number. */
@@ -283,6 +293,6 @@ function unique(policies: readonly EgressPolicyName[]): EgressPolicyName[] {
   return [...byName].sort(([a], [b]) => compareText(a, b)).map(([, policy]) => policy);
 }
 
-function hasSameFields(a: NodeEgress, b: NodeEgress): boolean {
-  return sameItems(Object.values(a), Object.values(b));
+function isSameView(a: NodeEgress, b: NodeEgress): boolean {
+  return a === b || sameItems(Object.values(a), Object.values(b));
 }

@@ -33,6 +33,7 @@ export class EgressSelection {
   readonly #anywhere = selectorIndex<AppliedItem>();
   readonly #namespaces = selectorIndex<InNamespaces>();
   readonly #bySelector = new Map<string, InNamespaces>();
+  #itemsIn = this.#namespaceItems();
   readonly #subnetItems = new Set<AppliedItem>();
   /** Null after a change of #subnetItems. */
   #subnets: Readonly<Record<Family, readonly SubnetItems[]>> | null = null;
@@ -77,8 +78,13 @@ export class EgressSelection {
 
   #itemsFor(pod: Pod, namespace: Labels): AppliedItem[] {
     const items = this.#anywhere.matching(pod.labels);
-    for (const there of this.#namespaces.matching(namespace)) items.push(...there.items.matching(pod.labels));
+    for (const there of this.#itemsIn(namespace)) there.items.matching(pod.labels, items);
     return items;
+  }
+
+  /** What applies to a namespace, by its labels: found once, as long as #namespaces is the same. */
+  #namespaceItems(): (labels: Labels) => readonly InNamespaces[] {
+    return memo((labels: Labels) => this.#namespaces.matching(labels));
   }
 
   #subnetPolicies(text: string): readonly EgressPolicy[] {
@@ -116,10 +122,12 @@ export class EgressSelection {
       remove: () => {
         removeSelector();
         this.#bySelector.delete(key);
+        this.#itemsIn = this.#namespaceItems();
       },
     };
     const removeSelector = this.#namespaces.add(namespace, there);
     this.#bySelector.set(key, there);
+    this.#itemsIn = this.#namespaceItems();
     return there;
   }
 }

@@ -11,8 +11,10 @@ export interface SelectorIndex<T> {
   add(requirements: Requirements, of: T): () => void;
   /**
    * The owners of the selectors that select these labels; twice if two selectors of one owner do.
+   *
+   * @param found where they are added; default: an empty list
    */
-  matching(labels: Labels): T[];
+  matching(labels: Labels, found?: T[]): T[];
 }
 
 interface Entry<T> {
@@ -60,8 +62,7 @@ export function selectorIndex<T>(): SelectorIndex<T> {
         if (few.delete(entry) || many?.remove(entry)) size--;
       };
     },
-    matching(labels) {
-      const found: T[] = [];
+    matching(labels, found = []) {
       const look = (entries: Iterable<Entry<T>>): void => {
         for (const { requirements, of } of entries) if (allHold(requirements, labels)) found.push(of);
       };

@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { covers, formatAddress, formatCidr, lastAddress, parseAddress, parseCidr } from './address.ts';
+import {
+  covers,
+  familyOf,
+  formatAddress,
+  formatCidr,
+  lastAddress,
+  parseAddress,
+  parseCidr,
+} from './address.ts';
 
 const V4 = fc.bigInt({ min: 0n, max: 2n ** 32n - 1n }).map((value) => ({ family: 4, value }) as const);
 const V6 = fc.bigInt({ min: 0n, max: 2n ** 128n - 1n }).map((value) => ({ family: 6, value }) as const);
@@ -31,6 +39,27 @@ describe('address', () => {
     assert.deepEqual(parseAddress('2001:DB8::1'), { family: 6, value: (0x20010db8n << 96n) | 1n });
   });
 
+  it('is the same number in every spelling', () => {
+    const groups = fc.array(fc.oneof(fc.constant(0), fc.nat(0xffff)), { minLength: 8, maxLength: 8 });
+    fc.assert(
+      fc.property(
+        groups,
+        fc.nat(8),
+        fc.nat(8),
+        fc.boolean(),
+        fc.boolean(),
+        (all, at, many, isUpper, isDotted) => {
+          const value = all.reduce((sum, group) => (sum << 16n) | BigInt(group), 0n);
+          const text = spelled(all, { from: at, to: Math.min(8, at + many), isDotted });
+          const address = parseAddress(isUpper ? text.toUpperCase() : text);
+          assert.deepEqual(address, { family: 6, value }, text);
+          assert.equal(familyOf(text), 6);
+        },
+      ),
+      { numRuns: 1000 },
+    );
+  });
+
   it('is formatted as in RFC 5952', () => {
     const written = [
       '::',
@@ -48,10 +77,27 @@ describe('address', () => {
     fc.assert(
       fc.property(fc.oneof(V4, V6), (address) => {
         assert.deepEqual(parseAddress(formatAddress(address)), address);
+        assert.equal(familyOf(formatAddress(address)), address.family);
       }),
     );
   });
 });
+
+/** Eight groups; with `::` if all from `from` up to `to` are zero. */
+function spelled(
+  groups: readonly number[],
+  { from, to, isDotted }: { readonly from: number; readonly to: number; readonly isDotted: boolean },
+): string {
+  const [high = 0, low = 0] = groups.slice(6);
+  const tail = isDotted ? [[high >> 8, high & 255, low >> 8, low & 255].join('.')] : null;
+  const part = (begin: number, end: number): string[] => {
+    const texts = groups.slice(begin, end).map((group) => group.toString(16));
+    return tail !== null && end === 8 && begin <= 6 ? [...texts.slice(0, -2), ...tail] : texts;
+  };
+  const canShorten = to > from && groups.slice(from, to).every((group) => group === 0);
+  if (!canShorten || (isDotted && to > 6)) return part(0, 8).join(':');
+  return `${part(0, from).join(':')}::${part(to, 8).join(':')}`;
+}
 
 describe('cidr', () => {
   const cidr = (text: string) => parseCidr(text)?.cidr ?? assert.fail(text);

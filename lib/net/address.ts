@@ -43,28 +43,43 @@ export function ipv4Number(text: string): number {
 
 /**
  * An IPv6 address as a number; the text must have passed isIPv6. ipaddr.js takes 10 times as long,
- * which counts for 100,000 pods.
+ * and splitting the text 3 times, which counts for 100,000 pods.
  */
 function ipv6Value(text: string): bigint {
-  const [head = '', tail] = text.split('::');
-  const before = ipv6Groups(head);
-  const after = tail === undefined ? [] : ipv6Groups(tail);
-  const zeros = new Array<number>(8 - before.length - after.length).fill(0);
-  const groups = [...before, ...zeros, ...after];
-  let value = 0n;
-  for (let i = 0; i < 8; i += 2)
-    value = (value << 32n) | BigInt((groups[i] ?? 0) * 65536 + (groups[i + 1] ?? 0));
-  return value;
+  if (text.includes('.')) return ipv6Value(withoutIpv4Tail(text));
+  const groups: number[] = [];
+  // Where '::' is.
+  let gap = 8;
+  let group = -1;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code !== COLON) group = Math.max(0, group) * 16 + hexDigit(code);
+    else if (group >= 0) {
+      groups.push(group);
+      group = -1;
+    } else gap = groups.length;
+  }
+  if (group >= 0) groups.push(group);
+  const zeros = 8 - groups.length;
+  const at = (i: number): number => {
+    if (i >= gap && i < gap + zeros) return 0;
+    return groups[i < gap ? i : i - zeros] ?? 0;
+  };
+  const half = (i: number): bigint => BigInt(at(i) * 65536 + at(i + 1));
+  return (((((half(0) << 32n) | half(2)) << 32n) | half(4)) << 32n) | half(6);
 }
 
-/** The last group may be an IPv4 address, which is two. */
-function ipv6Groups(text: string): number[] {
-  if (text === '') return [];
-  return text.split(':').flatMap((group) => {
-    if (!group.includes('.')) return Number.parseInt(group, 16);
-    const value = ipv4Number(group);
-    return [Math.floor(value / 65536), value % 65536];
-  });
+const COLON = 58;
+
+function hexDigit(code: number): number {
+  return code < COLON ? code - 48 : (code | 32) - 87;
+}
+
+/** The last two groups may be written as an IPv4 address. */
+function withoutIpv4Tail(text: string): string {
+  const tail = text.lastIndexOf(':') + 1;
+  const value = ipv4Number(text.slice(tail));
+  return `${text.slice(0, tail)}${(value >>> 16).toString(16)}:${(value & 65535).toString(16)}`;
 }
 
 /** The address of a text; null if the text is not an IP address, or has a zone. */
@@ -74,9 +89,10 @@ export function parseAddress(text: string): Address | null {
   return { family: 6, value: ipv6Value(text) };
 }
 
-/** The family of a text that is an address. */
+/** The family of a text that is an address: of IPv6, a colon ends the first group at the latest. */
 export function familyOf(text: string): Family {
-  return text.includes(':') ? 6 : 4;
+  for (let i = 0; i <= 4; i++) if (text.charCodeAt(i) === COLON) return 6;
+  return 4;
 }
 
 export function formatAddress({ family, value }: Address): string {

@@ -149,10 +149,8 @@ function packIPv4(values: readonly number[], prefixes: readonly Cidr[]): Uint8Ar
     previous = value;
     while ((bounds[at]?.[1] ?? value) < value) at++;
     if ((bounds[at]?.[0] ?? Number.POSITIVE_INFINITY) <= value) continue;
-    packed[length++] = value >>> 24;
-    packed[length++] = value >>> 16;
-    packed[length++] = value >>> 8;
-    packed[length++] = value;
+    putWord(packed, length, value);
+    length += 4;
   }
   return length === packed.length ? packed : packed.slice(0, length);
 }
@@ -179,14 +177,39 @@ function packIPv6(values: bigint[], prefixes: readonly Cidr[]): Uint8Array {
 /** The address at byte `offset` of packed addresses. */
 export function unpackAddress(family: Family, packed: Uint8Array, offset: number): Address {
   let value = 0n;
-  for (let i = 0; i < WIDTH[family]; i++) value = (value << 8n) | BigInt(packed[offset + i] ?? 0);
+  for (let i = 0; i < WIDTH[family]; i += 4) value = (value << 32n) | BigInt(wordAt(packed, offset + i));
   return { family, value };
 }
 
 /** Packs one address. */
 export function packAddress({ family, value }: Address): Uint8Array {
   const packed = new Uint8Array(WIDTH[family]);
-  for (let i = packed.length - 1, rest = value; i >= 0; i--, rest >>= 8n) packed[i] = Number(rest & 255n);
+  let rest = value;
+  for (let i = packed.length - 4; i >= 0; i -= 4, rest >>= 32n)
+    putWord(packed, i, Number(rest & 0xffffffffn));
+  return packed;
+}
+
+function wordAt(bytes: Uint8Array, at: number): number {
+  const byte = (i: number): number => bytes[at + i] ?? 0;
+  return ((byte(0) << 24) | (byte(1) << 16) | (byte(2) << 8) | byte(3)) >>> 0;
+}
+
+function putWord(bytes: Uint8Array, at: number, word: number): void {
+  bytes[at] = word >>> 24;
+  bytes[at + 1] = word >>> 16;
+  bytes[at + 2] = word >>> 8;
+  bytes[at + 3] = word;
+}
+
+/** Packs the address of a text; null if it is none. */
+export function packText(text: string): Uint8Array | null {
+  if (!isIPv4(text)) {
+    const address = parseAddress(text);
+    return address === null ? null : packAddress(address);
+  }
+  const packed = new Uint8Array(WIDTH[4]);
+  putWord(packed, 0, ipv4Number(text));
   return packed;
 }
 

@@ -1,3 +1,5 @@
+import { REMOVED, SortedEntries } from './sorted-entries.ts';
+
 /**
  * An immutable map in buckets by the hash of the key: a version with a few other entries copies
  * only their buckets. `changedIds` (changed-map.ts) compares two versions by bucket. Iterates by
@@ -5,9 +7,9 @@
  */
 export class BucketMap<T> implements ReadonlyMap<string, T> {
   readonly size: number;
-  readonly buckets: readonly ReadonlyMap<string, T>[];
+  readonly buckets: readonly SortedEntries<T>[];
 
-  private constructor(buckets: readonly ReadonlyMap<string, T>[], size: number) {
+  private constructor(buckets: readonly SortedEntries<T>[], size: number) {
     this.buckets = buckets;
     this.size = size;
   }
@@ -15,37 +17,36 @@ export class BucketMap<T> implements ReadonlyMap<string, T> {
   /** The map itself if it is one with that many buckets. */
   static of<T>(map: ReadonlyMap<string, T>, count: number): BucketMap<T> {
     if (map instanceof BucketMap && map.buckets.length === count) return map;
-    const empty = new BucketMap<T>(new Array(count).fill(new Map<string, T>()), 0);
+    const empty = new BucketMap<T>(new Array(count).fill(SortedEntries.empty<T>()), 0);
     return empty.with(map, []);
   }
 
-  /** A version with these entries set and then these keys removed; itself if nothing changes. */
+  /**
+   * A version with these entries set and then these keys removed; itself if nothing changes. The
+   * keys are asked for after the entries.
+   */
   with(entries: Iterable<readonly [string, T]>, removed: Iterable<string>): BucketMap<T> {
-    const copies = new Map<number, Map<string, T>>();
-    let { size } = this;
-    const copyOf = (at: number): Map<string, T> => {
-      const copy = copies.get(at) ?? new Map(this.buckets[at]);
-      copies.set(at, copy);
-      return copy;
-    };
-    const current = (at: number) => copies.get(at) ?? this.buckets[at];
+    const keys: string[] = [];
+    const values: (T | typeof REMOVED)[] = [];
     for (const [key, value] of entries) {
-      const at = bucketOf(key, this.buckets.length);
-      if (current(at)?.get(key) === value && current(at)?.has(key) === true) continue;
-      const copy = copyOf(at);
-      if (!copy.has(key)) size++;
-      copy.set(key, value);
+      keys.push(key);
+      values.push(value);
     }
     for (const key of removed) {
-      const at = bucketOf(key, this.buckets.length);
-      if (current(at)?.has(key) === true && copyOf(at).delete(key)) size--;
+      keys.push(key);
+      values.push(REMOVED);
     }
-    if (copies.size === 0) return this;
-    const buckets = this.buckets.map((bucket, at) => {
-      const copy = copies.get(at);
-      return copy === undefined ? bucket : new Map([...copy].sort(([a], [b]) => (a < b ? -1 : 1)));
-    });
-    return new BucketMap(buckets, size);
+    let { size } = this;
+    let buckets: SortedEntries<T>[] | null = null;
+    for (const [at, some] of byBucket(keys, this.buckets.length)) {
+      const before = this.buckets[at] as SortedEntries<T>;
+      const now = before.with({ keys, values }, some);
+      if (now === before) continue;
+      buckets ??= [...this.buckets];
+      buckets[at] = now;
+      size += now.size - before.size;
+    }
+    return buckets === null ? this : new BucketMap(buckets, size);
   }
 
   get(key: string): T | undefined {
@@ -73,7 +74,39 @@ export class BucketMap<T> implements ReadonlyMap<string, T> {
   }
 
   forEach(callback: (value: T, key: string, map: ReadonlyMap<string, T>) => void): void {
-    for (const [key, value] of this.entries()) callback(value, key, this);
+    const call = (value: T, key: string): void => callback(value, key, this);
+    for (const bucket of this.buckets) bucket.forEach(call);
+  }
+}
+
+/** The indexes of the keys in each bucket that has any, in order: sorted by counting. */
+function* byBucket(keys: readonly string[], count: number): Iterable<readonly [at: number, Uint32Array]> {
+  const buckets = new Uint32Array(keys.length);
+  const ends = new Uint32Array(count);
+  for (let i = 0; i < keys.length; i++) {
+    const at = bucketOf(keys[i] as string, count);
+    buckets[i] = at;
+    ends[at] = (ends[at] as number) + 1;
+  }
+  let total = 0;
+  const next = new Uint32Array(count);
+  for (let at = 0; at < count; at++) {
+    next[at] = total;
+    total += ends[at] as number;
+    ends[at] = total;
+  }
+  const order = new Uint32Array(keys.length);
+  for (let i = 0; i < keys.length; i++) {
+    const at = buckets[i] as number;
+    const place = next[at] as number;
+    order[place] = i;
+    next[at] = place + 1;
+  }
+  let begin = 0;
+  for (let at = 0; at < count; at++) {
+    const end = ends[at] as number;
+    if (end > begin) yield [at, order.subarray(begin, end)];
+    begin = end;
   }
 }
 

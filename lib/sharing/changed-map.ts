@@ -30,8 +30,10 @@ export function* changedIds<T>(
 ): Iterable<string> {
   if (before === now) return;
   if (before instanceof BucketMap && now instanceof BucketMap && haveSameBuckets(before, now)) {
-    for (const [at, bucket] of now.buckets.entries())
-      yield* changedIds(before.buckets[at] ?? new Map(), bucket);
+    for (let at = 0; at < now.buckets.length; at++) {
+      const [was, is] = [before.buckets[at] ?? new Map(), now.buckets[at] ?? new Map()];
+      if (was !== is) yield* changedIds(was, is);
+    }
     return;
   }
   const [was, is] = [groupsOf(before), groupsOf(now)];
@@ -40,8 +42,13 @@ export function* changedIds<T>(
       if (before.get(id) !== now.get(id)) yield id;
     return;
   }
-  for (const [id, one] of now) if (one !== before.get(id)) yield id;
-  for (const id of before.keys()) if (!now.has(id)) yield id;
+  let common = 0;
+  for (const [id, one] of now) {
+    const other = before.get(id);
+    if (other !== undefined || before.has(id)) common++;
+    if (one !== other) yield id;
+  }
+  if (common < before.size) for (const id of before.keys()) if (!now.has(id)) yield id;
 }
 
 function haveSameBuckets(a: BucketMap<unknown>, b: BucketMap<unknown>): boolean {

