@@ -8,6 +8,8 @@ import { median } from '../measure/statistics.ts';
 const POLICIES = 5_000;
 const RATE_PORT = 7100;
 const STREAM_PORT = 7200;
+/** Of a stream that does not take all of a processor: what one link of a server carries. */
+const LINK = '10G';
 
 /**
  * One policy, or as many as a large cluster has, each for the pod and another destination; the bare
@@ -23,14 +25,15 @@ interface Place {
   readonly name: Setup;
   /** By pod: plain-0 is steered, plain-1 is not. */
   readonly connections: Readonly<Record<string, (seconds: number) => Promise<Rate>>>;
-  megabits(pod: string, seconds: number): Promise<number>;
+  /** @param options of iperf3's client */
+  megabits(pod: string, options?: readonly string[]): Promise<number>;
   close(): Promise<void>;
 }
 
 export const egressTraffic: Benchmark = {
   name: 'egress-traffic',
   title: 'traffic through an egress gateway',
-  how: `A pod, its node, a gateway node and a server, each in a namespace of its own, stand-alone agents; \`test/probe crr\` and iperf3 from the pod to the server on one processor at a high priority, by turns: one policy, ${POLICIES.toLocaleString('en')} policies for the pod (the last destination in order is the server), the same tunnel without nodewall (VXLAN device, routes, masquerade at the gateway), this with connection tracking at the pod's node too, agents with the feature gate off, and the same on nodes with one routing rule that no packet matches. Other traffic is that of a pod that no policy selects. Closed connections do not wait at the client (TIME_WAIT), so that it does not search for ports. A share is of the same turn; processor time is that of client, server and all packets between them, without other work on the machine.`,
+  how: `A pod, its node, a gateway node and a server, each in a namespace of its own, stand-alone agents; \`test/probe crr\` and iperf3 from the pod to the server on one processor at a high priority, by turns; streams twice, once held to what a link of 10 Gbit/s carries, and once as fast as this processor sends and receives (17 Gbit/s), of which any work takes its part: one policy, ${POLICIES.toLocaleString('en')} policies for the pod (the last destination in order is the server), the same tunnel without nodewall (VXLAN device, routes, masquerade at the gateway), this with connection tracking at the pod's node too, agents with the feature gate off, and the same on nodes with one routing rule that no packet matches. Other traffic is that of a pod that no policy selects. Closed connections do not wait at the client (TIME_WAIT), so that it does not search for ports. A share is of the same turn; processor time is that of client, server and all packets between them, without other work on the machine.`,
   async run(settings) {
     const values = new Map<string, number[]>();
     const add = (key: string, value: number): void =>
@@ -46,7 +49,8 @@ export const egressTraffic: Benchmark = {
               const rate = await place.connections[pod]?.(seconds);
               add(`${place.name} ${pod} rate`, rate?.perSecond ?? Number.NaN);
               add(`${place.name} ${pod} time`, rate?.own ?? Number.NaN);
-              add(`${place.name} ${pod} stream`, await place.megabits(pod, 1));
+              add(`${place.name} ${pod} stream`, await place.megabits(pod));
+              add(`${place.name} ${pod} paced`, await place.megabits(pod, ['--bitrate', LINK]));
             }
       } finally {
         for (const place of places) await place.close();
@@ -80,7 +84,13 @@ function toFigures(of: (key: string) => readonly number[]): Figure[] {
   return [
     share(`connections, ${many}`, ['many plain-0 rate', `${own} rate`], 98, '1/s'),
     share(`iperf3 TCP, ${many}`, ['many plain-0 stream', `${own} stream`], 98, 'Mbit/s'),
-    share('iperf3 TCP against the bare tunnel', [`${own} stream`, 'bare plain-0 stream'], 97, 'Mbit/s'),
+    share(
+      `iperf3 TCP of ${LINK}bit/s against the bare tunnel`,
+      [`${own} paced`, 'bare plain-0 paced'],
+      97,
+      'Mbit/s',
+    ),
+    share('… as fast as one processor sends', [`${own} stream`, 'bare plain-0 stream'], 97, 'Mbit/s'),
     figure('… with connection tracking', '%', tracked('stream')),
     figure('connections against the bare tunnel', '%', bare('rate')),
     figure('… with connection tracking', '%', tracked('rate')),
@@ -89,11 +99,12 @@ function toFigures(of: (key: string) => readonly number[]): Figure[] {
     share('connections of other pods, gate on against off', [`${other} rate`, 'off plain-1 rate'], 99, '1/s'),
     figure('… where the node has a routing rule', '%', ruled('rate')),
     share(
-      'iperf3 TCP of other pods, gate on against off',
-      [`${other} stream`, 'off plain-1 stream'],
+      `iperf3 TCP of ${LINK}bit/s of other pods, gate on against off`,
+      [`${other} paced`, 'off plain-1 paced'],
       99,
       'Mbit/s',
     ),
+    share('… as fast as one processor sends', [`${other} stream`, 'off plain-1 stream'], 99, 'Mbit/s'),
     figure('… where the node has a routing rule', '%', ruled('stream')),
     figure('processor time of a connection of another pod', 'µs', of(`${other} time`)),
     figure('… gate off', 'µs', of('off plain-1 time')),
@@ -127,10 +138,10 @@ async function open(name: Setup): Promise<Place> {
     return {
       name,
       connections,
-      megabits: (pod, seconds) =>
+      megabits: (pod, options = []) =>
         iperf3({
           ...{ server: lab.server, client: lab.pod(pod).namespace, destination: SERVER.v4 },
-          ...{ port: STREAM_PORT, seconds, options: [] },
+          ...{ port: STREAM_PORT, seconds: 1, options },
         }),
       close,
     };
