@@ -1,7 +1,7 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Counts } from './reporter.ts';
 
@@ -31,6 +31,7 @@ const SUITES = {
   e2e: ['test/{cluster,e2e,faults,metrics,plugin,skew}/**/*.test.ts'],
   realcluster: ['test/realcluster/**/*.test.ts'],
 } as const;
+type Suite = keyof typeof SUITES;
 /**
  * What makes a suite's needs ahead, so that its tests' time limits are theirs alone: programs of
  * Go, which take both cores for many minutes once, and nodewall's compiled code, before all suites;
@@ -43,7 +44,9 @@ const MADE_FIRST: { readonly [suite: string]: string } = {
 };
 const MADE_BEFORE: { readonly [suite: string]: string } = { realcluster: 'test/realcluster/box.ts' };
 /** Suites whose files run side by side: those of kernel and e2e mostly wait. */
-const JOBS: { readonly [suite: string]: number } = { unit: 2, properties: 2, kernel: 3, e2e: 3 };
+const JOBS: { readonly [suite: string]: number } = {
+  ...{ unit: 2, properties: 2, addon: 2, kernel: 3, e2e: 4 },
+};
 /** The files that take longest begin first, so that no job ends long after the others. */
 const FIRST =
   /\/(interfaces|record|cluster-agent|atomic-language|dataplanes|demo|kinds|names|egress|api-server|asked-cluster|uninstall|story-[a-z-]+|controllers?|agents)\.test\.ts$/;
@@ -68,17 +71,14 @@ const CHECKS = {
  * long after the other. Only one side is shown as it runs; the other's output comes when each of
  * its suites has ended.
  */
-const ORDER: readonly (keyof typeof SUITES)[] = [
-  'realcluster',
-  'unit',
-  'kernel',
-  'e2e',
-  'properties',
-  'addon',
-  'cli',
-  'console',
-  'fuzz',
-];
+const ORDER: readonly Suite[] = ['realcluster', 'e2e', 'kernel', 'unit', 'addon', 'fuzz', 'console', 'cli'];
+/**
+ * Beside them, with the processor time that they leave: types, lint, and suites whose tests have no
+ * time limits of their own.
+ */
+const BESIDE: readonly Suite[] = ['properties'];
+/** nice(1) of these. At 19 they would stand still while two others compute. */
+const NICE = 10;
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
@@ -97,23 +97,36 @@ await Promise.all(
   Object.entries(MADE_FIRST).map(([name, program]) => (isWanted(name) ? make(program) : undefined)),
 );
 const waiting = ORDER.filter(isWanted);
-await Promise.all(
-  [true, false].map(async (isShown) => {
-    if (!isShown) await check();
-    for (let name = waiting.shift(); name !== undefined; name = waiting.shift())
-      await runSuite(name, isShown);
-  }),
-);
+const beside = { isShown: waiting.length === 0, nice: NICE };
+await Promise.all([
+  runEach(waiting, { isShown: true, nice: 0 }),
+  runEach(waiting, { isShown: false, nice: 0 }),
+  check().then(() => runEach(BESIDE.filter(isWanted), beside)),
+]);
 rmSync(scratch, { recursive: true });
 for (const failure of failures) process.stdout.write(`\nFAILED ${failure}\n`);
 process.stdout.write(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped\n`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 
-/** Types and lint, beside the first suite. */
+/** How a suite runs. */
+interface Running {
+  /** Its output as it comes; else once it has ended. */
+  readonly isShown: boolean;
+  readonly nice: number;
+}
+
+/** Runs suites until none is left in the list, which others may take from meanwhile. */
+async function runEach(suites: Suite[], running: Running): Promise<void> {
+  for (let name = suites.shift(); name !== undefined; name = suites.shift()) await runSuite(name, running);
+}
+
+/** Types and lint. */
 async function check(): Promise<void> {
   for (const [name, [program, ...args]] of Object.entries(CHECKS)) {
     if (!isWanted(name)) continue;
-    const [status] = await once(spawn(join(bin, program), args, { stdio: 'inherit' }), 'close');
+    const child = spawn(join(bin, program), args, { stdio: 'inherit' });
+    beNice(child, NICE);
+    const [status] = await once(child, 'close');
     if (status === 0) counts.passed++;
     else fail(`${name}: its output is above`);
   }
@@ -124,12 +137,17 @@ async function make(program: string): Promise<void> {
   if (status !== 0) fail(`${program}: its output is above`);
 }
 
+/** What the process starts from now on is as nice. */
+function beNice({ pid }: ChildProcess, nice: number): void {
+  if (pid !== undefined) setPriority(pid, nice);
+}
+
 function fail(why: string): void {
   counts.failed++;
   failures.push(why);
 }
 
-async function runSuite(name: keyof typeof SUITES, isShown: boolean): Promise<void> {
+async function runSuite(name: Suite, { isShown, nice }: Running): Promise<void> {
   const files = SUITES[name]
     .flatMap((pattern) => globSync(pattern, { exclude: ['**/node_modules/**'] }))
     .filter((path) => !isQuick || !NOT_QUICK.includes(path))
@@ -146,6 +164,7 @@ async function runSuite(name: keyof typeof SUITES, isShown: boolean): Promise<vo
   const child = spawn(join(bin, 'mocha'), args, {
     stdio: ['ignore', isShown ? 'inherit' : 'pipe', isShown ? 'inherit' : 'pipe'],
   });
+  beNice(child, nice);
   const parts: Buffer[] = [];
   child.stdout?.on('data', (part) => parts.push(part));
   child.stderr?.on('data', (part) => parts.push(part));

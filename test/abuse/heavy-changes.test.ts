@@ -83,13 +83,16 @@ describe('changes that take long to evaluate', function () {
       while (!isOver) answers.push(await apply('eve', heavy));
     };
     const attack = Array.from({ length: 8 }, repeat);
-    for (let round = 0; round < ROUNDS; round++) {
-      assert.match(await apply('ann', drop('p', 80)), /"allowed":true/);
-      assert.match(await apply('bob', drop('p', 65_001)), /would break Guardrail\/ssh on node-0/);
+    try {
+      for (let round = 0; round < ROUNDS; round++) {
+        assert.match(await apply('ann', drop('p', 80)), /"allowed":true/);
+        assert.match(await apply('bob', drop('p', 65_001)), /would break Guardrail\/ssh on node-0/);
+      }
+    } finally {
+      isOver = true;
+      await Promise.all(attack);
     }
-    isOver = true;
-    await Promise.all(attack);
     assert.ok(answers.length > ROUNDS);
-    for (const answer of answers) assert.match(answer, /the Guardrails cannot be checked in time/);
+    for (const answer of answers) assert.match(answer, /cannot be checked in time/);
   });
 });

@@ -7,6 +7,9 @@ import { isDeepStrictEqual } from 'node:util';
 import { NftError, type RouteChange, type RouteObject } from 'nftables-napi';
 import type { RoutePort } from '../../agent/egress/apply/read-kernel.ts';
 
+/** RT_TABLE_LOCAL of linux/rtnetlink.h. */
+const LOCAL_TABLE = 255;
+
 export class FakeRoutes implements RoutePort {
   readonly objects: RouteObject[] = [];
   /** Each exchange, as `operation kind`. */
@@ -14,6 +17,8 @@ export class FakeRoutes implements RoutePort {
   readings = 0;
   /** The error of the next change of this kind. */
   refusal: { readonly kind: RouteObject['kind']; readonly code: string; readonly text: string } | null = null;
+  /** So many looks at the table local do not find IPv6 addresses yet. */
+  looksBeforeLocal = 0;
   #lastIndex = 1;
 
   async links() {
@@ -38,6 +43,7 @@ export class FakeRoutes implements RoutePort {
   }
 
   async routes({ family, table, protocol }: Parameters<RoutePort['routes']>[0]) {
+    if (table === LOCAL_TABLE) return this.#local(family);
     return this.objects.flatMap((it) =>
       it.kind === 'route' &&
       it.route.family === family &&
@@ -67,6 +73,17 @@ export class FakeRoutes implements RoutePort {
 
   remove(is: (object: RouteObject) => boolean): void {
     for (const object of this.objects.filter(is)) this.#drop(object);
+  }
+
+  /** The kernel's own routes of its addresses. */
+  #local(family: 4 | 6) {
+    if (family === 6 && this.looksBeforeLocal-- > 0) return [];
+    const rest = { table: LOCAL_TABLE, protocol: 2, nexthop: 0, metric: 0, type: 2 };
+    return this.objects.flatMap((it) =>
+      it.kind === 'address' && it.address.address.length === (family === 4 ? 4 : 16)
+        ? [{ ...rest, family, destination: it.address.address, prefixLength: family === 4 ? 32 : 128 }]
+        : [],
+    );
   }
 
   #neighbours(link: number, kind: 'neighbour' | 'fdb') {

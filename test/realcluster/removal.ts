@@ -56,15 +56,23 @@ export function describeRemoval(bed: Bed): void {
       const text = await readFile(join(DOCS, 'cluster.md'), 'utf8');
       const blocks = shellBlocks(text).filter(({ heading }) => heading === 'Uninstall');
       assert.ok(blocks.length > 0, 'docs/cluster.md says how to uninstall');
-      for (const { line, script } of blocks) {
+      for (const [i, { line, script }] of blocks.entries()) {
         const { code, stdout, stderr } = await bed.shell(script);
         assert.equal(code, 0, `docs/cluster.md:${line}: ${stdout}${stderr}`);
+        if (i === 0) await until('all nodes are Disabled, for which the page waits', () => areDisabled(bed));
       }
       await untilTables(cluster, 'no rules are left', (table) => table === '');
       const { stdout } = await cluster.kubectl(['get', 'namespace', NAMESPACE, '--ignore-not-found']);
       assert.equal(stdout, '');
     });
   });
+}
+
+/** What `kubectl get nodeviews` shows of each node. */
+async function areDisabled(bed: Bed): Promise<boolean> {
+  const { stdout } = await bed.shell('kubectl get nodeviews.controlplane.nodewall.io --no-headers');
+  const lines = stdout.trim().split('\n');
+  return lines.length === bed.cluster().nodes.length && lines.every((line) => /\bDisabled\b/.test(line));
 }
 
 /** The number of nodes that do not enforce the lock. */

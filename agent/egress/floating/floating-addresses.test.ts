@@ -97,6 +97,23 @@ describe('FloatingAddresses', () => {
     close();
   });
 
+  it('lets no packet leave with an IPv6 address before the kernel takes the answers', async () => {
+    const { elements, routes, fresh, close } = parts();
+    const alive: number[] = [];
+    const read = routes.routes.bind(routes);
+    routes.routes = async (filter) => {
+      alive.push(Object.keys(elements.alive()).length);
+      return await read(filter);
+    };
+    routes.looksBeforeLocal = 3;
+    assert.deepEqual(await fresh().take(BOTH, soon()), []);
+    assert.deepEqual(alive, [0, 0, 0, 0]);
+    assert.equal(Object.keys(elements.alive()).length, 3);
+    routes.looksBeforeLocal = Number.POSITIVE_INFINITY;
+    await assert.rejects(fresh().take(BOTH, systemClock.now() + 50), /before the addresses were there/);
+    close();
+  });
+
   it('takes no IPv4 address without the table that keeps this node silent for it', async () => {
     const { elements, silence, fresh, present, close } = parts();
     const addresses = fresh();

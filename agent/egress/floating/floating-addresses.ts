@@ -29,6 +29,9 @@ interface Held {
   stop: () => void;
 }
 
+/** Milliseconds between two looks for what the kernel does by itself, mostly within one. */
+const LOOK = 1;
+
 /** The floating addresses of this machine in its kernel. */
 export class FloatingAddresses implements FloatingKernel {
   readonly #parts: FloatingParts;
@@ -67,10 +70,17 @@ export class FloatingAddresses implements FloatingKernel {
     const names = addresses.map(({ address }) => address);
     await places.remove(new Set(names));
     try {
-      const late = await live.add(names.map((address) => ({ address, until })));
-      if (late.length > 0) throw new FloatingLate('the grant ended before the kernel had the addresses');
+      // First the addresses, which are silent until they are alive. A packet that left before would
+      // have the kernel ask for a neighbour from an address where it does not hear the answer yet,
+      // and ask again after a second only.
       await places.put(wanted);
-      if (clock.now() >= until) throw new FloatingLate('the grant ended before the addresses were there');
+      while (!(await places.areLocal(names))) {
+        if (clock.now() >= until) throw new FloatingLate('the grant ended before the addresses were there');
+        await new Promise<void>((resolve) => void clock.after(LOOK, resolve));
+      }
+      const late = await live.add(names.map((address) => ({ address, until })));
+      if (late.length > 0 || clock.now() >= until)
+        throw new FloatingLate('the grant ended before the addresses were alive');
       this.#hold(wanted.map((place) => ({ place, until })));
     } catch (error) {
       await this.drop(names);

@@ -1,4 +1,4 @@
-import type { NftError, RouteAddress, RouteChange, RouteLink } from 'nftables-napi';
+import type { NftError, Route, RouteAddress, RouteChange, RouteFilter, RouteLink } from 'nftables-napi';
 import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import type { OwnedAddress } from '../../../apis/egress/node-egress.ts';
 import { type Address, BITS, covers, formatAddress, parseAddress } from '../../../lib/net/address.ts';
@@ -9,6 +9,7 @@ import type { NeighbourLink } from './neighbour-link.ts';
 export interface PlacePort {
   links(): Promise<readonly RouteLink[]>;
   addresses(): Promise<readonly RouteAddress[]>;
+  routes(filter: RouteFilter): Promise<readonly Route[]>;
   change(
     changes: readonly RouteChange[],
     what?: (index: number) => string,
@@ -27,6 +28,8 @@ export interface Place {
 const { link: DUMMY, protocol: PROTOCOL } = OWN_NETWORK.floating;
 const GONE: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'ENODEV', 'ENXIO']);
 const MAC_LENGTH = 6;
+/** RT_TABLE_LOCAL and RTN_LOCAL of linux/rtnetlink.h. */
+const [LOCAL_TABLE, LOCAL] = [255, 2];
 
 /** Floating addresses on this machine's interfaces: read as of one moment, and changed. */
 export class Places {
@@ -106,6 +109,20 @@ export class Places {
       new Set(['EEXIST']),
       ({ address }) => `ip addr add ${textOf(address)}`,
     );
+  }
+
+  /**
+   * Whether the kernel takes packets to all of these addresses. It makes the route of an IPv6
+   * address, and listens for those who ask for it, some time after it has confirmed the address
+   * (addrconf_dad_work() in net/ipv6/addrconf.c).
+   */
+  async areLocal(addresses: readonly string[]): Promise<boolean> {
+    if (!addresses.some((address) => address.includes(':'))) return true;
+    const routes = await this.#port.routes({ family: 6, table: LOCAL_TABLE });
+    const local = new Set(
+      routes.flatMap(({ type, destination }) => (type === LOCAL ? textOf({ address: destination }) : [])),
+    );
+    return addresses.every((address) => !address.includes(':') || local.has(address));
   }
 
   /** Removes these addresses from all interfaces. */
