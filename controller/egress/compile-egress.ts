@@ -74,8 +74,6 @@ interface UsedClass extends FlatClass {
   uses: number;
 }
 
-type PodClass = UsedClass | null | typeof BY_ADDRESS;
-
 /** Where an address or a pod is, and what it has. */
 interface Source {
   readonly node: string;
@@ -200,30 +198,30 @@ class EgressState {
 
   /** @param removed those of the pods that are not there any more */
   #advancePods(pods: ReadonlySet<Pod>, removed: ReadonlySet<Pod>): Pick<CompiledEgress, 'sources' | 'pods'> {
-    const classOf = this.#podClasses();
+    const sourceOf = this.#podSources();
     for (const pod of pods) {
       for (const address of pod.addresses)
-        this.#change([this.#sources, this.#sourcesByNode], address, this.#sourceOf(address, classOf));
+        this.#change([this.#sources, this.#sourcesByNode], address, this.#holder(address, sourceOf));
       if (pod.hostNetwork === true || pod.node === undefined) continue;
       const key = podKey(pod.namespace, pod.name, pod.uid ?? '');
-      const now = removed.has(pod) ? null : toSource(pod.node, classOf(pod));
-      this.#change([this.#pods, this.#podsByNode], key, now);
+      this.#change([this.#pods, this.#podsByNode], key, removed.has(pod) ? null : sourceOf(pod));
     }
     return { sources: this.#sourcesByNode.advance(), pods: this.#podsByNode.advance() };
   }
 
-  /**
-   * The class of a pod by its labels, found once for all that is asked about one pod after another;
-   * BY_ADDRESS: its address decides besides.
-   */
-  #podClasses(): (pod: Pod) => PodClass {
-    let last: { readonly pod: Pod; readonly found: PodClass } | null = null;
+  /** What a pod has by its labels, found once for all that is asked about one pod after another. */
+  #podSources(): (pod: Pod) => Source {
+    let last: { readonly pod: Pod; readonly source: Source } | null = null;
     return (pod) => {
-      if (last?.pod === pod) return last.found;
+      if (last?.pod === pod) return last.source;
+      const node = pod.node ?? '';
       const policies = this.#selection.policiesOf(pod, this.#index.namespaceLabels(pod.namespace));
-      const found = policies === null ? BY_ADDRESS : this.#classFor(policies);
-      last = { pod, found };
-      return found;
+      const source: Source =
+        policies === null
+          ? { node, class: null, isByAddress: true }
+          : { node, class: this.#classFor(policies) };
+      last = { pod, source };
+      return source;
     };
   }
 
@@ -240,16 +238,16 @@ class EgressState {
   }
 
   /** Null: no pod has the address. Of several pods, the first by namespace and name. */
-  #sourceOf(address: string, classOf: (pod: Pod) => PodClass): Source | null {
+  #holder(address: string, sourceOf: (pod: Pod) => Source): Source | null {
     const pods: Pod[] = [];
     for (const holder of this.#index.holders(address)) if (holder.kind === 'Pod') pods.push(holder);
     const [pod] = pods.length > 1 ? pods.sort(comparePods) : pods;
     if (pod === undefined) return null;
-    const byLabels = classOf(pod);
-    if (byLabels !== BY_ADDRESS) return { node: pod.node ?? '', class: byLabels };
+    const byLabels = sourceOf(pod);
+    if (byLabels.isByAddress !== true) return byLabels;
     const labels = this.#index.namespaceLabels(pod.namespace);
     const policies = this.#selection.policiesAt(pod, labels, address);
-    return { node: pod.node ?? '', class: this.#classFor(policies) };
+    return { node: byLabels.node, class: this.#classFor(policies) };
   }
 
   /** Null: there are no policies. Whoever keeps the class counts as a use. */
@@ -313,10 +311,6 @@ class EgressState {
     }
     return { classes, decisions };
   }
-}
-
-function toSource(node: string, found: PodClass): Source {
-  return found === BY_ADDRESS ? { node, class: null, isByAddress: true } : { node, class: found };
 }
 
 /** Undefined: it is not there. */

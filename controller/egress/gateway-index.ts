@@ -55,9 +55,14 @@ export class Gateways {
       const sources = this.#sourcesOf(whole.get(gateway) ?? [], single.get(gateway) ?? []);
       this.#gateways.get(gateway)?.change(sources, gateway);
     }
+    // The gateways of a class share the list of its nodes, but for one of these nodes.
+    const nodesOfAll = new Map<string, readonly string[]>();
     for (const [gateway, ids] of stale) {
-      const nodesOf = (id: string) => this.#nodes.of(id).filter((node) => node !== gateway);
-      this.#gateways.get(gateway)?.changeNodes(ids, nodesOf);
+      this.#gateways.get(gateway)?.changeNodes(ids, (id) => {
+        const nodes = nodesOfAll.get(id) ?? this.#nodes.of(id);
+        nodesOfAll.set(id, nodes);
+        return nodes.includes(gateway) ? nodes.filter((node) => node !== gateway) : nodes;
+      });
     }
     return new Set([...changed, ...stale.keys()]);
   }
