@@ -17,7 +17,7 @@ import { type FakeClock, fakeClock } from '../fake/fake-clock.ts';
 
 /** 2,000 by `npm run test:long`. Either way they cannot all be written during an attack. */
 const POLICIES = process.env.NODEWALL_RUNS === undefined ? 1300 : 2000;
-const NODES = 500;
+const NODES = process.env.NODEWALL_RUNS === undefined ? 200 : 500;
 /** The statuses of all policies take this long to write (seconds). */
 const WHOLE = POLICIES / 10;
 

@@ -56,7 +56,7 @@ async function source() {
     ...{ pod, network: 'n', container: pod, interface: 'eth0', addresses: ['10.0.0.1'] },
   });
   const signal = new AbortController().signal;
-  const add = (pod: string) => void pods.add(attachment(pod), signal);
+  const add = (pod: string) => pods.add(attachment(pod), signal);
   const remove = (pod: string) => pods.remove(attachment(pod));
   return { forgotten, submitted, pods, add, remove };
 }
@@ -78,17 +78,39 @@ describe('EgressPods', () => {
   it('ends the connections of a pod once the kernel begins no more of them, then steers the next', async () => {
     const { forgotten, submitted, pods, add, remove } = await source();
     const sources = () => [...(submitted.at(-1)?.egress?.sources ?? [])];
-    add('p');
+    void add('p');
     assert.deepEqual(sources(), [['10.0.0.1', null]]);
     pods.enforced(submitted.at(-1) ?? {});
     remove('p');
-    add('q');
+    void add('q');
     await null;
     assert.deepEqual([sources(), forgotten], [[['10.0.0.1', 'held']], []]);
     pods.enforced(submitted.at(-1) ?? {});
     assert.deepEqual([sources(), forgotten], [[['10.0.0.1', 'held']], ['10.0.0.1']]);
     await setImmediate();
     assert.deepEqual(sources(), [['10.0.0.1', null]]);
+    await pods.close();
+  });
+
+  it('starts no pod by what is in force of an earlier one with its address', async () => {
+    const { submitted, pods, add, remove } = await source();
+    const started: string[] = [];
+    const start = (pod: string) => void add(pod).then(() => started.push(pod));
+    const inForce = async (): Promise<void> => {
+      pods.enforced(submitted.at(-1) ?? {});
+      await setImmediate();
+    };
+    start('p');
+    await inForce();
+    assert.deepEqual(started, ['p']);
+    remove('p');
+    start('q');
+    await setImmediate();
+    assert.deepEqual(started, ['p']);
+    await inForce();
+    assert.deepEqual(started, ['p']);
+    await inForce();
+    assert.deepEqual(started, ['p', 'q']);
     await pods.close();
   });
 

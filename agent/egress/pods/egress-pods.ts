@@ -13,7 +13,7 @@ import type { ClaimPort, ReceiveClaims } from './claim-socket.ts';
 import { ClaimedArrivals } from './claimed-arrivals.ts';
 import { CniCache } from './cni-cache.ts';
 import { withHeld } from './held-class.ts';
-import { PodClaims } from './pod-claims.ts';
+import { type ClaimedSources, PodClaims } from './pod-claims.ts';
 
 export interface EgressPodsOptions {
   readonly log: Log;
@@ -60,6 +60,8 @@ export class EgressPods {
   /** The states that made states come from. */
   readonly #bases = new WeakMap<NodeState, NodeState>();
   readonly #basesOfEgress = new WeakMap<NodeEgress, NodeEgress>();
+  /** The pods, by address, that a state was made for. */
+  readonly #podsOf = new WeakMap<NodeEgress, ReadonlyMap<string, string>>();
   #base: NodeState | null = null;
   #made: NodeState | null = null;
   #inForce: NodeEgress | null = null;
@@ -100,7 +102,18 @@ export class EgressPods {
     const { egress } = state;
     if (egress === undefined || egress.pods.size + egress.served.size === 0) return state;
     const now = this.#options.clock.now();
-    const { sources, waiting, due, next } = this.#claims.over(egress, now, this.#options.unreachable());
+    const claimed = this.#claims.over(egress, now, this.#options.unreachable());
+    const result = this.#withClaims(state, egress, claimed);
+    if (result.egress !== undefined) this.#podsOf.set(result.egress, claimed.pods);
+    return result;
+  }
+
+  #withClaims(
+    state: NodeState,
+    egress: NodeEgress,
+    { sources, waiting, due, next }: ClaimedSources,
+  ): NodeState {
+    const now = this.#options.clock.now();
     const arrivals = this.#claimed.over(egress, now);
     this.#send(egress, 'claims', due);
     this.#look(next);
@@ -179,9 +192,13 @@ export class EgressPods {
     if (this.#base !== null && this.#base.egress === undefined) return true;
     const id = this.#base?.egress?.pods.get(pod);
     if (id === undefined || !this.#table.has(fileName(attachment))) return false;
+    if (id === BY_ADDRESS) return true;
     const sources = this.#inForce?.sources;
-    return (
-      id === BY_ADDRESS || addresses.every((one) => sources?.has(one) === true && sources.get(one) === id)
+    // What is in force may still be of an earlier pod with the address, and about to go.
+    const pods = this.#inForce && this.#podsOf.get(this.#inForce);
+    return addresses.every(
+      (one) =>
+        sources?.has(one) === true && sources.get(one) === id && (pods == null || pods.get(one) === pod),
     );
   }
 

@@ -41,6 +41,8 @@ interface Sent {
 export interface ClaimedSources {
   /** As NodeEgress.sources. */
   readonly sources: ReadonlyMap<string, string | null>;
+  /** By address: the pod by CNI, whose class it has in `sources`. */
+  readonly pods: ReadonlyMap<string, string>;
   /** Addresses of pods that have a class, and whose gateways are not ready for them. */
   readonly waiting: ReadonlySet<string>;
   /** By gateway: what is to be sent now. */
@@ -119,6 +121,7 @@ export class PodClaims {
    */
   over(egress: NodeEgress, now: number, lost: readonly string[] = []): ClaimedSources {
     const sources = new Map(egress.sources);
+    const pods = new Map<string, string>();
     const waiting = new Set<string>();
     const due = new Map<string, Claim[]>();
     let next: number | null = null;
@@ -138,10 +141,14 @@ export class PodClaims {
       if (wait !== null) next = Math.min(next ?? wait, wait);
       const { steered } = held;
       const isThere = steered === null || (steered !== undefined && egress.classes.has(steered));
-      if (isThere) sources.set(address, steered ?? null);
-      else waiting.add(address);
+      if (!isThere) {
+        waiting.add(address);
+        continue;
+      }
+      sources.set(address, steered ?? null);
+      pods.set(address, held.pod);
     }
-    return { sources, waiting, due, next };
+    return { sources, pods, waiting, due, next };
   }
 
   /** Adds what is due; returns the milliseconds until something may be, or null. */
