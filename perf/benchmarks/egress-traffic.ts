@@ -83,7 +83,8 @@ function toFigures(of: (key: string) => readonly number[]): Figure[] {
   const ruled = (what: string) => shares(of, `${other} ${what}`, `ruled plain-1 ${what}`);
   return [
     share(`connections, ${many}`, ['many plain-0 rate', `${own} rate`], 98, '1/s'),
-    share(`iperf3 TCP, ${many}`, ['many plain-0 stream', `${own} stream`], 98, 'Mbit/s'),
+    share(`iperf3 TCP of ${LINK}bit/s, ${many}`, ['many plain-0 paced', `${own} paced`], 98, 'Mbit/s'),
+    share('… as fast as one processor sends', ['many plain-0 stream', `${own} stream`], 98, 'Mbit/s'),
     share(
       `iperf3 TCP of ${LINK}bit/s against the bare tunnel`,
       [`${own} paced`, 'bare plain-0 paced'],
