@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { setPriority, tmpdir } from 'node:os';
+import { constants, getPriority, setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Counts } from './reporter.ts';
 
@@ -73,11 +73,11 @@ const CHECKS = {
  */
 const ORDER: readonly Suite[] = ['realcluster', 'e2e', 'kernel', 'unit', 'addon', 'fuzz', 'console', 'cli'];
 /**
- * Beside them, with the processor time that they leave: types, lint, and suites whose tests have no
- * time limits of their own.
+ * Beside them, with the processor time that they leave: types, lint, and suites whose tests have
+ * time enough.
  */
 const BESIDE: readonly Suite[] = ['properties'];
-/** nice(1) of these. At 19 they would stand still while two others compute. */
+/** How much nicer these are. At 19 they would stand still while two others compute. */
 const NICE = 10;
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
@@ -112,6 +112,7 @@ process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 interface Running {
   /** Its output as it comes; else once it has ended. */
   readonly isShown: boolean;
+  /** Added to this process's own nice value. */
   readonly nice: number;
 }
 
@@ -139,7 +140,8 @@ async function make(program: string): Promise<void> {
 
 /** What the process starts from now on is as nice. */
 function beNice({ pid }: ChildProcess, nice: number): void {
-  if (pid !== undefined) setPriority(pid, nice);
+  if (pid !== undefined && nice > 0)
+    setPriority(pid, Math.min(constants.priority.PRIORITY_LOW, getPriority() + nice));
 }
 
 function fail(why: string): void {

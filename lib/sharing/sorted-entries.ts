@@ -42,7 +42,7 @@ export class SortedEntries<T> implements ReadonlyMap<string, T> {
       return value === REMOVED ? this.has(key) : this.get(key) !== value || !this.has(key);
     };
     if (!some.some(isOther)) return this;
-    if (some.length > 1) some.sort((a, b) => compared(keys[a] as string, keys[b] as string));
+    if (some.length > 1) some.sort((a, b) => compared(keys[a] as string, keys[b] as string) || a - b);
     const now = { keys: [] as string[], values: [] as T[] };
     let from = 0;
     const copy = (to: number): void => {

@@ -93,6 +93,7 @@ describe('changes that take long to evaluate', function () {
       await Promise.all(attack);
     }
     assert.ok(answers.length > ROUNDS);
-    for (const answer of answers) assert.match(answer, /cannot be checked in time/);
+    for (const answer of answers)
+      assert.match(answer, /(the Guardrails|the object) cannot be checked in time/);
   });
 });

@@ -117,12 +117,13 @@ export class Places {
    * (addrconf_dad_work() in net/ipv6/addrconf.c).
    */
   async areLocal(addresses: readonly string[]): Promise<boolean> {
-    if (!addresses.some((address) => address.includes(':'))) return true;
+    const ipv6 = addresses.filter((address) => address.includes(':'));
+    if (ipv6.length === 0) return true;
     const routes = await this.#port.routes({ family: 6, table: LOCAL_TABLE });
     const local = new Set(
       routes.flatMap(({ type, destination }) => (type === LOCAL ? textOf({ address: destination }) : [])),
     );
-    return addresses.every((address) => !address.includes(':') || local.has(address));
+    return ipv6.every((address) => local.has(address));
   }
 
   /** Removes these addresses from all interfaces. */

@@ -36,6 +36,8 @@ const GATHER = 2;
 /** Milliseconds that a plugin's result counts without a file of it. */
 const WITHOUT_FILE = 120_000;
 
+type AllClaims = Pick<ClaimedSources, 'sources' | 'waiting'> & Pick<NodeEgress, 'arrivals'>;
+
 /** A plugin's call that waits for its pod to be in force. */
 interface Waiting {
   readonly attachment: Attachment;
@@ -103,20 +105,16 @@ export class EgressPods {
     if (egress === undefined || egress.pods.size + egress.served.size === 0) return state;
     const now = this.#options.clock.now();
     const claimed = this.#claims.over(egress, now, this.#options.unreachable());
-    const result = this.#withClaims(state, egress, claimed);
+    const arrivals = this.#claimed.over(egress, now);
+    this.#send(egress, 'claims', claimed.due);
+    this.#look(claimed.next);
+    const result = this.#withClaims(state, egress, { ...claimed, arrivals });
     if (result.egress !== undefined) this.#podsOf.set(result.egress, claimed.pods);
     return result;
   }
 
-  #withClaims(
-    state: NodeState,
-    egress: NodeEgress,
-    { sources, waiting, due, next }: ClaimedSources,
-  ): NodeState {
-    const now = this.#options.clock.now();
-    const arrivals = this.#claimed.over(egress, now);
-    this.#send(egress, 'claims', due);
-    this.#look(next);
+  /** The state itself, or the one that was made last, if that is what is made of it. */
+  #withClaims(state: NodeState, egress: NodeEgress, { sources, waiting, arrivals }: AllClaims): NodeState {
     const before = this.#made?.egress;
     const made = withHeld(
       {
@@ -194,12 +192,11 @@ export class EgressPods {
     if (id === undefined || !this.#table.has(fileName(attachment))) return false;
     if (id === BY_ADDRESS) return true;
     const sources = this.#inForce?.sources;
-    // What is in force may still be of an earlier pod with the address, and about to go.
-    const pods = this.#inForce && this.#podsOf.get(this.#inForce);
-    return addresses.every(
-      (one) =>
-        sources?.has(one) === true && sources.get(one) === id && (pods == null || pods.get(one) === pod),
-    );
+    // What is in force may still be of an earlier pod with the address, and about to go. It is not
+    // known of a state that was not made here: one from which policies were left out.
+    const pods = this.#inForce === null ? undefined : this.#podsOf.get(this.#inForce);
+    const isOwn = (address: string): boolean => pods === undefined || pods.get(address) === pod;
+    return addresses.every((one) => sources?.has(one) === true && sources.get(one) === id && isOwn(one));
   }
 
   async close(): Promise<void> {

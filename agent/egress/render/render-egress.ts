@@ -206,7 +206,7 @@ function chooseRules({ hasClasses }: SourceParts): NftRule[] {
     dropRule('unknown-pod', 'no address behind this interface', { match: 'noRouteBack' }),
     plainRule(to(SOURCES), { match: 'ctNew' }),
     // Neither new nor established: nothing would translate it.
-    ...(!hasClasses ? [] : [dropRule('no-route', 'no connection tracking')]),
+    ...(hasClasses ? [dropRule('no-route', 'no connection tracking')] : []),
   ];
 }
 
