@@ -152,6 +152,17 @@ kernelSuite('demo', function () {
     });
   }
 
+  it('is interrupted, not failed, where Ctrl-C has ended a command before its own signal comes', async () => {
+    const program = join(folder, 'nodewall');
+    const early = '(sleep 0.02; kill -INT $PPID) <&- >&- 2>&- & kill -INT $$';
+    const script = `#!/bin/bash\ncase $1 in explain) ${early} ;; *) exec ${NODEWALL} "$@" ;; esac\n`;
+    writeFileSync(program, script, { mode: 0o755 });
+    const { status, output } = await start([], { NODEWALL_BIN: program }).ended;
+    assert.equal(status, 130, output);
+    assert.match(output, /demo: interrupted \(SIGINT\); removing what it made\n$/);
+    await assertNothingLeft({ files: ['nodewall'] });
+  });
+
   it('leaves nothing behind when only its own process gets the signal, or its reader ends', async () => {
     const told = start();
     await until('it tries', async () => /office .*TCP 6443/.test(told.output()), { detail: told.output });

@@ -3,6 +3,8 @@
  * 3 where it can't run here, 130 when interrupted.
  */
 import { parseArgs } from 'node:util';
+import { systemClock } from '../../lib/process/clock.ts';
+import { pause } from '../../lib/process/pause.ts';
 import { SERVER } from '../kernel/egress-lab.ts';
 import { NODEWALL } from '../program.ts';
 import { NODE, PLACES } from './connections.ts';
@@ -75,7 +77,7 @@ async function show(performance: Performance): Promise<number> {
   const interrupt = new AbortController();
   const interrupted = new Promise<never>((_, reject) => {
     const stop = (why: string): void => {
-      interrupt.abort(new Interrupted(why));
+      interrupt.abort(new Error(why));
       reject(interrupt.signal.reason);
     };
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop(signal));
@@ -89,8 +91,11 @@ async function show(performance: Performance): Promise<number> {
     await undo.disposeAsync();
     return conclude(surprises);
   } catch (error) {
-    if (error instanceof Interrupted) {
-      process.stderr.write(`\ndemo: interrupted (${error.message}); removing what it made\n`);
+    // Ctrl-C in a terminal ends the running commands too: their end may be noticed before the signal.
+    await pause(systemClock, 100, interrupt.signal);
+    if (interrupt.signal.aborted) {
+      const { message } = interrupt.signal.reason as Error;
+      process.stderr.write(`\ndemo: interrupted (${message}); removing what it made\n`);
       return 130;
     }
     process.stderr.write(`\ndemo: ${(error as Error).message}\n`);
@@ -99,8 +104,6 @@ async function show(performance: Performance): Promise<number> {
     await undo.disposeAsync();
   }
 }
-
-class Interrupted extends Error {}
 
 async function perform(full: boolean, undo: AsyncDisposableStack, stopped: AbortSignal): Promise<string[]> {
   const screen = createScreen(stopped);
