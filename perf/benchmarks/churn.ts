@@ -7,7 +7,7 @@ import { ruleSet } from '../generate/kinds.ts';
 import { listText } from '../generate/manifests.ts';
 import { clusterObjects, type RuleSet, writeRuleSet } from '../generate/ruleset.ts';
 import { type MeasuredAgent, startAgent } from '../measure/agent.ts';
-import { atMost, type Benchmark, figure, type Settings } from '../measure/figure.ts';
+import { amount, atMost, type Benchmark, figure, type Settings } from '../measure/figure.ts';
 
 import { median } from '../measure/statistics.ts';
 
@@ -23,8 +23,8 @@ export const churn: Benchmark = {
   title: 'idle, and change after change',
   how: `A running \`bin/nodewall agent\` with ${RULES.toLocaleString('en')} rules: its processor time while nothing happens (/proc/PID/stat), then a change a second for 3 minutes, 30 where the benchmark is run by its name (\`npm run perf -- churn\`): by turns a policy file saved with another action and a pod file saved with another address. Growth is the median resident memory of the last quarter less that of the second.`,
   async run(settings) {
-    const minutes = settings.quick ? 0.2 : settings.named ? 30 : 3;
-    const idleSeconds = settings.quick ? 5 : 60;
+    const minutes = amount(settings, [0.2, 3, 30]);
+    const idleSeconds = amount(settings, [5, 30, 60]);
     const { idle, busy, samples, enforced, changes } = await measure(settings, minutes, idleSeconds);
     const quarter = (from: number) =>
       median(

@@ -11,7 +11,7 @@ import { until } from '../../test/kernel/until.ts';
 import { type Namespace, stop } from '../../test/netns/namespace.ts';
 import { probeProgram } from '../../test/probe/probe.ts';
 import { logLines } from '../measure/agent.ts';
-import { atMost, type Benchmark, type Figure, figure } from '../measure/figure.ts';
+import { amount, atMost, type Benchmark, type Figure, figure } from '../measure/figure.ts';
 import { load } from '../measure/machine.ts';
 import { measuredRun, NODEWALL, trialCommand } from '../measure/process.ts';
 import type { ClusterTrial, ClusterTrialResult, Verdict } from '../trials/cluster.ts';
@@ -28,7 +28,7 @@ export const cluster: Benchmark = {
   title: 'a change of an object to enforced on every node',
   how: 'etcd, kube-apiserver, `bin/nodewall controller` and three `bin/nodewall agent`s with 100 rules each, in network namespaces of this one machine. An object is changed by kubectl or by a request, and a machine that is no node opens new connections to all three nodes, one a millisecond: the time to the end of the first with the new verdict on the last of them. What that machine, the API server and five Node.js processes take of the processors is in it.',
   async run(settings) {
-    const changes = settings.quick ? 10 : 100;
+    const changes = amount(settings, [10, 50, 100]);
     const before = load();
     const { result, agents } = await measure(settings.folder, changes);
     const worst = (values: readonly number[]) =>

@@ -12,7 +12,7 @@ import { type Flood, inject, readyForFlood } from '../inject/inject.ts';
 import { ALLOWED, type DenyingRules, prepareDenying } from '../layouts/denying.ts';
 import { DROP_TITLES, DROPS, type Drop, dropText, loadText, NOTRACK } from '../layouts/drops.ts';
 import { rotated } from '../measure/connections.ts';
-import { atMost, type Benchmark, type Figure, figure, type Settings } from '../measure/figure.ts';
+import { amount, atMost, type Benchmark, type Figure, figure, type Settings } from '../measure/figure.ts';
 import { median } from '../measure/statistics.ts';
 
 const PROTOCOLS = ['udp', 'syn'] as const satisfies readonly Flood['protocol'][];
@@ -50,8 +50,8 @@ async function costFigures(protocol: Protocol, most: number, settings: Settings)
   const firewalls = [...DROPS.map((drop) => dropFirewall(drop, protocol)), ...rules];
   const titles = firewalls.flatMap(({ floods }) => floods.map(({ title }) => title));
   const costs = new Map(titles.map((title) => [title, [] as number[]]));
-  for (let round = 0; round < (settings.quick ? 1 : 2); round++)
-    await measureRound(firewalls, settings.quick ? 3 : 6, (title, cost) => costs.get(title)?.push(cost));
+  for (let round = 0; round < amount(settings, [1, 2, 2]); round++)
+    await measureRound(firewalls, amount(settings, [3, 3, 6]), (title, cost) => costs.get(title)?.push(cost));
   return toFigures(protocol, most, costs);
 }
 

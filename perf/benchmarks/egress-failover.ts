@@ -32,7 +32,7 @@ export const egressFailover: Benchmark = {
       for (const node of lab.nodes.keys()) agents.start(node);
       await agents.untilInForce('plain', /EgressPolicy default\/all/);
       const first = await ownerOf(lab);
-      for (let i = 0; i < trials(settings, 20); i++) losses.push(await lose(lab, agents, first));
+      for (let i = 0; i < trials(settings, 20, 10); i++) losses.push(await lose(lab, agents, first));
     } finally {
       await agents.close();
       await lab.close();

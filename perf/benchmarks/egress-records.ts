@@ -5,7 +5,7 @@ import { EGRESS_RECORDS } from '../../agent/egress/record/egress-record.ts';
 import { recordLines } from '../../agent/record/record-files.ts';
 import { egressAgents, egressPolicy, gateway } from '../../test/kernel/egress-agents.ts';
 import { createEgressLab } from '../../test/kernel/egress-lab.ts';
-import { atLeast, type Benchmark, figure } from '../measure/figure.ts';
+import { amount, atLeast, type Benchmark, figure } from '../measure/figure.ts';
 import { memoryOf, processorTimeOf } from '../measure/process.ts';
 
 /** New connections a second. */
@@ -23,7 +23,7 @@ export const egressRecords: Benchmark = {
     const figures = [];
     for (const rate of RATES) {
       const found: Trial[] = [];
-      for (let i = 0; i < (settings.quick ? 1 : 5); i++) found.push(await trial(rate));
+      for (let i = 0; i < amount(settings, [1, 3, 5]); i++) found.push(await trial(rate));
       const column = (key: keyof Trial) => found.map((one) => one[key]);
       figures.push(
         figure(`${rate.toLocaleString('en')} new connections/s: recorded`, '%', column('recorded'), {

@@ -1,7 +1,7 @@
 import { type EgressAgents, egressAgents, egressPolicy, gateway } from '../../test/kernel/egress-agents.ts';
 import { createEgressLab, type EgressLab, SERVER } from '../../test/kernel/egress-lab.ts';
 import { openConnections, type Rate, rotated } from '../measure/connections.ts';
-import { atLeast, type Benchmark, type Figure, figure } from '../measure/figure.ts';
+import { amount, atLeast, type Benchmark, type Figure, figure } from '../measure/figure.ts';
 import { iperf3 } from '../measure/iperf3.ts';
 import { median } from '../measure/statistics.ts';
 
@@ -38,7 +38,11 @@ export const egressTraffic: Benchmark = {
     const values = new Map<string, number[]>();
     const add = (key: string, value: number): void =>
       void values.set(key, [...(values.get(key) ?? []), value]);
-    const [rounds, bursts, seconds] = settings.quick ? [1, 2, 0.25] : [3, 7, 0.4];
+    const { rounds, bursts, seconds } = amount(settings, [
+      { rounds: 1, bursts: 2, seconds: 0.25 },
+      { rounds: 2, bursts: 5, seconds: 0.4 },
+      { rounds: 3, bursts: 7, seconds: 0.4 },
+    ]);
     for (let round = 0; round < rounds; round++) {
       const places: Place[] = [];
       try {

@@ -13,7 +13,7 @@ import { NODE_NAME, portOf, THOUSAND_RULES } from '../generate/cluster.ts';
 import { writeManifests } from '../generate/manifests.ts';
 import { type MeasuredAgent, startAgent } from '../measure/agent.ts';
 import { ratesByTurns } from '../measure/connections.ts';
-import { atLeast, atMost, type Benchmark, figure, type Settings } from '../measure/figure.ts';
+import { amount, atLeast, atMost, type Benchmark, figure, type Settings } from '../measure/figure.ts';
 import { CLIENT, NODE_ADDRESS, RULE } from './rate.ts';
 
 const VARIANTS = ['without', 'with'] as const;
@@ -44,7 +44,9 @@ async function rateFigures(settings: Settings, manifests: string) {
       const folder = join(settings.folder, `rate-${agents.length}`);
       agents.push(await startedAgent(node, { folder, manifests, variant }));
     },
-    ...(settings.quick ? { rounds: 1, bursts: 6, seconds: 0.5 } : { rounds: 2, bursts: 24, seconds: 0.5 }),
+    rounds: amount(settings, [1, 2, 2]),
+    bursts: amount(settings, [6, 12, 24]),
+    seconds: 0.5,
   });
   const rates = (variant: Variant) => measured[variant].map(({ perSecond }) => perSecond);
   const shares = rates('with').map((one, i) => (100 * one) / (rates('without')[i] ?? Number.NaN));
@@ -65,7 +67,7 @@ async function costFigures(settings: Settings, manifests: string) {
   const figures = [];
   for (const rate of RATES) {
     const found: Record<Variant, Cost[]> = { without: [], with: [] };
-    for (let round = 0; round < (settings.quick ? 1 : 3); round++)
+    for (let round = 0; round < amount(settings, [1, 2, 3]); round++)
       for (const variant of VARIANTS) {
         const folder = join(settings.folder, `cost-${rate}-${round}-${variant}`);
         found[variant].push(await costTrial({ folder, manifests, variant }, rate));

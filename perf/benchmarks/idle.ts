@@ -4,7 +4,7 @@ import { portOf, THOUSAND_RULES } from '../generate/cluster.ts';
 import { writeManifests, yamlText } from '../generate/manifests.ts';
 import { agentCommand } from '../measure/agent.ts';
 import { type Rate, ratesByTurns } from '../measure/connections.ts';
-import { atLeast, type Benchmark, figure } from '../measure/figure.ts';
+import { amount, atLeast, type Benchmark, figure } from '../measure/figure.ts';
 import { median } from '../measure/statistics.ts';
 import { CLIENT, NODE_ADDRESS, RULE } from './rate.ts';
 
@@ -40,7 +40,11 @@ export const idle: Benchmark = {
         await node.run(agentCommand({ ...place, options: ['--once'] }));
         if (table === 'idle') await node.run(['nft', RETIRED]);
       },
-      ...(settings.quick ? { rounds: 1, bursts: 4, seconds: 0.25 } : { rounds: 4, bursts: 10, seconds: 0.4 }),
+      ...amount(settings, [
+        { rounds: 1, bursts: 4, seconds: 0.25 },
+        { rounds: 3, bursts: 8, seconds: 0.4 },
+        { rounds: 4, bursts: 10, seconds: 0.4 },
+      ]),
     });
     return toFigures(measured);
   },

@@ -5,7 +5,7 @@ import { type Flood, readyForFlood, startFlood } from '../inject/inject.ts';
 import { ALLOWED, type PreparedRules, prepareDenying } from '../layouts/denying.ts';
 import { DROP_TITLES, dropText, loadText } from '../layouts/drops.ts';
 import { type Bench, openBench, rotated } from '../measure/connections.ts';
-import { type Benchmark, type Figure, figure, type Settings } from '../measure/figure.ts';
+import { amount, type Benchmark, type Figure, figure, type Settings } from '../measure/figure.ts';
 import { median } from '../measure/statistics.ts';
 
 /** What denies the flood. */
@@ -29,10 +29,10 @@ export const kept: Benchmark = {
 async function measure(rules: PreparedRules, settings: Settings): Promise<Figure[]> {
   const shares = new Map<string, number[]>();
   const quiet = new Map<Denier, number[]>();
-  for (let round = 0; round < (settings.quick ? 1 : 2); round++) {
+  for (let round = 0; round < amount(settings, [1, 2, 2]); round++) {
     const places = await openAll(rules);
     try {
-      for (let turn = 0; turn < (settings.quick ? 2 : 6); turn++)
+      for (let turn = 0; turn < amount(settings, [2, 4, 6]); turn++)
         for (const { denier, node, bench } of rotated(places, turn)) {
           let alone = Number.NaN;
           for (const perSecond of RATES) {

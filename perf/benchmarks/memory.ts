@@ -7,7 +7,7 @@ import { createTopology } from '../../test/netns/topology.ts';
 import { policy, RULES_A_POLICY, THOUSAND_RULES } from '../generate/cluster.ts';
 import { policyFile, writeManifests, yamlText } from '../generate/manifests.ts';
 import { startAgent } from '../measure/agent.ts';
-import { atMost, type Benchmark, type Figure, figure, type Settings } from '../measure/figure.ts';
+import { amount, atMost, type Benchmark, type Figure, figure, type Settings } from '../measure/figure.ts';
 import { column, memoryOf } from '../measure/process.ts';
 
 /** After the last thing that happened: by then the last good state is on disk. */
@@ -27,7 +27,7 @@ export const memory: Benchmark = {
       const manifests = join(settings.folder, format);
       await writeManifests(manifests, SIZE, { podFormat: format });
       const rows: Record<string, number>[] = [];
-      const wanted = format === 'json' && !settings.quick ? 5 : 1;
+      const wanted = format === 'json' ? amount(settings, [1, 3, 5]) : 1;
       for (let i = 0; i < wanted; i++)
         rows.push(await trial(manifests, join(settings.folder, `${format}-state-${i}`)));
       const from = format === 'json' ? 'pods in one JSON List' : 'pods in one YAML file';
@@ -49,12 +49,13 @@ export const memory: Benchmark = {
 };
 
 /** With one policy; and what Node.js itself takes, which is the floor. */
-async function idle({ folder, quick }: Settings): Promise<Figure[]> {
+async function idle(settings: Settings): Promise<Figure[]> {
+  const { folder } = settings;
   const manifests = join(folder, 'one-policy');
   await writeManifests(manifests, ONE_POLICY);
   const agents: number[] = [];
   const floors: number[] = [];
-  for (let i = 0; i < (quick ? 1 : 5); i++) {
+  for (let i = 0; i < amount(settings, [1, 3, 5]); i++) {
     const topology = await createTopology(addressPlan({ clients: 0 }));
     const agent = startAgent({
       namespace: topology.node,

@@ -9,7 +9,7 @@ import { createTopology } from '../../test/netns/topology.ts';
 import { NODE_NAME } from '../generate/cluster.ts';
 import { yamlText } from '../generate/manifests.ts';
 import { agentCommand } from '../measure/agent.ts';
-import { atMost, type Benchmark, figure } from '../measure/figure.ts';
+import { amount, atMost, type Benchmark, figure } from '../measure/figure.ts';
 import { column, memoryOf } from '../measure/process.ts';
 
 const NAMES = 1_000;
@@ -26,26 +26,23 @@ const TICKS = 100;
 export const names: Benchmark = {
   name: 'names',
   title: 'fqdn peers',
-  how: `\`bin/nodewall agent\` with ${NAMES} names in ${NAMES / NAMES_A_RULE} rules, TTL ${TTL} s, answered by a DNS server in another process and network namespace; the copies of the answers (nflog) are read too. Processor time of the whole process (proc(5), stat) over three TTLs after ${SETTLE / 1000} s, resident memory at their end; against the same rules with addresses instead of names.`,
+  how: `\`bin/nodewall agent\` with ${NAMES} names in ${NAMES / NAMES_A_RULE} rules, TTL ${TTL} s, answered by a DNS server in another process and network namespace; the copies of the answers (nflog) are read too. Processor time of the whole process (proc(5), stat) over three TTLs (two in a run of all benchmarks) after ${SETTLE / 1000} s, resident memory at their end; against the same rules with addresses instead of names.`,
   async run(settings) {
-    const seconds = settings.quick ? 35 : 3 * TTL + 5;
-    // Three TTLs are a long trial: one is enough.
-    const rounds = 1;
-    const rows: Record<string, number>[] = [];
-    for (let round = 0; round < rounds; round++) {
-      const place = (kind: string) => ({ folder: settings.folder, name: `${kind}-${round}`, seconds });
-      const one = () => trial({ ...place('addresses'), peer: toBlock });
-      const other = () => trial({ ...place('names'), peer: toName });
-      // Beside each other where it must be quick; else neither disturbs the other.
-      const [without, withNames] = settings.quick
-        ? await Promise.all([one(), other()])
-        : [await one(), await other()];
-      rows.push({
+    const seconds = amount(settings, [1, 2, 3]) * TTL + 5;
+    const place = (name: string) => ({ folder: settings.folder, name, seconds });
+    const one = () => trial({ ...place('addresses'), peer: toBlock });
+    const other = () => trial({ ...place('names'), peer: toName });
+    // By the benchmark's name neither disturbs the other.
+    const [without, withNames] = settings.named
+      ? [await one(), await other()]
+      : await Promise.all([one(), other()]);
+    const rows = [
+      {
         ...withNames,
         growth: (withNames.memory ?? 0) - (without.memory ?? 0),
         idle: without.processor ?? Number.NaN,
-      });
-    }
+      },
+    ];
     const queries = column(rows, 'queries').map((count) => Math.round(count / seconds));
     return [
       figure('1,000 names, TTL 30 s: share of a core', '%', column(rows, 'processor'), {

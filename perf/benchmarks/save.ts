@@ -16,7 +16,7 @@ import {
 } from '../generate/cluster.ts';
 import { policyFile, writeManifests, yamlText } from '../generate/manifests.ts';
 import { AGENT_CONFIG, startAgent } from '../measure/agent.ts';
-import { atMost, type Benchmark, type Figure, figure } from '../measure/figure.ts';
+import { amount, atMost, type Benchmark, type Figure, figure } from '../measure/figure.ts';
 import { column, runTrial } from '../measure/process.ts';
 import { median } from '../measure/statistics.ts';
 
@@ -45,7 +45,7 @@ export const save: Benchmark = {
     for (let round = 0; round < rounds; round++) {
       for (const layout of LAYOUTS) {
         const folder = join(settings.folder, `${layout}-${round}`);
-        const result = await measure(folder, layout, settings.quick ? 4 : 12);
+        const result = await measure(folder, layout, amount(settings, [4, 8, 12]));
         measured[layout].saved.push(...result.saved);
         measured[layout].logged.push(...result.logged);
       }

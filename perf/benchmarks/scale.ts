@@ -9,7 +9,7 @@ import { ruleSet } from '../generate/kinds.ts';
 import { addressLists, distinctSets, ipv4Only, withCrowd } from '../generate/large.ts';
 import { type RuleSet, writeRuleSet } from '../generate/ruleset.ts';
 import { startAgent } from '../measure/agent.ts';
-import { atMost, type Benchmark, type Figure, figure, type Settings, trials } from '../measure/figure.ts';
+import { amount, atMost, type Benchmark, type Figure, figure, type Settings } from '../measure/figure.ts';
 import { column, runTrial } from '../measure/process.ts';
 import { median } from '../measure/statistics.ts';
 
@@ -25,10 +25,10 @@ export const scale: Benchmark = {
   title: '10,000 rules, 1,000,000 addresses',
   how: 'A cluster of IPv4, unless it says otherwise. perf/trials/scale.ts: compile, view, render and NodeRuleReconciler.apply in an empty network namespace, then 21 policies edited and 21 times a pod taken away and added (the medians are one trial). perf/floor: the smallest transaction by libnftnl that does the same, sent to a table with 10,000 chains of IPv4 rules, the processor’s caches emptied before each change of it; ×: nodewall’s time in the kernel against it. Memory is VmRSS of `bin/nodewall agent`.',
   async run(settings) {
-    const shared = await rows(ipv4Only(ruleSet('ports', RULES)), settings, { edits: 21, pods: 0 }, 5);
-    const both = await rows(ruleSet('ports', RULES), settings, { edits: 21, pods: 0 }, 5);
-    const distinct = await rows(distinctSets(RULES), settings, { edits: 0, pods: 0 }, 5);
-    const crowded = await rows(withCrowd(distinctSets(RULES), CROWD), settings, { edits: 0, pods: 21 }, 3);
+    const shared = await rows(ipv4Only(ruleSet('ports', RULES)), settings, { edits: 21, pods: 0 });
+    const both = await rows(ruleSet('ports', RULES), settings, { edits: 21, pods: 0 });
+    const distinct = await rows(distinctSets(RULES), settings, { edits: 0, pods: 0 });
+    const crowded = await rows(withCrowd(distinctSets(RULES), CROWD), settings, { edits: 0, pods: 21 });
     const floors = {
       element: await floor(settings, 'element'),
       chain: await floor(settings, 'chain'),
@@ -123,10 +123,10 @@ function bothFamilies(rows: readonly Row[]): Figure[] {
 
 async function millionFigures(settings: Settings): Promise<Figure[]> {
   const set = addressLists(LISTS.rules, LISTS.addresses);
-  const loads = await rows(set, settings, { edits: 0, pods: 0 }, 3);
+  const loads = await rows(set, settings, { edits: 0, pods: 0 });
   const agents: Row[] = [];
   // Half a minute each.
-  for (let i = 0; i < (settings.quick ? 0 : 3); i++)
+  for (let i = 0; i < amount(settings, [0, 2, 3]); i++)
     agents.push(await agentMemory(set, join(settings.folder, `agent-${i}`)));
   return [
     figure('1,000,000 addresses in 200 sets: load', 's', seconds(column(loads, 'apply')), {
@@ -150,12 +150,11 @@ async function rows(
   set: RuleSet,
   settings: Settings,
   input: { readonly edits: number; readonly pods: number },
-  wanted: number,
 ): Promise<Row[]> {
   const manifests = join(settings.folder, set.name);
   await writeRuleSet(manifests, set);
   const found: Row[] = [];
-  for (let i = 0; i < (settings.quick ? 1 : trials(settings, wanted)); i++)
+  for (let i = 0; i < amount(settings, [1, 3, 5]); i++)
     found.push(await inNamespace((node) => runTrial('scale', { manifests, ...input }, node)));
   return found;
 }
@@ -164,7 +163,7 @@ async function floor(settings: Settings, name: Floor): Promise<number[]> {
   const isSets = name.startsWith('sets');
   const size = isSets ? { chains: 0, count: RULES } : { chains: RULES, count: 51 };
   const values: number[] = [];
-  for (let i = 0; i < (settings.quick ? 1 : 3); i++)
+  for (let i = 0; i < amount(settings, [1, 2, 3]); i++)
     values.push(await inNamespace((node) => kernelFloor(node, name, size)));
   return values;
 }

@@ -101,7 +101,16 @@ export interface Settings {
   readonly named: boolean;
 }
 
-/** Fewer trials where a first look is wanted. */
-export function trials({ quick }: Settings, wanted: number): number {
-  return quick ? Math.min(3, wanted) : wanted;
+/** How much is measured in a first look, in a run of all benchmarks, and in one by its name. */
+export type Amounts<T> = readonly [quick: T, ofAll: T, byName: T];
+
+/** All benchmarks end within an hour: long ones measure less there than by their names. */
+export function amount<T>({ quick, named }: Settings, [first, ofAll, byName]: Amounts<T>): T {
+  if (quick) return first;
+  return named ? byName : ofAll;
+}
+
+/** The number of trials; 3 at most in a first look. */
+export function trials(settings: Settings, byName: number, ofAll = byName): number {
+  return amount(settings, [Math.min(3, byName), ofAll, byName]);
 }

@@ -91,7 +91,7 @@ async function show(performance: Performance): Promise<number> {
     await undo.disposeAsync();
     return conclude(surprises);
   } catch (error) {
-    // Ctrl-C in a terminal ends the running commands too: their end may be noticed before the signal.
+    // Ctrl-C ends the running commands too: that may be noticed before the signal.
     await pause(systemClock, 100, interrupt.signal);
     if (interrupt.signal.aborted) {
       const { message } = interrupt.signal.reason as Error;
