@@ -180,7 +180,9 @@ function failsafeInEffect(nodes: readonly SeenNode[], from: number): SeenFinding
   for (const { flows: seen } of nodes)
     for (const flow of seen?.flows ?? []) {
       const { decision, direction, lastSeen } = flow;
-      if (seen === null || decision?.reason !== 'failsafe' || Date.parse(lastSeen) < from) continue;
+      // Times of flows are whole seconds, rounded down.
+      const isOld = Date.parse(lastSeen) + 1_000 <= from;
+      if (seen === null || decision?.reason !== 'failsafe' || isOld) continue;
       const [first] = decision.skipped;
       if (first === undefined) continue;
       const key = `${direction} ${first.policy} ${first.rule}`;
