@@ -1,5 +1,5 @@
 /**
- * Random cases of unit tests and of fuzz: three times all, where `npm test` tries a third
+ * Random cases of unit tests and of fuzz: three times all, where `npm test` tries a fifth
  * (test/properties/runs.ts). Repetitions of the addon and of attacks, of which `npm test` makes
  * fewer.
  */

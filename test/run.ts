@@ -20,10 +20,10 @@ const SUITES = {
     'cli/**/*.test.ts',
     'console/{data,view}/**/*.test.ts',
     'perf/**/*.test.ts',
-    'test/{deploy,dns,docs,fake,structure,oracle,generate,tracer,cases,invalid,netns,probe}/**/*.test.ts',
+    'test/{deploy,dns,docs,fake,structure,oracle,tracer,cases,invalid,netns,probe}/**/*.test.ts',
   ],
-  fuzz: ['test/{fuzz,abuse}/**/*.test.ts'],
-  properties: ['test/properties/**/*.test.ts'],
+  abuse: ['test/abuse/**/*.test.ts'],
+  properties: ['test/{properties,fuzz,generate}/**/*.test.ts'],
   addon: ['agent/{ipset-ts,nftables-napi}/test/**/*.test.ts'],
   cli: ['test/cli/**/*.test.ts'],
   console: ['test/console/**/*.test.ts'],
@@ -71,7 +71,7 @@ const CHECKS = {
  * long after the other. Only one side is shown as it runs; the other's output comes when each of
  * its suites has ended.
  */
-const ORDER: readonly Suite[] = ['realcluster', 'e2e', 'kernel', 'unit', 'addon', 'fuzz', 'console', 'cli'];
+const ORDER: readonly Suite[] = ['realcluster', 'e2e', 'kernel', 'unit', 'addon', 'abuse', 'console', 'cli'];
 /**
  * Beside them, with the processor time that they leave: types, lint, and suites whose tests have
  * time enough.
