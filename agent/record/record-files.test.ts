@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { recordLines } from './record-files.ts';
 
+const LONG = 'h'.repeat(100);
+
 describe('recordLines', () => {
   let folder: string;
   let path: string;
@@ -65,7 +67,8 @@ describe('recordLines', () => {
     rotate();
     writeFileSync(path, 'g\n');
     rotate();
-    writeFileSync(path, 'h\n');
+    // Longer than what follows the truncation: an equal size would not be noticed.
+    writeFileSync(path, `${LONG}\n`);
     await until(10 + 1);
     truncateSync(path);
     appendFileSync(path, 'i');
@@ -76,7 +79,7 @@ describe('recordLines', () => {
     await done;
     assert.deepEqual(
       seen.filter((line) => line !== null),
-      ['a', 'b', 'cc', 'd', 'e', 'f', 'g', 'h', 'i'],
+      ['a', 'b', 'cc', 'd', 'e', 'f', 'g', LONG, 'i'],
     );
   });
 });

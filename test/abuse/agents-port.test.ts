@@ -140,23 +140,25 @@ describe('port 8443, attacked', function () {
   });
 
   it('limits the reads and the watches of one user, and not those of others', async () => {
-    const codes = async (path: string, token: string, count: number) => {
-      const found: number[] = [];
-      for (let index = 0; index < count; index++) {
-        const response = await plane.open(path, { token });
-        response.destroy();
-        found.push(response.statusCode ?? 0);
-        if (response.statusCode === 429) assert.equal(response.headers['retry-after'], '1');
-      }
-      return found;
+    const code = async (path: string, token: string) => {
+      const response = await plane.open(path, { token });
+      response.destroy();
+      if (response.statusCode === 429) assert.equal(response.headers['retry-after'], '1');
+      return response.statusCode;
     };
-    const reads = await codes(NODE_VIEWS_PATH, 'user.reader', 100);
-    assert.ok(reads.includes(429), 'reads');
+    // Ten at once: they come faster than the limit grows, also on a slow machine.
+    const isLimited = async (path: string, token: string) => {
+      for (let round = 0; round < 20; round++) {
+        const codes = await Promise.all(Array.from({ length: 10 }, () => code(path, token)));
+        if (codes.includes(429)) return true;
+      }
+      return false;
+    };
+    assert.ok(await isLimited(NODE_VIEWS_PATH, 'user.reader'), 'reads');
     const path = `${NODE_VIEWS_PATH}?watch=1&fieldSelector=metadata.name=node-5`;
-    assert.ok((await codes(path, 'agent.node-5', 30)).includes(429), 'watches');
+    assert.ok(await isLimited(path, 'agent.node-5'), 'watches');
     assert.equal((await plane.ask(NODE_VIEWS_PATH, { token: 'user.other' })).code, 200);
-    const [code] = await codes(path.replace('node-5', 'node-6'), 'agent.node-6', 1);
-    assert.equal(code, 200);
+    assert.equal(await code(path.replace('node-5', 'node-6'), 'agent.node-6'), 200);
   });
 
   it('ends a response that its client does not take', async () => {

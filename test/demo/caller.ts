@@ -66,7 +66,8 @@ export function now(): number {
 
 async function once(request: CallRequest): Promise<Outcome> {
   const attempt = request.protocol === 'tcp' ? tcp(request) : udp(request);
-  const timer = setTimeout(() => attempt.cancel(), request.patience);
+  // What came while this process was not scheduled came in time: it is read before an immediate.
+  const timer = setTimeout(() => setImmediate(() => attempt.cancel()), request.patience);
   const outcome = await attempt.outcome;
   clearTimeout(timer);
   return outcome;

@@ -59,7 +59,8 @@ function ask(done: (address: string | null, port: number) => void): void {
       done(...answerOf(answer ?? ''));
     },
   );
-  const late = setTimeout(() => socket.destroy(), PATIENCE);
+  // What came while this process was not scheduled came in time: it is read before an immediate.
+  const late = setTimeout(() => setImmediate(() => socket.destroy()), PATIENCE);
 }
 
 /** Of one line, or several. */

@@ -68,7 +68,7 @@ export function describeGuardrails(begun: () => OneController): void {
       // Within a second, on a machine that has no other work; a look every so often would take
       // longer.
       const seconds = (performance.now() - started) / 1000;
-      assert.ok(seconds < 4, `${seconds} s`);
+      assert.ok(seconds < 15, `${seconds} s`);
       process.stdout.write(`      Broken after ${seconds.toFixed(2)} s\n`);
       assert.deepEqual(
         violations.map(({ node, item, rule }) => [node, item, rule?.policy]),

@@ -5,7 +5,7 @@ import type { ClusterOfNodes, Machine } from '../cluster/cluster-of-nodes.ts';
 import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
 import { toStableText } from '../kernel/ruleset-text.ts';
 import { until } from '../kernel/until.ts';
-import { WarmNodewall } from '../kernel/warm.ts';
+import { type Printed, WarmNodewall } from '../kernel/warm.ts';
 import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { type Origin, programOf, SERVICE_PORT } from './story-controllers.ts';
@@ -42,7 +42,7 @@ export interface Agent {
   /** Ends it, and starts that of another release (its folder) in its place. */
   replace(release: string): Promise<void>;
   /** A command line of `nodewall` on its machine, with its state directory; must end with 0. */
-  run(...args: readonly string[]): Promise<void>;
+  run(...args: readonly string[]): Promise<Printed>;
   /** Writes a token into its file, by default a new one that is bound to its Node. */
   setToken(token?: string): Promise<void>;
   /** Its table without counters and handles; '' when there is none. */
@@ -169,7 +169,7 @@ export class StoryAgents {
         program = programOf(release);
         agent.start();
       },
-      run: async (...more) => void (await commands.run(...more, '--state-dir', this.#file(name, 'state'))),
+      run: (...more) => commands.run(...more, '--state-dir', this.#file(name, 'state')),
       async setToken(token) {
         const bound = { boundNode: name, audiences: ['nodewall-controller'] };
         const written = token ?? (await cluster.token('nodewall-system/nodewall-agent', bound));

@@ -134,15 +134,11 @@ export function describePolicies(begun: () => Story): void {
       const seen = new Set<string>();
       // The next report may wait for 10 s, and is due after 66 s even if nothing changed.
       const reaches = (address: string, isMember: boolean): Promise<number> =>
-        until(
-          `${address} is ${isMember ? '' : 'no '}member on worker-1`,
-          async () => {
-            const rules = (await story.agents['worker-1']?.rules()) ?? '';
-            for (const one of [further, ofPod, further6]) if (rules.includes(one)) seen.add(one);
-            return rules.includes(address) === isMember;
-          },
-          { limit: 20_000 },
-        );
+        until(`${address} is ${isMember ? '' : 'no '}member on worker-1`, async () => {
+          const rules = (await story.agents['worker-1']?.rules()) ?? '';
+          for (const one of [further, ofPod, further6]) if (rules.includes(one)) seen.add(one);
+          return rules.includes(address) === isMember;
+        });
       await story.pod('claims', {}, [ofPod]);
       await ip('link', 'add', 'further', 'type', 'veth', 'peer', 'name', 'further-end');
       await ip('link', 'set', 'further-end', 'up');

@@ -163,7 +163,7 @@ export function describeWatch(begun: () => TestCluster): void {
       );
       await cluster.startApiServer();
       await cluster.apply(POLICY('two', 6));
-      await seen('the edit', (objects) => policies(objects) === 'two=6', 5_000);
+      await seen('the edit', (objects) => policies(objects) === 'two=6');
       await cluster.stopEtcd('SIGKILL');
       await cluster.startEtcd();
       await cluster.kubectl(['delete', 'clusternetworkpolicies.nodewall.io', 'two']);

@@ -57,17 +57,12 @@ forEachDataplane(
         await node.untilEnforced('3001', agent);
         const before = agent.log().length;
         await node.write('a.json', text);
-        await until(
-          'the agent has read it',
-          async () =>
-            agent
-              .log()
-              .slice(before)
-              .split('\n')
-              .some((line) => line.includes('a.json') && line.includes('"level":"error"')),
-          {
-            limit: 5000,
-          },
+        await until('the agent has read it', async () =>
+          agent
+            .log()
+            .slice(before)
+            .split('\n')
+            .some((line) => line.includes('a.json') && line.includes('"level":"error"')),
         );
         assert.deepEqual(await closedPorts(3001, 3002, 3003), [3001, 3002], agent.log());
         await node.write('b.json', [closing('b', 3003)]);

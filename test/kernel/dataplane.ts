@@ -14,7 +14,10 @@ export interface Dataplane {
    * short.
    */
   readonly share: number;
-  /** Milliseconds within which an agent undoes what others did. */
+  /**
+   * Milliseconds within which an agent undoes what others did on a busy machine; less than a minute,
+   * after which it looks by itself.
+   */
   readonly repairs: number;
   readonly iptables: Iptables | null;
 }
@@ -24,7 +27,7 @@ export const NFTABLES: Dataplane = {
   name: 'nftables',
   config: {},
   share: 1,
-  repairs: 2_000,
+  repairs: 20_000,
   iptables: null,
 };
 // Nobody tells of a change to iptables: an agent looks every 3 s, more seldom where looking takes

@@ -80,10 +80,7 @@ kernelSuite('dataplane migration', () => {
       const { rules, text } = await inForce(node.topology.node, dataplane);
       return (next.iptables === null ? text : rules) === '';
     };
-    await until(`nothing is left of ${dataplane.name}`, isGone, {
-      limit: 10_000,
-      detail: () => agent.log().slice(-3000),
-    });
+    await until(`nothing is left of ${dataplane.name}`, isGone, { detail: () => agent.log().slice(-3000) });
   }
 
   for (const { from, to } of PAIRS) {

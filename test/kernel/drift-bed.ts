@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Dataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { type ForeignRules, installForeignRules } from './foreign-rules.ts';
-import { pause, until } from './until.ts';
+import { until } from './until.ts';
 import { variousRules } from './various-rules.ts';
 
 /** A node with various rules in force, beside chains and sets of others. */
@@ -27,7 +27,6 @@ export async function driftBed(dataplane: Dataplane, marker: string): Promise<Dr
   await node.write('policy.json', [variousRules()]);
   const agent = node.start();
   await node.untilEnforced(marker, agent);
-  await pause(500);
   const rules = await node.rules();
   async function untilRepaired(what: string): Promise<void> {
     let now = '';

@@ -12,7 +12,7 @@ import { createTopology, type Topology } from '../netns/topology.ts';
 import { NODEWALL } from '../program.ts';
 import { type Dataplane, inForce, lose, NFTABLES } from './dataplane.ts';
 import { NODE_NAME, node } from './manifests.ts';
-import { until } from './until.ts';
+import { pause, until } from './until.ts';
 import { type Ended, type Printed, WarmNodewall } from './warm.ts';
 
 /**
@@ -61,6 +61,8 @@ export interface EnforcedNode {
   cleanup(): Promise<Printed>;
   /**
    * What is in force of ours without counters and handles, blocks sorted; '' when that is nothing.
+   * First waits for agents that are about to log what they have done: a change is several
+   * transactions.
    */
   rules(dataplane?: Dataplane): Promise<string>;
   /** Waits until what is in force, in both families, says something, a marker port for instance. */
@@ -132,7 +134,10 @@ export async function createEnforcedNode(
     manifests,
     stateDir,
     write,
-    rules: async (dataplane = own) => (await inForce(topology.node, dataplane)).text,
+    async rules(dataplane = own) {
+      await quiet([...agents]);
+      return (await inForce(topology.node, dataplane)).text;
+    },
     async configure(config) {
       const path = join(folder, 'config.yaml');
       await writeConfig(path, config);
@@ -205,6 +210,17 @@ function withoutPods(config: RawConfig): object {
     ...config,
     interfaceGroups: { ...others, pods: { match: [], ...group } },
   };
+}
+
+/** Waits until these have logged nothing for a moment, two seconds at most. */
+async function quiet(agents: readonly RunningAgent[]): Promise<void> {
+  const running = agents.filter((one) => one.isRunning());
+  if (running.length === 0) return;
+  for (let look = 0, isNews = true; isNews && look < 10; look++)
+    isNews = await Promise.race([
+      ...running.map((one) => one.news().then(() => true)),
+      pause(200).then(() => false),
+    ]);
 }
 
 /** bin/nodewall, started. */

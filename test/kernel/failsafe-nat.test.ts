@@ -22,7 +22,7 @@ const { connect } = require('node:net');
 const call = (host) => new Promise((resolve) => {
   const socket = connect({ host, port: ${PORT} });
   const end = (answered) => { socket.destroy(); resolve(answered); };
-  socket.setTimeout(500, () => end(false)).once('connect', () => end(true)).once('error', () => end(false));
+  socket.setTimeout(500, () => setImmediate(end, false)).once('connect', () => end(true)).once('error', () => end(false));
 });
 Promise.all(process.argv.slice(1).flatMap((host) => Array.from({ length: ${TRIES} }, () => call(host))))
   .then((answers) => console.log(answers.filter(Boolean).length));`;

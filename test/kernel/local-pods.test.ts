@@ -34,7 +34,7 @@ const { connect } = require('node:net');
 const call = (host) => new Promise((resolve) => {
   const socket = connect({ host, port: ${PORT} });
   const end = (answered) => { socket.destroy(); resolve(answered); };
-  socket.setTimeout(500, () => end(false)).once('data', () => end(true)).once('error', () => end(false));
+  socket.setTimeout(500, () => setImmediate(end, false)).once('data', () => end(true)).once('error', () => end(false));
 });
 Promise.all(process.argv.slice(1).map(call)).then((all) => console.log(JSON.stringify(all)));`;
 

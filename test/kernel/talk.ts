@@ -53,7 +53,9 @@ for (const { name, host, port, protocol } of calls) {
 require('node:readline').createInterface({ input: process.stdin }).on('line', () => {
   heard.clear();
   for (const send of senders.values()) send();
-  setTimeout(() => console.log(JSON.stringify(calls.map((one) => one.name).filter((name) => heard.has(name)))), 400);
+  // What came while this process was not scheduled came in time: it is read before an immediate.
+  const say = () => console.log(JSON.stringify(calls.map((one) => one.name).filter((name) => heard.has(name))));
+  setTimeout(() => setImmediate(say), 400);
 });`;
 
 /** Resolves once all ports listen. */

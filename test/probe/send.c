@@ -114,6 +114,8 @@ int mode_send(int argc, char **argv)
 		poll(&poller, 1, left / 1000 + 1);
 		drain(capture);
 	}
+	/* What came while this process was not scheduled came in time. */
+	drain(capture);
 	for (size_t i = 0; i < count; i++) {
 		struct probe *probe = &probes[i];
 		printf("{\"id\":%u,\"saw\":\"%s\"", probe->flow.id, SAW[probe->saw]);

@@ -377,7 +377,7 @@ inNamespace(import.meta.filename, () => {
             '-e',
             `import { LinkMonitor } from '${library}'; const monitor = new LinkMonitor({}, () => {}); ${line}`,
           ],
-          { timeout: 3000 },
+          { timeout: 30_000 },
         ).status;
       assert.equal(program(''), null);
       assert.equal(program('monitor.unref();'), 0);

@@ -147,7 +147,7 @@ inNamespace(import.meta.filename, () => {
           `import { Monitor } from '${library}';
           const monitor = new Monitor({ family: 'inet', table: 't' }, () => {}); ${line}`,
         ],
-        { timeout: 3000, encoding: 'utf8' },
+        { timeout: 30_000, encoding: 'utf8' },
       ).status;
 
     it('keeps the process alive, unless unref() was called or it was closed', () => {

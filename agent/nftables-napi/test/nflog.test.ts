@@ -161,16 +161,17 @@ inNamespace(import.meta.filename, () => {
     });
 
     it('waits for the queue threshold no longer than the flush interval', async () => {
-      listen({ queueThreshold: 256, flushInterval: 300 });
+      listen({ queueThreshold: 256, flushInterval: 3_000 });
       log('input', 'group 5');
       const began = performance.now();
       await send('x');
       await one();
       const took = performance.now() - began;
-      assert.ok(took > 200 && took < 1000, `${took} ms`);
+      assert.ok(took > 2_000, `${took} ms`);
       batches = [];
       flood(256);
-      await until(() => packets().length === 256, 150);
+      // The threshold, not the interval, has ended the wait.
+      await until(() => packets().length === 256, 2_000);
     });
 
     it('counts lost packets while the listener is busy, without more memory', async () => {
@@ -193,6 +194,7 @@ inNamespace(import.meta.filename, () => {
         await send('the last ones show the gap');
         await sleep(20);
       }
+      await until(() => got + gone >= 60_020);
       assert.equal(got + gone, 60_020);
       assert.ok(gone > 10_000, `${gone} lost`);
       assert.ok(grown < 32 * 2 ** 20, `${grown} bytes more`);
@@ -343,7 +345,7 @@ inNamespace(import.meta.filename, () => {
             '-e',
             `import { Nflog } from '${library}'; const nflog = new Nflog({ group: 5 }, () => {}); ${line}`,
           ],
-          { timeout: 3000 },
+          { timeout: 30_000 },
         ).status;
       assert.equal(program(''), null);
       assert.equal(program('nflog.unref();'), 0);
