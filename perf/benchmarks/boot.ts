@@ -6,7 +6,7 @@ import { createTopology } from '../../test/netns/topology.ts';
 import { type ClusterSize, THOUSAND_RULES } from '../generate/cluster.ts';
 import { writeManifests } from '../generate/manifests.ts';
 import { agentCommand } from '../measure/agent.ts';
-import { atMost, type Benchmark, type Figure, figure } from '../measure/figure.ts';
+import { amount, atMost, type Benchmark, type Figure, figure } from '../measure/figure.ts';
 import { runTrial } from '../measure/process.ts';
 
 const SIZES: readonly { readonly size: ClusterSize; readonly target?: number }[] = [
@@ -33,7 +33,7 @@ export const boot: Benchmark = {
         const text = bootUnits(place.stateDir).get('nodewall-boot.service') ?? '';
         const commands = [...text.matchAll(/^ExecStart=-?(.*)$/gm)].map(([, line = '']) => line.split(' '));
         const took: number[] = [];
-        for (let trial = 0; trial < (settings.quick ? 3 : 20); trial++) {
+        for (let trial = 0; trial < amount(settings, [3, 10, 20]); trial++) {
           await topology.node.run(['nft', 'delete', 'table', 'inet', 'nodewall']);
           const { milliseconds } = await runTrial('boot', { commands, cwd }, topology.node);
           took.push(milliseconds ?? Number.NaN);

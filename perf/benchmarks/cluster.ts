@@ -28,7 +28,7 @@ export const cluster: Benchmark = {
   title: 'a change of an object to enforced on every node',
   how: 'etcd, kube-apiserver, `bin/nodewall controller` and three `bin/nodewall agent`s with 100 rules each, in network namespaces of this one machine. An object is changed by kubectl or by a request, and a machine that is no node opens new connections to all three nodes, one a millisecond: the time to the end of the first with the new verdict on the last of them. What that machine, the API server and five Node.js processes take of the processors is in it.',
   async run(settings) {
-    const changes = amount(settings, [10, 50, 100]);
+    const changes = amount(settings, [10, 40, 100]);
     const before = load();
     const { result, agents } = await measure(settings.folder, changes);
     const worst = (values: readonly number[]) =>

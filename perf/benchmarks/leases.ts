@@ -27,7 +27,7 @@ async function figures(what: string, set: RuleSet, settings: Settings): Promise<
   await mkdir(manifests, { recursive: true });
   await writeRuleSet(manifests, set);
   const rows: Record<string, number>[] = [];
-  for (let i = 0; i < trials(settings, 5); i++) {
+  for (let i = 0; i < trials(settings, 5, 3); i++) {
     const topology = await createTopology(addressPlan({ clients: 0 }));
     try {
       rows.push(await runTrial('renewal', { manifests }, topology.node));

@@ -40,7 +40,7 @@ interface Flood {
 
 async function recordingFigures(settings: Settings, perSecond: number) {
   const found: Flood[] = [];
-  for (let i = 0; i < amount(settings, [1, 3, 5]); i++) {
+  for (let i = 0; i < amount(settings, [1, 2, 5]); i++) {
     found.push(
       await floodTrial(join(settings.folder, `flood-${perSecond}-${i}`), perSecond, settings.quick ? 3 : 10),
     );
@@ -105,7 +105,7 @@ const VARIANTS = ['once', 'agent', 'limited', 'unlimited'] as const;
 type Variant = (typeof VARIANTS)[number];
 
 async function rateFigures(settings: Settings) {
-  const rounds = amount(settings, [1, 5, 9]);
+  const rounds = amount(settings, [1, 3, 9]);
   const measured: Record<Variant, Rate[]> = { once: [], agent: [], limited: [], unlimited: [] };
   for (let round = 0; round < rounds; round++) {
     for (const i of VARIANTS.keys()) {

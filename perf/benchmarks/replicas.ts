@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Authority, type Certificate, createAuthority } from '../../test/cluster/certificates.ts';
 import { createNamespace, type Namespace } from '../../test/netns/namespace.ts';
-import { atMost, type Benchmark, type Figure, figure, trials } from '../measure/figure.ts';
+import { amount, atMost, type Benchmark, type Figure, figure, trials } from '../measure/figure.ts';
 import { memoryOf, processorTimeOf, type TrialName, trialCommand } from '../measure/process.ts';
 import {
   type Changes,
@@ -28,13 +28,13 @@ const CHURN = 2000;
 export const replicas: Benchmark = {
   name: 'replicas',
   title: 'three controllers for all agents, restarted one after the other',
-  how: `${REPLICAS} processes of perf/trials/publish-server.ts with the same objects, ${CLIENT_PROCESSES} of perf/trials/publish-clients.ts, a TLS connection for each node to any of the servers, on loopback in a namespace. Rolling restart: each server gets SIGTERM after the clients know that it gets no more connections, and is started again when it has ended; meanwhile a pod or, by turns, a rule of all nodes changes every two seconds. Then one server is killed, without changes. A gap is from the end of a client’s connection to its first bookmark from another server, the client’s wait of a quarter to half a second before it connects again included. Clients share the processors with the servers, so the processor time of both is shown too. A change is missed where a client gets no bookmark for it, or one out of order; one client of each pool and process folds its stream, has to have what the change says at each bookmark, and in the end what the controllers’ hubs say. Then all servers have a membership change at the same time. 10,000 rules: 50 for all nodes, 100 for each of ${POOLS} pools.`,
+  how: `${REPLICAS} processes of perf/trials/publish-server.ts with the same objects, ${CLIENT_PROCESSES} of perf/trials/publish-clients.ts, a TLS connection for each node to any of the servers, on loopback in a namespace. Rolling restart: each server gets SIGTERM after the clients know that it gets no more connections, and is started again when it has ended; meanwhile a pod or, by turns, a rule of all nodes changes every two seconds. Then one server is killed, without changes. A gap is from the end of a client’s connection to its first bookmark from another server, the client’s wait of a quarter to half a second before it connects again included. Clients share the processors with the servers, so the processor time of both is shown too. A change is missed where a client gets no bookmark for it, or one out of order; one client of each pool and process folds its stream, has to have what the change says at each bookmark, and in the end what the controllers’ hubs say. Then all servers have a membership change at the same time. (15,000 nodes only by the benchmark's name.) 10,000 rules: 50 for all nodes, 100 for each of ${POOLS} pools.`,
   async run(settings) {
     const namespace = await createNamespace('replicas');
     try {
       await namespace.run(['ip', 'link', 'set', 'lo', 'up']);
       const figures: Figure[] = [];
-      for (const nodes of settings.quick ? [300] : [5_000, 15_000])
+      for (const nodes of amount(settings, [[300], [5_000], [5_000, 15_000]]))
         figures.push(...(await measure(namespace, nodes, trials(settings, 10, 5))));
       return figures;
     } finally {

@@ -126,7 +126,7 @@ async function millionFigures(settings: Settings): Promise<Figure[]> {
   const loads = await rows(set, settings, { edits: 0, pods: 0 });
   const agents: Row[] = [];
   // Half a minute each.
-  for (let i = 0; i < amount(settings, [0, 2, 3]); i++)
+  for (let i = 0; i < amount(settings, [0, 1, 3]); i++)
     agents.push(await agentMemory(set, join(settings.folder, `agent-${i}`)));
   return [
     figure('1,000,000 addresses in 200 sets: load', 's', seconds(column(loads, 'apply')), {

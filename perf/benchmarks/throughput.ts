@@ -49,13 +49,13 @@ export const throughput: Benchmark = {
     const measures = [...IPERF, ...((await hasCommand('netperf')) ? NETPERF : OWN)];
     const values = new Map(measures.map(({ what }) => [what, emptyValues()]));
     const seconds = settings.quick ? 0.5 : 1;
-    for (let round = 0; round < amount(settings, [1, 2, 3]); round++) {
+    for (let round = 0; round < amount(settings, [1, 1, 3]); round++) {
       const places = await Promise.all(
         FIREWALLS.map(async (firewall) => ({ firewall, ...(await open(prepared, firewall)) })),
       );
       try {
         for (const measure of measures)
-          for (let turn = 0; turn < amount(settings, [1, 4, 5]); turn++)
+          for (let turn = 0; turn < amount(settings, [1, 5, 5]); turn++)
             for (const { firewall, node, client } of rotated(places, turn)) {
               const { connection } = prepared.set;
               values
