@@ -121,7 +121,7 @@ describe('lint by what was seen', () => {
     assert.deepEqual(of(on('a', [], [kept, old], YOUNG), on('b', [], [kept])), [
       'failsafe-in-effect | a,b | 10.0.0.0/24 | tcp 10250',
     ]);
-    // Seen 0.4 s after the begin of the window, in the same second: a flow's time is a whole second.
+    // A flow's time is a whole second: that of the window's begin counts.
     const since = (milliseconds: number) =>
       seenLint([on('a', [], [kept])], Date.parse(YOUNG) + milliseconds).findings.length;
     assert.deepEqual([0, 500, 999, 1_000].map(since), [1, 1, 1, 0]);

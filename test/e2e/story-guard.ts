@@ -124,7 +124,7 @@ export function describeGuard(begun: () => Story, config: () => string): void {
       await story.kubectl('annotate', '--overwrite', name, 'nodewall.io/retry=1');
       await rolledBack('cut', 'ssh');
       const agent = agentOf();
-      // Its probes fail for a second, and it is taken back: a slow machine may need more than one try.
+      // It is taken back after a second: a slow machine may need more than one try.
       await until('a retried change is confirmed in time', async () => {
         await succeeds(agent.run('retry', 'cut'));
         return (await agent.run('confirm')).stdout.includes('Confirmed: ');

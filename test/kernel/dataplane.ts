@@ -15,8 +15,8 @@ export interface Dataplane {
    */
   readonly share: number;
   /**
-   * Milliseconds within which an agent undoes what others did on a busy machine; less than a minute,
-   * after which it looks by itself.
+   * Milliseconds within which an agent undoes what others did on a busy machine; less than a
+   * minute, after which it looks by itself.
    */
   readonly repairs: number;
   readonly iptables: Iptables | null;

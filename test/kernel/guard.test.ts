@@ -46,7 +46,7 @@ dataplaneSuite('guarded apply', NFTABLES, () => {
       (await node.ask('undo', '--machine')).stdout,
       /^nodewall\.io\/cut: was taken back at \S+ \(rolled back: probe /m,
     );
-    // Its probes fail for a second, and it is taken back: a slow machine may need more than one try.
+    // It is taken back after a second: a slow machine may need more than one try.
     await until('a retried change is confirmed in time', async () => {
       const before = guarded.times(TRIED).length;
       const { stdout } = await node.ask('retry', 'cut', '-o', 'json');
