@@ -84,12 +84,19 @@ forEachDataplane(
 
     it('takes over the rules in force, whichever was there before, and leaves none of them', async () => {
       const ofVersion = new Map<Version, string>();
+      // A change is several transactions: until the last, the rules before are there too.
+      const untilGone = (port: number) =>
+        until(`${port} is gone`, async () => !(await node.rules()).includes(String(port)), {
+          detail: agent.log,
+        });
       async function changed(version: Version): Promise<void> {
         plane.publish(marked(FIRST_MARKER + 1));
         start(version);
         await untilMarked();
+        await untilGone(FIRST_MARKER);
         plane.publish(marked(FIRST_MARKER));
         await untilMarked();
+        await untilGone(FIRST_MARKER + 1);
         const now = await node.rules();
         assert.equal(now, ofVersion.get(version) ?? now, `${version}, after the other one`);
         ofVersion.set(version, now);
