@@ -194,7 +194,7 @@ async function runAll(
         at: stamp(await describeMachine()),
       });
       await rm(own, { recursive: true });
-      say(`${figureTable(figures)}  ${benchmark.name} took ${seconds.toFixed(0)} s`);
+      say(`${figureTable(figures)}\n  ${benchmark.name} took ${seconds.toFixed(0)} s`);
     }
   } finally {
     await rm(folder, { recursive: true, force: true });
