@@ -106,7 +106,7 @@ function markdown({ machine, measured, quick }: Results): string {
     '',
     `Made by \`npm run perf\`${quick ? ' with `--quick`: few trials, a first look' : ''}; not edited by hand. Run it again: \`npm run perf\`, one row: \`npm run perf -- NAME\` (NAME stands in each heading).`,
     '',
-    `${stamp(machine)}; ${cores} × ${cpu}, ${memory} GB; kernel ${kernel}, nft ${nft}, Node.js ${node}. The times below add up to ${minutes.toFixed(0)} minutes.`,
+    `${stamp(machine)}; ${cores} × ${cpu}, ${memory} GB; kernel ${kernel}, nft ${nft}, Node.js ${node}. The times below add up to ${minutes.toFixed(0)} minutes; what was measured by its name takes longer than in a run of all.`,
     '',
     '## The targets',
     '',
