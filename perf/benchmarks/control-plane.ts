@@ -20,8 +20,8 @@ export const controlPlane: Benchmark = {
   how: 'perf/trials/control-plane.ts: from the lists as the API server sends them (pods of 1.8 kB), read, parsed, narrowed, compiled and published, until every node has asked for its view and been given it; then one change after another, each compiled and published, the median and the worst of one trial. No network.',
   async run(settings) {
     const [large, namespaced] = [
-      await measured(LARGE, settings, trials(settings, 5, 3)),
-      await measured(NAMESPACED, settings, amount(settings, [1, 2, 3])),
+      await measured(LARGE, settings, trials(settings, 5, 2)),
+      await measured(NAMESPACED, settings, amount(settings, [1, 1, 3])),
     ];
     return [
       ...coldStart('5,000 nodes, 1,000 policies (10,000 rules), 100,000 pods, 25,000 namespaces', large, {

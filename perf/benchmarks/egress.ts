@@ -14,18 +14,18 @@ export const egress: Benchmark = {
   how: 'perf/trials/egress.ts: from objects in memory to what every node does (sources, classes, slots, arrivals); then one change after another, until the changed states of all nodes are there. perf/trials/egress-stream.ts: the same with the stream, up to the agent of the gateway. perf/trials/egress-arrivals.ts, in an empty namespace: that agent’s rules and network configuration. perf/trials/egress-leases.ts: heartbeats at the leading controller, in simulated time.',
   async run(settings) {
     const rows: Record<string, number>[] = [];
-    for (let i = 0; i < trials(settings, 5, 3); i++) {
+    for (let i = 0; i < trials(settings, 5, 2); i++) {
       rows.push(
         await runTrial('egress', { size: LARGE_EGRESS, changes: 50 }, undefined, ['--no-parallel-scavenge']),
       );
     }
     const streams: Record<string, number>[] = [];
-    for (let i = 0; i < trials(settings, 5, 3); i++) {
+    for (let i = 0; i < trials(settings, 5, 2); i++) {
       const input = { size: LARGE_EGRESS, changes: 50, arrivals: 100_000 };
       streams.push(await runTrial('egress-stream', input, undefined, ['--no-parallel-scavenge']));
     }
     const applied: Record<string, number>[] = [];
-    for (let i = 0; i < trials(settings, 5, 3); i++) {
+    for (let i = 0; i < trials(settings, 5, 2); i++) {
       const namespace = await createNamespace('arrivals');
       try {
         applied.push(await runTrial('egress-arrivals', AT_GATEWAY, namespace, ['--no-parallel-scavenge']));
@@ -34,7 +34,7 @@ export const egress: Benchmark = {
       }
     }
     const leases: Record<string, number>[] = [];
-    for (let i = 0; i < trials(settings, 5, 3); i++) leases.push(await runTrial('egress-leases', LEASES));
+    for (let i = 0; i < trials(settings, 5, 2); i++) leases.push(await runTrial('egress-leases', LEASES));
     const { policies, pods, gateways, nodes } = LARGE_EGRESS;
     const size = `${policies} policies, ${pods} pods, ${gateways} gateways, ${nodes} nodes`;
     const seconds = (name: string) => column(rows, name).map((milliseconds) => milliseconds / 1000);

@@ -36,7 +36,7 @@ export const iptables: Benchmark = {
 };
 
 async function firstApply(variant: Variant, manifests: string, settings: Settings): Promise<Figure[]> {
-  const rows = await repeated(trials(settings, 11, 5), 'apply', { manifests, variant });
+  const rows = await repeated(trials(settings, 11, 3), 'apply', { manifests, variant });
   const of = `iptables-${variant}:`;
   return [
     figure(`${of} first apply of 1,000 rules, 200 sets`, 's', seconds(column(rows, 'apply')), {
@@ -50,7 +50,7 @@ async function firstApply(variant: Variant, manifests: string, settings: Setting
 }
 
 async function manyPeers(variant: Variant, manifests: string, settings: Settings): Promise<Figure[]> {
-  const rows = await repeated(trials(settings, 5, 3), 'apply', { manifests, variant });
+  const rows = await repeated(trials(settings, 5, 2), 'apply', { manifests, variant });
   return [
     figure(
       `iptables-${variant}: processes started for 100 rules with 500 peers each`,
@@ -63,7 +63,7 @@ async function manyPeers(variant: Variant, manifests: string, settings: Settings
 }
 
 async function manyMembers(variant: Variant, manifests: string, settings: Settings): Promise<Figure[]> {
-  const amount = trials(settings, 5, 3);
+  const amount = trials(settings, 5, 2);
   const hash = await repeated(amount, 'members', { manifests, interval: false, variant });
   const net = await repeated(amount, 'members', { manifests, interval: true, variant });
   const of = `iptables-${variant}:`;

@@ -35,7 +35,7 @@ export const replicas: Benchmark = {
       await namespace.run(['ip', 'link', 'set', 'lo', 'up']);
       const figures: Figure[] = [];
       for (const nodes of amount(settings, [[300], [5_000], [5_000, 15_000]]))
-        figures.push(...(await measure(namespace, nodes, trials(settings, 10, 5))));
+        figures.push(...(await measure(namespace, nodes, trials(settings, 10, 3))));
       return figures;
     } finally {
       await namespace.close();

@@ -45,7 +45,7 @@ export const save: Benchmark = {
     for (let round = 0; round < rounds; round++) {
       for (const layout of LAYOUTS) {
         const folder = join(settings.folder, `${layout}-${round}`);
-        const result = await measure(folder, layout, amount(settings, [4, 8, 12]));
+        const result = await measure(folder, layout, amount(settings, [4, 5, 12]));
         measured[layout].saved.push(...result.saved);
         measured[layout].logged.push(...result.logged);
       }
