@@ -1,5 +1,5 @@
 import { ADVISE_PEERS, type AdviseInput } from '../measure/advise.ts';
-import { atMost, type Benchmark, type Figure, figure, trials } from '../measure/figure.ts';
+import { amount, atMost, type Benchmark, type Figure, figure, trials } from '../measure/figure.ts';
 import { column, runTrial } from '../measure/process.ts';
 
 const TITLES = { shared: 'peers are Nodes, pods and few others', distinct: 'each peer is another address' };
@@ -9,7 +9,11 @@ export const adviseBenchmark: Benchmark = {
   title: 'policies from flow inventories',
   how: 'perf/trials/advise.ts, a process each: inventories of 10,000 kinds, made one after another, taken in, and then the policies. Processor time; memory: the highest of the process. (In a run of all benchmarks 20 and 100 nodes instead of 100 and 500.) With five times as many nodes the time of a kind and the memory stay: the cost is linear, and not every kind is kept.',
   async run(settings) {
-    const sizes = settings.named ? [100, 500] : [20, 100];
+    const sizes = amount(settings, [
+      [20, 100],
+      [20, 100],
+      [100, 500],
+    ]);
     const figures: Figure[] = [];
     for (const peers of ADVISE_PEERS) {
       for (const nodes of sizes) {

@@ -33,7 +33,7 @@ export const names: Benchmark = {
     const one = () => trial({ ...place('addresses'), peer: toBlock });
     const other = () => trial({ ...place('names'), peer: toName });
     // By the benchmark's name neither disturbs the other.
-    const [without, withNames] = settings.named
+    const [without, withNames] = amount(settings, [false, false, true])
       ? [await one(), await other()]
       : await Promise.all([one(), other()]);
     const rows = [

@@ -104,7 +104,7 @@ export interface Settings {
 /** How much is measured in a first look, in a run of all benchmarks, and in one by its name. */
 export type Amounts<T> = readonly [quick: T, ofAll: T, byName: T];
 
-/** All benchmarks end within an hour: long ones measure less there than by their names. */
+/** All benchmarks shall take an hour together: long ones measure less there than by name. */
 export function amount<T>({ quick, named }: Settings, [first, ofAll, byName]: Amounts<T>): T {
   if (quick) return first;
   return named ? byName : ofAll;

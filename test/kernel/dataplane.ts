@@ -14,24 +14,23 @@ export interface Dataplane {
    * short.
    */
   readonly share: number;
-  /**
-   * Milliseconds within which an agent undoes what others did on a busy machine; less than a
-   * minute, after which it looks by itself.
-   */
-  readonly repairs: number;
   readonly iptables: Iptables | null;
 }
+
+/**
+ * Milliseconds within which an agent undoes what others did, on a busy machine too. The kernel
+ * tells it of a change to nftables: without that it looks once a minute. Nobody tells of one to
+ * iptables: it looks every 3 s, more seldom where looking takes long.
+ */
+export const REPAIRED_WITHIN = 20_000;
 
 /** The default, and what says so of itself: no configuration names it. */
 export const NFTABLES: Dataplane = {
   name: 'nftables',
   config: {},
   share: 1,
-  repairs: 20_000,
   iptables: null,
 };
-// Nobody tells of a change to iptables: an agent looks every 3 s, more seldom where looking takes
-// long, as on a busy machine.
 export const IPTABLES_NFT: Dataplane = ofIptables('nft', 0.5);
 export const IPTABLES_LEGACY: Dataplane = ofIptables('legacy', 0.4);
 export const DATAPLANES: readonly Dataplane[] = [NFTABLES, IPTABLES_NFT, IPTABLES_LEGACY];
@@ -41,7 +40,6 @@ function ofIptables(variant: Iptables, share: number): Dataplane {
     name: `iptables-${variant}`,
     config: { dataplane: 'iptables', iptables: { variant } },
     share,
-    repairs: 20_000,
     iptables: variant,
   };
 }

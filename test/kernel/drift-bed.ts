@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Dataplane } from './dataplane.ts';
+import { type Dataplane, REPAIRED_WITHIN } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { type ForeignRules, installForeignRules } from './foreign-rules.ts';
 import { until } from './until.ts';
@@ -35,7 +35,7 @@ export async function driftBed(dataplane: Dataplane, marker: string): Promise<Dr
       return now === rules;
     };
     const detail = () => `${now}\n--- instead of\n${rules}\n--- agent\n${agent.log().slice(-2000)}`;
-    await until(`repaired: ${what}`, isRepaired, { limit: dataplane.repairs, detail, news: agent.news });
+    await until(`repaired: ${what}`, isRepaired, { limit: REPAIRED_WITHIN, detail, news: agent.news });
   }
   const assertOthersLeftAlone = async () =>
     assert.equal(await foreign.list(), others, "what is others' was touched");

@@ -1,6 +1,6 @@
 /** What others do to our chains and sets is undone; what others own is left alone. */
 import assert from 'node:assert/strict';
-import { dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT } from './dataplane.ts';
+import { dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT, REPAIRED_WITHIN } from './dataplane.ts';
 import { type DriftBed, driftBed } from './drift-bed.ts';
 import { commandOf } from './iptables.ts';
 import { FAMILIES, type Family } from './passed-by.ts';
@@ -120,9 +120,7 @@ for (const dataplane of withVariations([IPTABLES_NFT], [IPTABLES_LEGACY])) {
         await until(
           'it is said',
           async () => bed.agent.log().includes('contains rules that iptables cannot show'),
-          {
-            limit: dataplane.repairs,
-          },
+          { limit: REPAIRED_WITHIN },
         );
         const { count, handle } = await jumps();
         assert.equal(count, 1);
