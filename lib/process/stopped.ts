@@ -2,37 +2,44 @@ import type { Log } from './log.ts';
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
+/** Those who wait. */
+const waiting = new Set<(signal: NodeJS.Signals) => void>();
+
 /**
- * Resolves on SIGTERM or SIGINT; with null if `ended` is aborted before. A signal that arrives just
- * then is for the next wait, or ends the process if there is none, as it does where nobody waits.
+ * Resolves on SIGTERM or SIGINT; with null if `ended` is aborted before. A signal that arrives while
+ * nobody waits ends the process, as it does where nobody ever waited.
  */
 export function untilStopped(ended?: AbortSignal): Promise<NodeJS.Signals | null> {
+  if (ended?.aborted) return Promise.resolve(null);
   return new Promise((resolve) => {
     const keepAlive = setInterval(() => {}, 2 ** 30);
-    let isOver = false;
-    const remove = (): void => {
-      for (const one of SIGNALS) process.removeListener(one, take);
-    };
-    const take = (signal: NodeJS.Signals): void => {
-      remove();
+    const end = (signal: NodeJS.Signals | null): void => {
+      waiting.delete(end);
       clearInterval(keepAlive);
-      if (!isOver) resolve(signal);
-      // Whoever waits by now has received it, too.
-      else if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
+      ended?.removeEventListener('abort', abort);
+      resolve(signal);
     };
-    const end = (): void => {
-      if (isOver) return;
-      isOver = true;
-      clearInterval(keepAlive);
-      resolve(null);
-      // One that has arrived already is told within a turn of the event loop, and without a
-      // listener would be lost: Node.js has taken it from the kernel.
-      setImmediate(() => setImmediate(remove));
-    };
-    for (const signal of SIGNALS) process.on(signal, take);
-    ended?.addEventListener('abort', end, { once: true });
-    if (ended?.aborted) end();
+    const abort = (): void => end(null);
+    ended?.addEventListener('abort', abort);
+    waiting.add(end);
+    listen();
   });
+}
+
+/**
+ * For good: Node.js takes a signal from the kernel at once and tells of it when it next polls.
+ * If the listener were removed in between, the signal would be lost.
+ */
+function listen(): void {
+  for (const signal of SIGNALS) if (!process.listeners(signal).includes(take)) process.on(signal, take);
+}
+
+function take(signal: NodeJS.Signals): void {
+  if (waiting.size > 0) for (const end of waiting) end(signal);
+  else {
+    process.removeListener(signal, take);
+    process.kill(process.pid, signal);
+  }
 }
 
 /** Milliseconds: Kubernetes kills a pod 30 s after SIGTERM. */
