@@ -18,7 +18,7 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { toListenAddress } from '../lib/process/listen-address.ts';
 import { createLog, type Log } from '../lib/process/log.ts';
 import type { MetricsServer } from '../lib/process/metrics-server.ts';
-import { untilStopped } from '../lib/process/stopped.ts';
+import { exitInTime, untilStopped } from '../lib/process/stopped.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { checkEgressGate, checkEgressHost, withFeatureGates } from './feature-gates.ts';
 import { loadConfig } from './load.ts';
@@ -91,6 +91,9 @@ interface StandaloneSetup {
   readonly off: OffSwitch;
 }
 
+/** Resolves with the signal that ends the agent; null: another run of it follows. */
+type UntilEnded = () => Promise<NodeJS.Signals | null>;
+
 /** Runs until the agent ends; `nodewall off` and `on` end one run and begin the next. */
 async function standAlone(setup: StandaloneSetup): Promise<ExitStatus> {
   const { options, config, log, metrics, off } = setup;
@@ -100,11 +103,17 @@ async function standAlone(setup: StandaloneSetup): Promise<ExitStatus> {
     const stopListening = off.listen(() => {
       if ((off.now !== null) !== isOff) switched.abort();
     });
+    // A signal ends the agent, whatever is switched while it stops.
+    async function untilEnded(): Promise<NodeJS.Signals | null> {
+      const signal = await untilStopped(switched.signal);
+      stopListening();
+      return signal;
+    }
     try {
       metrics.off(isOff);
       const status = isOff
-        ? await disabled(options, config, log, 'nodewall off', switched.signal)
-        : await standAloneRun(setup, switched.signal);
+        ? await disabled(options, config, log, 'nodewall off', untilEnded)
+        : await standAloneRun(setup, untilEnded);
       if (options.once || !switched.signal.aborted) return status;
     } finally {
       stopListening();
@@ -112,7 +121,7 @@ async function standAlone(setup: StandaloneSetup): Promise<ExitStatus> {
   }
 }
 
-async function standAloneRun(setup: StandaloneSetup, ended: AbortSignal): Promise<ExitStatus> {
+async function standAloneRun(setup: StandaloneSetup, untilEnded: UntilEnded): Promise<ExitStatus> {
   const { options, config, log, metrics } = setup;
   const { runStandalone } = await import('./standalone.ts');
   const { openDataplanes } = await import('../agent/dataplane/open-dataplanes.ts');
@@ -123,7 +132,7 @@ async function standAloneRun(setup: StandaloneSetup, ended: AbortSignal): Promis
     return await withKernel(async (kernel) => {
       const dataplanes = await openDataplanes({ node: options.node, config, kernel, log });
       await checkEgressHost(config, dataplanes.chosen.name);
-      return runStandalone({ ...setup, dataplanes, interfaces, ended });
+      return runStandalone({ ...setup, dataplanes, interfaces, untilEnded });
     });
   } finally {
     await interfaces.close();
@@ -223,14 +232,14 @@ async function agentTelemetry(options: AgentOptions, { featureGates }: Config, l
 
 /**
  * Enforces nothing and removes what was enforced. Without --once the process stays, as a service
- * manager expects, until it is stopped or `ended` aborts.
+ * manager expects, until `untilEnded` resolves.
  */
 async function disabled(
   options: AgentOptions,
   config: Config,
   log: Log,
   gate: string,
-  ended?: AbortSignal,
+  untilEnded: UntilEnded = untilStopped,
 ): Promise<ExitStatus> {
   const { allLeftOvers } = await import('../agent/dataplane/open-dataplanes.ts');
   const { removed, hidden } = await withKernel(async (kernel) => removeAll(await allLeftOvers(kernel)));
@@ -238,6 +247,8 @@ async function disabled(
   await removeBootFiles(options.stateDir);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, log);
   log.info('disabled', { node: options.node, removed, interfaces, gate });
-  if (!options.once) await untilStopped(ended);
+  if (options.once) return EXIT.done;
+  const signal = await untilEnded();
+  if (signal !== null) exitInTime(log, { node: options.node });
   return EXIT.done;
 }

@@ -41,7 +41,8 @@ export function savedManifests({ stateDir, manifests, log }: Options) {
       );
       return found?.origin === origin ? found.memory : null;
     },
-    flush: () => file.flush(),
+    /** From then on nothing is saved. */
+    close: () => file.close(),
   };
 }
 

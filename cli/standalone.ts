@@ -21,7 +21,7 @@ import type { Snapshot } from '../controller/watch/source.ts';
 import { systemClock } from '../lib/process/clock.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import type { Log } from '../lib/process/log.ts';
-import { exitInTime, untilStopped } from '../lib/process/stopped.ts';
+import { exitInTime } from '../lib/process/stopped.ts';
 import { hasErrors } from './load.ts';
 import { type MachineNode, undeclaredText } from './machine-node.ts';
 import { manifestLog } from './manifest-log.ts';
@@ -42,8 +42,8 @@ interface StandaloneOptions {
   readonly interfaces: InterfaceGroups;
   readonly metrics: AgentMetrics;
   readonly flows: KeptFlows | null;
-  /** Ends the run like a signal. */
-  readonly ended: AbortSignal;
+  /** Resolves with the signal that ends the agent; null: only this run ends. */
+  readonly untilEnded: () => Promise<NodeJS.Signals | null>;
 }
 
 /** The result so far. */
@@ -135,7 +135,7 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     await source.close();
     await enforcement.close();
     await remembering;
-    await Promise.all([saved.flush(), savedVersions.flush()]);
+    await Promise.all([saved.close(), savedVersions.close()]);
   }
 }
 
@@ -148,8 +148,8 @@ async function followAddresses(
 }
 
 /** Waits for the end of the run. */
-async function stopped({ options: { node }, ended, log }: StandaloneOptions): Promise<ExitStatus> {
-  const signal = await untilStopped(ended);
+async function stopped({ options: { node }, untilEnded, log }: StandaloneOptions): Promise<ExitStatus> {
+  const signal = await untilEnded();
   if (signal !== null) {
     log.info('stopping; the rules stay in force', { node, signal });
     exitInTime(log, { node });

@@ -19,7 +19,6 @@ export class BootRules {
   readonly #enabled: boolean;
   readonly #files = new WeakMap<NodeState, () => BootFiles>();
   #confirmed: NodeState | null = null;
-  #isClosed = false;
 
   constructor({ stateDir, enabled, log }: BootRulesOptions) {
     this.#enabled = enabled;
@@ -27,8 +26,6 @@ export class BootRules {
       {
         read: async () => null,
         write: async (files) => {
-          // A write that failed is tried again, perhaps after the agent has removed the files.
-          if (this.#isClosed) return;
           if (Object.keys(files).length === 0) await removeBootFiles(stateDir);
           else await bootFolder(stateDir).write(files);
         },
@@ -57,9 +54,8 @@ export class BootRules {
   }
 
   /** Writes what waits; from then on nothing is written. */
-  async close(): Promise<void> {
-    await this.#saver.flush();
-    this.#isClosed = true;
+  close(): Promise<void> {
+    return this.#saver.close();
   }
 }
 

@@ -214,7 +214,7 @@ export class Guard {
     this.#cancelWake();
     this.#rounds.cancel();
     this.#parts.inward?.close();
-    await file.flush();
+    await file.close();
   }
 
   #resume(wanted: NodeState): void {

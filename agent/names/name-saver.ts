@@ -26,6 +26,7 @@ export class NameSaver {
   #planned: { readonly at: number; readonly cancel: () => void } | null = null;
   #earliest = Number.NEGATIVE_INFINITY;
   #isFailing = false;
+  #isClosed = false;
   #writing: Promise<void> = Promise.resolve();
 
   constructor(parts: NameSaverParts) {
@@ -37,21 +38,26 @@ export class NameSaver {
     this.#plan(WITHIN[what]);
   }
 
-  /** Writes now if a write is pending. */
-  flush(): Promise<void> {
-    if (this.#planned === null) return this.#writing;
-    this.#planned.cancel();
+  /** Writes the current content. From then on nothing is written or retried. */
+  close(): Promise<void> {
+    this.#isClosed = true;
+    return this.#writeNow();
+  }
+
+  #writeNow(): Promise<void> {
+    this.#planned?.cancel();
     this.#planned = null;
     this.#writing = this.#writing.then(() => this.#write());
     return this.#writing;
   }
 
   #plan(within: number): void {
+    if (this.#isClosed) return;
     const { clock } = this.#parts;
     const at = Math.max(clock.now() + within, this.#earliest);
     if (this.#planned !== null && this.#planned.at <= at) return;
     this.#planned?.cancel();
-    this.#planned = { at, cancel: clock.after(at - clock.now(), () => void this.flush()) };
+    this.#planned = { at, cancel: clock.after(at - clock.now(), () => void this.#writeNow()) };
   }
 
   async #write(): Promise<void> {

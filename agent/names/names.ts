@@ -132,8 +132,7 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
       sweeps.close();
       reports.flush();
       await listening.close();
-      saver.request('changed');
-      await saver.flush();
+      await saver.close();
     },
   };
 }

@@ -36,7 +36,12 @@ export async function watchAddresses({
   let last = now();
   const look = new Debounce(async () => {
     const before = last;
-    last = now();
+    try {
+      last = now();
+    } catch (error) {
+      // Too many open files, for instance; the next event or report reads them again.
+      log.error('cannot read the addresses of this machine', { node, error: (error as Error).message });
+    }
     if (last !== before) changed();
   }, TIMES);
   const { LinkMonitor } = await loadAddon();

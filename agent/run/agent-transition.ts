@@ -127,6 +127,8 @@ const END_WAIT: Effect = { kind: 'disarm', timer: 'comeBack' };
 
 /** Pure: the same state and event give the same transition. */
 export function transition(state: AgentState, event: AgentEvent): Transition {
+  // What is in progress ends, and nothing new begins: its owner may be closed already.
+  if (state.phase === 'stopping' && !ENDS.has(event.kind)) return { state, effects: [] };
   switch (event.kind) {
     case 'started':
       return started(state, event);
@@ -167,6 +169,15 @@ export function transition(state: AgentState, event: AgentEvent): Transition {
       return stopping(state);
   }
 }
+
+/** Of what was in progress when the agent began to stop. */
+const ENDS: ReadonlySet<AgentEvent['kind']> = new Set([
+  'stopped',
+  'enforcing',
+  'cleared',
+  'enforced',
+  'refused',
+]);
 
 type EventOf<K extends AgentEvent['kind']> = Extract<AgentEvent, { kind: K }>;
 
@@ -329,8 +340,11 @@ function cleared(before: AgentState, { why, removed, interfaces }: EventOf<'clea
 }
 
 function workFailed(state: AgentState): Transition {
-  if (state.phase === 'stopping') return { state, effects: [] };
-  return { state, effects: [{ kind: 'arm', timer: 'retry', milliseconds: RETRY }] };
+  // It may not have arrived where it was submitted.
+  return {
+    state: { ...state, submitted: null },
+    effects: [{ kind: 'arm', timer: 'retry', milliseconds: RETRY }],
+  };
 }
 
 function enforced(before: AgentState, event: EventOf<'enforced'>): Transition {

@@ -182,7 +182,7 @@ class ClusterAgent {
     await this.#connection.close();
     await this.#addresses?.close();
     await this.#enforcement.close();
-    await this.#saved.memory.flush();
+    await Promise.all([this.#saved.states.close(), this.#saved.memory.close()]);
   }
 
   #happened(event: AgentEvent): void {

@@ -28,7 +28,8 @@ export interface ClusterFile {
   save(memory: ClusterMemory): void;
   /** Null: there is none, or it can't be used. */
   read(): Promise<ClusterMemory | null>;
-  flush(): Promise<void>;
+  /** From then on nothing is saved: another agent may have the file. */
+  close(): Promise<void>;
 }
 
 /** cluster.json in the state directory. */
@@ -41,6 +42,6 @@ export function clusterFile(stateDir: string, log: Log): ClusterFile {
   return {
     save: (memory) => file.save(memory),
     read: () => file.read((text) => JSON.parse(text) as ClusterMemory),
-    flush: () => file.flush(),
+    close: () => file.close(),
   };
 }

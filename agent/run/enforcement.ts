@@ -86,6 +86,8 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     lost: () => guard?.lost(),
   });
   const { enforcer } = running;
+  // Before the guard, which may have a change to record that was taken back.
+  await records.start(running.counts);
   const save = saving(parts, config, running);
   const pods = await podOverlays({ ...parts, config, running });
   const names = nameOverlay({
@@ -116,7 +118,6 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     pods.enforced(result.state);
   }
   const stopWatching = once ? async () => {} : running.watch();
-  await records.start(running.counts);
   metrics.counts(records.totals);
   metrics.egressHealth(running.egressHealth ?? null);
   const flushes = new FlushServer({ node, stateDir, log, established, guard });

@@ -101,7 +101,7 @@ export async function keepFlows({ options, config, log, metrics, clock }: Parts)
     },
     async close() {
       await watch.close();
-      await saver.flush();
+      await saver.close();
     },
   };
 }

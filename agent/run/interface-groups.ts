@@ -90,7 +90,7 @@ export async function keepInterfaceGroups({
       groupOf: () => null,
       localPods: NO_LOCAL_PODS,
       nodeHas: async () => undefined,
-      close: () => saved.flush(),
+      close: () => saved.close(),
     };
   }
 }
@@ -185,7 +185,7 @@ class KeptGroups implements InterfaceGroups {
     await this.#monitor?.close();
     await this.#reconciler.close();
     await this.#links.close();
-    await this.#parts.saved.flush();
+    await this.#parts.saved.close();
   }
 
   #watch(): { close(): Promise<void> } {

@@ -55,7 +55,17 @@ async function startingPods({
     const { startPods } = await import('../egress/pods/start-pods.ts');
     return await startPods({ stateDir, config: egress, ...parts });
   }
-  if (!hasEgress) await releasePlugin(stateDir);
+  if (!hasEgress) await released(stateDir, parts.log);
   const unchanged = (state: NodeState): NodeState => state;
   return { submit: parts.submit, over: unchanged, without: unchanged, enforced() {}, async close() {} };
+}
+
+async function released(stateDir: string, log: Log): Promise<void> {
+  try {
+    await releasePlugin(stateDir);
+  } catch (error) {
+    log.error('cannot let pods start without the agent; rules are enforced all the same', {
+      error: (error as Error).message,
+    });
+  }
 }

@@ -42,6 +42,7 @@ export function stateStore({ stateDir, node, log, hasEgress = true }: StoreOptio
     (value) => JSON.stringify(value),
     log,
   );
+  const files = [state, digests, linkGroups, egress];
   return {
     state: (value: NodeState) => state.save(value),
     digests: (value: Digests) => digests.save(value),
@@ -69,7 +70,11 @@ export function stateStore({ stateDir, node, log, hasEgress = true }: StoreOptio
     /** What the last run knew of egress gateways besides its state. */
     readEgress: () => egress.read((text) => JSON.parse(text) as EgressMemory),
     async flush(): Promise<void> {
-      await Promise.all([state.flush(), digests.flush(), linkGroups.flush(), egress.flush()]);
+      await Promise.all(files.map((file) => file.flush()));
+    },
+    /** From then on nothing is saved: another store may have the files. */
+    async close(): Promise<void> {
+      await Promise.all(files.map((file) => file.close()));
     },
   };
 }

@@ -59,6 +59,7 @@ export class Surveys {
   /** Of these objects; the same for all who ask until there are others. */
   #lint: { readonly of: ClusterObjects | null; readonly lint: Promise<Lint> } | null = null;
   #cancel: (() => void) | null = null;
+  #isClosed = false;
 
   constructor(options: SurveysOptions) {
     const { config, objects, limits = SURVEY_LIMITS } = options;
@@ -113,6 +114,7 @@ export class Surveys {
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#cancel?.();
     this.#process.close();
   }
@@ -134,7 +136,7 @@ export class Surveys {
     this.#cancel?.();
     const { grace, rest } = this.#limits;
     const [answer] = await this.#process.ask(question, question.time + grace);
-    this.#cancel = clock.after(rest, () => this.#process.end());
+    if (!this.#isClosed) this.#cancel = clock.after(rest, () => this.#process.end());
     if (answer === undefined) return { error: 'the process was ended', isLate: true };
     if ('error' in answer && !answer.isLate) throw new Error(answer.error);
     return answer;

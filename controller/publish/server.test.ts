@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { Agent } from 'node:https';
+import net from 'node:net';
 import { text } from 'node:stream/consumers';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type Authority, createAuthority } from '../../test/cluster/certificates.ts';
@@ -194,6 +196,15 @@ describe('controlPlaneServer', () => {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     for (let i = 0; i < 20; i++) assert.equal((await ask(other, '/apis', 'user.a', { agent })).code, 200);
     agent.destroy();
+  });
+
+  it('closes without waiting for a client that does not speak', async () => {
+    const running = await start({ limits: { grace: 50, handshake: 60_000 } });
+    const socket = net.connect(running.port, 'localhost');
+    await once(socket, 'connect');
+    const ended = once(socket, 'close');
+    await running.server.close();
+    await ended;
   });
 
   it('answers invalid HTTP and an endless head', async () => {

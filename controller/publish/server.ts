@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { NodeReport, ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
+import { OpenSockets } from '../../lib/process/open-sockets.ts';
 import type { ConsoleDocuments } from '../console/documents.ts';
 import type { Answer } from './answer.ts';
 import type { Authenticate, Authorise } from './auth.ts';
@@ -199,6 +200,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
       });
     }),
   );
+  const sockets = new OpenSockets(server);
   const connections = new ConnectionLimit(server, {
     most: () => limits.connections + hub.nodeCount,
     mostOfSource: limits.connectionsOfSource,
@@ -229,6 +231,8 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
         server.once('error', reject);
         server.listen({ port, backlog: BACKLOG, ...(host === undefined ? {} : { host }) }, () => {
           server.off('error', reject);
+          // An accept that fails (no free file descriptor) must not end the process.
+          server.on('error', () => {});
           resolve(server.address() as AddressInfo);
         });
       });
@@ -242,7 +246,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     async close() {
       const closed = new Promise((resolve) => server.close(resolve));
       await streams.close();
-      const last = setTimeout(() => server.closeAllConnections(), limits.grace);
+      const last = setTimeout(() => sockets.destroy(), limits.grace);
       await closed;
       clearTimeout(last);
     },

@@ -1,6 +1,7 @@
 import type { Server } from 'node:https';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
+import { OpenSockets } from '../../lib/process/open-sockets.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
 import { AdmissionProcess } from '../webhook/admission-process.ts';
 import { type WebhookOptions, webhookServer } from '../webhook/server.ts';
@@ -10,6 +11,7 @@ export class WebhookService {
   readonly #options: Omit<WebhookOptions, 'admit'>;
   readonly #admission = new AdmissionProcess();
   #server: Server | null = null;
+  #sockets: OpenSockets | null = null;
   #isClosed = false;
 
   constructor(options: Omit<WebhookOptions, 'admit'>) {
@@ -23,14 +25,17 @@ export class WebhookService {
     const { certificate: cert, key } = pair;
     const admit = this.#admission.admit.bind(this.#admission);
     const server = webhookServer({ cert, key }, { ...this.#options, admit });
+    const sockets = new OpenSockets(server);
     this.#admission.start();
     await new Promise<void>((resolve, reject) => {
-      server.once('error', (cause) => {
+      // Later ones, of an accept that fails (no free file descriptor), must not end the process.
+      server.on('error', (cause) => {
         reject(new CommandError(EXIT.refused, `--webhook-listen: ${cause.message}`, { cause }));
       });
       server.listen({ port, ...(host === undefined ? {} : { host }) }, () => resolve());
     });
     this.#server = server;
+    this.#sockets = sockets;
     // The controller was asked to stop meanwhile.
     if (this.#isClosed) this.close();
     const address = server.address();
@@ -45,7 +50,7 @@ export class WebhookService {
   close(): void {
     this.#isClosed = true;
     this.#server?.close();
-    this.#server?.closeAllConnections();
+    this.#sockets?.destroy();
     this.#admission.close();
   }
 }

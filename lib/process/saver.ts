@@ -39,6 +39,7 @@ export class Saver<T, B extends Body = string> {
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> = Promise.resolve();
   #lastWrite = Number.NEGATIVE_INFINITY;
+  #isClosed = false;
 
   constructor(
     file: SavedFile<B>,
@@ -53,6 +54,7 @@ export class Saver<T, B extends Body = string> {
   }
 
   save(value: T): void {
+    if (this.#isClosed) return;
     // A change of resolved names doesn't change the saved state: the same object is not
     // serialized again.
     if (this.#waiting === null && value === this.#last) return;
@@ -78,6 +80,15 @@ export class Saver<T, B extends Body = string> {
     return this.#writing;
   }
 
+  /**
+   * Writes what waits. From then on nothing is saved or retried: another one may have the file, and
+   * newer values.
+   */
+  close(): Promise<void> {
+    this.#isClosed = true;
+    return this.flush();
+  }
+
   async #write(): Promise<void> {
     if (this.#waiting === null) return;
     const value = this.#waiting;
@@ -92,9 +103,11 @@ export class Saver<T, B extends Body = string> {
       this.#written = digest;
       this.#last = value;
     } catch (error) {
-      this.#log.error('cannot write a state file; enforcement continues, trying again', {
+      const then = this.#isClosed ? '' : ', trying again';
+      this.#log.error(`cannot write a state file; enforcement continues${then}`, {
         error: (error as Error).message,
       });
+      if (this.#isClosed) return;
       this.#waiting ??= value;
       this.#timer ??= setTimeout(() => void this.flush(), WRITE_RETRY).unref();
     } finally {

@@ -1,3 +1,4 @@
+import { constants } from 'node:os';
 import type { Log } from './log.ts';
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
@@ -27,6 +28,14 @@ export function untilStopped(ended?: AbortSignal): Promise<NodeJS.Signals | null
 }
 
 /**
+ * The first process of a container has no default: the kernel drops what it does not listen for
+ * (pid_namespaces(7)). Called when the program begins.
+ */
+export function listenAsFirstProcess(): void {
+  if (process.pid === 1) listen();
+}
+
+/**
  * For good: Node.js takes a signal from the kernel at once and tells of it when it next polls.
  * If the listener were removed in between, the signal would be lost.
  */
@@ -36,6 +45,7 @@ function listen(): void {
 
 function take(signal: NodeJS.Signals): void {
   if (waiting.size > 0) for (const end of waiting) end(signal);
+  else if (process.pid === 1) process.exit(128 + constants.signals[signal]);
   else {
     process.removeListener(signal, take);
     process.kill(process.pid, signal);

@@ -9,7 +9,7 @@ export const admission: Benchmark = {
     const rows: Record<string, number>[] = [];
     const egress: Record<'inside' | 'outside', Record<string, number>[]> = { inside: [], outside: [] };
     const crowd = { pods: 100_000, policies: 5000 };
-    for (let i = 0; i < trials(settings, 5, 3); i++) {
+    for (let i = 0; i < trials(settings, 5, 2); i++) {
       rows.push(await runTrial('admission', {}));
       egress.inside.push(await runTrial('admission-egress', { ...crowd, hasNetworks: true }));
       egress.outside.push(await runTrial('admission-egress', { ...crowd, hasNetworks: false }));

@@ -21,7 +21,7 @@ export const difference: Benchmark = {
     const figures: Figure[] = [];
     for (const change of DIFFERENCE_CHANGES) {
       const runs: Record<string, number>[] = [];
-      for (let i = 0; i < trials(settings, 5); i++) {
+      for (let i = 0; i < trials(settings, 5, 3); i++) {
         const input: DifferenceInput = { nodes, pods, policies: 100, rulesAPolicy: 10, change };
         runs.push(await runTrial('difference', input, undefined, NODE_OPTIONS));
       }
@@ -58,7 +58,7 @@ async function impactFigures(
   cluster: Omit<DifferenceInput, 'change'>,
 ): Promise<Figure[]> {
   const runs: Record<string, number>[] = [];
-  for (let i = 0; i < trials(settings, 5); i++) {
+  for (let i = 0; i < trials(settings, 5, 3); i++) {
     const input: DifferenceInput = { ...cluster, change: 'rule' };
     runs.push(await runTrial('impact', input));
   }

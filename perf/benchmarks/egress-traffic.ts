@@ -40,7 +40,7 @@ export const egressTraffic: Benchmark = {
       void values.set(key, [...(values.get(key) ?? []), value]);
     const { rounds, bursts, seconds } = amount(settings, [
       { rounds: 1, bursts: 2, seconds: 0.25 },
-      { rounds: 2, bursts: 3, seconds: 0.4 },
+      { rounds: 1, bursts: 4, seconds: 0.4 },
       { rounds: 3, bursts: 7, seconds: 0.4 },
     ]);
     for (let round = 0; round < rounds; round++) {

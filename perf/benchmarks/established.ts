@@ -3,7 +3,7 @@ import { addressPlan } from '../../test/netns/address-plan.ts';
 import { createTopology } from '../../test/netns/topology.ts';
 import { THOUSAND_RULES } from '../generate/cluster.ts';
 import { writeManifests } from '../generate/manifests.ts';
-import { type Benchmark, type Figure, figure } from '../measure/figure.ts';
+import { amount, type Benchmark, type Figure, figure } from '../measure/figure.ts';
 import { column, runTrial } from '../measure/process.ts';
 
 const SIZES = [10_000, 100_000, 200_000] as const;
@@ -18,7 +18,7 @@ export const established: Benchmark = {
     const figures: Figure[] = [];
     for (const entries of SIZES) {
       const rows: Record<string, number>[] = [];
-      for (let i = 0; i < (settings.quick ? 1 : 5); i++) rows.push(await trial(manifests, entries));
+      for (let i = 0; i < amount(settings, [1, 3, 5]); i++) rows.push(await trial(manifests, entries));
       const count = entries.toLocaleString('en');
       figures.push(
         figure(`${count} connections judged against 1,000 rules`, 'ms', column(rows, 'read')),

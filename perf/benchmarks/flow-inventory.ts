@@ -45,7 +45,7 @@ async function rateFigures(settings: Settings, manifests: string) {
       agents.push(await startedAgent(node, { folder, manifests, variant }));
     },
     rounds: amount(settings, [1, 2, 2]),
-    bursts: amount(settings, [6, 12, 24]),
+    bursts: amount(settings, [6, 8, 24]),
     seconds: 0.5,
   });
   const rates = (variant: Variant) => measured[variant].map(({ perSecond }) => perSecond);

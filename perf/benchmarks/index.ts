@@ -5,14 +5,14 @@ import { createTopology } from '../../test/netns/topology.ts';
 import { NODE_NAME } from '../generate/cluster.ts';
 import { KIND_TITLES, KINDS, type Kind, ruleSet } from '../generate/kinds.ts';
 import { writeRuleSet } from '../generate/ruleset.ts';
-import { atMost, type Benchmark, type Figure, figure } from '../measure/figure.ts';
+import { amount, atMost, type Benchmark, type Figure, figure } from '../measure/figure.ts';
 import { memoryGroup } from '../measure/kernel-memory.ts';
 import { measuredRun, NODEWALL, trialCommand } from '../measure/process.ts';
 
 const RULES = 10_000;
 /** Milliseconds; the kernel frees what it deleted a moment later (RCU). */
 const SETTLE = 500;
-const QUICK_KINDS = ['ports', 'onePort', 'shared', 'fw'] as const satisfies readonly Kind[];
+const SOME_KINDS = ['ports', 'onePort', 'shared', 'fw'] as const satisfies readonly Kind[];
 const DISPATCHES = ['linear', 'indexed'] as const;
 
 interface Contents {
@@ -29,7 +29,7 @@ interface Contents {
 export const index: Benchmark = {
   name: 'index',
   title: 'what the index takes',
-  how: 'perf/trials/contents.ts enforces each kind of rule set in an empty network namespace, once with `dispatch: linear` and once indexed, in a memory cgroup of its own: how much less the kernel accounts to it once the table is deleted. The rules’ own are those of `linear`: chains, rules, sets and the list of jumps; the index’s the difference. Beside it the estimate and the rules tried by a packet of `nodewall compile --stats`. Elements: what there is more of than with `linear`, of elements, rules, chains and maps, against the chains, rules, sets and members of `linear`; the bound that the index keeps to (agent/render/index/plan.ts) counts the same.',
+  how: 'perf/trials/contents.ts enforces each kind of rule set (four of them in a run of all benchmarks) in an empty network namespace, once with `dispatch: linear` and once indexed, in a memory cgroup of its own: how much less the kernel accounts to it once the table is deleted. The rules’ own are those of `linear`: chains, rules, sets and the list of jumps; the index’s the difference. Beside it the estimate and the rules tried by a packet of `nodewall compile --stats`. Elements: what there is more of than with `linear`, of elements, rules, chains and maps, against the chains, rules, sets and members of `linear`; the bound that the index keeps to (agent/render/index/plan.ts) counts the same.',
   charts: [
     { name: 'memory', title: 'Kernel memory of the index against the rules’ own', x: 'kind', y: '×' },
     { name: 'tries', title: 'Rules tried by a packet', x: 'kind', y: 'rules' },
@@ -38,7 +38,7 @@ export const index: Benchmark = {
   async run(settings) {
     const size = settings.quick ? 1000 : RULES;
     const figures: Figure[] = [];
-    for (const kind of settings.quick ? QUICK_KINDS : KINDS) {
+    for (const kind of amount(settings, [SOME_KINDS, SOME_KINDS, KINDS])) {
       const manifests = join(settings.folder, kind);
       await writeRuleSet(manifests, ruleSet(kind, size));
       const [linear, indexed] = [await contents(manifests, 'linear'), await contents(manifests, 'indexed')];

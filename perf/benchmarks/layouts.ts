@@ -42,7 +42,7 @@ type Rates = Readonly<Record<Layout, Rate[]>>;
 export const layouts: Benchmark = {
   name: 'layouts',
   title: 'side by side',
-  how: '`test/probe crr`: connect, one byte each way, close, one at a time, from a client namespace, client and server on one processor at a high priority, so that the rate is the cost of a whole connection. The same rules in every firewall, the last of them lets the client in. In each of two rounds all firewalls are loaded into new namespaces beside each other, and measured by turns in four bursts of 0.4 s (one round of five bursts of 0.3 s in a run of all benchmarks), tracked connections flushed before each. A share is of the empty stateful table in the same turn; processor time is that of client and server (getrusage, schedstat), the packets’ way through the kernel included; in the notes the whole machine’s (/proc/stat), other work on it included.',
+  how: '`test/probe crr`: connect, one byte each way, close, one at a time, from a client namespace, client and server on one processor at a high priority, so that the rate is the cost of a whole connection. The same rules in every firewall, the last of them lets the client in. In each of two rounds all firewalls are loaded into new namespaces beside each other, and measured by turns in four bursts of 0.4 s (one round of three bursts of 0.3 s in a run of all benchmarks), tracked connections flushed before each. A share is of the empty stateful table in the same turn; processor time is that of client and server (getrusage, schedstat), the packets’ way through the kernel included; in the notes the whole machine’s (/proc/stat), other work on it included.',
   charts: KINDS.flatMap((kind) => [
     chart(kind, 'share', 'connections a second, % of the empty stateful table'),
     chart(kind, 'cpu', 'processor time a connection, µs'),
@@ -70,7 +70,7 @@ async function measure(kind: Kind, size: number, settings: Settings): Promise<Ra
   const { set, load } = await prepare(ruleSet(kind, size), folder);
   const times = amount(settings, [
     { rounds: 1, bursts: 2, seconds: 0.25 },
-    { rounds: 1, bursts: 5, seconds: 0.3 },
+    { rounds: 1, bursts: 3, seconds: 0.3 },
     { rounds: 2, bursts: 4, seconds: 0.4 },
   ]);
   return ratesByTurns({ connection: set.connection, names: LAYOUTS, load, ...times });

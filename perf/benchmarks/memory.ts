@@ -27,7 +27,7 @@ export const memory: Benchmark = {
       const manifests = join(settings.folder, format);
       await writeManifests(manifests, SIZE, { podFormat: format });
       const rows: Record<string, number>[] = [];
-      const wanted = format === 'json' ? amount(settings, [1, 3, 5]) : 1;
+      const wanted = format === 'json' ? amount(settings, [1, 2, 5]) : 1;
       for (let i = 0; i < wanted; i++)
         rows.push(await trial(manifests, join(settings.folder, `${format}-state-${i}`)));
       const from = format === 'json' ? 'pods in one JSON List' : 'pods in one YAML file';
@@ -55,7 +55,7 @@ async function idle(settings: Settings): Promise<Figure[]> {
   await writeManifests(manifests, ONE_POLICY);
   const agents: number[] = [];
   const floors: number[] = [];
-  for (let i = 0; i < amount(settings, [1, 3, 5]); i++) {
+  for (let i = 0; i < amount(settings, [1, 2, 5]); i++) {
     const topology = await createTopology(addressPlan({ clients: 0 }));
     const agent = startAgent({
       namespace: topology.node,

@@ -105,7 +105,7 @@ const VARIANTS = ['once', 'agent', 'limited', 'unlimited'] as const;
 type Variant = (typeof VARIANTS)[number];
 
 async function rateFigures(settings: Settings) {
-  const rounds = amount(settings, [1, 3, 9]);
+  const rounds = amount(settings, [1, 2, 9]);
   const measured: Record<Variant, Rate[]> = { once: [], agent: [], limited: [], unlimited: [] };
   for (let round = 0; round < rounds; round++) {
     for (const i of VARIANTS.keys()) {

@@ -154,7 +154,7 @@ async function rows(
   const manifests = join(settings.folder, set.name);
   await writeRuleSet(manifests, set);
   const found: Row[] = [];
-  for (let i = 0; i < amount(settings, [1, 3, 5]); i++)
+  for (let i = 0; i < amount(settings, [1, 2, 5]); i++)
     found.push(await inNamespace((node) => runTrial('scale', { manifests, ...input }, node)));
   return found;
 }

@@ -24,8 +24,8 @@ const LIMITS = {
   connectionsOfSource: 40,
   patience: 1000,
   responseTime: 1500,
-  requestTime: 1500,
-  headTime: 1500,
+  requestTime: 5000,
+  headTime: 5000,
 };
 describe('port 8443, attacked', function () {
   this.timeout(30_000);

@@ -14,7 +14,7 @@ const PORT = 8080;
 export const SOURCE = 'worker-1';
 export const GATEWAYS = ['edge-1', 'edge-2'] as const;
 export const POD = `${SOURCE}-0`;
-const EVENT_WITHIN = 10_000;
+const EVENT_WITHIN = 30_000;
 const now = (): number => Number(process.hrtime.bigint()) / 1e6;
 
 export interface EgressStage {

@@ -64,7 +64,7 @@ export class ControllerProcess {
   }
 
   async untilLeading(): Promise<void> {
-    await until('it leads', () => this.leads(), { limit: 30_000, detail: () => this.log.join('\n') });
+    await until('it leads', () => this.leads(), { detail: () => this.log.join('\n') });
   }
 
   /** Returns its exit status. */

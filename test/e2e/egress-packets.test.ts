@@ -68,7 +68,7 @@ kernelSuite('egress gateways in a cluster', function () {
       'the status says it',
       async () =>
         /gateway gw-2: NetworkIncomplete: /.test(conditions((await bed.policyStatus('web'))?.conditions)),
-      { limit: 20_000, detail: bed.logs },
+      { detail: bed.logs },
     );
     await namespace.run(['ip', 'rule', 'del', ...rule]);
     await bed.untilRealized('web');
@@ -92,7 +92,7 @@ kernelSuite('egress gateways in a cluster', function () {
     await until(
       'the status says it',
       async () => (await bed.gatewayStatus('two'))?.nodes[0]?.reason === reason,
-      { limit: 20_000, detail: bed.logs },
+      { detail: bed.logs },
     );
     await nothingLeft('gw-2');
   });

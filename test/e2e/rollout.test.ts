@@ -121,11 +121,10 @@ describe('a rollout over nodes, on a real API server', function () {
           mixed.push(`${node.name}: ${JSON.stringify([...versions])}`);
       };
     const both = (priority: number) =>
-      ['one', 'two']
-        .map((name) => policy(priority, '{steps: [1, "100%"], pause: 0, group: web}', name))
-        .join('---');
+      ['one', 'two'].map((name) => policy(priority, '{steps: [1, "100%"], pause: 0, group: web}', name));
     for (const generation of [1, 2]) {
-      await bed.cluster.apply(both(10 + generation));
+      // One after the other, the first may be alone for so long that it begins.
+      await Promise.all(both(10 + generation).map((one) => bed.cluster.apply(one)));
       const isDone = (status: RolloutStatus) =>
         isCompleted(status) && status.decision?.policies[0]?.to === generation;
       await rolloutIs('both are completed', isDone, 'two');

@@ -76,8 +76,8 @@ export function describeOutages(begun: () => Story): void {
     it('an expired token ends its stream; a new one continues', async () => {
       const agent = agentOn('worker-1');
       const bound = { boundNode: 'worker-1', audiences: ['nodewall-controller'] };
-      const token = await story.cluster.token('nodewall-system/nodewall-agent', { ...bound, seconds: 8 });
       await agent.end('SIGTERM');
+      const token = await story.cluster.token('nodewall-system/nodewall-agent', { ...bound, seconds: 20 });
       await agent.setToken(token);
       agent.start();
       await agent.says('following the controller');

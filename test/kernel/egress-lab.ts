@@ -22,6 +22,9 @@ export interface LabNode {
   readonly namespace: Namespace;
 }
 
+/** Milliseconds, at most, until all flows have an answer, from a process; pass less for silence. */
+const ANSWERED_WITHIN = 3_000;
+
 export interface EgressLab {
   readonly nodes: ReadonlyMap<string, LabNode>;
   /** By name: `NODE-INDEX`. */
@@ -196,7 +199,7 @@ async function build(
       const number = state === 'down' ? '0' : '3';
       await of('switch').run(['bridge', 'link', 'set', 'dev', `p${hosts.indexOf(name)}`, 'state', number]);
     },
-    ask: (name, flows, wait = 150) => {
+    ask: (name, flows, wait = ANSWERED_WITHIN) => {
       const first = asked;
       asked += flows.length;
       return ask(program, pod(name), { flows, first, wait });

@@ -107,11 +107,15 @@ kernelSuite('egress gateways', () => {
     await lab.node('plain').namespace.run(['ip', 'route', 'add', '10.244.1.99/32', 'dev', 'pod1']);
     await lab.forget();
     const flow = { family: 4, protocol: 'udp' } as const;
-    const answers = await lab.ask('plain-1', [
-      { ...flow, src: '10.244.1.99', srcPort: 30_001 },
-      // The address of a pod that is steered, by another pod's interface.
-      { ...flow, src: lab.pod('plain-0').v4, srcPort: 30_002 },
-    ]);
+    const answers = await lab.ask(
+      'plain-1',
+      [
+        { ...flow, src: '10.244.1.99', srcPort: 30_001 },
+        // The address of a pod that is steered, by another pod's interface.
+        { ...flow, src: lab.pod('plain-0').v4, srcPort: 30_002 },
+      ],
+      150,
+    );
     assert.deepEqual(answers, ['nothing', 'nothing']);
     assert.deepEqual([...(await lab.seen())], []);
     assert.ok((await dropped('plain', 'unknown-pod')) >= 2);
@@ -371,7 +375,7 @@ kernelSuite('egress gateways', () => {
     await agents.untilInForce('plain', /goto egress-drop-(not-ready|no-gateway) comment/);
     await forgetConnections('plain');
     await lab.forget();
-    assert.deepEqual(await lab.ask('plain-0', MATRIX), SILENT);
+    assert.deepEqual(await lab.ask('plain-0', MATRIX, 150), SILENT);
     assert.deepEqual([...(await lab.seen())], []);
   });
 

@@ -3,7 +3,7 @@
  * rules.
  */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { NODEWALL } from '../program.ts';
@@ -34,7 +34,11 @@ forEachDataplane(
     for (const [name, mount] of Object.entries(DISKS)) {
       it(`${name} is logged, and the rules are enforced`, async () => {
         await node.write('policy.json', [
-          policy('p', { ingress: [{ name: 'close', action: 'Drop', ports: [tcp(9)] }] }),
+          policy('p', {
+            ingress: [{ name: 'close', action: 'Drop', ports: [tcp(9)] }],
+            // Their addresses are saved, too.
+            egress: [{ name: 'names', action: 'Allow', to: [{ fqdn: '*.a.test' }] }],
+          }),
         ]);
         const agent = [NODEWALL, 'agent', '--once', '--manifests', node.manifests, '--node', NODE_NAME];
         const options = ['--state-dir', stateDir, ...(await node.configure({}))];
@@ -47,6 +51,19 @@ forEachDataplane(
         assert.doesNotMatch(stdout, /agent\.json/);
       });
     }
+
+    it('with a file in the place of the folder of the CNI plugin is logged, and the rules are enforced', async () => {
+      await node.write('policy.json', [
+        policy('p', { ingress: [{ name: 'close', action: 'Drop', ports: [tcp(9)] }] }),
+      ]);
+      await writeFile(join(stateDir, 'cni'), '');
+      const { stdout, stderr } = await node.topology.node.run([
+        ...[NODEWALL, 'agent', '--once', '--manifests', node.manifests, '--node', NODE_NAME],
+        ...['--state-dir', stateDir, ...(await node.configure({}))],
+      ]);
+      assert.match(await node.rules(), /dport 9\b/);
+      assert.match(`${stdout}${stderr}`, /cannot let pods start without the agent/);
+    });
 
     it('that is full does not prevent nodewall off', async () => {
       await node.write('policy.json', [

@@ -110,7 +110,7 @@ export async function createInterfaceNode(dataplane: Dataplane = NFTABLES): Prom
 
 const LISTEN = `require('net').createServer((s) => s.end('pod')).listen(${POD_PORT}, '0.0.0.0', () => console.log('up'))`;
 const CONNECT = `const s = require('net').connect({ host: '${POD_ADDRESS}', port: ${POD_PORT} });
-s.on('data', () => process.exit(0)); s.on('error', () => process.exit(1)); setTimeout(() => setImmediate(() => process.exit(1)), 400)`;
+s.on('data', () => process.exit(0)); s.on('error', () => process.exit(1)); setTimeout(() => setImmediate(() => process.exit(1)), 900)`;
 
 /** Gives the pod's eth0 its address and something that listens. */
 export async function serve(pod: Namespace): Promise<void> {

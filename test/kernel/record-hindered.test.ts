@@ -42,7 +42,7 @@ forEachDataplane(
       ];
       const pipe = join(node.stateDir, '..', 'pipe');
       await node.topology.node.run(['mkfifo', pipe]);
-      const script = 'sleep 20 <"$0" & exec "$@" >"$0"';
+      const script = 'sleep 300 <"$0" & exec "$@" >"$0"';
       const deaf = node.topology.node.spawn(['sh', '-c', script, pipe, ...argv]);
       let said = '';
       deaf.stderr.on('data', (part) => {
@@ -97,12 +97,8 @@ forEachDataplane(
         /nothing is recorded, enforcement continues\. Another program listens to NFLOG group 7411/,
       );
       other.kill();
-      await until(
-        'it is recorded',
-        async () => /receiving packets for the flow log again/.test(agent?.log() ?? ''),
-        {
-          limit: 15_000,
-        },
+      await until('it is recorded', async () =>
+        /receiving packets for the flow log again/.test(agent?.log() ?? ''),
       );
       await observe(node.topology, [
         {

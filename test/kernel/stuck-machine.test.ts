@@ -18,7 +18,7 @@ const OCCUPY =
   "require('net').createServer((s) => s.destroy()).listen(9412, '127.0.0.1', () => console.log('there'))";
 /**
  * Mounts a disk of its own and runs the agent on it. A line on standard input freezes it: every
- * write then blocks, as on a disk that no longer answers. Thawed by the next line, and after 30 s.
+ * write then blocks, as on a disk that no longer answers. Thawed by the next line, and after 120 s.
  */
 const FROZEN_DISK = `set -e
 mkdir "$0/disk"
@@ -28,11 +28,11 @@ mount -o loop "$0/image" "$0/disk"
 "$@" &
 agent=$!
 read -r line
-(sleep 30; fsfreeze -u "$0/disk" 2>/dev/null || true) &
+(sleep 120; fsfreeze -u "$0/disk" 2>/dev/null || true) &
 fsfreeze -f "$0/disk"
 echo frozen
 read -r line
-fsfreeze -u "$0/disk"
+fsfreeze -u "$0/disk" || true
 echo thawed
 wait $agent`;
 

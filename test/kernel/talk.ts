@@ -30,32 +30,47 @@ for (const port of ports) {
   udp.on('message', (bytes, { address, port }) => udp.send(bytes, port, address)).on('error', () => {}).bind(port, '::');
 }`;
 
-/** Opens the connections; then, for each line of input, prints which ones answer within 400 ms. */
+/**
+ * Opens the connections; then, for each line of input, prints which ones answer: all, or those that
+ * do until 400 ms after the first answer. One process answers them all, so that a slow one is not
+ * taken for silence.
+ */
 const CALLER = `
 const calls = JSON.parse(process.argv[1]);
 const { connect } = require('node:net');
 const heard = new Set();
+let first = () => {};
+const hear = (name) => { heard.add(name); first(); };
 const senders = new Map();
 let left = calls.length;
 const opened = () => --left || console.log(JSON.stringify([]));
 for (const { name, host, port, protocol } of calls) {
   if (protocol === 'udp') {
     const socket = require('node:dgram').createSocket(host.includes(':') ? 'udp6' : 'udp4');
-    socket.on('error', () => {}).on('message', () => { if (!heard.has('up ' + name)) { heard.add('up ' + name); opened(); } heard.add(name); });
+    socket.on('error', () => {}).on('message', () => { if (!heard.has('up ' + name)) { heard.add('up ' + name); opened(); } hear(name); });
     socket.connect(port, host, () => socket.send('hello'));
     senders.set(name, () => socket.send('x'));
   } else {
     const socket = connect(port, host, opened);
-    socket.on('error', () => {}).on('data', () => heard.add(name));
+    socket.on('error', () => {}).on('data', () => hear(name));
     senders.set(name, () => socket.write('x', () => {}));
   }
 }
 require('node:readline').createInterface({ input: process.stdin }).on('line', () => {
   heard.clear();
-  for (const send of senders.values()) send();
+  const say = () => { first = () => {}; console.log(JSON.stringify(calls.map((one) => one.name).filter((name) => heard.has(name)))); };
   // What came while this process was not scheduled came in time: it is read before an immediate.
-  const say = () => console.log(JSON.stringify(calls.map((one) => one.name).filter((name) => heard.has(name))));
-  setTimeout(() => setImmediate(say), 400);
+  const after = (milliseconds) => setTimeout(() => setImmediate(say), milliseconds);
+  let timer = after(1_500);
+  let isFirst = true;
+  first = () => {
+    if (heard.size === calls.length) { clearTimeout(timer); return say(); }
+    if (!isFirst) return;
+    isFirst = false;
+    clearTimeout(timer);
+    timer = after(400);
+  };
+  for (const send of senders.values()) send();
 });`;
 
 /** Resolves once all ports listen. */

@@ -1,5 +1,6 @@
 /* probe send [--wait MS] [--interface NAME] <flows.jsonl
- * Sends the opening packet of every flow, then tells per flow what came back:
+ * Sends the opening packet of every flow, then tells per flow what came back, after MS or when
+ * every flow has an answer:
  * {"id":N,"saw":"nothing"|"eperm"|"reset"|"icmp"|"reply"|"error","type":N,"code":N,"errno":TEXT} */
 #include "probe.h"
 #include <arpa/inet.h>
@@ -78,6 +79,14 @@ static void note(const struct sighting *found)
 	}
 }
 
+static int all_answered(void)
+{
+	for (size_t i = 0; i < count; i++)
+		if (probes[i].saw == SAW_NOTHING)
+			return 0;
+	return 1;
+}
+
 static void drain(int fd)
 {
 	uint8_t buffer[2048];
@@ -109,7 +118,7 @@ int mode_send(int argc, char **argv)
 		if (i % 16 == 15)
 			drain(capture);
 	}
-	for (int64_t end = now_us() + wait_ms * 1000, left; (left = end - now_us()) > 0;) {
+	for (int64_t end = now_us() + wait_ms * 1000, left; !all_answered() && (left = end - now_us()) > 0;) {
 		struct pollfd poller = {.fd = capture, .events = POLLIN};
 		poll(&poller, 1, left / 1000 + 1);
 		drain(capture);

@@ -104,9 +104,13 @@ describe('a real cluster', function () {
       const condition = status.conditions?.find(({ type }) => type === 'Ready');
       ready.set(metadata.name, condition?.lastTransitionTime ?? '');
     }
+    // Nor may a probe of one second have its answer in time there.
+    const isSlow = /context deadline exceeded|Client\.Timeout/;
     const late = items.filter(
-      ({ reason, involvedObject, lastTimestamp }) =>
-        reason === 'Unhealthy' && lastTimestamp > (ready.get(involvedObject.name) ?? '9'),
+      ({ reason, involvedObject, lastTimestamp, message }) =>
+        reason === 'Unhealthy' &&
+        !isSlow.test(message) &&
+        lastTimestamp > (ready.get(involvedObject.name) ?? '9'),
     );
     assert.deepEqual(
       late.map(({ message }) => message),

@@ -9,7 +9,7 @@ import type { StreamCount } from './stream.ts';
 
 const INTERVAL = 10;
 /** The last lines may be on their way when the signal comes. */
-const LAST = 2_000;
+const LAST = 30_000;
 
 const [host = '', port = ''] = process.argv.slice(2);
 let sent = 0;

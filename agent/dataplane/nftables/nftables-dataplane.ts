@@ -108,8 +108,9 @@ function withEgress(options: DataplaneOptions, { reconciler, egress, floating }:
     egressHealth: () => health.report(),
     egressMemory: enforcing.memory,
     async close() {
-      health.close();
       await enforcer.close();
+      // After the apply in progress, which asks what it put in force.
+      health.close();
       await network.close();
       await floating.close();
     },

@@ -32,4 +32,19 @@ describe('ArpSilence', () => {
     assert.deepEqual([tries, silence.problem], [3, null]);
     assert.deepEqual(clock.waiting(), []);
   });
+
+  it('tries nothing again once it is closed, not even what fails just then', async () => {
+    const clock = fakeClock();
+    const failing = Promise.withResolvers<never>();
+    const silence = new ArpSilence({
+      clock,
+      log: { error() {} } as unknown as Log,
+      keeper: { apply: () => failing.promise, verify: async () => false },
+    });
+    const applied = silence.apply(null);
+    silence.close();
+    failing.reject(new Error('no memory'));
+    await applied;
+    assert.deepEqual(clock.waiting(), []);
+  });
 });

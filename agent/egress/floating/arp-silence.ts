@@ -20,6 +20,7 @@ export class ArpSilence {
   #wanted: ArpTable | null = null;
   #problem: Error | null = null;
   #cancel: () => void = () => {};
+  #isClosed = false;
 
   constructor(parts: SilenceParts) {
     this.#parts = parts;
@@ -41,6 +42,7 @@ export class ArpSilence {
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#cancel();
   }
 
@@ -58,6 +60,7 @@ export class ArpSilence {
         log.error(message, { stage: 'egress', error: error.message });
       }
       this.#problem = error;
+      if (this.#isClosed) return;
       this.#cancel = clock.after(RETRY, () => void this.#lane.run(() => this.#try()));
     }
   }

@@ -71,7 +71,7 @@ export class LeaseKeeper {
     this.#happened({ kind: 'health', unready, unreachable });
   }
 
-  /** Drops everything, until rules are in force again. Resolves once nothing is alive. */
+  /** Drops everything, for good. Resolves once nothing is alive. */
   async release(): Promise<void> {
     this.#happened({ kind: 'release' });
     await this.#until((state) => state.phase === 'starting' || !isAnyAlive(state));

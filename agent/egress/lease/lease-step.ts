@@ -53,7 +53,8 @@ function happened(state: LeaseState, event: LeaseEvent, now: number, logs: Logs)
     case 'viewed':
       return viewed(state, event.view);
     case 'enforced':
-      return { ...state, guarded: event.guarded, isReleased: false };
+      // An apply may end while addresses are released, and is then of rules that go, too.
+      return state.isReleased ? state : { ...state, guarded: event.guarded };
     case 'health':
       return { ...state, unready: event.unready, unreachable: event.unreachable, isUrgent: true };
     case 'answered':

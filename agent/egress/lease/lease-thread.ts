@@ -92,7 +92,7 @@ export class LeaseThread {
     this.#send(this.#health);
   }
 
-  /** Drops everything before the rules are removed. Until the next `enforced`, nothing is taken. */
+  /** Drops everything, for good, before the rules are removed. */
   async release(): Promise<void> {
     this.#inForce = null;
     if (this.#worker === null) return await this.#dropFound();

@@ -83,6 +83,13 @@ describe("following CNI's results", () => {
     assert.equal(logged.length, 4);
   });
 
+  it('looks no more once it is closed, even if it reads the directory just then', async () => {
+    await writeFile(join(folder, 'a'), result('a', '10.0.0.1/24'));
+    news.once('changed', () => void cache.close());
+    await start();
+    assert.deepEqual(clock.waiting(), []);
+  });
+
   it('goes on without the directory, and finds it when it is made', async () => {
     const path = join(folder, 'results');
     await start(path);

@@ -69,6 +69,7 @@ export class CniCache {
     const names = await this.#names();
     for (const name of this.#files.keys()) if (!names.has(name)) this.#remove(name);
     for (const name of names) await this.#read(name, false);
+    if (this.#isClosed) return;
     this.#cancel = this.#options.clock.after(INTERVAL, () => void this.#then(() => this.#scan()));
   }
 

@@ -111,17 +111,19 @@ export function createExec(options: RealExecOptions = {}): Exec {
           stop(new ExecError('OUTPUT_LIMIT', `${file} wrote more than ${maxOutput} bytes`));
         else into.push(part);
       };
+      child.once('error', (cause) => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', onAbort);
+        reject(new ExecError('NO_COMMAND', `cannot run ${file}: ${cause.message}`, { cause }));
+      });
+      // Too many open files: there are no streams, and the error follows.
+      if (child.stdout === undefined) return;
       child.stdout.on('data', collect(stdout));
       child.stderr.on('data', collect(stderr));
       // ipset stops reading at the first line that it refuses; its exit code reports that.
       child.stdin.on('error', () => {});
       writeLines(child.stdin, typeof stdin === 'string' ? [stdin] : stdin).catch(stop);
 
-      child.once('error', (cause) => {
-        clearTimeout(timer);
-        signal?.removeEventListener('abort', onAbort);
-        reject(new ExecError('NO_COMMAND', `cannot run ${file}: ${cause.message}`, { cause }));
-      });
       child.once('close', (code) => {
         clearTimeout(timer);
         signal?.removeEventListener('abort', onAbort);
@@ -200,9 +202,12 @@ function startedAhead(start: () => ChildProcessWithoutNullStreams) {
   };
 }
 
-/** The streams of pipes, which are sockets; Node.js types them more generally. */
+/**
+ * The streams of pipes, which are sockets; Node.js types them more generally. None if there were
+ * too many open files.
+ */
 function streamsOf({ stdin, stdout, stderr }: ChildProcessWithoutNullStreams): Socket[] {
-  return [stdin, stdout, stderr] as unknown as Socket[];
+  return [stdin, stdout, stderr].filter((each) => each !== undefined) as unknown as Socket[];
 }
 
 function isSame(a: readonly string[], b: readonly string[] | undefined): boolean {

@@ -30,6 +30,22 @@ describe('createExec', () => {
     );
   });
 
+  it('fails with an error if there are too many open files, also for a process started in advance', async () => {
+    const lib = new URL('../lib/index.ts', import.meta.url).href;
+    const code = `import { openSync } from 'node:fs';
+      import { createExec } from '${lib}';
+      const exec = createExec({ command: ['true'], ahead: ['x'] });
+      await exec(['x']);
+      try { for (;;) openSync('/'); } catch {}
+      for (let i = 0; i < 3; i++) {
+        await exec(['x']).catch(({ code, message }) => console.log(code, message));
+        await new Promise(setImmediate);
+      }`;
+    const limited = 'ulimit -n 64; exec "$0" --input-type=module-typescript -e "$1"';
+    const { stdout } = await promisify(execFile)('sh', ['-c', limited, node, code]);
+    assert.equal(stdout, 'NO_COMMAND cannot run true: spawn true EMFILE\n'.repeat(3));
+  });
+
   it('works with a process that reads nothing', async () => {
     for (const stdin of ['x'.repeat(1 << 20), Array(100).fill('x'.repeat(1 << 16))]) {
       const result = await script('process.exit(1)')([], { stdin });

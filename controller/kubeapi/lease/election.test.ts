@@ -167,6 +167,42 @@ describe('election', () => {
     await a.release();
   });
 
+  it('is told again if the Lease is renewed late, before a timer has run', async () => {
+    const a = candidate('a');
+    a.start();
+    await settle();
+    const answered = Promise.withResolvers<void>();
+    api.after = () => answered.promise;
+    clock.pass(LEASE_TIMES.retry);
+    await settle();
+    const { now } = clock;
+    Object.assign(clock, { now: () => now() + LEASE_TIMES.renewDeadline - 1_000 });
+    assert.equal(a.isLeader(), false);
+    answered.resolve();
+    await settle();
+    assert.equal(a.isLeader(), true);
+    assert.deepEqual(log, ['a sees a', 'a leads', 'a lost the Lease was renewed too late', 'a leads']);
+    await a.release();
+  });
+
+  it('is not won by another candidate while the Lease is deleted', async () => {
+    const [a, b] = [candidate('a'), candidate('b')];
+    a.start();
+    await settle();
+    b.start();
+    await settle();
+    api.objects.delete(PATH);
+    b.look();
+    await settle();
+    assert.deepEqual([b.isLeader(), spec()], [false, undefined]);
+    await pass(20);
+    assert.deepEqual([a.isLeader(), b.isLeader()], [true, false]);
+    await a.release();
+    await pass(2);
+    assert.equal(b.isLeader(), true);
+    await b.release();
+  });
+
   it('is lost at once when another holder is written by hand', async () => {
     const a = candidate('a');
     a.start();

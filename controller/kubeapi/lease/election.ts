@@ -145,13 +145,14 @@ export class Election {
   #hold(lease: Lease, asked: number): void {
     this.#observe(lease);
     if (this.#isStopped) return;
+    // Whoever asked meanwhile has heard that this process does not lead, and must hear that it does.
+    if (this.#leadsUntil !== null && !this.isLeader()) this.#lose('the Lease was renewed too late');
     const wasLeader = this.#leadsUntil !== null;
     this.#leadsUntil = asked + this.#renewDeadline;
     this.#cancelExpiry();
     // The response took so long that the renewal has expired already.
     if (this.#clock.now() >= this.#leadsUntil) {
       this.#leadsUntil = null;
-      if (wasLeader) this.#events.lost('the Lease was renewed too late');
       return;
     }
     const expire = (): void => {
@@ -198,6 +199,8 @@ export class Election {
     const asked = this.#clock.now();
     if (lease === null) {
       this.#lose('the Lease was deleted');
+      // Its holder leads until it notices.
+      if (this.#observed !== null && this.#isHeldByAnother(this.#observed.lease)) return;
       return this.#hold(await this.#store.create(this.#specAfter(undefined), timeout), asked);
     }
     this.#observe(lease);

@@ -158,6 +158,22 @@ describe('clusterSource', () => {
     assert.equal(names('nodes'), 'n1');
   });
 
+  it('proves it while a watch from an older version has no answer yet', async () => {
+    start({ times: { answer: 60_000 } });
+    await until(() => latest !== null && api.watches() === BUILT_IN.length + 3);
+    let isAsked = false;
+    api.fault = ({ kind, collection }) => {
+      if (kind !== 'watch' || collection !== NODES || isAsked) return null;
+      isAsked = true;
+      return { do: 'hang' };
+    };
+    api.cut(NODES);
+    await until(() => isAsked);
+    api.put(NODES, node('n1'));
+    await source.prove();
+    assert.equal(names('nodes'), 'n1');
+  });
+
   it('proves an API server that was set back to older data by listing again', async () => {
     api.put(NODES, node('n1'));
     start();

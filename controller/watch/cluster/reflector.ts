@@ -81,6 +81,8 @@ class ResourceReflector<T> implements Reflector {
   #distrust = false;
   /** The open watch; null while there is none. */
   #open: WatchRequest | null = null;
+  /** The watch that is open or was asked for. */
+  #request: WatchRequest | null = null;
   readonly #lister: ResourceLister;
   readonly #versions: VersionWait;
 
@@ -203,6 +205,7 @@ class ResourceReflector<T> implements Reflector {
       },
       take: (lines) => this.#takeLines(lines),
     });
+    this.#request = watch;
     try {
       await watch.run(position);
       const isFruitless = this.#store.position() === position && watch.age() < LASTING;
@@ -211,6 +214,7 @@ class ResourceReflector<T> implements Reflector {
       }
     } finally {
       this.#open = null;
+      this.#request = null;
       if (watch.age() > LASTING) this.#hear();
     }
   }
@@ -328,7 +332,7 @@ class ResourceReflector<T> implements Reflector {
     const failure = new WatchFailure('disordered', message);
     this.#failures.add(failure);
     if (this.#mustList(failure)) this.#store.forget();
-    this.#open?.end();
+    this.#request?.end();
   }
 
   #reaches(version: number, milliseconds: number): Promise<boolean> {
@@ -351,7 +355,8 @@ class ResourceReflector<T> implements Reflector {
     else if (await this.#reaches(newest, times.proof)) return;
     else {
       this.#store.forget();
-      this.#open?.end();
+      // Also one that has no answer yet: it would go on from the old version, without a list.
+      this.#request?.end();
     }
     if (await this.#reaches(newest, times.answer)) return;
     throw new WatchFailure('silent', `a list did not end within ${times.answer} ms`);

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { mock } from 'node:test';
+import type { Log } from './log.ts';
+import { Saver } from './saver.ts';
+
+describe('Saver', () => {
+  let logged: string[];
+  let written: string[];
+  let failure: Error | null;
+  beforeEach(() => {
+    logged = [];
+    written = [];
+    failure = null;
+    mock.timers.enable({ apis: ['setTimeout'] });
+  });
+  afterEach(() => mock.timers.reset());
+
+  function saver(): Saver<string> {
+    const log = { error: (message: string) => void logged.push(message) } as unknown as Log;
+    const write = async (text: string): Promise<void> => {
+      if (failure !== null) throw failure;
+      written.push(text);
+    };
+    return new Saver({ read: async () => null, write }, (value: string) => value, log);
+  }
+
+  it('tries again what could not be written', async () => {
+    const one = saver();
+    failure = new Error('no space');
+    one.save('a');
+    await one.flush();
+    failure = null;
+    mock.timers.tick(10_000);
+    await one.flush();
+    assert.deepEqual(written, ['a']);
+    assert.match(logged.join(), /^cannot write a state file; enforcement continues, trying again$/);
+  });
+
+  it('writes nothing any more once it is closed: the next one may have written newer values', async () => {
+    const one = saver();
+    failure = new Error('no space');
+    one.save('old');
+    await one.close();
+    failure = null;
+    const next = saver();
+    next.save('new');
+    await next.flush();
+    one.save('late');
+    mock.timers.tick(60_000);
+    await one.flush();
+    assert.deepEqual(written, ['new']);
+    assert.match(logged.join(), /^cannot write a state file; enforcement continues$/);
+  });
+});
