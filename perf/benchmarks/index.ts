@@ -38,7 +38,7 @@ export const index: Benchmark = {
   async run(settings) {
     const size = settings.quick ? 1000 : RULES;
     const figures: Figure[] = [];
-    for (const kind of amount(settings, [SOME_KINDS, SOME_KINDS, KINDS])) {
+    for (const kind of amount<readonly Kind[]>(settings, [SOME_KINDS, SOME_KINDS, KINDS])) {
       const manifests = join(settings.folder, kind);
       await writeRuleSet(manifests, ruleSet(kind, size));
       const [linear, indexed] = [await contents(manifests, 'linear'), await contents(manifests, 'indexed')];

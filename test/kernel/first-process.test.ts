@@ -21,8 +21,7 @@ async function statusOf(program: string): Promise<number | null> {
   return status;
 }
 
-kernelSuite('the first process of a container', function () {
-
+kernelSuite('the first process of a container', () => {
   const ENDED_BY_SIGTERM = 143;
 
   it('is ended by a signal before it waits for one', async () => {
