@@ -86,7 +86,6 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     lost: () => guard?.lost(),
   });
   const { enforcer } = running;
-  // Before the guard, which may have a change to record that was taken back.
   await records.start(running.counts);
   const save = saving(parts, config, running);
   const pods = await podOverlays({ ...parts, config, running });

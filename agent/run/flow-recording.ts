@@ -41,7 +41,7 @@ export function recording(parts: Parts) {
   let records: Recorder | null = null;
   let ofEgress: EgressRecording | null = null;
   return {
-    /** Must be awaited before anything is applied. */
+    /** Before anything is applied, and before the guard, which may record a rollback at once. */
     async start(source: CountSource): Promise<void> {
       await counters.start(source);
       if (once) return;

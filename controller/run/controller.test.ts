@@ -72,7 +72,7 @@ describe('a controller without an API server', () => {
     const running = controller.run();
     await until('it says what is missing', async () => (await ready().catch(() => '')) !== '');
     assert.match(await ready(), /^503 .*listed/);
-    process.emit('SIGTERM');
+    process.emit('SIGTERM', 'SIGTERM');
     assert.equal(await running, EXIT.done);
     assert.deepEqual(said, ['serving health and metrics', 'stopping; agents keep their rules', 'exiting']);
     await assert.rejects(ready());
@@ -85,10 +85,10 @@ describe('a controller without an API server', () => {
       const running = controller.run();
       await until('it says what is missing', async () => (await ready().catch(() => '')) !== '');
       const told = performance.now();
-      process.emit('SIGTERM');
+      process.emit('SIGTERM', 'SIGTERM');
       await until('it was told', async () => said.length === 2);
       assert.match(await ready(), /^503 .*listed/);
-      if (isToldTwice) process.emit('SIGTERM');
+      if (isToldTwice) process.emit('SIGTERM', 'SIGTERM');
       assert.equal(await running, EXIT.done);
       assert.equal(performance.now() - told >= LEAST_SERVING, !isToldTwice);
       assert.equal(said.includes('exiting'), !isToldTwice);
@@ -100,7 +100,7 @@ describe('a controller without an API server', () => {
     const { controller } = await make(tls, webhook);
     const running = controller.run();
     await until('it serves webhooks', async () => said.includes('serving webhooks'));
-    process.emit('SIGTERM');
+    process.emit('SIGTERM', 'SIGTERM');
     assert.equal(await running, EXIT.done);
     const again = createServer().listen(webhook, '127.0.0.1');
     await once(again, 'listening');

@@ -3,27 +3,24 @@ import type { Log } from './log.ts';
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
-/** Those who wait. */
-const waiting = new Set<(signal: NodeJS.Signals) => void>();
-
 /**
- * Resolves on SIGTERM or SIGINT; with null if `ended` is aborted before. A signal that arrives while
- * nobody waits ends the process, as it does where nobody ever waited.
+ * Resolves on SIGTERM or SIGINT; with null if `ended` is aborted before. A signal that arrives
+ * while nobody waits ends the process, as it does where nobody ever waited.
  */
 export function untilStopped(ended?: AbortSignal): Promise<NodeJS.Signals | null> {
   if (ended?.aborted) return Promise.resolve(null);
   return new Promise((resolve) => {
     const keepAlive = setInterval(() => {}, 2 ** 30);
     const end = (signal: NodeJS.Signals | null): void => {
-      waiting.delete(end);
-      clearInterval(keepAlive);
+      for (const one of SIGNALS) process.removeListener(one, end);
       ended?.removeEventListener('abort', abort);
+      clearInterval(keepAlive);
       resolve(signal);
     };
     const abort = (): void => end(null);
     ended?.addEventListener('abort', abort);
-    waiting.add(end);
     listen();
+    for (const one of SIGNALS) process.on(one, end);
   });
 }
 
@@ -36,20 +33,20 @@ export function listenAsFirstProcess(): void {
 }
 
 /**
- * For good: Node.js takes a signal from the kernel at once and tells of it when it next polls.
- * If the listener were removed in between, the signal would be lost.
+ * For good: Node.js takes a signal from the kernel at once and tells of it when it next polls. If
+ * the last listener were removed in between, the signal would be lost.
  */
 function listen(): void {
-  for (const signal of SIGNALS) if (!process.listeners(signal).includes(take)) process.on(signal, take);
+  for (const signal of SIGNALS)
+    if (!process.listeners(signal).includes(endUnawaited)) process.prependListener(signal, endUnawaited);
 }
 
-function take(signal: NodeJS.Signals): void {
-  if (waiting.size > 0) for (const end of waiting) end(signal);
-  else if (process.pid === 1) process.exit(128 + constants.signals[signal]);
-  else {
-    process.removeListener(signal, take);
-    process.kill(process.pid, signal);
-  }
+/** Comes before the listeners of those who wait. */
+function endUnawaited(signal: NodeJS.Signals): void {
+  if (process.listenerCount(signal) > 1) return;
+  if (process.pid === 1) process.exit(128 + constants.signals[signal]);
+  process.removeListener(signal, endUnawaited);
+  process.kill(process.pid, signal);
 }
 
 /** Milliseconds: Kubernetes kills a pod 30 s after SIGTERM. */

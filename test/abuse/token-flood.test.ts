@@ -121,7 +121,7 @@ describe('a flood of tokens to port 8443', () => {
       );
     } finally {
       sockets.destroy();
-      process.emit('SIGTERM');
+      process.emit('SIGTERM', 'SIGTERM');
       assert.equal(await running, EXIT.done);
       api.server.closeAllConnections();
       api.server.close();

@@ -161,14 +161,9 @@ describe('clusterSource', () => {
   it('proves it while a watch from an older version has no answer yet', async () => {
     start({ times: { answer: 60_000 } });
     await until(() => latest !== null && api.watches() === BUILT_IN.length + 3);
-    let isAsked = false;
-    api.fault = ({ kind, collection }) => {
-      if (kind !== 'watch' || collection !== NODES || isAsked) return null;
-      isAsked = true;
-      return { do: 'hang' };
-    };
+    once('watch', NODES, { do: 'hang' });
     api.cut(NODES);
-    await until(() => isAsked);
+    await until(() => api.watches() === BUILT_IN.length + 2);
     api.put(NODES, node('n1'));
     await source.prove();
     assert.equal(names('nodes'), 'n1');
