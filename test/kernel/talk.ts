@@ -39,6 +39,7 @@ const CALLER = `
 const calls = JSON.parse(process.argv[1]);
 const { connect } = require('node:net');
 const heard = new Set();
+const up = new Set();
 let first = () => {};
 const hear = (name) => { heard.add(name); first(); };
 const senders = new Map();
@@ -47,7 +48,7 @@ const opened = () => --left || console.log(JSON.stringify([]));
 for (const { name, host, port, protocol } of calls) {
   if (protocol === 'udp') {
     const socket = require('node:dgram').createSocket(host.includes(':') ? 'udp6' : 'udp4');
-    socket.on('error', () => {}).on('message', () => { if (!heard.has('up ' + name)) { heard.add('up ' + name); opened(); } hear(name); });
+    socket.on('error', () => {}).on('message', () => { if (!up.has(name)) { up.add(name); opened(); } hear(name); });
     socket.connect(port, host, () => socket.send('hello'));
     senders.set(name, () => socket.send('x'));
   } else {
