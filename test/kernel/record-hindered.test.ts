@@ -42,7 +42,8 @@ forEachDataplane(
       ];
       const pipe = join(node.stateDir, '..', 'pipe');
       await node.topology.node.run(['mkfifo', pipe]);
-      const script = 'sleep 300 <"$0" & exec "$@" >"$0"';
+      node.topology.node.spawn(['sh', '-c', 'exec sleep 300 <"$0"', pipe]);
+      const script = 'exec "$@" >"$0"';
       const deaf = node.topology.node.spawn(['sh', '-c', script, pipe, ...argv]);
       let said = '';
       deaf.stderr.on('data', (part) => {
