@@ -1,4 +1,4 @@
-import { listenAsFirstProcess } from '../lib/process/stopped.ts';
+import './first-process.ts';
 import { run } from './program.ts';
 import { watchOutput } from './watch-output.ts';
 
@@ -6,7 +6,6 @@ import { watchOutput } from './watch-output.ts';
 // reading 1,000 policies that was an eighth.
 process.env = { ...process.env };
 watchOutput();
-listenAsFirstProcess();
 void run(process.argv).then((status) => {
   process.exitCode = status;
 });

@@ -6,11 +6,12 @@ import { Saver } from './saver.ts';
 describe('Saver', () => {
   let logged: string[];
   let written: string[];
-  let failure: Error | null;
+  /** How many writes fail. */
+  let failures: number;
   beforeEach(() => {
     logged = [];
     written = [];
-    failure = null;
+    failures = 0;
     mock.timers.enable({ apis: ['setTimeout'] });
   });
   afterEach(() => mock.timers.reset());
@@ -18,7 +19,7 @@ describe('Saver', () => {
   function saver(): Saver<string> {
     const log = { error: (message: string) => void logged.push(message) } as unknown as Log;
     const write = async (text: string): Promise<void> => {
-      if (failure !== null) throw failure;
+      if (failures-- > 0) throw new Error('no space');
       written.push(text);
     };
     return new Saver({ read: async () => null, write }, (value: string) => value, log);
@@ -26,22 +27,29 @@ describe('Saver', () => {
 
   it('tries again what could not be written', async () => {
     const one = saver();
-    failure = new Error('no space');
+    failures = 1;
     one.save('a');
     await one.flush();
-    failure = null;
     mock.timers.tick(10_000);
-    await one.flush();
+    await new Promise(setImmediate);
     assert.deepEqual(written, ['a']);
     assert.match(logged.join(), /^cannot write a state file; enforcement continues, trying again$/);
   });
 
+  it('writes once more when it is closed, if a write fails just then', async () => {
+    const one = saver();
+    failures = 1;
+    one.save('a');
+    void one.flush();
+    await one.close();
+    assert.deepEqual(written, ['a']);
+  });
+
   it('writes nothing any more once it is closed: the next one may have written newer values', async () => {
     const one = saver();
-    failure = new Error('no space');
+    failures = 1;
     one.save('old');
     await one.close();
-    failure = null;
     const next = saver();
     next.save('new');
     await next.flush();

@@ -74,6 +74,11 @@ export class Saver<T, B extends Body = string> {
   }
 
   flush(): Promise<void> {
+    if (this.#isClosed) return this.#writing;
+    return this.#writeNow();
+  }
+
+  #writeNow(): Promise<void> {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     this.#writing = this.#writing.then(() => this.#write());
@@ -85,8 +90,9 @@ export class Saver<T, B extends Body = string> {
    * newer values.
    */
   close(): Promise<void> {
+    if (this.#isClosed) return this.#writing;
     this.#isClosed = true;
-    return this.flush();
+    return this.#writeNow();
   }
 
   async #write(): Promise<void> {
@@ -107,8 +113,8 @@ export class Saver<T, B extends Body = string> {
       this.#log.error(`cannot write a state file; enforcement continues${then}`, {
         error: (error as Error).message,
       });
-      if (this.#isClosed) return;
       this.#waiting ??= value;
+      if (this.#isClosed) return;
       this.#timer ??= setTimeout(() => void this.flush(), WRITE_RETRY).unref();
     } finally {
       clearTimeout(slow);

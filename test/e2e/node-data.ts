@@ -108,7 +108,8 @@ export function describeNodeData(bed: () => AskedBed): void {
       assert.deepEqual([node, verdict, dstPort], [NODE, 'Drop', 80]);
       const all = await nodewall('jane', 'log', '--all-nodes', '--verdict', 'Drop');
       assert.match(all.stdout, /^worker-1 {2}\S+ {2}Drop .*web\/close {2}label=web$/m);
-      assert.equal((await nodewall('jane', 'log', '--node', NODE, '--verdict', 'Allow')).stdout, '');
+      const allowed = ['log', '--node', NODE, '--policy', 'web', '--verdict', 'Allow'];
+      assert.equal((await nodewall('jane', ...allowed)).stdout, '');
       const wrong = await nodewall('jane', 'log', '--node', NODE, '--port', 'x');
       assert.deepEqual([wrong.status, wrong.stderr], [2, 'nodewall: --port: "x": must be a whole number\n']);
     });

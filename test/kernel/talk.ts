@@ -59,7 +59,8 @@ for (const { name, host, port, protocol } of calls) {
 }
 require('node:readline').createInterface({ input: process.stdin }).on('line', () => {
   heard.clear();
-  const say = () => { first = () => {}; console.log(JSON.stringify(calls.map((one) => one.name).filter((name) => heard.has(name)))); };
+  let isSaid = false;
+  const say = () => { if (isSaid) return; isSaid = true; first = () => {}; console.log(JSON.stringify(calls.map((one) => one.name).filter((name) => heard.has(name)))); };
   // What came while this process was not scheduled came in time: it is read before an immediate.
   const after = (milliseconds) => setTimeout(() => setImmediate(say), milliseconds);
   let timer = after(1_500);

@@ -153,6 +153,7 @@ export class Election {
     // The response took so long that the renewal has expired already.
     if (this.#clock.now() >= this.#leadsUntil) {
       this.#leadsUntil = null;
+      if (wasLeader) this.#events.lost('the Lease was renewed too late');
       return;
     }
     const expire = (): void => {
