@@ -298,7 +298,7 @@ interface Asked {
 
 async function ask(program: string, pod: LabPod, { flows, first, wait }: Asked): Promise<readonly string[]> {
   const stdin = flows.map((flow, i) => `${line(pod, flow, first + i)}\n`).join('');
-  const argv = [program, 'send', '--wait', String(wait), '--interface', 'eth0'];
+  const argv = [program, 'send', '--within', String(wait), '--interface', 'eth0'];
   const { stdout } = await pod.namespace.run(argv, { stdin });
   return stdout
     .trim()

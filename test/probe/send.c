@@ -1,6 +1,6 @@
-/* probe send [--wait MS] [--interface NAME] <flows.jsonl
- * Sends the opening packet of every flow, then tells per flow what came back, after MS or when
- * every flow has an answer:
+/* probe send [--wait MS | --within MS] [--interface NAME] <flows.jsonl
+ * Sends the opening packet of every flow, then tells per flow what came back in MS; with --within at
+ * once where every flow has an answer:
  * {"id":N,"saw":"nothing"|"eperm"|"reset"|"icmp"|"reply"|"error","type":N,"code":N,"errno":TEXT} */
 #include "probe.h"
 #include <arpa/inet.h>
@@ -104,7 +104,8 @@ static void drain(int fd)
 int mode_send(int argc, char **argv)
 {
 	uint8_t packet[128];
-	long wait_ms = option_number(argc, argv, "--wait", 200);
+	long within_ms = option_number(argc, argv, "--within", 0);
+	long wait_ms = within_ms ? within_ms : option_number(argc, argv, "--wait", 200);
 	struct raw_sockets sockets = raw_open(option(argc, argv, "--interface", NULL));
 	int capture = open_capture();
 	read_flows();
@@ -118,7 +119,7 @@ int mode_send(int argc, char **argv)
 		if (i % 16 == 15)
 			drain(capture);
 	}
-	for (int64_t end = now_us() + wait_ms * 1000, left; !all_answered() && (left = end - now_us()) > 0;) {
+	for (int64_t end = now_us() + wait_ms * 1000, left; (left = end - now_us()) > 0 && !(within_ms && all_answered());) {
 		struct pollfd poller = {.fd = capture, .events = POLLIN};
 		poll(&poller, 1, left / 1000 + 1);
 		drain(capture);
