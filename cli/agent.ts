@@ -23,6 +23,7 @@ import { VERSION } from '../lib/process/version.ts';
 import { checkEgressGate, checkEgressHost, withFeatureGates } from './feature-gates.ts';
 import { loadConfig } from './load.ts';
 import { MachineNode } from './machine-node.ts';
+import type { UntilEnded } from './standalone.ts';
 
 export type AgentCommandOptions = Omit<AgentOptions, 'node'> & {
   /** Absent: this machine. Only with manifests. */
@@ -90,9 +91,6 @@ interface StandaloneSetup {
   readonly flows: KeptFlows | null;
   readonly off: OffSwitch;
 }
-
-/** Resolves with the signal that ends the agent; null: another run of it follows. */
-type UntilEnded = () => Promise<NodeJS.Signals | null>;
 
 /** Runs until the agent ends; `nodewall off` and `on` end one run and begin the next. */
 async function standAlone(setup: StandaloneSetup): Promise<ExitStatus> {

@@ -31,6 +31,9 @@ import { egressView } from './standalone-egress.ts';
 /** Milliseconds until the last valid versions of manifests are saved, at the latest. */
 const LONGEST_WAIT = 500;
 
+/** Resolves with the signal that ends the agent; null: another run of it follows. */
+export type UntilEnded = () => Promise<NodeJS.Signals | null>;
+
 interface StandaloneOptions {
   readonly options: AgentOptions;
   readonly manifests: readonly string[];
@@ -42,8 +45,7 @@ interface StandaloneOptions {
   readonly interfaces: InterfaceGroups;
   readonly metrics: AgentMetrics;
   readonly flows: KeptFlows | null;
-  /** Resolves with the signal that ends the agent; null: only this run ends. */
-  readonly untilEnded: () => Promise<NodeJS.Signals | null>;
+  readonly untilEnded: UntilEnded;
 }
 
 /** The result so far. */

@@ -170,7 +170,7 @@ export function transition(state: AgentState, event: AgentEvent): Transition {
   }
 }
 
-/** Of what was in progress when the agent began to stop. */
+/** The ends of what was in progress when the agent began to stop. */
 const ENDS: ReadonlySet<AgentEvent['kind']> = new Set([
   'stopped',
   'enforcing',
@@ -340,7 +340,7 @@ function cleared(before: AgentState, { why, removed, interfaces }: EventOf<'clea
 }
 
 function workFailed(state: AgentState): Transition {
-  // It may not have arrived where it was submitted.
+  // The submission may be what failed: the next turn submits the state again.
   return {
     state: { ...state, submitted: null },
     effects: [{ kind: 'arm', timer: 'retry', milliseconds: RETRY }],

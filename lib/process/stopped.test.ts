@@ -37,7 +37,7 @@ describe('waiting for a signal', function () {
   });
 
   it('loses no signal that arrives in any turn of the event loop after it', async () => {
-    // In the turn's last phase before signals are told: a file is read by then.
+    // The callback of `stat` runs after its turn has asked for signals, and before listeners go.
     const program = (turns: number) => `
       import { stat } from 'node:fs';
       import { setImmediate as turn } from 'node:timers/promises';

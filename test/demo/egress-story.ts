@@ -117,7 +117,7 @@ async function failOver({ stage, screen, surprises }: EgressTelling, first: stri
 }
 
 /** Milliseconds. */
-const LONGEST = 15_000;
+const LONGEST = 3_000;
 
 async function onlyGateways({ stage, screen, surprises }: EgressTelling): Promise<void> {
   const seen = [...(await stage.lab.seen())].sort(([a], [b]) => (a < b ? -1 : 1));

@@ -382,13 +382,13 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     await lost.stop();
     await next.stop();
     next.start(25);
-    while (!next.has(address) && performance.now() < begun + 20_000) {
+    while (!next.has(address) && performance.now() < begun + 10_000) {
       assert.ok(owners().length <= 1);
       await sleep(5);
     }
     const milliseconds = performance.now() - begun;
-    // 3 s, when the lease has ended; a machine with other work may need longer.
-    assert.ok(milliseconds <= 20_000, `${milliseconds} ms\n${leader.log.join('\n')}`);
+    // Never before the lease ended, 3 s at most; a machine with other work may need longer.
+    assert.ok(milliseconds > 2_000 && milliseconds <= 8_000, `${milliseconds} ms\n${leader.log.join('\n')}`);
     const metrics = await leader.got('/metrics');
     assert.match(metrics, /^nodewall_controller_egress_slot_moves_total\{reason="AgentSilent"\} [1-9]/m);
     assert.match(metrics, /^nodewall_controller_egress_leased_slots 1$/m);

@@ -53,7 +53,7 @@ function happened(state: LeaseState, event: LeaseEvent, now: number, logs: Logs)
     case 'viewed':
       return viewed(state, event.view);
     case 'enforced':
-      // An apply may end while addresses are released, and is then of rules that go, too.
+      // An apply that was in progress may end now; its rules are about to be removed, too.
       return state.isReleased ? state : { ...state, guarded: event.guarded };
     case 'health':
       return { ...state, unready: event.unready, unreachable: event.unreachable, isUrgent: true };
