@@ -1,5 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { type CountedRule, type RuleCounts, ruleCounts, toRuleCounts } from '../agent/inspect/rule-counts.ts';
+import {
+  type CountedRule,
+  type RuleCounts,
+  ruleCounts,
+  ruleKey,
+  toRuleCounts,
+} from '../agent/inspect/rule-counts.ts';
 import { wholeNumber } from '../agent/record/record-filter.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -98,11 +104,12 @@ function difference(before: Reading, after: Reading, isAll: boolean): Matched[] 
       const { packets: was = 0, bytes: had = 0 } = earlier.get(rule.id) ?? {};
       const packets = rule.packets - was;
       if (packets <= 0) continue;
-      const known = found.get(rule.id) ?? { rule, packets: 0, bytes: 0, on: [] };
+      const key = ruleKey(rule);
+      const known = found.get(key) ?? { rule, packets: 0, bytes: 0, on: [] };
       known.packets += packets;
       known.bytes += rule.bytes - had;
       known.on.push([node, packets]);
-      found.set(rule.id, known);
+      found.set(key, known);
     }
   }
   return [...found.values()]

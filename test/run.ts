@@ -79,6 +79,8 @@ const ORDER: readonly Suite[] = ['realcluster', 'e2e', 'kernel', 'unit', 'addon'
 const BESIDE: readonly Suite[] = ['properties'];
 /** How much nicer these are. At 19 they would stand still while two others compute. */
 const NICE = 10;
+/** Each of their tests may take so long, where its file says nothing else (milliseconds). */
+const NICE_LIMIT = 600_000;
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
@@ -161,7 +163,8 @@ async function runSuite(name: Suite, { isShown, nice }: Running): Promise<void> 
   const report = join(scratch, `${name}.json`);
   const jobs = JOBS[name];
   const parallel = jobs === undefined ? [] : ['--parallel', '--jobs', String(jobs)];
-  const args = ['--reporter-option', `counts=${report}`, ...parallel, ...files];
+  const limit = nice > 0 ? ['--timeout', String(NICE_LIMIT)] : [];
+  const args = ['--reporter-option', `counts=${report}`, ...limit, ...parallel, ...files];
   if (isShown) process.stdout.write(`\n# ${name}\n`);
   const child = spawn(join(bin, 'mocha'), args, {
     stdio: ['ignore', isShown ? 'inherit' : 'pipe', isShown ? 'inherit' : 'pipe'],

@@ -35,6 +35,14 @@ export interface RuleCounts {
   readonly remark: string | null;
 }
 
+/**
+ * What makes the same rule of two nodes one, in answers of nodes: a node that a third party has
+ * taken over can give any id to any name.
+ */
+export function ruleKey({ id, apiGroup, policy, direction, rule }: CountedRule): string {
+  return JSON.stringify([id, apiGroup, policy, direction, rule]);
+}
+
 /** Reads files of the agent, and the kernel. Throws a CommandError if no rule was ever in force. */
 export async function ruleCounts(stateDir: string, policy?: string): Promise<RuleCounts> {
   const state = await readState(stateDir);

@@ -3,7 +3,7 @@ import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
 import { foldedPeer } from '../flows/flow-kind.ts';
-import type { CountedRule, RuleCounts } from './rule-counts.ts';
+import { type CountedRule, type RuleCounts, ruleKey } from './rule-counts.ts';
 import type { RuleWidth } from './rule-width.ts';
 import { unusedRules } from './unused-rules.ts';
 
@@ -86,8 +86,9 @@ function widerThanSeen(nodes: readonly SeenNode[], from: number): SeenFinding[] 
   const spreads = new Map<string, Spread>();
   for (const one of nodes)
     for (const rule of one.counts.rules) {
-      const known = spreads.get(rule.id);
-      if (known === undefined) spreads.set(rule.id, { rule, on: [one] });
+      const key = ruleKey(rule);
+      const known = spreads.get(key);
+      if (known === undefined) spreads.set(key, { rule, on: [one] });
       else known.on.push(one);
     }
   const byRule = flowsByRule();

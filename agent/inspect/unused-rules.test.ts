@@ -72,6 +72,18 @@ describe('unused rules', () => {
     assert.deepEqual(names(unusedRules([a, b], NOW - 30 * DAY).tooYoung), ['both']);
   });
 
+  it('keep their names where another node gives their id to another rule', () => {
+    const lie = { ...counted('lie', ago(40), null), id: 'p/rule' };
+    const { rules } = unusedRules([node('a', lie), node('b', counted('rule', ago(40), null))], null);
+    assert.deepEqual(
+      rules.map(({ rule, nodes }) => [rule, nodes]),
+      [
+        ['lie', ['a']],
+        ['rule', ['b']],
+      ],
+    );
+  });
+
   it('are none whose packets were counted at an unknown time', () => {
     assert.deepEqual(names(unusedRules([node('a', counted('x', ago(9), null, 5))], null).rules), []);
   });

@@ -1,4 +1,4 @@
-import type { CountedRule, RuleCounts } from './rule-counts.ts';
+import { type CountedRule, type RuleCounts, ruleKey } from './rule-counts.ts';
 
 /** A rule that no packet matched on any of the nodes where it is in force. */
 export interface UnusedRule
@@ -29,8 +29,9 @@ export function unusedRules(counts: Iterable<RuleCounts>, from: number | null): 
   const found = new Map<string, Together>();
   for (const { node, rules } of counts)
     for (const rule of rules) {
-      const known = found.get(rule.id);
-      if (known === undefined) found.set(rule.id, ofOne(rule, node));
+      const key = ruleKey(rule);
+      const known = found.get(key);
+      if (known === undefined) found.set(key, ofOne(rule, node));
       else add(known, rule, node);
     }
   const unhit = [...found.values()].filter(({ lastHit }) => !isAfter(lastHit, from));

@@ -29,7 +29,7 @@ export function askNode<T>(
 }
 
 /**
- * The answers of those that answer, by Node.
+ * The answers of those that answer, by Node, in the order of `nodes`.
  *
  * @param failed takes the others
  * @param most nodes that are asked at the same time
@@ -40,13 +40,14 @@ export async function askEach<T>(
   failed: (node: string, message: string) => void,
   most = AT_ONCE,
 ): Promise<Map<string, T>> {
+  const asked = [...nodes];
   const answers = new Map<string, T>();
-  await atOnce(nodes, most, async (node) => {
+  await atOnce(asked, most, async (node) => {
     try {
       answers.set(node, await ask(node));
     } catch (error) {
       failed(node, (error as Error).message);
     }
   });
-  return answers;
+  return new Map(asked.flatMap((node) => (answers.has(node) ? [[node, answers.get(node) as T]] : [])));
 }

@@ -52,8 +52,8 @@ function answers(node: string, text: string): Readonly<Record<string, object>> {
 
 /** By node and what is asked; a text is the message of a failure. */
 const NODES: Readonly<Record<string, (about: string) => unknown>> = {
-  good: (about) => answers('good', '')[about],
   loud: (about) => answers('loud', LOUD)[about],
+  good: (about) => answers('good', '')[about],
   failing: () => `no answer${LOUD}\nnodewall: all is well`,
   nothing: () => null,
   empty: () => ({}),

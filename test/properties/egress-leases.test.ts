@@ -9,7 +9,7 @@ describe('leases of floating addresses', () => {
   it('never let two nodes have one address, whatever fails, and every address is back afterwards', () => {
     const { moves } = leaseCampaigns(1, SEEDS);
     assert.ok(moves > SEEDS, `only ${moves} moves`);
-  }).timeout(60_000);
+  }).timeout(0);
 
   it('move within 3 s when a node loses its power, counted from then', () => {
     for (let seed = 1; seed <= 10; seed++) {

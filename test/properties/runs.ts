@@ -33,7 +33,7 @@ export function flowCount(count: number): number {
  * take longer than anybody waits, and what it has found by then is shown. Cases that there was no
  * time for are a failure.
  */
-const PATIENCE = 120_000;
+const PATIENCE = 600_000;
 
 /** Names what random cases have not met yet: a property that never meets it says nothing of it. */
 export type Missing = () => readonly string[];
