@@ -12,6 +12,7 @@ import type { FailureEvents } from './failure-events.ts';
 import type { PolicyVersion } from './policy-versions.ts';
 import { Realization, type VersionState } from './realization.ts';
 import { ReportDamper } from './report-damper.ts';
+import { GRACE } from './reported-node.ts';
 import { NO_PROGRESS, type PolicyFacts, statusOf } from './status.ts';
 import type { StatusWriter } from './writer.ts';
 
@@ -27,11 +28,6 @@ export interface StatusKeeperOptions {
  */
 const GATHER = 250;
 const AGAIN = 1_000;
-/**
- * After it becomes leader, a process waits this long (milliseconds) for nodes to reconnect, before
- * it writes that fewer nodes enforce a version than its predecessor saw.
- */
-const GRACE = 60_000;
 /**
  * Interval of checks for silent nodes, and for statuses that the API doesn't have (milliseconds).
  */

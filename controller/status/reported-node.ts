@@ -7,6 +7,12 @@ import { parseRevision, type Revision } from '../publish/revision.ts';
 /** The same for the first report, as far as rollouts are concerned, which wait for it. */
 const FIRST_REPORT = 75_000;
 
+/**
+ * After it becomes leader, a process waits this long (milliseconds) for nodes to reconnect, before
+ * it writes that fewer nodes enforce a version than its predecessor saw.
+ */
+export const GRACE = 60_000;
+
 /** What a report changed. */
 export interface ReportChange {
   /** The revision in force before; null: nothing was enforced. */

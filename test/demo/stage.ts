@@ -35,16 +35,17 @@ const POLICY = 'protect-api.yaml';
 const AGENT_CONFIG = join(ROOT, 'test/netns/agent.yaml');
 
 /**
- * Below the second after which Linux sends a SYN again: a connection that is dropped counts one
- * packet.
+ * Milliseconds until no answer is silence. Where it is expected, below the second after which Linux
+ * sends a SYN again: a connection that is dropped counts one packet.
  */
-const PATIENCE = 700;
+const SILENCE = 700;
+const PATIENCE = 5000;
 const AGENT_STOPS_WITHIN = 30_000;
 
 export interface Stage {
   readonly node: Namespace;
-  /** One real connection. */
-  call(connection: Connection): Promise<CallAnswer>;
+  /** One real connection; 5 s for an answer that is expected. */
+  call(connection: Connection, expected: Outcome): Promise<CallAnswer>;
   /** Tries every 2 ms until one ends so; 'silence' after 5 s. */
   callUntil(connection: Connection, outcome: Outcome): Promise<CallAnswer>;
   /** What `nodewall explain` says of the policy directory as it is now. */
@@ -98,8 +99,8 @@ export async function createStage(nodewall: string, undo: AsyncDisposableStack):
 
   return {
     node: topology.node,
-    call: (connection) => call(connection, PATIENCE),
-    callUntil: (connection, outcome) => call(connection, 5000, outcome),
+    call: (connection, expected) => call(connection, expected === 'silence' ? SILENCE : PATIENCE),
+    callUntil: (connection, outcome) => call(connection, PATIENCE, outcome),
     async explain(connections) {
       const flows = join(folder, 'flows.jsonl');
       await writeFile(flows, connections.map((one) => `${JSON.stringify(toFlow(one))}\n`).join(''));

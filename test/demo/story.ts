@@ -45,7 +45,7 @@ export async function tellStory(telling: Telling): Promise<void> {
 
 /** Proves that whatever is closed later is closed by the firewall: everybody listens. */
 async function allAnswer({ stage, screen, surprises }: Telling): Promise<void> {
-  const answers = await Promise.all(CONNECTIONS.map((connection) => stage.call(connection)));
+  const answers = await Promise.all(CONNECTIONS.map((connection) => stage.call(connection, OUTCOMES.Allow)));
   const answered = answers.filter(({ outcome }) => outcome === 'answered').length;
   const text = `Without a firewall, ${answered} of ${CONNECTIONS.length} connections are answered.`;
   screen.line(`  ${text}`);
@@ -129,7 +129,7 @@ async function showRules({ stage, screen, full }: Telling, before: string): Prom
 async function stopAgent(telling: Telling, agent: Agent): Promise<void> {
   const { stage, screen, surprises } = telling;
   await agent.stop();
-  const { outcome } = await stage.call(find('outsider', 6443));
+  const { outcome } = await stage.call(find('outsider', 6443), OUTCOMES.Drop);
   const kept = outcome === OUTCOMES.Drop;
   screen.line(`  Its rules stay: outsider to TCP 6443 ${kept ? '✓' : '✗'} ${outcome}.`);
   if (!kept) surprises.push('the rules did not stay when the agent stopped');

@@ -43,7 +43,7 @@ export interface Result extends Trial {
 export function attempt(stage: Stage, trials: readonly Trial[]): Promise<Result>[] {
   let turn = readCounters(stage.node);
   const results = trials.map((trial) => {
-    const started = turn.then((before) => start(stage, trial.connection, before));
+    const started = turn.then((before) => start(stage, trial, before));
     turn = started.then(({ after }) => after);
     return started.then(async ({ pending, counted }) => toResult(trial, (await pending).outcome, counted));
   });
@@ -62,8 +62,8 @@ interface Started {
 }
 
 /** Reads the counters until one has changed, or once more after the connection has ended. */
-async function start(stage: Stage, connection: Connection, before: Counters): Promise<Started> {
-  const pending = stage.call(connection);
+async function start(stage: Stage, { connection, expected }: Trial, before: Counters): Promise<Started> {
+  const pending = stage.call(connection, OUTCOMES[expected]);
   let hasEnded = false;
   void pending.then(() => {
     hasEnded = true;

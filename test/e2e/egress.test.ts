@@ -300,10 +300,13 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     const two = await start(1);
     await end(one, 'SIGTERM');
     await leads(two);
-    for (const node of ['gw1', 'gw2', 'n1'] as const) await report(two, node);
-    // Long enough for a write of each.
+    // Long enough for a write of each, also before it has heard of the agents.
     await cluster.apply(POLICY('late', 'pool'));
     await until('it writes statuses', async () => (await policy('late'))?.addresses.length === 1);
+    assert.equal(await statuses(), before);
+    for (const node of ['gw1', 'gw2', 'n1'] as const) await report(two, node);
+    await cluster.apply(POLICY('later', 'pool'));
+    await until('it writes statuses', async () => (await policy('later'))?.addresses.length === 1);
     assert.equal(await statuses(), before);
     const source = await view(two, 'n1');
     assert.deepEqual(Object.keys(source.sources), ['10.1.0.1', '10.1.0.2']);
@@ -393,9 +396,9 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     assert.match(metrics, /^nodewall_controller_egress_slot_moves_total\{reason="AgentSilent"\} [1-9]/m);
     assert.match(metrics, /^nodewall_controller_egress_leased_slots 1$/m);
     assert.ok(leader.log.some((line) => line.includes('floating addresses move to another node')));
-    // A leader that stops hands over before the lease ends; a busy machine may be too slow once.
+    // A leader that stops hands over before the lease ends; a busy machine is too slow at times.
     let [old, other]: [Controller, Controller] = [leader, follower];
-    for (let tries = 3; ; tries--) {
+    for (let tries = 8; ; tries--) {
       reached.gw2 = other;
       reached.gw1 = other;
       await until('a node has the address', async () => next.has(address));

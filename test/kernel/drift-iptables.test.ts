@@ -32,10 +32,13 @@ for (const dataplane of withVariations([IPTABLES_NFT], [IPTABLES_LEGACY])) {
     async function assertRepaired(what: string, damage: () => Promise<unknown>): Promise<void> {
       const logged = bed.agent.log().length;
       await damage();
-      // The agent may have repaired it before it is read here.
-      const isDone =
-        (await bed.node.rules()) !== bed.rules || bed.agent.log().slice(logged).includes('third party');
-      assert(isDone, `nothing done: ${what}`);
+      // The agent may have repaired it before it is read here; what it logs then comes later.
+      await until(
+        `done: ${what}`,
+        async () =>
+          (await bed.node.rules()) !== bed.rules || bed.agent.log().slice(logged).includes('third party'),
+        { limit: REPAIRED_WITHIN, news: bed.agent.news },
+      );
       await bed.untilRepaired(what);
     }
 

@@ -12,6 +12,7 @@ import type { CompiledEgress } from '../../egress/compile-egress.ts';
 import { parseRevision } from '../../publish/revision.ts';
 import { EGRESS, WATCHED } from '../../watch/cluster/resources.ts';
 import type { LoadProblem } from '../../watch/source.ts';
+import { GRACE } from '../reported-node.ts';
 import type { StatusWriter } from '../writer.ts';
 import { agentLack, networkLack } from './agent-lack.ts';
 import {
@@ -252,7 +253,8 @@ export class EgressStatusKeeper {
     { problems, found }: { readonly problems: readonly string[]; readonly found: PolicyPods | undefined },
   ): void {
     const names = [...(found?.nodes ?? [])].sort();
-    const nodes = new Map(names.map((node) => [node, this.#unrealized(node, key)] as const));
+    const wasRealized = this.#wasRealized(key, policy.generation, names.length);
+    const nodes = new Map(names.map((node) => [node, this.#unrealized(node, key, wasRealized)] as const));
     const { status, said } = decidePolicy({
       ...{ policy, allocation, problems, nodes },
       pods: found?.pods ?? 0,
@@ -289,10 +291,28 @@ export class EgressStatusKeeper {
     return now - (this.#leadsSince ?? now) < SILENCE ? undefined : 'AgentSilent';
   }
 
-  /** Null: the node enforces the present version of the policy. */
-  #unrealized(node: string, key: string): string | null {
+  /**
+   * Whether the leader before this one saw all of so many nodes enforce the policy. Until they have
+   * had the time to reconnect, that stays: else each change of the leader would write every status
+   * twice.
+   */
+  #wasRealized(key: string, generation: number, desired: number): boolean {
+    const now = this.#clock.now();
+    if (now - (this.#leadsSince ?? now) >= GRACE) return false;
+    const status = this.#versions.get(key)?.status ?? null;
+    return (
+      status !== null &&
+      'desiredNodesRealized' in status &&
+      status.observedGeneration === generation &&
+      status.desiredNodesRealized === desired &&
+      status.currentNodesRealized === desired
+    );
+  }
+
+  /** Null: the node enforces the present version of the policy, or nothing says otherwise yet. */
+  #unrealized(node: string, key: string, wasRealized: boolean): string | null {
     const heard = this.#heard.fresh(node);
-    if (heard === undefined) return 'its agent does not report';
+    if (heard === undefined) return wasRealized ? null : 'its agent does not report';
     const lack = agentLack(heard) ?? networkLack(heard);
     if (lack !== null) return lack;
     const refused = this.#state?.nodes.get(node)?.refused ?? [];
@@ -300,7 +320,7 @@ export class EgressStatusKeeper {
     const version = this.#versions.get(key);
     const place = WATCHED.length + EGRESS.findIndex(({ kind }) => kind === version?.kind);
     const reached = parseRevision(heard.enforced ?? '')?.position?.[place] ?? -1;
-    return version !== undefined && reached >= version.since ? null : NOTHING_KNOWN;
+    return wasRealized || (version !== undefined && reached >= version.since) ? null : NOTHING_KNOWN;
   }
 }
 
