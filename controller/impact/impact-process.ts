@@ -10,12 +10,15 @@ import { MirroredProcess } from './mirrored-process.ts';
 export interface ImpactLimits {
   /** Milliseconds for a change, its turn included. The webhook configurations allow 5 s in all. */
   readonly change: number;
-  /** Milliseconds of it for the evaluation: another user's change has as long after this one. */
+  /**
+   * Milliseconds of it for the evaluation, once the process has compiled the cluster: another user's
+   * change has as long after this one.
+   */
   readonly evaluation: number;
   /** Milliseconds of that for the difference; while other changes wait. */
   readonly difference: number;
   readonly crowded: number;
-  /** Milliseconds for the violations of all Guardrails. */
+  /** Milliseconds for the violations of all Guardrails, and for a new process to be ready. */
   readonly violations: number;
   /** Megabytes of the process's heap. */
   readonly heap: number;
@@ -119,7 +122,11 @@ export class ImpactProcess {
   }
 
   async #evaluate(change: ObjectChange, source: string, over: number): Promise<Impact> {
-    const { evaluation, difference, crowded } = this.#limits;
+    const { evaluation, difference, crowded, violations } = this.#limits;
+    // A process that is new compiles the whole cluster first, one that has an answer gives it: that
+    // is not the user's doing, and none of the time of the change.
+    const ready = await this.#ask({ ask: 'violations' }, violations);
+    if (!ready.some((answer) => 'violations' in answer)) throw new ImpactOverrunError(OVER);
     const all = Math.min(evaluation, over - performance.now());
     // Nobody waits for it any more.
     if (all <= 0) throw new ImpactOverrunError('its turn did not come');
