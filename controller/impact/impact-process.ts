@@ -11,8 +11,8 @@ export interface ImpactLimits {
   /** Milliseconds for a change, its turn included. The webhook configurations allow 5 s in all. */
   readonly change: number;
   /**
-   * Milliseconds of it for the evaluation, once the process has compiled the cluster: another user's
-   * change has as long after this one.
+   * Milliseconds of it for the evaluation, once the process has compiled the cluster: another
+   * user's change has as long after this one.
    */
   readonly evaluation: number;
   /** Milliseconds of that for the difference; while other changes wait. */
