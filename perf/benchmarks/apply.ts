@@ -17,7 +17,7 @@ export const firstApply: Benchmark = {
     const rows: Record<string, number>[] = [];
     const logged: number[] = [];
     const whole: number[] = [];
-    for (let i = 0; i < trials(settings, 11); i++) {
+    for (let i = 0; i < trials(settings, 11, 7); i++) {
       rows.push(await inNamespace((namespace) => runTrial('apply', { manifests }, namespace)));
       const once = await inNamespace(async (namespace) => {
         const stateDir = join(settings.folder, `state-${i}`);

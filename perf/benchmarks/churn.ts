@@ -21,9 +21,9 @@ const SAMPLE = 2000;
 export const churn: Benchmark = {
   name: 'churn',
   title: 'idle, and change after change',
-  how: `A running \`bin/nodewall agent\` with ${RULES.toLocaleString('en')} rules: its processor time while nothing happens (/proc/PID/stat), then a change a second for 3 minutes, 30 where the benchmark is run by its name (\`npm run perf -- churn\`): by turns a policy file saved with another action and a pod file saved with another address. Growth is the median resident memory of the last quarter less that of the second.`,
+  how: `A running \`bin/nodewall agent\` with ${RULES.toLocaleString('en')} rules: its processor time while nothing happens (/proc/PID/stat), then a change a second for 2 minutes, 30 where the benchmark is run by its name (\`npm run perf -- churn\`): by turns a policy file saved with another action and a pod file saved with another address. Growth is the median resident memory of the last quarter less that of the second.`,
   async run(settings) {
-    const minutes = amount(settings, [0.2, 3, 30]);
+    const minutes = amount(settings, [0.2, 2, 30]);
     const idleSeconds = amount(settings, [5, 30, 60]);
     const { idle, busy, samples, enforced, changes } = await measure(settings, minutes, idleSeconds);
     const quarter = (from: number) =>

@@ -12,7 +12,7 @@ export const compileRender: Benchmark = {
     const manifests = join(settings.folder, 'manifests');
     await writeManifests(manifests, THOUSAND_RULES);
     const rows: Record<string, number>[] = [];
-    for (let i = 0; i < trials(settings, 11); i++) rows.push(await runTrial('compile', { manifests }));
+    for (let i = 0; i < trials(settings, 11, 7); i++) rows.push(await runTrial('compile', { manifests }));
     const [first] = rows;
     const note = `${first?.rules} rules, ${first?.addressSets} address sets; ${first?.chains} chains, ${first?.sets} kernel sets`;
     return [

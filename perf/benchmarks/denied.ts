@@ -50,8 +50,8 @@ async function costFigures(protocol: Protocol, most: number, settings: Settings)
   const firewalls = [...DROPS.map((drop) => dropFirewall(drop, protocol)), ...rules];
   const titles = firewalls.flatMap(({ floods }) => floods.map(({ title }) => title));
   const costs = new Map(titles.map((title) => [title, [] as number[]]));
-  for (let round = 0; round < amount(settings, [1, 2, 2]); round++)
-    await measureRound(firewalls, amount(settings, [3, 2, 6]), (title, cost) => costs.get(title)?.push(cost));
+  for (let round = 0; round < amount(settings, [1, 1, 2]); round++)
+    await measureRound(firewalls, amount(settings, [3, 3, 6]), (title, cost) => costs.get(title)?.push(cost));
   return toFigures(protocol, most, costs);
 }
 

@@ -19,7 +19,7 @@ export const egressStart: Benchmark = {
       const pod = place;
       await agents.write('gateways.json', [gateway('one', ['gw-1'])]);
       await agents.write('policies.json', [egressPolicy('one', ['one'], { gateway: 'one' })]);
-      const all = Array.from({ length: 2 * trials(settings, 40) }, (_, i): Incarnation => {
+      const all = Array.from({ length: 2 * trials(settings, 40, 25) }, (_, i): Incarnation => {
         return { name: `pod-${i}`, uid: `${i}`, label: 'one' };
       });
       await agents.write(

@@ -44,8 +44,8 @@ async function rateFigures(settings: Settings, manifests: string) {
       const folder = join(settings.folder, `rate-${agents.length}`);
       agents.push(await startedAgent(node, { folder, manifests, variant }));
     },
-    rounds: amount(settings, [1, 2, 2]),
-    bursts: amount(settings, [6, 8, 24]),
+    rounds: amount(settings, [1, 1, 2]),
+    bursts: amount(settings, [6, 10, 24]),
     seconds: 0.5,
   });
   const rates = (variant: Variant) => measured[variant].map(({ perSecond }) => perSecond);

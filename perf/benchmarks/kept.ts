@@ -29,7 +29,7 @@ export const kept: Benchmark = {
 async function measure(rules: PreparedRules, settings: Settings): Promise<Figure[]> {
   const shares = new Map<string, number[]>();
   const quiet = new Map<Denier, number[]>();
-  for (let round = 0; round < amount(settings, [1, 2, 2]); round++) {
+  for (let round = 0; round < amount(settings, [1, 1, 2]); round++) {
     const places = await openAll(rules);
     try {
       for (let turn = 0; turn < amount(settings, [2, 4, 6]); turn++)
