@@ -36,8 +36,8 @@ export interface RuleCounts {
 }
 
 /**
- * What makes the same rule of two nodes one, in answers of nodes: a node that a third party has
- * taken over can give any id to any name.
+ * The key of a rule where the answers of several nodes are added up. Not the id alone: a node that
+ * a third party has taken over can give any rule the id of another.
  */
 export function ruleKey({ id, apiGroup, policy, direction, rule }: CountedRule): string {
   return JSON.stringify([id, apiGroup, policy, direction, rule]);

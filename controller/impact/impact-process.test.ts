@@ -123,7 +123,7 @@ describe('the process that evaluates changes', function () {
     tight.close();
   });
 
-  it('counts the start of the process, and the compilation of the cluster, to nobody', async () => {
+  it('does not count the start of the process and the compilation of the cluster against a change', async () => {
     // Longer than an evaluation may take.
     objects = toClusterObjects([NODE, HIGH, { ...exceptions(400), metadata: { name: 'large' } }]);
     const anew = new ImpactProcess(DEFAULT_CONFIG, () => objects, { ...IMPACT_LIMITS, change: 15_000 });

@@ -123,8 +123,8 @@ export class ImpactProcess {
 
   async #evaluate(change: ObjectChange, source: string, over: number): Promise<Impact> {
     const { evaluation, difference, crowded, violations } = this.#limits;
-    // A process that is new compiles the whole cluster first, one that has an answer gives it: that
-    // is not the user's doing, and none of the time of the change.
+    // A new process compiles the whole cluster first. That does not count against the change, nor
+    // against its user; a process that has the answer already gives it at once.
     const ready = await this.#ask({ ask: 'violations' }, violations);
     if (!ready.some((answer) => 'violations' in answer)) throw new ImpactOverrunError(OVER);
     const all = Math.min(evaluation, over - performance.now());
