@@ -62,6 +62,20 @@ describe('withLingering', () => {
     assert.equal(withLingering(none, fakeNodeEgress()).answers, undefined);
   });
 
+  it('forgets the way back to a pod whose address is served again, wherever that pod runs', () => {
+    const nodes = toMemberSet([], ['192.0.2.1']);
+    const [a, b] = [...peers('a', 'b').values()];
+    const ends = new Map([
+      ['a', a ?? assert.fail()],
+      ['b', { ...(b ?? assert.fail()), networks: ['10.1.0.0/24'] }],
+    ]);
+    const servedBy = (node: string) =>
+      fakeNodeEgress({ nodes, peers: ends, arrivals: new Map([['10.1.0.7', { node, takes: [] }]]) });
+    const gone = withLingering(servedBy('a'), fakeNodeEgress({ nodes, peers: ends }));
+    assert.deepEqual([...(gone.answers?.keys() ?? [])], ['10.1.0.7/32']);
+    assert.equal(withLingering(gone, servedBy('b')).answers, undefined);
+  });
+
   it('is the same object if nothing lingers', () => {
     const now = fakeNodeEgress({ slots: slots([1, 'a']), peers: peers('a') });
     assert.equal(withLingering(null, now), now);

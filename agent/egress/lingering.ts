@@ -6,6 +6,7 @@ import {
   slotKey,
   type TunnelEnd,
 } from '../../apis/egress/node-egress.ts';
+import { BITS } from '../../lib/net/address.ts';
 import { hasAddress } from '../../lib/net/member-set.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
 import { memo } from '../../lib/sharing/memo.ts';
@@ -37,6 +38,8 @@ function answersAfter(before: NodeEgress, now: NodeEgress): ReadonlyMap<string, 
   const next = new Map(last);
   const networksOf = memo(parseNetworks);
   for (const address of changedIds(before.arrivals, now.arrivals)) {
+    // Another pod may have it, on another node.
+    if (now.arrivals.has(address)) next.delete(`${address}/${address.includes(':') ? BITS[6] : BITS[4]}`);
     const arrival = before.arrivals.get(address);
     const peer = arrival === undefined ? undefined : before.peers.get(arrival.node);
     if (peer === undefined || now.arrivals.has(address)) continue;

@@ -50,7 +50,8 @@ export interface NetRoute {
   readonly table: number;
   /** CIDR; `0.0.0.0/0` and `::/0` are the default. */
   readonly destination: string;
-  readonly nexthop: number;
+  /** Null: the table has no way there (`throw`), and the next routing rule decides. */
+  readonly nexthop: number | null;
 }
 
 /** A routing rule; all are of protocol kernel, which systemd-networkd leaves alone. */

@@ -9,6 +9,8 @@ import type { RoutePort } from '../../agent/egress/apply/read-kernel.ts';
 
 /** RT_TABLE_LOCAL of linux/rtnetlink.h. */
 const LOCAL_TABLE = 255;
+/** RTN_THROW. */
+const THROW = 9;
 
 export class FakeRoutes implements RoutePort {
   readonly objects: RouteObject[] = [];
@@ -131,7 +133,7 @@ export class FakeRoutes implements RoutePort {
       this.objects.some((it) => it.kind === 'nexthop' && it.nexthop.id === id);
     if (object.kind === 'address') return hasLink(object.address.link);
     if (object.kind === 'neighbour') return hasLink(object.neighbour.link);
-    if (object.kind === 'route') return hasNexthop(object.route.nexthop);
+    if (object.kind === 'route') return object.route.type === THROW || hasNexthop(object.route.nexthop);
     if (object.kind !== 'nexthop') return true;
     const { link, group } = object.nexthop;
     return group.length > 0 ? group.every(({ id }) => hasNexthop(id)) : hasLink(link);

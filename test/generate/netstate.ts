@@ -28,7 +28,8 @@ interface Choices {
   readonly peers: readonly number[];
   /** Each slot's peer, modulo their number; 0: there is no such slot. `inGroup`: by a group. */
   readonly slots: readonly { readonly peer: number; readonly inGroup: boolean }[];
-  readonly pods: readonly number[];
+  /** Answers to pods; `isHere`: not by the tunnel. */
+  readonly pods: readonly { readonly number: number; readonly isHere: boolean }[];
   readonly addresses: readonly number[];
 }
 
@@ -46,7 +47,10 @@ export const netstates: fc.Arbitrary<Netstate> = fc
       minLength: SLOTS,
       maxLength: SLOTS,
     }),
-    pods: fc.uniqueArray(fc.integer({ min: 1, max: 5 }), { maxLength: 3 }),
+    pods: fc.uniqueArray(fc.record({ number: fc.integer({ min: 1, max: 5 }), isHere: fc.boolean() }), {
+      maxLength: 3,
+      selector: ({ number }) => number,
+    }),
     addresses: fc.uniqueArray(fc.integer({ min: 1, max: 4 }), { maxLength: 3 }),
   })
   .map(toNetstate);
@@ -107,9 +111,10 @@ function ways(
   const [first] = peers;
   if (first !== undefined) {
     const pod = { table: TABLES + 256, nexthop: NEXTHOPS + 100 + first };
-    for (const number of pods) {
-      routes.push({ ...pod, family: 4, destination: `10.244.0.${number}/32` });
-      routes.push({ ...pod, family: 6, destination: `fd00:10:244::${number}/128` });
+    for (const { number, isHere } of pods) {
+      const way = isHere ? { ...pod, nexthop: null } : pod;
+      routes.push({ ...way, family: 4, destination: `10.244.0.${number}/32` });
+      routes.push({ ...way, family: 6, destination: `fd00:10:244::${number}/128` });
     }
   }
   if (rules.length > 0) {

@@ -3,6 +3,7 @@
  * leaves with another one while parts are missing or change, and what becomes of connections.
  */
 import assert from 'node:assert/strict';
+import type { Namespace } from '../netns/namespace.ts';
 import { type EgressAgents, egressAgents, egressPolicy, gateway } from './egress-agents.ts';
 import { createEgressLab, type EgressLab, type LabFlow, SERVER, SERVER_PORT } from './egress-lab.ts';
 import { idleClients } from './idle-clients.ts';
@@ -127,6 +128,33 @@ kernelSuite('egress gateways', () => {
       .namespace.run(['nft', 'list', 'chain', 'inet', 'nodewall', `egress-drop-${reason}`]);
     return [...stdout.matchAll(/packets (\d+)/g)].reduce((sum, [, packets]) => sum + Number(packets), 0);
   }
+
+  it('answers reach pods of the gateway that have an address of another node, of policies of before too', async () => {
+    const [v4, v6] = ['10.244.1.98', 'fd00:10:244:1::98'];
+    await agents.write('borrowed.json', [
+      {
+        ...{ apiVersion: 'v1', kind: 'Pod', spec: { nodeName: 'gw-1' } },
+        metadata: { name: 'borrowed', namespace: 'default', labels: { pod: 'gw-1-0' } },
+        status: { phase: 'Running', podIPs: [{ ip: v4 }, { ip: v6 }] },
+      },
+    ]);
+    const batch = (of: Namespace, lines: readonly string[]) =>
+      of.run(['ip', '-batch', '-'], { stdin: `${lines.join('\n')}\n` });
+    const pod = lab.pod('gw-1-1').namespace;
+    await batch(pod, [`addr add ${v4}/32 dev eth0`, `addr add ${v6}/128 dev eth0 nodad`]);
+    await batch(lab.node('gw-1').namespace, [`route add ${v4}/32 dev pod1`, `route add ${v6}/128 dev pod1`]);
+    await agents.untilInForce('gw-1', /10\.244\.1\.98/);
+    const borrowed = MATRIX.map((flow) => ({ ...flow, src: flow.family === 4 ? v4 : v6 }));
+    assert.deepEqual(await lab.ask('gw-1-1', borrowed), ANSWERED);
+    // The ways back to plain-0 stay, for its connections.
+    await agents.write('policies.json', [egressPolicy('first', ['gw-1-0'], { gateway: 'one' })]);
+    await agents.untilInForce('plain', /EgressPolicy default\/first/, false);
+    assert.deepEqual(await lab.ask('gw-1-1', borrowed), ANSWERED);
+    await agents.write('borrowed.json', []);
+    await agents.untilInForce('gw-1', /10\.244\.1\.98/, false);
+    await batch(pod, [`addr del ${v4}/32 dev eth0`, `addr del ${v6}/128 dev eth0`]);
+    await restore();
+  });
 
   it('a pod cannot send into the tunnel, with the address that the CNI gives it', async () => {
     const [mac, gateway] = await Promise.all(['plain', 'gw-1'].map(tunnelMac));

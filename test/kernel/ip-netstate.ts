@@ -83,7 +83,9 @@ function shown(lists: readonly (readonly Shown[])[], filter: string): string[] {
     ...[routes4, routes6].flatMap((routes, i) =>
       routes
         .filter(({ table }) => Number(table) >= first)
-        .map(({ table, dst, nhid, protocol }) => line('route', i, table, dst, nhid, protocol)),
+        .map(({ table, dst, nhid, protocol, type }) =>
+          line('route', i, table, dst, type === 'throw' ? type : nhid, protocol),
+        ),
     ),
     ...[rules4, rules6].flatMap((rules, i) =>
       rules
@@ -119,7 +121,7 @@ function expected({ links, addresses, neighbours, nexthops, routes, rules, sysct
     ...nexthops.map(nexthopLine),
     ...routes.map(({ family, table, destination, nexthop }) => {
       const to = destination.endsWith('/0') ? 'default' : destination.split('/')[0];
-      return line('route', family === 4 ? 0 : 1, table, to, nexthop, OWN_NETWORK.protocol);
+      return line('route', family === 4 ? 0 : 1, table, to, nexthop ?? 'throw', OWN_NETWORK.protocol);
     }),
     ...rules.map(ruleLine),
     line('rp_filter', sysctls[0]?.value ?? 'none'),

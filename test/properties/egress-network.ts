@@ -160,11 +160,10 @@ class TracedNode {
       if (rule.family !== family || rule.action === 'nop' || (mark & rule.mask) >>> 0 !== rule.mark) continue;
       // The goto skips the tables.
       if (rule.action === 'goto') break;
-      const route = routes.find(
-        ({ table, destination, family: of }) =>
-          of === family && table === rule.table && covers(destination, dst),
-      );
-      if (route === undefined) continue;
+      const [route] = routes
+        .filter((one) => one.family === family && one.table === rule.table && covers(one.destination, dst))
+        .sort((a, b) => lengthOf(b.destination) - lengthOf(a.destination));
+      if (route === undefined || route.nexthop === null) continue;
       this.remote = this.#remoteOf(route.nexthop);
       return TUNNEL;
     }
@@ -180,6 +179,10 @@ class TracedNode {
     if (entry?.kind !== 'fdb') throw new Error(`next hop ${id} leads nowhere`);
     return entry.remote;
   }
+}
+
+function lengthOf(destination: string): number {
+  return Number(destination.split('/')[1]);
 }
 
 function covers(destination: string, value: bigint): boolean {

@@ -171,7 +171,7 @@ class Blocked {
   }
 
   #nexthopsOf(object: NetObject): readonly number[] {
-    if (object.type === 'route') return [object.it.nexthop];
+    if (object.type === 'route') return object.it.nexthop === null ? [] : [object.it.nexthop];
     return object.type === 'nexthop' && 'group' in object.it ? object.it.group : [];
   }
 }

@@ -26,7 +26,8 @@ export interface KernelObject {
 export const RULE_PROTOCOL = 2;
 /** The kernel's metric of routes that name none. */
 export const METRIC = { 4: 0, 6: 1024 } as const;
-const UNICAST = 1;
+/** RTN_UNICAST, RTN_THROW. */
+export const ROUTE_TYPE = { unicast: 1, throw: 9 } as const;
 
 const { links: LINKS, protocol: PROTOCOL, tables: TABLES, nexthops: NEXTHOPS, rules: RULES } = OWN_NETWORK;
 
@@ -126,14 +127,15 @@ function fromNexthop(it: RouteNexthop, names: LinkNames, raw: RouteObject): Kern
 function fromRoute(it: Route, raw: RouteObject): KernelObject | null {
   const { family, table, prefixLength, protocol, nexthop, metric, type } = it;
   if (!isWithin(TABLES, table)) return null;
+  const isThrow = type === ROUTE_TYPE.throw;
   const odd = [
     ...(protocol === PROTOCOL ? [] : [`of protocol ${protocol}`]),
-    ...(type === UNICAST ? [] : [`of type ${type}`]),
+    ...(type === ROUTE_TYPE.unicast || isThrow ? [] : [`of type ${type}`]),
     ...(metric === METRIC[family] ? [] : [`metric ${metric}`]),
   ];
   const destination = `${addressText(it.destination)}/${prefixLength}`;
   const route = made(
-    { type: 'route', it: { family, table, destination, nexthop } },
+    { type: 'route', it: { family, table, destination, nexthop: isThrow ? null : nexthop } },
     raw,
     protocol === PROTOCOL,
     odd,

@@ -77,7 +77,8 @@ export function objectText(object: NetObject): string {
     case 'route': {
       const { family, table, destination, nexthop } = object.it;
       const to = destination.endsWith('/0') ? 'default' : destination;
-      return `${ip(family)} route add ${to} nhid ${nexthop} table ${table} proto ${OWN_NETWORK.protocol}`;
+      const way = nexthop === null ? `throw ${to}` : `${to} nhid ${nexthop}`;
+      return `${ip(family)} route add ${way} table ${table} proto ${OWN_NETWORK.protocol}`;
     }
     case 'rule':
       return ruleText(object.it);

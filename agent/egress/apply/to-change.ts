@@ -2,7 +2,7 @@ import type { RouteObject } from 'nftables-napi';
 import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import { BITS, parseAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
-import { METRIC, RULE_PROTOCOL } from './kernel-object.ts';
+import { METRIC, ROUTE_TYPE, RULE_PROTOCOL } from './kernel-object.ts';
 import type { NetObject } from './net-object.ts';
 
 const NONE = new Uint8Array(0);
@@ -39,7 +39,9 @@ export function toRouteObject(object: NetObject, links: ReadonlyMap<string, numb
       const { family, table, destination, nexthop } = object.it;
       const [network = '', length = BITS[family]] = destination.split('/');
       const to = { destination: bytesOf(network), prefixLength: Number(length) };
-      const route = { family, table, protocol, nexthop, metric: METRIC[family], type: 1, ...to };
+      const way =
+        nexthop === null ? { nexthop: 0, type: ROUTE_TYPE.throw } : { nexthop, type: ROUTE_TYPE.unicast };
+      const route = { family, table, protocol, metric: METRIC[family], ...way, ...to };
       return { kind: 'route', route };
     }
     case 'rule': {

@@ -11,12 +11,22 @@ const route = (destination: string): AnswerRoute => ({
 
 describe('former ways back to pods', () => {
   it('are left out where there is one now, the same or a wider one', () => {
-    const answers = former('10.0.1.7/32', '10.0.2.0/24', '10.0.3.0/24', '10.0.4.7/32', 'fd00::7/128');
-    const current = ['10.0.1.0/24', '10.0.2.0/24', '10.0.3.0/25', '10.0.4.8/32', 'fd00:1::/64'].map(route);
+    const answers = former('10.0.2.0/24', '10.0.3.0/24', '10.0.4.7/32', 'fd00::7/128');
+    const current = ['10.0.2.0/24', '10.0.3.0/25', '10.0.4.8/32', 'fd00:1::/64'].map(route);
     assert.deepEqual(
       formerRoutes(answers, current).map(({ destination }) => destination),
       ['10.0.3.0/24', '10.0.4.7/32', 'fd00::7/128'],
     );
+  });
+
+  it('of single pods stay where a network of another node has the address', () => {
+    const current = [{ ...route('10.0.1.0/24'), node: 'm' }];
+    const kept = (node: string) =>
+      formerRoutes(new Map([['10.0.1.7/32', { ...END, node }]]), current).map(
+        ({ destination }) => destination,
+      );
+    assert.deepEqual(kept('m'), []);
+    assert.deepEqual(kept('n'), ['10.0.1.7/32']);
   });
 
   it('cost little where there are thousands of both', () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { EgressArrival, NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
 import { BucketMap } from '../../../lib/sharing/bucket-map.ts';
+import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
 import { mapLines } from '../../render/nft-text.ts';
 import type { VerdictMap } from '../../render/verdict-map.ts';
 import { ArrivalRenderer, type RenderedArrivals } from './arrivals.ts';
@@ -31,19 +32,39 @@ function end(node: number, form: number): TunnelEnd {
   };
 }
 
+const address = fc.tuple(fc.nat(2), fc.nat(1), fc.nat(3)).map(([a, b, c]) => `10.${a}.${b}.${c + 1}`);
+const SUBNETS: readonly NodeEgress['subnets'][] = [
+  [],
+  [{ family: 4, range: { first: 0x0a010000n, last: 0x0a0100ffn }, class: 'c' }],
+];
+
 const state = fc
   .record({
-    pods: fc.dictionary(
-      fc.tuple(fc.nat(2), fc.nat(1), fc.nat(3)).map(([a, b, c]) => `10.${a}.${b}.${c + 1}`),
-      fc.record({ node: fc.nat(2), takes: fc.nat(LISTS.length - 1) }),
-      { maxKeys: 12 },
-    ),
+    pods: fc.dictionary(address, fc.record({ node: fc.nat(2), takes: fc.nat(LISTS.length - 1) }), {
+      maxKeys: 12,
+    }),
     peers: fc.dictionary(
       fc.nat(2).map((node) => String(node)),
       fc.nat(5),
     ),
+    own: fc.uniqueArray(address, { maxLength: 3 }),
+    /** By destination, with the node. */
+    former: fc.dictionary(
+      fc.oneof(
+        address.map((one) => `${one}/32`),
+        fc.constant('10.1.0.0/24'),
+      ),
+      fc.nat(2),
+      {
+        maxKeys: 3,
+      },
+    ),
+    subnets: fc.constantFrom(...SUBNETS),
   })
-  .map(({ pods, peers }) => ({
+  .map(({ pods, peers, own, former, subnets }) => ({
+    sources: new Map(own.map((one) => [one, null] as const)),
+    answers: new Map(Object.entries(former).map(([to, node]) => [to, end(node, 0)] as const)),
+    subnets,
     pods: new Map(
       Object.entries(pods).map(([address, { node, takes }]): [string, EgressArrival] => [
         address,
@@ -61,6 +82,15 @@ function elements(map: VerdictMap): unknown {
   return [map.name, mapLines(map, true)];
 }
 
+/** Routes of answers: each destination, with the number of the node that it leads to. */
+function ways(egress: NodeEgress): string[] {
+  const { routes, nexthops } = toNetstate(egress, HOST);
+  return routes.map(({ destination, nexthop }) => {
+    const hop = nexthops.find(({ id }) => id === nexthop);
+    return `${destination} ${hop === undefined || !('via' in hop) ? 'here' : `by ${hop.via.slice(-1)}`}`;
+  });
+}
+
 describe('what a gateway takes, state after state', () => {
   it('is what the last state alone gives: rules, routes and next hops', () => {
     fc.assert(
@@ -68,13 +98,12 @@ describe('what a gateway takes, state after state', () => {
         const renderer = new ArrivalRenderer();
         const netstateOf = netstateRenderer();
         let arrivals = BucketMap.of<EgressArrival>(new Map(), 4);
-        for (const { pods, peers } of states) {
+        for (const { pods, peers, ...rest } of states) {
           arrivals = arrivals.with(
             pods,
             [...arrivals.keys()].filter((address) => !pods.has(address)),
           );
-          const egress = { arrivals, peers, takes: new Map(), slots: new Map(), tunnel: end(9, 0) };
-          const node = egress as unknown as NodeEgress;
+          const node = fakeNodeEgress({ arrivals, peers, ...rest, tunnel: end(9, 0) });
           assert.deepEqual(text(renderer.render(node)), text(new ArrivalRenderer().render(node)));
           assert.deepEqual(netstateOf(node, HOST), toNetstate(node, HOST));
         }
@@ -105,11 +134,31 @@ describe('what a gateway takes, state after state', () => {
       at('10.1.7.1', 'node-1'),
       at('10.1.0.3', 'node-2'),
     ]);
-    const egress = { arrivals, peers, takes: new Map(), slots: new Map(), tunnel: end(9, 0) };
-    const { routes } = toNetstate(egress as unknown as NodeEgress, HOST);
-    assert.deepEqual(
-      routes.map(({ destination }) => destination),
-      ['10.1.0.0/24', '10.1.0.3/32', '10.1.7.1/32'],
-    );
+    const egress = fakeNodeEgress({ arrivals, peers, tunnel: end(9, 0) });
+    assert.deepEqual(ways(egress), ['10.1.0.0/24 by 1', '10.1.0.3/32 by 2', '10.1.7.1/32 by 1']);
+  });
+
+  it('never leads answers to a pod of this node into the tunnel', () => {
+    const peers = new Map([['node-1', end(1, 1)]]);
+    const arrivals = new Map([
+      ['10.1.0.1', { node: 'node-1', takes: LISTS[1] ?? [] }],
+      // The objects still have the pod that had it before.
+      ['10.7.0.1', { node: 'node-1', takes: LISTS[1] ?? [] }],
+    ]);
+    const sources = new Map(['10.1.0.9', '10.7.0.1', '10.7.0.2', '10.7.0.3'].map((one) => [one, 'c']));
+    const answers = new Map(['10.7.0.2/32'].map((one) => [one, end(1, 1)]));
+    const egress = fakeNodeEgress({ arrivals, peers, sources, answers, tunnel: end(9, 0) });
+    const own = ['10.1.0.9/32 here', '10.7.0.1/32 here', '10.7.0.2/32 here'];
+    assert.deepEqual(ways(egress), ['10.1.0.0/24 by 1', ...own]);
+    const none = { ...egress, arrivals: new Map(), answers: new Map([['10.1.0.0/24', end(1, 1)]]) };
+    assert.deepEqual(ways(none), ['10.1.0.0/24 by 1', '10.1.0.9/32 here']);
+  });
+
+  it('uses no network in which this node may have pods that no object names', () => {
+    const peers = new Map([['node-1', end(1, 1)]]);
+    const arrivals = new Map([['10.1.0.1', { node: 'node-1', takes: LISTS[1] ?? [] }]]);
+    const answers = new Map(['10.1.0.0/24', '10.1.0.2/32'].map((one) => [one, end(1, 1)]));
+    const egress = fakeNodeEgress({ arrivals, peers, answers, tunnel: end(9, 0), subnets: SUBNETS[1] ?? [] });
+    assert.deepEqual(ways(egress), ['10.1.0.1/32 by 1', '10.1.0.2/32 by 1']);
   });
 });

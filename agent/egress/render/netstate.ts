@@ -12,7 +12,7 @@ import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts'
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
-import { type AnswerRoute, AnswerRoutes, formerRoutes } from './answer-routes.ts';
+import { type AnswerRoute, AnswerRoutes } from './answer-routes.ts';
 import { GATEWAY, MARK_MASK, slotMark } from './marks.ts';
 import { linkLocal, TUNNEL, TUNNEL_ADDRESS, tunnelMtu } from './tunnel.ts';
 
@@ -57,9 +57,8 @@ export function netstateRenderer(): typeof toNetstate {
     const routes = answerRoutes.next(egress);
     const parts = [tunnel, slots, peers, answers, routes, host.group, host.underlayMtu];
     if (last === null || !sameItems(last.parts, parts)) {
-      const all = [...routes, ...formerRoutes(answers, routes)];
       const ends = withFormer(peers, answers);
-      last = { parts, netstate: render({ tunnel, slots, peers: ends }, all, host) };
+      last = { parts, netstate: render({ tunnel, slots, peers: ends }, routes, host) };
     }
     return last.netstate;
   };
@@ -141,10 +140,11 @@ function toAnswers(
   routes: readonly AnswerRoute[],
   peers: NodeEgress['peers'],
 ): Pick<Netstate, 'nexthops' | 'routes'> {
-  const used = [...new Set(routes.map(({ node }) => node))].flatMap((node) => peers.get(node) ?? []);
+  const nodes = new Set(routes.flatMap(({ node }) => node ?? []));
+  const used = [...nodes].flatMap((node) => peers.get(node) ?? []);
   const ids = nexthopIds(sorted(used, ({ mac }) => mac));
   const toPods = routes.flatMap(({ family, destination, node }): NetRoute[] => {
-    const nexthop = ids.get(node);
+    const nexthop = node === null ? null : ids.get(node);
     return nexthop === undefined ? [] : [{ family, table: TABLE_OF_ANSWERS, destination, nexthop }];
   });
   return {
