@@ -43,6 +43,7 @@ export const CONFIG_FIELDS = {
     serviceCIDRs: ['plain'],
     unknownPods: 'plain',
     read: ['plain'],
+    namespaceLimits: { policies: 'plain', networks: 'plain' },
     cniResults: 'plain',
     cniPlugins: 'plain',
   },

@@ -40,7 +40,7 @@ failsafe:
 nodeCIDRs: [10.0.0.0/16, 2001:DB8::/32]
 featureGates: {NodeNetworkPolicy: false, EgressGateway: false}
 guard: {confirm: Manual, timeout: 60}
-egress: {inside: [10.9.0.0/16], serviceCIDRs: [2001:DB8:1::/112], unknownPods: Pass, cniResults: /run/cni/results, read: [egressgateway.spidernet.io]}
+egress: {inside: [10.9.0.0/16], serviceCIDRs: [2001:DB8:1::/112], unknownPods: Pass, cniResults: /run/cni/results, namespaceLimits: {networks: 50}, read: [egressgateway.spidernet.io]}
 dataplane: iptables
 iptables: {variant: legacy}
 dispatch: linear
@@ -89,6 +89,7 @@ leaderElection: {leaseDuration: 60}
         serviceCIDRs: ['2001:db8:1::/112'],
         unknownPods: 'Pass',
         read: ['egressgateway.spidernet.io'],
+        namespaceLimits: { policies: 100, networks: 50 },
         cniResults: '/run/cni/results',
         cniPlugins: '',
       },

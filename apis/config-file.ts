@@ -1,4 +1,5 @@
 import { type Config, DEFAULT_CONFIG, type Exemption } from './config.ts';
+import type { EgressConfig, NamespaceLimits } from './egress/config.ts';
 import { withEgressGroup } from './egress/link-group.ts';
 import type { Problem } from './objects.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from './rollout.ts';
@@ -43,7 +44,9 @@ interface RawConfig {
   };
   readonly nodeCIDRs?: readonly string[];
   readonly featureGates?: Config['featureGates'];
-  readonly egress?: Partial<Config['egress']>;
+  readonly egress?: Partial<Omit<EgressConfig, 'namespaceLimits'>> & {
+    readonly namespaceLimits?: Partial<NamespaceLimits>;
+  };
   readonly guard?: Partial<Omit<Config['guard'], 'probes' | 'inward'>> & {
     readonly probes?: readonly RawProbe[];
   };
@@ -119,6 +122,7 @@ function toConfig(raw: RawConfig): Config {
       ...raw.egress,
       inside: raw.egress?.inside?.map(canonicalCidr) ?? DEFAULT_CONFIG.egress.inside,
       serviceCIDRs: raw.egress?.serviceCIDRs?.map(canonicalCidr) ?? DEFAULT_CONFIG.egress.serviceCIDRs,
+      namespaceLimits: { ...DEFAULT_CONFIG.egress.namespaceLimits, ...raw.egress?.namespaceLimits },
     },
     guard: {
       ...DEFAULT_CONFIG.guard,

@@ -14,10 +14,18 @@ export interface EgressConfig {
    * these objects at the same time.
    */
   readonly read: readonly string[];
+  /** What the EgressPolicies of one namespace may have in all. */
+  readonly namespaceLimits: NamespaceLimits;
   /** The directory of the results of CNI, as libcni keeps them. */
   readonly cniResults: string;
   /** The directory of CNI plugins into which the agent puts nodewall-egress; '': it does not. */
   readonly cniPlugins: string;
+}
+
+export interface NamespaceLimits {
+  readonly policies: number;
+  /** Entries of `to` and `except`; a policy without any counts as one. */
+  readonly networks: number;
 }
 
 export const DEFAULT_EGRESS_CONFIG: EgressConfig = {
@@ -25,6 +33,7 @@ export const DEFAULT_EGRESS_CONFIG: EgressConfig = {
   serviceCIDRs: [],
   unknownPods: 'Hold',
   read: ['egressgateway.spidernet.io'],
+  namespaceLimits: { policies: 100, networks: 1024 },
   cniResults: '/var/lib/cni/results',
   cniPlugins: '',
 };

@@ -132,6 +132,8 @@ export interface EgressPolicy {
   readonly name: string;
   readonly uid: string;
   readonly generation: number;
+  /** metadata.creationTimestamp; absent if the object has none (manifests). */
+  readonly created?: string;
   readonly spec: EgressPolicySpec;
   readonly status: EgressPolicyStatus | null;
 }

@@ -161,6 +161,17 @@ export const CONFIG_SCHEMA: JsonSchema = {
           description: 'API groups of other projects whose objects are read besides.',
           items: { type: 'string' },
         },
+        namespaceLimits: {
+          type: 'object',
+          description: 'What the EgressPolicies of one namespace may have in all.',
+          properties: {
+            policies: { ...whole(1, 10_000, 'The number of policies.'), default: 100 },
+            networks: {
+              ...whole(1, 100_000, 'The entries of to and except; a policy without any counts as one.'),
+              default: 1024,
+            },
+          },
+        },
         cniResults: {
           type: 'string',
           description: 'The directory of the results of CNI, as libcni keeps them.',

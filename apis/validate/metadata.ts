@@ -59,3 +59,9 @@ export function toIdentity(raw: FieldMap): { name: string; uid: string; generati
     generation: typeof generation === 'number' ? generation : 0,
   };
 }
+
+/** Of a valid object; nothing in manifests, which have no creationTimestamp. */
+export function toCreated(raw: FieldMap): { readonly created?: string } {
+  const { creationTimestamp: created } = asFields(raw.metadata) ?? {};
+  return typeof created === 'string' ? { created } : {};
+}

@@ -54,6 +54,7 @@ export function appliedObjects(
     ...{ contents: [others, ...contents], lastValidVersions: NO_LAST_VALID, unreadable: [] },
     lastValid: () => undefined,
     interfaceGroups: options.interfaceGroups,
+    namespaceLimits: options.egressConfig?.namespaceLimits,
     egress: null,
   });
   return { objects, problems, absent: removed.filter((one) => !found.has(one)) };

@@ -14,6 +14,7 @@ import { checkTiers } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { checkServiceReferences, referenceCheck } from '../../apis/validate/references.ts';
 import { egressProblems } from '../egress/check/egress-problems.ts';
+import { beyondLimits } from '../egress/check/namespace-limits.ts';
 import { type FileContent, LISTS, type Listed } from './content.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
 import { compareObjects, mergeFiles, mergeUnique } from './merge.ts';
@@ -42,6 +43,8 @@ export interface AssembleInput {
    * on are not among the contents, and the caller looks for problems between them.
    */
   readonly egress?: EgressConfig | null | undefined;
+  /** What the EgressPolicies of a namespace may have; absent: the default. */
+  readonly namespaceLimits?: EgressConfig['namespaceLimits'] | undefined;
 }
 
 export type MergeCache = Map<
@@ -91,11 +94,7 @@ export function assemble(input: AssembleInput): Assembled {
     ['EgressGateway'],
     ({ egressGateways }) => egressGateways,
   );
-  const egressPolicies = settle<EgressPolicy>(
-    settling,
-    ['EgressPolicy', 'ClusterEgressPolicy'],
-    (content) => content.egressPolicies,
-  ).inForce;
+  const egressPolicies = settleEgressPolicies(settling);
   settleReferences({ ...world, policies, guardrails });
   problems.push(...decided.flatMap((content) => content.problems));
   checkRejected(decided, world);
@@ -130,6 +129,25 @@ export function assemble(input: AssembleInput): Assembled {
       ...[...gateways, ...egressPolicies],
     ]),
   };
+}
+
+/**
+ * A policy beyond the limits of its namespace is as one that is wrong in itself; what others leave
+ * is for last valid versions.
+ */
+function settleEgressPolicies(settling: Assembling): InForce {
+  const { namespaceLimits: limits = DEFAULT_EGRESS_CONFIG.namespaceLimits } = settling;
+  const { inForce } = settle<EgressPolicy>(
+    settling,
+    ['EgressPolicy', 'ClusterEgressPolicy'],
+    (content) => content.egressPolicies,
+    (policies) => beyondLimits([policies], limits),
+  );
+  const held = Object.groupBy(inForce.values(), ({ placed }) => (placed === null ? 'last' : 'now'));
+  if (held.last === undefined) return inForce;
+  const lists = [held.now ?? [], held.last].map((list) => list.map(({ object }) => object as EgressPolicy));
+  for (const { object } of beyondLimits(lists, limits)) inForce.delete(identityOf(object));
+  return inForce;
 }
 
 /**

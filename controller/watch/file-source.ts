@@ -202,6 +202,7 @@ function takeUp(state: State, list: Pick<FileList, 'unreadable'>): void {
     merged: state.merged,
     interfaceGroups: state.options.interfaceGroups,
     egress: state.options.egressConfig,
+    namespaceLimits: state.options.egressConfig?.namespaceLimits,
   });
   state.lastValidVersions = lastValidVersions;
   state.snapshot = {

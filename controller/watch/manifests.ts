@@ -29,6 +29,7 @@ export async function loadManifests(
     lastValid: () => undefined,
     interfaceGroups: options.interfaceGroups,
     egress: options.egressConfig,
+    namespaceLimits: options.egressConfig?.namespaceLimits,
   });
   const problems = [...unreadableProblems(list), ...assembled.problems].sort(compareProblems);
   const places: Places = new Map(

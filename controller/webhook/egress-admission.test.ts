@@ -133,6 +133,28 @@ describe('the admission of egress gateways and policies', () => {
     );
   });
 
+  it('refuses what is beyond the limits of a namespace, in the words of validate', () => {
+    const [a, b] = ['a', 'b'].map((name) => policy('shop', name, { to: ['203.0.113.0/24'] }));
+    const egress = { ...DEFAULT_EGRESS_CONFIG, namespaceLimits: { policies: 2, networks: 3 } };
+    const world = worldOf([OUT, a ?? {}, b ?? {}], { egress });
+    const to = (count: number) => Array.from({ length: count }, (_, i) => `203.0.113.${i}/32`);
+    assert.match(
+      refusal(policy('shop', 'c', {}), world) ?? '',
+      /^EgressPolicy\/shop\/c: there are more than 2 EgressPolicies of namespace shop, the limit/,
+    );
+    assert.match(
+      refusal(policy('shop', 'b', { to: to(3) }), world, b) ?? '',
+      /^EgressPolicy\/shop\/b: spec.to: EgressPolicies of namespace shop have more than 3 networks with it/,
+    );
+    assert.equal(refusal(policy('shop', 'b', { to: to(2) }), world, b), undefined);
+    assert.equal(refusal(policy('dev', 'c', { action: 'Drop' }), world), undefined, 'another namespace');
+    const over = worldOf([OUT, a ?? {}, b ?? {}], {
+      egress: { ...egress, namespaceLimits: { policies: 1, networks: 1 } },
+    });
+    const smaller = policy('shop', 'b', { to: ['203.0.113.9/32'] });
+    assert.equal(refusal(smaller, over, b), undefined, 'not more than before');
+  });
+
   it('keeps addresses in their pools, and gateways, while policies have them', () => {
     const smaller = gateway('out', ['198.51.100.2-198.51.100.9'], { default: true });
     assert.equal(

@@ -7,6 +7,7 @@ import { displayName, identityOf } from '../../apis/validate/identity.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { lostAddresses, lostPolicies } from '../egress/check/in-use.ts';
 import { type CheckObjects, IncrementalChecks } from '../egress/check/incremental.ts';
+import { limitProblem } from '../egress/check/namespace-limits.ts';
 import type { AddressedPod } from '../egress/check/object-ranges.ts';
 import { gatewayChooser } from '../egress/gateways.ts';
 import { ALLOWED, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from './refusal.ts';
@@ -51,6 +52,11 @@ export class EgressAdmission {
     // The status is the controller's, whatever was sent.
     const next = { ...valid, status: before?.status ?? null } as EgressObject;
     const after = withObject(toCheckObjects(objects), before, next);
+    const beyond =
+      next.kind === 'EgressGateway'
+        ? null
+        : limitProblem(next, objects.egressPolicies, egress.namespaceLimits);
+    if (beyond !== null) return refuse(shown([beyond], MOST_OWN), true);
     const own = next.kind === 'EgressGateway' ? checks.ofGateway(after, next) : checks.ofPolicy(after, next);
     const errors = own.filter(({ problem }) => problem.severity === 'error');
     if (errors.length > 0) return refuse(shown(errors, MOST_OWN), true);

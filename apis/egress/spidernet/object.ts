@@ -1,5 +1,5 @@
 import { asFields, type FieldMap } from '../../schema/json-schema.ts';
-import { checkMetadata, toIdentity } from '../../validate/metadata.ts';
+import { checkMetadata, toCreated, toIdentity } from '../../validate/metadata.ts';
 import { isSubdomain } from '../../validate/names.ts';
 import { nearest } from '../../validate/nearest.ts';
 import { readMetadata, readNamespace } from '../../validate/parts.ts';
@@ -90,6 +90,7 @@ function validatePolicy(
     apiGroup: SPIDERNET_GROUP,
     namespace,
     ...toIdentity(raw),
+    ...toCreated(raw),
     spec,
     status: toPolicyStatus(raw.status),
   };

@@ -3,7 +3,7 @@ import type { LabelSelector } from '../../label-selector.ts';
 import { CLUSTER_EGRESS_POLICY_SCHEMA, EGRESS_POLICY_SCHEMA } from '../../schema/egress-policy.ts';
 import { asFields, asList, type FieldMap } from '../../schema/json-schema.ts';
 import { canonicalCidr, checkCidrs } from '../ipblock.ts';
-import { checkMetadata, toIdentity } from '../metadata.ts';
+import { checkMetadata, toCreated, toIdentity } from '../metadata.ts';
 import { isSubdomain, SUBDOMAIN_FORM } from '../names.ts';
 import { readNamespace } from '../parts.ts';
 import { type FieldPath, type Findings, hasError, show } from '../problem.ts';
@@ -63,6 +63,7 @@ export function validateEgressPolicy(
     apiGroup: 'nodewall.io',
     namespace,
     ...toIdentity(raw),
+    ...toCreated(raw),
     // The checks above guarantee the type.
     spec: toSpec(raw.spec as unknown as RawSpec, isCluster),
     status,

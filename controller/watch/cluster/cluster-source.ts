@@ -207,7 +207,7 @@ function clusterState({
     services: sortedList<Service>(),
     endpointSlices: sortedList<EndpointSlice>(),
   };
-  const state = new Documents(interfaceGroups);
+  const state = new Documents({ interfaceGroups, namespaceLimits: egressConfig.namespaceLimits });
   /** Problems by object, for objects that have any. */
   const flaws = new Map<string, readonly LoadProblem[]>();
   let problems: readonly LoadProblem[] = [];

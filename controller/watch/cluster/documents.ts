@@ -1,7 +1,7 @@
 import type { EgressObjects } from '../../../apis/egress/objects.ts';
 import type { ClusterObjects, Service } from '../../../apis/objects.ts';
 import { identityOf } from '../../../apis/validate/identity.ts';
-import { type Assembled, compareProblems } from '../assemble.ts';
+import { type Assembled, type AssembleInput, compareProblems } from '../assemble.ts';
 import { assembler } from '../assembler.ts';
 import { emptyContent, type FileContent } from '../content.ts';
 import { type LastValidVersions, NO_LAST_VALID } from '../last-valid-versions.ts';
@@ -19,7 +19,7 @@ export interface Settled
  * the last valid version of the others.
  */
 export class Documents {
-  readonly #interfaceGroups: readonly string[] | undefined;
+  readonly #options: Pick<AssembleInput, 'interfaceGroups' | 'namespaceLimits'>;
   readonly #assembleNext = assembler();
   /** By the content's `file`, which consists of resource and name. */
   readonly #held = new Map<string, Document>();
@@ -49,8 +49,8 @@ export class Documents {
     problems: [],
   };
 
-  constructor(interfaceGroups: readonly string[] | undefined) {
-    this.#interfaceGroups = interfaceGroups;
+  constructor(options: Pick<AssembleInput, 'interfaceGroups' | 'namespaceLimits'>) {
+    this.#options = options;
   }
 
   change({ before, now }: Change<Document>): void {
@@ -85,7 +85,7 @@ export class Documents {
       lastValidVersions: this.#lastValid,
       unreadable: [],
       lastValid: () => undefined,
-      interfaceGroups: this.#interfaceGroups,
+      ...this.#options,
       egress: null,
     });
     this.#lastValid = assembled.lastValidVersions;
