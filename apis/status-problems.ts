@@ -35,7 +35,16 @@ export function policyProblem({
   const { phase, rollout } = status;
   if (rollout?.decision?.state === 'Paused')
     return { object, phase: 'Paused', message: rollout.message ?? `rollout ${rollout.progress ?? ''}` };
-  return WELL.includes(phase) ? null : { object, phase, message: policyMessage(status) };
+  if (WELL.includes(phase) || isUnderWay(status)) return null;
+  return { object, phase, message: policyMessage(status) };
+}
+
+/** A rollout goes on as it should: the nodes of its steps enforce the policy, the others wait. */
+export function isUnderWay(status: PolicyStatus & { readonly rollout?: RolloutStatus }): boolean {
+  const { phase, rollout, failingNodes = [], problems = [] } = status;
+  const isWaiting = phase === 'Pending' || phase === 'Realizing';
+  const isWell = failingNodes.length === 0 && problems.length === 0 && (rollout?.failed ?? []).length === 0;
+  return isWaiting && isWell && rollout?.decision?.state === 'Progressing';
 }
 
 /** Why a policy is in its phase. */

@@ -12,6 +12,7 @@ import { OffSwitch } from '../agent/run/off-switch.ts';
 import { loadAddon, withKernel } from '../agent/run/with-kernel.ts';
 import type { Config } from '../apis/config.ts';
 import { validateOptions } from '../apis/validate/object.ts';
+import { STANDARD_INPUT } from '../controller/watch/file-text.ts';
 import { BackOff } from '../lib/process/back-off.ts';
 import { systemClock } from '../lib/process/clock.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -155,6 +156,9 @@ function sourceOf(options: AgentCommandOptions): Source {
   const wrong = (message: string): CommandError => new CommandError(EXIT.usage, message);
   if (manifests !== undefined && controller !== undefined) {
     throw wrong('give either --manifests or --controller, not both');
+  }
+  if (manifests?.includes(STANDARD_INPUT)) {
+    throw wrong('--manifests: an agent reads its manifests again: give a file or directory, not -');
   }
   if (manifests !== undefined) {
     const alone = {

@@ -56,13 +56,16 @@ async function nodesOf(
   request: KubeApi,
   { node, yes }: BundleOptions,
 ): Promise<{ readonly nodes: readonly string[]; readonly problem: string | null }> {
-  if (node !== undefined) return { nodes: [...new Set(node)], problem: null };
   let nodes: readonly string[];
   try {
     nodes = await nodeNames(request);
   } catch (error) {
-    return { nodes: [], problem: (error as Error).message };
+    return { nodes: [...new Set(node)], problem: (error as Error).message };
   }
+  const unknown = node?.find((name) => !nodes.includes(name));
+  if (unknown !== undefined)
+    throw new CommandError(EXIT.invalid, `--node: the cluster has no Node ${JSON.stringify(unknown)}`);
+  if (node !== undefined) return { nodes: [...new Set(node)], problem: null };
   if (nodes.length > ASK_BEYOND && !yes && !(await isWanted(nodes.length)))
     throw new CommandError(
       EXIT.usage,

@@ -8,7 +8,10 @@ export const example = (...lines: readonly string[]): string =>
   `\nExample:\n${lines.map((line) => `  ${line}`).join('\n')}\n`;
 export const collect = (value: string, previous: readonly string[] = []): string[] => [...previous, value];
 export const manifests = (required: boolean): Option =>
-  new Option('--manifests <dir>', 'directory (recursive) or file of manifests; may be repeated')
+  new Option(
+    '--manifests <dir>',
+    'directory (recursive) or file of manifests; - is standard input, where nothing is watched; may be repeated',
+  )
     .argParser(collect)
     .makeOptionMandatory(required);
 export const node = (): Option =>
@@ -24,6 +27,11 @@ export const kubeconfig = (): Option =>
     'API server and credentials; default: $KUBECONFIG, ~/.kube/config, or those of the pod',
   );
 export const config = (): Option => new Option('--config <file>', "the agent's configuration (YAML)");
+export const againstCluster = (): Option =>
+  new Option(
+    '--against-cluster',
+    'Nodes, Namespaces, Pods, Services and EndpointSlices that no manifest has are those of the cluster',
+  ).default(false);
 export const output = (...formats: readonly string[]): Option =>
   new Option('-o, --output <format>', 'format of the result').choices(formats).default(formats[0]);
 export const strict = (): Option =>

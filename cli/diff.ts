@@ -101,29 +101,20 @@ function atMachine({ before, after }: LoadedSides, config: Config): LoadedSides 
   return { before: here(before), after: here(after) };
 }
 
-/** What a cluster has beside policies: manifests of policies alone are meant for these. */
-const MEMBERS = ['nodes', 'namespaces', 'pods', 'services', 'endpointSlices'] as const;
-
-function withMembers(objects: ClusterObjects, cluster: ClusterObjects): ClusterObjects {
-  const absent = MEMBERS.filter((list) => objects[list].length === 0);
-  return { ...objects, ...Object.fromEntries(absent.map((list) => [list, cluster[list]])) };
-}
-
 /** @param cluster has the Nodes, pods and so on of manifests without */
 async function loadSide(
   which: 'OLD' | 'NEW',
   path: string,
   config: Config,
-  cluster?: ClusterObjects,
+  cluster: ClusterObjects | null = null,
 ): Promise<LoadedSide> {
-  const { objects: read, problems } = await load({ manifests: [path] }, config, `${which}: `);
+  const { objects, problems } = await load({ manifests: [path] }, config, { label: `${which}: `, cluster });
   // A file that is not YAML may hold anything.
   if (
     problems.some(({ unreadable, severity, kind }) => unreadable || (severity === 'error' && kind === ''))
   ) {
     throw new CommandError(EXIT.refused, `${which} (${path}) cannot be read; see above`);
   }
-  const objects = cluster === undefined ? read : withMembers(read, cluster);
   return { objects, compiled: compile(objects) };
 }
 

@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { explanationOf, hostFlow } from '../agent/inspect/explanation.ts';
 import { type Explainer, explain } from '../agent/observe/explain.ts';
@@ -10,6 +9,7 @@ import type { Explanation, Flow } from '../apis/flow.ts';
 import { isEgressFlow, parseEgressFlow } from '../apis/parse-flow.ts';
 import type { EgressExplainer } from '../controller/egress/decide.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { readInput } from '../lib/process/input-file.ts';
 import { styled } from '../lib/process/styled.ts';
 import { egressExplainer, egressText, egressVerdictText } from './explain-egress.ts';
 import { loadConfig, loadObjects, type NodeOptions, resolvedState } from './load.ts';
@@ -142,11 +142,7 @@ function atPlace(
 }
 
 async function readFlows(path: string): Promise<string> {
-  try {
-    return path === '-' ? await text(process.stdin) : await readFile(path, 'utf8');
-  } catch (error) {
-    throw new CommandError(EXIT.invalid, `--flows: ${(error as Error).message}`, { cause: error });
-  }
+  return path === '-' ? await text(process.stdin) : await readInput('--flows', path);
 }
 
 function readFlow(text: string, where: string, config: Config): Flow | EgressFlow {

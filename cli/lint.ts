@@ -5,11 +5,11 @@ import { compile } from '../controller/compile/compile.ts';
 import { clusterLint, type NodeFinding } from '../controller/lint/cluster-lint.ts';
 import { findingText } from '../controller/lint/finding-text.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { type InputOptions, loadObjects, warnUnknownNames } from './load.ts';
+import { type AgainstCluster, type InputOptions, loadObjects, warnUnknownNames } from './load.ts';
 import { loadNames } from './names.ts';
 import { json, print } from './output.ts';
 
-export interface LintOptions extends InputOptions {
+export interface LintOptions extends InputOptions, AgainstCluster {
   readonly node?: string;
   readonly names?: string;
   readonly strict: boolean;
@@ -35,15 +35,22 @@ export async function lintCommand(options: LintOptions): Promise<ExitStatus> {
     ...(node === undefined ? {} : { node }),
   });
   const findings = found.filter(({ kind }) => only === undefined || only.includes(kind));
-  await print(options.output === 'json' ? json({ findings }) : textOf(findings));
+  await print(options.output === 'json' ? json({ findings }) : textOf(findings, objects.nodes.length > 0));
   return findings.length > 0 || (invalid && options.strict) ? EXIT.invalid : EXIT.done;
 }
 
 /** Nodes that a line names at most: -o json has all. */
 const MOST_NODES = 3;
 
-function textOf(findings: readonly NodeFinding[]): string {
-  return [...findings.map((finding) => `${blockOf(finding)}\n`), summaryText(findings)].join('');
+/** Where no Node is known, one line says so, and not each rule. */
+function textOf(findings: readonly NodeFinding[], hasNodes: boolean): string {
+  const [nowhere, others] = [findings.filter((one) => !hasNodes && one.nodes.length === 0), findings];
+  const shown = nowhere.length > 1 ? others.filter((one) => !nowhere.includes(one)) : others;
+  const line =
+    shown.length === others.length
+      ? ''
+      : `${nowhere.length} rules apply to no Node, as no manifest declares one: --against-cluster takes the Nodes of a cluster\n\n`;
+  return [line, ...shown.map((finding) => `${blockOf(finding)}\n`), summaryText(findings)].join('');
 }
 
 /** How many findings there are, and about how many rules. */

@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import type { AddressSet, Compiled, NodeState } from '../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../apis/config.ts';
 import type { NameTable } from '../apis/names.ts';
@@ -6,11 +5,19 @@ import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import type { Loaded } from '../controller/watch/source.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
+import { readInput } from '../lib/process/input-file.ts';
 
 /** Options of all commands that read manifests. */
 export interface InputOptions {
   readonly manifests: readonly string[];
   readonly config?: string;
+}
+
+/** Options of commands whose manifests may be for a cluster. */
+export interface AgainstCluster {
+  /** Manifests without Nodes, pods and so on have those of the cluster. */
+  readonly againstCluster?: boolean;
+  readonly kubeconfig?: string;
 }
 
 export interface NodeOptions extends InputOptions {
@@ -26,12 +33,7 @@ export interface NodeOptions extends InputOptions {
  */
 export async function loadConfig(path: string | undefined): Promise<Config> {
   if (path === undefined) return DEFAULT_CONFIG;
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    throw new CommandError(EXIT.invalid, `--config: ${(error as Error).message}`, { cause: error });
-  }
+  const text = await readInput('--config', path);
   const { parseConfig } = await import('../apis/config-file.ts');
   const { config, problems } = parseConfig(text, path);
   const lines = problems.map(formatProblem).join('\n');
@@ -42,17 +44,20 @@ export async function loadConfig(path: string | undefined): Promise<Config> {
 
 /**
  * Loads manifests and writes their problems to standard error; invalid objects are left out.
- * Without the warning that a policy closes SSH, which only `validate` gives. `label` begins each
- * line.
+ * Without the warning that a policy closes SSH, which only `validate` gives.
+ *
+ * @param label begins each line
+ * @param cluster has the Nodes, pods and so on of manifests without
  */
-export async function load({ manifests }: InputOptions, config: Config, label = ''): Promise<Loaded> {
+export async function load(
+  { manifests }: Pick<InputOptions, 'manifests'>,
+  config: Config,
+  { label = '', cluster = null }: { readonly label?: string; readonly cluster?: ClusterObjects | null } = {},
+): Promise<Loaded> {
   const { loadManifests } = await import('../controller/watch/manifests.ts');
   const { validateOptions } = await import('../apis/validate/object.ts');
-  const loaded = await loadManifests(manifests, {
-    ...validateOptions(config),
-    failsafe: null,
-    egress: true,
-  });
+  const options = { ...validateOptions(config), failsafe: null, egress: true };
+  const loaded = await loadManifests(manifests, options, undefined, cluster);
   printProblems(loaded.problems, label);
   return loaded;
 }
@@ -107,10 +112,20 @@ interface LoadedObjects {
   readonly invalid: boolean;
 }
 
+/** The objects of the cluster that manifests are for; null: they are for none. */
+export async function clusterOf(
+  { againstCluster = false, kubeconfig }: AgainstCluster,
+  config: Config,
+): Promise<ClusterObjects | null> {
+  if (!againstCluster) return null;
+  const { clusterObjects } = await import('./cluster-objects.ts');
+  return await clusterObjects(kubeconfig, config, false);
+}
+
 /** Stage 1. Throws a CommandError if the manifests cannot be read. */
-export async function loadObjects(options: InputOptions): Promise<LoadedObjects> {
+export async function loadObjects(options: InputOptions & AgainstCluster): Promise<LoadedObjects> {
   const config = await loadConfig(options.config);
-  const { objects, problems } = await load(options, config);
+  const { objects, problems } = await load(options, config, { cluster: await clusterOf(options, config) });
   if (problems.some(({ unreadable, file }) => unreadable && options.manifests.includes(file))) {
     throw new CommandError(EXIT.invalid, 'the manifests cannot be read; see above');
   }

@@ -3,6 +3,7 @@ import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
 import { FINDING_KINDS, SEEN_FINDING_KINDS } from '../apis/lint/finding.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 import {
+  againstCluster,
   config,
   type Done,
   example,
@@ -32,9 +33,18 @@ function addValidate(program: Command, done: Done): void {
       'Print every problem in every manifest, and every Guardrail that does not hold; exits with 1 if there is any.',
     )
     .addOption(manifests(true))
+    .addOption(againstCluster())
+    .addOption(kubeconfig())
     .addOption(config())
     .addOption(output('text', 'json'))
-    .addHelpText('after', example('nodewall validate --manifests /etc/nodewall/manifests'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall validate --manifests /etc/nodewall/manifests',
+        'kustomize build | nodewall validate --manifests -',
+        'nodewall validate --manifests ./policies --against-cluster    # Services and Nodes of the cluster are known',
+      ),
+    )
     .action(async (options) => done(await (await import('./validate.ts')).validate(options)));
 }
 
@@ -155,6 +165,7 @@ function addLint(program: Command, done: Done): void {
     .addOption(manifests(false))
     .option('--node <name>', 'look at this Node alone; without --manifests: ask its agent')
     .option('--all-nodes', 'without --manifests: ask the agents of all nodes of a cluster', false)
+    .addOption(againstCluster())
     .addOption(
       new Option('--window <time>', 'without --manifests: how long a rule must have been watched').default(
         '7d',
@@ -181,6 +192,8 @@ function addLint(program: Command, done: Done): void {
       ),
     )
     .action(async (options) => {
+      if (options.manifests === undefined && options.againstCluster)
+        throw new CommandError(EXIT.usage, '--against-cluster: give --manifests too');
       if (options.manifests === undefined)
         return done(await (await import('./seen-lint.ts')).seenLintCommand(options));
       if (options.allNodes)

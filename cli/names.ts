@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import { fixedNames, type NameTable } from '../apis/names.ts';
 import { asFields, asList } from '../apis/schema/json-schema.ts';
 import { checkFqdn, toFqdn } from '../apis/validate/fqdn.ts';
@@ -6,19 +5,14 @@ import { type Findings, findings, show } from '../apis/validate/problem.ts';
 import { parseYaml } from '../apis/validate/yaml-document.ts';
 import { formatAddress, parseAddress } from '../lib/net/address.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
+import { readInput } from '../lib/process/input-file.ts';
 
 /**
  * Reads the file of `--names`: names (or wildcards, for the peers written the same) and their
  * addresses. Throws a CommandError that names all problems at once.
  */
 export async function loadNames(path: string): Promise<NameTable> {
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    throw new CommandError(EXIT.invalid, `--names: ${(error as Error).message}`, { cause: error });
-  }
-  return parseNames(text, path);
+  return parseNames(await readInput('--names', path), path);
 }
 
 /** Throws a CommandError that names all problems; `path` is used in the messages only. */

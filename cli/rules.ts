@@ -51,8 +51,12 @@ export async function rulesCommand(options: RulesOptions): Promise<ExitStatus> {
   if (unused !== false) await printUnused(unusedRules([found], from), options);
   else if (output === 'json') await print(json({ node, rules, spoofed }));
   else if (rules.length > 0) await print(`${toTable(rules)}${spoofed.packets === 0 ? '' : dropped}`);
-  else await print(`No rule is in force on ${word(node)}.\n`);
+  else await print(`${noRules(policy)} in force on ${word(node)}.\n`);
   return EXIT.done;
+}
+
+function noRules(policy: string | undefined): string {
+  return policy === undefined ? 'No rule is' : `No rule of a policy ${JSON.stringify(policy)} is`;
 }
 
 function fromTime(text: string): number {

@@ -1,15 +1,16 @@
-import { readFile } from 'node:fs/promises';
 import type { NodeFlows } from '../apis/node-flows.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
+import { readInput } from '../lib/process/input-file.ts';
 
 /**
  * The answers that `nodewall flows -o json` printed: of one node, or of several. Throws a
  * CommandError that names the file.
  */
 export async function readSavedFlows(path: string): Promise<NodeFlows[]> {
+  const text = await readInput('--flows', path);
   let value: unknown;
   try {
-    value = JSON.parse(await readFile(path, 'utf8'));
+    value = JSON.parse(text);
   } catch (error) {
     throw new CommandError(EXIT.invalid, `--flows: ${path}: ${(error as Error).message}`, { cause: error });
   }

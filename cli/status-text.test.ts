@@ -10,6 +10,7 @@ describe('the text of a status', () => {
       nodes: { Enforced: 2, Silent: 7 },
       policies: { Realized: 1, Failed: 1 },
       guardrails: {},
+      rollouts: [{ policy: 'staged', progress: 'Step 1 of 4', message: '1 of 3 nodes have the new version' }],
       problems: [{ object: 'ClusterNetworkPolicy/p', phase: 'Failed', message: 'n1: no set' }, ...silent],
     });
     assert.deepEqual(text.split('\n').slice(0, 3), [
@@ -24,13 +25,17 @@ describe('the text of a status', () => {
       'nodes       2 Enforced, 7 Silent',
       'policies    1 Realized, 1 Failed',
       'guardrails  none',
+      'rollouts    staged: Step 1 of 4. 1 of 3 nodes have the new version',
       '',
     ]);
   });
 
   it('says so if there are none', () => {
     const nodes = { Enforced: 1 };
-    assert.match(statusText({ nodes, policies: {}, guardrails: {}, problems: [] }), /\nNo problems\.\n$/);
+    assert.match(
+      statusText({ nodes, policies: {}, guardrails: {}, rollouts: [], problems: [] }),
+      /\nNo problems\.\n$/,
+    );
   });
 });
 

@@ -4,12 +4,22 @@ import { styled } from '../lib/process/styled.ts';
 import { table } from './output.ts';
 import { word } from './record-text.ts';
 
+interface RolloutUnderWay {
+  readonly policy: string;
+  /** As in `Step 1 of 4`. */
+  readonly progress: string;
+  /** Counts of nodes, and when the next step begins. */
+  readonly message: string;
+}
+
 /** What `nodewall status` shows. */
 export interface ClusterStatus {
   /** By phase; those without Nodes are left out. */
   readonly nodes: Readonly<Partial<Record<NodePhase, number>>>;
   readonly policies: Readonly<Record<string, number>>;
   readonly guardrails: Readonly<Record<string, number>>;
+  /** Those that go on as they should. */
+  readonly rollouts: readonly RolloutUnderWay[];
   /** The worst first. */
   readonly problems: readonly StatusProblem[];
 }
@@ -18,7 +28,7 @@ export interface ClusterStatus {
 const MOST_ALIKE = 5;
 
 /** One screen: problems first, then counts. */
-export function statusText({ nodes, policies, guardrails, problems }: ClusterStatus): string {
+export function statusText({ nodes, policies, guardrails, rollouts, problems }: ClusterStatus): string {
   const rows: string[][] = [];
   for (const [, alike] of Map.groupBy(problems, ({ object, phase }) => `${object.split('/')[0]} ${phase}`)) {
     for (const { object, phase, message } of alike.slice(0, MOST_ALIKE))
@@ -32,6 +42,10 @@ export function statusText({ nodes, policies, guardrails, problems }: ClusterSta
     ['nodes', countText(nodes)],
     ['policies', countText(policies)],
     ['guardrails', countText(guardrails)],
+    ...rollouts.map(({ policy, progress, message }, i) => [
+      i === 0 ? 'rollouts' : '',
+      oneLine(`${word(policy)}: ${progress}. ${message}`),
+    ]),
   ];
   const summary = counts.map(([name = '', text]) => `${styled('bold', name.padEnd(12))}${text}\n`).join('');
   return `${shown}${summary}${rows.length === 0 ? 'No problems.\n' : ''}`;

@@ -2,7 +2,13 @@ import type { GuardrailStatus } from '../apis/guardrail.ts';
 import { nodePhase } from '../apis/node-phase.ts';
 import type { PolicyStatus } from '../apis/policy-status.ts';
 import type { RolloutStatus } from '../apis/rollout.ts';
-import { guardrailProblem, nodeProblem, policyProblem, type Reported } from '../apis/status-problems.ts';
+import {
+  guardrailProblem,
+  isUnderWay,
+  nodeProblem,
+  policyProblem,
+  type Reported,
+} from '../apis/status-problems.ts';
 import { NODE_VIEWS_PATH, type NodeReport } from '../apis/stream.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { NODEWALL_POLICIES } from '../controller/status/policy-path.ts';
@@ -39,6 +45,11 @@ export async function statusCommand({ kubeconfig, watch, output }: StatusOptions
         nodes: counted(nodes.map((one) => nodePhase(one.status ?? null, now))),
         policies: counted(policies.map((one) => one.status?.phase ?? 'Pending')),
         guardrails: counted(guardrails.map((one) => one.status?.phase ?? 'Pending')),
+        rollouts: policies.flatMap(({ metadata: { name }, status: own }) =>
+          own !== undefined && isUnderWay(own)
+            ? [{ policy: name, progress: own.rollout?.progress ?? '', message: own.rollout?.message ?? '' }]
+            : [],
+        ),
         problems: [
           ...guardrails.map((one) => guardrailProblem(named(one))),
           ...policies.map((one) => policyProblem(named(one))),

@@ -62,7 +62,8 @@ export class SwitchedOffNodes {
   #reason(node: string, report: NodeReport | undefined): string | null {
     if (report === undefined) return 'its agent has not reported to the controllers that run now';
     if (report.time === this.#first?.get(node)) return `its agent has not reported since ${report.time}`;
-    if (report.enabled || report.enforced !== null) return 'its agent reports rules in force';
+    if (report.enabled || report.enforced !== null)
+      return `its last report, of ${report.time}, is of rules in force`;
     return null;
   }
 

@@ -90,7 +90,7 @@ describe('what can be undone', () => {
   });
 
   it('says where there is nothing', () => {
-    assert.match(waysBackText([], 'nodewall'), /^There is no ClusterNetworkPolicy/);
+    assert.match(waysBackText([], 'nodewall'), /^Nothing to undo: the cluster has no ClusterNetworkPolicy/);
   });
 });
 

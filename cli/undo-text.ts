@@ -79,7 +79,7 @@ function compare(a: string, b: string): number {
 
 /** What can be undone, and the lines for a shell. */
 export function waysBackText(ways: readonly WayBack[], program: string): string {
-  if (ways.length === 0) return 'There is no ClusterNetworkPolicy in the cluster.\n';
+  if (ways.length === 0) return 'Nothing to undo: the cluster has no ClusterNetworkPolicy.\n';
   const undoable = ways.filter(({ way }) => way === 'undo');
   const others = ways.filter(({ way }) => way !== 'undo');
   const rows = [...undoable, ...others.slice(0, MOST_OTHERS)].map((one) => [

@@ -125,7 +125,7 @@ function resultText({ nodes, uncleared, deleted }: Shown, options: UninstallOpti
   const away = uncleared.map(({ node, reason }) => `  ${node}: ${reason}\n`).join('');
   const cleared = `${nodes - uncleared.length} of ${nodes} nodes have no rules of nodewall.\n`;
   if (uncleared.length > 0 && !options.ignoreUnreachable)
-    return `${cleared}These nodes may still have some; nothing was deleted:\n${away}Run this again when they are back, or with --ignore-unreachable; then run nodewall cleanup on them.\n`;
+    return `${cleared}These nodes may still have some; nothing was deleted:\n${away}Run this again when they are back, or with --ignore-unreachable; then run nodewall cleanup on them.\nThe feature gate stays off, so nodes enforce nothing meanwhile; to keep nodewall: kubectl apply -f deploy/gate/on.yaml\n`;
   const rest =
     uncleared.length === 0 ? '' : `Run nodewall cleanup on these nodes, which may still have some:\n${away}`;
   const removal = options.keepObjects ? '' : `Deleted:\n${deleted.map((line) => `  ${line}\n`).join('')}`;

@@ -10,18 +10,35 @@ import { loadManifests, type Places } from '../controller/watch/manifests.ts';
 import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
 import { widePortWarnings } from '../controller/webhook/wide-ports.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { hasErrors, type InputOptions, loadConfig, warnEgressIsOff } from './load.ts';
+import {
+  type AgainstCluster,
+  clusterOf,
+  hasErrors,
+  type InputOptions,
+  loadConfig,
+  warnEgressIsOff,
+} from './load.ts';
 import { MachineNode } from './machine-node.ts';
 import { json, print } from './output.ts';
 
-export async function validate(options: InputOptions & { output: 'text' | 'json' }): Promise<ExitStatus> {
+interface ValidateCommandOptions extends InputOptions, AgainstCluster {
+  readonly output: 'text' | 'json';
+}
+
+export async function validate(options: ValidateCommandOptions): Promise<ExitStatus> {
   const config = await loadConfig(options.config);
+  const cluster = await clusterOf(options, config);
   const {
     objects,
     problems: found,
     files,
     places,
-  } = await loadManifests(options.manifests, { ...validateOptions(config), egress: true });
+  } = await loadManifests(
+    options.manifests,
+    { ...validateOptions(config), egress: true },
+    undefined,
+    cluster,
+  );
   const problems: Problem[] = [...found, ...closedProblems(objects, config, places)];
   const violations = violationsOf(judgedObjects(objects, config), config);
   const invalid = hasErrors(problems) || violations.length > 0;

@@ -66,7 +66,8 @@ describe('support bundle of a machine', () => {
       await collectMachine({ bundle, stateDir, config: DEFAULT_CONFIG, withFlows: true });
       const manifest = await bundle.close();
       const hasFlows = manifest.parts.some(({ name }) => name === 'flows.jsonl');
-      const read = ['-xzOf', path, hasFlows ? 'flows.jsonl' : 'manifest.json'];
+      const part = hasFlows ? 'flows.jsonl' : 'manifest.json';
+      const read = ['-xzOf', path, `${name.replace('.tar.gz', '')}/${part}`];
       return { manifest, text: (await promisify(execFile)('tar', read)).stdout };
     };
     const { missing } = (await collected('without.tar.gz')).manifest;

@@ -20,7 +20,7 @@ export async function readState(stateDir: string): Promise<NodeState> {
   if (state !== null) return state;
   throw new CommandError(
     EXIT.invalid,
-    `${stateDir} contains no state: start the agent (nodewall agent), or give its --state-dir`,
+    `nothing is enforced: the feature gate is off, or no agent has run with ${stateDir} (start one with nodewall agent, or give its --state-dir)`,
   );
 }
 

@@ -95,7 +95,7 @@ const POLICY_KINDS: Readonly<Record<PolicyKind, KindDefinition>> = {
       column('Current', 'integer', '.status.currentNodesRealized', 'Nodes that enforce its current version.'),
       column('Phase', 'string', '.status.phase', 'The phase of the policy.'),
       column('Rollout', 'string', '.status.rollout.progress', 'The rollout over its nodes.'),
-      column('Mode', 'string', '.spec.mode', 'Enforce or Audit.', 1),
+      column('Mode', 'string', '.spec.mode', 'Enforce (also if empty) or Audit.'),
       column('Traffic', 'string', '.spec.traffic', 'Host or NodePort.', 1),
       AGE,
     ],
@@ -140,7 +140,7 @@ const EGRESS_POLICY_COLUMNS: readonly PrinterColumn[] = [
   column('Desired', 'integer', '.status.desiredNodesRealized', 'Nodes that must enforce it.'),
   column('Current', 'integer', '.status.currentNodesRealized', 'Nodes that enforce its current version.'),
   column('Pods', 'integer', '.status.pods', 'Pods that it selects.', 1),
-  column('Mode', 'string', '.spec.mode', 'Enforce or Audit.', 1),
+  column('Mode', 'string', '.spec.mode', 'Enforce (also if empty) or Audit.'),
   AGE,
 ];
 

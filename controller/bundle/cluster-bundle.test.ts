@@ -228,7 +228,9 @@ async function collected(request: KubeApi, withFlows: boolean) {
     assert.equal(seen.at(-1), '22/22', '20 nodes, two pods');
     await promisify(execFile)('tar', ['-xzf', path, '-C', folder]);
     const names = [...manifest.parts.map(({ name }) => name), 'manifest.json'];
-    const texts = names.map(async (name) => [name, await readFile(join(folder, name), 'utf8')] as const);
+    const texts = names.map(
+      async (name) => [name, await readFile(join(folder, 'bundle', name), 'utf8')] as const,
+    );
     return { manifest, texts: new Map(await Promise.all(texts)) };
   } finally {
     await rm(folder, { recursive: true });

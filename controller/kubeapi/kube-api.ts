@@ -97,15 +97,14 @@ export function kubeApi(kubeConfig: KubeConfig, called = 'the API server'): Kube
     { method, path, signal }: KubeRequest,
     timeout: AbortSignal,
   ): KubeError {
-    const what = `${method} ${path}`;
-    if (signal?.aborted) return new KubeError(`${what}: cancelled`, { reason: 'Aborted', cause: error });
-    if (timeout.aborted)
-      return new KubeError(`${what}: no answer from ${server} in time`, { reason: 'Timeout', cause: error });
-    const why = messageOf(error);
-    return new KubeError(`${what}: cannot reach ${called} ${server}: ${why}`, {
-      reason: 'Unreachable',
-      cause: error,
-    });
+    const failure = (reason: string, what: string): KubeError =>
+      new KubeError(`${what} (${method} ${path})`, { reason, cause: error });
+    if (signal?.aborted) return failure('Aborted', 'cancelled');
+    if (timeout.aborted) return failure('Timeout', `no answer from ${server} in time`);
+    const why = isUntrusted(error)
+      ? "the kubeconfig's certificate-authority has not signed its certificate"
+      : messageOf(error);
+    return failure('Unreachable', `cannot reach ${called} ${server}: ${why}`);
   }
 
   return { request, server, close };
@@ -162,12 +161,14 @@ function toKubeError({ status, headers, text }: Answer, { method, path }: KubeRe
     // A proxy's error page, or no body: the status code alone is reported.
   }
   const reason = said?.reason || reasonOfStatus(status);
-  const words = [`${method} ${path}: ${status} ${reason}`, said?.message ?? text.slice(0, 200).trim()];
+  const words = [said?.message ?? text.slice(0, 200).trim()];
   const rule = status === 403 ? rbacRule(method, path) : null;
   const role = rule === null ? null : shippedRole(rule);
   const shipped = role === null ? '' : `, which ClusterRole ${role} has`;
   if (rule !== null) words.push(`RBAC needs ${formatRbacRule(rule)}${shipped}`);
-  const message = words.filter((part) => part !== '').join(': ');
+  const cause = words.filter((part) => part !== '').join(': ');
+  const request = `${method} ${path}: ${status} ${reason}`;
+  const message = cause === '' ? request : `${cause} (${request})`;
   const asked = headers['retry-after'] === undefined ? Number.NaN : Number(headers['retry-after']);
   const retryAfter = Number.isFinite(asked) ? asked : (said?.details?.retryAfterSeconds ?? null);
   return new KubeError(message, { status, reason, retryAfter, rule });
@@ -176,6 +177,20 @@ function toKubeError({ status, headers, text }: Answer, { method, path }: KubeRe
 /** The request was not processed, and the server says when to retry. */
 function isBusy({ status, retryAfter }: KubeError): boolean {
   return status === 429 || (status === 503 && retryAfter !== null);
+}
+
+/** OpenSSL's verdicts about a chain that does not end at a trusted certificate. */
+const UNTRUSTED: readonly unknown[] = [
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'CERT_SIGNATURE_FAILURE',
+];
+
+function isUntrusted(error: unknown): boolean {
+  return UNTRUSTED.includes(codeOf(error));
 }
 
 /** The code of a failed connection, as `ECONNREFUSED`. */

@@ -29,10 +29,13 @@ describe('loadKubeConfig', () => {
   });
 
   it('reports the error in the kubeconfig', async () => {
-    await assert.rejects(loadKubeConfig(join(folder, 'none')), /--kubeconfig: .*none: ENOENT/);
+    await assert.rejects(
+      loadKubeConfig(join(folder, 'none')),
+      /--kubeconfig: .*none: can't be read: there is no such file/,
+    );
     await assert.rejects(load(JSON.stringify({ ...FILE, 'current-context': 'y' })), /"y" names no context/);
     await assert.rejects(load(''), /--kubeconfig: .*config: /);
     await assert.rejects(load('a: ['), /--kubeconfig: .*config: /);
-    await assert.rejects(loadKubeConfig(undefined), /give --kubeconfig FILE/);
+    await assert.rejects(loadKubeConfig(undefined), /no cluster is known: neither --kubeconfig/);
   });
 });

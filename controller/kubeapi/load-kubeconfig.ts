@@ -1,5 +1,6 @@
 import { access, readFile } from 'node:fs/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
+import { systemReason } from '../../lib/process/input-file.ts';
 import { kubeConfigClass } from './kube-config.ts';
 
 const TOKEN_FILE = '/var/run/secrets/kubernetes.io/serviceaccount/token';
@@ -16,7 +17,7 @@ export async function loadKubeConfig(file: string | undefined): Promise<KubeConf
     try {
       await access(TOKEN_FILE);
     } catch (cause) {
-      const message = `not in a pod: there is no ${TOKEN_FILE}; give --kubeconfig FILE`;
+      const message = `no cluster is known: neither --kubeconfig, KUBECONFIG nor ~/.kube/config names one, and this is no pod (there is no ${TOKEN_FILE})`;
       throw new Error(message, { cause });
     }
     kubeConfig.loadFromCluster();
@@ -25,6 +26,10 @@ export async function loadKubeConfig(file: string | undefined): Promise<KubeConf
   try {
     // Read separately, so that an unreadable file is not reported as an invalid one.
     await readFile(file);
+  } catch (cause) {
+    throw new Error(`--kubeconfig: ${file}: can't be read: ${systemReason(cause)}`, { cause });
+  }
+  try {
     kubeConfig.loadFromFile(file);
   } catch (cause) {
     throw new Error(`--kubeconfig: ${file}: ${(cause as Error).message}`, { cause });

@@ -15,7 +15,7 @@ export function findingText({ kind, rules, left }: Finding): string {
       return 'matches no flow there: its peers have no address, or only of a family that the Node does not have';
     case 'no-effect':
       return rules.length === 0
-        ? 'changes no verdict: without it no rule decides its flows, and they are allowed'
+        ? 'changes no verdict: its flows are allowed without it too, as no other rule decides them or the failsafe list keeps them open'
         : `changes no verdict: without it ${named(rules)} would decide with the same one`;
     case 'partly-shadowed':
       return `decides ${percent(left ?? 0)} of what it matches: ${named(rules)} decide${rules.length === 1 ? 's' : ''} the rest first, with another verdict`;

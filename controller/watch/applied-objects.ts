@@ -2,7 +2,7 @@ import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
 import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { assemble } from './assemble.ts';
-import { emptyContent, type FileContent, LIST_NAMES } from './content.ts';
+import { contentOf, type FileContent, LIST_NAMES } from './content.ts';
 import { NO_LAST_VALID } from './last-valid-versions.ts';
 import type { LoadProblem } from './source.ts';
 
@@ -44,12 +44,7 @@ export function appliedObjects(
     for (const one of matching) found.add(one);
     return matching.length === 0 && !given.has(identityOf(object));
   };
-  const others = emptyContent('');
-  for (const list of LIST_NAMES) {
-    const objects = (inForce[list] as readonly ClusterObject[]).filter(stays);
-    const listed = { objects, lines: objects.map(() => 0), referenceLines: objects.map(() => []) };
-    Object.assign(others, { [list]: listed });
-  }
+  const others = contentOf(inForce, LIST_NAMES, stays);
   const { objects, problems } = assemble({
     ...{ contents: [others, ...contents], lastValidVersions: NO_LAST_VALID, unreadable: [] },
     lastValid: () => undefined,

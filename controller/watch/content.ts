@@ -13,6 +13,26 @@ import { formatPath, hasError } from '../../apis/validate/problem.ts';
 import { crossPaths, type NameReference, readableReferences } from '../../apis/validate/references.ts';
 import type { LoadProblem } from './source.ts';
 
+/**
+ * Objects of a cluster as a file of their own, which has no name and no lines.
+ *
+ * @param lists those that are taken
+ * @param isTaken which objects of them; absent: all
+ */
+export function contentOf(
+  objects: ClusterObjects,
+  lists: readonly (keyof ClusterObjects)[],
+  isTaken: (object: ClusterObject) => boolean = () => true,
+): FileContent {
+  const content = emptyContent('');
+  for (const list of lists) {
+    const taken = (objects[list] as readonly ClusterObject[]).filter(isTaken);
+    const listed = { objects: taken, lines: taken.map(() => 0), referenceLines: taken.map(() => []) };
+    Object.assign(content, { [list]: listed });
+  }
+  return content;
+}
+
 /** The valid objects of one kind in one file, with their lines. */
 export interface Listed<T extends ClusterObject> {
   readonly objects: T[];

@@ -1,8 +1,13 @@
 import { isUtf8 } from 'node:buffer';
 import { readFile, stat } from 'node:fs/promises';
+import { readBody } from '../../lib/process/body.ts';
+import { systemReason } from '../../lib/process/input-file.ts';
 
 /** Larger files are refused, because they would not fit into an agent's memory. */
 const MAX_FILE_BYTES = 64 * 1024 * 1024;
+
+/** Stands for standard input in place of a path. */
+export const STANDARD_INPUT = '-';
 
 export type FileBytes =
   | { readonly bytes: Buffer }
@@ -12,6 +17,7 @@ export type FileBytes =
 export async function readFileBytes(path: string): Promise<FileBytes> {
   let bytes: Buffer;
   try {
+    if (path === STANDARD_INPUT) return checkBytes(await readStandardInput());
     const { size } = await stat(path);
     if (size > MAX_FILE_BYTES) {
       const reason = `has ${size} bytes, more than ${MAX_FILE_BYTES} (64 MiB); split it`;
@@ -22,6 +28,13 @@ export async function readFileBytes(path: string): Promise<FileBytes> {
     return { reason: `can't be read: ${systemReason(error)}`, line: 0, unreadable: true };
   }
   return checkBytes(bytes);
+}
+
+/** Throws if it has more than a file may have. */
+async function readStandardInput(): Promise<Buffer> {
+  const bytes = await readBody(process.stdin, MAX_FILE_BYTES);
+  if (bytes === null) throw new Error(`it has more than ${MAX_FILE_BYTES} bytes (64 MiB)`);
+  return bytes;
 }
 
 /**
@@ -55,20 +68,4 @@ function lineAt(bytes: Uint8Array, offset: number): number {
   let line = 1;
   for (let at = bytes.indexOf(10); at >= 0 && at < offset; at = bytes.indexOf(10, at + 1)) line++;
   return line;
-}
-
-/** The message of an operating system error, human-readable if it is a common one. */
-export function systemReason(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException;
-  switch (code) {
-    case 'ENOENT':
-      return 'there is no such file or directory';
-    case 'EACCES':
-    case 'EPERM':
-      return 'permission denied';
-    case 'ELOOP':
-      return 'its symbolic links form a loop';
-    default:
-      return code ?? message;
-  }
 }

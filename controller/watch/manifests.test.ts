@@ -35,6 +35,34 @@ describe('loadManifests', () => {
     assert.deepEqual(await names('single', 'a/b'), ['n2', 'n4', 'n5']);
   });
 
+  it('takes from a cluster what no manifest has, and asks for no object that is there', async () => {
+    const policy = `apiVersion: nodewall.io/v1alpha1
+kind: ClusterNetworkPolicy
+metadata: {name: p}
+spec:
+  priority: 1
+  appliedTo: [{nodeSelector: {}}]
+  egress: [{action: Allow, toServices: [{name: kubernetes, namespace: default}]}]
+`;
+    const service = `apiVersion: v1
+kind: Service
+metadata: {name: kubernetes, namespace: default}
+spec: {clusterIP: 10.96.0.1, ports: [{port: 443, protocol: TCP}]}
+`;
+    await writeFile(join(dir, 'cluster.yaml'), `${node('n1')}---\n${service}`);
+    await writeFile(join(dir, 'p.yaml'), policy);
+    const { objects: cluster } = await loadManifests([join(dir, 'cluster.yaml')]);
+    const loaded = (path: string) => loadManifests([join(dir, path)], {}, undefined, cluster);
+    const { objects, problems } = await loaded('p.yaml');
+    assert.deepEqual([objects.nodes, objects.services, problems], [cluster.nodes, cluster.services, []]);
+    assert.equal((await loadManifests([join(dir, 'p.yaml')])).problems.length, 1);
+    await writeFile(join(dir, 'p.yaml'), `${policy}---\n${node('n2')}`);
+    assert.deepEqual(
+      (await loaded('p.yaml')).objects.nodes.map(({ name }) => name),
+      ['n2'],
+    );
+  });
+
   it('accepts an empty directory and files without objects', async () => {
     await writeFile(join(dir, 'a.yaml'), '# nothing\n---\n---\n\n...\n');
     await writeFile(join(dir, 'b.json'), '\n');

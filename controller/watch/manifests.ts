@@ -1,8 +1,9 @@
-import type { ClusterNetworkPolicy } from '../../apis/objects.ts';
+import type { ClusterNetworkPolicy, ClusterObjects } from '../../apis/objects.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { assemble, compareProblems } from './assemble.ts';
-import type { FileContent } from './content.ts';
+import { contentOf, type FileContent } from './content.ts';
 import { type FileList, listFiles } from './file-list.ts';
+import { STANDARD_INPUT } from './file-text.ts';
 import { NO_LAST_VALID } from './last-valid-versions.ts';
 import { readManifest } from './read-file.ts';
 import type { Loaded, LoadProblem } from './source.ts';
@@ -16,15 +17,20 @@ export type Places = ReadonlyMap<ClusterNetworkPolicy, { readonly file: string; 
  * `problems`.
  *
  * @param lastValidVersions stand for what is invalid, as for an agent that has saved them
+ * @param cluster has the Nodes, Namespaces, Pods, Services and EndpointSlices of manifests without
  */
 export async function loadManifests(
   paths: readonly string[],
   options: ValidateOptions = {},
   lastValidVersions = NO_LAST_VALID,
+  cluster: ClusterObjects | null = null,
 ): Promise<Loaded & { readonly places: Places }> {
   const { contents, list } = await readManifests(paths, options);
+  const absent = MEMBERS.filter((name) => contents.every((content) => content[name].objects.length === 0));
+  const members = cluster === null ? [] : [contentOf(cluster, absent)];
   const assembled = assemble({
-    ...{ contents, lastValidVersions },
+    contents: [...members, ...contents],
+    lastValidVersions,
     unreadable: list.unreadable.map(({ path }) => path),
     lastValid: () => undefined,
     interfaceGroups: options.interfaceGroups,
@@ -40,12 +46,17 @@ export async function loadManifests(
   return { objects: assembled.objects, problems, files: list.files.length, places };
 }
 
-/** Each file of manifests by itself, and which there are. */
+/** A cluster's objects beside policies: manifests of policies alone are meant for these. */
+const MEMBERS = ['nodes', 'namespaces', 'pods', 'services', 'endpointSlices'] as const;
+
+/** Each file of manifests by itself, and which there are; `-` is standard input. */
 export async function readManifests(
   paths: readonly string[],
   options: ValidateOptions,
 ): Promise<{ readonly contents: readonly FileContent[]; readonly list: FileList }> {
-  const list = await listFiles(paths);
+  const found = await listFiles(paths.filter((path) => path !== STANDARD_INPUT));
+  const files = paths.includes(STANDARD_INPUT) ? [...found.files, STANDARD_INPUT] : found.files;
+  const list = { ...found, files };
   const contents = [];
   for (const file of list.files) contents.push(await readManifest(file, options));
   return { contents, list };

@@ -22,7 +22,7 @@ describe('support bundle', function () {
   const begun = () => new Bundle(path, { version: '0.1.0', now: Date.UTC(2026, 0, 2) });
   const unpack = async (): Promise<(name: string) => Promise<string>> => {
     await run('tar', ['-xzf', path, '-C', folder]);
-    return (name) => readFile(join(folder, name), 'utf8');
+    return (name) => readFile(join(folder, 'bundle', name), 'utf8');
   };
 
   it('is a tar.gz file for its owner, with a manifest', async () => {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { basename } from 'node:path';
 import { TarGz } from './tar-gz.ts';
 
 /** Bytes: of the whole file; of one part of it, before compression. */
@@ -54,10 +55,11 @@ const LOOK_AT =
   'Names of Nodes and of objects, and addresses: of Nodes; of clients in records.json; ' +
   'and, with --with-flows, in flows.jsonl those of all peers that a node had in the last days';
 
-/** A support bundle: a tar.gz file of parts, and a manifest of them. */
+/** A support bundle: a tar.gz file of one folder, with parts and a manifest of them. */
 export class Bundle {
   readonly #options: BundleOptions;
   readonly #archive: TarGz;
+  readonly #folder: string;
   readonly #parts: BundlePart[] = [];
   readonly #missing: MissingPart[] = [];
   readonly #leftOut: MissingPart[] = [];
@@ -65,6 +67,7 @@ export class Bundle {
   /** @param path must not exist */
   constructor(path: string, options: BundleOptions) {
     this.#options = options;
+    this.#folder = basename(path).replace(/\.(?:tar\.gz|tgz)$/, '');
     this.#archive = new TarGz(path, { most: MOST_BUNDLE, modified: options.now });
   }
 
@@ -73,7 +76,7 @@ export class Bundle {
     const whole = Buffer.byteLength(text);
     const kept = whole > MOST_PART ? firstLines(text) : text;
     const bytes = Buffer.byteLength(kept);
-    if (!(await this.#archive.add(name, kept, MANIFEST_ROOM)))
+    if (!(await this.#archive.add(`${this.#folder}/${name}`, kept, MANIFEST_ROOM)))
       this.missing(name, `the bundle has no room: it is at most ${MOST_BUNDLE} bytes`);
     else this.#parts.push({ name, bytes, ...(bytes < whole ? { isCut: true } : {}) });
   }
@@ -109,7 +112,7 @@ export class Bundle {
       lookAt: LOOK_AT,
       neverCollected: NEVER,
     };
-    await this.#archive.add('manifest.json', `${JSON.stringify(manifest, null, 1)}\n`, 0);
+    await this.#archive.add(`${this.#folder}/manifest.json`, `${JSON.stringify(manifest, null, 1)}\n`, 0);
     await this.#archive.close();
     return { ...manifest, bytes: this.#archive.bytes };
   }

@@ -123,7 +123,7 @@ const WRONG: readonly (readonly [args: readonly string[], message: RegExp])[] = 
   [['agent', '--controller', 'c:1', '--node', 'n', ...FILES], /must be https:\/\/HOST:PORT/],
   [['agent', '--controller', 'https://u@c:1/x', '--node', 'n', ...FILES], /must be https:\/\/HOST:PORT/],
   [['agent', ...FLAGSHIP, '--node', 'n', '--metrics-listen', '9412'], /--metrics-listen: "9412": must be/],
-  [['controller'], /not in a pod: .*; give --kubeconfig FILE/],
+  [['controller'], /no cluster is known: neither --kubeconfig, KUBECONFIG nor/],
   [['controller', '--kubeconfig', 'x', '--listen', '8443'], /--listen: "8443": must be HOST:PORT/],
   [['controller', '--kubeconfig', 'x', '--tls-key-file', 'k'], /give both of --tls-cert-file and/],
   [['controller', '--kubeconfig', 'x', '--feature-gates', 'X=true'], /--feature-gates: "X=true": must be/],

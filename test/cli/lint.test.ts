@@ -36,6 +36,11 @@ describe('nodewall lint', function () {
     assert.equal(JSON.parse(verdict).rule, 'one');
   });
 
+  it('takes a cluster only for manifests', async () => {
+    const { status, stderr } = await hosted('lint', '--against-cluster');
+    assert.deepEqual([status, stderr.includes('--against-cluster: give --manifests too')], [2, true]);
+  });
+
   it('counts only the kinds of --only', async () => {
     const { status, stdout } = await lint('--only', 'no-effect', 'wider');
     assert.deepEqual([status, stdout], [0, 'Nothing found.\n']);
@@ -53,6 +58,11 @@ describe('nodewall lint', function () {
     const found = await hosted('lint', '--manifests', other.manifests);
     assert.equal(found.status, 1);
     assert.match(found.stdout, /^selects-nothing: p\/r \(ingress\[0\]\)\n {2}applies to no Node$/m);
+    const two = { ingress: [...rules.ingress, { ...rules.ingress[0], name: 's', action: 'Allow' as const }] };
+    await other.write('policy.json', [policy('p', two)]);
+    const { stdout } = await hosted('lint', '--manifests', other.manifests);
+    assert.match(stdout, /^2 rules apply to no Node, as no manifest declares one: --against-cluster takes/);
+    assert.doesNotMatch(stdout, /p\/r/);
     await other.close();
   });
 });

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { NODEWALL } from '../program.ts';
+import { run } from './command.ts';
 import { hosted } from './command-host.ts';
 import { closing, createFolder, type Folder, INVALID, NODE, POLICIES } from './folder.ts';
 
@@ -27,6 +29,20 @@ describe('nodewall validate', function () {
     const { status, stdout } = await hosted(...at('validate', '-o', 'json'));
     assert.equal(status, 0);
     assert.deepEqual(JSON.parse(stdout), { valid: true, files: 0, policies: 0, problems: [] });
+  });
+
+  it('reads standard input, as behind kustomize build', async () => {
+    const command = [NODEWALL, 'validate', '--manifests', '-'];
+    const documents = [NODE, closing('a', 80)].map((one) => JSON.stringify(one)).join('\n---\n');
+    const { status, stderr } = await run(command, { stdin: documents });
+    assert.equal(status, 0, stderr);
+    assert.match(stderr, /1 file, 1 valid policy, 0 errors, 0 warnings/);
+    const wrong = await run(command, { stdin: documents.replace('"priority"', '"piority"') });
+    assert.equal(wrong.status, 1);
+    assert.match(wrong.stdout, /^-:\d+: ClusterNetworkPolicy\/a: spec\.piority: unknown field/m);
+    const agent = await hosted('agent', '--manifests', '-', '--state-dir', folder.manifests);
+    assert.equal(agent.status, 2);
+    assert.match(agent.stderr, /give a file or directory, not -/);
   });
 
   it('warns at the policy if pods would lose the API server', async () => {

@@ -98,5 +98,18 @@ export function describeGuardrails(begun: () => OneController): void {
         [['n1', 'n2', 'n3']],
       );
     });
+
+    it('have the Nodes of lint and validate --against-cluster', async () => {
+      const manifests = ['--manifests', 'deploy/examples/flagship/protect-api.yaml'];
+      const asked = [...manifests, '--against-cluster', '--kubeconfig', bed.cluster.kubeconfig];
+      const { findings } = JSON.parse((await nodewall('lint', ...asked, '-o', 'json')).stdout);
+      assert.deepEqual(
+        findings.filter(({ nodes }: { nodes: string[] }) => nodes.length === 0),
+        [],
+      );
+      const { problems } = JSON.parse((await nodewall('validate', ...asked, '-o', 'json')).stdout);
+      const unknown = problems.filter(({ message }: { message: string }) => /there is no/.test(message));
+      assert.deepEqual(unknown, []);
+    });
   });
 }

@@ -311,6 +311,13 @@ export function describeNodeData(bed: () => AskedBed): void {
       assert.equal(stable(shown), stable(printed), printed);
     });
 
+    it('refuses a Node that the cluster does not have', async () => {
+      const file = join(story.cluster.folder, 'none.tar.gz');
+      const { status, stderr } = await nodewall('admin', 'bundle', '--node', 'nope', '--file', file);
+      assert.equal(status, 1);
+      assert.match(stderr, /--node: the cluster has no Node "nope"/);
+    });
+
     it('collects what its user may see', async () => {
       const file = join(story.cluster.folder, 'jane.tar.gz');
       const { status, stdout } = await nodewall(

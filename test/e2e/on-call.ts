@@ -211,7 +211,7 @@ export function describeOnCall(bed: () => AskedBed): void {
       const [, name = ''] = /^(nodewall-bundle-\S+\.tar\.gz): \d+ files/m.exec(stdout) ?? [];
       const file = join(story.cluster.folder, name);
       const { stdout: listed } = await story.controlPlane.run(['tar', '-tzf', file]);
-      assert.match(listed, /^nodes\/worker-1\/counters\.json$/m);
+      assert.match(listed, /^nodewall-bundle-[^/\n]+\/nodes\/worker-1\/counters\.json$/m);
     });
 
     it('What can be undone?', async () => {
