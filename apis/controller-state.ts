@@ -2,7 +2,7 @@
  * What the controllers say of themselves: to users at `controllers`, to each other below
  * `controllerstate`. Nodes and their objects are not in it.
  */
-import { CONTROL_PLANE } from './stream.ts';
+import { CONTROL_PLANE, type GateValue } from './stream.ts';
 
 const ROOT = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
 
@@ -29,7 +29,8 @@ export interface ControllerState {
   readonly isStopping: boolean;
   /** Rights of RBAC that it lacks now. */
   readonly missingRights: readonly string[];
-  readonly gates: Readonly<Record<string, boolean | null>>;
+  /** Null: not known yet. */
+  readonly gates: Readonly<Record<string, GateValue | null>>;
   /** Of the state that is published. */
   readonly revision: string;
   /** Agents that are connected to it. */

@@ -23,7 +23,10 @@ export const POLICY_PHASES = [
    * The policy is left out; `enforcedGeneration` is the version that is enforced instead, if any.
    */
   'Invalid',
-  /** The feature gate NodeNetworkPolicy is off: nothing is enforced. */
+  /**
+   * The feature gate NodeNetworkPolicy is off, or has no value and no node enforces it: nothing is
+   * enforced.
+   */
   'Disabled',
 ] as const;
 export type PolicyPhase = (typeof POLICY_PHASES)[number];
@@ -62,10 +65,11 @@ export interface FailingNode {
 /** A metav1.Condition. */
 export interface PolicyCondition {
   /**
-   * Accepted: the policy is valid. Realized: it is enforced on every node it applies to. RolledOut,
-   * only of a policy that has a rollout: every node gets this version.
+   * Accepted: the policy is valid. Realized: it is enforced on every node it applies to. GateSet,
+   * only where it is False: the feature gate has a value. RolledOut, only of a policy that has a
+   * rollout: every node gets this version.
    */
-  readonly type: 'Accepted' | 'Realized' | 'RolledOut';
+  readonly type: 'Accepted' | 'Realized' | 'GateSet' | 'RolledOut';
   readonly status: 'True' | 'False' | 'Unknown';
   readonly observedGeneration: number;
   /** When `status` last changed: ISO 8601, UTC, to the second. */

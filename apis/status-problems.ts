@@ -47,6 +47,20 @@ export function isUnderWay(status: PolicyStatus & { readonly rollout?: RolloutSt
   return isWaiting && isWell && rollout?.decision?.state === 'Progressing';
 }
 
+/** The same of the feature gate, by the policies' statuses. */
+export function gateProblem(
+  policies: readonly Reported<PolicyStatus>[],
+  nodes: readonly Reported<NodeReport>[],
+): StatusProblem | null {
+  const unset = policies
+    .flatMap(({ status }) => status?.conditions ?? [])
+    .find(({ type, status }) => type === 'GateSet' && status === 'False');
+  if (unset === undefined) return null;
+  const count = nodes.filter(({ status }) => status?.enabled === true).length;
+  const goOn = `${count} ${count === 1 ? 'node enforces' : 'nodes enforce'} rules now. ${unset.message}`;
+  return { object: 'FeatureGate/NodeNetworkPolicy', phase: 'Unset', message: goOn };
+}
+
 /** Why a policy is in its phase. */
 export function policyMessage(status: PolicyStatus): string {
   const { failingNodes = [], problems = [], conditions } = status;

@@ -55,10 +55,16 @@ export interface ResetUpdate {
   readonly type: 'reset';
 }
 
+/**
+ * A feature gate of the cluster. `unset`: it has no value, since nobody has set one or what had it
+ * was deleted. Each node keeps what it has then; only an explicit `false` switches off.
+ */
+export type GateValue = boolean | 'unset';
+
 /** The cluster's feature gate NodeNetworkPolicy. In a whole view it comes right after the reset. */
 export interface GateUpdate {
   readonly type: 'gate';
-  readonly enabled: boolean;
+  readonly enabled: GateValue;
   /**
    * Where it is off: nodes that enforce follow one by one over this time (seconds). Absent: at
    * once.
@@ -160,7 +166,10 @@ export interface EgressPatchUpdate {
   readonly remove?: readonly string[];
 }
 
-/** The gate EgressGateway is off: the node steers nothing. */
+/**
+ * The gate EgressGateway is off: the node steers nothing. While it is unset, nothing is sent of
+ * egress gateways, and each node keeps what it steers.
+ */
 export interface EgressRemovedUpdate {
   readonly type: 'egressRemoved';
 }

@@ -3,6 +3,7 @@ import { nodePhase } from '../apis/node-phase.ts';
 import type { PolicyStatus } from '../apis/policy-status.ts';
 import type { RolloutStatus } from '../apis/rollout.ts';
 import {
+  gateProblem,
   guardrailProblem,
   isUnderWay,
   nodeProblem,
@@ -51,6 +52,7 @@ export async function statusCommand({ kubeconfig, watch, output }: StatusOptions
             : [],
         ),
         problems: [
+          gateProblem(policies.map(named), nodes.map(named)),
           ...guardrails.map((one) => guardrailProblem(named(one))),
           ...policies.map((one) => policyProblem(named(one))),
           ...nodes.map((one) => nodeProblem(named(one), now)),

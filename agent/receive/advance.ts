@@ -12,6 +12,7 @@ import { namedBy } from '../../apis/rule-peer.ts';
 import {
   type BookmarkUpdate,
   type Endpoints,
+  type GateValue,
   type RulesUpdate,
   toEndpoints,
   type Update,
@@ -34,7 +35,7 @@ export interface Held {
   readonly rules: Rules;
   readonly parts: ReadonlyMap<string, readonly CompiledRule[]>;
   /** Null before the first view. */
-  readonly enabled: boolean | null;
+  readonly enabled: GateValue | null;
   /** Seconds; 0: at once. */
   readonly over: number;
   readonly endpoints: readonly Endpoints[];
@@ -52,7 +53,7 @@ export const NOTHING: Held = {
 /** A mutable copy of the current state; values are copied only when messages change them. */
 interface Draft {
   node: NodeMessage | null;
-  enabled: boolean | null;
+  enabled: GateValue | null;
   over: number;
   endpoints: readonly Endpoints[];
   readonly addressSets: DraftMap<AddressSet>;
@@ -126,7 +127,8 @@ function change(draft: Draft, update: Update, held: Held): void {
       return;
     case 'gate':
       // A gate that is off removes the table: only an explicit false may do that.
-      if (typeof update.enabled !== 'boolean') throw new Error('the feature gate is neither true nor false');
+      if (typeof update.enabled !== 'boolean' && update.enabled !== 'unset')
+        throw new Error('the feature gate is neither true nor false');
       draft.enabled = update.enabled;
       draft.over = checkedOver(update.over);
       return;

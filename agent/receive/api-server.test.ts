@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import type { GateValue } from '../../apis/stream.ts';
 import { createAuthority } from '../../test/cluster/certificates.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { ApiServer } from './api-server.ts';
@@ -83,16 +84,16 @@ describe('ApiServer', () => {
   });
 
   it('accepts only true and false for the gate', async () => {
-    const said = async (data: unknown): Promise<boolean | null> => {
+    const said = async (data: unknown): Promise<GateValue> => {
       answers[`${SYSTEM}/configmaps/nodewall-config`] = { data };
       return api.gate(signal);
     };
-    assert.equal(await api.gate(signal), null, 'no ConfigMap');
+    assert.equal(await api.gate(signal), 'unset', 'no ConfigMap');
     for (const enabled of [true, false])
       assert.equal(await said({ 'config.yaml': `featureGates: {NodeNetworkPolicy: ${enabled}}` }), enabled);
     for (const text of ['', '{', 'featureGates: {}', 'featureGates: {NodeNetworkPolicy: "false"}', 'x: 1'])
-      assert.equal(await said({ 'config.yaml': text }), null, text);
-    for (const data of [null, undefined, {}]) assert.equal(await said(data), null);
+      assert.equal(await said({ 'config.yaml': text }), 'unset', text);
+    for (const data of [null, undefined, {}]) assert.equal(await said(data), 'unset');
   });
 
   it("returns the controllers' CA, '' if there is none", async () => {

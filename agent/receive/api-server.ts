@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { parseConfig } from '../../apis/config-file.ts';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
-import { CONTROL_PLANE } from '../../apis/stream.ts';
+import { CONTROL_PLANE, type GateValue } from '../../apis/stream.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import {
@@ -95,13 +95,13 @@ export class ApiServer {
   }
 
   /**
-   * Reads the feature gate NodeNetworkPolicy; null: it is not set, or the configuration can't be
+   * Reads the feature gate NodeNetworkPolicy. It is unset, too, where the configuration can't be
    * parsed.
    */
-  async gate(signal: AbortSignal): Promise<boolean | null> {
+  async gate(signal: AbortSignal): Promise<GateValue> {
     const text = (await this.#configMap(GATE_CONFIG_MAP, signal))?.['config.yaml'];
-    if (text === undefined) return null;
-    return parseConfig(text, 'config.yaml').config?.featureGates.NodeNetworkPolicy ?? null;
+    if (text === undefined) return 'unset';
+    return parseConfig(text, 'config.yaml').config?.featureGates.NodeNetworkPolicy ?? 'unset';
   }
 
   /** Lists the addresses of the pods that run controllers, sorted. */

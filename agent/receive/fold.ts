@@ -1,13 +1,13 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import { type HeldView, HeldViews } from '../../apis/held-view.ts';
-import type { BookmarkUpdate, Endpoints, StreamMessage, Update } from '../../apis/stream.ts';
+import type { BookmarkUpdate, Endpoints, GateValue, StreamMessage, Update } from '../../apis/stream.ts';
 import { advance, byId, type Held, NOTHING } from './advance.ts';
 
 /** The controller's view of this node, as of a bookmark. */
 export interface Folded {
   readonly state: NodeState;
   /** The cluster's feature gate. */
-  readonly enabled: boolean;
+  readonly enabled: GateValue;
   /** If it is off: nodes follow one by one over this time (seconds). Absent: at once. */
   readonly over?: number;
   /** The API server's endpoints. */

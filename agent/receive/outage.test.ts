@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { GateValue } from '../../apis/stream.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { Outage, type Seen } from './outage.ts';
 
@@ -14,7 +15,7 @@ describe('Outage', () => {
   /** The API server's answers; an Error: the request fails. */
   let answers: {
     pods: readonly string[] | Error;
-    gate: boolean | null | Error;
+    gate: GateValue | Error;
     apiService: 'removed' | 'absent' | 'available' | Error;
   };
   let random: number;
@@ -23,7 +24,7 @@ describe('Outage', () => {
     clock = fakeClock();
     asked = [];
     said = [];
-    answers = { pods: ['10.1.0.1'], gate: null, apiService: 'removed' };
+    answers = { pods: ['10.1.0.1'], gate: 'unset', apiService: 'removed' };
     random = 0.5;
     const answer = async <T>(what: string, value: T | Error): Promise<T> => {
       asked.push(what);
@@ -64,7 +65,7 @@ describe('Outage', () => {
     outage.begin();
     await pass(1);
     assert.deepEqual(asked, ['pods', 'gate']);
-    assert.deepEqual(said, [{ controllers: ['10.1.0.1'], gate: null }]);
+    assert.deepEqual(said, [{ controllers: ['10.1.0.1'], gate: 'unset' }]);
     await pass(9);
     assert.equal(count('pods'), 1);
     await pass(1);

@@ -1,15 +1,13 @@
+import type { GateValue } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { ApiServer } from './api-server.ts';
 
-/**
- * State read from the API server while no controller answers; a null field is not known yet, or not
- * set.
- */
+/** State read from the API server while no controller answers; a null field is not known yet. */
 export interface Seen {
   /** Addresses of the controllers' pods, sorted. */
   readonly controllers: readonly string[] | null;
   /** The feature gate. */
-  readonly gate: boolean | null;
+  readonly gate: GateValue | null;
 }
 
 export const UNSEEN: Seen = { controllers: null, gate: null };

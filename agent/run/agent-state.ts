@@ -1,6 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
-import type { FailingRule } from '../../apis/stream.ts';
+import type { FailingRule, GateValue } from '../../apis/stream.ts';
 import { withControllers } from '../receive/controllers.ts';
 import type { Folded } from '../receive/fold.ts';
 import { type Seen, UNSEEN } from '../receive/outage.ts';
@@ -12,7 +12,10 @@ export interface Beginning {
   readonly isAllowed: boolean;
   /** The state that an earlier run enforced last; null: none. */
   readonly last: NodeState | null;
-  /** The last gate that an earlier run received; null: none. */
+  /**
+   * The gate that this node followed last, in an earlier run or before the gate was unset; null:
+   * none.
+   */
   readonly rememberedGate: boolean | null;
   /** Set by `nodewall off`; null: this node is on. */
   readonly off: Off | null;
@@ -102,9 +105,18 @@ export function initialState(beginning: Beginning): AgentState {
   };
 }
 
-/** The cluster's feature gate; null: not known yet. */
-export function gateOf({ seen, folded, rememberedGate }: AgentState): boolean | null {
-  return seen.gate ?? folded?.enabled ?? rememberedGate;
+/** The cluster's feature gate as it was said last; null: not yet. */
+export function saidGate({ seen, folded }: AgentState): GateValue | null {
+  return seen.gate ?? folded?.enabled ?? null;
+}
+
+/**
+ * The gate that counts here; null: not known yet. Where it is unset, that is the one followed
+ * before.
+ */
+export function gateOf(state: AgentState): boolean | null {
+  const said = saidGate(state);
+  return said === null || said === 'unset' ? state.rememberedGate : said;
 }
 
 /** The gate as this node follows it. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { NodeState } from '../../apis/compiled.ts';
+import type { GateValue } from '../../apis/stream.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import type { Folded } from '../receive/fold.ts';
@@ -29,11 +30,11 @@ const started = (holdsRules: boolean, areTried = false): AgentEvent => ({
   holdsRules,
   areTried,
 });
-const folded = (state: NodeState, revision: string, enabled = true, over = 0): AgentEvent => {
+const folded = (state: NodeState, revision: string, enabled: GateValue = true, over = 0): AgentEvent => {
   const now: Folded = { state, enabled, ...(over === 0 ? {} : { over }), endpoints: ENDPOINTS, revision };
   return { kind: 'folded', folded: now };
 };
-const seen = (gate: boolean | null, controllers: readonly string[] | null = null): AgentEvent => ({
+const seen = (gate: GateValue | null, controllers: readonly string[] | null = null): AgentEvent => ({
   kind: 'seen',
   seen: { gate, controllers },
 });
@@ -76,6 +77,9 @@ const cleared = (gate: string, off: string, why: string): readonly string[] => [
 const FIRST_TURN = (name: string) => ['start', `enforce ${name}`, 'gate on, on', `submit ${name}`];
 const IN_TURN = 'say the feature gate was turned off for all nodes, which follow one by one';
 const ON_AGAIN = 'say the feature gate is on again before this node has followed';
+const GOES_ON = 'say the feature gate has no value: this node goes on enforcing';
+const STAYS_OFF = 'say the feature gate has no value: this node enforces nothing, as before';
+const NO_VALUE = 'say the feature gate has no value any more before this node has followed';
 const OFF_AT_ONCE = 'say the feature gate was turned off for all nodes at once';
 const END = ['disarm patience', 'disarm retry', 'disarm comeBack'];
 
@@ -281,6 +285,65 @@ const STORIES: readonly (readonly [string, Partial<Beginning>, ...Row[]])[] = [
     [folded(NOW, 'e.1', false, 10), IN_TURN, 'arm switchOff 10000', ...bookmark('null', true, true), 'work'],
     ['turn', ...FIRST_TURN('now')],
     [STOPPING, ...END, 'disarm switchOff'],
+  ],
+  [
+    'a gate without a value changes nothing on a node that enforces: policies are followed on',
+    {},
+    ...FOLLOWING,
+    [folded(NOW, 'e.2', 'unset'), GOES_ON, ...bookmark('e.2', true), 'work'],
+    ['turn', 'enforce now', 'gate on, on'],
+    [folded(NEXT, 'e.3', 'unset'), ...bookmark('e.2'), 'work'],
+    ['turn', 'enforce next', 'gate on, on', 'submit next'],
+    [folded(NEXT, 'e.4', false), ...bookmark('e.2', true), 'work'],
+    ['turn', ...cleared('gate off', 'on', 'gate')],
+    [folded(NEXT, 'e.5', 'unset'), STAYS_OFF, ...bookmark('null', true), 'work'],
+    ['turn'],
+  ],
+  [
+    'a gate without a value leaves a new node without rules',
+    { last: null },
+    [started(false), 'ask', 'arm patience 10000'],
+    [folded(NOW, 'e.1', 'unset'), STAYS_OFF, ...bookmark('null', true, true), 'work'],
+    ['turn', ...cleared('gate off', 'on', 'gate')],
+    [folded(NOW, 'e.2'), ...bookmark('null', true), 'work'],
+    ['turn', ...FIRST_TURN('now')],
+  ],
+  [
+    'a gate without a value keeps the rules of a node that lost what it had saved',
+    { last: null },
+    [started(true), 'ask', 'arm patience 10000'],
+    [folded(NOW, 'e.1', 'unset'), GOES_ON, ...bookmark('null', true, true), 'work'],
+    ['turn', ...FIRST_TURN('now')],
+  ],
+  [
+    'a gate without a value changes nothing by the API server either, nor after it',
+    {},
+    ...FOLLOWING,
+    [DISCONNECTED, 'ask', 'remember'],
+    [seen('unset'), GOES_ON, 'remember', 'work'],
+    ['turn', 'enforce now', 'gate on, on'],
+    [seen(false), 'remember', 'work'],
+    ['turn', ...cleared('gate off', 'on', 'gate')],
+    [seen('unset'), STAYS_OFF, 'remember', 'work'],
+    ['turn'],
+    [folded(NOW, 'e.2', 'unset'), ...bookmark('null', true), 'work'],
+    ['turn'],
+  ],
+  [
+    'a node whose turn it is not goes on if the gate loses its value',
+    { place: 0.5 },
+    ...FOLLOWING,
+    [folded(NOW, 'e.2', false, 10), IN_TURN, 'arm switchOff 5000', ...bookmark('e.2', true), 'work'],
+    [
+      folded(NOW, 'e.3', 'unset'),
+      NO_VALUE,
+      'disarm switchOff',
+      GOES_ON,
+      ...bookmark('e.3', true),
+      'work',
+      'work',
+    ],
+    ['turn', 'enforce now', 'gate on, on'],
   ],
   [
     'the gate goes off and on by the API server, and the controller has the last word',

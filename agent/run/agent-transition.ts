@@ -11,12 +11,14 @@ import {
   followedGate,
   gateOf,
   type InForce,
+  saidGate,
   type Target,
   type Why,
   whyNone,
 } from './agent-state.ts';
 import type { Off } from './off-file.ts';
 import { allFailing, failingRules } from './rule-errors.ts';
+import { keptIfUnset, merged } from './seen-state.ts';
 import { switchOffTurn } from './switch-off.ts';
 
 /** An event that the agent reacts to. */
@@ -118,6 +120,8 @@ const GATES: Readonly<Record<Why, string>> = {
   off: 'nodewall off',
 };
 
+const UNSET = 'NodeNetworkPolicy without a value in the cluster, and this node had none in force';
+
 const WORK: Effect = { kind: 'work' };
 const REMEMBER: Effect = { kind: 'remember' };
 const REPORT_SOON: Effect = { kind: 'report', isSoon: true };
@@ -143,10 +147,7 @@ export function transition(state: AgentState, event: AgentEvent): Transition {
     case 'folded':
       return inTurn(state, folded(state, event.folded));
     case 'seen':
-      return inTurn(state, {
-        state: { ...state, seen: merged(state.seen, event.seen) },
-        effects: [REMEMBER, WORK],
-      });
+      return inTurn(state, seen(state, event.seen));
     case 'moved':
       return moved(state, event);
     case 'timer':
@@ -252,7 +253,19 @@ function folded(before: AgentState, now: Folded): Transition {
     ...(isWaiting ? [END_WAIT] : []),
     ...(isWaiting || isNews ? [WORK] : []),
   ];
-  return { state, effects };
+  const unset = kept(before, state);
+  return { state: unset.state, effects: [...unset.effects, ...effects] };
+}
+
+function seen(before: AgentState, now: Seen): Transition {
+  const { state, effects } = kept(before, { ...before, seen: merged(before.seen, now) });
+  return { state, effects: [...effects, REMEMBER, WORK] };
+}
+
+/** With what this node keeps where the gate has no value. */
+function kept(before: AgentState, now: AgentState): Transition {
+  const { state, message } = keptIfUnset(before, now);
+  return { state, effects: message === null ? [] : [{ kind: 'say', message, fields: {} }] };
 }
 
 /** With what a gate that was turned off, or on again, means for this node's turn. */
@@ -274,20 +287,12 @@ function inTurn(before: AgentState, { state, effects }: Transition): Transition 
     case 'end': {
       const message = turn.isOff
         ? 'the feature gate was turned off for all nodes at once'
-        : 'the feature gate is on again before this node has followed';
+        : `the feature gate ${saidGate(state) === 'unset' ? 'has no value any more' : 'is on again'} before this node has followed`;
       const line: Effect = { kind: 'say', message, fields: {} };
       const disarm: Effect = { kind: 'disarm', timer: 'switchOff' };
       return { state: { ...state, isSwitchingOff: false }, effects: [line, disarm, ...effects, WORK] };
     }
   }
-}
-
-/** Fields that are null keep their previous value. Returns the same object if nothing changed. */
-function merged(before: Seen, now: Seen): Seen {
-  const controllers = now.controllers ?? before.controllers;
-  const gate = now.gate ?? before.gate;
-  const isSame = gate === before.gate && controllers?.join() === before.controllers?.join();
-  return isSame ? before : { controllers, gate };
 }
 
 function moved(before: AgentState, { places }: EventOf<'moved'>): Transition {
@@ -327,7 +332,8 @@ function wanted(state: AgentState, target: Target): Transition {
 function cleared(before: AgentState, { why, removed, interfaces }: EventOf<'cleared'>): Transition {
   // `nodewall off` leaves the gate as it is.
   const enabled = why === 'off' && gateOf(before) !== false;
-  const fields = { removed, interfaces, gate: GATES[why] };
+  const isUnset = why === 'gate' && saidGate(before) === 'unset';
+  const fields = { removed, interfaces, gate: isUnset ? UNSET : GATES[why] };
   return {
     state: { ...before, without: why, enabled, inForce: null, policies: 0, failing: [] },
     effects: [

@@ -14,7 +14,7 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
       enum: [...POLICY_PHASES],
       description:
         'Pending, Realizing, Realized: no, some, all nodes that are selected enforce this version. Failed: some node cannot enforce it. RolledBack: some node tried it and took it back. NoNodes: it applies to no node. ' +
-        'Invalid: this version is left out. Disabled: the feature gate NodeNetworkPolicy is off.',
+        'Invalid: this version is left out. Disabled: the feature gate NodeNetworkPolicy is off, or has no value and no node enforces it.',
     },
     observedGeneration: count('The metadata.generation that this status is about.'),
     enforcedGeneration: count('If that version is invalid: the generation that is enforced instead.'),
@@ -47,6 +47,7 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
     conditions: conditions({
       Accepted: 'the policy is valid',
       Realized: 'all nodes that are selected enforce it',
+      GateSet: 'the feature gate has a value; there only while it has none',
       RolledOut: 'its rollout is completed',
     }),
   },

@@ -1,6 +1,6 @@
 import { type CheckLine, warning } from '../../lib/process/check-line.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { isKubeError, orNull } from '../kubeapi/kube-error.ts';
+import { isKubeError, type KubeError, orNull } from '../kubeapi/kube-error.ts';
 
 /** An object of the API server, as others may have written it. */
 export interface CheckedObject {
@@ -29,11 +29,24 @@ export async function runChecks(
         return await check(request);
       } catch (error) {
         if (!isKubeError(error)) throw error;
-        return [
-          warning(name, `cannot be checked: ${error.message}`, 'repeat it as a user who may read that'),
-        ];
+        return [warning(name, `cannot be checked: ${error.message}`, wayOut(error))];
       }
     }),
   );
   return lines.flat();
+}
+
+/** What to do next where the API server did not answer a check. */
+function wayOut({ reason }: KubeError): string {
+  switch (reason) {
+    case 'Forbidden':
+      return 'repeat it as a user who may read that';
+    case 'Unauthorized':
+      return 'repeat it with a kubeconfig whose credentials are valid';
+    case 'NotFound':
+    case 'ServiceUnavailable':
+      return 'no controller serves it: see "aggregated API", "controllers" and "pods" here';
+    default:
+      return 'repeat it; if it stays, look at the API server';
+  }
 }

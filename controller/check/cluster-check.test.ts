@@ -9,6 +9,7 @@ const SYSTEM = '/api/v1/namespaces/nodewall-system';
 const LEASE = '/apis/coordination.k8s.io/v1/namespaces/nodewall-system/leases/nodewall-controller';
 const API_SERVICE = '/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.controlplane.nodewall.io';
 const ADMISSION = '/apis/admissionregistration.k8s.io/v1';
+const CONFIG = `${SYSTEM}/configmaps/nodewall-config`;
 const VIEWS = '/apis/controlplane.nodewall.io/v1alpha1/nodeviews';
 
 type Answers = Readonly<Record<string, unknown>>;
@@ -155,6 +156,44 @@ describe('a check of a cluster', () => {
         /^problem: no controller leads/,
       ],
       ['aggregated API', {}, /^problem: it is not registered/],
+      [
+        'agents',
+        { [VIEWS]: new KubeError('404 NotFound', { status: 404, reason: 'NotFound' }) },
+        /^warning: cannot be checked: 404 NotFound/,
+      ],
+      [
+        'feature gate',
+        {},
+        /^problem: it has no value \(there is no ConfigMap nodewall-config\); 3 nodes go on enforcing, new ones do not$/,
+      ],
+      [
+        'feature gate',
+        { [CONFIG]: { data: { 'config.yaml': 'featureGates: {}' } }, [VIEWS]: { items: [] } },
+        /^warning: it has no value \(ConfigMap nodewall-config does not set it\): nothing is enforced$/,
+      ],
+      [
+        'feature gate',
+        {
+          [VIEWS]: new KubeError('404 NotFound', { status: 404, reason: 'NotFound' }),
+          [CONFIG]: { data: { 'config.yaml': 'featureGates: {NodeNetworkPolicy: perhaps}' } },
+        },
+        /^problem: it has no value \(config\.yaml:1: .*\); nodes that enforce go on, new ones do not$/,
+      ],
+      [
+        'feature gate',
+        {
+          [LEASE]: {
+            metadata: { annotations: { 'nodewall.io/feature-gate': 'NodeNetworkPolicy=true' } },
+            spec: { holderIdentity: 'c-1', renewTime: new Date(NOW).toISOString() },
+          },
+        },
+        /^warning: there is no ConfigMap nodewall-config; the last value, on, holds$/,
+      ],
+      [
+        'feature gate EgressGateway',
+        { [VIEWS]: { items: [report('a', { egress: { tunnel: '10.0.0.2' } })] } },
+        /^problem: it has no value; 1 node goes on steering as before/,
+      ],
       ['webhooks', {}, /^problem: there is no mutating and no validating configuration/],
       ['certificates', {}, /^problem: there is no ConfigMap nodewall-ca/],
       [

@@ -2,11 +2,11 @@ import { X509Certificate } from 'node:crypto';
 import { asFields, asList } from '../../apis/schema/json-schema.ts';
 import { CONTROL_PLANE } from '../../apis/stream.ts';
 import { type CheckLine, named, ok, problem, warning } from '../../lib/process/check-line.ts';
-import { gateSetting } from '../kubeapi/configmap/feature-gate.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { Lease } from '../kubeapi/lease/lease.ts';
 import { type Check, type CheckedObject, read } from './checked.ts';
+import { featureGates } from './gate-check.ts';
 
 const SYSTEM = 'namespaces/nodewall-system';
 const API_SERVICE = `/apis/apiregistration.k8s.io/v1/apiservices/${CONTROL_PLANE.version}.${CONTROL_PLANE.group}`;
@@ -14,7 +14,6 @@ const LEASE = `/apis/coordination.k8s.io/v1/${SYSTEM}/leases/nodewall-controller
 const DEPLOYMENT = `/apis/apps/v1/${SYSTEM}/deployments/nodewall-controller`;
 const DAEMON_SET = `/apis/apps/v1/${SYSTEM}/daemonsets/nodewall-agent`;
 const CA = `/api/v1/${SYSTEM}/configmaps/nodewall-ca`;
-const CONFIG = `/api/v1/${SYSTEM}/configmaps/nodewall-config`;
 const WEBHOOKS = ['mutating', 'validating'] as const;
 /** deploy/kustomize/base/webhooks.yaml; with overlays/fail-closed the first two have Fail too. */
 const CHECKING_WEBHOOKS = ['mutate.nodewall.io', 'validate.nodewall.io'];
@@ -48,7 +47,7 @@ export function installedChecks(now: number): Readonly<Record<string, Check>> {
     pods: workloads,
     'aggregated API': aggregatedApi,
     webhooks,
-    'feature gate': featureGate,
+    'feature gate': featureGates,
     certificates: (request) => certificates(request, now),
   };
 }
@@ -160,15 +159,6 @@ async function webhooks(request: KubeApi): Promise<readonly CheckLine[]> {
       ? 'objects are stored unchecked while no controller answers'
       : 'objects cannot be written while no controller answers';
   return [ok('webhooks', `failurePolicy ${policy}: ${meaning}`)];
-}
-
-async function featureGate(request: KubeApi): Promise<readonly CheckLine[]> {
-  const { enabled, problems } = gateSetting((await read(request, CONFIG))?.data ?? null);
-  if (enabled === true) return [ok('feature gate', 'on')];
-  const next = 'kubectl apply -f deploy/gate/on.yaml';
-  if (enabled === false) return [warning('feature gate', 'off: nothing is enforced', next)];
-  const why = problems[0] ?? 'ConfigMap nodewall-config does not set it';
-  return [warning('feature gate', `${why}; controllers keep the last value`, next)];
 }
 
 async function certificates(request: KubeApi, now: number): Promise<readonly CheckLine[]> {

@@ -254,6 +254,22 @@ describe('hub', () => {
     assert.deepEqual(gates(other.take()), [[false, over]]);
   });
 
+  it('sends a gate without a value as such, and that there are no egress gateways once their gate is off', () => {
+    const hub = new Hub({ gate: 'unset' });
+    hub.setEgressUnset(true);
+    hub.publish(compile(objects));
+    const batches: string[][] = [];
+    const take = (lines: readonly Line[]): void => void batches.push(lines.map(({ body }) => `${body}`));
+    hub.watch('ccc', null, take, { egress: true });
+    assert.match(batches[0]?.[1] ?? '', /"type":"gate","enabled":"unset"/);
+    assert.doesNotMatch(`${batches}`, /egressRemoved/);
+    batches.splice(0);
+    hub.setEgressUnset(false);
+    assert.match(`${batches}`, /egressRemoved/);
+    hub.setGate(false);
+    assert.match(`${batches.at(-1)}`, /"enabled":false/);
+  });
+
   it("sends the control plane's endpoints to all nodes once, and to later watchers after the gate", () => {
     const hub = new Hub({ gate: false });
     hub.setEndpoints([]);

@@ -2,7 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
 import type { HeldView } from '../../apis/held-view.ts';
-import { type Endpoints, type GateUpdate, toWrittenEndpoints, type Update } from '../../apis/stream.ts';
+import {
+  type Endpoints,
+  type GateUpdate,
+  type GateValue,
+  toWrittenEndpoints,
+  type Update,
+} from '../../apis/stream.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { WatchPosition } from '../watch/cluster/reflector.ts';
 import { messageBodies } from './bodies.ts';
@@ -30,7 +36,7 @@ export interface Watch {
 
 export interface HubOptions {
   /** The initial feature gate NodeNetworkPolicy. */
-  readonly gate: boolean;
+  readonly gate: GateValue;
   /** Identifies this instance of the hub; must be unique. Letters and digits. */
   readonly epoch?: string;
   readonly log?: LogLimits;
@@ -65,7 +71,9 @@ export class Hub {
   readonly #bodies = messageBodies();
   readonly #watchers = new Watchers<Watcher>();
   readonly #watches: () => readonly WatchPosition[];
-  #enabled: boolean;
+  #enabled: GateValue;
+  /** What is sent where a view has no egress gateways. */
+  #isEgressUnset = false;
   #over: number | null = 0;
   #endpoints: readonly Endpoints[] = [];
   #position = 0;
@@ -103,15 +111,23 @@ export class Hub {
   }
 
   /** @param over seconds over which nodes follow if it is off, one by one; null: the usual time */
-  setGate(wanted: boolean, over: number | null = 0): void {
-    if (wanted === this.#enabled && (wanted || over === this.#over)) return;
+  setGate(wanted: GateValue, over: number | null = 0): void {
+    if (wanted === this.#enabled && (wanted !== false || over === this.#over)) return;
     this.#enabled = wanted;
     this.#over = over;
     this.#sendToAll(this.#gateUpdate());
   }
 
+  /** @param isUnset whether nodes keep what they steer where this controller has nothing of it */
+  setEgressUnset(isUnset: boolean): void {
+    if (isUnset === this.#isEgressUnset) return;
+    this.#isEgressUnset = isUnset;
+    const hasEgress = this.#state?.published.compiled.egress !== undefined;
+    if (!isUnset && !hasEgress) this.#sendToAll({ type: 'egressRemoved' }, 'egress');
+  }
+
   #gateUpdate(): GateUpdate {
-    const over = this.#enabled ? 0 : (this.#over ?? usualSwitchOff(this.nodes().size));
+    const over = this.#enabled !== false ? 0 : (this.#over ?? usualSwitchOff(this.nodes().size));
     return { type: 'gate', enabled: this.#enabled, ...(over === 0 ? {} : { over }) };
   }
 
@@ -122,7 +138,7 @@ export class Hub {
     this.#sendToAll({ type: 'endpoints', ...toWrittenEndpoints(wanted) });
   }
 
-  get gate(): boolean {
+  get gate(): GateValue {
     return this.#enabled;
   }
 
@@ -227,7 +243,9 @@ export class Hub {
   #linesAt({ published: { compiled }, viewOf }: State): ViewLines {
     const { revision } = this;
     const gate = this.#gateUpdate();
-    const present = { compiled, viewOf, gate, endpoints: this.#endpoints, revision, number: this.#number };
+    const isEgressUnset = this.#isEgressUnset;
+    const common = { compiled, viewOf, gate, isEgressUnset, endpoints: this.#endpoints };
+    const present = { ...common, revision, number: this.#number };
     return new ViewLines(present, this.#bodies);
   }
 
@@ -280,11 +298,11 @@ export class Hub {
     }
   }
 
-  #sendToAll(update: Update): void {
+  #sendToAll(update: Update, feature?: PendingMessage['feature']): void {
     if (this.#state === null) return;
     const counts = { rules: 0, addressSets: 0, serviceSets: 0 };
     this.#send(this.#state.published, this.#state.log, [
-      { toBody: () => this.#bodies.once(update), audience: null, counts },
+      { toBody: () => this.#bodies.once(update), audience: null, counts, ...(feature && { feature }) },
     ]);
   }
 

@@ -43,6 +43,10 @@ export class NodeReports {
     return found === undefined ? null : { report: found.report, age: this.#now() - found.at };
   }
 
+  *all(): Generator<NodeReport> {
+    for (const { report } of this.#reports.values()) yield report;
+  }
+
   /** The names of the nodes that have reported. */
   nodes(): Iterable<string> {
     return this.#reports.keys();

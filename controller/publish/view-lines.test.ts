@@ -39,6 +39,7 @@ function present(more: Partial<Present> = {}): Present {
   return {
     viewOf: viewsAt(published, bodies, 'e.7'),
     gate: { type: 'gate', enabled: true },
+    isEgressUnset: false,
     endpoints: [],
     ...{ revision: 'e.7.a', number: 'e.7' },
     ...more,
@@ -121,6 +122,13 @@ describe('the lines of a view', () => {
 
     it('say that there are none, to a watcher that may hold some', () => {
       assert.deepEqual(egressTypes(new ViewLines(present(), bodies).whole(node)), ['egressRemoved']);
+    });
+
+    it('say nothing while the gate has no value: what is held stays', () => {
+      const lines = new ViewLines(present({ isEgressUnset: true }), bodies);
+      assert.deepEqual(egressTypes(lines.whole(node)), []);
+      const held = { addressSets: {}, serviceSets: {}, rules: {}, egress: { inside: 'x' } };
+      assert.deepEqual(egressTypes(lines.differences(node, held)), []);
     });
 
     it('are the differences from held ones; a held object that is gone is sent empty', () => {

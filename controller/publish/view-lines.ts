@@ -14,6 +14,8 @@ export interface Present {
   /** The shared part of a node's view. */
   readonly viewOf: (node: string) => SharedView;
   readonly gate: GateUpdate;
+  /** The gate EgressGateway has no value: nodes keep what they steer. */
+  readonly isEgressUnset: boolean;
   /** The API server's; empty: none are known. */
   readonly endpoints: readonly Endpoints[];
   /** As in bookmarks. */
@@ -85,10 +87,13 @@ export class ViewLines {
   /**
    * The messages of egress gateways to a watcher that holds objects with these digests. A watcher
    * that knows them may hold an earlier state, so that it is told too that there are none.
+   * Nothing while the gate has no value: then the earlier state stays.
    */
   #egressLines({ node, hasEgress }: Receiver, held: Readonly<Record<string, string>>): Line[] {
     if (!hasEgress) return [];
-    const egress = this.#now.compiled.egress?.get(node);
+    const { compiled, isEgressUnset } = this.#now;
+    const egress = compiled.egress?.get(node);
+    if (egress === undefined && isEgressUnset) return [];
     if (egress === undefined) return [this.#line({ type: 'egressRemoved' })];
     const lines = [this.#line(egressMessage(egress))];
     const ids = new Set<string>();

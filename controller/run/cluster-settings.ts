@@ -1,4 +1,5 @@
 import type { Config } from '../../apis/config.ts';
+import type { GateValue } from '../../apis/stream.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { followConfigMap } from '../kubeapi/configmap/configmap.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
@@ -17,7 +18,7 @@ export interface ClusterSettingsOptions {
   readonly namespace: string;
   readonly log: Log;
   /** Called when a gate of the cluster changes, unless the command line sets it. */
-  readonly gateChanged: (name: GateName, enabled: boolean, over: number | null) => void;
+  readonly gateChanged: (name: GateName, enabled: GateValue, over: number | null) => void;
   readonly frontProxyChanged: () => void;
 }
 
@@ -35,20 +36,22 @@ export class ClusterSettings {
         changed(enabled, over) {
           if (given[name] === null) gateChanged(name, enabled, over);
         },
-        problem: (text) =>
-          void log.error(`${text}; feature gate ${name} keeps its value`, { stage: 'watch' }),
+        problem: (text, enabled) => {
+          const kept = enabled === 'unset' ? 'has no value' : `keeps its value ${enabled}`;
+          log.error(`${text}; feature gate ${name} ${kept}`, { stage: 'watch' });
+        },
       });
       return [name, gate];
     });
   }
 
   /** Null: not known yet. */
-  gate(name: GateName): boolean | null {
+  gate(name: GateName): GateValue | null {
     return this.#options.given[name] ?? new Map(this.#gates).get(name)?.enabled ?? null;
   }
 
   /** All of them. */
-  gates(): Readonly<Record<GateName, boolean | null>> {
+  gates(): Readonly<Record<GateName, GateValue | null>> {
     const [policy, egress] = [this.gate('NodeNetworkPolicy'), this.gate('EgressGateway')];
     return { NodeNetworkPolicy: policy, EgressGateway: egress };
   }

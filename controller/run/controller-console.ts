@@ -13,6 +13,7 @@ import type { WatchedPolicy } from '../status/policy-versions.ts';
 import type { Compiling } from './compiling.ts';
 import type { ControllerContext, ProcessContext } from './controller-context.ts';
 import type { PolicyStatuses } from './policy-statuses.ts';
+import type { UnsetGates } from './unset-gates.ts';
 
 export interface ControllerConsoleOptions {
   readonly context: Pick<ControllerContext, 'config' | 'log' | 'options'>;
@@ -24,6 +25,7 @@ export interface ControllerConsoleOptions {
   readonly questions: Pick<NodeQuestionService, 'ask'>;
   /** Why reports of agents are not known yet; null: they are. */
   readonly missing: () => string | null;
+  readonly unsetGates: Pick<UnsetGates, 'remark'>;
 }
 
 /** The console of a cluster, wired; every replica has one. */
@@ -43,6 +45,7 @@ export class ControllerConsole {
     statuses,
     questions,
     missing,
+    unsetGates,
   }: ControllerConsoleOptions) {
     const { config, log, options } = context;
     const ask = questions.ask.bind(questions);
@@ -52,8 +55,9 @@ export class ControllerConsole {
       compiled: policies,
       nodes: () => hub.nodes(),
       revision: () => hub.revision,
-      isEnabled: () => hub.gate,
-      ...{ missing, reports, clock },
+      isEnabled: () => hub.gate !== false,
+      missing: () => missing() ?? unsetGates.remark(),
+      ...{ reports, clock },
       statuses: statuses.keeper,
       guardrails: () => statuses.guardrails.statuses(),
     });

@@ -1,6 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { ROLLOUT_STATES, type RolloutState } from '../../apis/rollout.ts';
 import { VERSION } from '../../lib/process/version.ts';
+import { GATE_ANNOTATIONS, type GateName } from '../kubeapi/configmap/feature-gate.ts';
 import type { ServerStats } from '../publish/server.ts';
 import type { WatchMetrics } from '../watch/cluster/watch-notice.ts';
 
@@ -16,6 +17,8 @@ export interface MetricsSources {
   /** The number of policies with a rollout, by its state. */
   rollouts(): ReadonlyMap<RolloutState, number>;
   guardrails(): { readonly all: number; readonly broken: number };
+  /** The number of nodes that go on though the gate has no value. */
+  unsetGateNodes(name: GateName): number;
   /** Of floating addresses; absent: the feature gate EgressGateway is off. */
   readonly leases?: () => {
     readonly slots: number;
@@ -63,8 +66,7 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
           };
     return new Gauge({ name: full(name), help, registers, ...collect });
   };
-  const build = { name: 'nodewall_build_info', help: 'Running version.', labelNames: ['version'] };
-  new Gauge({ ...build, registers }).set({ version: VERSION }, 1);
+  buildMetric(registers);
   gauge('leader', 'Whether this replica leads, and so writes statuses.', () => (sources.isLeading() ? 1 : 0));
   gauge('streams', 'Agents that are connected.', () => sources.server()?.watchers ?? 0);
   gauge('stream_unsent_bytes', 'Bytes that are queued for agents.', () => sources.server()?.unsentBytes ?? 0);
@@ -78,6 +80,7 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   rolloutMetrics(registers, sources.rollouts);
   gauge('guardrails', 'Guardrails that are evaluated.', () => sources.guardrails().all);
   gauge('guardrails_broken', 'Guardrails that do not hold.', () => sources.guardrails().broken);
+  gateMetrics(registers, sources);
   watchMetrics(registers, sources.watches);
   serverMetrics(registers, sources.server);
   const [nodes, policies, invalid, ignoredAddresses] = [
@@ -125,6 +128,24 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
     failed: () => failures.inc(),
     slotMoved: (reason) => moves?.inc({ reason }),
   };
+}
+
+function buildMetric(registers: Registry[]): void {
+  const build = { name: 'nodewall_build_info', help: 'Running version.', labelNames: ['version'] };
+  new Gauge({ ...build, registers }).set({ version: VERSION }, 1);
+}
+
+function gateMetrics(registers: Registry[], sources: MetricsSources): void {
+  new Gauge({
+    name: 'nodewall_controller_unset_gate_nodes',
+    help: 'Nodes that go on as before though the feature gate has no value; 0: it has one, or there are none.',
+    labelNames: ['gate'],
+    registers,
+    collect() {
+      for (const name of Object.keys(GATE_ANNOTATIONS) as GateName[])
+        this.set({ gate: name }, sources.unsetGateNodes(name));
+    },
+  });
 }
 
 /** Returns the counter of moves. */

@@ -1,5 +1,6 @@
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { ControllerState } from '../../apis/controller-state.ts';
+import type { GateValue } from '../../apis/stream.ts';
 import { ImpactProcess } from '../impact/impact-process.ts';
 import type { Registration } from '../kubeapi/apiservice/registration.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
@@ -35,6 +36,7 @@ import { ownState } from './own-state.ts';
 import { Peers } from './peers.ts';
 import { PolicyStatuses } from './policy-statuses.ts';
 import { ReportDelivery } from './report-delivery.ts';
+import { UnsetGates } from './unset-gates.ts';
 import type { WebhookService } from './webhook-service.ts';
 
 const SERVICE = CONTROLLER_ACCOUNT;
@@ -67,6 +69,7 @@ export class ControllerParts {
   readonly replicas: Replicas;
   readonly nodeMetrics: NodeMetrics;
   readonly delivery: ReportDelivery;
+  readonly unsetGates: UnsetGates;
   readonly peers: Peers;
   readonly nodeQuestions: NodeQuestions;
   readonly console: ControllerConsole;
@@ -85,7 +88,7 @@ export class ControllerParts {
     this.#reactions = reactions;
     this.#says = controllerLog(context.log);
     this.api = new ApiClients(context.kubeConfig);
-    this.hub = new Hub({ gate: context.gate ?? false, watches: () => this.watches.source.positions() });
+    this.hub = new Hub({ gate: context.gate ?? 'unset', watches: () => this.watches.source.positions() });
     this.#versions = new NodeVersions(Object.keys(context.config.interfaceGroups));
     this.metrics = this.#makeMetrics();
     this.statuses = this.#makeStatuses();
@@ -99,6 +102,7 @@ export class ControllerParts {
     this.settings = this.#makeSettings();
     this.nodeMetrics = this.#makeNodeMetrics();
     this.delivery = this.#makeDelivery();
+    this.unsetGates = this.#makeUnsetGates();
     this.replicas = this.#makeReplicas();
     this.registration = this.#makeRegistration();
     this.credentials = this.#makeCredentials();
@@ -124,19 +128,26 @@ export class ControllerParts {
 
   /** Whether the gates are known, and this run is made for what they say. */
   get isGateKnown(): boolean {
+    const egress = this.settings.gate('EgressGateway');
     return (
       this.settings.gate('NodeNetworkPolicy') !== null &&
-      this.settings.gate('EgressGateway') === hasEgress(this.#context)
+      egress !== null &&
+      (egress === true) === hasEgress(this.#context)
     );
   }
 
-  #setGate(name: GateName, enabled: boolean, over: number | null): void {
-    this.#context.log.info('feature gate set', { [name]: enabled });
+  #setGate(name: GateName, enabled: GateValue, over: number | null): void {
+    this.#context.log.info(enabled === 'unset' ? 'feature gate without a value' : 'feature gate set', {
+      [name]: enabled,
+    });
+    this.unsetGates.set(name, enabled);
     if (name === 'NodeNetworkPolicy') {
       this.hub.setGate(enabled, over);
       this.statuses.keeper.gate(enabled);
       this.console.changed();
-    } else if (enabled !== hasEgress(this.#context)) this.#reactions.happen({ type: 'restartRequested' });
+    } else if ((enabled === true) !== hasEgress(this.#context))
+      this.#reactions.happen({ type: 'restartRequested' });
+    else this.hub.setEgressUnset(enabled === 'unset');
     this.#reactions.happen({ type: 'changed' });
   }
 
@@ -149,6 +160,7 @@ export class ControllerParts {
       certificateExpires: () => this.credentials.expires,
       rollouts: () => this.statuses.rollouts.counts(),
       guardrails: () => this.statuses.guardrails.counts(),
+      unsetGateNodes: (name) => this.unsetGates.nodes(name),
       ...(hasEgress(this.#context) ? { leases: () => this.statuses.egressLeases() } : {}),
     });
   }
@@ -234,6 +246,16 @@ export class ControllerParts {
       statuses: this.statuses,
       questions: this.nodeQuestions,
       missing: () => this.delivery.missing(),
+      unsetGates: this.unsetGates,
+    });
+  }
+
+  #makeUnsetGates(): UnsetGates {
+    return new UnsetGates({
+      reports: () => this.delivery.reports.all(),
+      log: this.#context.log,
+      clock: this.#process.clock,
+      announce: (note) => this.statuses.gateUnset(note),
     });
   }
 

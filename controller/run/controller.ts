@@ -79,6 +79,7 @@ export class Controller {
       {
         name: 'Guardrails and console',
         stop: () => {
+          this.#parts.unsetGates.close();
           this.#parts.guardrails.close();
           this.#parts.impact.close();
           this.#parts.console.close();

@@ -11,7 +11,7 @@ export interface OwnStateSources {
   readonly life: Lifecycle;
   readonly isLeading: boolean;
   readonly missingRights: readonly RbacRule[];
-  readonly gates: Readonly<Record<string, boolean | null>>;
+  readonly gates: ControllerState['gates'];
   readonly revision: string;
   readonly streams: number;
   readonly others: readonly string[];

@@ -54,6 +54,8 @@ export class PolicyStatuses {
   readonly guardrails: GuardrailKeeper;
   /** Of what nodes report. */
   readonly nodeEvents: NodeEvents;
+  readonly #failures: FailureEvents;
+  readonly #isLeader: () => boolean;
   readonly #writer: StatusWriter;
   readonly #egressWriter: StatusWriter<EgressStatus>;
   readonly #gatewayWriter: StatusWriter<EgressStatus>;
@@ -83,6 +85,8 @@ export class PolicyStatuses {
       identity,
       failed: (error) => void log.warn('cannot write an Event', { stage: 'status', error: messageOf(error) }),
     });
+    this.#failures = failures;
+    this.#isLeader = isLeader;
     this.#guardrailWriter = statusWriter(asLeader, clock, events, GUARDRAIL_TARGET, GUARDRAIL_TIMES);
     this.nodeEvents = new NodeEvents({ events: failures, isLeader, now: clock.now });
     this.guardrails = new GuardrailKeeper({ writer: this.#guardrailWriter, events: failures });
@@ -137,6 +141,11 @@ export class PolicyStatuses {
   async lead(leads: boolean): Promise<void> {
     this.rollouts.lead(leads);
     await Promise.all([this.keeper.lead(leads), this.egress.lead(leads), this.guardrails.lead(leads)]);
+  }
+
+  /** Announces that a feature gate has no value, while this replica leads. */
+  gateUnset(note: string): void {
+    if (this.#isLeader()) this.#failures.gateUnset(note);
   }
 
   /** What the metrics say of floating addresses. */

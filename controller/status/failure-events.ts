@@ -1,3 +1,4 @@
+import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { FailingNode } from '../../apis/policy-status.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
@@ -148,6 +149,18 @@ export class FailureEvents {
     this.#arm(AT_ONCE);
   }
 
+  /** Announces that a feature gate has no value, on the namespace of nodewall. */
+  gateUnset(why: string): void {
+    this.#isCleared = false;
+    this.#nodes.set(NAMESPACE.uid, {
+      regarding: NAMESPACE,
+      type: 'Warning',
+      reason: 'FeatureGateUnset',
+      note: () => why,
+    });
+    this.#arm(AT_ONCE);
+  }
+
   /** Drops queued events, and waits for the request in progress. */
   async clear(): Promise<void> {
     this.#isCleared = true;
@@ -223,6 +236,14 @@ export class FailureEvents {
     this.#written.set(`${uid} ${reason}`, { event, count: 1, until: this.#clock.now() + SERIES });
   }
 }
+
+const NAMESPACE: Subject = {
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  name: CONTROLLER_ACCOUNT.namespace,
+  // Longer than the name of a Node: they share a queue.
+  uid: `namespace/${CONTROLLER_ACCOUNT.namespace}`,
+};
 
 /** For events about Nodes the uid is the name, as in those of the kubelet. */
 function ofNode(name: string): Subject {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Compiled } from '../../apis/compiled.ts';
 import type { ClusterNetworkPolicy } from '../../apis/objects.ts';
 import type { FailingNode, PolicyStatus } from '../../apis/policy-status.ts';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { GateValue, NodeReport } from '../../apis/stream.ts';
 import { formatProblem } from '../../apis/validate/problem.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
@@ -76,7 +76,7 @@ export class StatusKeeper {
   #problemsOf: ReadonlyMap<string, readonly LoadProblem[]> = new Map();
   #list: readonly ClusterNetworkPolicy[] | null = null;
   #inForce: ReadonlyMap<string, ClusterNetworkPolicy> = new Map();
-  #enabled = false;
+  #enabled: GateValue = 'unset';
   /** The time when this process began to lead; null: it doesn't lead. */
   #leadsSince: number | null = null;
   #cancel: (() => void) | null = null;
@@ -153,7 +153,7 @@ export class StatusKeeper {
     this.#look();
   }
 
-  gate(now: boolean): void {
+  gate(now: GateValue): void {
     if (now === this.#enabled) return;
     this.#enabled = now;
     this.#lookAtAll();
@@ -290,7 +290,8 @@ export class StatusKeeper {
     const before = known.status ?? version.status;
     const status = statusOf(facts, before, this.#clock.date());
     if (isDeepStrictEqual(status, before)) return true;
-    if (before !== null && isTakenBack(before, status) && this.#isNew()) return false;
+    if (before !== null && this.#isNew() && (isTakenBack(before, status) || this.#isUnheard(before, status)))
+      return false;
     known.status = status;
     known.told = this.#clock.now();
     this.#confirm(name, known);
@@ -313,6 +314,11 @@ export class StatusKeeper {
     };
   }
 
+  /** Nobody has reported yet who may go on without a value of the gate. */
+  #isUnheard(before: PolicyStatus, { phase }: PolicyStatus): boolean {
+    return this.#enabled === 'unset' && phase === 'Disabled' && before.phase !== phase;
+  }
+
   #isNew(): boolean {
     return this.#leadsSince !== null && this.#clock.now() < this.#leadsSince + GRACE;
   }
@@ -323,7 +329,7 @@ export class StatusKeeper {
     const fresh = failing.filter(({ node }) => !before.has(node));
     known.failing = new Set(failing.map(({ node }) => node));
     known.failingOf = version.generation;
-    if (!this.#enabled) return;
+    if (this.#enabled === false) return;
     const announced = new Set(
       [...new Set(fresh.map(({ node }) => node))].filter((node) => this.#eventLimit.take(node)),
     );

@@ -51,6 +51,20 @@ describe('statusOf', () => {
     ['NoNodes', 'no rules', 'True', /no rules/, { progress: { ...some, desired: 0, hasRules: false } }],
     ['Disabled', 'gate off', 'False', /feature gate/, { enabled: false }],
     [
+      'Disabled',
+      'a gate without a value, and no node that had it on',
+      'False',
+      /has no value, and no node enforces/,
+      { enabled: 'unset' },
+    ],
+    [
+      'Realizing',
+      'a gate without a value: nodes that had it on go on',
+      'False',
+      /^2 of 3/,
+      { enabled: 'unset', progress: { ...some, current: 2 } },
+    ],
+    [
       'Invalid',
       'never valid',
       'False',

@@ -10,6 +10,7 @@ import {
   type PolicyStatus,
 } from '../../apis/policy-status.ts';
 import type { RolloutDecision } from '../../apis/rollout.ts';
+import type { GateValue } from '../../apis/stream.ts';
 
 /** The facts from which a policy's status is computed. */
 export interface PolicyFacts {
@@ -25,7 +26,7 @@ export interface PolicyFacts {
   /** Its spec; null if there is none. */
   readonly enforcedSpec: object | null;
   /** The feature gate NodeNetworkPolicy. */
-  readonly enabled: boolean;
+  readonly enabled: GateValue;
   /** The progress of the version in force. */
   readonly progress: Progress;
   /** Null: the policy has no rollout. */
@@ -50,7 +51,7 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
   const { generation, problems, enforcedGeneration, enforcedSpec, enabled, progress } = facts;
   const isInvalid = problems.length > 0;
   const phase = phaseOf(facts);
-  const { desired, current, failing } = enabled ? progress : NO_PROGRESS;
+  const { desired, current, failing } = isOff(facts) ? NO_PROGRESS : progress;
   const time = `${now.toISOString().slice(0, 19)}Z`;
   const condition = (
     said: Omit<PolicyCondition, 'lastTransitionTime' | 'observedGeneration'>,
@@ -76,6 +77,7 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
     conditions: [
       condition({ type: 'Accepted', ...accepted(facts) }),
       condition({ type: 'Realized', ...realized(facts, phase) }),
+      ...(enabled === 'unset' ? [condition({ type: 'GateSet', ...UNSET })] : []),
       ...(facts.rollout === null ? [] : [condition({ type: 'RolledOut', ...rolledOut(facts.rollout) })]),
     ],
   };
@@ -92,9 +94,22 @@ function specForOlder(spec: Partial<ClusterNetworkPolicySpec>): object {
   return established === undefined ? spec : older;
 }
 
-function phaseOf({ problems, enabled, progress: { desired, current, failing } }: PolicyFacts): PolicyPhase {
-  if (problems.length > 0) return 'Invalid';
-  if (!enabled) return 'Disabled';
+const UNSET: ConditionState = {
+  status: 'False',
+  reason: 'NoValue',
+  message:
+    'The feature gate NodeNetworkPolicy has no value: nodes that enforce go on, new ones enforce nothing. Set it: kubectl apply -f deploy/gate/on.yaml',
+};
+
+/** While the gate is unset, the nodes that had it on go on. */
+function isOff({ enabled, progress: { current, failing } }: PolicyFacts): boolean {
+  return enabled === 'unset' ? current === 0 && failing.length === 0 : !enabled;
+}
+
+function phaseOf(facts: PolicyFacts): PolicyPhase {
+  const { desired, current, failing } = facts.progress;
+  if (facts.problems.length > 0) return 'Invalid';
+  if (isOff(facts)) return 'Disabled';
   if (desired === 0) return 'NoNodes';
   if (failing.some(({ rolledBack }) => rolledBack)) return 'RolledBack';
   if (failing.length > 0) return 'Failed';
@@ -102,25 +117,33 @@ function phaseOf({ problems, enabled, progress: { desired, current, failing } }:
   return current === 0 ? 'Pending' : 'Realizing';
 }
 
+const OFF = 'The feature gate NodeNetworkPolicy is off.';
+const NOWHERE = 'The feature gate NodeNetworkPolicy has no value, and no node enforces the policy.';
+
 type ConditionState = Pick<PolicyCondition, 'status' | 'reason' | 'message'>;
 
-function accepted({ problems, enforcedGeneration, generation, enabled }: PolicyFacts): ConditionState {
+function accepted(facts: PolicyFacts): ConditionState {
+  const { problems, enforcedGeneration, generation } = facts;
   if (problems.length === 0) return { status: 'True', reason: 'Valid', message: 'The policy is valid.' };
   const [first = '', ...rest] = problems;
   const more = rest.length === 0 ? '' : ` (and ${rest.length} more)`;
   const why = `Generation ${generation} is left out: ${short(first)}${more}`;
-  if (enforcedGeneration === null || !enabled) return { status: 'False', reason: 'Invalid', message: why };
+  if (enforcedGeneration === null || isOff(facts))
+    return { status: 'False', reason: 'Invalid', message: why };
   const message = `${why}. Generation ${enforcedGeneration} stays enforced.`;
   return { status: 'False', reason: 'InvalidLastValidEnforced', message };
 }
 
-function realized({ enforcedGeneration, progress }: PolicyFacts, phase: PolicyPhase): ConditionState {
+function realized(
+  { enforcedGeneration, enabled, progress }: PolicyFacts,
+  phase: PolicyPhase,
+): ConditionState {
   const { desired, current, failing, hasRules } = progress;
   const count = `${current} of ${desired} nodes enforce the policy`;
   const failed = new Set(failing.map(({ node }) => node)).size;
   switch (phase) {
     case 'Disabled':
-      return { status: 'False', reason: 'Disabled', message: 'The feature gate NodeNetworkPolicy is off.' };
+      return { status: 'False', reason: 'Disabled', message: enabled === 'unset' ? NOWHERE : OFF };
     case 'Invalid': {
       const isEnforced = enforcedGeneration !== null;
       const message = isEnforced

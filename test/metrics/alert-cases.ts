@@ -178,6 +178,17 @@ export const ALERT_CASES: readonly AlertCase[] = [
     clearAt: '73m',
   },
   {
+    alert: 'GateUnset',
+    series: {
+      'nodewall_controller_unset_gate_nodes{gate="NodeNetworkPolicy"}': '0x2 3x5 0x5',
+      'nodewall_controller_unset_gate_nodes{gate="EgressGateway"}': '0x20',
+    },
+    firesAt: '5m',
+    clearAt: '10m',
+    labels: { gate: 'NodeNetworkPolicy' },
+    value: 3,
+  },
+  {
     alert: 'PolicyFailing',
     series: { 'nodewall_node_policies_failing{node="a"}': '2x10 0x5' },
     firesAt: '6m',
@@ -242,6 +253,7 @@ export const HEALTHY: Pick<AlertCase, 'series' | 'interval'> = {
     'nodewall_controller_policies{instance="controller-1"}': '5x312',
     'nodewall_controller_rollouts{instance="controller-1",state="Paused"}': '0x312',
     'nodewall_controller_guardrails_broken{instance="controller-1"}': '0x312',
+    'nodewall_controller_unset_gate_nodes{instance="controller-1",gate="EgressGateway"}': '0x312',
     'nodewall_nodes{instance="controller-1",phase="Enforced"}': '20x312',
     'nodewall_nodes{instance="controller-1",phase="Pending"}': '0x312',
     'nodewall_nodes{instance="controller-1",phase="Disabled"}': '0x312',

@@ -12,7 +12,7 @@ import {
   type Rule,
   type Service,
 } from '../../apis/objects.ts';
-import type { Endpoints, RulesUpdate, StreamMessage } from '../../apis/stream.ts';
+import type { Endpoints, GateValue, RulesUpdate, StreamMessage } from '../../apis/stream.ts';
 import { type NodeMessage, nodeMessage, toWrittenRule } from '../../apis/wire.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 
@@ -21,7 +21,7 @@ import { formatMembers } from '../../lib/net/member-set.ts';
  * may not come.
  */
 export interface Folded {
-  readonly gate: boolean | null;
+  readonly gate: GateValue | null;
   readonly endpoints: readonly Endpoints[];
   readonly node: NodeMessage | null;
   readonly addressSets: ReadonlyMap<
@@ -120,7 +120,7 @@ export function fold(state: Folded, message: StreamMessage): Folded {
 }
 
 /** A view as `Folded` has it; `parts` is what `folded` has, for there the rules are in parts. */
-export function assertHolds(folded: Folded, { state, gate }: { state: NodeState; gate: boolean }): void {
+export function assertHolds(folded: Folded, { state, gate }: { state: NodeState; gate: GateValue }): void {
   const byId = (a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1);
   assert.deepEqual(
     [...folded.parts.values()].flat().toSorted(byId),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
-import type { StreamMessage } from '../../apis/stream.ts';
+import type { GateValue, StreamMessage } from '../../apis/stream.ts';
 import { compile, compiler } from '../../controller/compile/compile.ts';
 import { Hub, type Watch } from '../../controller/publish/hub.ts';
 import { type Line, linePrefix } from '../../controller/publish/line.ts';
@@ -92,10 +92,10 @@ interface Watcher {
 
 function watched(hub: Hub) {
   /** What was so at a revision. */
-  const at = new Map<string, { compiled: Compiled; gate: boolean }>();
+  const at = new Map<string, { compiled: Compiled; gate: GateValue }>();
   const watchers: Watcher[] = [];
   let compiled: Compiled | null = null;
-  const expected = (node: string, revision: string): { state: NodeState; gate: boolean } => {
+  const expected = (node: string, revision: string): { state: NodeState; gate: GateValue } => {
     const then = at.get(revision);
     assert.ok(then, `no publish ended at ${revision}`);
     return { state: nodeView(then.compiled, node), gate: then.gate };
@@ -159,7 +159,7 @@ function watched(hub: Hub) {
       read();
     },
     toggle() {
-      hub.setGate(!hub.gate);
+      hub.setGate(hub.gate === 'unset' ? true : hub.gate ? false : 'unset');
       read();
     },
     beat(which: number) {

@@ -46,13 +46,15 @@ describe('gateAfter', () => {
     }
   });
 
-  it('keeps its value, else uses the last stated one, else the configured one, else off', () => {
-    for (const before of VALUES) {
+  it('keeps its value, else uses the last stated one, else the configured one, else has none', () => {
+    for (const before of [...VALUES, 'unset'] as const) {
       for (const stated of VALUES) {
         for (const configured of VALUES) {
           const sources = { before, stated, configured };
-          const enabled = before ?? stated ?? configured ?? false;
-          assert.deepEqual(gateAfter(null, sources, 'NodeNetworkPolicy'), { enabled, problem: null });
+          const enabled = before ?? stated ?? configured ?? 'unset';
+          const usual = enabled === 'unset' || enabled === configured;
+          const problem = usual ? null : 'there is no ConfigMap nodewall-config';
+          assert.deepEqual(gateAfter(null, sources, 'NodeNetworkPolicy'), { enabled, problem });
           assert.equal(gateAfter({}, sources, 'NodeNetworkPolicy').enabled, enabled);
           assert.match(
             String(gateAfter({}, sources, 'NodeNetworkPolicy').problem),
@@ -72,8 +74,9 @@ describe('gateAfter, of EgressGateway', () => {
   const after = (stated: boolean | null) =>
     gateAfter(silent, { before: null, stated, configured: null }, 'EgressGateway');
 
-  it('is off without a word if nobody ever turned it on', () => {
-    for (const stated of [null, false]) assert.deepEqual(after(stated), { enabled: false, problem: null });
+  it('is off, or has no value, without a word if nobody ever turned it on', () => {
+    assert.deepEqual(after(null), { enabled: 'unset', problem: null });
+    assert.deepEqual(after(false), { enabled: false, problem: null });
   });
 
   it('stays on, with a message, until it is turned off by name', () => {

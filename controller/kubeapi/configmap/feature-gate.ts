@@ -1,5 +1,6 @@
 import type { Config } from '../../../apis/config.ts';
 import { parseConfig } from '../../../apis/config-file.ts';
+import type { GateValue } from '../../../apis/stream.ts';
 import { formatProblem } from '../../../apis/validate/problem.ts';
 import type { ConfigMapData } from './configmap.ts';
 
@@ -42,8 +43,8 @@ export function parseGate(text: unknown, name: GateName): boolean | null {
 
 /** Sources of the gate's value besides the ConfigMap. */
 export interface GateSources {
-  /** The value in force; null: none yet. */
-  readonly before: boolean | null;
+  /** The value in force; null: not decided yet. */
+  readonly before: GateValue | null;
   /** The last value set by a ConfigMap, from the Lease. */
   readonly stated: boolean | null;
   /** The value in the controller's own configuration. */
@@ -52,10 +53,8 @@ export interface GateSources {
 
 /** The resulting gate. */
 export interface GateChange {
-  readonly enabled: boolean;
-  /**
-   * The reason why it differs from the ConfigMap; null if it doesn't, or if there is no ConfigMap.
-   */
+  readonly enabled: GateValue;
+  /** Why the ConfigMap does not say it, where that has to be looked at; null: it has not. */
   readonly problem: string | null;
 }
 
@@ -63,7 +62,7 @@ export interface GateChange {
  * A gate that is off removes every node's table, or lets pods leave with their node's address, so
  * it must be set explicitly: if the ConfigMap was deleted, emptied or can't be read, or doesn't
  * name the gate, the gate stays as it was. When a controller starts, that is the last value set by
- * a ConfigMap; else the value in the controller's own configuration; else off.
+ * a ConfigMap; else the value in the controller's own configuration; else it has none.
  */
 export function gateAfter(
   data: ConfigMapData | null,
@@ -72,14 +71,16 @@ export function gateAfter(
 ): GateChange {
   const { enabled, problems } = gateSetting(data, name);
   if (problems.length === 0 && enabled !== null) return { enabled, problem: null };
-  const kept = before ?? stated ?? configured ?? false;
-  // Nobody has to name EgressGateway who never turned it on.
-  const isUsual = data === null || (name === 'EgressGateway' && !kept);
-  return { enabled: kept, problem: isUsual ? null : problemOf(problems, name) };
+  const kept = before ?? stated ?? configured ?? 'unset';
+  // Nobody needs a ConfigMap before he switches on, nor EgressGateway in it without gateways.
+  const isUsual = name === 'EgressGateway' ? kept !== true : data === null && kept === 'unset';
+  const isConfigured = data === null && kept === configured;
+  return { enabled: kept, problem: isUsual || isConfigured ? null : problemOf(data, problems, name) };
 }
 
-function problemOf(problems: readonly string[], name: GateName): string {
+function problemOf(data: ConfigMapData | null, problems: readonly string[], name: GateName): string {
   const what = 'ConfigMap nodewall-config';
+  if (data === null) return `there is no ${what}`;
   if (problems.length > 0) return `${what} is invalid: ${problems.join('; ')}`;
   return `${what} does not set feature gate ${name}`;
 }

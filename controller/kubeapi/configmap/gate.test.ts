@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { GateValue } from '../../../apis/stream.ts';
 import { GATE_ANNOTATIONS } from './feature-gate.ts';
 import { Gate } from './gate.ts';
 
@@ -7,8 +8,8 @@ const remembers = (enabled: boolean) => ({
   [GATE_ANNOTATIONS.NodeNetworkPolicy]: `NodeNetworkPolicy=${enabled}`,
 });
 
-function start(configured: boolean | null = null): { gate: Gate; changes: boolean[]; problems: string[] } {
-  const [changes, problems]: [boolean[], string[]] = [[], []];
+function start(configured: boolean | null = null): { gate: Gate; changes: GateValue[]; problems: string[] } {
+  const [changes, problems]: [GateValue[], string[]] = [[], []];
   const gate = new Gate('NodeNetworkPolicy', configured, {
     changed: (enabled) => void changes.push(enabled),
     problem: (text) => void problems.push(text),
@@ -30,11 +31,11 @@ describe('Gate', () => {
     }
   });
 
-  it('is off without a problem if it was never set', () => {
+  it('has no value, without a problem, if it was never set', () => {
     const { gate, changes, problems } = start();
     gate.takeLease(null);
     gate.takeConfigMap(null);
-    assert.deepEqual([gate.enabled, changes, problems], [false, [false], []]);
+    assert.deepEqual([gate.enabled, changes, problems], ['unset', ['unset'], []]);
     assert.deepEqual(gate.annotations(), {});
   });
 
@@ -88,11 +89,11 @@ describe('Gate', () => {
     assert.match(problems[0] ?? '', /switch-off: must be now/);
   });
 
-  it('reports a ConfigMap without the gate, and starts as off', () => {
+  it('reports a ConfigMap without the gate, and has no value', () => {
     const { gate, problems } = start();
     gate.takeLease(null);
     gate.takeConfigMap({});
-    assert.equal(gate.enabled, false);
+    assert.equal(gate.enabled, 'unset');
     assert.match(problems.join(), /does not set feature gate/);
   });
 });

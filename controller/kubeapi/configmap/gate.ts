@@ -1,3 +1,4 @@
+import type { GateValue } from '../../../apis/stream.ts';
 import type { ConfigMapData } from './configmap.ts';
 import {
   formatGate,
@@ -14,9 +15,9 @@ export interface GateEvents {
    * Called at first, and after each change.
    * @param over seconds over which nodes follow if it is off; null: the usual time
    */
-  changed(enabled: boolean, over: number | null): void;
-  /** Called if the ConfigMap has no valid value; the gate stays as it was. */
-  problem(text: string): void;
+  changed(enabled: GateValue, over: number | null): void;
+  /** Called if the ConfigMap has no valid value; the gate stays as it was, `enabled`. */
+  problem(text: string, enabled: GateValue): void;
 }
 
 type Annotations = Readonly<Record<string, string>>;
@@ -35,7 +36,7 @@ export class Gate {
   #remembered: boolean | null | undefined;
   /** The last value set by the ConfigMap since this process started. */
   #stated: boolean | null = null;
-  #enabled: boolean | null = null;
+  #enabled: GateValue | null = null;
   #over: number | null = null;
 
   constructor(name: GateName, configured: boolean | null, events: GateEvents) {
@@ -45,7 +46,7 @@ export class Gate {
   }
 
   /** Null until both objects were read. */
-  get enabled(): boolean | null {
+  get enabled(): GateValue | null {
     return this.#enabled;
   }
 
@@ -78,10 +79,10 @@ export class Gate {
     const before = this.#enabled;
     const sources = { before, stated: this.#remembered, configured: this.#configured };
     const { enabled, problem } = gateAfter(this.#data, sources, this.#name);
-    if (problem !== null) this.#events.problem(problem);
+    if (problem !== null) this.#events.problem(problem, enabled);
     const { over, problem: mistake } = switchOffSetting(this.#data);
-    if (mistake !== null) this.#events.problem(mistake);
-    const isOtherTime = !enabled && over !== this.#over;
+    if (mistake !== null) this.#events.problem(mistake, enabled);
+    const isOtherTime = enabled === false && over !== this.#over;
     this.#enabled = enabled;
     this.#over = over;
     if (enabled !== before || isOtherTime) this.#events.changed(enabled, over);

@@ -169,6 +169,21 @@ export const CONTROLLER_ALERTS: readonly Alert[] = [
     act: 'Take back the change of Nodes, labels or groups, or correct the policy that the status names ([guardrails.md](guardrails.md)).',
   },
   {
+    name: 'GateUnset',
+    severity: 'critical',
+    expr: 'max by (gate) (nodewall_controller_unset_gate_nodes) > 0',
+    for: '1m',
+    summary: 'The feature gate {{ $labels.gate }} has no value; {{ $value }} nodes go on without one.',
+    means:
+      'ConfigMap `nodewall-config` does not say it, and the Lease that had its last value is gone too: somebody deleted namespace `nodewall-system`, or both objects. Nodes keep what they have; new nodes, and nodes that lose their disk, enforce nothing. With EgressGateway nodes steer as before, follow no change, and floating addresses are given to none.',
+    look: [
+      ['kubectl get configmap -n nodewall-system nodewall-config -o yaml', 'what it says'],
+      ['kubectl get events -n default --field-selector reason=FeatureGateUnset', 'since when'],
+      ['kubectl nodewall check', 'which gate, and how many nodes'],
+    ],
+    act: '`kubectl apply -f deploy/gate/on.yaml`; with egress gateways the ConfigMap of [egress-operations.md](egress-operations.md#in-a-cluster).',
+  },
+  {
     name: 'EgressNodesNotReady',
     severity: 'warning',
     expr: 'max(nodewall_controller_egress_nodes_not_ready) > 0',
