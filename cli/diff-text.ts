@@ -1,6 +1,6 @@
 import type { Config } from '../apis/config.ts';
 import type { ClusterDifference, NodeGroup } from '../controller/difference/cluster-difference.ts';
-import { cells, type DiffSide, Names } from '../controller/difference/row-text.ts';
+import { type DiffSide, Names, shownChanges } from '../controller/difference/row-text.ts';
 import { table } from './output.ts';
 
 interface Context {
@@ -20,7 +20,7 @@ const HEADER = ['direction', 'traffic', 'flows', 'peers', 'before', 'after'];
 export function diffText(difference: ClusterDifference, context: Context): string {
   const names = new Names(context);
   const groups = difference.groups.map((group) => {
-    const rows = group.changes.map((row) => cells(row, names));
+    const rows = rowsOf(group, difference, names);
     return `${nodesText(group)}\n${table(HEADER, rows)}`;
   });
   return [...groups, summary(difference, context)].join('\n');
@@ -31,10 +31,18 @@ export function diffMarkdown(difference: ClusterDifference, context: Context): s
   const names = new Names(context);
   const line = (row: readonly string[]): string => `| ${row.map(escaped).join(' | ')} |\n`;
   const groups = difference.groups.map((group) => {
-    const rows = group.changes.map((row) => line(cells(row, names)));
+    const rows = rowsOf(group, difference, names).map(line);
     return `### ${escaped(nodesText(group))}\n\n${line(HEADER)}${line(HEADER.map(() => '---'))}${rows.join('')}`;
   });
   return [...groups, summary(difference, context)].join('\n');
+}
+
+/** What a wide change leaves out stands below it, without the cells that it shares. */
+function rowsOf(group: NodeGroup, { wide }: ClusterDifference, names: Names): (readonly string[])[] {
+  return shownChanges(group, wide(group), names).flatMap(({ cells, exceptions }) => [
+    cells,
+    ...exceptions.map(([, , flows = '', peers = '']) => ['', '', `  and but ${flows}`, peers, '', '']),
+  ]);
 }
 
 /** Names come from manifests: none may end a cell, or make a link or an element. */

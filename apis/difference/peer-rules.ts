@@ -56,9 +56,10 @@ export class PeerRules {
     return JSON.stringify([this.#family, this.isExempt, this.#isSpoofed, ids, this.#failsafe]);
   }
 
-  /** @param leaves the outcomes of spoofed and of exempt flows */
-  evaluated(leaves: { readonly spoofed: number; readonly exempt: number }): Evaluated {
+  /** @param leaves the outcomes of spoofed and of exempt flows; null: there are none */
+  evaluated(leaves: { readonly spoofed: number; readonly exempt: number } | null): Evaluated {
     const { list, config } = this.#of;
+    if (leaves === null) return { entries: this.entries, failsafe: this.#failsafe };
     const first = entriesBeforeRules(this.#family, list.direction, config, {
       spoofed: this.#isSpoofed ? leaves.spoofed : null,
       exempt: leaves.exempt,

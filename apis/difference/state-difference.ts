@@ -3,10 +3,11 @@ import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
 import { DEFAULT_LEAF } from './entry.ts';
 import type { Comparing } from './first-match.ts';
-import { Leaves } from './leaves.ts';
+import { type Leaf, Leaves } from './leaves.ts';
 import type { Part } from './partition.ts';
 import { PeerRules, type StateRules } from './peer-rules.ts';
 import type { PreparedRule } from './prepared-rule.ts';
+import type { Row } from './row.ts';
 import { type NumberedRow, RowCollector } from './rows.ts';
 import { ownRules, RuleList, relevantRules } from './rule-list.ts';
 import { mayDecideDifference } from './same-flows.ts';
@@ -72,20 +73,43 @@ export class StateDifference {
   }
 
   /** The flows whose verdict differs; after all pairs are registered. */
-  rows({ before, after }: StatePair): NumberedRow[] {
-    const families = commonFamilies({ before, after });
-    return LISTS.flatMap((list) => this.#rowsOf(list, before, after, families));
+  rows(pair: StatePair): NumberedRow[] {
+    const comparing = {
+      isChange: (from: number, to: number) => this.#leaves.isChange(from, to),
+      checkpoint: this.#checkpoint,
+    };
+    return LISTS.flatMap((list) => this.#rowsOf(list, pair, { areRulesAlone: false, comparing }));
   }
 
-  #rowsOf(list: List, before: Side, after: Side, families: readonly Family[]): NumberedRow[] {
+  /**
+   * The flows of a list for which the rules do not have one outcome before and another after. It
+   * looks at rules and failsafe list alone: of exempt and spoofed flows it may have any.
+   */
+  exceptions(
+    pair: StatePair,
+    { direction, traffic }: Pick<Row, 'direction' | 'traffic'>,
+    change: { readonly before: Leaf; readonly after: Leaf },
+  ): NumberedRow[] {
+    const [before, after] = [this.#leaves.numberOf(change.before), this.#leaves.numberOf(change.after)];
+    const comparing = {
+      isChange: (from: number, to: number) => from !== before || to !== after,
+      checkpoint: this.#checkpoint,
+    };
+    const lists = LISTS.filter((list) => list.direction === direction && list.traffic === traffic);
+    return lists.flatMap((list) => this.#rowsOf(list, pair, { areRulesAlone: true, comparing }));
+  }
+
+  #rowsOf(
+    list: List,
+    { before, after }: StatePair,
+    parts: Pick<ComparisonParts, 'areRulesAlone' | 'comparing'>,
+  ): NumberedRow[] {
+    const families = commonFamilies({ before, after });
     const { direction, traffic } = list;
     const comparison = new Comparison(list, before, after, {
       config: this.#config,
       spoofedLeaf: this.#spoofedLeaf,
-      comparing: {
-        isChange: (from, to) => this.#leaves.isChange(from, to),
-        checkpoint: this.#checkpoint,
-      },
+      ...parts,
     });
     if (comparison.isSame) return [];
     const { groups } = comparison;
@@ -118,6 +142,8 @@ export function commonFamilies({ before, after }: StatePair): readonly Family[] 
 interface ComparisonParts {
   readonly config: Config;
   readonly spoofedLeaf: number;
+  /** Whether nothing comes before the rules, and peers count whose verdicts do not differ. */
+  readonly areRulesAlone: boolean;
   readonly comparing: Comparing;
 }
 
@@ -162,17 +188,17 @@ class Comparison {
 
   /** The flows of a peer that differ. */
   units(family: Family, addresses: Part, group: number): readonly Unit[] {
-    const { spoofedLeaf, comparing } = this.#parts;
+    const { spoofedLeaf, areRulesAlone, comparing } = this.#parts;
     const [before, after] = this.#states.map((state) => new PeerRules(state, { family, addresses, group }));
     if (before === undefined || after === undefined) return [];
-    if (!this.#isOtherwise) {
+    if (!this.#isOtherwise && !areRulesAlone) {
       if (before.isExempt) return [];
       if (![before, after].some(({ entries }) => entries.some(({ isOwn }) => isOwn))) return [];
     }
     const key = `${before.key()} ${after.key()}`;
     const known = this.#units.get(key);
     if (known !== undefined) return known;
-    const leaves = { spoofed: spoofedLeaf, exempt: DEFAULT_LEAF };
+    const leaves = areRulesAlone ? null : { spoofed: spoofedLeaf, exempt: DEFAULT_LEAF };
     const sides = [before.evaluated(leaves), after.evaluated(leaves)] as const;
     const units = unitsOf(family, this.#list.direction, sides, comparing);
     this.#units.set(key, units);

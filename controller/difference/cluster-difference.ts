@@ -1,8 +1,9 @@
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import type { Leaf } from '../../apis/difference/leaves.ts';
 import type { Row } from '../../apis/difference/row.ts';
 import { type NumberedRow, withPeers } from '../../apis/difference/rows.ts';
-import { commonFamilies, StateDifference } from '../../apis/difference/state-difference.ts';
+import { commonFamilies, StateDifference, type StatePair } from '../../apis/difference/state-difference.ts';
 import { type Address, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import { digestOf } from '../../lib/sharing/hash.ts';
@@ -17,9 +18,25 @@ export interface NodeGroup {
   readonly changes: readonly Row[];
 }
 
+/** A change that nearly all flows of a direction have, told by the few that do not. */
+export interface WideChange {
+  /** Direction, traffic, verdicts and rules are those of the change. */
+  readonly change: Row;
+  /**
+   * The flows without it, besides exempt and spoofed ones, some of which they may hold; fewer than
+   * the rows with it.
+   */
+  readonly exceptions: readonly Row[];
+}
+
 export interface ClusterDifference {
   /** Sorted by the first node. */
   readonly groups: readonly NodeGroup[];
+  /**
+   * For people, who know a default deny by what it leaves out. As much work as the rows of the
+   * group.
+   */
+  readonly wide: (group: NodeGroup) => readonly WideChange[];
   /** Sorted. */
   readonly nodesAdded: readonly string[];
   readonly nodesRemoved: readonly string[];
@@ -63,11 +80,17 @@ export function clusterDifference(
   for (const { nodes, pair } of registered) {
     const families = commonFamilies(pair);
     for (const one of withOwnRows(difference.rows(pair), nodes, [before, after])) {
-      groups.add({ ...one, families });
+      groups.add({ ...one, families, pair });
     }
   }
+  const all = new Map(groups.all([before, after]));
   return {
-    groups: groups.all([before, after]),
+    groups: [...all.keys()],
+    wide(group) {
+      const pair = all.get(group)?.pair;
+      if (pair === undefined) return [];
+      return wideChanges(group, (row, change) => difference.exceptions(pair, row, change));
+    },
     nodesAdded: [...after.nodeAddresses.keys()].filter((name) => !before.nodeAddresses.has(name)).sort(),
     nodesRemoved: names.filter((name) => !after.nodeAddresses.has(name)).sort(),
   };
@@ -78,6 +101,35 @@ interface NumberedGroup {
   readonly nodes: readonly string[];
   readonly rows: readonly NumberedRow[];
   readonly families: readonly Family[];
+  /** Of one of the nodes. */
+  readonly pair: StatePair;
+}
+
+/** Rows of one change from which on its exceptions may be shorter. */
+const FEW_ROWS = 3;
+
+type Exceptions = (
+  row: Row,
+  change: { readonly before: Leaf; readonly after: Leaf },
+) => readonly NumberedRow[];
+
+/** Of each direction and kind of traffic the change with most rows, if its exceptions are fewer. */
+function wideChanges({ changes }: NodeGroup, exceptionsOf: Exceptions): WideChange[] {
+  const lists = Map.groupBy(changes, ({ direction, traffic }) => `${direction} ${traffic}`);
+  return [...lists.values()].flatMap((rows): WideChange[] => {
+    const [most = []] = [...Map.groupBy(rows, changeKey).values()].sort((a, b) => b.length - a.length);
+    const [change] = most;
+    if (change === undefined || most.length < FEW_ROWS) return [];
+    const before = { verdict: change.before, rule: change.ruleBefore };
+    const after = { verdict: change.after, rule: change.ruleAfter };
+    const exceptions = exceptionsOf(change, { before, after }).map(({ row }) => row);
+    return exceptions.length < most.length ? [{ change, exceptions }] : [];
+  });
+}
+
+/** Rows with the same one have the same verdicts and rules. */
+export function changeKey({ direction, traffic, before, after, ruleBefore, ruleAfter }: Row): string {
+  return JSON.stringify([direction, traffic, before, after, ruleBefore, ruleAfter]);
 }
 
 /** Joins groups with the same rows. */
@@ -95,7 +147,7 @@ class GroupCollector {
   }
 
   /** Of a Node without equals, gaps at its own addresses are closed. */
-  all(states: readonly Compiled[]): NodeGroup[] {
+  all(states: readonly Compiled[]): (readonly [NodeGroup, NumberedGroup])[] {
     const readable = new GroupCollector();
     for (const [key, group] of this.#groups) {
       const { nodes, rows, families } = group;
@@ -106,8 +158,8 @@ class GroupCollector {
       else readable.add({ ...group, rows: rows.map((row) => closed(row, free, families)) });
     }
     return [...readable.#groups.values()]
-      .map((group) => ({ nodes: group.nodes, changes: changesOf(group) }))
-      .sort((a, b) => ((a.nodes[0] ?? '') < (b.nodes[0] ?? '') ? -1 : 1));
+      .map((group) => [{ nodes: group.nodes, changes: changesOf(group) }, group] as const)
+      .sort(([a], [b]) => ((a.nodes[0] ?? '') < (b.nodes[0] ?? '') ? -1 : 1));
   }
 }
 

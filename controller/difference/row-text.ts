@@ -1,7 +1,7 @@
 import type { AddressSet, Compiled } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { DecidingRule, Row } from '../../apis/difference/row.ts';
-import type { ClusterObjects } from '../../apis/objects.ts';
+import type { ClusterObjects, Direction } from '../../apis/objects.ts';
 import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import { LAST_LINK_GROUP } from '../../apis/rule-peer.ts';
 import { formatCidr, parseAddress } from '../../lib/net/address.ts';
@@ -9,6 +9,7 @@ import { toCidrs } from '../../lib/net/interval.ts';
 import { formatMembers, memberCount } from '../../lib/net/member-set.ts';
 import { complement, type Range } from '../../lib/net/ranges.ts';
 import { memo } from '../../lib/sharing/memo.ts';
+import { changeKey, type NodeGroup, type WideChange } from './cluster-difference.ts';
 
 /** A state as it would be enforced. */
 export interface DiffSide {
@@ -36,6 +37,38 @@ export function cells(row: Row, names: Names): string[] {
     verdictText(row.before, row.ruleBefore),
     verdictText(row.after, row.ruleAfter),
   ];
+}
+
+/** A change for people: its cells, and those of each set of flows that a wide change leaves out. */
+export interface ShownChange {
+  readonly cells: readonly string[];
+  readonly exceptions: readonly (readonly string[])[];
+}
+
+const EVERYTHING: Readonly<Record<Direction, string>> = {
+  ingress: 'everything but exempt and spoofed packets',
+  egress: 'everything but exempt packets',
+};
+
+/** The changes of a group; a wide one is one of them, in place of its rows. */
+export function shownChanges(
+  { changes }: NodeGroup,
+  wide: readonly WideChange[],
+  names: Names,
+): ShownChange[] {
+  const wideOf = new Map(wide.map((one) => [changeKey(one.change), one]));
+  return changes.flatMap((row): ShownChange[] => {
+    const one = wideOf.get(changeKey(row));
+    const [direction = '', traffic = '', , , ...verdicts] = cells(row, names);
+    if (one === undefined) return [{ cells: cells(row, names), exceptions: [] }];
+    if (one.change !== row) return [];
+    return [
+      {
+        cells: [direction, traffic, EVERYTHING[row.direction], 'any', ...verdicts],
+        exceptions: one.exceptions.map((exception) => cells(exception, names)),
+      },
+    ];
+  });
 }
 
 function verdictText(verdict: string, rule: DecidingRule | null): string {

@@ -3,8 +3,12 @@ import type { Config } from '../../apis/config.ts';
 import { MOST_VIOLATIONS, type Violation } from '../../apis/guardrail.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { compiler } from '../compile/compile.ts';
-import { clusterDifference, type NodeGroup } from '../difference/cluster-difference.ts';
-import { cells, Names } from '../difference/row-text.ts';
+import {
+  type ClusterDifference,
+  clusterDifference,
+  type WideChange,
+} from '../difference/cluster-difference.ts';
+import { Names, shownChanges } from '../difference/row-text.ts';
 import { guardrailOf, withGuardrails } from '../guardrail/as-policies.ts';
 import { brokenGuardrails, checkGuardrails } from '../guardrail/check-guardrails.ts';
 import { clusterLint } from '../lint/cluster-lint.ts';
@@ -109,9 +113,9 @@ export class ImpactJudge {
   #lines({ before, after }: Judged, checkpoint: () => void): readonly string[] {
     const [from, to] = [withoutGuardrails(before.compiled), withoutGuardrails(after.compiled)];
     try {
-      const { groups } = clusterDifference(from, to, { config: this.#config, checkpoint });
+      const difference = clusterDifference(from, to, { config: this.#config, checkpoint });
       const names = new Names({ before, after, config: this.#config });
-      return linesOf(groups, names);
+      return linesOf(difference, names);
     } catch (error) {
       if (error instanceof ChangeOverrunError) return LARGE;
       throw error;
@@ -151,17 +155,39 @@ export function withoutGuardrails(compiled: Compiled): Compiled {
   return { ...compiled, policies: compiled.policies.filter(({ name }) => guardrailOf(name) === null) };
 }
 
-function linesOf(groups: readonly NodeGroup[], names: Names): string[] {
-  const rows = groups.flatMap(({ nodes, changes }) => changes.map((row) => ({ nodes, row })));
-  const lines = rows.slice(0, MOST_ROWS).map(({ nodes, row }) => {
-    const [direction, traffic, flows, peers, before, after] = cells(row, names);
+/** A line for each change; of a wide one with what it leaves out. */
+function linesOf({ groups, wide }: ClusterDifference, names: Names): string[] {
+  const changes = groups.flatMap((group) =>
+    shownChanges(
+      group,
+      wideIfInTime(() => wide(group)),
+      names,
+    ).map((change) => ({ nodes: group.nodes, change })),
+  );
+  const lines = changes.slice(0, MOST_ROWS).map(({ nodes, change: { cells, exceptions } }) => {
+    const [direction, traffic, flows, , before, after] = cells;
     const [first = ''] = nodes;
     const where = nodes.length === 1 ? first : `${first} and ${nodes.length - 1} more`;
     const kind = traffic === 'Host' ? direction : `${direction} ${traffic}`;
-    const preposition = direction === 'ingress' ? 'from' : 'to';
-    return `changes ${before} into ${after}: ${kind} ${flows} ${preposition} ${peers} on ${where}`;
+    const what =
+      exceptions.length === 0 ? flowsText(cells) : `${flows}, ${exceptions.map(flowsText).join('; ')},`;
+    return `changes ${before} into ${after}: ${kind} ${what} on ${where}`;
   });
-  const left = rows.length - lines.length;
+  const left = changes.length - lines.length;
   if (left === 0) return lines;
   return [...lines, `changes ${left} more sets of flows; nodewall diff --against-cluster shows all`];
+}
+
+/** Without them the rows are shown as they are. */
+function wideIfInTime(changes: () => readonly WideChange[]): readonly WideChange[] {
+  try {
+    return changes();
+  } catch (error) {
+    if (error instanceof ChangeOverrunError) return [];
+    throw error;
+  }
+}
+
+function flowsText([direction, , flows, peers]: readonly string[]): string {
+  return `${flows} ${direction === 'ingress' ? 'from' : 'to'} ${peers}`;
 }

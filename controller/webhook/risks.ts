@@ -39,7 +39,7 @@ function listed(entries: readonly FailsafeEntry[], direction: Direction): string
   const preposition = direction === 'ingress' ? 'from' : 'to';
   const byPeers = Map.groupBy(entries, ({ peers }) => (typeof peers === 'string' ? peers : peers.join(', ')));
   return [...byPeers]
-    .map(([peers, of]) => `${of.map(portsOf).join(', ')} ${preposition} ${peers}`)
+    .map(([peers, of]) => `${[...new Set(of.map(portsOf))].join(', ')} ${preposition} ${peers}`)
     .join('; ');
 }
 

@@ -3,7 +3,11 @@ import fc from 'fast-check';
 import type { Row } from '../../apis/difference/row.ts';
 import type { ClusterObject } from '../../apis/objects.ts';
 import { compile, compiler } from '../../controller/compile/compile.ts';
-import { clusterDifference } from '../../controller/difference/cluster-difference.ts';
+import {
+  changeKey,
+  clusterDifference,
+  type WideChange,
+} from '../../controller/difference/cluster-difference.ts';
 import { type Address, formatAddress } from '../../lib/net/address.ts';
 import { seededRandom } from '../../perf/generate/random.ts';
 import { editSteps } from '../generate/edit.ts';
@@ -65,6 +69,8 @@ const EXPECTED = [
   'igmp',
   'one compiler',
   'two compilers',
+  'wide change',
+  'exception of a wide change',
 ];
 
 function compare(
@@ -92,7 +98,9 @@ function compare(
   for (const node of [...before.nodeAddresses.keys()]
     .filter((name) => after.nodeAddresses.has(name))
     .slice(0, 3)) {
-    const rows = found.groups.find(({ nodes }) => nodes.includes(node))?.changes ?? [];
+    const group = found.groups.find(({ nodes }) => nodes.includes(node));
+    const rows = group?.changes ?? [];
+    const wide = group === undefined ? [] : found.wide(group);
     const [from, to] = [objects, others].map((list) => ({
       judge: oracle({ objects: list, node, config: written, names }),
       own: toCluster(list).nodes.find(({ name }) => name === node)?.addresses ?? [],
@@ -118,7 +126,25 @@ function compare(
         text(side.own.find(({ family }) => family === flow.family));
       const answers = [from.judge(toFlow(flow, local(from))), to.judge(toFlow(flow, local(to)))] as const;
       assertRow(rows, flow, answers, seen);
+      assertWide({ rows, wide }, flow, answers, seen);
     }
+  }
+}
+
+/** Of flows that are neither exempt nor spoofed: in a row of the change, or in an exception. */
+function assertWide(
+  { rows, wide }: { readonly rows: readonly Row[]; readonly wide: readonly WideChange[] },
+  flow: WholeFlow,
+  answers: readonly Answer[],
+  seen: Seen,
+): void {
+  if (answers.some(({ reason }) => reason === 'exempt' || reason === 'spoofed')) return;
+  for (const { change, exceptions } of wide) {
+    if (flow.direction !== change.direction || flow.traffic !== change.traffic) continue;
+    const isChanged = rows.some((row) => changeKey(row) === changeKey(change) && isInRow(row, flow));
+    const isExcepted = exceptions.some((row) => isInRow(row, flow));
+    count(seen, isChanged ? 'wide change' : 'exception of a wide change');
+    assert.equal(isExcepted, !isChanged, JSON.stringify({ flow, change, exceptions }));
   }
 }
 
