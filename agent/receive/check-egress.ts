@@ -36,6 +36,8 @@ export function checkEgress(egress: NodeEgress, before: NodeEgress | undefined):
     const arrival = arrivals.get(address);
     if (arrival === undefined) continue;
     need(peers.has(arrival.node), `arrival ${address}`, `peer ${arrival.node}`);
+    // With a class: those of `served`, examined above.
+    if (arrival.class !== undefined) continue;
     for (const { take } of arrival.takes) need(takes.has(take), `arrival ${address}`, `take ${take}`);
   }
 }

@@ -16,8 +16,9 @@ import {
   type EgressWholeMessage,
   egressSize,
 } from '../../apis/egress/messages.ts';
-import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import type { EgressArrival, NodeEgress, ServedClass } from '../../apis/egress/node-egress.ts';
 import type { EgressMembersPatchUpdate, EgressPatchUpdate, EgressRemovedUpdate } from '../../apis/stream.ts';
+import { familyOf } from '../../lib/net/address.ts';
 import { type MemberSet, NO_MEMBERS, sameMembers } from '../../lib/net/member-set.ts';
 import { BucketMap } from '../../lib/sharing/bucket-map.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
@@ -115,8 +116,10 @@ export class EgressDraft {
     if (this.#node === null) return undefined;
     const before = this.#before;
     const old = before === undefined ? null : toEntries(before);
+    const served = this.#mapOf('served') as EgressEntries['served'];
+    this.#fillArrivals(served);
     const maps = EGRESS_PARTS.map((part) => [part, this.#mapOf(part)] as const);
-    const entries = Object.fromEntries(maps) as unknown as EgressEntries;
+    const entries = { ...Object.fromEntries(maps), served } as unknown as EgressEntries;
     const { tunnel, unknownPods } = this.#node;
     const next: { -readonly [key in keyof NodeEgress]: NodeEgress[key] } = fromEntries(entries, {
       ...this.#sets,
@@ -157,7 +160,27 @@ export class EgressDraft {
     const changes = this.#changes.get(part) ?? new Map();
     this.#changes.set(part, changes);
     const old = this.#entries?.[part].get(key);
-    changes.set(key, old !== undefined && isDeepStrictEqual(old, value) ? old : value);
+    if (old !== undefined && isDeepStrictEqual(old, value)) changes.set(key, old);
+    else if (part === 'served') changes.set(key, withSameTakes(value as ServedClass, old as ServedClass));
+    else changes.set(key, value);
+  }
+
+  /** Gives arrivals with a class its takes: new ones, and all of a class with other takes. */
+  #fillArrivals(served: EgressEntries['served']): void {
+    const before = this.#entries;
+    const changes = this.#changes.get('arrivals') as Map<string, EgressArrival | undefined> | undefined;
+    for (const [address, value] of changes ?? [])
+      if (value?.class !== undefined) changes?.set(address, filled(address, value, served, before));
+    const changed = new Set<string>();
+    for (const id of before === null ? [] : changedIds(before.served, served)) {
+      const [was, is] = [before?.served.get(id), served.get(id)];
+      if (was?.ipv4 !== is?.ipv4 || was?.ipv6 !== is?.ipv6) changed.add(id);
+    }
+    if (before === null || changed.size === 0) return;
+    for (const [address, arrival] of before.arrivals) {
+      if (arrival.class === undefined || !changed.has(arrival.class) || changes?.has(address)) continue;
+      this.#change('arrivals', address, filled(address, arrival, served, before));
+    }
   }
 
   #remove(part: EgressPart, key: string): void {
@@ -186,6 +209,34 @@ export class EgressDraft {
     const map = BucketMap.of(base, bucketsOf(part)).with(set, removed);
     return isLarge ? map : new Map(map);
   }
+}
+
+/** With the takes of its class; the same object as before where nothing is different. */
+function filled(
+  address: string,
+  { node, class: id = '' }: EgressArrival,
+  served: EgressEntries['served'],
+  before: EgressEntries | null,
+): EgressArrival {
+  const one = served.get(id);
+  if (one === undefined)
+    throw new Error(`egress: arrival ${address} refers to class ${id}, which the view does not contain`);
+  const takes = familyOf(address) === 4 ? one.ipv4 : one.ipv6;
+  const old = before?.arrivals.get(address);
+  return old?.node === node && old.class === id && old.takes === takes ? old : { node, takes, class: id };
+}
+
+/** Lists of takes that are equal are those of before: thousands of pods may share them. */
+function withSameTakes(
+  served: ServedClass | undefined,
+  before: ServedClass | undefined,
+): ServedClass | undefined {
+  if (served === undefined || before === undefined) return served;
+  return {
+    ...served,
+    ipv4: isDeepStrictEqual(served.ipv4, before.ipv4) ? before.ipv4 : served.ipv4,
+    ipv6: isDeepStrictEqual(served.ipv6, before.ipv6) ? before.ipv6 : served.ipv6,
+  };
 }
 
 /** Whether the numbers of members and entries agree; a bookmark without one compares none. */

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import { checkSchema, type JsonSchema } from '../schema/json-schema.ts';
@@ -22,7 +23,18 @@ export function toWrittenEntry<P extends EgressPart>(part: P, key: string, value
   return CODECS[part].write(value, key);
 }
 
-/** Throws if the key or the value is not one that this version knows. */
+/** Whether two values of an entry have the same JSON. */
+export function isSameEntry<P extends EgressPart>(part: P, a: EgressValues[P], b: EgressValues[P]): boolean {
+  if (part !== 'arrivals') return isDeepStrictEqual(a, b);
+  const [one, other] = [a, b] as EgressArrival[];
+  if (one?.node !== other?.node || one?.class !== other?.class) return false;
+  return one?.class !== undefined || isDeepStrictEqual(one?.takes, other?.takes);
+}
+
+/**
+ * Throws if the key or the value is not one that this version knows. The takes of an arrival with a
+ * class are those of `served`, and not filled in.
+ */
 export function readEntry<P extends EgressPart>(part: P, key: string, written: unknown): EgressValues[P] {
   const { schema, key: isKey, read } = CODECS[part];
   if (!isKey(key)) throw new Error(`egress: ${JSON.stringify(key)} is no key of ${part}`);
@@ -174,11 +186,15 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
   },
   arrivals: {
     key: isAddress,
-    schema: object({ node: ID, takes: TAKES }),
-    write: ({ node, takes }, address) => ({ node, takes: writeTakes(familyOf(address) ?? 4, takes) }),
+    schema: object({ node: ID, class: ID, takes: TAKES }, 'class', 'takes'),
+    write: ({ node, takes, class: id }, address) =>
+      id === undefined ? { node, takes: writeTakes(familyOf(address) ?? 4, takes) } : { node, class: id },
     read(written, address) {
-      const { node, takes } = written as { node: string; takes: WrittenTakes };
-      return { node, takes: readTakes(familyOf(address) ?? 4, takes) };
+      const { node, class: id, takes } = written as WrittenArrival;
+      if ((id === undefined) === (takes === undefined))
+        throw new Error(`egress: arrival ${address} needs a class or takes`);
+      if (id !== undefined) return { node, class: id, takes: [] };
+      return { node, takes: readTakes(familyOf(address) ?? 4, takes ?? []) };
     },
   },
   served: {
@@ -244,6 +260,12 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
 interface WrittenDestination {
   readonly range: string;
   readonly outcome: string;
+}
+
+interface WrittenArrival {
+  readonly node: string;
+  readonly class?: string;
+  readonly takes?: WrittenTakes;
 }
 
 interface WrittenTake {

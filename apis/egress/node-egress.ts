@@ -187,10 +187,15 @@ export interface EgressArrival {
   readonly node: string;
   /** Disjoint destinations, sorted, of the pod's family. */
   readonly takes: readonly { readonly range: Interval; readonly take: number }[];
+  /**
+   * The class in `served` whose takes these are. Only its id is sent and saved with each of its
+   * pods; absent: the takes themselves.
+   */
+  readonly class?: string;
 }
 
 export interface ServedClass {
-  /** Names of peers, sorted. */
+  /** Names of peers, sorted; none if podSubnets decide which pods have the class. */
   readonly nodes: readonly string[];
   /** As in EgressArrival. */
   readonly ipv4: EgressArrival['takes'];

@@ -28,7 +28,7 @@ export class GatewayArrivals {
   #numbers: ReadonlyMap<string, number> = new Map();
   #isCrowded = false;
   #takes: ReadonlyMap<number, EgressTake> = new Map();
-  /** By class; those that no node has are not there. */
+  /** By class. */
   #servedClasses: ReadonlyMap<string, ServedClass> = new Map();
   #arrivals: BucketMap<EgressArrival> = BucketMap.of(new Map<string, EgressArrival>(), BUCKETS);
   /** How many arrivals come from a node, and served classes may. */
@@ -110,12 +110,10 @@ export class GatewayArrivals {
     this.#servedClasses = changed ?? this.#servedClasses;
   }
 
-  /** Undefined: no node has pods of the class. */
   #servedClass(id: string, nodesOf: (id: string) => readonly string[]): ServedClass | undefined {
-    const nodes = this.#served.has(id) ? nodesOf(id) : [];
-    if (nodes.length === 0) return undefined;
+    if (!this.#served.has(id)) return undefined;
     const { 4: ipv4, 6: ipv6 } = this.#takesOf(id);
-    return { nodes, ipv4, ipv6 };
+    return { nodes: nodesOf(id), ipv4, ipv6 };
   }
 
   /**
@@ -137,12 +135,12 @@ export class GatewayArrivals {
     for (const { address, family, node, class: id } of sources) {
       const takes = id === null || node === self ? [] : this.#takesOf(id)[family];
       const before = this.#arrivals.get(address);
-      if (before?.node === node && before.takes === takes) continue;
+      if (before?.node === node && before.takes === takes && before.class === id) continue;
       if (before !== undefined) this.#count(before.node, -1);
-      if (takes.length === 0) removed.push(address);
+      if (id === null || takes.length === 0) removed.push(address);
       else {
         this.#count(node, 1);
-        yield [address, { node, takes }];
+        yield [address, { node, takes, class: id }];
       }
     }
   }

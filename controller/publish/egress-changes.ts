@@ -6,8 +6,10 @@ import {
   type EgressEntries,
   type EgressPart,
   type EgressSet,
+  type EgressValues,
   toEntries,
 } from '../../apis/egress/entries.ts';
+import { isSameEntry } from '../../apis/egress/entry-json.ts';
 import { egressMessage, egressObjects, toWrittenEntries } from '../../apis/egress/messages.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Update } from '../../apis/stream.ts';
@@ -75,13 +77,14 @@ class EgressChanges {
   }
 
   #changePart<P extends EgressPart>(node: string, part: P, was: EgressEntries, is: EgressEntries): void {
-    const [before, now]: ReadonlyMap<string, unknown>[] = [was[part], is[part]];
+    const [before, now] = [was[part], is[part]] as ReadonlyMap<string, EgressValues[P]>[];
     if (before === undefined || now === undefined || before === now) return;
-    const changed = new Map<string, unknown>();
+    const changed = new Map<string, EgressValues[P]>();
     const remove: string[] = [];
     for (const key of changedIds(before, now)) {
-      if (!now.has(key)) remove.push(key);
-      else if (!isDeepStrictEqual(before.get(key), now.get(key))) changed.set(key, now.get(key));
+      const [last, value] = [before.get(key), now.get(key)];
+      if (value === undefined) remove.push(key);
+      else if (last === undefined || !isSameEntry(part, last, value)) changed.set(key, value);
     }
     const set = toWrittenEntries(part, changed as EgressEntries[P]);
     if (!COMMON.has(part)) {

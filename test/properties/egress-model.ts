@@ -20,7 +20,7 @@ export interface EgressModel {
   readonly sources: Readonly<Record<string, string>>;
   /** Last bytes of the destinations of the class. */
   readonly ranges: readonly number[];
-  /** Pods that the second node serves. */
+  /** Pods that the second node serves, those with an even address by their class. */
   readonly arrivals: readonly string[];
   readonly slots: number;
   readonly direct: boolean;
@@ -142,12 +142,14 @@ function gateway({ arrivals, slots }: EgressModel): Partial<NodeEgress> {
     { range: { first: 0n, last: 9n }, take: 1 },
     ...(slots > 2 ? [{ range: { first: 11n, last: 12n }, take: 2 }] : []),
   ];
+  const arrivalOf = (address: string): EgressArrival => {
+    const own = { node: 'a', takes };
+    return Number(address.slice(-1)) % 2 === 0 ? { ...own, class: 'go' } : own;
+  };
   return {
     tunnel: END,
     peers: new Map([['a', { ...END, node: 'a' }]]),
-    arrivals: new Map(
-      arrivals.toSorted().map((address): [string, EgressArrival] => [address, { node: 'a', takes }]),
-    ),
+    arrivals: new Map(arrivals.toSorted().map((address) => [address, arrivalOf(address)])),
     served: new Map([['go', { nodes: ['a'], ipv4: takes, ipv6: takes.slice(1) }]]),
     takes: new Map([
       [1, { kind: 'floating', ipv4: ['203.0.113.1'], ipv6: [] }],

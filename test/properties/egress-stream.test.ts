@@ -75,7 +75,11 @@ class Agent {
 
 /** In a form without the order of maps. */
 function plain(egress: NodeEgress | undefined): unknown {
-  return egress === undefined ? null : JSON.parse(JSON.stringify(toWrittenEgress(egress)));
+  if (egress === undefined) return null;
+  const takes = Object.fromEntries(
+    [...egress.arrivals].map(([address, arrival]) => [address, arrival.takes]),
+  );
+  return { ...JSON.parse(JSON.stringify(toWrittenEgress(egress))), takes };
 }
 
 describe('the stream of egress gateways', function () {
@@ -164,6 +168,14 @@ describe('the stream of egress gateways', function () {
     },
     'a source without its class': { type: 'egressPatch', part: 'sources', set: { '10.0.0.9': 'none' } },
     'a removal of what is not there': { type: 'egressPatch', part: 'takes', remove: ['9'] },
+    'an arrival of a class that is not served': {
+      ...{ type: 'egressPatch', part: 'arrivals' },
+      set: { '10.9.0.9': { node: 'b', class: 'none' } },
+    },
+    'an arrival with neither class nor takes': {
+      ...{ type: 'egressPatch', part: 'arrivals' },
+      set: { '10.9.0.9': { node: 'b' } },
+    },
     'an address that is none': { type: 'egressPatch', part: 'sources', set: { 'ten.0': '' } },
   })) {
     it(`is refused, and the state stays, for ${what}`, () => {

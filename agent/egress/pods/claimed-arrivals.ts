@@ -97,13 +97,17 @@ export function isInForce(node: string, claim: Claim, egress: NodeEgress): boole
   const there = egress.arrivals.get(address);
   if (claim.class === null) return there?.node !== node;
   const wanted = arrivalOf({ ...claim, node, until: 0, made: null }, egress);
-  return wanted !== null && (wanted.takes.length === 0 || isDeepStrictEqual(there, wanted));
+  return wanted !== null && (wanted.takes.length === 0 || isSameWay(there, wanted));
 }
 
 /** The controller says the same, or nothing that the claim changes. */
 function isOver(held: Held, there: EgressArrival | undefined, egress: NodeEgress): boolean {
   if (held.class === null) return there?.node !== held.node;
-  return there !== undefined && isDeepStrictEqual(there, arrivalOf(held, egress));
+  return there !== undefined && isSameWay(there, arrivalOf(held, egress));
+}
+
+function isSameWay(a: EgressArrival | undefined, b: EgressArrival | null): boolean {
+  return a?.node === b?.node && isDeepStrictEqual(a?.takes, b?.takes);
 }
 
 /** Null: the node has no such class here. */
