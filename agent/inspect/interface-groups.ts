@@ -1,12 +1,11 @@
-import { networkInterfaces } from 'node:os';
 import type { Link } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import type { Attachments } from '../interfaces/attachment.ts';
 import type { Decision, OwnedGroup } from '../interfaces/classify.ts';
 import { classifier, groupName, reasonText } from '../interfaces/classify.ts';
-import { interfacesOnNetworks } from '../interfaces/on-network.ts';
 import { toOwnedGroups } from '../interfaces/release.ts';
-import { ownedGroupsFile } from '../run/interface-groups.ts';
+import { attachmentsNow, ownedGroupsFile } from '../run/interface-groups.ts';
 import { savedNodeAddresses } from '../run/state-store.ts';
 import { loadAddon } from '../run/with-kernel.ts';
 
@@ -36,11 +35,11 @@ export async function interfaceGroups(
 ): Promise<InterfaceGroup[]> {
   const links = await listLinks();
   const declared = await savedNodeAddresses(stateDir);
-  const onNetwork = interfacesOnNetworks(networkInterfaces(), declared);
-  const held = (await readOwnedGroups(stateDir, warn)) ?? presumed(links, config, onNetwork);
+  const attachments = await attachmentsNow(declared);
+  const held = (await readOwnedGroups(stateDir, warn)) ?? presumed(links, config, attachments);
   const decisions = classifier(config)(links, {
     held: new Map(held.map((one) => [one.index, one])),
-    onNetwork,
+    attachments,
   });
   return decisions.sort((a, b) => a.link.index - b.link.index).map((one) => toInterfaceGroup(one, config));
 }
@@ -95,8 +94,8 @@ async function readOwnedGroups(
  * Stands in for the agent's file if that may not be read: an interface that is in the group it
  * belongs to is assumed to have been put there by the agent.
  */
-function presumed(links: readonly Link[], config: Config, onNetwork: ReadonlySet<string>): OwnedGroup[] {
+function presumed(links: readonly Link[], config: Config, attachments: Attachments): OwnedGroup[] {
   const bare = links.map((link) => ({ ...link, group: 0 }));
-  const wanted = classifier(config)(bare, { held: new Map(), onNetwork });
+  const wanted = classifier(config)(bare, { held: new Map(), attachments });
   return wanted.map(({ link: { index, name }, group }) => ({ index, name, group }));
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { Link } from 'nftables-napi';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { BARE } from '../../test/fake/fake-links.ts';
+import type { Attachment } from './attachment.ts';
 import { classifier, type OwnedGroup, type Reason, reasonText, unknownMatches } from './classify.ts';
 import { CNIS, PRESETS } from './presets.ts';
 
@@ -15,7 +16,7 @@ const ALONE: readonly Case[] = [
   ['eth0', {}, 0, 'none'],
   ['bond0', { kind: 'bond' }, 0, 'none'],
   ['eth0.7', { kind: 'vlan', peer: 2 }, 0, 'none'],
-  ['docker0', { kind: 'bridge' }, 0, 'none'],
+  ['br-1f2e3d4c5b6a', { kind: 'bridge' }, 0, 'none'],
   ['wg0', { kind: 'wireguard' }, 0, 'none'],
   ['veth12', outward, 8, 'kind:veth'],
   ['nk0', { ...outward, kind: 'netkit' }, 8, 'kind:veth'],
@@ -29,7 +30,10 @@ const ALONE: readonly Case[] = [
   ['host0', outward, 0, 'own name'],
   ['wlan0', outward, 0, 'own name'],
   ['uplink', outward, 0, 'own address'],
-  ['lxcnet', outward, 0, 'own address'],
+  ['lxcnet', outward, 0, 'own node'],
+  ['routed', outward, 0, 'own route'],
+  ['ptp', outward, 0, 'own address'],
+  ['cilium_net', outward, 8, 'cni:* cilium'],
   ['eni8f4c1ab2345', outward, 8, 'kind:veth'],
   ['ethernet', outward, 8, 'kind:veth'],
   // CNIs before they move the other end.
@@ -60,6 +64,9 @@ const ALONE: readonly Case[] = [
   ['gke12', { kind: 'veth', peer: 3 }, 8, 'cni:* gke'],
   ['oci12', { kind: 'veth', peer: 3 }, 8, 'cni:* oke'],
   ['cbr0', { kind: 'bridge' }, 8, 'cni:* kubenet'],
+  ['bridge', { kind: 'bridge' }, 8, 'cni:* minikube'],
+  ['docker0', { kind: 'bridge' }, 8, 'cni:* docker'],
+  ['podman0', { kind: 'bridge' }, 8, 'cni:* podman'],
   // Links that already have a group.
   ['veth12', { ...outward, group: 5 }, 5, 'foreign'],
   ['veth12', { ...outward, group: 8 }, 8, 'foreign'],
@@ -73,14 +80,39 @@ function word(reason: Reason): string {
   return reason.preset === null ? reason.match : `${reason.match} ${reason.preset}`;
 }
 
+const by = (how: Attachment['by'], gateways: readonly string[] = []): Attachment => ({ by: how, gateways });
+/** By name. */
+const ATTACHED: Readonly<Record<string, Attachment>> = {
+  uplink: by('address'),
+  lxcnet: by('node'),
+  'antrea-gw0': by('address'),
+  'ovn-k8s-mp0': by('route'),
+  cni0: by('address'),
+  cilium_host: by('route', ['10.0.0.72']),
+  cilium_net: by(null, ['10.0.0.73']),
+  routed: by('route'),
+  ptp: by(null, ['10.244.1.1']),
+  'ptp-1': by(null, ['10.244.1.1', 'fd00::1']),
+  'ptp-2': by(null, ['10.244.1.1', 'fd00::1']),
+};
+
+interface Given {
+  readonly config?: Partial<typeof DEFAULT_CONFIG>;
+  readonly held?: readonly OwnedGroup[];
+  readonly attached?: Readonly<Record<string, Attachment>>;
+}
+
 function decide(
   links: readonly Link[],
-  { config = {}, held = [] }: { config?: Partial<typeof DEFAULT_CONFIG>; held?: readonly OwnedGroup[] } = {},
+  { config = {}, held = [], attached = ATTACHED }: Given = {},
 ): string[] {
-  const known = {
-    held: new Map(held.map((one) => [one.index, one])),
-    onNetwork: new Set(['uplink', 'lxcnet', 'antrea-gw0', 'ovn-k8s-mp0', 'cni0']),
-  };
+  const attachments = new Map(
+    links.flatMap(({ name, index }) => {
+      const found = attached[name];
+      return found === undefined ? [] : [[index, found] as const];
+    }),
+  );
+  const known = { held: new Map(held.map((one) => [one.index, one])), attachments };
   return classifier({ ...DEFAULT_CONFIG, ...config })(links, known).map(
     ({ group, reason }) => `${group} ${word(reason)}`,
   );
@@ -121,6 +153,39 @@ describe('classify', () => {
 
     it('with pods only is one', () => assert.equal(first(port(11), port(12)), '8 kind:bridge'));
     it('without ports is not', () => assert.equal(first(), '0 none'));
+    it('with an address, or a route, is not, nor is a port of it', () => {
+      for (const how of ['address', 'route', 'default', 'node'] as const) {
+        const attached = { br7: by(how) };
+        assert.deepEqual(decide([bridge, port(11)], { attached }), [`0 own ${how}`, '0 own master']);
+      }
+      const attached = { br7: by(null, ['10.2.0.1']) };
+      assert.deepEqual(decide([bridge, port(11)], { attached }), ['0 own address', '0 own master']);
+    });
+    it('with an address that the configuration names is one, with its ports', () => {
+      const config = { interfaceMatches: { pods: ['kind:veth', 'kind:bridge', 'br7'] } };
+      const attached = { br7: by('address') };
+      assert.deepEqual(decide([bridge, port(11)], { attached, config }), ['8 br7', '8 kind:veth']);
+    });
+    it('with an address, named for another group, is none, and its ports are not', () => {
+      const config = {
+        interfaceGroups: { pods: 8, clusternet: 9, storage: 20 },
+        interfaceMatches: { pods: ['kind:veth', 'kind:bridge'], storage: ['br7'] },
+      };
+      const attached = { br7: by('address') };
+      assert.deepEqual(decide([bridge, port(11)], { attached, config }), ['20 br7', '0 own master']);
+    });
+    it('of a CNI with its address has pods as ports, unless the node is attached by it', () => {
+      const links = [{ ...bridge, name: 'cni0' }, port(11)];
+      assert.deepEqual(decide(links), ['8 cni:* flannel', '8 kind:veth']);
+      for (const how of ['default', 'node'] as const) {
+        const attached = { cni0: by(how) };
+        assert.deepEqual(decide(links, { attached }), [`0 own ${how}`, '0 own master']);
+      }
+    });
+    it('with a port that has an address of its own is not', () => {
+      const attached = { p12: by('address') };
+      assert.equal(decide([bridge, port(11), port(12)], { attached })[0], '0 none');
+    });
     it('with hardware is not', () =>
       assert.equal(first(port(11), port(12, { kind: null, peerNamespace: null })), '0 none'));
     it('that attaches the node itself is not, whatever the names of its ports', () => {
@@ -134,6 +199,21 @@ describe('classify', () => {
       assert.equal(first(port(11, { group: 5 })), '8 kind:bridge'));
     it('of a CNI with a tunnel in it still is, by its name', () =>
       assert.equal(decide([{ ...bridge, name: 'cni0' }, port(11, { kind: 'vxlan' })])[0], '8 cni:* flannel'));
+  });
+
+  it('a single address is of a gateway if several pairs have it', () => {
+    const pair = (name: string, index: number): Link => ({ ...LINK, ...outward, name, index });
+    assert.deepEqual(decide([pair('ptp-1', 2), pair('ptp', 3)]), ['0 own address', '8 kind:veth']);
+    assert.deepEqual(decide([pair('ptp-1', 2), pair('ptp-2', 3)]), ['8 kind:veth', '8 kind:veth']);
+    const other: Link = { ...LINK, name: 'ptp-2', index: 3, isLoopback: true };
+    assert.deepEqual(decide([pair('ptp-1', 2), other]), ['0 own address', '0 loopback']);
+  });
+
+  it('a port of another master that has an address is not a pod’s', () => {
+    const vrf: Link = { ...LINK, index: 10, name: 'red', kind: 'vrf' };
+    const port: Link = { ...LINK, ...outward, index: 11, name: 'p11', master: 10 };
+    assert.deepEqual(decide([vrf, port], { attached: { red: by('address') } }), ['0 none', '0 own master']);
+    assert.deepEqual(decide([vrf, port], { attached: {} }), ['0 none', '8 kind:veth']);
   });
 
   describe('a group that nodewall set', () => {
@@ -176,6 +256,14 @@ describe('classify', () => {
       assert.equal(one('cali1', { kind: 'veth' }), '12 *');
       assert.equal(one('cni0', { kind: 'bridge' }), '11 cni:flannel flannel');
     });
+    it('names go before what is recognized, whatever the order of groups', () => {
+      const storage = {
+        interfaceGroups: { pods: 8, clusternet: 9, storage: 20 },
+        interfaceMatches: { ...DEFAULT_CONFIG.interfaceMatches, storage: ['stor*', 'cali7', 'kind:veth'] },
+      };
+      const given = (name: string) => decide([{ ...LINK, ...outward, name }], { config: storage })[0];
+      assert.deepEqual(['stor0', 'cali7', 'cali8'].map(given), ['20 stor*', '20 cali7', '8 kind:veth']);
+    });
     it('a configured name always matches', () => {
       assert.equal(one('pod0', outward), '8 p?d*');
       assert.equal(one('uplink', outward), '12 *');
@@ -206,8 +294,9 @@ describe('classify', () => {
       { kind: 'loopback' },
       { kind: 'foreign' },
       { kind: 'none' },
-      { kind: 'own', by: 'name' },
-      { kind: 'own', by: 'address' },
+      ...(['name', 'node', 'default', 'address', 'route', 'master'] as const).map(
+        (how) => ({ kind: 'own', by: how }) as const,
+      ),
       { kind: 'match', match: 'kind:veth', preset: null },
       { kind: 'match', match: 'kind:bridge', preset: null },
       { kind: 'match', match: 'cni:*', preset: 'calico' },

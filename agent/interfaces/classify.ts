@@ -1,5 +1,6 @@
 import type { Link } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
+import type { AttachedBy, Attachment, Attachments } from './attachment.ts';
 import { CNIS, PAIR_KINDS, PRESETS, type Preset } from './presets.ts';
 
 /** A group that nodewall set on the link with this index and name. */
@@ -19,8 +20,11 @@ export type Reason =
   /** A third party set its group, which is left alone. */
   | { readonly kind: 'foreign' }
   /** It looks like an interface of a pod, but attaches the node itself to a network. */
-  | { readonly kind: 'own'; readonly by: 'name' | 'address' }
+  | { readonly kind: 'own'; readonly by: OwnBy }
   | { readonly kind: 'none' };
+
+/** `master`: it is a port of an interface that attaches the node itself. */
+type OwnBy = AttachedBy | 'name' | 'master';
 
 export interface Decision {
   readonly link: Link;
@@ -36,35 +40,56 @@ export interface Known {
    * nodewall's.
    */
   readonly held: ReadonlyMap<number, OwnedGroup>;
-  /** Names of the interfaces by which the node itself is attached (on-network.ts). */
-  readonly onNetwork: ReadonlySet<string>;
+  readonly attachments: Attachments;
 }
 
 export type Classify = (links: readonly Link[], known: Known) => Decision[];
 
 /**
- * Decides the group of each link, in the order of the links. Groups are tried in a fixed order:
- * pods, clusternet, then the others by name.
+ * Decides the group of each link, in the order of the links. Names of the configuration go before
+ * what is recognized. Groups are tried in a fixed order: pods, clusternet, then the others by name.
  */
 export function classifier(config: Pick<Config, 'interfaceGroups' | 'interfaceMatches'>): Classify {
-  const groups = groupNames(config).map((name) => ({
-    number: config.interfaceGroups[name] ?? 0,
-    matchers: (config.interfaceMatches[name] ?? []).map((word) => matcher(word, name)),
-  }));
-  return (links, known) => {
-    const around: Around = { ports: portsOf(links), onNetwork: known.onNetwork };
-    return links.map((link) => {
-      if (isForeign(link, known.held)) return { link, group: link.group, reason: { kind: 'foreign' } };
-      if (link.isLoopback) return { link, group: 0, reason: { kind: 'loopback' } };
-      for (const { number, matchers } of groups) {
-        for (const match of number === 0 ? [] : matchers) {
-          const reason = match(link, around);
-          if (reason !== null) return { link, group: number, reason };
-        }
+  const groups = groupNames(config).flatMap((name): Group[] => {
+    const number = config.interfaceGroups[name] ?? 0;
+    const words = config.interfaceMatches[name] ?? [];
+    return number === 0 ? [] : [{ name, number, words }];
+  });
+  const [names, recognizers] = [true, false].map((wanted) =>
+    groups.map(({ name, number, words }) => ({
+      number,
+      matchers: words.filter((word) => isName(word) === wanted).map((word) => matcher(word, name)),
+    })),
+  );
+  const match = (link: Link, around: Around): Decision | null => {
+    for (const { number, matchers } of [...(names ?? []), ...(recognizers ?? [])]) {
+      for (const matches of matchers) {
+        const reason = matches(link, around);
+        if (reason !== null) return { link, group: number, reason };
       }
-      return { link, group: 0, reason: ownNetwork(link, around) ?? { kind: 'none' } };
+    }
+    return null;
+  };
+  return (links, { held, attachments }) => {
+    const isPods = (link: Link): boolean => match(link, around)?.group === config.interfaceGroups.pods;
+    const around: Around = toAround(links, attachments, isPods);
+    return links.map((link) => {
+      if (isForeign(link, held)) return { link, group: link.group, reason: { kind: 'foreign' } };
+      if (link.isLoopback) return { link, group: 0, reason: { kind: 'loopback' } };
+      return match(link, around) ?? { link, group: 0, reason: ownNetwork(link, around) };
     });
   };
+}
+
+interface Group {
+  readonly name: string;
+  readonly number: number;
+  readonly words: readonly string[];
+}
+
+/** `*` alone names nothing: it takes what is left. */
+function isName(word: string): boolean {
+  return word !== '*' && !/^(cni|kind):/.test(word);
 }
 
 /** The names of all groups, in the order in which they are tried. */
@@ -107,15 +132,22 @@ export function reasonText(reason: Reason): string {
     case 'foreign':
       return 'set by a third party';
     case 'own':
-      return reason.by === 'name'
-        ? 'no group: has the name of a host interface, host traffic'
-        : "no group: has the node's own address, host traffic";
+      return `no group: ${OWN_TEXTS[reason.by]}, host traffic`;
     case 'none':
       return "no group: host traffic, exemptions don't apply";
     case 'match':
       return matchText(reason);
   }
 }
+
+const OWN_TEXTS: Readonly<Record<OwnBy, string>> = {
+  name: 'has the name of a host interface',
+  node: "has the node's own address",
+  default: 'a default route leads out by it',
+  address: 'has an address of its own',
+  route: 'a route to more than one address, or by a gateway, leads out by it',
+  master: 'is a port of an interface that has an address or a route of its own',
+};
 
 function matchText({ match, preset }: { match: string; preset: string | null }): string {
   if (preset !== null) return `${match}: named as ${preset} does`;
@@ -129,16 +161,42 @@ function isForeign({ index, group }: Link, held: ReadonlyMap<number, OwnedGroup>
 }
 
 interface Around {
+  readonly byIndex: ReadonlyMap<number, Link>;
   /** Ports by the index of their bridge. */
   readonly ports: ReadonlyMap<number, readonly Link[]>;
-  readonly onNetwork: ReadonlySet<string>;
+  readonly attachments: Attachments;
+  /** Addresses that several pairs have. */
+  readonly shared: ReadonlySet<string>;
+  /** Whether a link that is no port is one of `pods`. */
+  readonly isPods: (link: Link) => boolean;
+  /** The masters that were looked at, by index: whether they attach the node itself. */
+  readonly ownMasters: Map<number, boolean>;
+}
+
+function toAround(links: readonly Link[], attachments: Attachments, isPods: (link: Link) => boolean): Around {
+  const byIndex = new Map(links.map((link) => [link.index, link]));
+  const shared = sharedGateways(links, attachments);
+  return { byIndex, ports: portsOf(links), attachments, shared, isPods, ownMasters: new Map() };
+}
+
+function sharedGateways(links: readonly Link[], attachments: Attachments): Set<string> {
+  const seen = new Set<string>();
+  const shared = new Set<string>();
+  for (const link of links) {
+    if (!isOutwardPair(link)) continue;
+    for (const address of attachments.get(link.index)?.gateways ?? []) {
+      if (seen.has(address)) shared.add(address);
+      seen.add(address);
+    }
+  }
+  return shared;
 }
 
 type Matcher = (link: Link, around: Around) => Reason | null;
 
 function matcher(word: string, group: string): Matcher {
   if (word === 'kind:veth') {
-    return (link, { onNetwork }) => (isPodPair(link, onNetwork) ? toReason(word) : null);
+    return (link, around) => (isPodPair(link, around) ? toReason(word) : null);
   }
   if (word === 'kind:bridge') return (link, around) => (isPodBridge(link, around) ? toReason(word) : null);
   if (word.startsWith('cni:')) return presetMatcher(word, group);
@@ -152,15 +210,19 @@ function presetMatcher(word: string, group: string): Matcher {
     (word === 'cni:*' || word === `cni:${preset.cni}`) &&
     (preset.group === group || (group !== 'pods' && group !== 'clusternet'));
   const rows = PRESETS.filter(isWanted).map((preset) => ({ ...preset, patterns: preset.names.map(glob) }));
-  return (link, { onNetwork }) => {
+  return (link, around) => {
     const row = rows.find(
       ({ kinds, patterns }) =>
         link.kind !== null &&
         kinds.includes(link.kind) &&
         patterns.some((pattern) => pattern.test(link.name)),
     );
-    if (row === undefined || (PAIR_KINDS.includes(link.kind ?? '') && isOwn(link, onNetwork))) return null;
-    return toReason(word, row.cni);
+    if (row === undefined) return null;
+    const isOwn =
+      row.names.includes(link.name) || !PAIR_KINDS.includes(link.kind ?? '')
+        ? isUplink(link, around)
+        : ownBy(link, around) !== null;
+    return isOwn ? null : toReason(word, row.cni);
   };
 }
 
@@ -170,8 +232,8 @@ const toReason = (match: string, preset: string | null = null): Reason => ({ kin
  * Whether the link is one end of a pair whose other end is in another namespace, and does not
  * attach this machine itself.
  */
-function isPodPair(link: Link, onNetwork: ReadonlySet<string>): boolean {
-  return isOutwardPair(link) && !isOwn(link, onNetwork);
+function isPodPair(link: Link, around: Around): boolean {
+  return isOutwardPair(link) && ownBy(link, around) === null;
 }
 
 function isOutwardPair({ kind, peerNamespace }: Link): boolean {
@@ -183,34 +245,64 @@ function isOutwardPair({ kind, peerNamespace }: Link): boolean {
  * this machine itself.
  */
 function isPodBridge(link: Link, around: Around): boolean {
-  return isOutwardBridge(link, around) && !isOwn(link, around.onNetwork);
+  return isOutwardBridge(link, around) && ownBy(link, around) === null;
 }
 
-function isOutwardBridge({ kind, index }: Link, { ports, onNetwork }: Around): boolean {
-  const found = ports.get(index);
-  return kind === 'bridge' && found !== undefined && found.every((port) => isPodPair(port, onNetwork));
+function isOutwardBridge({ kind, index }: Link, around: Around): boolean {
+  const found = around.ports.get(index);
+  return (
+    kind === 'bridge' &&
+    found !== undefined &&
+    found.every((port) => isPodPair({ ...port, master: null }, around))
+  );
 }
 
 /**
- * Whether the link attaches the node itself. If the node is a container (kind, k3d, LXC, nspawn),
- * its uplink is a veth with the other end in another namespace, like a pod's veth seen from the
- * node. It must never be exempt. It is recognized by a machine's interface name (eth0, enp5s0;
- * nspawn: host0) or by an address of the Node object.
+ * How the link attaches the node itself; null: it doesn't. If the node is a container (kind, k3d,
+ * LXC, nspawn), its uplink, and each further network, is a veth with the other end in another
+ * namespace, like a pod's veth seen from the node. It must never be exempt.
  */
-function isOwn(link: Link, onNetwork: ReadonlySet<string>): boolean {
-  return OWN_NAME.test(link.name) || onNetwork.has(link.name);
+function ownBy(link: Link, around: Around): OwnBy | null {
+  if (hasOwnName(link)) return 'name';
+  const { by, gateways }: Attachment = around.attachments.get(link.index) ?? UNATTACHED;
+  if (by !== null) return by;
+  if (gateways.some((address) => !around.shared.has(address))) return 'address';
+  return link.master !== null && isPortOfOwn(link.master, around) ? 'master' : null;
+}
+
+const UNATTACHED: Attachment = { by: null, gateways: [] };
+
+/** A bridge that the configuration names, or a CNI, has the gateway address of its ports. */
+function isPortOfOwn(index: number, around: Around): boolean {
+  const known = around.ownMasters.get(index);
+  if (known !== undefined) return known;
+  const found = around.byIndex.get(index);
+  const master = found === undefined ? null : { ...found, master: null };
+  const isOwn = master !== null && ownBy(master, around) !== null && !around.isPods(master);
+  around.ownMasters.set(index, isOwn);
+  return isOwn;
+}
+
+/** Interfaces that a CNI names have addresses and routes, but none of these. */
+function isUplink(link: Link, { attachments }: Around): boolean {
+  const by = attachments.get(link.index)?.by;
+  return by === 'node' || by === 'default';
+}
+
+function hasOwnName({ name }: Link): boolean {
+  return OWN_NAME.test(name);
 }
 
 /**
- * Names of systemd.net-naming-scheme(7). Does not match the veths of AWS's CNI, eni and a hash: no
- * kernel or udev name begins like that.
+ * Names of systemd.net-naming-scheme(7), and nspawn's host0. Does not match the veths of AWS's CNI,
+ * eni and a hash: no kernel or udev name begins like that.
  */
 const OWN_NAME = /^(eth\d+|en[a-hj-z]\w*|(wl|ww|ib)[a-z]*\d\w*|host0)$/;
 
-function ownNetwork(link: Link, around: Around): Reason | null {
-  if (!isOutwardPair(link) && !isOutwardBridge(link, around)) return null;
-  if (OWN_NAME.test(link.name)) return { kind: 'own', by: 'name' };
-  return around.onNetwork.has(link.name) ? { kind: 'own', by: 'address' } : null;
+function ownNetwork(link: Link, around: Around): Reason {
+  const isLikePods = isOutwardPair(link) || isOutwardBridge(link, around);
+  const by = isLikePods ? ownBy(link, around) : null;
+  return by === null ? { kind: 'none' } : { kind: 'own', by };
 }
 
 function portsOf(links: readonly Link[]): Map<number, Link[]> {

@@ -5,6 +5,7 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { type FakeLinks, fakeLinks } from '../../test/fake/fake-links.ts';
 import { runs } from '../../test/properties/runs.ts';
+import type { Attachment, Attachments } from './attachment.ts';
 import { classifier, type OwnedGroup } from './classify.ts';
 import { type GroupChange, GroupReconciler } from './group-reconciler.ts';
 import { releaseGroups, toOwnedGroups } from './release.ts';
@@ -16,8 +17,8 @@ interface Watched {
   readonly refused: string[];
   readonly failed: string[];
   readonly clock: ReturnType<typeof fakeClock>;
-  /** Names of interfaces with an address in a network. */
-  readonly onNetwork: Set<string>;
+  /** Gives an interface an address of its own; no event says so. */
+  attach(name: string): void;
   held(): readonly OwnedGroup[];
   /** Delivers all events and waits until nothing is left to do. */
   settle(): Promise<void>;
@@ -25,7 +26,11 @@ interface Watched {
 
 const classify = classifier(DEFAULT_CONFIG);
 
-function watched(remembered: readonly OwnedGroup[] = [], links?: FakeLinks): Watched {
+function watched(
+  remembered: readonly OwnedGroup[] = [],
+  links?: FakeLinks,
+  read?: () => Promise<Attachments>,
+): Watched {
   let reconciler: GroupReconciler | null = null;
   const fake = links ?? fakeLinks((events: readonly LinkEvent[]) => reconciler?.tell(events));
   const changed: GroupChange[][] = [];
@@ -33,12 +38,12 @@ function watched(remembered: readonly OwnedGroup[] = [], links?: FakeLinks): Wat
   const failed: string[] = [];
   let held = remembered;
   const clock = fakeClock();
-  const onNetwork = new Set(['uplink']);
+  const attached = new Map<number, Attachment>();
   reconciler = new GroupReconciler({
     links: fake,
     classify,
     remembered,
-    onNetwork: () => new Set(onNetwork),
+    attachments: read ?? (async () => new Map(attached)),
     clock,
     events: {
       changed: (changes) => void changed.push([...changes]),
@@ -57,7 +62,7 @@ function watched(remembered: readonly OwnedGroup[] = [], links?: FakeLinks): Wat
     refused,
     failed,
     clock,
-    onNetwork,
+    attach: (name) => void attached.set(fake.link(name).index, { by: 'address', gateways: [] }),
     held: () => held,
     async settle() {
       do await own.idle();
@@ -229,14 +234,42 @@ describe('GroupReconciler', () => {
     assert.equal(group('veth1'), 8);
   });
 
-  it('an address that is added later without an event is found soon', async () => {
+  it('an address that is added later counts at its event', async () => {
+    it_.links.addPodPair('late');
+    await it_.settle();
+    it_.clock.pass(10_000);
+    await it_.settle();
+    it_.attach('late');
+    it_.reconciler.networkChanged();
+    await it_.settle();
+    it_.clock.pass(251);
+    await it_.settle();
+    assert.equal(group('late'), 0);
+  });
+
+  it('an address that is added later is found soon if its event is lost', async () => {
     it_.links.addPodPair('late');
     await it_.settle();
     assert.equal(group('late'), 8);
-    it_.onNetwork.add('late');
+    it_.attach('late');
     it_.clock.pass(2000);
     await it_.settle();
     assert.equal(group('late'), 0);
+  });
+
+  it('sets no group while addresses cannot be read', async () => {
+    let isBroken = true;
+    it_ = watched([], undefined, async () => {
+      if (isBroken) throw new Error('no sockets');
+      return new Map();
+    });
+    it_.links.addPodPair('veth1');
+    await it_.reconciler.lookAtAll();
+    assert.deepEqual([group('veth1'), it_.failed], [0, ['no sockets 1000']]);
+    isBroken = false;
+    it_.clock.pass(1000);
+    await it_.settle();
+    assert.equal(group('veth1'), 8);
   });
 
   it('an address that is added with the carrier, just after all addresses were read, is found soon', async () => {
@@ -247,7 +280,7 @@ describe('GroupReconciler', () => {
     it_.links.addPodPair('other');
     await it_.settle();
     it_.clock.pass(100);
-    it_.onNetwork.add('late');
+    it_.attach('late');
     it_.links.change(index, { isUp: true });
     await it_.settle();
     it_.clock.pass(250);
@@ -263,7 +296,7 @@ describe('GroupReconciler', () => {
     it_.clock.pass(10_000);
     await it_.settle();
     it_.clock.pass(10_000);
-    it_.onNetwork.add('br7');
+    it_.attach('br7');
     // The event reports no changed field.
     it_.links.change(bridge, { isUp: true });
     await it_.settle();
@@ -435,7 +468,7 @@ function groupsOf(links: readonly { name: string; group: number }[]): [string, n
 function expected(links: FakeLinks, wanted: readonly { index: number }[]): [string, number][] {
   const isOther = (index: number, group: number) => links.setter(index) === 'other' && group !== 0;
   const clean = links.all().map((link) => (isOther(link.index, link.group) ? link : { ...link, group: 0 }));
-  const decisions = classify(clean, { held: new Map(), onNetwork: new Set(['uplink']) });
+  const decisions = classify(clean, { held: new Map(), attachments: new Map() });
   return decisions
     .filter(({ link }) => wanted.some(({ index }) => index === link.index))
     .map(({ link, group }) => [link.name, group]);

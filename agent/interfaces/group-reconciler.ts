@@ -1,5 +1,7 @@
 import type { Link, LinkEvent, LinkGroupChange, NftError } from 'nftables-napi';
 import type { Clock } from '../../lib/process/clock.ts';
+import type { Attachments } from './attachment.ts';
+import { AttachmentReading } from './attachment-reading.ts';
 import type { Classify, Decision, OwnedGroup, Reason } from './classify.ts';
 import { PAIR_KINDS } from './presets.ts';
 
@@ -34,8 +36,8 @@ export interface GroupReconcilerOptions {
   readonly classify: Classify;
   /** The groups that an earlier run set. */
   readonly remembered: readonly OwnedGroup[];
-  /** Names of the interfaces by which the node itself is attached now (on-network.ts). */
-  readonly onNetwork: () => ReadonlySet<string>;
+  /** Reads how links attach the node itself. */
+  readonly attachments: () => Promise<Attachments>;
   readonly events: GroupReconcilerEvents;
   readonly clock: Clock;
 }
@@ -46,15 +48,10 @@ export interface GroupReconcilerOptions {
  * ms; reading one takes 0.2 ms).
  */
 const LOOKED_AT_ONCE = 32;
-/**
- * Milliseconds until the addresses of all interfaces are read again; with 200 interfaces that takes
- * 4 ms.
- */
-const ADDRESSES_FRESH = 250;
 const RETRY = 1000;
 /**
- * Milliseconds until all links are read again after a change: an interface gets its address after
- * it is created, and no link event reports that.
+ * Milliseconds until all links are read again after a change: events of the addresses and routes
+ * that follow may be lost.
  */
 const SECOND_LOOK = 2000;
 /** Number of deleted links whose names are remembered. */
@@ -68,6 +65,7 @@ const REMEMBERED_NAMES = 1024;
  */
 export class GroupReconciler {
   readonly #options: GroupReconcilerOptions;
+  readonly #attachments: AttachmentReading;
   readonly #table = new Map<number, Link>();
   readonly #held = new Map<number, OwnedGroup>();
   readonly #gone = new Map<number, string>();
@@ -79,8 +77,6 @@ export class GroupReconciler {
   readonly #touched = new Set<number>();
   /** By index: the group that the kernel refused to set. */
   readonly #refused = new Map<number, number>();
-  #onNetwork: ReadonlySet<string> = new Set();
-  #addressesRead = Number.NEGATIVE_INFINITY;
   #heldIsSaid = true;
   #mustList = true;
   #isFirst = true;
@@ -88,11 +84,12 @@ export class GroupReconciler {
   #running: Promise<void> | null = null;
   #cancelRetry: () => void = () => {};
   #cancelSecondLook: (() => void) | null = null;
-  #cancelReread: (() => void) | null = null;
   #isClosed = false;
 
   constructor(options: GroupReconcilerOptions) {
     this.#options = options;
+    const { attachments: read, clock } = options;
+    this.#attachments = new AttachmentReading({ read, clock, again: () => void this.#wake() });
   }
 
   /**
@@ -117,6 +114,11 @@ export class GroupReconciler {
       }
     }
     if (isNews) void this.#wake();
+  }
+
+  /** Addresses or routes were added or removed. */
+  networkChanged(): void {
+    void this.#wake();
   }
 
   /** Resolves when nothing is left to do. */
@@ -146,7 +148,7 @@ export class GroupReconciler {
     await this.idle();
     this.#cancelRetry();
     this.#cancelSecondLook?.();
-    this.#cancelReread?.();
+    this.#attachments.close();
   }
 
   /** Updates the table; true if the event may change the group of a link. */
@@ -249,7 +251,7 @@ export class GroupReconciler {
     await this.#look();
     if (this.#isFirst) this.#recall();
     this.#letGo();
-    const changes = this.#changes();
+    const changes = this.#changes(await this.#attachments.now());
     for (const { index } of changes) if (!this.#seen.has(index)) this.#suspects.add(index);
     const certain = changes.filter(({ index }) => this.#seen.has(index));
     if (certain.length > 0) await this.#set(certain);
@@ -267,7 +269,7 @@ export class GroupReconciler {
     if (this.#mustList) {
       this.#mustList = false;
       this.#suspects.clear();
-      this.#addressesRead = Number.NEGATIVE_INFINITY;
+      this.#attachments.forget();
       const found = new Map((await this.#options.links.list()).map((link) => [link.index, link]));
       for (const index of this.#table.keys()) if (!found.has(index)) this.#take(index, null);
       for (const [index, link] of found) this.#take(index, link);
@@ -300,9 +302,9 @@ export class GroupReconciler {
     this.#heldIsSaid = false;
   }
 
-  #changes(): GroupChange[] {
+  #changes(attachments: Attachments): GroupChange[] {
     const links = [...this.#table.values()];
-    const decisions = this.#options.classify(links, { held: this.#held, onNetwork: this.#addresses() });
+    const decisions = this.#options.classify(links, { held: this.#held, attachments });
     return decisions
       .filter(({ link: { index, group: now }, group }) => now !== group && this.#refused.get(index) !== group)
       .map(toChange);
@@ -315,22 +317,6 @@ export class GroupReconciler {
     for (const { index, group } of [...this.#held.values()]) {
       if (this.#seen.has(index) && this.#table.get(index)?.group !== group) this.#release(index);
     }
-  }
-
-  #addresses(): ReadonlySet<string> {
-    const { clock, onNetwork } = this.#options;
-    const age = clock.now() - this.#addressesRead;
-    if (age > ADDRESSES_FRESH) {
-      this.#onNetwork = onNetwork();
-      this.#addressesRead = clock.now();
-    } else {
-      // The event that led here may belong to an address that was not assigned yet.
-      this.#cancelReread ??= clock.after(ADDRESSES_FRESH - age + 1, () => {
-        this.#cancelReread = null;
-        void this.#wake();
-      });
-    }
-    return this.#onNetwork;
   }
 
   async #set(changes: readonly GroupChange[]): Promise<void> {

@@ -76,6 +76,12 @@ export const PRESETS: readonly Preset[] = [
   // kubelet's old kubenet, and the bridge plugin in many examples. kindnet and ptp need no row:
   // kind:veth matches them.
   { cni: 'kubenet', group: 'pods', names: ['cbr0'], kinds: ['bridge'] },
+  // pkg/minikube/cni/bridge.go.
+  { cni: 'minikube', group: 'pods', names: ['bridge'], kinds: ['bridge'] },
+  // No CNIs: the bridges of containers that Docker and Podman start. Their other networks have
+  // bridges whose names could be anybody's.
+  { cni: 'docker', group: 'pods', names: ['docker0'], kinds: ['bridge'] },
+  { cni: 'podman', group: 'pods', names: ['podman0', 'cni-podman0'], kinds: ['bridge'] },
 ];
 
 /** The valid names in `cni:NAME`, sorted. */

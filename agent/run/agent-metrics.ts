@@ -6,7 +6,7 @@ import type { RecordOutcome } from '../egress/record/binding-recorder.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 
 /** The sources of events of the kernel. */
-export type MonitorName = 'nf_tables' | 'links' | 'addresses' | 'conntrack' | 'flows';
+export type MonitorName = 'nf_tables' | 'links' | 'addresses' | 'routes' | 'conntrack' | 'flows';
 
 /** The values that an agent exports as metrics. */
 export interface AgentMetrics {

@@ -14,11 +14,10 @@ import type { FlowSource } from '../flows/flow-source.ts';
 import { FlowWatch, type FlowWatchParts } from '../flows/flow-watch.ts';
 import { FLOWS_FILE, inventoryText, parseInventory } from '../flows/saved-inventory.ts';
 import { classifier } from '../interfaces/classify.ts';
-import { interfacesOnNetworks } from '../interfaces/on-network.ts';
 import type { RecorderOptions } from '../record/recorder.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
-import { listLinks, readRoutes } from './interface-groups.ts';
+import { attachmentsNow, listLinks, readRoutes } from './interface-groups.ts';
 import { savedNodeAddresses } from './state-store.ts';
 import { loadAddon } from './with-kernel.ts';
 
@@ -178,8 +177,8 @@ async function readingParts({
       const [links, routes] = await Promise.all([listLinks(), readRoutes().catch(() => null)]);
       const interfaces = networkInterfaces();
       // The groups that the agent gives them, also while it enforces nothing.
-      const onNetwork = interfacesOnNetworks(interfaces, declared);
-      const decisions = classify(links, { held: new Map(), onNetwork });
+      const attachments = await attachmentsNow(declared);
+      const decisions = classify(links, { held: new Map(), attachments });
       const readings = {
         addresses: Object.values(interfaces).flatMap((some) => some ?? []),
         links: decisions.map(({ link: { name }, group }) => ({ name, group })),

@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
-import type { Link, LinkSocket } from 'nftables-napi';
+import type { Link, LinkEvent, LinkSocket, RouteEvent, RouteSocket } from 'nftables-napi';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import { FAMILIES } from '../../lib/net/address.ts';
 import type { MemberSet } from '../../lib/net/member-set.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
@@ -10,11 +11,11 @@ import { Saver } from '../../lib/process/saver.ts';
 import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
 import { type NodeFacts, OwnAddresses } from '../connections/node-facts.ts';
 import { releasePlugin } from '../egress/pods/release-plugin.ts';
+import { type Attachments, attachments } from '../interfaces/attachment.ts';
 import { classifier, type OwnedGroup, unknownMatches } from '../interfaces/classify.ts';
 import { type GroupNames, writeGroupNames } from '../interfaces/group-names.ts';
 import { GroupReconciler } from '../interfaces/group-reconciler.ts';
 import { type LocalPods, NO_LOCAL_PODS, toLocalPods, WatchedLocalPods } from '../interfaces/local-pods.ts';
-import { interfacesOnNetworks } from '../interfaces/on-network.ts';
 import { type RouteTexts, routedOutBy } from '../interfaces/pod-routes.ts';
 import { releaseGroups, toOwnedGroups } from '../interfaces/release.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -24,10 +25,7 @@ import { watchLinks } from './link-watch.ts';
 import { savedNodeAddresses } from './state-store.ts';
 import { loadAddon } from './with-kernel.ts';
 
-/**
- * Interval for changes that have no event: addresses, groups set on links that are down
- * (milliseconds).
- */
+/** Interval for changes that have no event: groups set on links that are down (milliseconds). */
 const LOOK_INTERVAL = 60_000;
 
 /** Interface data for other parts of the agent; reads come from memory. */
@@ -38,7 +36,7 @@ export interface InterfaceGroups {
   readonly localPods: LocalPods;
   /**
    * Sets the addresses of the Node object. An interface that has one of them attaches the node
-   * itself: it is no pod's.
+   * itself, also if a CNI gives its interfaces such a name.
    */
   nodeHas(addresses: readonly string[]): Promise<void>;
   close(): Promise<void>;
@@ -113,9 +111,10 @@ class KeptGroups implements InterfaceGroups {
   readonly localPods: WatchedLocalPods;
   readonly #parts: KeptParts;
   readonly #links: LinkSocket;
+  readonly #network: RouteSocket;
   readonly #reconciler: GroupReconciler;
   #declared: readonly string[] | null;
-  #monitor: { close(): Promise<void> } | null = null;
+  #monitors: readonly { close(): Promise<void> }[] = [];
   #interval: NodeJS.Timeout | undefined;
 
   /** Throws if the kernel refuses a socket. */
@@ -124,6 +123,7 @@ class KeptGroups implements InterfaceGroups {
     this.#parts = parts;
     this.#declared = parts.declared;
     this.#links = new addon.LinkSocket();
+    this.#network = new addon.RouteSocket();
     this.localPods = new WatchedLocalPods({
       read: readRoutes,
       interfaces: () => this.#reconciler.namesIn(config.interfaceGroups.pods),
@@ -140,7 +140,7 @@ class KeptGroups implements InterfaceGroups {
       links: this.#links,
       classify: classifier(config),
       remembered,
-      onNetwork: () => interfacesOnNetworks(networkInterfaces(), this.#declared),
+      attachments: () => readAttachments(this.#network, this.#declared),
       events: {
         ...said,
         held: (held) => saved.save(held),
@@ -155,8 +155,8 @@ class KeptGroups implements InterfaceGroups {
 
   async start(): Promise<void> {
     const { once, config, log } = this.#parts;
-    // The monitor is opened before the first list, so that a change during the list is not missed.
-    if (!once) this.#monitor = this.#watch();
+    // Monitors are opened before the first list, so that a change during the list is not missed.
+    if (!once) this.#monitors = [this.#watch(), this.#watchNetwork()];
     await this.#reconciler.lookAtAll();
     await this.#lookAtPods();
     if (!once && config.exemptions.localPods) this.localPods.watch();
@@ -182,9 +182,9 @@ class KeptGroups implements InterfaceGroups {
   async close(): Promise<void> {
     clearInterval(this.#interval);
     this.localPods.close();
-    await this.#monitor?.close();
+    await Promise.all(this.#monitors.map((monitor) => monitor.close()));
     await this.#reconciler.close();
-    await this.#links.close();
+    await Promise.all([this.#links.close(), this.#network.close()]);
     await this.#parts.saved.close();
   }
 
@@ -209,8 +209,55 @@ class KeptGroups implements InterfaceGroups {
     });
   }
 
+  /** Addresses and routes say whether an interface leads to pods. */
+  #watchNetwork(): { close(): Promise<void> } {
+    const { node, log, metrics, addon } = this.#parts;
+    return watchLinks({
+      name: 'routes',
+      node,
+      log,
+      metrics,
+      clock: systemClock,
+      open: (listener) =>
+        new addon.RouteMonitor({ kinds: ['address', 'route'] }, (events) =>
+          listener(events.map(toLinkEvent)),
+        ),
+      meanwhile: `changes of addresses and routes are found every ${LOOK_INTERVAL / 1000} s`,
+      happened: () => this.#reconciler.networkChanged(),
+      missed: () => this.#reconciler.networkChanged(),
+    });
+  }
+
   async #lookAtPods(): Promise<void> {
     if (this.#parts.config.exemptions.localPods) await this.localPods.look();
+  }
+}
+
+function toLinkEvent(event: RouteEvent): LinkEvent {
+  if (event.event === 'error') return { kind: 'error', error: event.error };
+  return { kind: event.event === 'overrun' ? 'overrun' : 'addresses' };
+}
+
+/** How each link attaches the node itself, read from the kernel. */
+async function readAttachments(
+  socket: RouteSocket,
+  declared: readonly string[] | null,
+): Promise<Attachments> {
+  const [addresses, ...routes] = await Promise.all([
+    socket.addresses(),
+    ...FAMILIES.map((family) => socket.linkRoutes(family)),
+  ]);
+  return attachments({ addresses, routes: routes.flat() }, declared);
+}
+
+/** The same, with a socket of its own. */
+export async function attachmentsNow(declared: readonly string[] | null): Promise<Attachments> {
+  const { RouteSocket } = await loadAddon();
+  const socket = new RouteSocket();
+  try {
+    return await readAttachments(socket, declared);
+  } finally {
+    await socket.close();
   }
 }
 

@@ -125,7 +125,7 @@ function agentSeries(registers: Registry[]) {
  * The monitors of every agent; each series is there from the start, so that its first increase
  * shows.
  */
-const MONITORS = ['nf_tables', 'links', 'addresses'] as const satisfies MonitorName[];
+const MONITORS = ['nf_tables', 'links', 'addresses', 'routes'] as const satisfies MonitorName[];
 
 function monitorTroubles(registers: Registry[]) {
   const troubles = new Counter({

@@ -83,6 +83,26 @@ forEachDataplane(
       assert.deepEqual([eth0, odd], [0, 0]);
     });
 
+    it("an egress deny holds for a second network, and not for a CNI's bridge", async () => {
+      const deny = policy('deny', { egress: [{ name: 'all', action: 'Drop' }] });
+      await it_.node.write('deny.json', [deny]);
+      await it_.ip('link set lo up', 'addr add 10.90.0.10/32 dev lo');
+      await addPod('stor0', 'pod', 'addr add 10.244.0.1/24 dev stor0', 'link set stor0 up');
+      await serve(await it_.pod('pod'));
+      agent = await it_.start();
+      assert.equal((await it_.groups()).stor0, 0);
+      assert.equal(await reaches(it_.namespace), false, 'host traffic');
+      await it_.ip(
+        'link add cni0 type bridge',
+        'link set cni0 up',
+        'addr flush dev stor0',
+        'link set stor0 master cni0',
+        'addr add 10.244.0.1/24 dev cni0',
+      );
+      await it_.untilGroup('stor0', 8, agent);
+      await until('the node reaches the pod', () => reaches(it_.namespace), { detail: agent.log });
+    });
+
     for (const [how, undo] of [
       ['cleanup', () => it_.cleanup()],
       ['the feature gate off', () => it_.once({}, '--feature-gates', 'NodeNetworkPolicy=false')],
@@ -166,6 +186,60 @@ forEachDataplane(
       await it_.untilGroup('br7', 8, agent);
       await it_.ip('link del veth1');
       await it_.untilGroup('br7', 0, agent);
+    });
+
+    it('follows addresses and routes: an interface with its own is no pod’s', async () => {
+      agent = await it_.start();
+      await addPod('veth1', 'pod', 'link set veth1 up', 'link add br7 type bridge', 'link set br7 up');
+      await it_.untilGroup('veth1', 8, agent);
+      for (const [add, remove] of [
+        ['addr add 10.2.0.1/24 dev veth1', 'addr flush dev veth1'],
+        ['addr add fd00:2::1/64 dev veth1 nodad', 'addr flush dev veth1'],
+        ['addr add 10.2.0.1 peer 10.2.0.2 dev veth1', 'addr flush dev veth1'],
+        ['route add default dev veth1', 'route del default dev veth1'],
+        ['route add 10.3.0.0/16 dev veth1 table 77', 'route del 10.3.0.0/16 table 77'],
+        ['route add fd00:3::/64 dev veth1', 'route del fd00:3::/64 dev veth1'],
+        ['route add 10.3.0.1/32 via inet6 fe80::7 dev veth1', 'route del 10.3.0.1/32 dev veth1'],
+      ] as const) {
+        await it_.ip(add);
+        await it_.untilGroup('veth1', 0, agent);
+        await it_.ip(remove);
+        await it_.untilGroup('veth1', 8, agent);
+      }
+      await it_.ip('link set veth1 master br7');
+      await it_.untilGroup('br7', 8, agent);
+      await it_.ip('addr add 10.2.0.1/24 dev br7');
+      await it_.untilGroup('br7', 0, agent);
+      await it_.untilGroup('veth1', 0, agent);
+      await agent.end('SIGTERM');
+      agent = await it_.start({
+        interfaceGroups: { pods: 8, clusternet: 9, storage: { group: 20, match: ['br*'] } },
+      });
+      await it_.untilGroup('br7', 20, agent);
+      const table = await it_.interfaces(await it_.config());
+      assert.match(
+        table,
+        /^veth1 .* no group: is a port of an interface that has an address or a route of its own/m,
+      );
+    });
+
+    it('takes a veth for a pod’s whose address is that of ptp', async () => {
+      agent = await it_.start();
+      await addPod('veth1', 'pod', 'link set veth1 up', 'addr add 10.244.0.1/32 dev veth1');
+      await it_.untilGroup('veth1', 0, agent);
+      await it_.ip('route add 10.244.0.5/32 dev veth1 scope host');
+      await it_.untilGroup('veth1', 8, agent);
+      await it_.ip('route del 10.244.0.5/32 dev veth1', 'addr add fd00::1/128 dev veth1 nodad');
+      await it_.untilGroup('veth1', 0, agent);
+      await addPod(
+        'veth2',
+        'other',
+        'addr add 10.244.0.1/32 dev veth2',
+        'addr add fd00::1/128 dev veth2 nodad',
+        'link set veth2 up',
+      );
+      await it_.untilGroup('veth2', 8, agent);
+      await it_.untilGroup('veth1', 8, agent);
     });
 
     it('keeps its groups over a restart, follows a new number, and leaves them on stop', async () => {

@@ -53,6 +53,7 @@ export { type RouteEvent, RouteMonitor, type RouteMonitorOptions } from './route
 export { RouteSocket } from './route-socket.ts';
 export type { RouteAddress } from './rtnetlink/address.ts';
 export type { IPv4Setting, RouteLink, RouteVxlan } from './rtnetlink/link.ts';
+export type { LinkRoute, RouteWay } from './rtnetlink/link-route.ts';
 export type { RouteNeighbour } from './rtnetlink/neighbour.ts';
 export type { RouteNexthop } from './rtnetlink/nexthop.ts';
 export type { AddressBytes, RouteOperation } from './rtnetlink/object.ts';

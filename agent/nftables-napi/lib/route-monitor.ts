@@ -19,12 +19,22 @@ export type RouteEvent =
 export interface RouteMonitorOptions {
   /** Bytes that the socket may buffer for a slow reader. Default 8 MiB. */
   receiveBuffer?: number;
+  /** The kinds of object to report; default: all. */
+  kinds?: readonly RouteObject['kind'][];
 }
 
 const defaultReceiveBuffer = 8 * 1024 * 1024;
 const NETLINK_ROUTE = 0;
 /** RTNLGRP_*: link, neigh, ipv4_ifaddr, ipv4_route, ipv4_rule, ipv6_ …, nexthop. */
-const GROUPS = [1, 3, 5, 7, 8, 9, 11, 19, 32];
+const GROUPS: Readonly<Record<RouteObject['kind'], readonly number[]>> = {
+  link: [1],
+  neighbour: [3],
+  address: [5, 9],
+  route: [7, 11],
+  rule: [8, 19],
+  nexthop: [32],
+};
+const ALL = Object.keys(GROUPS) as RouteObject['kind'][];
 
 /**
  * Reports every change of links, addresses, neighbours, next hops, routes and rules in the network
@@ -46,11 +56,12 @@ export class RouteMonitor extends Listening {
     listener: (events: readonly RouteEvent[]) => void,
     binding: Binding = loadBinding(),
   ) {
-    const { receiveBuffer = defaultReceiveBuffer } = options;
+    const { receiveBuffer = defaultReceiveBuffer, kinds = ALL } = options;
     requireInteger(receiveBuffer, 'receiveBuffer', 1, maximumReceiveBuffer);
     if (typeof listener !== 'function') throw new TypeError('listener must be a function');
     const errnos = toErrnoTable(binding.errors);
-    const groups = GROUPS.reduce((mask, group) => (mask | (1 << (group - 1))) >>> 0, 0);
+    const numbers = kinds.flatMap((kind) => GROUPS[kind]);
+    const groups = numbers.reduce((mask, group) => (mask | (1 << (group - 1))) >>> 0, 0);
     const tell = ({ messages, overrun, errno }: NativeRouteBatch): void => {
       const events: RouteEvent[] = [];
       for (const message of netlinkMessages(messages)) {

@@ -5,6 +5,7 @@ import { type NetlinkMessage, netlinkMessages } from './netlink-message.ts';
 import { RawSocket } from './raw-socket.ts';
 import { addressDump, type RouteAddress, toAddress } from './rtnetlink/address.ts';
 import { type IPv4Setting, ipv4SettingRequest, linkDump, type RouteLink, toLink } from './rtnetlink/link.ts';
+import { type LinkRoute, linkRouteDump, toLinkRoute } from './rtnetlink/link-route.ts';
 import { fdbDump, neighbourDump, type RouteNeighbour, toNeighbour } from './rtnetlink/neighbour.ts';
 import { nexthopDump, type RouteNexthop, toNexthop } from './rtnetlink/nexthop.ts';
 import { type Route, type RouteFilter, routeDump, toRoute } from './rtnetlink/route.ts';
@@ -92,6 +93,11 @@ export class RouteSocket {
       if (error instanceof NftError && error.code === 'ENOENT') return [];
       throw error;
     }
+  }
+
+  /** Of all tables: by which links packets leave. */
+  linkRoutes(family: 4 | 6): Promise<LinkRoute[]> {
+    return this.#dump(linkRouteDump(family), toLinkRoute);
   }
 
   /** Of both families. */

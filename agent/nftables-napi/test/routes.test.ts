@@ -194,6 +194,31 @@ inNamespace(import.meta.filename, () => {
       assert.match(ip('route', 'show', 'table', String(TABLE)), /via inet6 fe80::8 /);
     });
 
+    it('reads by which links the routes of every table lead, and which have a gateway', async () => {
+      ip('link', 'add', 'tunnel', 'up', 'type', 'vxlan', 'id', '9', 'dstport', '7790', 'local', '10.0.0.1');
+      const index = (await socket.links()).find(({ name }) => name === 'tunnel')?.index ?? 0;
+      ip('nexthop', 'add', 'id', '7', 'via', 'fe80::7', 'dev', 'tunnel');
+      ipBatch([
+        'route add 10.0.0.5/32 dev tunnel scope host',
+        'route add 10.1.0.0/16 via inet6 fe80::7 dev tunnel table 77',
+        'route add 10.2.0.0/16 table 77 nexthop dev tunnel nexthop via inet6 fe80::9 dev tunnel',
+        'route add 10.3.0.0/16 nhid 7 table 77',
+        'route add blackhole 10.4.0.0/16 table 77',
+        'route add fd00:1::/64 dev tunnel table 77',
+        'route add fd00:2::/64 table 77 nexthop via fe80::7 dev tunnel nexthop via fe80::9 dev tunnel',
+      ]);
+      const read = async (family: 4 | 6, table: number) =>
+        (await socket.linkRoutes(family))
+          .filter((it) => it.table === table && it.ways.every(({ link }) => link === index))
+          .map(({ prefixLength, ways }) => [prefixLength, ...ways.map(({ hasGateway }) => hasGateway)]);
+      const v4 = await read(4, 77);
+      assert.deepEqual(v4.sort(), [[16], [16, false, true], [16, true], [16, true]].sort());
+      const v6 = await read(6, 77);
+      assert.ok(v6.some(([, first]) => first === false) && v6.some(([, first]) => first === true), `${v6}`);
+      const own = (await socket.linkRoutes(4)).find(({ scope }) => scope === 254 && scope > 0);
+      assert.deepEqual([own?.table, own?.protocol, own?.type], [254, 3, 1]);
+    });
+
     it('makes rules of every action, and reads what others made', async () => {
       const plain = { family: 4, priority: 71, protocol: 2, table: 0, target: 0, mark: 0, mask: 0 } as const;
       const rules = [
@@ -342,6 +367,18 @@ inNamespace(import.meta.filename, () => {
       }
       ip('link', 'del', 'tunnel');
       await told('removed', 'link');
+    });
+
+    it('reports only the kinds that are asked for', async () => {
+      events = [];
+      monitor = new RouteMonitor({ kinds: ['address'] }, (batch) => events.push(...batch));
+      ip('link', 'add', 'tunnel', 'up', 'type', 'vxlan', 'id', '9', 'dstport', '7790', 'local', '10.0.0.1');
+      ip('route', 'add', '198.51.100.0/24', 'dev', 'tunnel');
+      ip('addr', 'add', '2001:db8::9/128', 'dev', 'tunnel');
+      ip('addr', 'add', '192.0.2.9/32', 'dev', 'tunnel');
+      await told('present', 'address', (it) => it.kind === 'address' && it.address.address.length === 4);
+      const kinds = new Set(events.map((it) => ('object' in it ? it.object.kind : it.event)));
+      assert.deepEqual([...kinds], ['address']);
     });
 
     it('reports an overrun, and continues', async () => {

@@ -58,6 +58,11 @@ export class RouteMessage {
     return end - start < header ? null : new RouteMessage(view, start, start + header, end);
   }
 
+  /** A structure inside a message; `end - start` must be at least its header. */
+  static within(view: DataView, start: number, end: number, header: number): RouteMessage {
+    return new RouteMessage(view, start, start + header, end);
+  }
+
   headerU8(at: number): number {
     return this.#view.getUint8(this.#start + at);
   }
