@@ -141,6 +141,7 @@ function anonymousBytes(match: Match): number {
     case 'mark':
     case 'notInSet':
     case 'noRouteBack':
+    case 'fromSocket':
     case 'tcpSyn':
     case 'local':
     case 'vrf':

@@ -78,6 +78,7 @@ describe('nfttext', () => {
       [{ kind: 'markMap', of: 'ct', mask: 0x7f000000, map: 'm' }, 'ct mark & 0x7f000000 vmap @m'],
       [{ kind: 'markMap', of: 'meta', mask: 0xffffffff, map: 'm' }, 'meta mark vmap @m'],
       [{ kind: 'addressMacMap', family: 4, map: 'm' }, 'ip saddr . ether saddr vmap @m'],
+      [{ kind: 'addressInnerMacMap', family: 6, map: 'm' }, 'ip6 saddr . @th,176,48 vmap @m'],
       [
         { kind: 'hashMap', family: 6, fields: ['saddr', 'daddr'], verdicts: [verdict, verdict] },
         'jhash ip6 saddr . ip6 daddr mod 2 seed 0x0 vmap { 0 : goto c, 1 : goto c }',
@@ -103,6 +104,7 @@ describe('nfttext', () => {
       'maxSegment',
       'markMap',
       'addressMacMap',
+      'addressInnerMacMap',
       'hashMap',
     ];
     assert.deepEqual(new Set(statements.map(([{ kind }]) => kind)), new Set(kinds));
@@ -124,6 +126,7 @@ describe('nfttext', () => {
       [{ match: 'mark', of: 'meta', mask: 0xffffffff, value: 1, negated: false }, 'meta mark 0x00000001'],
       [{ match: 'notInSet', family: 6, field: 'saddr', set: 's' }, 'ip6 saddr != @s'],
       [{ match: 'noRouteBack' }, 'fib saddr . iif oif missing'],
+      [{ match: 'fromSocket' }, 'meta skuid != 4294967295'],
       [{ match: 'tcpSyn' }, 'tcp flags syn'],
     ];
     for (const [match, text] of matches) {

@@ -68,7 +68,7 @@ function memberTexts({ key, family, members }: NamedSet): string[] {
 const PROTOCOL_NAMES: Readonly<Record<number, string>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
 
 export function mapLines(map: VerdictMap, withElements: boolean): string[] {
-  const lines = [`type ${keyType(map)} : verdict`];
+  const lines = [`${keyType(map)} : verdict`];
   if (map.interval) lines.push('flags interval');
   const elements = withElements ? entryTexts(map) : [];
   if (elements.length > 0) lines.push(`elements = { ${elements.join(', ')} }`);
@@ -78,13 +78,15 @@ export function mapLines(map: VerdictMap, withElements: boolean): string[] {
 function keyType({ key, family }: VerdictMap): string {
   switch (key) {
     case 'port':
-      return 'inet_service';
+      return 'type inet_service';
     case 'mark':
-      return 'mark';
+      return 'type mark';
     case 'address':
-      return `ipv${family}_addr`;
+      return `type ipv${family}_addr`;
     case 'addressMac':
-      return `ipv${family}_addr . ether_addr`;
+      return `type ipv${family}_addr . ether_addr`;
+    case 'addressInnerMac':
+      return `typeof ${family === 4 ? 'ip' : 'ip6'} saddr . ${INNER_MAC}`;
   }
 }
 
@@ -103,8 +105,15 @@ function keyText({ key, family }: VerdictMap, first: Uint8Array, last: Uint8Arra
   }
   if (key === 'address') return addressRangeText(family, first, last);
   const mac = first.subarray(KEY_LENGTH.address[family]).subarray(0, 6);
-  return `${formatAddress(unpackAddress(family, first, 0))} . ${macText(mac)}`;
+  const text = key === 'addressMac' ? macText(mac) : `0x${Buffer.from(mac).toString('hex')}`;
+  return `${formatAddress(unpackAddress(family, first, 0))} . ${text}`;
 }
+
+/**
+ * The source MAC of the frame in a VXLAN packet: behind the headers of UDP and VXLAN, 8 bytes each,
+ * and the destination's. nft has a name for it from 1.0.8, the kernel from 6.2 on.
+ */
+const INNER_MAC = '@th,176,48';
 
 function macText(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(':');
@@ -185,6 +194,8 @@ function matchText(match: Match): string {
       return `${match.family === 4 ? 'ip' : 'ip6'} ${match.field} != @${identifier(match.set)}`;
     case 'noRouteBack':
       return 'fib saddr . iif oif missing';
+    case 'fromSocket':
+      return `meta skuid != ${NO_USER}`;
     case 'tcpSyn':
       return 'tcp flags syn';
     case 'local':
@@ -199,6 +210,9 @@ function matchText(match: Match): string {
       return `igmp type ${anonymous(match.types.map(String))}`;
   }
 }
+
+/** (uid_t) -1, which no user has: the rule ends where there is no socket, so it is any user. */
+export const NO_USER = 0xffff_ffff;
 
 function addressField({ family, field }: MatchOf<'address'>): string {
   const ip = family === 4 ? 'ip' : 'ip6';
@@ -271,6 +285,8 @@ function statementText(statement: Statement): string {
       return `${statement.of} mark ${statement.mask === ALL_BITS ? '' : `& ${markText(statement.mask)} `}vmap @${identifier(statement.map)}`;
     case 'addressMacMap':
       return `${statement.family === 4 ? 'ip' : 'ip6'} saddr . ether saddr vmap @${identifier(statement.map)}`;
+    case 'addressInnerMacMap':
+      return `${statement.family === 4 ? 'ip' : 'ip6'} saddr . ${INNER_MAC} vmap @${identifier(statement.map)}`;
     case 'hashMap':
       return hashMapText(statement);
   }

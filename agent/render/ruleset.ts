@@ -153,6 +153,11 @@ export type Match =
    * came by.
    */
   | { readonly match: 'noRouteBack' }
+  /**
+   * meta skuid != 4294967295: a process of this machine sends it by a socket, whoever runs it. What
+   * the kernel sends by itself or forwards has no socket, or no user.
+   */
+  | { readonly match: 'fromSocket' }
   /** tcp flags syn: the first packet of each side of a TCP connection. */
   | { readonly match: 'tcpSyn' }
   /**
@@ -255,6 +260,8 @@ export type Statement =
    * other family, or without an Ethernet header, don't match.
    */
   | { readonly kind: 'addressMacMap'; readonly family: Family; readonly map: string }
+  /** The packet is VXLAN, and whole: its source and the source MAC of the frame in it. */
+  | { readonly kind: 'addressInnerMacMap'; readonly family: Family; readonly map: string }
   /**
    * jhash ip saddr . ip daddr mod N seed 0x0 vmap { 0 : …, 1 : … }: one of N verdicts, by a hash of
    * these addresses. The map is anonymous: it changes with its rule.
@@ -301,6 +308,7 @@ export function targets(statement: Statement): readonly string[] {
     case 'addressMap':
     case 'markMap':
     case 'addressMacMap':
+    case 'addressInnerMacMap':
       return [];
   }
 }

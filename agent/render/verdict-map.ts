@@ -9,9 +9,9 @@ export interface ChainVerdict {
 /**
  * What the keys of a map are. port: `inet_service`; address: `ipv4_addr` or `ipv6_addr`; mark:
  * `mark`, in the machine's byte order; addressMac: a concatenation of address and `ether_addr`, the
- * latter padded to 8 bytes.
+ * latter padded to 8 bytes; addressInnerMac: the same with the MAC of the frame in a VXLAN packet.
  */
-export type MapKey = 'port' | 'address' | 'mark' | 'addressMac';
+export type MapKey = 'port' | 'address' | 'mark' | 'addressMac' | 'addressInnerMac';
 
 /**
  * A named map from keys to verdicts. It is filled through netlink before it is used.
@@ -44,7 +44,9 @@ export function mapKeyLength({ key, family }: Pick<VerdictMap, 'key' | 'family'>
 }
 
 /** The length of a key without its address. */
-const OTHER_LENGTH: Readonly<Record<MapKey, number>> = { port: 2, address: 0, mark: 4, addressMac: 8 };
+const OTHER_LENGTH: Readonly<Record<MapKey, number>> = {
+  ...{ port: 2, address: 0, mark: 4, addressMac: 8, addressInnerMac: 8 },
+};
 
 /**
  * Calls `entry` for each element, in order, with its key or first key, its last key (the same in a
@@ -91,7 +93,7 @@ export function toVerdictMap(
 }
 
 /**
- * A key of an addressMac map.
+ * A key of an addressMac or addressInnerMac map.
  * @param mac six bytes in hexadecimal, separated by colons
  */
 export function packAddressMac(address: Address, mac: string): Uint8Array {

@@ -35,6 +35,8 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
       return packet.family === match.family && !isInSet(match, packet, ruleset);
     case 'noRouteBack':
       return packet.lacksRouteBack === true;
+    case 'fromSocket':
+      return packet.hasSocket === true;
     case 'tcpSyn':
       return packet.protocol === 6 && packet.isSyn === true;
     case 'ctDnat':

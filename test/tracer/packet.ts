@@ -49,6 +49,10 @@ export interface Packet {
   readonly lacksRouteBack?: boolean;
   /** Of the Ethernet header that it came with, `aa:bb:…`; absent: there is none. */
   readonly sourceMac?: string;
+  /** Of the frame in it, if it is VXLAN. */
+  readonly innerMac?: string;
+  /** A process of this machine sends it. */
+  readonly hasSocket?: boolean;
   /** The interface that it goes out by, once it is routed; its address, for masquerade. */
   readonly output?: Packet['interface'] & { readonly address?: bigint };
   /** TCP flag SYN. */

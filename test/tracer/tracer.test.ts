@@ -470,6 +470,7 @@ const MATCHES: readonly {
     no: [{ src: value('10.0.0.1') }, { src: value('172.16.9.9') }, { family: 6 }],
   },
   { match: { match: 'noRouteBack' }, yes: [{ lacksRouteBack: true }], no: [{}] },
+  { match: { match: 'fromSocket' }, yes: [{ hasSocket: true }], no: [{}] },
   { match: { match: 'tcpSyn' }, yes: [{ isSyn: true }], no: [{}, { isSyn: true, protocol: PROTOCOLS.udp }] },
   {
     match: { match: 'igmp', types: [17, 22] },
@@ -603,6 +604,7 @@ describe('tracer: matches', () => {
       mark: true,
       notInSet: true,
       noRouteBack: true,
+      fromSocket: true,
       tcpSyn: true,
     };
     // These two are of another hook.

@@ -154,6 +154,7 @@ export class Walk {
       case 'addressMap':
       case 'markMap':
       case 'addressMacMap':
+      case 'addressInnerMacMap':
         return this.#lookUp(statement);
       case 'hashMap':
         return hashed(statement, this.packet);
@@ -229,8 +230,10 @@ function keyOf(statement: MapStatement, packet: Packet): bigint | null {
       const mark = markOf(statement.of, packet);
       return mark === null ? null : BigInt((mark & statement.mask) >>> 0);
     }
-    case 'addressMacMap': {
-      const { family, src, sourceMac } = packet;
+    case 'addressMacMap':
+    case 'addressInnerMacMap': {
+      const { family, src } = packet;
+      const sourceMac = statement.kind === 'addressMacMap' ? packet.sourceMac : packet.innerMac;
       if (family !== statement.family || sourceMac === undefined) return null;
       const width = mapKeyLength({ key: 'address', family });
       const address = src.toString(16).padStart(2 * width, '0');

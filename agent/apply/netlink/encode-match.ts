@@ -1,4 +1,5 @@
 import { packMachine32 } from '../../../lib/net/machine-order.ts';
+import { NO_USER } from '../../render/nft-text.ts';
 import type { L4Protocol, Match, MatchOf } from '../../render/ruleset.ts';
 import { addAddress, addNotIn, addNotInSet } from './encode-address-match.ts';
 import { addIcmp, addIgmp } from './encode-icmp-match.ts';
@@ -40,6 +41,7 @@ const MATCHES: Encoders = {
   mark: addMark,
   notInSet: addNotInSet,
   noRouteBack: (encoding) => addEqual(encoding, FIB_BACK, packMachine32(0)),
+  fromSocket: (encoding) => addEqual(encoding, meta('skuid'), packMachine32(NO_USER), true),
   tcpSyn: addSyn,
   loopback: (encoding, { field }) => addEqual(encoding, meta(field), packMachine32(LOOPBACK)),
   interfaceGroup: addGroups,

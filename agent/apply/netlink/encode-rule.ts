@@ -5,7 +5,7 @@ import { packAddress } from '../../../lib/net/member-set.ts';
 import { quote } from '../../render/nft-text.ts';
 import type { NftRule, Statement } from '../../render/ruleset.ts';
 import { addMatch } from './encode-match.ts';
-import { type AnonymousSet, packPort } from './encode-set.ts';
+import { type AnonymousSet, INNER_MAC, packPort } from './encode-set.ts';
 import {
   addAnonymousMap,
   addMaskedMark,
@@ -17,6 +17,7 @@ import {
   newRuleEncoding,
   ORIGINAL_PORT,
   PROTOCOL,
+  payload,
   port,
   REGISTER,
   type RuleEncoding,
@@ -51,11 +52,8 @@ type Of<Kind extends Statement['kind']> = Extract<Statement, { kind: Kind }>;
 const ARPHRD_ETHER = 1;
 /** TCPOPT_MAXSEG of netinet/tcp.h. */
 const TCPOPT_MAXSEG = 2;
-/** The source MAC, in the register behind the address. */
-const SOURCE_MAC: Readonly<Record<Family, Expression>> = {
-  4: { kind: 'payload', base: 'link', offset: 6, length: 6, register: 9 },
-  6: { kind: 'payload', base: 'link', offset: 6, length: 6, register: 2 },
-};
+/** The register behind the address. */
+const BEHIND_ADDRESS: Readonly<Record<Family, number>> = { 4: 9, 6: 2 };
 const COUNTER: Expression = { kind: 'counter' };
 /** NF_NAT_RANGE_PROTO_RANDOM_FULLY of linux/netfilter/nf_nat.h. */
 const FULLY_RANDOM = 16;
@@ -122,7 +120,18 @@ function addStatement(encoding: RuleEncoding, statement: Statement): void {
     case 'addressMacMap':
       requireFamily(encoding, statement.family);
       encoding.expressions.push(meta('iiftype'), equal(packMachine16(ARPHRD_ETHER)));
-      encoding.expressions.push(address(statement.family, 'saddr'), SOURCE_MAC[statement.family]);
+      encoding.expressions.push(address(statement.family, 'saddr'), {
+        ...{ kind: 'payload', base: 'link', offset: 6, length: 6 },
+        register: BEHIND_ADDRESS[statement.family],
+      });
+      addNamedLookup(encoding, statement.map, { verdict: true });
+      return;
+    case 'addressInnerMacMap':
+      requireFamily(encoding, statement.family);
+      encoding.expressions.push(
+        address(statement.family, 'saddr'),
+        payload('transport', INNER_MAC.offset, INNER_MAC.length, BEHIND_ADDRESS[statement.family]),
+      );
       addNamedLookup(encoding, statement.map, { verdict: true });
       return;
     case 'hashMap':

@@ -131,6 +131,14 @@ function keyOf({ key, family }: VerdictMap): Omit<SetKey, 'length'> {
   if (family === null) return { type: DATA_TYPE.port };
   const address = DATA_TYPE.address[family];
   if (key === 'address') return { type: address };
+  if (key === 'addressInnerMac') {
+    const source = family === 4 ? typeOf.payload(HEADER.ip, 11) : typeOf.payload(HEADER.ip6, 8);
+    return {
+      type: concatenated(address, DATA_TYPE.integer),
+      fields: [WIDTH[family], 6],
+      typeOf: typeOf.concatenation(source, typeOf.transport(8 * INNER_MAC.offset, 8 * INNER_MAC.length)),
+    };
+  }
   return { type: concatenated(address, DATA_TYPE.mac), fields: [WIDTH[family], 6] };
 }
 
@@ -194,6 +202,12 @@ export const typeOf = {
   /** Values of enum proto_desc_id, and indexes into the protocol's own list of fields (proto.h). */
   payload: (description: number, field: number) =>
     expression(7, [...number(0, description), ...number(1, field)]),
+  /** Bytes of the transport header that have no name; both in bits. */
+  transport: (offset: number, length: number) =>
+    expression(
+      7,
+      [0, 0, 3, offset, length].flatMap((value, type) => number(type, value)),
+    ),
   meta: (key: number) => expression(9, number(0, key)),
   ct: (key: number, direction: number) => expression(12, [...number(0, key), ...number(1, direction)]),
   concatenation: (...parts: readonly Uint8Array[]) =>
@@ -204,7 +218,11 @@ export const typeOf = {
 };
 
 /** The headers' numbers, for typeOf.payload. */
-export const HEADER = { icmp: 4, igmp: 5, udp: 6, tcp: 8, sctp: 10, th: 11, icmpv6: 14 } as const;
+export const HEADER = {
+  ...{ icmp: 4, igmp: 5, udp: 6, tcp: 8, sctp: 10, th: 11, ip: 12, ip6: 13, icmpv6: 14 },
+} as const;
+/** The source MAC of the frame in a VXLAN packet, in bytes from the transport header. */
+export const INNER_MAC = { offset: 22, length: 6 } as const;
 export const TYPE_OF_PROTOCOL = typeOf.meta(16);
 
 function expression(kind: number, data: readonly number[]): Uint8Array {

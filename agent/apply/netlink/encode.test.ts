@@ -88,12 +88,15 @@ const MAPS = [
     { first: packMachine32(0x07000000), verdict: goto },
     { first: packMachine32(1), verdict: jump },
   ]),
-  ...(['192.0.2.1', '2001:db8::1'] as const).map((text) => {
+  ...(['192.0.2.1', '2001:db8::1'] as const).flatMap((text) => {
     const address = parseAddress(text) ?? assert.fail();
     const { family } = address;
-    return toVerdictMap(
-      { name: `pairs${family}`, key: 'addressMac', family, interval: false, fixed: false },
-      [{ first: packAddressMac(address, '0e:01:02:03:04:ff'), verdict: goto }],
+    const first = packAddressMac(address, '0e:01:02:03:04:ff');
+    const kinds = { addressMac: 'pairs', addressInnerMac: 'ends' } as const;
+    return (['addressMac', 'addressInnerMac'] as const).map((key) =>
+      toVerdictMap({ name: `${kinds[key]}${family}`, key, family, interval: false, fixed: false }, [
+        { first, verdict: goto },
+      ]),
     );
   }),
 ];
@@ -117,6 +120,7 @@ const MATCHES: readonly Match[] = [
     { match: 'notInSet', family: 6, field, set: 'interval6' },
   ]),
   { match: 'noRouteBack' },
+  { match: 'fromSocket' },
   { match: 'tcpSyn' },
   { match: 'loopback', field: 'iif' },
   { match: 'loopback', field: 'oif' },
@@ -288,6 +292,7 @@ const STATEMENTS: readonly Statement[] = [
   { kind: 'markMap', of: 'meta', mask: 0xffffffff, map: 'marks' },
   ...([4, 6] as const).flatMap((family): Statement[] => [
     { kind: 'addressMacMap', family, map: `pairs${family}` },
+    { kind: 'addressInnerMacMap', family, map: `ends${family}` },
     { kind: 'hashMap', family, fields: ['saddr', 'daddr'], verdicts: [jump, goto, jump] },
     { kind: 'hashMap', family, fields: ['saddr'], verdicts: [goto] },
     { kind: 'hashMap', family, fields: ['daddr'], verdicts: Array.from({ length: 128 }, () => goto) },
@@ -430,6 +435,7 @@ function statementNeeds(statement: Statement): Partial<Context> {
     case 'addressMap':
     case 'snat':
     case 'addressMacMap':
+    case 'addressInnerMacMap':
     case 'hashMap':
       return { family: statement.family };
     case 'maxSegment':
@@ -549,13 +555,13 @@ inNamespace(import.meta.filename, () => {
 
     it('are the same for each kind of match', async () => {
       const tried = new Set(MATCHES.map(({ match }) => match));
-      assert.equal(tried.size, 26, 'a new kind of match: add it to MATCHES, and count it here');
+      assert.equal(tried.size, 27, 'a new kind of match: add it to MATCHES, and count it here');
       await assertSameBytes(whole(MATCHES.map((match) => rule({ kind: 'return' }, match))));
     });
 
     it('are the same for each kind of statement', async () => {
       const tried = new Set(STATEMENTS.map(({ kind }) => kind));
-      assert.equal(tried.size, 17, 'a new kind of statement: add it to STATEMENTS, and count it here');
+      assert.equal(tried.size, 18, 'a new kind of statement: add it to STATEMENTS, and count it here');
       await assertSameBytes(whole(STATEMENTS.map((statement) => rule(statement))));
     });
 

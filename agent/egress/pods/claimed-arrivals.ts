@@ -78,6 +78,14 @@ export class ClaimedArrivals {
     return BucketMap.of(egress.arrivals, bucketsOf('arrivals')).with(set, removed);
   }
 
+  /** Milliseconds until a claim ends, unless it is repeated; null: there is none. */
+  next(now: number): number | null {
+    let next: number | null = null;
+    for (const claims of this.#claims.values())
+      for (const { until } of claims.values()) next = Math.min(next ?? until, until);
+    return next === null ? null : Math.max(0, next - now + 1);
+  }
+
   /** Else it would end the connections of others. */
   #mayClaim(held: Held, egress: NodeEgress): boolean {
     if (held.class === null) return true;

@@ -75,6 +75,19 @@ describe('EgressPods', () => {
     await pods.close();
   });
 
+  it('ends a claim that is not repeated, though nothing else happens', async () => {
+    const { clock, pods, submitted, claim } = await gateway();
+    claim([claimOf(1, 'c')]);
+    clock.pass(2);
+    assert.equal(submitted.at(-1)?.egress?.arrivals.size, 1);
+    clock.pass(59_000);
+    assert.equal(submitted.at(-1)?.egress?.arrivals.size, 1);
+    clock.pass(1_001);
+    assert.equal(submitted.at(-1)?.egress?.arrivals.size, 0);
+    assert.deepEqual(clock.waiting(), []);
+    await pods.close();
+  });
+
   it('ends the connections of a pod once the kernel begins no more of them, then steers the next', async () => {
     const { forgotten, submitted, pods, add, remove } = await source();
     const sources = () => [...(submitted.at(-1)?.egress?.sources ?? [])];

@@ -35,6 +35,7 @@ export interface EgressPodsOptions {
 const GATHER = 2;
 /** Milliseconds that a plugin's result counts without a file of it. */
 const WITHOUT_FILE = 120_000;
+const NEVER = Number.POSITIVE_INFINITY;
 
 type AllClaims = Pick<ClaimedSources, 'sources' | 'waiting'> & Pick<NodeEgress, 'arrivals'>;
 
@@ -107,7 +108,8 @@ export class EgressPods {
     const claimed = this.#claims.over(egress, now, this.#options.unreachable());
     const arrivals = this.#claimed.over(egress, now);
     this.#send(egress, 'claims', claimed.due);
-    this.#look(claimed.next);
+    const ending = this.#claimed.next(now);
+    this.#look(Math.min(claimed.next ?? NEVER, ending ?? NEVER));
     const result = this.#withClaims(state, egress, { ...claimed, arrivals });
     if (result.egress !== undefined) this.#podsOf.set(result.egress, claimed.pods);
     return result;
@@ -265,9 +267,10 @@ export class EgressPods {
     return inForce?.has(address) === made?.has(address) && inForce?.get(address) === made?.get(address);
   }
 
-  #look(next: number | null): void {
+  /** In so many milliseconds again. */
+  #look(next: number): void {
     this.#cancelTimer();
-    if (next !== null && !this.#isClosed)
+    if (next !== NEVER && !this.#isClosed)
       this.#cancelTimer = this.#options.clock.after(Math.max(1, next), () => this.#advance());
   }
 

@@ -32,6 +32,8 @@ class Node {
   readonly claims = new PodClaims();
   now = 0;
   lost: readonly string[] = [];
+  /** After the last look: milliseconds until the next. */
+  next: number | null = null;
   egress: NodeEgress;
 
   constructor(first: NodeEgress, pods: Record<string, string> = {}) {
@@ -46,14 +48,15 @@ class Node {
 
   /** Sources, and what is sent: `GATEWAY ADDRESS POD CLASS`. */
   look(): [Record<string, string | null>, string[]] {
-    const { sources, due } = this.claims.over(this.egress, this.now, this.lost);
+    const { sources, due, next } = this.claims.over(this.egress, this.now, this.lost);
+    this.next = next;
     const sent = [...due].flatMap(([gateway, claims]) =>
       claims.map((claim) => `${gateway} ${claim.address} ${claim.pod} ${claim.class}`),
     );
     return [Object.fromEntries(sources), sent];
   }
 
-  confirm(gateway: string, pod: string, id: string): void {
+  confirm(gateway: string, pod: string, id: string | null): void {
     this.claims.isInForce(gateway, { address: A, pod, class: id }, this.now);
   }
 }
@@ -92,6 +95,47 @@ describe('pods of a node, by CNI and by the controller', () => {
     assert.deepEqual(node.cni({}), [A]);
     assert.deepEqual(node.look(), [{}, [`g1 ${A} x null`]]);
     assert.deepEqual(node.look(), [{}, []]);
+  });
+
+  it('a gateway hears again that an address is nobody’s until it and the controller say so', () => {
+    const node = new Node(egress({ x: 'c1' }, { [A]: 'c1' }), { [A]: 'x' });
+    node.look();
+    node.cni({});
+    const said = [{}, [`g1 ${A} x null`]];
+    assert.deepEqual(node.look(), said);
+    node.now = 25;
+    assert.deepEqual(node.look(), said, 'a datagram was lost');
+    node.confirm('g1', 'x', null);
+    node.now = 9_000;
+    assert.deepEqual(node.look(), [{}, []]);
+    node.now = 10_025;
+    assert.deepEqual(node.look(), said, 'a gateway forgets');
+    node.egress = egress({});
+    node.now = 30_000;
+    assert.deepEqual(node.look(), [{}, []]);
+    assert.equal(node.next, null);
+  });
+
+  it('an address that a gateway takes for nobody’s is claimed again, and its pod goes on', () => {
+    const node = new Node(egress({ x: 'c1' }, { [A]: 'c1' }), { [A]: 'x' });
+    assert.deepEqual(node.look(), [{ [A]: 'c1' }, []]);
+    node.confirm('g2', 'x', null);
+    assert.deepEqual(node.look(), [{ [A]: 'c1' }, []], 'no gateway of it');
+    for (const [pod, id] of [
+      ['x', null],
+      ['y', 'c1'],
+      ['x', 'c2'],
+    ] as const) {
+      node.confirm('g1', pod, id);
+      assert.deepEqual(node.look(), [{ [A]: 'c1' }, [`g1 ${A} x c1`]], `${pod} ${id}`);
+      assert.equal(node.next, 25);
+      node.now += 25;
+      assert.deepEqual(node.look(), [{ [A]: 'c1' }, [`g1 ${A} x c1`]], 'sent again');
+      node.confirm('g1', 'x', 'c1');
+      node.now += 60_000;
+      assert.deepEqual(node.look(), [{ [A]: 'c1' }, []]);
+      assert.equal(node.next, null);
+    }
   });
 
   it('another pod with the address never has the class of the earlier one', () => {

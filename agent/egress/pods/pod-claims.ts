@@ -29,10 +29,19 @@ interface Held {
   steered: string | null | undefined;
   /** By gateway. */
   readonly sent: Map<string, Sent>;
+  /** Gateways that said something else after the address was settled. */
+  readonly disputing: Set<string>;
+}
+
+/** An address that was a pod's of this node. */
+interface Withdrawn {
+  readonly claim: Claim;
+  /** By gateway: those that have steered it. */
+  readonly sent: Map<string, Sent>;
 }
 
 interface Sent {
-  readonly class: string;
+  readonly class: string | null;
   due: number;
   pause: number;
   isInForce: boolean;
@@ -64,8 +73,8 @@ export class PodClaims {
    * Addresses that may have connections of a pod that had them before, with how often they ended.
    */
   readonly #unclean = new Map<string, number>();
-  /** What gateways must hear: addresses that are removed. */
-  readonly #withdrawn: { readonly gateway: string; readonly claim: Claim }[] = [];
+  /** What gateways must hear until they and the controller say the same; by address and pod. */
+  readonly #withdrawn = new Map<string, Withdrawn>();
 
   /**
    * @param pods by address, by CNI
@@ -83,9 +92,10 @@ export class PodClaims {
       this.#held.delete(address);
       this.#removed.set(address, pod);
       ended.push(address);
-      const claim = { address, pod, class: null };
-      for (const gateway of steered ? gatewaysOf(egress, steered) : [])
-        this.#withdrawn.push({ gateway, claim });
+      const gateways = steered ? gatewaysOf(egress, steered) : [];
+      const sent = new Map([...gateways].map((gateway) => [gateway, unsent(null)]));
+      if (sent.size > 0)
+        this.#withdrawn.set(`${address} ${pod}`, { claim: { address, pod, class: null }, sent });
     }
     for (const [address, pod] of pods) {
       if (this.#held.has(address)) continue;
@@ -93,7 +103,7 @@ export class PodClaims {
       if (!isFirst && !this.#removed.has(address) && egress?.sources.has(address) === true)
         ended.push(address);
       this.#removed.delete(address);
-      const own = { isSettled: isFirst, steered: undefined, sent: new Map() };
+      const own = { isSettled: isFirst, steered: undefined, sent: new Map(), disputing: new Set<string>() };
       this.#held.set(address, { pod, since: now, ...own });
     }
     for (const address of ended) this.#unclean.set(address, (this.#unclean.get(address) ?? 0) + 1);
@@ -108,12 +118,18 @@ export class PodClaims {
     }
   }
 
+  /** A gateway says what it has; if this node has not said so, it says again what is true. */
   isInForce(gateway: string, { address, pod, class: id }: Claim, now: number): void {
     const held = this.#held.get(address);
-    const sent = held?.pod === pod ? held.sent.get(gateway) : undefined;
-    if (sent === undefined || sent.class !== id || sent.isInForce) return;
-    sent.isInForce = true;
-    sent.due = now + TIMES.refresh;
+    const withdrawn = this.#withdrawn.get(`${address} ${pod}`);
+    const sent = (held?.pod === pod && id !== null ? held : withdrawn)?.sent.get(gateway);
+    if (sent !== undefined && sent.class === id) {
+      if (!sent.isInForce) sent.due = now + TIMES.refresh;
+      sent.isInForce = true;
+    } else if (held?.isSettled && (id !== null || withdrawn === undefined)) {
+      held.disputing.add(gateway);
+      held.sent.delete(gateway);
+    }
   }
 
   /**
@@ -124,8 +140,7 @@ export class PodClaims {
     const pods = new Map<string, string>();
     const waiting = new Set<string>();
     const due = new Map<string, Claim[]>();
-    let next: number | null = null;
-    for (const { gateway, claim } of this.#withdrawn.splice(0)) add(due, gateway, claim);
+    let next = this.#withdraw(egress, now, due);
     // A pod that the controller still has: its address is nobody's.
     for (const [address, pod] of this.#removed)
       if (egress.pods.has(pod)) sources.delete(address);
@@ -138,7 +153,7 @@ export class PodClaims {
       if (id === undefined) continue;
       const isAgreed = egress.sources.has(address) && egress.sources.get(address) === id;
       const wait = this.#advance(address, held, { id, isAgreed, egress, now, lost, due });
-      if (wait !== null) next = Math.min(next ?? wait, wait);
+      if (wait !== null) next = earlier(next, wait);
       const { steered } = held;
       const isThere = steered === null || (steered !== undefined && egress.classes.has(steered));
       if (!isThere) {
@@ -153,30 +168,70 @@ export class PodClaims {
 
   /** Adds what is due; returns the milliseconds until something may be, or null. */
   #advance(address: string, held: Held, { id, isAgreed, egress, now, lost, due }: Turn): number | null {
+    const gateways = id === null ? new Set<string>() : gatewaysOf(egress, id);
+    const claim = { address, pod: held.pod, class: id };
+    let wait: number | null = null;
+    const tell = (gateway: string): Sent => {
+      const sent = sentTo(held, gateway, id ?? '');
+      wait = earlier(wait, advance(sent, { gateway, claim, now, due }));
+      return sent;
+    };
     if (isAgreed && (held.isSettled || held.steered === id)) {
       held.steered = id;
       held.isSettled = true;
-      return null;
+      for (const gateway of held.disputing)
+        if (!gateways.has(gateway) || held.sent.get(gateway)?.isInForce) held.disputing.delete(gateway);
+        else tell(gateway);
+      return wait;
     }
-    let wait: number | null = null;
     const isClean = !this.#unclean.has(address);
     let isReady = isClean;
-    for (const gateway of id === null ? [] : gatewaysOf(egress, id)) {
-      const sent = sentTo(held, gateway, id ?? '');
-      if (!sent.isInForce && !lost.includes(gateway)) isReady = false;
-      if (now >= sent.due) {
-        add(due, gateway, { address, pod: held.pod, class: id });
-        sent.due = now + (sent.isInForce ? TIMES.refresh : sent.pause);
-        sent.pause = Math.min(2 * sent.pause, TIMES.longestRetry);
-      }
-      wait = Math.min(wait ?? TIMES.refresh, sent.due - now);
-    }
+    for (const gateway of gateways) if (!tell(gateway).isInForce && !lost.includes(gateway)) isReady = false;
     const isPatienceOver = isAgreed && isClean && now >= held.since + TIMES.patience;
     if (isReady || isPatienceOver) held.steered = id;
     // Another gateway, or one that answers again, may still have an earlier pod.
     else if (held.steered === id && !held.isSettled) held.steered = undefined;
     return wait;
   }
+
+  /** Adds what is due of removed addresses; returns the milliseconds until something may be. */
+  #withdraw(egress: NodeEgress, now: number, due: Map<string, Claim[]>): number | null {
+    let wait: number | null = null;
+    for (const [key, { claim, sent: all }] of this.#withdrawn) {
+      const next = egress.pods.get(this.#held.get(claim.address)?.pod ?? '');
+      const others = next == null ? new Set<string>() : gatewaysOf(egress, next);
+      for (const [gateway, sent] of all) {
+        const isFirst = sent.due === Number.NEGATIVE_INFINITY;
+        // The claim for the pod that has the address now says it, too.
+        if (isFirst || (egress.pods.has(claim.pod) && !others.has(gateway)))
+          wait = earlier(wait, advance(sent, { gateway, claim, now, due }));
+        else all.delete(gateway);
+      }
+      if (all.size === 0) this.#withdrawn.delete(key);
+    }
+    return wait;
+  }
+}
+
+interface Telling {
+  readonly gateway: string;
+  readonly claim: Claim;
+  readonly now: number;
+  readonly due: Map<string, Claim[]>;
+}
+
+/** Adds the claim if it is due; returns the milliseconds until it is again. */
+function advance(sent: Sent, { gateway, claim, now, due }: Telling): number {
+  if (now >= sent.due) {
+    add(due, gateway, claim);
+    sent.due = now + (sent.isInForce ? TIMES.refresh : sent.pause);
+    sent.pause = Math.min(2 * sent.pause, TIMES.longestRetry);
+  }
+  return sent.due - now;
+}
+
+function earlier(a: number | null, b: number): number {
+  return Math.min(a ?? b, b);
 }
 
 interface Turn {
@@ -192,9 +247,13 @@ interface Turn {
 function sentTo(held: Held, gateway: string, id: string): Sent {
   const before = held.sent.get(gateway);
   if (before?.class === id) return before;
-  const sent = { class: id, due: Number.NEGATIVE_INFINITY, pause: TIMES.firstRetry, isInForce: false };
+  const sent = unsent(id);
   held.sent.set(gateway, sent);
   return sent;
+}
+
+function unsent(id: string | null): Sent {
+  return { class: id, due: Number.NEGATIVE_INFINITY, pause: TIMES.firstRetry, isInForce: false };
 }
 
 /** The other nodes that the class's connections may leave by. */

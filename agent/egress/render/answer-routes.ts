@@ -159,6 +159,12 @@ export function formerRoutes(
   });
 }
 
+/** The other ends of the tunnel, with those that only connections of before need. */
+export function withFormer(peers: NodeEgress['peers'], answers: NodeEgress['answers']): NodeEgress['peers'] {
+  if (answers === undefined) return peers;
+  return new Map([...[...answers.values()].map((end) => [end.node, end] as const), ...peers]);
+}
+
 interface NetworkRoute extends Interval {
   readonly node: string | null;
 }

@@ -15,9 +15,9 @@ import {
 } from '../../render/verdict-map.ts';
 import { ArrivalChanges, type ServedPod } from './arrival-changes.ts';
 import { destinationChain, type RenderedClass, type Target } from './classes.ts';
-import { dropRule, NOT_SERVED } from './drops.ts';
+import { dropRule, INSIDE, NOT_SERVED } from './drops.ts';
 import { takeChain } from './outcomes.ts';
-import { claims, echoes, NAME } from './tunnel-rules.ts';
+import { claims, echoes, inSet, NAME } from './tunnel-rules.ts';
 
 const refuse = dropRule('unknown-pod', NOT_SERVED);
 const arrivalsMap = (family: Family): string => `egress-arrivals-v${family}`;
@@ -107,6 +107,8 @@ function arriveRules() {
     plainRule({ kind: 'accept' }, ...claims('ingress')),
     // Known connections have a mark and do not come here.
     dropRule('unknown-pod', NOT_SERVED, { match: 'ctConfirmed' }),
+    // Pods' nodes send nothing else.
+    ...FAMILIES.map((family) => dropRule('unknown-pod', INSIDE, inSet(family, 'daddr', NAME.inside(family)))),
     ...FAMILIES.map((family) =>
       plainRule({ kind: 'addressMacMap', family, map: arrivalsMap(family) }, { match: 'ctNew' }),
     ),

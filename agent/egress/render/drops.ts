@@ -20,6 +20,7 @@ export function dropRule(
 }
 
 export const NOT_SERVED = 'not a pod that this gateway serves';
+export const INSIDE = 'the tunnel does not lead into the cluster';
 
 /**
  * One for each reason. `no-family` stays until somebody changes the objects, so TCP gets a reset:

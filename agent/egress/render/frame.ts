@@ -2,10 +2,10 @@ import type { Config } from '../../../apis/config.ts';
 import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
-import type { BaseChain, Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
-import { dropRule, NOT_SERVED } from './drops.ts';
-import { ENDED, GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS } from './marks.ts';
-import { CLAIMS, claims, echoes, inSet, NAME, nodes, TUNNEL_PORT } from './tunnel-rules.ts';
+import type { BaseChain, Chain, Match, MatchOf, NftRule, Statement } from '../../render/ruleset.ts';
+import { dropRule, INSIDE, NOT_SERVED } from './drops.ts';
+import { ENDED, GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS, SENT } from './marks.ts';
+import { CLAIMS, claims, echoes, inSet, NAME, nodes, OWN_PORTS, TUNNEL_PORT } from './tunnel-rules.ts';
 
 export const MARK_CT = (mask: number, value: number, negated = false): Match => ({
   ...{ match: 'mark', of: 'ct', mask, value, negated },
@@ -48,9 +48,13 @@ export function frameChains({ config, judges, hasTunnel, takes, hasFloating }: F
     ...{ match: 'interfaceGroup', field, groups: [tunnelGroup], negated },
   });
   const fromPods: Match = { match: 'interfaceGroup', field: 'iifgroup', groups: [pods], negated: false };
-  const notToPods: Match = { match: 'interfaceGroup', field: 'oifgroup', groups: [pods], negated: true };
+  const notToPods: MatchOf<'interfaceGroup'> = {
+    ...{ match: 'interfaceGroup', field: 'oifgroup', groups: [pods], negated: true },
+  };
+  const toPods: Match = { ...notToPods, negated: false };
   return [
-    ...(hasTunnel ? tunnelChains(tunnel, hasFloating ? toFloating() : []) : []),
+    ...(hasTunnel ? tunnelChains(tunnel('iifgroup'), hasFloating ? toFloating() : []) : []),
+    ...sentChains(tunnel('oifgroup'), hasTunnel),
     // After the destination NAT of kube-proxy and of NodePorts (-100), before routing.
     base('egress-steer', { hook: 'prerouting', priority: -80 }, [
       plainRule(goto(NAME.marked), MARK_CT(MARK_MASK, 0, true)),
@@ -65,7 +69,7 @@ export function frameChains({ config, judges, hasTunnel, takes, hasFloating }: F
     ]),
     markedChain(tunnel('iifgroup')),
     goneChain(fromPods),
-    ...guardChains(tunnel('oifgroup'), notToPods),
+    ...guardChains(tunnel('oifgroup'), notToPods, [tunnel('iifgroup'), toPods]),
     // Before the masquerade of CNI and kube-proxy (100), which then find the connection translated.
     base('egress-bind', { type: 'nat', hook: 'postrouting', priority: 90 }, [
       ...FAMILIES.map((family) => plainRule({ kind: 'snat', family, to: 'saddr' }, tunnel('oifgroup'))),
@@ -102,13 +106,15 @@ function goneChain(fromPods: Match): Chain {
 }
 
 /** Between routing and NAT: what has a way leaves by it, or not at all. */
-function guardChains(toTunnel: Match, notToPods: Match): Chain[] {
+function guardChains(toTunnel: Match, notToPods: Match, arrivedToPods: readonly Match[]): Chain[] {
   return [
     base('egress-guard', { hook: 'forward', priority: -150 }, [
       plainRule({ kind: 'jump', chain: NAME.foreign }, TUNNEL_PORT),
       // All other traffic.
       plainRule(ACCEPT, MARK_CT(MARK_MASK, 0), MARK_META(MARK_MASK, 0)),
       plainRule(goto(NAME.enter), toTunnel),
+      // At the gateway: whatever is inside, the pods behind its interfaces are.
+      dropRule('unknown-pod', INSIDE, ORIGINAL, IS_TAKEN(MARK_CT), ...arrivedToPods),
       // At the gateway, on the way to the server.
       plainRule(ACCEPT, IS_TAKEN(MARK_CT), ORIGINAL, IS_TAKEN(MARK_META)),
       // A rule, route or device is missing, or somebody else has changed a mark.
@@ -165,6 +171,7 @@ function silence(): Chain {
 }
 
 const NODES_ONLY = 'the tunnel is for Nodes only';
+const TUNNEL_ONLY = 'only the tunnel sends to its ports';
 const NOT_ALIVE = 'the address is not alive on this node';
 /** Neighbour solicitations and advertisements. */
 const NEIGHBOURS: Match = {
@@ -180,44 +187,77 @@ export function toNodeRules(hasTunnel: boolean): NftRule[] {
   return hasTunnel ? [plainRule({ kind: 'jump', chain: NAME.toNode })] : [];
 }
 
+function untracked(...fields: readonly ('saddr' | 'daddr')[]): NftRule[] {
+  return FAMILIES.map((family) =>
+    plainRule({ kind: 'notrack' }, ...fields.map((field) => nodes(family, field))),
+  );
+}
+
 /**
- * The tunnel's own packets: not tracked, from Nodes only, and nothing but echoes inside for this
- * node.
+ * What this machine sends to the tunnel's ports. A pod's packet in the tunnel has no socket any
+ * more; one of a process has, inside and outside, and what it may send is marked inside. So no
+ * process without a capability speaks in the name of the tunnel, in the network namespace of the
+ * Node either.
  */
-function tunnelChains(
-  tunnel: (field: 'iifgroup' | 'oifgroup') => Match,
-  floating: readonly NftRule[],
-): Chain[] {
-  const between = (...fields: readonly ('saddr' | 'daddr')[]): NftRule[] =>
-    FAMILIES.map((family) => plainRule({ kind: 'notrack' }, ...fields.map((field) => nodes(family, field))));
+function sentChains(toTunnel: Match, hasTunnel: boolean): Chain[] {
+  const inner = [echoes('egress'), claims('egress')].map((matches) =>
+    plainRule(goto(NAME.sentInner), toTunnel, ...matches),
+  );
+  return [
+    base('egress-send', { hook: 'output', priority: -300 }, [
+      ...(hasTunnel ? inner : []),
+      plainRule(goto(NAME.sent), OWN_PORTS),
+    ]),
+    plainChain(NAME.sent, [
+      ...(hasTunnel ? [plainRule(goto(NAME.sentOuter), MARK_META(MARK_MASK, SENT))] : []),
+      { ...plainRule({ kind: 'drop' }, { match: 'fromSocket' }), counter: true, comment: TUNNEL_ONLY },
+      ...(hasTunnel ? [plainRule(goto(NAME.sentOuter), TUNNEL_PORT)] : []),
+    ]),
+    ...(hasTunnel
+      ? [
+          // Echoes: a full table of connections is no sign of a lost gateway.
+          plainChain(NAME.sentInner, [
+            plainRule({ kind: 'setMark', to: 'meta', from: 'meta', mask: OTHER_BITS, value: SENT }),
+            plainRule({ kind: 'notrack' }),
+          ]),
+          plainChain(NAME.sentOuter, [plainRule(clearMark()), ...untracked('daddr')]),
+        ]
+      : []),
+  ];
+}
+
+/**
+ * The tunnel's own packets: not tracked, from Nodes only, and nothing but echoes and claims inside
+ * for this node.
+ */
+function tunnelChains(fromTunnel: Match, floating: readonly NftRule[]): Chain[] {
   return [
     // Else conntrack has a second entry for each connection, by the hash in the source port.
     base('egress-untrack', { hook: 'prerouting', priority: -300 }, [
       plainRule(goto(NAME.untracked), TUNNEL_PORT),
-      // A full table of connections is no sign of a lost gateway.
-      plainRule({ kind: 'notrack' }, tunnel('iifgroup'), ...echoes('ingress')),
+      plainRule({ kind: 'notrack' }, fromTunnel, ...echoes('ingress')),
+      plainRule({ kind: 'notrack' }, fromTunnel, ...claims('ingress')),
     ]),
-    plainChain(NAME.untracked, between('saddr', 'daddr')),
-    base('egress-untrack-output', { hook: 'output', priority: -300 }, [
-      plainRule(goto(NAME.untrackedOutput), TUNNEL_PORT),
-      plainRule({ kind: 'notrack' }, tunnel('oifgroup'), ...echoes('egress')),
-    ]),
-    plainChain(NAME.untrackedOutput, between('daddr')),
+    plainChain(NAME.untracked, untracked('saddr', 'daddr')),
     plainChain(NAME.toNode, [
       plainRule(goto(NAME.outer), TUNNEL_PORT),
-      plainRule(RETURN, tunnel('iifgroup'), ...echoes('ingress')),
-      plainRule(RETURN, tunnel('iifgroup'), ...claims('ingress')),
+      plainRule(RETURN, fromTunnel, ...echoes('ingress')),
+      plainRule(RETURN, fromTunnel, ...claims('ingress')),
       { ...plainRule({ kind: 'drop' }, CLAIMS), counter: true, comment: 'for agents, by the tunnel' },
-      { ...plainRule({ kind: 'drop' }, tunnel('iifgroup')), counter: true, comment: NOT_SERVED },
+      { ...plainRule({ kind: 'drop' }, fromTunnel), counter: true, comment: NOT_SERVED },
       // Neighbours ask for floating addresses, and answer them; see egress-silence.
       ...(floating.length > 0 ? [plainRule(RETURN, NEIGHBOURS)] : []),
       ...floating,
     ]),
     plainChain(NAME.outer, [
       ...floating,
-      ...FAMILIES.map((family) => plainRule(RETURN, nodes(family, 'saddr'))),
+      // The MAC in it decides who the pod's node is: it must be that of the outer address.
+      ...FAMILIES.map((family) =>
+        plainRule({ kind: 'addressInnerMacMap', family, map: NAME.outerEnds(family) }),
+      ),
       { ...plainRule({ kind: 'drop' }), counter: true, comment: NODES_ONLY },
     ]),
+    plainChain(NAME.knownOuter, [plainRule(RETURN)]),
   ];
 }
 

@@ -12,7 +12,7 @@ import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts'
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
-import { type AnswerRoute, AnswerRoutes } from './answer-routes.ts';
+import { type AnswerRoute, AnswerRoutes, withFormer } from './answer-routes.ts';
 import { GATEWAY, MARK_MASK, slotMark } from './marks.ts';
 import { linkLocal, TUNNEL, TUNNEL_ADDRESS, tunnelMtu } from './tunnel.ts';
 
@@ -62,11 +62,6 @@ export function netstateRenderer(): typeof toNetstate {
     }
     return last.netstate;
   };
-}
-
-function withFormer(peers: NodeEgress['peers'], answers: NodeEgress['answers']): NodeEgress['peers'] {
-  if (answers === undefined) return peers;
-  return new Map([...[...answers.values()].map((end) => [end.node, end] as const), ...peers]);
 }
 
 function render(

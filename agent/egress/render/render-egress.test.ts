@@ -5,14 +5,16 @@ import { DEFAULT_CONFIG } from '../../../apis/config.ts';
 import type { EgressClass, EgressOutcome, EgressTake, NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { formatAddress, parseAddress } from '../../../lib/net/address.ts';
 import type { Interval } from '../../../lib/net/interval.ts';
-import { toMemberSet } from '../../../lib/net/member-set.ts';
+import { hasAddress, toMemberSet } from '../../../lib/net/member-set.ts';
 import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
 import type { Packet } from '../../../test/tracer/packet.ts';
 import { nextOf, type Path, pathTracer } from '../../../test/tracer/path.ts';
+import { tracer } from '../../../test/tracer/tracer.ts';
 import { render, renderer } from '../../render/render.ts';
 import { slotMark, takeMark } from './marks.ts';
 import { toNetstate } from './netstate.ts';
 import { buckets } from './outcomes.ts';
+import { linkLocal } from './tunnel.ts';
 
 const SELF = 'here';
 const UPLINK = { name: 'eth0', group: 0 } as const;
@@ -187,12 +189,7 @@ function packet(of: 4 | 6, source: number, destination: number, from: Packet['in
 
 /** What NodeEgress says of a connection's first packet. */
 function meaning(egress: NodeEgress, { family: of, src, dst }: Packet): EgressOutcome['action'] {
-  const inside = [...egress.inside[of === 4 ? 'v4' : 'v6'].singles];
-  const width = of === 4 ? 4 : 16;
-  for (let at = 0; at < inside.length; at += width) {
-    const found = inside.slice(at, at + width).reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
-    if (found === dst) return { kind: 'pass' };
-  }
+  if (hasAddress(egress.inside, text(of, dst))) return { kind: 'pass' };
   const has = ({ first, last }: Interval, what: bigint): boolean => first <= what && what <= last;
   const known = egress.sources.get(text(of, src));
   const subnet = egress.subnets.find((one) => one.family === of && has(one.range, src));
@@ -316,7 +313,7 @@ describe('rendered egress', () => {
           const first = { ...packet(4, source, destination, TUNNEL), sourceMac: peer.mac };
           const arrival = egress.arrivals.get(text(4, first.src));
           const found =
-            arrival?.node === peer.node
+            arrival?.node === peer.node && !hasAddress(egress.inside, text(4, first.dst))
               ? arrival.takes.find(({ range }) => range.first <= first.dst && first.dst <= range.last)
               : undefined;
           const path = walk(first);
@@ -326,6 +323,82 @@ describe('rendered egress', () => {
       }),
       { numRuns: 100 },
     );
+  });
+
+  it('lets nothing from the tunnel into pods, whatever is inside', () => {
+    const arrivals = new Map([
+      [
+        text(4, BASE[4] + 20n),
+        { node: 'a', takes: [{ range: { first: 0n, last: (1n << 32n) - 1n }, take: 1 }] },
+      ],
+    ]);
+    const egress = fakeNodeEgress({
+      ...{ tunnel: end(SELF, 9), peers: new Map(PEERS.map((peer) => [peer.node, peer])), arrivals },
+      takes: new Map([[1, { kind: 'node', interface: null }]]),
+    });
+    const ruleset = render({ ...emptyNodeState(SELF), egress }, DEFAULT_CONFIG);
+    const first = { ...packet(4, 20, 1, TUNNEL), sourceMac: PEERS[0]?.mac ?? '' };
+    const endBy = (output: Packet['output']) => pathTracer(ruleset, () => output)(first).end;
+    assert.equal(endBy({ ...UPLINK, address: NODE_ADDRESS[4] }), null);
+    const { hook, chain } = endBy(PODS) ?? {};
+    assert.deepEqual([hook, chain], ['forward', 'egress-drop-unknown-pod']);
+  });
+
+  it('lets in outer packets of known ends alone, each with its own MAC', () => {
+    for (const family of [4, 6] as const) {
+      const ends = PEERS.map((peer, i) => ({ ...peer, address: text(family, BASE[family] + BigInt(i + 1)) }));
+      const peers = new Map(ends.map((peer) => [peer.node, peer]));
+      const former = { ...end('former', 8), address: text(family, BASE[family] + 8n) };
+      const answers = new Map([['10.7.0.1/32', former]]);
+      const egress = fakeNodeEgress({ tunnel: end(SELF, 9), peers, answers });
+      const walk = tracer(render({ ...emptyNodeState(SELF), egress }, DEFAULT_CONFIG));
+      const isLetIn = (source: number, innerMac: string): boolean => {
+        const outer = { ...packet(family, source, 0, UPLINK), protocol: 17, dstPort: 7790, innerMac };
+        return walk({ ...outer, isForwarded: false }).verdict === 'Allow';
+      };
+      const [a = former, b = former] = ends;
+      assert.deepEqual([isLetIn(1, a.mac), isLetIn(2, b.mac), isLetIn(8, former.mac)], [true, true, true]);
+      assert.deepEqual([isLetIn(1, b.mac), isLetIn(3, a.mac), isLetIn(8, a.mac)], [false, false, false]);
+    }
+  });
+
+  it("lets no process send to the tunnel's ports but by the tunnel, in use or not", () => {
+    const used = fakeNodeEgress({ peers: new Map(PEERS.map((peer) => [peer.node, peer])) });
+    for (const egress of [used, fakeNodeEgress()]) {
+      const walk = tracer(render({ ...emptyNodeState(SELF), egress }, DEFAULT_CONFIG));
+      const sent = (changes: Partial<Packet>) =>
+        walk({
+          ...packet(4, 1, 1, UPLINK),
+          direction: 'egress',
+          isForwarded: false,
+          protocol: 17,
+          ...changes,
+        }).verdict;
+      for (const family of [4, 6] as const) {
+        const { src, dst } = packet(family, 1, 1);
+        for (const dstPort of [7790, 7791]) {
+          assert.equal(sent({ family, src, dst, dstPort, hasSocket: true }), 'Drop');
+          assert.equal(sent({ family, src, dst, dstPort }), 'Allow');
+        }
+        assert.equal(sent({ family, src, dst, dstPort: 7789, hasSocket: true }), 'Allow');
+      }
+      const [peer] = PEERS;
+      const inner = {
+        ...{
+          family: 6 as const,
+          src: value('fe80::9'),
+          dst: value(linkLocal(peer?.mac ?? '')),
+          hasSocket: true,
+        },
+        ...{ interface: TUNNEL, dstPort: 7791 },
+      } as const;
+      // From the agent's own port.
+      const isUsed = egress === used;
+      assert.equal(sent({ ...inner, srcPort: 7791 }), isUsed ? 'Allow' : 'Drop');
+      assert.equal(sent({ ...inner, srcPort: 7792 }), 'Drop');
+      const outer = { dstPort: 7790, hasSocket: true, mark: 0x40000000 };
+      assert.equal(sent(outer), isUsed ? 'Allow' : 'Drop');
+    }
   });
 
   it('lets in echoes of known ends of the tunnel alone, and does not track them', () => {

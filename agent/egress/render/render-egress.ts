@@ -6,7 +6,14 @@ import { memo } from '../../../lib/sharing/memo.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { Chain, NamedSet, NftRule } from '../../render/ruleset.ts';
-import { type ChainVerdict, type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
+import {
+  type ChainVerdict,
+  type MapEntry,
+  packAddressMac,
+  toVerdictMap,
+  type VerdictMap,
+} from '../../render/verdict-map.ts';
+import { withFormer } from './answer-routes.ts';
 import { ArrivalRenderer } from './arrivals.ts';
 import { ClassRenderer, classChain, rangeMap } from './classes.ts';
 import { dropChains, dropRule } from './drops.ts';
@@ -30,7 +37,6 @@ type Part = Omit<EgressRules, 'toNode'>;
 export const NO_EGRESS: EgressRules = { chains: [], sets: [], maps: [], toNode: [] };
 
 const SOURCES = 'egress-sources';
-const insideSet = (family: Family): string => `egress-inside-v${family}`;
 const knownSet = (family: Family): string => `egress-known-v${family}`;
 const sourcesMap = (family: Family): string => `egress-sources-v${family}`;
 
@@ -43,6 +49,7 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
   const renderer = new ClassRenderer();
   const arrivals = new ArrivalRenderer();
   const endsOf = memo(tunnelEnds);
+  const outer = keptWhile(outerEnds);
   const drops = dropChains();
   const frame = keptWhile(frameChains);
   const sources = keptWhile(sourceRules);
@@ -51,9 +58,9 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
     if (egress === null) return NO_EGRESS;
     const { classes, outcomes } = renderer.render(egress.classes.values(), egress.outcomes.values());
     const judges = egress.classes.size > 0 || egress.unknownPods === 'Hold';
-    const { sources: pods, subnets, unknownPods, inside } = egress;
+    const { sources: pods, subnets, unknownPods, peers, answers } = egress;
     const hasClasses = egress.classes.size > 0;
-    const source = judges ? sources({ sources: pods, subnets, unknownPods, inside, hasClasses }) : NO_EGRESS;
+    const source = judges ? sources({ sources: pods, subnets, unknownPods, hasClasses }) : NO_EGRESS;
     const served = arrivals.render(egress);
     const marks = markChains(egress);
     const takes = [...egress.takes].flatMap(([number, take]) => takeChains(number, take));
@@ -76,7 +83,10 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
       ...takes,
       ...drops,
     ];
-    const maps = [...source.maps, ...classes.flatMap((one) => one.maps), ...marks.maps, ...served.maps];
+    const maps = [
+      ...[...source.maps, ...classes.flatMap((one) => one.maps), ...marks.maps, ...served.maps],
+      ...outer({ peers, answers }),
+    ];
     const sets = [...source.sets, endsOf(egress.peers), ...memberSets(egress)];
     last = {
       chains,
@@ -135,7 +145,7 @@ function hasFloating({ floating: { v4, v6 } }: NodeEgress): boolean {
   return [v4, v6].some(({ singles, prefixes }) => singles.length > 0 || prefixes.length > 0);
 }
 
-interface SourceParts extends Pick<NodeEgress, 'sources' | 'subnets' | 'unknownPods' | 'inside'> {
+interface SourceParts extends Pick<NodeEgress, 'sources' | 'subnets' | 'unknownPods'> {
   /** Whether a source has a class. */
   readonly hasClasses: boolean;
 }
@@ -185,10 +195,7 @@ function sourceRules(egress: SourceParts): Part {
         ...(egress.unknownPods === 'Hold' ? [dropRule('unknown-pod', null)] : []),
       ]),
     ],
-    sets: [
-      ...setsOf(insideSet, egress.inside, 'never steered', true),
-      ...setsOf(knownSet, members, 'pods that no egress policy selects', false),
-    ],
+    sets: setsOf(knownSet, members, 'pods that no egress policy selects', false),
     maps: [...maps, ...subnets],
   };
 }
@@ -202,7 +209,7 @@ function chooseRules({ hasClasses }: SourceParts): NftRule[] {
       plainRule({ kind: 'jump', chain: NAME.known }, inSet(family, 'saddr', knownSet(family))),
     ),
     plainRule({ kind: 'return' }, { match: 'local', field: 'daddr' }),
-    ...FAMILIES.map((family) => plainRule({ kind: 'return' }, inSet(family, 'daddr', insideSet(family)))),
+    ...FAMILIES.map((family) => plainRule({ kind: 'return' }, inSet(family, 'daddr', NAME.inside(family)))),
     dropRule('unknown-pod', 'no address behind this interface', { match: 'noRouteBack' }),
     plainRule(to(SOURCES), { match: 'ctNew' }),
     // Neither new nor established: nothing would translate it.
@@ -218,8 +225,24 @@ function tunnelEnds(peers: NodeEgress['peers']): NamedSet {
   };
 }
 
-function memberSets({ nodes, floating }: NodeEgress): NamedSet[] {
+/** The outer address and the MAC of each end. */
+function outerEnds({ peers, answers }: Pick<NodeEgress, 'peers'> & { answers: NodeEgress['answers'] }) {
+  const ends = [...withFormer(peers, answers).values()];
+  const known = to(NAME.knownOuter);
+  return FAMILIES.map((family): VerdictMap => {
+    const entries = ends.flatMap(({ address: text, mac }): [string, MapEntry][] => {
+      const address = parseAddress(text);
+      if (address?.family !== family) return [];
+      return [[`${text} ${mac}`, { first: packAddressMac(address, mac), verdict: known }]];
+    });
+    const declared = { name: NAME.outerEnds(family), key: 'addressInnerMac', family } as const;
+    return toVerdictMap({ ...declared, interval: false, fixed: false }, [...new Map(entries).values()]);
+  });
+}
+
+function memberSets({ nodes, floating, inside }: NodeEgress): NamedSet[] {
   return [
+    ...setsOf(NAME.inside, inside, 'never steered', true),
     ...setsOf(
       NAME.nodes,
       nodes,

@@ -2,7 +2,7 @@ import type { Config } from '../../../apis/config.ts';
 import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
 import type { Direction } from '../../../apis/objects.ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
-import type { Match } from '../../render/ruleset.ts';
+import type { Match, MatchOf } from '../../render/ruleset.ts';
 import { CLAIM_PORT, TUNNEL } from './tunnel.ts';
 
 /** Names of the chains, sets and maps that the frame refers to. */
@@ -19,11 +19,17 @@ export const NAME = {
   /** On its way into the tunnel. */
   enter: 'egress-enter',
   untracked: 'egress-untracked',
-  untrackedOutput: 'egress-untracked-output',
   /** What comes to the node itself. */
   toNode: 'egress-to-node',
-  /** The tunnel's outer packets. */
+  /** The tunnel's outer packets that come in, and those of ends that are known. */
   outer: 'egress-outer',
+  knownOuter: 'egress-known-outer',
+  outerEnds: (family: Family) => `egress-outer-v${family}`,
+  /** What the machine sends into the tunnel, and the tunnel's outer packets. */
+  sentInner: 'egress-sent-inner',
+  sent: 'egress-sent',
+  sentOuter: 'egress-sent-outer',
+  inside: (family: Family) => `egress-inside-v${family}`,
   ends: 'egress-ends',
   nodes: (family: Family) => `egress-nodes-v${family}`,
   floating: (family: Family) => `egress-floating-v${family}`,
@@ -34,7 +40,12 @@ export const TUNNEL_PORT: Match = {
   ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[TUNNEL.port, TUNNEL.port]] },
 };
 
-export const CLAIMS: Match = {
+/** The tunnel's own ports: for outer packets, and for claims in them. */
+export const OWN_PORTS: Match = {
+  ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[TUNNEL.port, CLAIM_PORT]] },
+};
+
+export const CLAIMS: MatchOf<'port'> = {
   ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[CLAIM_PORT, CLAIM_PORT]] },
 };
 
@@ -58,9 +69,13 @@ export function echoes(direction: Direction): Match[] {
   ];
 }
 
-/** Claims of agents (agent/egress/pods), as echoes. */
+/**
+ * Claims of agents (agent/egress/pods), as echoes. Their socket has this port: no other process can
+ * send from it while the agent runs.
+ */
 export function claims(direction: Direction): Match[] {
-  return [inSet(6, direction === 'ingress' ? 'saddr' : 'daddr', NAME.ends), CLAIMS];
+  const from: Match = { ...CLAIMS, field: 'sport' };
+  return [inSet(6, direction === 'ingress' ? 'saddr' : 'daddr', NAME.ends), from, CLAIMS];
 }
 
 /**

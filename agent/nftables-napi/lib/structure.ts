@@ -328,7 +328,7 @@ function putSetUserdata(to: RecordWriter, set: SetDefinition, isMap: boolean, co
   if (isMap) to.userdata32(1, 0);
   if (interval && anonymous) to.userdata32(2, 1); // ranges that touch were merged
   if (keyTypeOf) to.userdata(3, keyTypeOf);
-  if (isMap && anonymous) to.userdata(4, VERDICT);
+  if (isMap && (anonymous || key.typeOf !== undefined)) to.userdata(4, VERDICT);
   if (isMap) to.userdata32(6, 0);
   if (comment !== undefined) putComment(to, 7, comment);
   to.endUserdata(userdata);

@@ -71,6 +71,7 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
     case 'mark':
     case 'notInSet':
     case 'noRouteBack':
+    case 'fromSocket':
     case 'tcpSyn':
       throw new Error(`iptables: the match ${match.match} is for egress gateways, which need nftables`);
     case 'vrf':

@@ -140,6 +140,7 @@ export function targetText(statement: Exclude<Statement, { kind: 'jump' | 'goto'
     case 'maxSegment':
     case 'markMap':
     case 'addressMacMap':
+    case 'addressInnerMacMap':
     case 'hashMap':
       throw needsNftables(statement);
     case 'portMap':

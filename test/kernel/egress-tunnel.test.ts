@@ -1,0 +1,188 @@
+/**
+ * Who can speak into the tunnel of egress gateways: no process of a Node without a capability; and
+ * what a Node itself, whatever runs on it, can say in the name of another one: nothing.
+ */
+import assert from 'node:assert/strict';
+import { linkLocal } from '../../agent/egress/render/tunnel.ts';
+import type { Namespace } from '../netns/namespace.ts';
+import { type EgressAgents, egressAgents, egressPolicy, gateway } from './egress-agents.ts';
+import { createEgressLab, type EgressLab, SERVER, SERVER_PORT } from './egress-lab.ts';
+import { kernelSuite } from './kernel-suite.ts';
+import { until } from './until.ts';
+
+const FLOWS = ([4, 6] as const).map((family) => ({ family, protocol: 'udp' }) as const);
+const [TUNNEL_PORT, CLAIM_PORT, INSIDE_PORT] = [7790, 7791, 7777];
+/** Root's name, and nothing of root's rights. */
+const NOBODY = ['setpriv', '--bounding-set=-all', '--inh-caps=-all', '--no-new-privs', '--'];
+/** What a privileged process can do: give its packets the tunnel's own mark. */
+const MARKED = `table inet forged { chain output { type filter hook output priority -310;
+  udp dport { ${TUNNEL_PORT}, ${CLAIM_PORT} } meta mark set 0x40000000; }; }`;
+
+kernelSuite('the tunnel of egress gateways', () => {
+  let lab: EgressLab;
+  let agents: EgressAgents;
+  let macs: ReadonlyMap<string, string>;
+  before(async () => {
+    lab = await createEgressLab({ nodes: ['plain', 'gw-1', 'evil'], podsPerNode: 1 });
+    agents = await egressAgents(lab);
+    await agents.write('objects.json', [
+      gateway('one', ['gw-1']),
+      egressPolicy('web', ['plain-0', 'evil-0'], { gateway: 'one' }),
+    ]);
+    for (const node of lab.nodes.keys()) agents.start(node);
+    for (const pod of ['plain-0', 'evil-0'])
+      await until(`${pod} leaves by its gateway`, async () => {
+        await lab.forget();
+        const answers = await lab.ask(pod, FLOWS, 50);
+        const { v4, v6 } = lab.node('gw-1');
+        const seen = [...(await lab.seen()).keys()];
+        return answers.every((one) => one === 'reply') && seen.every((one) => one === v4 || one === v6);
+      });
+    macs = new Map(
+      await Promise.all([...lab.nodes.keys()].map(async (node) => [node, await tunnelMac(node)] as const)),
+    );
+    await lab.pod('gw-1-0').namespace.run(['nft', '-f', '-'], {
+      stdin: `table inet seen { chain input { type filter hook input priority 0;
+        udp dport ${INSIDE_PORT} counter; }; }`,
+    });
+  });
+  after(async () => {
+    await agents?.close();
+    await lab?.close();
+  });
+
+  async function tunnelMac(node: string): Promise<string> {
+    const argv = ['ip', '-j', 'link', 'show', 'nodewall-egress'];
+    const [link] = JSON.parse((await lab.node(node).namespace.run(argv)).stdout) as { address: string }[];
+    return link?.address ?? '';
+  }
+
+  /** A datagram to the tunnel's port of gw-1, with a frame as a node's from a pod. */
+  function frame(from: string, pod: string, to: string, port: number): Buffer {
+    const udp = Buffer.concat([u16(5555, port, 8 + 4, 0), Buffer.from('evil')]);
+    const ip = Buffer.concat([
+      Buffer.from('45000020000040004011', 'hex'),
+      u16(0),
+      ...[lab.pod(pod).v4, to].map((text) => Buffer.from(text.split('.').map(Number))),
+    ]);
+    ip.writeUInt16BE(checksum(ip), 10);
+    const ethernet = ['gw-1', from].map((node) => hex((macs.get(node) ?? '').replaceAll(':', '')));
+    return Buffer.concat([hex('0800000000'), hex('1cf400'), ...ethernet, hex('0800'), ip, udp]);
+  }
+
+  /** Sends it from a node: `argv` decides with which rights. */
+  async function send(node: string, argv: readonly string[], to: string, bytes: Buffer): Promise<void> {
+    const { namespace } = lab.node(node);
+    const escaped = [...bytes].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('');
+    // One datagram, also where a byte is a newline.
+    const script = `printf '${escaped}' | dd iflag=fullblock bs=${bytes.length} count=1 status=none > /dev/udp/${to}`;
+    for (let i = 0; i < 3; i++) await namespace.run([...argv, 'bash', '-c', script], { anyStatus: true });
+  }
+
+  /** Packets that the rules of a node with this comment have counted. */
+  async function counted(node: string, comment: string): Promise<number> {
+    const { stdout } = await lab.node(node).namespace.run(['nft', 'list', 'table', 'inet', 'nodewall']);
+    const lines = stdout.split('\n').filter((line) => line.includes(comment));
+    return lines.reduce((sum, line) => sum + Number(/packets (\d+)/.exec(line)?.[1] ?? 0), 0);
+  }
+
+  async function seenInside(): Promise<number> {
+    const { stdout } = await lab.pod('gw-1-0').namespace.run(['nft', 'list', 'table', 'inet', 'seen']);
+    return Number(/packets (\d+)/.exec(stdout)?.[1]);
+  }
+
+  async function asPrivileged<T>(node: string, work: () => Promise<T>): Promise<T> {
+    const { namespace } = lab.node(node);
+    const nft = (ns: Namespace, text: string) => ns.run(['nft', '-f', '-'], { stdin: text });
+    await nft(namespace, MARKED);
+    try {
+      return await work();
+    } finally {
+      await nft(namespace, 'delete table inet forged');
+    }
+  }
+
+  it('takes nothing from a process without capabilities, as whatever node it speaks', async () => {
+    for (const [node, from, pod] of [
+      ['evil', 'plain', 'plain-0'],
+      ['evil', 'evil', 'evil-0'],
+      ['gw-1', 'plain', 'plain-0'],
+    ] as const) {
+      await lab.forget();
+      const before = await counted(node, 'only the tunnel sends');
+      const bytes = frame(from, pod, SERVER.v4, SERVER_PORT);
+      await send(node, NOBODY, `${lab.node('gw-1').v4}/${TUNNEL_PORT}`, bytes);
+      assert.equal(await counted(node, 'only the tunnel sends'), before + 3);
+      assert.deepEqual([...(await lab.seen())], []);
+    }
+  });
+
+  it('takes no claim from a process without capabilities', async () => {
+    const to = `${linkLocal(macs.get('gw-1') ?? '')}%nodewall-egress`;
+    const before = await counted('evil', 'only the tunnel sends');
+    const claim = { kind: 'claims', claims: [{ address: lab.pod('evil-0').v4, pod: 'x', class: null }] };
+    await send('evil', NOBODY, `${to}/${CLAIM_PORT}`, Buffer.from(JSON.stringify(claim)));
+    assert.equal(await counted('evil', 'only the tunnel sends'), before + 3);
+  });
+
+  it('believes a MAC only with the address of its own Node', async () => {
+    const sendAs = async (from: string, pod: string): Promise<boolean> => {
+      await lab.forget();
+      const before = await counted('gw-1', 'the tunnel is for Nodes only');
+      const bytes = frame(from, pod, SERVER.v4, SERVER_PORT);
+      await send('evil', [], `${lab.node('gw-1').v4}/${TUNNEL_PORT}`, bytes);
+      const dropped = (await counted('gw-1', 'the tunnel is for Nodes only')) - before;
+      assert.equal((await lab.seen()).size > 0, dropped === 0, `${dropped} dropped`);
+      return dropped === 0;
+    };
+    await asPrivileged('evil', async () => {
+      assert.equal(await sendAs('plain', 'plain-0'), false);
+      // So the frame is one that counts.
+      assert.equal(await sendAs('evil', 'evil-0'), true);
+    });
+  });
+
+  it('delivers nothing inside the cluster, whoever sends it', async () => {
+    await asPrivileged('evil', async () => {
+      for (const to of [lab.pod('gw-1-0').v4, lab.pod('plain-0').v4]) {
+        const before = await dropped('gw-1');
+        await send(
+          'evil',
+          [],
+          `${lab.node('gw-1').v4}/${TUNNEL_PORT}`,
+          frame('evil', 'evil-0', to, INSIDE_PORT),
+        );
+        assert.equal(await dropped('gw-1'), before + 3, to);
+      }
+    });
+    assert.equal(await seenInside(), 0);
+  });
+
+  async function dropped(node: string): Promise<number> {
+    const argv = ['nft', 'list', 'chain', 'inet', 'nodewall', 'egress-drop-unknown-pod'];
+    const { stdout } = await lab.node(node).namespace.run(argv);
+    return [...stdout.matchAll(/packets (\d+)/g)].reduce((sum, [, packets]) => sum + Number(packets), 0);
+  }
+
+  it('still carries what pods and agents send', async () => {
+    for (const pod of ['plain-0', 'evil-0'])
+      assert.deepEqual(await lab.ask(pod, FLOWS), ['reply', 'reply'], pod);
+    const { stdout } = await lab.node('plain').namespace.run(['conntrack', '-L', '-p', 'udp']);
+    assert.doesNotMatch(stdout, /dport=779[01]/);
+  });
+});
+
+function u16(...values: readonly number[]): Buffer {
+  return Buffer.from(values.flatMap((value) => [value >> 8, value & 255]));
+}
+
+function hex(text: string): Buffer {
+  return Buffer.from(text, 'hex');
+}
+
+function checksum(bytes: Buffer): number {
+  let sum = 0;
+  for (let at = 0; at < bytes.length; at += 2) sum += bytes.readUInt16BE(at);
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  return ~sum & 0xffff;
+}
