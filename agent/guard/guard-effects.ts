@@ -6,6 +6,7 @@ export const REMEMBER: GuardEffect = { kind: 'remember' };
 export const SUBMIT: GuardEffect = { kind: 'submit' };
 export const REPORT: GuardEffect = { kind: 'report' };
 export const NO_PROBES: GuardEffect = { kind: 'probe', probes: [], after: 0 };
+export const ALL_PROBES: GuardEffect = { kind: 'probe', probes: null, after: 0 };
 export const NO_TIMER: GuardEffect = { kind: 'wake', after: null };
 
 /** Milliseconds in which an outage without a policy at fault costs one rollback for each probe. */

@@ -14,7 +14,7 @@ export function guardFile(stateDir: string, log: Log): GuardFile {
 }
 
 export async function readGuardMemory(file: GuardFile): Promise<GuardMemory | null> {
-  return await file.read((text) => JSON.parse(text) as GuardMemory);
+  return await file.read(parse);
 }
 
 /**
@@ -22,24 +22,44 @@ export async function readGuardMemory(file: GuardFile): Promise<GuardMemory | nu
  */
 export async function savedGuardMemory(stateDir: string): Promise<GuardMemory | null> {
   const text = await stateFile(stateDir, FILE).read();
-  return text === null ? null : (JSON.parse(text) as GuardMemory);
+  return text === null ? null : parse(text);
 }
 
+/** Files of older versions do not say which probes counted. */
+function parse(text: string): GuardMemory {
+  const { trial, ...rest } = JSON.parse(text) as GuardMemory;
+  return { ...rest, trial: trial === null ? null : { ...trial, counted: trial.counted ?? null } };
+}
+
+/** Nothing was tried yet. */
+export const NO_MEMORY: GuardMemory = { trial: null, holds: [], rollbacks: {} };
+
 export function toMemory(
-  { trial, interrupted, holds, rollbacks }: GuardState,
+  { trial, interrupted, proof, holds, rollbacks }: GuardState,
   clock: WallClock,
 ): GuardMemory {
   const now = clock.now();
   const time = clock.date().getTime();
-  const pending = trial ?? interrupted;
+  const pending = trial ?? interrupted ?? (proof === null || proof.required?.size === 0 ? null : UNKNOWN);
+  const counted = trial?.counted ?? proof?.required ?? interrupted?.counted ?? null;
   return {
-    trial: pending === null ? null : { changes: pending.changes, attempt: pending.attempt },
+    trial:
+      pending === null
+        ? null
+        : {
+            changes: pending.changes,
+            attempt: pending.attempt,
+            counted: counted === null ? null : [...counted],
+          },
     holds,
     rollbacks: Object.fromEntries(
       [...rollbacks].map(([probe, at]) => [probe, new Date(time - (now - at)).toISOString()]),
     ),
   };
 }
+
+/** The change that was interrupted was edited, and its probes must pass all the same. */
+const UNKNOWN = { changes: [], attempt: 0 } as const;
 
 /** A time of day that jumped makes no rollback later than now. */
 export function toRollbacks({ rollbacks }: GuardMemory, clock: WallClock): ReadonlyMap<string, number> {

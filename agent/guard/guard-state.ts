@@ -21,20 +21,27 @@ export type HoldReason =
   /** `guard.confirm: Manual`, and nobody confirmed it. */
   | { readonly kind: 'unconfirmed' }
   /** The agent ended, or the kernel lost its rules, each time that it was tried. */
-  | { readonly kind: 'interrupted' };
+  | { readonly kind: 'interrupted' }
+  /** It was interrupted, and probes that counted do not pass under the confirmed rules. */
+  | { readonly kind: 'unproven'; readonly probes: readonly string[] };
 
 /** A version of a policy that is not applied; the confirmed one is in its place. */
 export interface Hold extends PolicyChange {
   readonly why: HoldReason;
   /** Sets that keep their confirmed members: the rules are the same, and members were at fault. */
   readonly sets: readonly string[];
-  /** Until the confirmed state is in force; then the version is tried again. */
+  /** Until the proof is complete; then the version is tried. */
   readonly isBrief: boolean;
   /**
    * No rule denied the probe's flow, and the probe passed after the rollback: an outage may have
    * ended just then. It is tried once more as soon as another rollback for the probe is allowed.
    */
   readonly isUnproven?: true;
+  /**
+   * Other policies that were taken back with it, any of which may be the cause: when one of them is
+   * edited or deleted, this one is tried again. Absent: none.
+   */
+  readonly because?: readonly string[];
   /** ISO 8601. */
   readonly since: string;
 }
@@ -78,7 +85,8 @@ export interface Check {
 }
 
 /**
- * The probes that passed under the confirmed rules, for a trial that begins soon after a rollback.
+ * The probes that passed under the confirmed rules, for a trial that begins soon after a rollback,
+ * or after the proof.
  */
 export interface LastCounted {
   readonly probes: ReadonlySet<string>;
@@ -90,6 +98,26 @@ export interface LastCounted {
 export interface PendingTrial {
   readonly changes: readonly PolicyChange[];
   readonly attempt: number;
+  /** The probes that counted; null: not known, as in the file of an older version. */
+  readonly counted: readonly string[] | null;
+}
+
+/**
+ * The kernel may have rules of a trial, under which a failing probe proves nothing. So all changes
+ * wait, held briefly, until the confirmed rules are in force and probes pass under them.
+ */
+export interface Proof {
+  /** Must pass, as they counted in an interrupted trial; null: not known, so all probes must. */
+  readonly required: ReadonlySet<string> | null;
+  /**
+   * Monotonic milliseconds: when the confirmed rules were in force, and changes waited. Null: those
+   * are not in force yet.
+   */
+  readonly since: number | null;
+  /** Since then. */
+  readonly passed: ReadonlySet<string>;
+  /** Those that must pass and did not yet; null: no round has ended. */
+  readonly missing: readonly string[] | null;
 }
 
 /** The complete state of the guard. Only a step makes a new one. */
@@ -99,8 +127,10 @@ export interface GuardState {
   readonly trial: Trial | null;
   /** Interrupted by a restart or a loss, or held without proof, and not tried again yet. */
   readonly interrupted: PendingTrial | null;
+  /** Null: the rules in force are known. */
+  readonly proof: Proof | null;
   readonly check: Check | null;
-  /** Null: there was no rollback in this run, or no probe counted. */
+  /** Null: there was neither in this run, or rules were confirmed since. */
   readonly lastCounted: LastCounted | null;
   readonly holds: readonly Hold[];
   /** Probe name to the time of the last rollback for it (monotonic milliseconds). */
@@ -126,13 +156,13 @@ export interface ProbeResult {
 
 export type GuardEvent = { readonly at: number; readonly time: string } & (
   | { readonly kind: 'started' }
-  /**
-   * The first state of a run differs from the confirmed one; in the kernel may be either, and what
-   * passes under unknown rules proves nothing.
-   */
-  | { readonly kind: 'resumed'; readonly changes: readonly PolicyChange[] }
-  /** The digest of a policy in the state that is wanted now. */
-  | { readonly kind: 'wanted'; readonly digestOf: (key: string) => string | null }
+  | {
+      readonly kind: 'wanted';
+      /** The digest of a policy in the state that is wanted now. */
+      readonly digestOf: (key: string) => string | null;
+      /** Against the confirmed state; empty where no proof is waited for. */
+      readonly changes: readonly PolicyChange[];
+    }
   /** A state is in force. */
   | {
       readonly kind: 'applied';
@@ -141,11 +171,15 @@ export type GuardEvent = { readonly at: number; readonly time: string } & (
       /** Against the confirmed state. */
       readonly changes: readonly PolicyChange[];
       readonly sets: readonly string[];
-      /** The probes that passed just before. */
+      /** The probes that passed just before, or were not made then. */
       readonly passed: readonly string[];
     }
   | { readonly kind: 'round'; readonly began: number; readonly results: readonly ProbeResult[] }
-  | { readonly kind: 'timer' }
+  | {
+      readonly kind: 'timer';
+      /** The policies (API group/name) of the trial that deny a probe's flow; empty: not known. */
+      readonly atFault: (probe: string) => readonly string[];
+    }
   /** The kernel lost the rules, or they were changed. */
   | { readonly kind: 'lost' }
   /** `nodewall confirm`. */
@@ -161,8 +195,8 @@ export type GuardEffect =
   | { readonly kind: 'remember' }
   /** Submits again what is wanted, with the holds. */
   | { readonly kind: 'submit' }
-  /** Makes a round of these probes after so many milliseconds; none: ends it. */
-  | { readonly kind: 'probe'; readonly probes: readonly string[]; readonly after: number }
+  /** Makes a round of these probes after so many milliseconds; null: of all. None: ends it. */
+  | { readonly kind: 'probe'; readonly probes: readonly string[] | null; readonly after: number }
   /** One timer; null: disarms it. */
   | { readonly kind: 'wake'; readonly after: number | null }
   | { readonly kind: 'report' }

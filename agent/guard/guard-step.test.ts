@@ -17,7 +17,7 @@ function withGood(manual: number | null = null): GuardWorld {
   world.edit(false);
   if (manual === null) pass(world, 11_000);
   else world.happened({ kind: 'confirm' });
-  assert.equal(world.saved?.number, 1);
+  assert.equal(world.confirmed, 1);
   return world;
 }
 
@@ -26,9 +26,9 @@ describe('step of guarded apply', () => {
     const world = new GuardWorld();
     world.edit(false);
     pass(world, 9_750);
-    assert.equal(world.saved?.number, undefined);
+    assert.equal(world.confirmed, undefined);
     pass(world, 750);
-    assert.equal(world.saved?.number, 1);
+    assert.equal(world.confirmed, 1);
     assert.deepEqual(world.clock.waiting(), [], 'no probe is made when nothing is tried');
   });
 
@@ -36,7 +36,7 @@ describe('step of guarded apply', () => {
     const world = new GuardWorld();
     world.early = 0.5;
     world.edit(false);
-    while (world.saved === null) world.clock.pass(world.clock.waiting()[0] ?? 0);
+    while (world.confirmed === undefined) world.clock.pass(world.clock.waiting()[0] ?? 0);
     assert.ok(world.clock.now() < 10_100, `after ${world.clock.now()} ms`);
   });
 
@@ -44,16 +44,16 @@ describe('step of guarded apply', () => {
     const world = withGood();
     world.edit(true);
     pass(world, 14_750);
-    assert.equal(world.inForce?.number, 2);
+    assert.equal(world.enforced, 2);
     pass(world, 500);
-    assert.equal(world.inForce?.number, 1);
+    assert.equal(world.enforced, 1);
     const [{ why } = {}] = world.rollbacks;
     assert.deepEqual(why?.kind === 'probe' && [why.probe, why.fault?.rule], ['api-server', 'r']);
     pass(world, 700_000);
-    assert.deepEqual([world.inForce?.number, world.saved?.number, world.rollbacks.length], [1, 1, 1]);
+    assert.deepEqual([world.enforced, world.confirmed, world.rollbacks.length], [1, 1, 1]);
     world.edit(false);
     pass(world, 11_000);
-    assert.equal(world.saved?.number, 3);
+    assert.equal(world.confirmed, 3);
     assert.deepEqual(world.state.holds, []);
   });
 
@@ -61,12 +61,12 @@ describe('step of guarded apply', () => {
     const world = withGood();
     world.edit(true);
     pass(world, 15_250);
-    assert.equal(world.inForce?.number, 1);
+    assert.equal(world.enforced, 1);
     world.isRoundStale = true;
     world.edit(true);
-    assert.equal(world.inForce?.number, 3);
+    assert.equal(world.enforced, 3);
     pass(world, 16_000);
-    assert.deepEqual([world.inForce?.number, world.saved?.number, world.rollbacks.length], [1, 1, 2]);
+    assert.deepEqual([world.enforced, world.confirmed, world.rollbacks.length], [1, 1, 2]);
   });
 
   it('begins the window anew for a state that joins, and goes back to the last confirmed one', () => {
@@ -75,10 +75,10 @@ describe('step of guarded apply', () => {
     pass(world, 8_000);
     world.edit(false);
     pass(world, 8_000);
-    assert.equal(world.saved?.number, 1);
+    assert.equal(world.confirmed, 1);
     world.edit(true);
     pass(world, 16_000);
-    assert.equal(world.inForce?.number, 1);
+    assert.equal(world.enforced, 1);
   });
 
   it('costs an outage without a policy at fault one rollback: the change is applied again', () => {
@@ -86,16 +86,16 @@ describe('step of guarded apply', () => {
     world.edit(false);
     world.hasOutage = true;
     pass(world, 15_500);
-    assert.equal(world.inForce?.number, 1);
+    assert.equal(world.enforced, 1);
     pass(world, 15_500);
-    assert.equal(world.inForce?.number, 2, 'applied again');
+    assert.equal(world.enforced, 2, 'applied again');
     pass(world, 11_000);
-    assert.equal(world.saved?.number, 2, 'the probe failed before it, so it does not count');
+    assert.equal(world.confirmed, 2, 'the probe failed before it, so it does not count');
     world.hasOutage = false;
     world.edit(false);
     world.hasOutage = true;
     pass(world, 300_000);
-    assert.deepEqual([world.rollbacks.length, world.inForce?.number], [1, 3], 'not within ten minutes');
+    assert.deepEqual([world.rollbacks.length, world.enforced], [1, 3], 'not within ten minutes');
   });
 
   it('tries again once after a restart in the window; then holds', () => {
@@ -103,18 +103,17 @@ describe('step of guarded apply', () => {
     world.edit(false);
     pass(world, 2_000);
     world.restart(false);
-    assert.equal(world.inForce?.number, 2, 'tried again, after the confirmed state');
+    assert.equal(world.enforced, 1, 'the confirmed rules first');
+    pass(world, 250);
+    assert.equal(world.enforced, 2, 'tried again, once the probe has passed');
     assert.equal(world.state.trial?.attempt, 2);
     world.restart(true);
-    assert.equal(world.inForce?.number, 1);
+    assert.equal(world.enforced, 1);
     pass(world, 100_000);
-    assert.deepEqual(
-      [world.inForce?.number, world.rollbacks.map(({ why }) => why.kind)],
-      [1, ['interrupted']],
-    );
+    assert.deepEqual([world.enforced, world.rollbacks.map(({ why }) => why.kind)], [1, ['interrupted']]);
     world.happened({ kind: 'retry', policy: 'p' });
     pass(world, 11_000);
-    assert.equal(world.saved?.number, 2);
+    assert.equal(world.confirmed, 2);
   });
 
   it('tries a change once more, ten minutes later, if an outage may have been the cause', () => {
@@ -124,12 +123,12 @@ describe('step of guarded apply', () => {
     pass(world, 16_000);
     world.hasOutage = false;
     pass(world, 2_000);
-    assert.deepEqual([world.inForce?.number, world.state.check], [1, null], 'the outage ended just then');
+    assert.deepEqual([world.enforced, world.state.check], [1, null], 'the outage ended just then');
     pass(world, 590_000);
     world.restart(false);
-    assert.equal(world.inForce?.number, 1);
+    assert.equal(world.enforced, 1);
     pass(world, 20_000);
-    assert.deepEqual([world.saved?.number, world.rollbacks.length], [2, 1]);
+    assert.deepEqual([world.confirmed, world.rollbacks.length], [2, 1]);
   });
 
   it('holds it for good if that is taken back too', () => {
@@ -137,9 +136,9 @@ describe('step of guarded apply', () => {
     world.edit(true);
     world.isFaultUnknown = true;
     pass(world, 610_000);
-    assert.deepEqual([world.inForce?.number, world.rollbacks.length], [1, 1]);
+    assert.deepEqual([world.enforced, world.rollbacks.length], [1, 1]);
     pass(world, 100_000);
-    assert.deepEqual([world.inForce?.number, world.rollbacks.length], [1, 2]);
+    assert.deepEqual([world.enforced, world.rollbacks.length], [1, 2]);
     const { length } = world.applies;
     pass(world, 2_000_000);
     assert.deepEqual([world.applies.length, world.state.holds.length], [length, 1]);
@@ -150,7 +149,7 @@ describe('step of guarded apply', () => {
     world.edit(true);
     world.isProberAway = true;
     pass(world, 11_000);
-    assert.deepEqual([world.saved?.number, world.rollbacks], [2, []]);
+    assert.deepEqual([world.confirmed, world.rollbacks], [2, []]);
   });
 
   it('takes back what failed a probe that nobody can make any more, and tries it again if no rule is at fault', () => {
@@ -161,34 +160,35 @@ describe('step of guarded apply', () => {
       pass(world, 1_000);
       world.isProberAway = true;
       pass(world, 15_000);
-      assert.deepEqual([world.inForce?.number, world.rollbacks.length], [1, 1]);
+      assert.deepEqual([world.enforced, world.rollbacks.length], [1, 1]);
       pass(world, 16_000);
-      assert.equal(world.inForce?.number, isBad ? 1 : 2);
+      assert.equal(world.enforced, isBad ? 1 : 2);
     }
   });
 
   it('enforces the confirmed rules first where a run begins with others, which uses up no attempt', () => {
     const world = withGood();
-    world.wanted = { number: 2, isBad: true };
+    world.wanted = new Map([['nodewall.io/p', { number: 2, denies: world.probes }]]);
     world.inForce = world.wanted;
-    world.resume();
+    world.restart(false);
+    assert.equal(world.enforced, 1, 'the confirmed rules are in force again');
+    pass(world, 250);
     assert.equal(world.state.trial?.attempt, 1);
-    assert.deepEqual(world.applies.length, 3, 'the confirmed rules were in force again');
     assert.deepEqual([...(world.state.trial?.counted ?? [])], ['api-server'], 'so that the probe counts');
     pass(world, 16_000);
-    assert.deepEqual([world.inForce?.number, world.saved?.number], [1, 1]);
+    assert.deepEqual([world.enforced, world.confirmed], [1, 1]);
   });
 
   it('waits for a confirmation by hand, and goes back after the timeout', () => {
     const world = withGood(60_000);
     world.edit(false);
     pass(world, 59_000);
-    assert.deepEqual([world.saved?.number, world.inForce?.number], [1, 2]);
+    assert.deepEqual([world.confirmed, world.enforced], [1, 2]);
     pass(world, 2_000);
-    assert.deepEqual([world.inForce?.number, world.rollbacks[0]?.why.kind], [1, 'unconfirmed']);
+    assert.deepEqual([world.enforced, world.rollbacks[0]?.why.kind], [1, 'unconfirmed']);
     world.happened({ kind: 'retry', policy: null });
     world.happened({ kind: 'confirm' });
-    assert.equal(world.saved?.number, 2);
+    assert.equal(world.confirmed, 2);
   });
 
   it('holds what it promises over any sequence of events', () => {
@@ -210,7 +210,7 @@ describe('step of guarded apply', () => {
         world.hasOutage = false;
         pass(world, 40_000);
         assert.ok(world.isSettled, 'a trial ends');
-        assert.equal(world.saved?.number, world.inForce?.number, 'the state in force is what survives');
+        assert.equal(world.confirmed, world.enforced, 'the state in force is what survives');
         // What was held without proof is tried once more.
         pass(world, 700_000);
         assert.ok(world.isSettled, 'a trial ends');
@@ -223,10 +223,74 @@ describe('step of guarded apply', () => {
   });
 });
 
+describe('a rollback of several policies', () => {
+  const [GOOD, BAD, OTHER] = ['nodewall.io/good', 'nodewall.io/bad', 'nodewall.io/other'] as const;
+
+  /** Tried together: some of them deny the probe. */
+  function trying(denies: Readonly<Record<string, boolean>>): GuardWorld {
+    const world = withGood();
+    const versions = Object.entries(denies).map(([key, isBad], i) => {
+      return [key, { number: 10 + i, denies: isBad ? world.probes : [] }] as const;
+    });
+    world.want(new Map([...world.wanted, ...versions]));
+    return world;
+  }
+  const heldIn = (world: GuardWorld) => world.state.holds.map(({ key }) => key).sort();
+
+  it('holds the one whose rule denies the probe, and tries the others at once', () => {
+    const world = trying({ [GOOD]: false, [BAD]: true });
+    pass(world, 15_250);
+    assert.deepEqual(world.rollbacks[0]?.keys, [BAD]);
+    pass(world, 250);
+    assert.deepEqual([...world.inForce.keys()].sort(), [GOOD, 'nodewall.io/p']);
+    assert.deepEqual([...(world.state.trial?.counted ?? [])], ['api-server']);
+    pass(world, 10_500);
+    assert.deepEqual([...(world.saved?.keys() ?? [])].sort(), [GOOD, 'nodewall.io/p']);
+    assert.deepEqual([heldIn(world), world.rollbacks.length], [[BAD], 1]);
+  });
+
+  it('holds all that deny it', () => {
+    const world = trying({ [GOOD]: false, [BAD]: true, [OTHER]: true });
+    pass(world, 27_000);
+    assert.deepEqual([heldIn(world), world.rollbacks.length], [[BAD, OTHER], 1]);
+    assert.ok(world.saved?.has(GOOD));
+  });
+
+  it('holds all where no rule is known to deny it, until one of them is edited or deleted', () => {
+    for (const isDeleted of [true, false]) {
+      const world = trying({ [GOOD]: false, [BAD]: true });
+      world.isFaultUnknown = true;
+      pass(world, 17_000);
+      assert.deepEqual(heldIn(world), [BAD, GOOD]);
+      if (isDeleted) world.delete(BAD);
+      else world.edit(false, BAD);
+      pass(world, 12_000);
+      assert.deepEqual([heldIn(world), world.saved], [[], world.wanted]);
+    }
+  });
+
+  it('holds the others too where the probe does not pass again, until the first is edited', () => {
+    const world = trying({ [GOOD]: false, [BAD]: true });
+    pass(world, 15_250);
+    world.hasOutage = true;
+    pass(world, 16_000);
+    const unproven = world.state.holds.find(({ key }) => key === GOOD);
+    assert.deepEqual([unproven?.why.kind, unproven?.because], ['unproven', [BAD]]);
+    world.restart(false);
+    world.hasOutage = false;
+    world.edit(false, OTHER);
+    pass(world, 30_000);
+    assert.deepEqual(heldIn(world), [BAD, GOOD]);
+    world.delete(BAD);
+    pass(world, 12_000);
+    assert.deepEqual([heldIn(world), world.saved], [[], world.wanted]);
+  });
+});
+
 describe('egress gateways while rules are tried', () => {
   const good = { ...nodeState(closing('good', 22)), egress: fakeNodeEgress() };
   const begun: GuardState = {
-    ...{ confirmed: good, trial: null, interrupted: null, check: null, lastCounted: null },
+    ...{ confirmed: good, trial: null, interrupted: null, proof: null, check: null, lastCounted: null },
     ...{ holds: [], rollbacks: new Map() },
   };
   const times: GuardTimes = { window: 10_000, failAfter: 15_000, manual: null };
@@ -266,7 +330,7 @@ describe('egress gateways while rules are tried', () => {
 type Event = { kind: string; for?: number; isBad?: boolean; is?: boolean; isReboot?: boolean };
 
 function follow(world: GuardWorld, event: Event): void {
-  const before = world.saved?.number;
+  const before = world.confirmed;
   switch (event.kind) {
     case 'pass':
       pass(world, event.for ?? 0);
@@ -279,7 +343,7 @@ function follow(world: GuardWorld, event: Event): void {
       return;
     case 'restart':
       world.restart(event.isReboot === true);
-      assert.equal(world.saved?.number, before, 'only the confirmed state survives');
+      assert.equal(world.confirmed, before, 'only the confirmed state survives');
       return;
     case 'retry':
       world.happened({ kind: 'retry', policy: null });

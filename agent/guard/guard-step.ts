@@ -10,6 +10,7 @@ import {
   SUBMIT,
 } from './guard-effects.ts';
 import type {
+  Check,
   EventOf,
   Failure,
   GuardEffect,
@@ -18,21 +19,35 @@ import type {
   GuardStep,
   GuardTimes,
   HoldReason,
+  LastCounted,
   PendingTrial,
   PolicyChange,
   Trial,
 } from './guard-state.ts';
-import { checked, keysOf, retried, triedAgain, unhelped, wakeForHolds, withHolds } from './held-step.ts';
+import {
+  checked,
+  keysOf,
+  retried,
+  stillHeld,
+  triedAgain,
+  unhelped,
+  wakeForHolds,
+  withHolds,
+} from './held-step.ts';
+import { inForce, isProving, proofLost, proofOf, roundOfProof, timeOfProof, waiting } from './proof-step.ts';
 
 /** Rounds in a row that confirm. */
 const ROUNDS = 3;
 /** Milliseconds between two rounds, at most. */
 const LONGEST_PAUSE = 15_000;
-/** Milliseconds that a state which joins has for its first round, whatever failed before. */
-const GRACE = 2_000;
 /**
- * Milliseconds after a rollback in which the round before an edit may have been made under the
- * rules that are rolled back.
+ * Milliseconds that a state which joins has for its first round, whatever failed before: more than
+ * a probe needs to fail.
+ */
+const GRACE = 4_000;
+/**
+ * Milliseconds after the confirmed rules are in force again in which the round before an edit may
+ * have been made under others.
  */
 const SOON = 10_000;
 
@@ -41,18 +56,19 @@ export function guardStep(state: GuardState, event: GuardEvent, times: GuardTime
   switch (event.kind) {
     case 'started':
       return started(state, event);
-    case 'resumed':
-      return resumed(state, event);
     case 'wanted':
-      return wanted(state, event);
+      return wanted(state, event, times);
     case 'applied':
       return applied(state, event, times);
     case 'round':
-      return state.check === null ? round(state, event, times) : checked(state, event);
+      if (state.check !== null) return checked(state, event);
+      return isProving(state) ? roundOfProof(state, event) : round(state, event, times);
     case 'timer':
       return timeIsUp(state, event, times);
     case 'lost':
-      return state.trial === null ? { state, effects: [] } : interrupted(state, state.trial, event);
+      return state.trial === null
+        ? proofLost(state, event)
+        : interrupted(state, pendingOf(state.trial), event);
     case 'confirm':
       return state.trial === null
         ? { state, effects: [] }
@@ -62,6 +78,10 @@ export function guardStep(state: GuardState, event: GuardEvent, times: GuardTime
   }
 }
 
+function pendingOf({ changes, attempt, counted }: Trial): PendingTrial {
+  return { changes, attempt, counted: [...counted] };
+}
+
 /** A trial of an earlier run: the confirmed state first, then it is tried once more. */
 function started(state: GuardState, event: EventOf<'started'>): GuardStep {
   return state.interrupted === null
@@ -69,35 +89,20 @@ function started(state: GuardState, event: EventOf<'started'>): GuardStep {
     : interrupted(state, state.interrupted, event);
 }
 
-/** No attempt: an earlier run may have put the change in force, and ended before it wrote that. */
-function resumed(before: GuardState, { changes, time }: EventOf<'resumed'>): GuardStep {
-  const why: HoldReason = { kind: 'interrupted' };
-  const state: GuardState = {
-    ...before,
-    interrupted: { changes, attempt: 0 },
-    holds: withHolds(before.holds, changes, { why, sets: [], isBrief: true, since: time }),
-  };
-  const message = 'policies differ from the last confirmed rules; these are enforced first';
-  const said: GuardEffect = { kind: 'say', level: 'info', message, fields: { policies: keysOf(changes) } };
-  return { state, effects: [said, REMEMBER] };
-}
-
-function interrupted(
-  before: GuardState,
-  { changes, attempt }: PendingTrial,
-  { at, time }: GuardEvent,
-): GuardStep {
+function interrupted(before: GuardState, pending: PendingTrial, { at, time }: GuardEvent): GuardStep {
+  const { changes, attempt, counted } = pending;
   const isBrief = attempt < MOST_ATTEMPTS;
   const why: HoldReason = { kind: 'interrupted' };
   const state: GuardState = {
     ...before,
     trial: null,
     check: null,
-    interrupted: isBrief ? { changes, attempt } : null,
+    interrupted: isBrief && changes.length > 0 ? pending : null,
+    proof: proofOf(counted),
     holds: withHolds(before.holds, changes, { why, sets: [], isBrief, since: time }),
   };
   const message = isBrief
-    ? 'a change was interrupted before it was confirmed; the last confirmed rules are enforced, then it is tried again'
+    ? 'a change was interrupted before it was confirmed; the last confirmed rules are enforced, and it is tried again once the probes that counted pass'
     : 'a change was interrupted twice before it was confirmed; it is held, and the last confirmed rules are enforced';
   const said: GuardEffect = { kind: 'say', level: 'warn', message, fields: { policies: keysOf(changes) } };
   const rolledBack: GuardEffect[] = isBrief ? [] : [{ kind: 'rolledBack', why, changes }];
@@ -106,42 +111,57 @@ function interrupted(
 }
 
 /** Holds of versions that nobody wants any more end. */
-function wanted(state: GuardState, { digestOf }: EventOf<'wanted'>): GuardStep {
-  const holds = state.holds.filter(({ key, digest }) => digestOf(key) === digest);
+function wanted(before: GuardState, event: EventOf<'wanted'>, times: GuardTimes): GuardStep {
+  const { digestOf } = event;
+  const holds = stillHeld(before.holds, digestOf);
+  const interrupted = awaited(before.interrupted, digestOf);
+  const isSameAsBefore = holds.length === before.holds.length && interrupted === before.interrupted;
+  const changed: GuardEffect[] = isSameAsBefore ? [] : [REMEMBER, REPORT];
+  const { state, effects } = waiting({ ...before, interrupted }, holds, event, times);
+  return { state, effects: [...effects, ...changed] };
+}
+
+/** The changes that may still be tried again. */
+function awaited(
+  pending: PendingTrial | null,
+  digestOf: (key: string) => string | null,
+): PendingTrial | null {
   // An agent of a cluster wants the confirmed state first, until its controller answers.
-  const isAwaited = ({ key, digest, before }: PolicyChange): boolean =>
-    [digest, before].includes(digestOf(key));
-  const interrupted = state.interrupted?.changes.every(isAwaited) === true ? state.interrupted : null;
-  if (holds.length === state.holds.length && interrupted === state.interrupted) return { state, effects: [] };
-  return { state: { ...state, holds, interrupted }, effects: [REMEMBER, REPORT] };
+  const changes = pending?.changes.filter(({ key, digest, before }) =>
+    [digest, before].includes(digestOf(key)),
+  );
+  if (pending === null || changes?.length === pending.changes.length) return pending;
+  return changes === undefined || changes.length === 0 ? null : { ...pending, changes };
 }
 
 function applied(before: GuardState, event: EventOf<'applied'>, times: GuardTimes): GuardStep {
   if (event.isTried) return tried(before, event, times);
   // Whether the rollback helped is asked of the rules before, which a busy machine may apply late.
   const check = before.check === null ? null : { ...before.check, since: event.at };
-  const brief = before.holds.filter(({ isBrief }) => isBrief);
-  const holds = brief.length === 0 ? before.holds : before.holds.filter(({ isBrief }) => !isBrief);
   const wasTried = before.trial !== null;
   const isConfirmed = before.interrupted?.changes.some((one) =>
     event.changes.some((now) => isSame(one, now)),
   );
   const interrupted = isConfirmed === true ? null : before.interrupted;
-  const state: GuardState = { ...before, confirmed: event.state, trial: null, holds, interrupted, check };
+  const lastCounted = soon(before, event.at);
+  const known = { ...before, confirmed: event.state, trial: null, interrupted, check, lastCounted };
+  const { state, effects } =
+    before.proof?.since === null ? inForce(known, event.at, times) : { state: known, effects: [] };
   return {
     state,
     effects: [
       { kind: 'save', state: event.state },
       ...(wasTried ? [NO_PROBES, wakeForHolds(state, event.at), REPORT] : []),
       ...(wasTried || interrupted !== before.interrupted ? [REMEMBER] : []),
-      // The confirmed state is in force again: what was interrupted is tried once more.
-      ...(brief.length === 0 ? [] : [SUBMIT]),
+      ...effects,
       ...(check === null ? [] : [probeNow([check.probe]), wakeAfter(times.failAfter)]),
     ],
   };
 }
 
 function tried(before: GuardState, event: EventOf<'applied'>, times: GuardTimes): GuardStep {
+  // It was on its way when the proof became necessary: the confirmed state follows.
+  if (before.proof !== null) return { state: before, effects: [] };
   const { at, changes, sets } = event;
   const joined = before.trial;
   const confirmed = withEgress(before.confirmed, event.state);
@@ -195,7 +215,12 @@ function withEgress(confirmed: NodeState | null, { node, egress }: NodeState): N
   return egress === undefined ? rest : { ...rest, egress };
 }
 
-/** Probes that passed under the confirmed rules, before a trial that was rolled back just now. */
+/** The round before a change is made under the confirmed rules, soon after they are in force. */
+function soon({ lastCounted }: GuardState, at: number): LastCounted | null {
+  return lastCounted === null ? null : { ...lastCounted, until: Math.min(lastCounted.until, at + SOON) };
+}
+
+/** Probes that passed under the confirmed rules, before a rollback or in the proof just now. */
 function recentlyCounted({ lastCounted }: GuardState, at: number): Iterable<string> {
   return lastCounted === null || at > lastCounted.until ? [] : lastCounted.probes;
 }
@@ -246,8 +271,9 @@ function sayFailing(failing: ReadonlyMap<string, Failure>): GuardEffect {
 
 function timeIsUp(state: GuardState, event: EventOf<'timer'>, times: GuardTimes): GuardStep {
   if (state.check !== null) return unhelped(state, event, times);
+  if (state.proof !== null) return timeOfProof(state, event, times);
   const { trial } = state;
-  if (trial === null) return triedAgain(state, event);
+  if (trial === null) return triedAgain(state, event, times);
   for (const [probe, failure] of trial.failing) {
     if (event.at < rollbackAt(state, probe, failure, times)) continue;
     const { fault, error } = failure;
@@ -269,15 +295,33 @@ function rollbackAt(state: GuardState, probe: string, failure: Failure, { failAf
   return last === undefined || failure.fault !== null ? due : Math.max(due, last + ONE_ROLLBACK_IN);
 }
 
-function rolledBack(before: GuardState, trial: Trial, why: HoldReason, { at, time }: GuardEvent): GuardStep {
-  const { changes, sets } = trial;
+function rolledBack(
+  before: GuardState,
+  trial: Trial,
+  why: HoldReason,
+  { at, time, atFault }: EventOf<'timer'>,
+): GuardStep {
+  const { sets, counted } = trial;
   const isProbe = why.kind === 'probe';
+  const found = new Set(isProbe && why.fault !== null && sets.length === 0 ? atFault(why.probe) : []);
+  const guilty = trial.changes.filter(({ key }) => found.has(key));
+  const changes = guilty.length === 0 ? trial.changes : guilty;
+  const rest = trial.changes.filter((one) => !changes.includes(one));
+  const held = withHolds(before.holds, changes, { why, sets, isBrief: false, since: time });
+  const waiting = { why: { kind: 'interrupted' }, sets: [], isBrief: true, since: time } as const;
+  const isAlone = rest.length === 0;
+  const check: Check | null =
+    isProbe && isAlone
+      ? { probe: why.probe, since: at, keys: keysOf(changes), attempt: trial.attempt }
+      : null;
   const state: GuardState = {
-    ...before,
+    ...{ ...before, check },
     trial: null,
-    check: isProbe ? { probe: why.probe, since: at, keys: keysOf(changes), attempt: trial.attempt } : null,
-    lastCounted: { probes: trial.counted, until: at + SOON },
-    holds: withHolds(before.holds, changes, { why, sets, isBrief: false, since: time }),
+    // The probes pass under the confirmed rules first: then the rest is tried.
+    interrupted: isAlone ? null : { changes: rest, attempt: 0, counted: [...counted] },
+    proof: isAlone ? null : proofOf(counted),
+    lastCounted: { probes: counted, until: Number.POSITIVE_INFINITY },
+    holds: withHolds(held, rest, { ...waiting, because: keysOf(changes) }),
     rollbacks: isProbe ? new Map(before.rollbacks).set(why.probe, at) : before.rollbacks,
   };
   return {
@@ -285,7 +329,7 @@ function rolledBack(before: GuardState, trial: Trial, why: HoldReason, { at, tim
     effects: [
       NO_PROBES,
       // The check begins once the confirmed rules are in force.
-      isProbe ? NO_TIMER : wakeForHolds(state, at),
+      check === null ? wakeForHolds(state, at) : NO_TIMER,
       { kind: 'rolledBack', why, changes },
       SUBMIT,
       REMEMBER,

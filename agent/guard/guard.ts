@@ -18,11 +18,13 @@ import type {
 } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';
 import { failingOf, holdText, triedOf } from './held-report.ts';
-import { digestOf, policyChanges, withHolds } from './holds.ts';
+import { isBrief } from './held-step.ts';
+import { digestOf, policyChanges, withHolds, withSets } from './holds.ts';
 import type { InwardProbes } from './inward-probes.ts';
 import { Judgement, type Verdict } from './judgement.ts';
 import { ProbeRounds } from './probe-rounds.ts';
 import type { Probe } from './probes.ts';
+import { proofOf } from './proof-step.ts';
 import { RoundBefore } from './round-before.ts';
 
 export interface GuardParts {
@@ -91,8 +93,6 @@ export class Guard {
   /** The next state is submitted in this turn: a repair must not put the tried one back first. */
   #isUrgent = false;
   #isClosed = false;
-  /** No state was submitted yet. */
-  #isFirst = true;
 
   constructor(parts: GuardParts) {
     const { config, memory, confirmed, clock } = parts;
@@ -107,8 +107,9 @@ export class Guard {
       confirmed,
       trial: null,
       interrupted: memory?.trial ?? null,
-      check: null,
-      lastCounted: null,
+      // At the first start of all, the kernel has no rules of a trial.
+      proof: confirmed === null && memory === null ? null : proofOf([]),
+      ...{ check: null, lastCounted: null },
       holds: memory?.holds ?? [],
       rollbacks: memory === null ? new Map() : toRollbacks(memory, clock),
     };
@@ -117,7 +118,7 @@ export class Guard {
     this.#judgement = new Judgement({
       ...parts,
       confirmed: () => this.#state.confirmed,
-      passed: (state) => this.#before.passed(state),
+      before: (state) => this.#before.results(state),
       done: (state, verdict) => this.#judged(state, verdict),
     });
     this.#rounds = new ProbeRounds({
@@ -133,9 +134,6 @@ export class Guard {
   /** Takes the state that is wanted; passes it on, with the confirmed versions of what is held. */
   submit(wanted: NodeState): void {
     this.#wanted = wanted;
-    this.#happened({ kind: 'wanted', digestOf: (key) => digestOf(wanted, key) });
-    if (this.#isFirst) this.#resume(wanted);
-    this.#isFirst = false;
     this.#pass();
   }
 
@@ -192,7 +190,7 @@ export class Guard {
     const generationOf = (key: string): number | undefined =>
       rules.find((rule) => policyKey(rule) === key)?.source.generation;
     return {
-      tried: triedOf(trial?.changes ?? this.#judgement.changes),
+      tried: triedOf([...holds.filter(isBrief), ...(trial?.changes ?? this.#judgement.changes)]),
       held: failingOf(holds, generationOf),
     };
   }
@@ -217,19 +215,12 @@ export class Guard {
     await file.close();
   }
 
-  #resume(wanted: NodeState): void {
-    const { confirmed, interrupted, holds } = this.#state;
-    if (confirmed === null || interrupted !== null) return;
-    const held = new Set(holds.map(({ key }) => key));
-    const changes = policyChanges(confirmed, wanted).filter(({ key }) => !held.has(key));
-    if (changes.length > 0) this.#happened({ kind: 'resumed', changes });
-  }
-
   #pass(): void {
     const wanted = this.#wanted;
     if (wanted === null || this.#isClosed) return;
-    const { holds, confirmed } = this.#state;
-    const state = holds.length === 0 ? wanted : withHolds(wanted, holds, confirmed);
+    const changes = this.#state.proof === null ? [] : policyChanges(this.#state.confirmed, wanted);
+    this.#happened({ kind: 'wanted', digestOf: (key) => digestOf(wanted, key), changes });
+    const state = this.#allowed(wanted);
     if (state !== wanted) this.#wantedOf.set(state, wanted);
     const isSame = sameRules(this.#submitted, state) && this.#judgement.touched(state).length === 0;
     this.#submitted = state;
@@ -252,6 +243,14 @@ export class Guard {
       this.#queued = null;
       if (next !== null && !this.#isClosed) this.#parts.submit(next);
     });
+  }
+
+  /** The state with the confirmed version of what is held. */
+  #allowed(wanted: NodeState): NodeState {
+    const { holds, confirmed, proof } = this.#state;
+    const state = holds.length === 0 ? wanted : withHolds(wanted, holds, confirmed);
+    const sets = proof === null ? [] : this.#judgement.touched(state);
+    return sets.length === 0 ? state : withSets(state, sets, confirmed);
   }
 
   #probeBefore(state: NodeState): void {
@@ -277,7 +276,8 @@ export class Guard {
     this.#state = state;
     if (trial !== null && state.trial === null) inward?.ended(state.confirmed === trial.state);
     for (const effect of effects) this.#do(effect);
-    const isSettled = state.trial === null && state.check === null && this.#judgement.inForce !== null;
+    const { trial: tried, check, proof } = this.#state;
+    const isSettled = tried === null && check === null && proof === null && this.#judgement.inForce !== null;
     if (isSettled && this.#judgement.running === null && this.#queued === null) inward?.settled();
   }
 
@@ -319,7 +319,9 @@ export class Guard {
   async #ring(): Promise<void> {
     const { trial } = this.#state;
     if (trial?.counted.size === 0) await this.#parts.verify();
-    if (trial === this.#state.trial) this.#happened({ kind: 'timer' });
+    if (trial !== this.#state.trial) return;
+    const changes = trial?.changes ?? [];
+    this.#happened({ kind: 'timer', atFault: (probe) => this.#judgement.atFault(probe, changes) });
   }
 
   #rolledBack(why: HoldReason, changes: readonly PolicyChange[]): void {

@@ -49,6 +49,8 @@ export function holdText(why: HoldReason): string {
       return 'rolled back: not confirmed by hand (nodewall confirm) in time';
     case 'interrupted':
       return 'rolled back: the agent ended, or the kernel lost the rules, each time before they were confirmed';
+    case 'unproven':
+      return `rolled back: it was interrupted before it was confirmed, and probe ${why.probes.join(', ')}, which counted, does not pass under the confirmed rules; nodewall retry tries it again`;
   }
 }
 

@@ -1,5 +1,6 @@
 import {
   AGAIN,
+  ALL_PROBES,
   MOST_ATTEMPTS,
   NO_PROBES,
   NO_TIMER,
@@ -65,18 +66,28 @@ export function unhelped(before: GuardState, { at }: GuardEvent, { failAfter }: 
   return { state, effects: [NO_PROBES, timer, said, SUBMIT, REMEMBER, REPORT] };
 }
 
-/** What is held without proof, once another rollback for its probe is allowed. */
-export function triedAgain(before: GuardState, { at }: GuardEvent): GuardStep {
+/**
+ * Changes that are held without a rule at fault, once another rollback for their probe is allowed:
+ * they are tried again as soon as it passes.
+ */
+export function triedAgain(before: GuardState, { at }: GuardEvent, { failAfter }: GuardTimes): GuardStep {
   const due = before.holds.filter((hold) => againAt(before, hold) <= at);
   if (due.length === 0) return { state: before, effects: [wakeForHolds(before, at)] };
   const changes = due.map(({ key, digest, before: old, generation }) => {
     return { key, digest, before: old, generation };
   });
-  const holds = before.holds.filter((hold) => !due.includes(hold));
-  const state: GuardState = { ...before, holds, interrupted: { changes, attempt: 1 } };
-  const message = 'no rule was at fault at the rollback: the change is tried again';
+  const counted = due.flatMap(({ why }) => (why.kind === 'probe' ? [why.probe] : []));
+  const holds = before.holds.map((hold): Hold => {
+    const { isUnproven: _, ...rest } = hold;
+    return due.includes(hold) ? { ...rest, isBrief: true } : hold;
+  });
+  const state: GuardState = {
+    ...{ ...before, holds, interrupted: { changes, attempt: 1, counted } },
+    proof: { required: new Set(counted), since: at, passed: new Set(), missing: null },
+  };
+  const message = 'no rule was at fault at the rollback: the change is tried again once the probe passes';
   const said: GuardEffect = { kind: 'say', level: 'info', message, fields: { policies: keysOf(changes) } };
-  return { state, effects: [wakeForHolds(state, at), said, SUBMIT, REMEMBER, REPORT] };
+  return { state, effects: [ALL_PROBES, { kind: 'wake', after: failAfter }, said, REMEMBER, REPORT] };
 }
 
 /** When a hold ends by time. */
@@ -92,7 +103,8 @@ export function wakeForHolds(state: GuardState, at: number): GuardEffect {
 }
 
 export function retried(before: GuardState, { at, policy }: EventOf<'retry'>): GuardStep {
-  const holds = before.holds.filter(({ key }) => policy !== null && key.split('/')[1] !== policy);
+  const isMeant = ({ key }: Hold): boolean => policy === null || key.split('/')[1] === policy;
+  const holds = before.holds.filter((hold) => isBrief(hold) || !isMeant(hold));
   if (holds.length === before.holds.length) return { state: before, effects: [] };
   const state = { ...before, holds, check: null };
   return { state, effects: [NO_PROBES, wakeForHolds(state, at), SUBMIT, REMEMBER, REPORT] };
@@ -104,7 +116,28 @@ export function withHolds(
   rest: Omit<Hold, keyof PolicyChange>,
 ): readonly Hold[] {
   const keys = new Set(keysOf(changes));
-  return [...holds.filter(({ key }) => !keys.has(key)), ...changes.map((one) => ({ ...one, ...rest }))];
+  const held = changes.map((one) => ({ ...one, ...rest }));
+  return [...holds.filter(({ key }) => !keys.has(key)), ...(rest.isBrief ? held : heldTogether(held))];
+}
+
+/** Any of them may be the cause. */
+export function heldTogether(holds: readonly Hold[]): readonly Hold[] {
+  return holds.map((hold): Hold => {
+    const others = keysOf(holds).filter((key) => key !== hold.key);
+    const because = [...new Set([...(hold.because ?? []), ...others])];
+    return because.length === 0 ? hold : { ...hold, because };
+  });
+}
+
+/** The holds of versions that are still wanted, as are those that were taken back with them. */
+export function stillHeld(holds: readonly Hold[], digestOf: (key: string) => string | null): readonly Hold[] {
+  const isWanted = ({ key, digest }: Hold): boolean => digestOf(key) === digest;
+  const gone = new Set(keysOf(holds.filter((hold) => !isWanted(hold))));
+  return holds.filter((hold) => isWanted(hold) && hold.because?.some((key) => gone.has(key)) !== true);
+}
+
+export function isBrief(hold: Hold): boolean {
+  return hold.isBrief;
 }
 
 export function keysOf(changes: readonly PolicyChange[]): string[] {

@@ -10,7 +10,8 @@ export function withHolds(state: NodeState, holds: readonly Hold[], confirmed: N
   }, state);
 }
 
-function withSets(state: NodeState, ids: readonly string[], confirmed: NodeState | null): NodeState {
+/** The state with the confirmed members of these sets. */
+export function withSets(state: NodeState, ids: readonly string[], confirmed: NodeState | null): NodeState {
   const kept = ids.flatMap((id): [string, AddressSet][] => {
     const set = confirmed?.addressSets.get(id);
     return set === undefined || !state.addressSets.has(id) ? [] : [[id, set]];

@@ -3,19 +3,25 @@ import type { NodeState } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/node-state.ts';
+import { policy } from '../../test/kernel/manifests.ts';
 import { Judgement, type JudgementParts, type Verdict } from './judgement.ts';
+import type { Probe } from './probes.ts';
 
 const NOTHING = nodeState();
+const OLD = policy('old', {
+  egress: [{ name: 'out', action: 'Drop', ports: [{ protocol: 'TCP', port: 25 }] }],
+});
 const [ONE, TWO] = [nodeState(closing('a', 1)), nodeState(closing('a', 1), closing('b', 2))];
 
 describe('the judgement of a state in force', () => {
   let confirmed: NodeState | null;
   let done: { readonly state: NodeState; readonly verdict: Verdict }[];
   let passed: () => Promise<readonly string[]>;
+  let failed: readonly string[];
   let errors: string[];
 
   beforeEach(() => {
-    [confirmed, done, errors] = [NOTHING, [], []];
+    [confirmed, done, errors, failed] = [NOTHING, [], [], []];
     passed = async () => ['api-server'];
   });
 
@@ -27,7 +33,11 @@ describe('the judgement of a state in force', () => {
       probes: () => [],
       whole: (state) => state,
       confirmed: () => confirmed,
-      passed: () => passed(),
+      before: async () =>
+        new Map([
+          ...(await passed()).map((name): [string, null] => [name, null]),
+          ...failed.map((name): [string, string] => [name, 'no answer']),
+        ]),
       done: (state, verdict) => void done.push({ state, verdict }),
       ...parts,
     });
@@ -61,6 +71,20 @@ describe('the judgement of a state in force', () => {
     await judgement.running;
     assert.deepEqual([done[0]?.verdict.isTried, done[0]?.verdict.passed], [false, []]);
     assert.deepEqual(keys(), [['nodewall.io/a']]);
+  });
+
+  it('counts a probe that nobody made before, and not one that failed or that confirmed rules deny', async () => {
+    const probe = (name: string, port: number): Probe => ({
+      ...{ kind: 'outward', name },
+      attempts: [{ kind: 'tcp', address: '192.0.2.9', port }],
+    });
+    failed = ['fails'];
+    confirmed = nodeState(OLD);
+    const probes = [probe('unmade', 80), probe('fails', 80), probe('api-server', 443), probe('denied', 25)];
+    const judgement = create({ probes: () => [...probes, { kind: 'inward', name: 'ssh', flow: null }] });
+    inForce(judgement, nodeState(OLD, closing('a', 1)));
+    await judgement.running;
+    assert.deepEqual(done[0]?.verdict.passed, ['api-server', 'unmade']);
   });
 
   it('is of the newest state only', async () => {

@@ -4,11 +4,11 @@ import type { Config } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { PolicyChange } from './guard-state.ts';
 import { policyChanges } from './holds.ts';
-import type { Probe } from './probes.ts';
-import { type Judged, type JudgedAs, judgedAs, touchedSets } from './verdicts.ts';
+import { outward, type Probe } from './probes.ts';
+import { faults, type Judged, type JudgedAs, judgedAs, policiesAtFault, touchedSets } from './verdicts.ts';
 
 export interface Verdict extends JudgedAs {
-  /** The probes that passed just before, of a state that is tried. */
+  /** The probes that count, of a state that is tried. */
   readonly passed: readonly string[];
 }
 
@@ -22,8 +22,8 @@ export interface JudgementParts {
   readonly whole: (state: NodeState) => NodeState;
   /** The state confirmed last; null: none ever was. */
   readonly confirmed: () => NodeState | null;
-  /** The probes that passed before a state. */
-  readonly passed: (state: NodeState) => Promise<readonly string[]>;
+  /** The probes that were made before a state: null for each that passed, else the reason. */
+  readonly before: (state: NodeState) => Promise<ReadonlyMap<string, string | null>>;
   /** The newest state in force is judged. */
   readonly done: (state: NodeState, verdict: Verdict) => void;
 }
@@ -87,6 +87,19 @@ export class Judgement {
     return sets;
   }
 
+  /** The policies among these changes because of which a rule denies a probe; empty: not known. */
+  atFault(name: string, changes: readonly PolicyChange[]): readonly string[] {
+    const { probes, confirmed, config } = this.#parts;
+    const probe = probes().find((one) => one.name === name);
+    if (probe === undefined || this.#inForce === null) return [];
+    try {
+      return policiesAtFault(probe, { state: this.#inForce.whole, before: confirmed(), changes, config });
+    } catch (error) {
+      this.#bug(error, 'all policies that were tried are held');
+      return [];
+    }
+  }
+
   async #judge(): Promise<void> {
     for (;;) {
       await nextTurn();
@@ -96,7 +109,7 @@ export class Judgement {
       const changes = policyChanges(confirmed, judged.state);
       const sets = changes.length === 0 ? this.touched(judged.state) : [];
       const verdict = this.#verdict(judged, changes, sets);
-      const passed = verdict.isTried ? await this.#parts.passed(judged.state) : [];
+      const passed = verdict.isTried ? await this.#counting(judged.state, confirmed) : [];
       if (judged !== this.#inForce || confirmed !== this.#parts.confirmed()) continue;
       this.#running = null;
       this.#changes = [];
@@ -105,17 +118,46 @@ export class Judgement {
     }
   }
 
+  /**
+   * Those that passed before, and those that nobody made then: what is not known to have failed
+   * could be cut off by the change, unless the confirmed rules deny it.
+   */
+  async #counting(state: NodeState, confirmed: NodeState | null): Promise<readonly string[]> {
+    const { before, probes } = this.#parts;
+    const made = await before(state);
+    const passed = [...made].filter(([, error]) => error === null).map(([name]) => name);
+    const unmade = outward(probes()).filter(({ name }) => !made.has(name));
+    const denied = this.#deniedBy(confirmed, unmade);
+    return [...passed, ...unmade.map(({ name }) => name).filter((name) => !denied.has(name))];
+  }
+
+  #deniedBy(confirmed: NodeState | null, unmade: readonly Probe[]): ReadonlyMap<string, unknown> {
+    const { config, whole } = this.#parts;
+    if (confirmed === null || unmade.length === 0) return new Map();
+    try {
+      return faults(unmade, whole(confirmed), config);
+    } catch (error) {
+      this.#bug(error, 'probes that the confirmed rules deny may count');
+      return new Map();
+    }
+  }
+
   /** A bug in what is computed here must not end the agent: then the state is tried. */
   #verdict(judged: Judged, changes: readonly PolicyChange[], sets: readonly string[]): JudgedAs {
-    const { config, whole, probes, log, node } = this.#parts;
+    const { config, whole, probes } = this.#parts;
     const confirmed = this.#parts.confirmed();
     try {
       const before = confirmed === null ? null : whole(confirmed);
       return judgedAs({ ...judged, before, changes, sets, probes, config });
     } catch (error) {
-      const fields = { node, stage: 'guard', error: (error as Error).stack };
-      log.error('internal error; the rules in force are tried. Please report it', fields);
+      this.#bug(error, 'the rules in force are tried');
       return { isTried: true, changes, sets };
     }
+  }
+
+  #bug(error: unknown, result: string): void {
+    const { log, node } = this.#parts;
+    const fields = { node, stage: 'guard', error: (error as Error).stack };
+    log.error(`internal error; ${result}. Please report it`, fields);
   }
 }

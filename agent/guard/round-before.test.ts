@@ -36,14 +36,19 @@ describe('the round before a change', () => {
   });
   afterEach(() => server.close());
 
+  /** The names of those that passed. */
+  async function passed(state: NodeState): Promise<string[]> {
+    return [...(await round.results(state))].filter(([, error]) => error === null).map(([name]) => name);
+  }
+
   const [first, second, third] = ['a', 'b', 'c'].map(emptyNodeState) as [NodeState, NodeState, NodeState];
 
   it('has the outward probes that pass, until its state is judged', async () => {
-    assert.deepEqual(await round.passed(first), []);
+    assert.deepEqual(await passed(first), []);
     round.make(first);
-    assert.deepEqual(await round.passed(first), ['open']);
+    assert.deepEqual(await passed(first), ['open']);
     round.forget(first);
-    assert.deepEqual(await round.passed(first), []);
+    assert.deepEqual(await passed(first), []);
   });
 
   it('is made once for a burst of states, and again for a later one', async () => {
@@ -54,8 +59,8 @@ describe('the round before a change', () => {
     clock.pass(1);
     round.make(third);
     assert.equal(rounds, 2);
-    assert.deepEqual(await round.passed(second), ['open']);
-    assert.deepEqual(await round.passed(third), ['open', 'open']);
+    assert.deepEqual(await passed(second), ['open']);
+    assert.deepEqual(await passed(third), ['open']);
   });
 
   it('stays for a state that is submitted before an earlier one is judged', async () => {
@@ -65,9 +70,9 @@ describe('the round before a change', () => {
     clock.pass(900);
     round.make(third);
     round.forget(first);
-    assert.deepEqual(await round.passed(second), ['open']);
+    assert.deepEqual(await passed(second), ['open']);
     round.forget(second);
-    assert.deepEqual(await round.passed(third), ['open']);
+    assert.deepEqual(await passed(third), ['open']);
     assert.equal(rounds, 2);
   });
 
@@ -76,15 +81,32 @@ describe('the round before a change', () => {
     round.skip(second);
     assert.equal(rounds, 1);
     round.forget(second);
-    assert.deepEqual(await round.passed(first), []);
+    assert.deepEqual(await passed(first), []);
+  });
+
+  it('is made again after the confirmed state: the rules in force are others then', () => {
+    round.make(first);
+    round.skip(second);
+    round.make(third);
+    assert.equal(rounds, 2);
+  });
+
+  it('says which probes failed, and which were not made', async () => {
+    round.make(first);
+    const results = await round.results(first);
+    assert.deepEqual([...results.keys()], ['open', 'closed']);
+    assert.match(results.get('closed') ?? '', /ECONNREFUSED/);
+    assert.deepEqual([...(await round.results(first))].length, 2);
+    round.forget(first);
+    assert.equal((await round.results(first)).size, 0);
   });
 
   it('has what passed before any of the states: a probe that the first one denies counts', async () => {
     round.make(first);
-    await round.passed(first);
+    await passed(first);
     server.close();
     clock.pass(900);
     round.make(second);
-    assert.deepEqual(await round.passed(second), ['open']);
+    assert.deepEqual(await passed(second), ['open']);
   });
 });

@@ -13,8 +13,11 @@ interface Round {
   readonly at: number;
   readonly first: number;
   readonly last: number;
-  readonly passed: Promise<readonly string[]>;
+  readonly results: Promise<Results>;
 }
+
+/** By probe: null if it passed, else the reason. */
+type Results = ReadonlyMap<string, string | null>;
 
 /**
  * Milliseconds that the round before a change has, and in which its connections must be made: less
@@ -39,16 +42,16 @@ export class RoundBefore {
 
   /**
    * Makes a round before a state, whose packets leave in this turn of the event loop; once for a
-   * burst of states.
+   * burst of states, unless the confirmed one was among them: then the rules in force are others.
    */
   make(state: NodeState): void {
     this.skip(state);
     const last = this.#newest;
     const at = this.#parts.clock.now();
     const latest = this.#rounds.at(-1);
-    if (latest !== undefined && at < latest.at + BEFORE.connectWithin)
+    if (latest?.last === last - 1 && at < latest.at + BEFORE.connectWithin)
       this.#rounds = [...this.#rounds.slice(0, -1), { ...latest, last }];
-    else this.#rounds = [...this.#rounds, { at, first: last, last, passed: this.#passingNow() }];
+    else this.#rounds = [...this.#rounds, { at, first: last, last, results: this.#resultsNow() }];
   }
 
   /** A state that is never tried, such as the confirmed one after a rollback, needs no round. */
@@ -57,12 +60,14 @@ export class RoundBefore {
   }
 
   /**
-   * The names of the probes that passed before a state, or before others that are not judged yet.
+   * The probes that were made before a state, or before others that are not judged yet. One that
+   * passed in any of the rounds has passed.
    */
-  async passed(state: NodeState): Promise<readonly string[]> {
+  async results(state: NodeState): Promise<Results> {
     const number = this.#numberOf(state);
     const own = this.#rounds.filter(({ first }) => first <= number);
-    return (await Promise.all(own.map(({ passed }) => passed))).flat();
+    const all = (await Promise.all(own.map(({ results }) => results))).flatMap((one) => [...one]);
+    return new Map([...all, ...all.filter(([, error]) => error === null)]);
   }
 
   /** The state is judged: what passed before it says nothing about later ones. */
@@ -75,8 +80,7 @@ export class RoundBefore {
     return this.#numbers.get(state) ?? this.#newest;
   }
 
-  async #passingNow(): Promise<readonly string[]> {
-    const results = await probeRound(outward(this.#parts.probes()), BEFORE);
-    return [...results].filter(([, error]) => error === null).map(([name]) => name);
+  #resultsNow(): Promise<Results> {
+    return probeRound(outward(this.#parts.probes()), BEFORE);
   }
 }

@@ -1,6 +1,7 @@
 import type { AddressSet, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { hasAddress } from '../../lib/net/member-set.ts';
+import { substitute } from '../apply/plan/substitute.ts';
 import { decidingRule, evaluator } from '../observe/explain.ts';
 import { flowReader } from '../observe/known-flow.ts';
 import { everyRule } from '../observe/rule-lookup.ts';
@@ -27,6 +28,46 @@ export function faults(
     }
   }
   return found;
+}
+
+/** More changes at a time than these are not told apart. */
+const MOST_SUSPECTS = 16;
+
+interface Suspicion {
+  /** In force, with what the node adds. */
+  readonly state: NodeState;
+  /** The confirmed state. */
+  readonly before: NodeState | null;
+  readonly changes: readonly PolicyChange[];
+  readonly config: Config;
+}
+
+/**
+ * The keys of the policies without whose changes no rule denies the probe's flows; empty: there are
+ * no such ones, or too many changes. The policy of the rule may not have changed: another one may
+ * have allowed these flows before.
+ */
+export function policiesAtFault(probe: Probe, { state, before, changes, config }: Suspicion): string[] {
+  if (changes.length > MOST_SUSPECTS) return [];
+  const faultWithout = (keys: readonly string[]): Fault | undefined => {
+    const rest = keys.reduce((one, key) => substitute(one, key, before), state);
+    return faults([probe], rest, config).get(probe.name);
+  };
+  const suspects = changes.map(({ key }) => key);
+  const found: string[] = [];
+  for (;;) {
+    const fault = faultWithout(found);
+    if (fault === undefined) return found.filter((key) => faultWithout(without(found, key)) !== undefined);
+    const key = `${fault.apiGroup}/${fault.policy}`;
+    const left = suspects.filter((one) => !found.includes(one));
+    const next = left.includes(key) ? key : left.find((one) => faultWithout([...found, one]) === undefined);
+    if (next === undefined) return [];
+    found.push(next);
+  }
+}
+
+function without(keys: readonly string[], key: string): string[] {
+  return keys.filter((one) => one !== key);
 }
 
 /** Ids of the sets that have a probe's address in one state only. */

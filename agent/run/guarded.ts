@@ -3,7 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Guard, type GuardReport, type Rollback } from '../guard/guard.ts';
-import { guardFile, readGuardMemory } from '../guard/guard-file.ts';
+import { guardFile, NO_MEMORY, readGuardMemory } from '../guard/guard-file.ts';
 import { holdText } from '../guard/held-report.ts';
 import { InwardProbes } from '../guard/inward-probes.ts';
 import { longestAttempt } from '../guard/probe-rounds.ts';
@@ -56,10 +56,14 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
           ...{ node, probes, ask, clock, random: Math.random, log },
           milliseconds: longestAttempt(config.guard),
         });
+  const [memory, confirmed] = [await readGuardMemory(file), await saved.readState()];
+  if (memory === null && confirmed === null) {
+    // From now on the kernel may have rules that are not confirmed.
+    file.save(NO_MEMORY);
+    await file.flush();
+  }
   return new Guard({
-    ...{ node, config, log, clock, file, submit, verify, whole },
-    memory: await readGuardMemory(file),
-    confirmed: await saved.readState(),
+    ...{ node, config, log, clock, file, submit, verify, whole, memory, confirmed },
     probes: () => [...hooks.controlPlane(), ...configured(), ...(inward?.all() ?? [])],
     inward,
     events: {

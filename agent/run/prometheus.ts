@@ -164,7 +164,7 @@ function guardMetrics(registers: Registry[]): Pick<AgentMetrics, 'guard' | 'roll
   const held = gauge('policies_held', 'Policies whose change was rolled back, and is not applied again.');
   const rollbacks = new Counter({
     name: 'nodewall_agent_rollbacks_total',
-    help: 'Changes that were rolled back, by the probe that failed; unconfirmed and interrupted: by none.',
+    help: 'Changes that were rolled back, by the probe that failed; unconfirmed, interrupted and unproven: by none.',
     labelNames: ['probe'],
     registers,
   });

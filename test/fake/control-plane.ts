@@ -9,6 +9,7 @@ import type { Duplex } from 'node:stream';
 import { json } from 'node:stream/consumers';
 import { type Authorities, fileAuthorities } from '../../agent/receive/authorities.ts';
 import type { NodeState } from '../../apis/compiled.ts';
+import { type InwardAnswer, type InwardQuestion, inwardProbesPath } from '../../apis/inward-probe.ts';
 import {
   type Endpoints,
   NODE_VIEWS_PATH,
@@ -56,6 +57,8 @@ export interface FakeControlPlane {
   write(text: string): void;
   /** Of lines from now on; null: none. */
   fault(fault: Fault | null): void;
+  /** Makes probes to the node from now on. */
+  probes(make: (question: InwardQuestion) => Promise<InwardAnswer>): void;
   /** Of requests from now on. */
   refuse(refusal: ((request: IncomingMessage) => RefusedAnswer | 'hang' | null) | null): void;
   /** Ends all connections: in order, or as a machine does that dies. */
@@ -121,6 +124,8 @@ export async function fakeControlPlane(
   let fault: Fault | null = null;
   let refusal: ((request: IncomingMessage) => RefusedAnswer | 'hang' | null) | null = null;
 
+  let makeProbes: ((question: InwardQuestion) => Promise<InwardAnswer>) | null = null;
+
   const revision = (): string => `${epoch}.${number}`;
   const look = (): void => {
     for (const check of waiting) check();
@@ -163,6 +168,9 @@ export async function fakeControlPlane(
     } else if (request.method === 'PUT' && url.pathname === `${NODE_VIEWS_PATH}/${node}/status`) {
       reports.push((await json(request)) as (typeof reports)[number]);
       response.writeHead(204).end();
+    } else if (makeProbes !== null && url.pathname === inwardProbesPath(node)) {
+      const answer = await makeProbes((await json(request)) as InwardQuestion);
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
     } else if (
       url.pathname === NODE_VIEWS_PATH &&
       url.searchParams.get('fieldSelector') === `metadata.name=${node}`
@@ -253,6 +261,9 @@ export async function fakeControlPlane(
     },
     fault(next) {
       fault = next;
+    },
+    probes(next) {
+      makeProbes = next;
     },
     refuse(next) {
       refusal = next;

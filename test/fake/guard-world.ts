@@ -1,4 +1,4 @@
-import { toMemory, toRollbacks } from '../../agent/guard/guard-file.ts';
+import { NO_MEMORY, toMemory, toRollbacks } from '../../agent/guard/guard-file.ts';
 import type {
   Fault,
   GuardEffect,
@@ -6,51 +6,89 @@ import type {
   GuardMemory,
   GuardState,
   HoldReason,
+  PolicyChange,
+  ProbeResult,
 } from '../../agent/guard/guard-state.ts';
 import { guardStep } from '../../agent/guard/guard-step.ts';
+import { proofOf } from '../../agent/guard/proof-step.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import { emptyNodeState } from '../../apis/compiled.ts';
 import { type FakeClock, fakeClock } from './fake-clock.ts';
 
 type OwnEvent = GuardEvent extends infer E ? (E extends GuardEvent ? Omit<E, 'at' | 'time'> : never) : never;
 
-/** A version of the one policy; a bad one denies the probe. */
-interface Version {
+/** A version of a policy; a bad one denies probes. */
+export interface Version {
   readonly number: number;
-  readonly isBad: boolean;
+  readonly denies: readonly string[];
 }
+
+/** Versions by policy key. */
+type Versions = ReadonlyMap<string, Version>;
 
 interface RolledBack {
   readonly at: number;
   readonly why: HoldReason;
+  readonly keys: readonly string[];
 }
 
-const KEY = 'nodewall.io/p';
-const PROBE = 'api-server';
-const TIMES = { window: 10_000, failAfter: 15_000, manual: null } as const;
+interface RoundBefore {
+  readonly at: number;
+  readonly first: number;
+  readonly last: number;
+  readonly passed: readonly string[];
+}
 
-/** A node with one policy, one probe and the guard's step, driven by a fake clock. */
+const TIMES = { window: 10_000, failAfter: 15_000, manual: null } as const;
+/** As the round before a change is shared by a burst. */
+const SHARED = 900;
+const NONE: Versions = new Map();
+/** The policy of most tests. */
+const FIRST = 'nodewall.io/p';
+
+/** A node with policies and probes, and the guard's step, driven by a fake clock. */
 export class GuardWorld {
   readonly clock: FakeClock = fakeClock();
   readonly rollbacks: RolledBack[] = [];
   readonly applies: number[] = [];
+  probes: readonly string[] = ['api-server'];
+  /** Milliseconds until the kernel has what was submitted; newer states replace it meanwhile. */
+  applyTakes = 0;
+  /** Milliseconds from then until it is judged. */
+  judgeTakes = 0;
+  /** Milliseconds until the disk has what the guard remembers. */
+  writeTakes = 0;
+  /** Milliseconds that a round of probes takes. */
+  roundTakes = 0;
   hasOutage = false;
+  /** Probes that never pass, whatever the rules are. */
+  denied: readonly string[] = [];
   /** No rule is found that denies the probe's flow. */
   isFaultUnknown = false;
   /** Milliseconds by which timers fire early, as those of a real clock may. */
   early = 0;
   /** The round before an edit says nothing: it was made under rules that are rolled back by now. */
   isRoundStale = false;
-  /** Nobody can make the probe. */
+  /** Nobody can make the probes. */
   isProberAway = false;
-  wanted: Version | null = null;
+  wanted: Versions = NONE;
   /** In the kernel. */
-  inForce: Version | null = null;
-  /** What the disk has. */
-  saved: Version | null = null;
-  #memory: GuardMemory | null = null;
+  inForce: Versions = NONE;
+  /** Confirmed on the disk; null: nothing ever was. */
+  saved: Versions | null = null;
+  memory: GuardMemory | null = null;
+  #edits = 0;
   #state: GuardState;
-  readonly #versions = new WeakMap<NodeState, Version>();
+  #submitted: Versions = NONE;
+  /** Counts what was submitted, and what of it the kernel has. */
+  #number = 0;
+  #numberInForce = 0;
+  /** The rounds before states that are not judged yet, as RoundBefore has them. */
+  #before: readonly RoundBefore[] = [];
+  readonly #versions = new WeakMap<NodeState, Versions>();
+  #cancelApply: (() => void) | null = null;
+  #cancelJudge = (): void => {};
+  #cancelWrite = (): void => {};
   #cancelRound = (): void => {};
   #cancelWake = (): void => {};
   readonly #manual: number | null;
@@ -65,12 +103,30 @@ export class GuardWorld {
   }
 
   get isSettled(): boolean {
-    return this.#state.trial === null && this.#state.check === null;
+    return this.#state.trial === null && this.#state.check === null && this.#state.proof === null;
   }
 
-  edit(isBad: boolean): void {
-    this.wanted = { number: (this.wanted?.number ?? 0) + 1, isBad };
-    this.happened({ kind: 'wanted', digestOf: () => digestOf(this.wanted) });
+  /** The version of the first policy that survives. */
+  get confirmed(): number | undefined {
+    return this.saved?.get(FIRST)?.number;
+  }
+
+  /** The one in the kernel. */
+  get enforced(): number | undefined {
+    return this.inForce.get(FIRST)?.number;
+  }
+
+  edit(isBad: boolean | readonly string[], key = FIRST): void {
+    const denies = typeof isBad === 'boolean' ? (isBad ? this.probes : []) : isBad;
+    this.want(new Map(this.wanted).set(key, { number: ++this.#edits, denies }));
+  }
+
+  delete(key: string): void {
+    this.want(new Map([...this.wanted].filter(([other]) => other !== key)));
+  }
+
+  want(wanted: Versions): void {
+    this.wanted = wanted;
     this.#submit();
   }
 
@@ -78,20 +134,23 @@ export class GuardWorld {
   restart(isReboot: boolean): void {
     this.#cancelRound();
     this.#cancelWake();
-    if (isReboot) this.inForce = null;
+    this.#cancelApply?.();
+    this.#cancelApply = null;
+    this.#cancelJudge();
+    this.#cancelWrite();
+    this.#before = [];
+    if (isReboot) this.inForce = NONE;
     this.#state = this.#loaded();
     this.happened({ kind: 'started' });
-    if (this.wanted === null) return;
-    this.happened({ kind: 'wanted', digestOf: () => digestOf(this.wanted) });
+    this.#submitted = this.saved ?? NONE;
     this.#submit();
   }
 
-  /** The first state of a run, where nothing is known of a trial. */
-  resume(): void {
-    const digest = digestOf(this.wanted);
-    const changes = [{ key: KEY, digest, before: digestOf(this.saved), generation: 1 }];
-    this.happened({ kind: 'resumed', changes });
-    this.#submit();
+  /** A third party removes the kernel's rules, and the agent repairs them. */
+  lose(): void {
+    this.inForce = NONE;
+    this.happened({ kind: 'lost' });
+    this.#enforce(false);
   }
 
   happened(event: OwnEvent): void {
@@ -102,42 +161,52 @@ export class GuardWorld {
   }
 
   #loaded(): GuardState {
+    const isFresh = this.saved === null && this.memory === null;
+    const { memory } = this;
+    this.memory ??= NO_MEMORY;
     return {
       confirmed: this.saved === null ? null : this.#stateOf(this.saved),
       trial: null,
-      interrupted: this.#memory?.trial ?? null,
+      interrupted: memory?.trial ?? null,
+      proof: isFresh ? null : proofOf([]),
       check: null,
       lastCounted: null,
-      holds: this.#memory?.holds ?? [],
-      rollbacks: this.#memory === null ? new Map() : toRollbacks(this.#memory, this.#wallClock()),
+      holds: memory?.holds ?? [],
+      rollbacks: memory === null ? new Map() : toRollbacks(memory, this.#wallClock()),
     };
   }
 
   #do(effect: GuardEffect): void {
     switch (effect.kind) {
       case 'save':
-        this.saved = this.#versionOf(effect.state);
+        this.saved = this.#versionsOf(effect.state);
         break;
       case 'remember':
-        this.#memory = structuredClone(toMemory(this.#state, this.#wallClock()));
+        this.#remember(structuredClone(toMemory(this.#state, this.#wallClock())));
         break;
       case 'submit':
         this.#submit();
         break;
       case 'probe':
         this.#cancelRound();
-        if (effect.probes.length > 0)
-          this.#cancelRound = this.clock.after(Math.max(1, effect.after - this.early), () => this.#probe());
+        if (effect.probes?.length !== 0)
+          this.#cancelRound = this.clock.after(Math.max(1, effect.after - this.early), () =>
+            this.#probe(effect.probes ?? this.probes),
+          );
         break;
       case 'wake':
         this.#cancelWake();
         if (effect.after !== null)
           this.#cancelWake = this.clock.after(Math.max(1, effect.after), () =>
-            this.happened({ kind: 'timer' }),
+            this.happened({ kind: 'timer', atFault: (probe) => this.#atFault(probe) }),
           );
         break;
       case 'rolledBack':
-        this.rollbacks.push({ at: this.clock.now(), why: effect.why });
+        this.rollbacks.push({
+          at: this.clock.now(),
+          why: effect.why,
+          keys: effect.changes.map(({ key }) => key),
+        });
         break;
       case 'report':
       case 'say':
@@ -145,44 +214,126 @@ export class GuardWorld {
     }
   }
 
-  /** Applied at once: what the guard passes on, judged as the driver does. */
+  /** As the driver passes a state on, with a round of probes before. */
   #submit(): void {
-    const { holds, confirmed } = this.#state;
-    const isHeld = holds.some(({ digest }) => digest === digestOf(this.wanted));
-    const next = isHeld ? (confirmed === null ? null : this.#versionOf(confirmed)) : this.wanted;
-    const passed = this.#passes() && !this.isRoundStale ? [PROBE] : [];
-    if (digestOf(next) !== digestOf(this.inForce)) this.applies.push(this.clock.now());
+    const isProof = this.#state.proof !== null;
+    const changes = isProof ? this.#changes(this.wanted) : [];
+    this.happened({ kind: 'wanted', digestOf: (key) => digestOf(this.wanted, key), changes });
+    const next = new Map(this.wanted);
+    for (const { key } of this.#state.holds) {
+      const confirmed = this.#confirmed().get(key);
+      if (confirmed === undefined) next.delete(key);
+      else next.set(key, confirmed);
+    }
+    const isSame = sameVersions(next, this.#submitted);
+    this.#submitted = next;
+    this.#number++;
+    if (!isSame && !sameVersions(next, this.#confirmed())) this.#probeBefore();
+    this.#enforce(true);
+  }
+
+  #probeBefore(): void {
+    const [at, last] = [this.clock.now(), this.#number];
+    const latest = this.#before.at(-1);
+    if (latest?.last === last - 1 && at < latest.at + SHARED) {
+      this.#before = [...this.#before.slice(0, -1), { ...latest, last }];
+      return;
+    }
+    const passed = this.isRoundStale ? [] : this.probes.filter((probe) => this.#passes(probe));
+    this.#before = [...this.#before, { at, first: last, last, passed }];
+  }
+
+  #enforce(isChange: boolean): void {
+    if (this.applyTakes === 0) {
+      this.#apply(isChange);
+      return;
+    }
+    this.#cancelApply ??= this.clock.after(this.applyTakes, () => {
+      this.#cancelApply = null;
+      this.#apply(true);
+    });
+  }
+
+  /** Judged as the driver does; a repair is not. */
+  #apply(isChange: boolean): void {
+    const next = this.#submitted;
+    if (!sameVersions(next, this.inForce)) this.applies.push(this.clock.now());
     this.inForce = next;
-    const old = confirmed === null ? null : this.#versionOf(confirmed);
-    const isTried = digestOf(old) !== digestOf(next);
-    const changes = isTried
-      ? [{ key: KEY, digest: digestOf(next), before: digestOf(old), generation: 1 }]
-      : [];
-    const state = next === null ? emptyNodeState('n') : this.#stateOf(next);
-    this.happened({ kind: 'applied', state, isTried, changes, sets: [], passed });
+    this.#numberInForce = this.#number;
+    if (!isChange) return;
+    this.#cancelJudge();
+    if (this.judgeTakes === 0) this.#judge(next);
+    else this.#cancelJudge = this.clock.after(this.judgeTakes, () => this.#judge(next));
   }
 
-  #passes(): boolean {
-    return !this.hasOutage && this.inForce?.isBad !== true;
+  #remember(memory: GuardMemory): void {
+    this.#cancelWrite();
+    if (this.writeTakes === 0) this.memory = memory;
+    else
+      this.#cancelWrite = this.clock.after(this.writeTakes, () => {
+        this.memory = memory;
+      });
   }
 
-  #probe(): void {
-    const fault = this.inForce?.isBad === true && !this.isFaultUnknown ? FAULT : null;
-    const result = this.#passes()
-      ? { probe: PROBE, error: null, fault: null }
-      : { probe: PROBE, error: 'no answer', fault };
-    const results = this.isProberAway ? [] : [result];
-    this.happened({ kind: 'round', began: this.clock.now(), results });
+  #judge(next: Versions): void {
+    const changes = this.#changes(next);
+    const number = this.#numberInForce;
+    const rounds = this.#before.filter(({ first }) => first <= number);
+    this.#before = this.#before.filter(({ last }) => last > number);
+    const passed = rounds.length === 0 ? this.probes : rounds.flatMap((one) => one.passed);
+    const isTried = changes.length > 0;
+    this.happened({ kind: 'applied', state: this.#stateOf(next), isTried, changes, sets: [], passed });
   }
 
-  #stateOf(version: Version): NodeState {
+  #passes(probe: string): boolean {
+    return !this.hasOutage && !this.denied.includes(probe) && !this.#isDenied(probe);
+  }
+
+  #isDenied(probe: string): boolean {
+    return [...this.inForce.values()].some(({ denies }) => denies.includes(probe));
+  }
+
+  /** The policies that deny the probe. */
+  #atFault(probe: string): readonly string[] {
+    return [...this.inForce].filter(([, { denies }]) => denies.includes(probe)).map(([key]) => key);
+  }
+
+  #probe(names: readonly string[]): void {
+    const began = this.clock.now();
+    const results = this.isProberAway ? [] : names.map((probe) => this.#result(probe));
+    const done = (): void => this.happened({ kind: 'round', began, results });
+    if (this.roundTakes === 0) done();
+    else this.#cancelRound = this.clock.after(this.roundTakes, done);
+  }
+
+  #result(probe: string): ProbeResult {
+    if (this.#passes(probe)) return { probe, error: null, fault: null };
+    const [key] = this.#atFault(probe);
+    const fault = key === undefined || this.isFaultUnknown ? null : faultOf(key);
+    return { probe, error: 'no answer', fault };
+  }
+
+  #changes(now: Versions): PolicyChange[] {
+    const keys = [...new Set([...this.#confirmed().keys(), ...now.keys()])].sort();
+    return keys.flatMap((key): PolicyChange[] => {
+      const [digest, before] = [digestOf(now, key), digestOf(this.#confirmed(), key)];
+      return digest === before ? [] : [{ key, digest, before, generation: 1 }];
+    });
+  }
+
+  #confirmed(): Versions {
+    const { confirmed } = this.#state;
+    return confirmed === null ? NONE : this.#versionsOf(confirmed);
+  }
+
+  #stateOf(versions: Versions): NodeState {
     const state = emptyNodeState('n');
-    this.#versions.set(state, version);
+    this.#versions.set(state, versions);
     return state;
   }
 
-  #versionOf(state: NodeState): Version | null {
-    return this.#versions.get(state) ?? null;
+  #versionsOf(state: NodeState): Versions {
+    return this.#versions.get(state) ?? NONE;
   }
 
   #wallClock() {
@@ -190,8 +341,15 @@ export class GuardWorld {
   }
 }
 
-const FAULT: Fault = { apiGroup: 'nodewall.io', policy: 'p', generation: 1, rule: 'r', ruleIndex: 0 };
+function faultOf(key: string): Fault {
+  return { apiGroup: 'nodewall.io', policy: key.split('/')[1] ?? '', generation: 1, rule: 'r', ruleIndex: 0 };
+}
 
-function digestOf(version: Version | null): string | null {
-  return version === null ? null : `v${version.number}`;
+function digestOf(versions: Versions, key: string): string | null {
+  const version = versions.get(key);
+  return version === undefined ? null : `v${version.number}`;
+}
+
+function sameVersions(a: Versions, b: Versions): boolean {
+  return a.size === b.size && [...a.keys()].every((key) => digestOf(a, key) === digestOf(b, key));
 }

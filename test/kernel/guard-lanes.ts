@@ -1,7 +1,13 @@
+import { connect } from 'node:net';
+import { relay } from '../netns/relay.ts';
 import { NODEWALL } from '../program.ts';
+import { toState } from '../properties/pipeline.ts';
+import { clientControlPlane } from './client-control-plane.ts';
 import type { Dataplane } from './dataplane.ts';
-import { GuardedNode } from './guarded-node.ts';
+import { GuardedNode, PORT } from './guarded-node.ts';
+import { NODE_NAME, node, type PolicyOptions, policy } from './manifests.ts';
 import { type SettableClock, settableClock } from './settable-clock/settable-clock.ts';
+import { listen } from './talk.ts';
 import { until } from './until.ts';
 
 /** A port that the confirmed rules of every lane close. */
@@ -13,6 +19,73 @@ export interface Lane {
   readonly clock: SettableClock;
   /** A port that no other trial has named: it tells what is in force. */
   marker(): number;
+}
+
+/** A node of a cluster with the default configuration and a probe of each kind. */
+export interface ClusterLane {
+  readonly guarded: GuardedNode;
+  /** A port that no other trial has named: it tells what is in force. */
+  marker(): number;
+  start(): Promise<void>;
+  /** What the node must enforce. */
+  publish(options: PolicyOptions): void;
+  close(): Promise<void>;
+}
+
+const CONTROLLER = 9443;
+const DNS = 53;
+/** Of the node, for the probe to it. */
+const INWARD = 7_001;
+
+export async function clusterLane(dataplane: Dataplane): Promise<ClusterLane> {
+  let marker = 30_000;
+  const guarded = await GuardedNode.create(dataplane);
+  const { topology } = guarded.node;
+  const [client] = topology.clients;
+  const [there] = topology.plan.clientAddresses;
+  const [here] = topology.plan.nodeAddresses;
+  if (client === undefined || there === undefined || here === undefined) throw new Error('no client');
+  const plane = await clientControlPlane(guarded.node, CONTROLLER);
+  await listen(client, [DNS]);
+  await listen(topology.node, [INWARD]);
+  const path = `${plane.socket}.inward`;
+  await relay(client, { path }, { host: here.v4, port: INWARD });
+  plane.probes(async ({ probes, milliseconds }) => {
+    const error = await echoed(path, milliseconds);
+    const made = { prober: 'peer', address: here.v4, source: there.v4, error };
+    return { results: probes.map(({ name }) => ({ name, ...made })) };
+  });
+  const guard = {
+    probes: [
+      { name: 'backup', tcp: `${there.v4}:${PORT}` },
+      { name: 'inward', from: 'peer', tcp: `node:${INWARD}` },
+    ],
+  };
+  const names = { servers: [`${there.v4}:${DNS}`] };
+  const options = ['--token-file', plane.tokenFile, '--ca-file', plane.caFile];
+  return {
+    guarded,
+    marker: () => ++marker,
+    start: () => guarded.follow(plane.url, options, guard, names),
+    publish: (one) => plane.publish(toState([node(topology.plan), policy('cut', one)], NODE_NAME)),
+    async close() {
+      await guarded.close();
+      await plane.close();
+    },
+  };
+}
+
+/** Null: the service behind the relay answers. */
+async function echoed(path: string, milliseconds: number): Promise<string | null> {
+  const socket = connect(path, () => socket.write('x'));
+  const { promise, resolve } = Promise.withResolvers<string | null>();
+  socket.once('data', () => resolve(null));
+  socket.on('error', ({ message }) => resolve(message)).once('close', () => resolve('closed'));
+  const late = setTimeout(() => resolve('no answer'), milliseconds);
+  return await promise.finally(() => {
+    clearTimeout(late);
+    socket.destroy();
+  });
 }
 
 /**

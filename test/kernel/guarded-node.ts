@@ -8,7 +8,7 @@ import { listen } from './talk.ts';
 import { until } from './until.ts';
 
 /** The port of the other host that the probes need. */
-const PORT = 4443;
+export const PORT = 4443;
 
 /** A name server on this host is not probed. */
 const NAMES = { servers: ['127.0.0.1'] };
@@ -54,8 +54,13 @@ export class GuardedNode {
   }
 
   /** The agent of a cluster, where guarded apply is on by default. */
-  async follow(controller: URL, options: readonly string[], guard: object = QUICK): Promise<void> {
-    const config = await this.node.configure({ names: NAMES, guard });
+  async follow(
+    controller: URL,
+    options: readonly string[],
+    guard: object = QUICK,
+    names: object = NAMES,
+  ): Promise<void> {
+    const config = await this.node.configure({ names, guard });
     this.#agent = this.node.follow(controller, ...options, ...config);
   }
 
