@@ -1,6 +1,7 @@
 import type { Config } from '../apis/config.ts';
 import type { ClusterDifference, NodeGroup } from '../controller/difference/cluster-difference.ts';
 import { type DiffSide, Names, shownChanges } from '../controller/difference/row-text.ts';
+import { printable } from '../lib/sharing/printable.ts';
 import { table } from './output.ts';
 
 interface Context {
@@ -47,7 +48,9 @@ function rowsOf(group: NodeGroup, { wide }: ClusterDifference, names: Names): (r
 
 /** Names come from manifests: none may end a cell, or make a link or an element. */
 function escaped(text: string): string {
-  return text.replaceAll(/[\\`*_{}[\]<>|~]/g, (character) => `\\${character}`).replaceAll(/\s+/g, ' ');
+  return printable(text)
+    .replaceAll(/[\\`*_{}[\]<>|~]/g, (character) => `\\${character}`)
+    .replaceAll(/\s+/g, ' ');
 }
 
 function nodesText({ nodes }: NodeGroup): string {

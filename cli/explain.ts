@@ -11,10 +11,11 @@ import type { EgressExplainer } from '../controller/egress/decide.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { readInput } from '../lib/process/input-file.ts';
 import { styled } from '../lib/process/styled.ts';
+import { printable } from '../lib/sharing/printable.ts';
 import { egressExplainer, egressText, egressVerdictText } from './explain-egress.ts';
 import { loadConfig, loadObjects, type NodeOptions, resolvedState } from './load.ts';
 import { fromNode } from './node-data.ts';
-import { json, print, printable, printableTexts, table } from './output.ts';
+import { json, print, printableTexts, table } from './output.ts';
 
 type ExplainOptions = Omit<NodeOptions, 'manifests'> & {
   /** Absent: the rules in force, of this machine or of `node`. */

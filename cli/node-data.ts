@@ -1,7 +1,8 @@
 import type { NodeData } from '../apis/node-question.ts';
 import { askNode } from '../controller/kubeapi/ask-nodes.ts';
+import { printable } from '../lib/sharing/printable.ts';
 import { withCluster } from './cluster-api.ts';
-import { errorText, printable } from './output.ts';
+import { errorText } from './output.ts';
 
 /** Options of commands that read what a node knows. */
 export interface OfNode {

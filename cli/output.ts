@@ -1,5 +1,6 @@
 import type { Removal } from '../agent/dataplane/dataplane.ts';
 import { styled } from '../lib/process/styled.ts';
+import { printable } from '../lib/sharing/printable.ts';
 
 /**
  * Human-readable text. Colours only if the stream is a terminal (styleText checks that, and
@@ -20,14 +21,6 @@ export function printableTexts<T>(value: T): T {
   return JSON.parse(JSON.stringify(value), (_, one) => (typeof one === 'string' ? printable(one) : one));
 }
 
-/** Text of others, without control sequences for the terminal. */
-export function printable(text: string): string {
-  return text.replaceAll(
-    /[\p{Cc}\p{Cf}]/gu,
-    (sign) => `\\u${(sign.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`,
-  );
-}
-
 /**
  * Formats a table: columns as wide as their widest cell, two blanks between, no trailing blanks,
  * and no control sequences, as cells have texts of others.
@@ -43,8 +36,9 @@ export function table(header: readonly string[], given: readonly (readonly strin
   return `${styled('bold', line(header))}\n${rows.map((row) => `${line(row)}\n`).join('')}`;
 }
 
+/** A document; what steers a terminal is escaped in its texts. */
 export function json(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`;
+  return `${JSON.stringify(value, null, 2).split('\n').map(printable).join('\n')}\n`;
 }
 
 /** Resolves when the stream has taken the text, so that a slow reader of a pipe loses nothing. */

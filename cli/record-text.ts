@@ -1,6 +1,6 @@
 import type { ReadRecord } from '../agent/record/record-filter.ts';
 import { styled } from '../lib/process/styled.ts';
-import { printable } from './output.ts';
+import { printable } from '../lib/sharing/printable.ts';
 
 type Colour = 'green' | 'red' | 'magenta' | 'cyan';
 

@@ -16,10 +16,10 @@ describe('the text of a status', () => {
     assert.deepEqual(text.split('\n').slice(0, 3), [
       'problem                 phase   why',
       'ClusterNetworkPolicy/p  Failed  n1: no set',
-      'Node/n0                 Silent  no report since ?[31mnoon',
+      'Node/n0                 Silent  no report since \\u001b[31mnoon',
     ]);
     assert.deepEqual(text.split('\n').slice(6), [
-      'Node/n4                 Silent  no report since ?[31mnoon',
+      'Node/n4                 Silent  no report since \\u001b[31mnoon',
       '2 more                  Silent  -o json shows all',
       '',
       'nodes       2 Enforced, 7 Silent',

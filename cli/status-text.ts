@@ -1,6 +1,7 @@
 import type { StatusProblem } from '../apis/console.ts';
 import type { NodePhase } from '../apis/node-phase.ts';
 import { styled } from '../lib/process/styled.ts';
+import { printable } from '../lib/sharing/printable.ts';
 import { table } from './output.ts';
 import { word } from './record-text.ts';
 
@@ -63,6 +64,6 @@ function countText(counts: Readonly<Record<string, number | undefined>>): string
  */
 export function oneLine(message: string, most = 160): string {
   const [first = ''] = message.split('\n', 1);
-  const text = first.replaceAll(/[\p{Cc}\p{Cf}]/gu, '?');
+  const text = printable(first);
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }

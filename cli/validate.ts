@@ -10,6 +10,7 @@ import { loadManifests, type Places } from '../controller/watch/manifests.ts';
 import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
 import { widePortWarnings } from '../controller/webhook/wide-ports.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { printable } from '../lib/sharing/printable.ts';
 import {
   type AgainstCluster,
   clusterOf,
@@ -50,7 +51,7 @@ export async function validate(options: ValidateCommandOptions): Promise<ExitSta
     );
   } else {
     await print(
-      [...problems.map(formatProblem), ...violations.map(formatViolation)]
+      [...problems.map(formatProblem), ...violations.map(formatViolation).map(printable)]
         .map((line) => `${line}\n`)
         .join(''),
     );

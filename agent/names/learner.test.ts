@@ -5,6 +5,7 @@ import { matchesName } from '../../apis/names.ts';
 import { answerPacket, inIP, questionPacket } from '../../test/dns/packet.ts';
 import { answersTo } from '../../test/dns/zone.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
+import { addressesFor } from './answer.ts';
 import { learner } from './learner.ts';
 
 const A = (name: string, data: string, ttl = 30): Answer => ({ type: 'A', name, ttl, data });
@@ -35,6 +36,16 @@ const NAMES = ['x.a.test', 'a.test', 'x.b.test'];
 function asIn(packet: Uint8Array, name: string): Uint8Array {
   const isV6 = (packet[0] ?? 0) >> 4 === 6;
   return questionPacket(name, { ip: isV6 ? 'v6' : 'v4' });
+}
+
+/** The DNS message in a packet of IPv4 without options. */
+function udpData(packet: Uint8Array): Buffer {
+  return Buffer.from(packet.subarray(28));
+}
+
+/** An A record of the name in the question. */
+function addressRecord(address: string): Buffer {
+  return Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, ...address.split('.').map(Number)]);
 }
 
 describe('learner', () => {
@@ -175,6 +186,32 @@ describe('learner', () => {
     read(tcp, version, new Uint8Array(), Uint8Array.of(0x45), Uint8Array.of(0x60));
     assert.deepEqual(learnt, {});
     assert.equal(counts.garbage, 9);
+  });
+
+  it('decodes a bounded number of bytes of names, whatever pointers stand for', () => {
+    const long = `${'a.'.repeat(119)}x.a.test`;
+    const record = Buffer.from([0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 60, 0, 2, 0xc0, 12]);
+    const head = answerPacket(long, [A('b.test', '192.0.2.1')]);
+    const message = Buffer.concat([udpData(head), ...Array.from({ length: 1_000 }, () => record)]);
+    message.writeUInt16BE(1_001, 6);
+    const question = { id: 1, name: long, answers: 1_001, isCut: false };
+    // The records of others are not reached, and nothing is thrown.
+    const last = Buffer.concat([message, addressRecord('192.0.2.7')]);
+    last.writeUInt16BE(1_002, 6);
+    assert.deepEqual(addressesFor({ ...question, answers: 1_002 }, last), []);
+    const few = Buffer.concat([udpData(head), record, addressRecord('192.0.2.7')]);
+    few.writeUInt16BE(3, 6);
+    assert.deepEqual(
+      addressesFor({ ...question, answers: 3 }, few).map(({ address }) => address),
+      ['192.0.2.7'],
+    );
+    // Addresses cost their owner's name alone, also those that look like pointers.
+    const many = Buffer.concat([
+      udpData(answerPacket('x.a.test', [])),
+      ...Array.from({ length: 1_000 }, (_, i) => addressRecord(`192.12.${i >> 8}.${i & 255}`)),
+    ]);
+    many.writeUInt16BE(1_000, 6);
+    assert.equal(addressesFor({ ...question, name: 'x.a.test', answers: 1_000 }, many).length, 1_000);
   });
 
   it('learns at most a thousand records of one answer, at a limited rate', () => {

@@ -338,6 +338,5 @@ export function isIdentifier(name: string): boolean {
  * replaced by `_`.
  */
 export function quote(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
-  return `"${text.replaceAll(/["\\\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '_')}"`;
+  return `"${text.replaceAll(/["\\\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '_')}"`;
 }

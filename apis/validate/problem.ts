@@ -1,3 +1,4 @@
+import { printable } from '../../lib/sharing/printable.ts';
 import type { Problem } from '../objects.ts';
 import type { FieldPath } from '../schema/json-schema.ts';
 
@@ -78,12 +79,12 @@ export function formatProblem(problem: Problem): string {
 const MOST_CHARACTERS = 600;
 
 /**
- * Replaces line breaks and control characters: file names, rejected names and text quoted by a
+ * Escapes line breaks and control characters: file names, rejected names and text quoted by a
  * parser may hold any character, and the output must stay one line.
  */
 function plain(text: string): string {
   const short = text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS - 1)}…` : text;
-  return short.toWellFormed().replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '\ufffd');
+  return printable(short.toWellFormed());
 }
 
 /** Formats a value for a message: short, on one line, without control characters. */
@@ -96,8 +97,5 @@ export function show(value: unknown): string {
 
 export function showText(text: string): string {
   const short = text.length > 80 ? `${text.slice(0, 77)}…` : text;
-  return JSON.stringify(short.toWellFormed()).replace(
-    /[\u007f-\u009f\u2028\u2029]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  return printable(JSON.stringify(short.toWellFormed()));
 }

@@ -1,4 +1,5 @@
 import { createLogger, format, type Logger, transports } from 'winston';
+import { printable } from '../sharing/printable.ts';
 import { styled } from './styled.ts';
 
 export type Log = Logger;
@@ -27,7 +28,7 @@ function jsonLines() {
   const json = format.json();
   return format((info) => {
     const line = json.transform(info, {});
-    return typeof line === 'object' ? { ...line, [MESSAGE]: escaped(String(line[MESSAGE])) } : line;
+    return typeof line === 'object' ? { ...line, [MESSAGE]: printable(String(line[MESSAGE])) } : line;
   })();
 }
 
@@ -40,22 +41,8 @@ function toLine({ timestamp, level, message, ...fields }: Record<string, unknown
     .filter(([, value]) => value !== undefined)
     .map(
       ([key, value]) =>
-        `${key}=${typeof value === 'string' && /^[\w./:-]+$/.test(value) ? value : escaped(JSON.stringify(value))}`,
+        `${key}=${typeof value === 'string' && /^[\w./:-]+$/.test(value) ? value : printable(JSON.stringify(value))}`,
     );
-  const text = String(message).replaceAll(STEERING, ' ');
+  const text = printable(String(message));
   return [timestamp, styled(colour, String(level).padEnd(5), process.stderr), text, ...words].join(' ');
 }
-
-/**
- * JSON.stringify leaves DEL, C1 and bidirectional control characters unescaped, and terminals
- * interpret them.
- */
-function escaped(json: string): string {
-  return json.replaceAll(STEERING, (text) =>
-    Array.from({ length: text.length }, (_, i) => {
-      return `\\u${text.charCodeAt(i).toString(16).padStart(4, '0')}`;
-    }).join(''),
-  );
-}
-
-const STEERING = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;

@@ -5,6 +5,7 @@ import { hosted } from './command-host.ts';
 import { closing, createFolder, type Folder, INVALID, NODE } from './folder.ts';
 
 const ESCAPE = '\u001b[';
+const POLICY_HEAD = { apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy' };
 
 describe('output', function () {
   this.timeout(60_000);
@@ -42,6 +43,34 @@ describe('output', function () {
     assert.ok(!(await run(terminal, { env: { ...env, NO_COLOR: '1' } })).stdout.includes(ESCAPE));
     const piped = await run(compile(), { env });
     assert.ok(!piped.stdout.includes(ESCAPE) && !piped.stderr.includes(ESCAPE));
+  });
+
+  it('escapes what steers a terminal in names that manifests give', async () => {
+    const hidden = await createFolder();
+    const rule = { name: 'a\u202eb', action: 'Drop', ports: [{ port: 1 }], wrong: 'c\u2066d' };
+    const spec = { priority: 1, appliedTo: [{ nodeSelector: {} }], ingress: [rule] };
+    const of = (name: string, given: object) => ({ ...POLICY_HEAD, metadata: { name }, spec: given });
+    const { wrong: _, ...right } = rule;
+    await hidden.write('p.json', [NODE, of('e\u202ef', spec), of('right', { ...spec, ingress: [right] })]);
+    const empty = await createFolder();
+    await empty.write('n.json', [NODE]);
+    const at = ['--manifests', hidden.manifests];
+    for (const args of [
+      ['validate', ...at],
+      ['validate', ...at, '-o', 'json'],
+      ['compile', ...at, '--node', 'cp-1'],
+      ['compile', ...at, '--node', 'cp-1', '-o', 'json'],
+      ['compile', ...at, '--node', 'cp-1', '-o', 'nft'],
+      ['compile', ...at, '--node', 'cp-1', '-o', 'iptables'],
+      ['diff', empty.manifests, hidden.manifests],
+      ['diff', empty.manifests, hidden.manifests, '-o', 'markdown'],
+      ['lint', ...at],
+    ]) {
+      const { stdout, stderr } = await hosted(...args);
+      assert.doesNotMatch(`${stdout}${stderr}`, /\p{Cf}/u, args.join(' '));
+      assert.match(`${stdout}${stderr}`, /e\\u202ef|right/, args.join(' '));
+    }
+    await Promise.all([hidden.close(), empty.close()]);
   });
 
   it('separates results from errors: JSON stays one document beside warnings', async () => {

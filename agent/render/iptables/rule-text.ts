@@ -163,7 +163,6 @@ const PROHIBITED = { 4: 'icmp-admin-prohibited', 6: 'icmp6-adm-prohibited' } as 
  */
 export function quote(text: string): string {
   if (/^[A-Za-z0-9_-]+$/.test(text)) return text;
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
-  const clean = text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '_');
+  const clean = text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '_');
   return `"${clean.replaceAll(/["'\\]/g, '\\$&')}"`;
 }
