@@ -1,4 +1,4 @@
-import type { NodeState } from './compiled.ts';
+import type { CompiledRule, NodeState } from './compiled.ts';
 import type { Config } from './config.ts';
 
 /** What comes before all rules, as docs/semantics.md section 2 has it. */
@@ -16,4 +16,18 @@ export const EGRESS_TUNNEL_PORT = 7790;
 /** Whether spoofed packets are dropped on a node in this state. */
 export function dropsSpoofed({ rules }: Pick<NodeState, 'rules'>, config: Pick<Config, 'antiSpoofing'>) {
   return config.antiSpoofing && rules.length > 0;
+}
+
+/**
+ * Whether packets that leave by an interface of local pods skip the rule, where the exemption
+ * localPods is on.
+ */
+export function sparesLocalPods({ action, source }: Pick<CompiledRule, 'action' | 'source'>): boolean {
+  const closes = action === 'Drop' || action === 'Reject';
+  return source.direction === 'egress' && closes && source.namesPods !== true;
+}
+
+/** Whether rules are asked about such packets; else all of them are accepted before. */
+export function judgesLocalPods({ rules }: Pick<NodeState, 'rules'>): boolean {
+  return rules.some(({ source }) => source.namesPods === true);
 }

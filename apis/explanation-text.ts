@@ -5,6 +5,7 @@ import type { Considered, Explanation, Flow } from './flow.ts';
 const OUTCOMES: Readonly<Record<Considered['outcome'], string>> = {
   'no match': 'no match',
   skipped: 'skipped by the failsafe list',
+  spared: 'skipped: local pods are exempt, and the rule names no pod',
   audited: 'audited: matched, decides nothing',
   passed: 'passed: on to the baseline tier',
   decided: 'decided',

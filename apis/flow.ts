@@ -56,9 +56,9 @@ export interface Considered {
   /**
    * decided: the rule gave the verdict. passed: it matched, and evaluation goes on with the
    * baseline tier. audited: it matched and decides nothing. skipped: it matched, and the failsafe
-   * list skipped it.
+   * list skipped it. spared: it matched, and packets to local pods skip it, as it names no pod.
    */
-  readonly outcome: 'no match' | 'skipped' | 'audited' | 'passed' | 'decided';
+  readonly outcome: 'no match' | 'skipped' | 'spared' | 'audited' | 'passed' | 'decided';
 }
 
 /** An answer with the rules that were tested. */

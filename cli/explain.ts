@@ -13,7 +13,7 @@ import { readInput } from '../lib/process/input-file.ts';
 import { styled } from '../lib/process/styled.ts';
 import { printable } from '../lib/sharing/printable.ts';
 import { egressExplainer, egressText, egressVerdictText } from './explain-egress.ts';
-import { loadConfig, loadObjects, type NodeOptions, resolvedState } from './load.ts';
+import { loadConfig, loadObjects, type NodeOptions, resolvedState, withDeclaredPods } from './load.ts';
 import { fromNode } from './node-data.ts';
 import { json, print, printableTexts, table } from './output.ts';
 
@@ -118,7 +118,7 @@ function answerer(
       return { value: answer, line, text: () => egressText(flow, answer) };
     }
     host ??= resolvedState(loaded, { node, names });
-    const state = await host;
+    const state = await withDeclaredPods(await host, loaded.objects);
     explainer ??= explain(state, config);
     const answer = explainer(flow, { considered });
     return {

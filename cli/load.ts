@@ -175,6 +175,17 @@ async function nodeState(given: LoadedObjects, name: string | undefined): Promis
   return egress === null ? state : { ...state, egress };
 }
 
+/** The state with the addresses of the Node's pods, which `explain` tells from those of others. */
+export async function withDeclaredPods(
+  state: NodeState,
+  { pods }: Pick<ClusterObjects, 'pods'>,
+): Promise<NodeState> {
+  const { toLocalPods } = await import('../agent/interfaces/local-pods.ts');
+  const { toMemberSet } = await import('../lib/net/member-set.ts');
+  const own = pods.filter(({ node }) => node === state.node).flatMap(({ addresses }) => addresses);
+  return { ...state, localPods: toLocalPods(toMemberSet([], own)) };
+}
+
 /**
  * Like loadNode, with the addresses of fqdn peers from `--names`. Peers without an address match
  * nothing and are named on standard error.

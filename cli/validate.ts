@@ -7,6 +7,7 @@ import { compile } from '../controller/compile/compile.ts';
 import { withGuardrails } from '../controller/guardrail/as-policies.ts';
 import { checkGuardrails } from '../controller/guardrail/check-guardrails.ts';
 import { loadManifests, type Places } from '../controller/watch/manifests.ts';
+import { closedProbeWarnings } from '../controller/webhook/closed-probes.ts';
 import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
 import { widePortWarnings } from '../controller/webhook/wide-ports.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -78,14 +79,16 @@ export async function validate(options: ValidateCommandOptions): Promise<ExitSta
  */
 function closedProblems(objects: ClusterObjects, { failsafe }: Config, places: Places): Problem[] {
   return objects.policies.flatMap((policy) =>
-    [...podAccessWarnings(policy, objects, failsafe.ingress), ...widePortWarnings(policy, failsafe)].map(
-      (text): Problem => {
-        const [path = '', ...words] = text.split(': ');
-        const { kind, name } = policy;
-        const { file, line } = places.get(policy) ?? { file: '', line: 0 };
-        return { severity: 'warning', file, line, kind, name, path, message: words.join(': ') };
-      },
-    ),
+    [
+      ...podAccessWarnings(policy, objects, failsafe.ingress),
+      ...closedProbeWarnings(policy, objects),
+      ...widePortWarnings(policy, failsafe),
+    ].map((text): Problem => {
+      const [path = '', ...words] = text.split(': ');
+      const { kind, name } = policy;
+      const { file, line } = places.get(policy) ?? { file: '', line: 0 };
+      return { severity: 'warning', file, line, kind, name, path, message: words.join(': ') };
+    }),
   );
 }
 

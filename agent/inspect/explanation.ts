@@ -4,6 +4,7 @@ import type { Explanation, Flow } from '../../apis/flow.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
 import { parseFlow } from '../../apis/parse-flow.ts';
 import { explain } from '../observe/explain.ts';
+import { withLocalPodsNow } from '../run/interface-groups.ts';
 import { knownNames } from './known-names.ts';
 import { readState } from './saved-state.ts';
 
@@ -32,11 +33,20 @@ export async function explanationOf(
   { stateDir, config, controlPlane = [] }: RulesInForce,
   flow: Flow,
 ): Promise<NodeExplanation> {
-  const state = await withNames(await readState(stateDir), stateDir);
+  const state = await towards(await withNames(await readState(stateDir), stateDir), config, flow);
   return {
     node: state.node,
     explanation: explain({ ...state, controlPlane }, config)(flow, { considered: true }),
   };
+}
+
+/**
+ * The state with the destinations that are routed to local pods, if the flow does not say by which
+ * interface it leaves. Where the kernel does not tell them, it leaves by none of pods.
+ */
+async function towards(state: NodeState, config: Config, flow: Flow): Promise<NodeState> {
+  if (flow.direction !== 'egress' || flow.interfaceGroup !== undefined) return state;
+  return withLocalPodsNow(state, config).catch(() => state);
 }
 
 /** The state with the addresses of names as last saved. */

@@ -6,6 +6,7 @@ import {
   DHCP,
   dropsSpoofed,
   EGRESS_TUNNEL_PORT,
+  judgesLocalPods,
   MULTICAST_LISTENER,
   NEIGHBOR_DISCOVERY,
 } from '../../apis/exemptions.ts';
@@ -19,16 +20,27 @@ import type { KnownFlow } from './known-flow.ts';
 /**
  * The exemption that accepts a flow before any policy; null if none does. Connections from a local
  * pod or from the Node itself to a NodePort are always exempt, whatever the configuration says:
- * NodePort policies are for connections from outside.
+ * NodePort policies are for connections from outside. Connections to local pods are exempt here
+ * only if no rule is asked about them; else `isSpared` says which rules they skip.
  */
-export function exemptionOf(flow: KnownFlow, config: Config, { egress }: NodeState): Exemption | null {
-  if (flow.traffic === 'NodePort') {
-    if (isOfPods(flow, config)) return 'localPods';
-    if (flow.srcIsOwn) return 'loopback';
-  }
-  const names = Object.keys(EXEMPT) as Exemption[];
-  const isExempt = (name: Exemption): boolean => EXEMPT[name](flow, config, egress ?? null);
-  return names.find((name) => config.exemptions[name] && isExempt(name)) ?? null;
+export function exemptionTest(state: NodeState, config: Config): (flow: KnownFlow) => Exemption | null {
+  const egress = state.egress ?? null;
+  const isJudged = judgesLocalPods(state);
+  const names = (Object.keys(EXEMPT) as Exemption[]).filter(
+    (name) => config.exemptions[name] && !(name === 'localPods' && isJudged),
+  );
+  return (flow) => {
+    if (flow.traffic === 'NodePort') {
+      if (isOfPods(flow, config)) return 'localPods';
+      if (flow.srcIsOwn) return 'loopback';
+    }
+    return names.find((name) => EXEMPT[name](flow, config, egress)) ?? null;
+  };
+}
+
+/** Whether a flow goes to a local pod, and the exemption is on: it skips rules that name no pod. */
+export function isSpared(flow: KnownFlow, config: Config): boolean {
+  return config.exemptions.localPods && EXEMPT.localPods(flow, config, null);
 }
 
 /**

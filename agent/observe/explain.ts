@@ -1,12 +1,13 @@
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config, Exemption, FailsafeEntry } from '../../apis/config.ts';
+import { sparesLocalPods } from '../../apis/exemptions.ts';
 import { failsafeList, failsafePeers, isSkippable } from '../../apis/failsafe.ts';
 import type { Answer, Considered, Explanation, Flow } from '../../apis/flow.ts';
 import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import type { Address } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
-import { exemptionOf, spoofedTest } from './exemption.ts';
+import { exemptionTest, isSpared, spoofedTest } from './exemption.ts';
 import { flowReader, type KnownFlow } from './known-flow.ts';
 import { everyRule, indexedRules, type RuleLookup } from './rule-lookup.ts';
 import { mismatchOf, type RuleMatch, ruleMatches } from './rule-match.ts';
@@ -49,16 +50,18 @@ export function evaluator(
   lookUp: RuleLookup,
 ): (flow: KnownFlow, considered: Considered[] | null) => Evaluation {
   const isSpoofed = spoofedTest(state, config);
+  const exemptionOf = exemptionTest(state, config);
   const failsafe = {
     ingress: failsafeList(config, 'ingress', state).map((entry) => failsafeMatch(entry, state)),
     egress: failsafeList(config, 'egress', state).map((entry) => failsafeMatch(entry, state)),
   };
   return (flow, considered) => {
     if (isSpoofed(flow)) return 'spoofed';
-    const exemption = exemptionOf(flow, config, state);
+    const exemption = exemptionOf(flow);
     if (exemption !== null) return { exemption };
     const isProtected = flow.traffic === 'Host' && failsafe[flow.direction].some((matches) => matches(flow));
-    return evaluate(lookUp(flow, isProtected), flow, { isProtected, considered });
+    const circumstances = { isProtected, isSpared: isSpared(flow, config), considered };
+    return evaluate(lookUp(flow, isProtected), flow, circumstances);
   };
 }
 
@@ -71,7 +74,10 @@ function toAnswer(result: Evaluation): Answer {
   if (result === 'spoofed') return { ...NO_RULE, verdict: 'Drop', reason: 'spoofed' };
   if ('exemption' in result)
     return { ...NO_RULE, verdict: 'Allow', reason: 'exempt', exemption: result.exemption };
-  return answer(result);
+  const found = answer(result);
+  return found.reason === 'default' && result.isSpared
+    ? { ...found, reason: 'exempt', exemption: 'localPods' }
+    : found;
 }
 
 export type Explainer = (flow: Flow, options?: { considered?: boolean }) => Explanation;
@@ -93,11 +99,13 @@ const NO_RULE = { policy: null, rule: null, ruleIndex: null, tier: null, skipped
 interface Circumstances {
   /** Whether the flow is on the failsafe list. */
   readonly isProtected: boolean;
+  /** Whether the flow goes to a local pod, and skips the Drop and Reject rules that name no pod. */
+  readonly isSpared: boolean;
   readonly considered: Considered[] | null;
 }
 
 /** The state of an evaluation. */
-interface Course {
+interface Course extends Pick<Circumstances, 'isSpared'> {
   decided: CompiledRule | null;
   /** Whether a Pass rule matched, so that only the baseline tier is left. */
   passed: boolean;
@@ -108,15 +116,15 @@ interface Course {
 function evaluate(
   rules: readonly RuleMatch[],
   flow: KnownFlow,
-  { isProtected, considered }: Circumstances,
+  { isProtected, isSpared, considered }: Circumstances,
 ): Course {
   const inSet = new Map<AddressSet, boolean>();
-  const course: Course = { decided: null, passed: false, skipped: [], audited: [] };
+  const course: Course = { isSpared, decided: null, passed: false, skipped: [], audited: [] };
   for (const match of rules) {
     const { rule } = match;
     if (course.passed && rule.tierPriority !== BASELINE_PRIORITY) continue;
     const mismatch = mismatchOf(match, flow, inSet);
-    const outcome = mismatch === null ? effectOf(rule, isProtected) : 'no match';
+    const outcome = mismatch === null ? effectOf(rule, { isProtected, isSpared }) : 'no match';
     considered?.push({ ...names(rule), action: rule.action, mismatch, outcome });
     follow(course, rule, outcome);
     if (course.decided !== null) break;
@@ -125,7 +133,11 @@ function evaluate(
 }
 
 /** The outcome of a rule that matches the flow. */
-function effectOf(rule: CompiledRule, isProtected: boolean): Considered['outcome'] {
+function effectOf(
+  rule: CompiledRule,
+  { isProtected, isSpared }: Omit<Circumstances, 'considered'>,
+): Considered['outcome'] {
+  if (isSpared && sparesLocalPods(rule)) return 'spared';
   if (isProtected && isSkippable(rule)) return 'skipped';
   if (rule.mode === 'Audit') return 'audited';
   return rule.action === 'Pass' ? 'passed' : 'decided';
@@ -134,6 +146,7 @@ function effectOf(rule: CompiledRule, isProtected: boolean): Considered['outcome
 function follow(course: Course, rule: CompiledRule, outcome: Considered['outcome']): void {
   switch (outcome) {
     case 'no match':
+    case 'spared':
       break;
     case 'skipped':
       // A skipped Audit rule would have decided nothing.

@@ -5,6 +5,7 @@ import type { Direction } from '../../apis/objects.ts';
 import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import { groupNumber } from '../../apis/rule-peer.ts';
 import { type Address, parseAddress } from '../../lib/net/address.ts';
+import { hasMember } from '../../lib/net/member-set.ts';
 
 /** A flow with its texts parsed; undefined: unknown. */
 export interface KnownFlow {
@@ -37,12 +38,21 @@ export interface KnownFlow {
 }
 
 /** Returns a function that converts flows for one node. The node's addresses are parsed once. */
-export function flowReader({ nodeAddresses }: NodeState, config: Config): (flow: Flow) => KnownFlow {
+export function flowReader(
+  { nodeAddresses, localPods }: NodeState,
+  config: Config,
+): (flow: Flow) => KnownFlow {
+  // A flow to a local pod need not say that it leaves by an interface of pods.
+  const groupTowards = (to: Address | undefined): number | undefined =>
+    localPods !== undefined && to !== undefined && hasMember(localPods.members, to)
+      ? config.interfaceGroups.pods
+      : undefined;
   const own = new Set(nodeAddresses.map((text) => addressKey(parseAddress(text))));
   return (flow) => {
     const src = address(flow.src);
     const dst = address(flow.dst);
     const { protocol, interfaceGroup } = flow;
+    const unnamed = flow.direction === 'egress' ? groupTowards(dst) : undefined;
     const number = typeof protocol === 'string' ? PROTOCOL_NUMBERS[protocol] : protocol;
     return {
       direction: flow.direction,
@@ -57,7 +67,7 @@ export function flowReader({ nodeAddresses }: NodeState, config: Config): (flow:
       originalDst: address(flow.originalDst) ?? dst,
       originalDstPort: flow.originalDstPort ?? flow.dstPort,
       peer: flow.direction === 'ingress' ? src : dst,
-      group: interfaceGroup === undefined ? undefined : groupNumber(interfaceGroup, config),
+      group: interfaceGroup === undefined ? unnamed : groupNumber(interfaceGroup, config),
       srcIsOwn: isOwn(src, own),
       dstIsOwn: isOwn(dst, own),
     };

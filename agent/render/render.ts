@@ -1,5 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import { judgesLocalPods } from '../../apis/exemptions.ts';
 import { failsafeList } from '../../apis/failsafe.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
@@ -16,7 +17,7 @@ import { chainLines } from './nft-text.ts';
 import { plainChain, plainRule } from './plain.ts';
 import { passChainName, REJECT_CHAIN } from './rule-chain.ts';
 import { ruleRenderer } from './rule-renderer.ts';
-import type { Chain, L4Protocol, NamedSet, NftRule, PortProtocol, Ruleset } from './ruleset.ts';
+import type { Chain, L4Protocol, Match, NamedSet, NftRule, PortProtocol, Ruleset } from './ruleset.ts';
 import { type AddressAlternative, SetMatches } from './set-matches.ts';
 import {
   BASE_CHAINS,
@@ -25,6 +26,7 @@ import {
   protocolExemptions,
   TRAFFICS,
   type Traffic,
+  toLocalPods,
 } from './topology.ts';
 import { byTraffic, type Rules, type Share, select, TRAIT } from './traits.ts';
 import { UsedSets } from './used-sets.ts';
@@ -147,25 +149,34 @@ interface RenderedTraffic {
 }
 
 function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): RenderedTraffic {
-  const { config, nameServers, spoofing, before } = context;
+  const { state, config, nameServers, spoofing, before } = context;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
   const isOnly = parts.length < 2;
-  const indexes = parts.map((part) => renderIndex(part, traffic, { ...context, levels, isOnly }));
-  const localPods = traffic === 'egress' && config.exemptions.localPods ? localPodsOf(context) : [];
+  const sparesPods = traffic === 'egress' && config.exemptions.localPods;
+  const podParts = sparesPods && judgesLocalPods(state) ? parts.map(forLocalPods) : [];
+  const indexes = [...parts, ...podParts].map((part) =>
+    renderIndex(part, traffic, { ...context, levels, isOnly }),
+  );
+  const localPods = sparesPods ? localPodsOf(context) : [];
+  const podMatches = localPods.map(({ matches }) => matches);
   return {
     base: [
       ...baseChains(traffic, config, {
         before,
         first: spoofing.rules,
         indexes: parts.map(({ name }) => name),
+        podIndexes: podParts.map(({ name }) => name),
         nameServers,
-        localPods: localPods.map(({ matches }) => matches),
+        localPods: podMatches,
         hasEgress: context.state.egress !== undefined,
       }),
       ...spoofing.chains,
     ],
-    index: [...indexes.flatMap(({ chains }) => chains), ...passChain(traffic, share)],
+    index: [
+      ...indexes.flatMap(({ chains }) => chains),
+      ...passChain(traffic, share, podParts.length > 0 ? { config, matches: podMatches } : null),
+    ],
     rules: share.chains,
     sets: [
       ...spoofing.sets,
@@ -186,6 +197,17 @@ function localPodsOf({ state: { localPods }, setMatches }: RenderContext): Addre
 
 interface IndexPart extends Rules {
   readonly name: string;
+  /** Whether it is the first one for its packets: the exemptions of single protocols are there. */
+  readonly isFirst: boolean;
+}
+
+/** The same without the rules that packets to local pods skip. */
+function forLocalPods({ name, isFirst, ...rules }: IndexPart): IndexPart {
+  return { ...select(rules, TRAIT.sparesPods, false), name: podsName(name), isFirst };
+}
+
+function podsName(index: string): string {
+  return `${index}-local-pods`;
 }
 
 /**
@@ -196,10 +218,11 @@ interface IndexPart extends Rules {
 function indexParts(traffic: Traffic, share: Rules): IndexPart[] {
   const { index: name } = BASE_CHAINS[traffic];
   if (traffic === 'nodeport' && share.entries.length === 0) return [];
-  if (!(share.any & TRAIT.baseline) || !(share.any & TRAIT.passes)) return [{ ...share, name }];
+  if (!(share.any & TRAIT.baseline) || !(share.any & TRAIT.passes))
+    return [{ ...share, name, isFirst: true }];
   return [
-    { ...select(share, TRAIT.baseline, false), name },
-    { ...select(share, TRAIT.baseline, true), name: baselineName(traffic) },
+    { ...select(share, TRAIT.baseline, false), name, isFirst: true },
+    { ...select(share, TRAIT.baseline, true), name: baselineName(traffic), isFirst: false },
   ];
 }
 
@@ -210,12 +233,20 @@ function baselineName(traffic: Traffic): string {
 /**
  * The chain ends with accept: a packet that passed must not return to the rules behind the one that
  * passed it.
+ *
+ * @param pods the packets to local pods, which skip some rules; null: they need no index
  */
-function passChain(traffic: Traffic, { any }: Rules): Chain[] {
+function passChain(
+  traffic: Traffic,
+  { any }: Rules,
+  pods: { readonly config: Config; readonly matches: readonly (readonly Match[])[] } | null,
+): Chain[] {
   if (!(any & TRAIT.passes)) return [];
-  const hasBaseline = (any & TRAIT.baseline) !== 0;
-  const baseline = hasBaseline ? [plainRule({ kind: 'jump', chain: baselineName(traffic) })] : [];
-  const rules = [...baseline, plainRule({ kind: 'accept' })];
+  const name = (any & TRAIT.baseline) === 0 ? null : baselineName(traffic);
+  const toPods =
+    name === null || pods === null ? [] : toLocalPods(pods.config, pods.matches, [podsName(name)]);
+  const baseline = name === null ? [] : [plainRule({ kind: 'jump', chain: name })];
+  const rules = [...toPods, ...baseline, plainRule({ kind: 'accept' })];
   return [plainChain(passChainName(traffic), rules)];
 }
 
@@ -256,17 +287,15 @@ function renderIndex(
   traffic: Traffic,
   { state, config, indexer, setMatches, levels, isOnly }: IndexContext,
 ): Dispatched & { readonly sets: readonly NamedSet[] } {
-  const { name, entries } = part;
-  const { direction, index: first } = BASE_CHAINS[traffic];
+  const { name, entries, isFirst } = part;
+  const { direction } = BASE_CHAINS[traffic];
   const dispatch: Dispatch = config.dispatch === 'linear' ? linearDispatch : indexer.dispatch;
   const address = direction === 'ingress' ? 'saddr' : 'daddr';
   const fields = { original: traffic === 'nodeport', address, levels } as const;
   const main = dispatch(name, entries, { ...fields, scope: null });
   if (traffic === 'nodeport') return { ...main, sets: [] };
   const exempt =
-    name === first && entries.length > 0
-      ? protocolExemptions(direction, config)
-      : new Map<L4Protocol, NftRule[]>();
+    isFirst && entries.length > 0 ? protocolExemptions(direction, config) : new Map<L4Protocol, NftRule[]>();
   const front = { exempt, failsafe: new Map(), hasChains: isOnly };
   if (!hasFailsafe(part, traffic, config)) return { ...withFront(name, main, front), sets: [] };
   const list = failsafeList(config, traffic, state);

@@ -10,6 +10,7 @@ const skeleton = (traffic: Traffic, config: Config) =>
     indexes: [traffic],
     nameServers: [],
     localPods: [],
+    podIndexes: [],
     hasEgress: true,
   });
 
@@ -66,6 +67,7 @@ describe('topology', () => {
         indexes: [],
         nameServers: ['192.0.2.53/32'],
         localPods: [],
+        podIndexes: [],
         hasEgress: false,
       }),
       [],
@@ -94,6 +96,7 @@ describe('topology', () => {
         indexes: [],
         nameServers,
         localPods: [],
+        podIndexes: [],
         hasEgress: false,
       }).map(chainLines);
     const [[, answer, second] = []] = lines('ingress', '192.0.2.53/32');

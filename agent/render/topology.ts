@@ -122,18 +122,34 @@ const EXEMPTION_MATCHES: Readonly<
   // solicitations.
   multicastListener: () => [[icmpv6([130, 131, 132, 143])]],
   dhcpClient: dhcp,
-  // In the output hook the interface is the one from before destination NAT, whatever the new
-  // destination (ADR 14).
-  localPods: (direction, { config: { interfaceGroups }, localPods }) =>
-    direction === 'ingress'
-      ? []
-      : [
-          [{ match: 'interfaceGroup', field: 'oifgroup', groups: [interfaceGroups.pods], negated: false }],
-          ...localPods.map((matches): Match[] => [{ match: 'ctDnat' }, ...matches]),
-        ],
+  localPods: (direction, { config, localPods }) =>
+    direction === 'ingress' ? [] : localPodsMatches(config, localPods),
   egressTunnel: (direction, { config, hasEgress }) =>
     hasEgress ? tunnelMatches(direction, config.interfaceGroups) : [],
 };
+
+/**
+ * Packets to local pods. In the output hook the interface is the one from before destination NAT,
+ * whatever the new destination (ADR 14).
+ */
+function localPodsMatches({ interfaceGroups }: Config, localPods: Known['localPods']): Match[][] {
+  return [
+    [{ match: 'interfaceGroup', field: 'oifgroup', groups: [interfaceGroups.pods], negated: false }],
+    ...localPods.map((matches): Match[] => [{ match: 'ctDnat' }, ...matches]),
+  ];
+}
+
+/** For packets to local pods: calls these chains, then accepts what they do not decide. */
+export function toLocalPods(
+  config: Config,
+  localPods: Known['localPods'],
+  chains: readonly string[],
+): NftRule[] {
+  return localPodsMatches(config, localPods).flatMap((matches) => [
+    ...chains.map((chain) => plainRule({ kind: 'jump', chain }, ...matches)),
+    accept(matches, comment('exemption localPods')),
+  ]);
+}
 
 interface BaseParts extends Pick<Known, 'localPods' | 'hasEgress'> {
   /** Rules before all others. */
@@ -141,6 +157,8 @@ interface BaseParts extends Pick<Known, 'localPods' | 'hasEgress'> {
   /** Rules before the exemptions. */
   readonly first: readonly NftRule[];
   readonly indexes: readonly string[];
+  /** Those for packets to local pods, which are accepted after them; empty: before all indexes. */
+  readonly podIndexes: readonly string[];
   /**
    * The servers (CIDRs) of which DNS packets are copied to the agent, which learns the addresses of
    * names in policies from the answers; empty: nothing is copied.
@@ -156,7 +174,7 @@ interface BaseParts extends Pick<Known, 'localPods' | 'hasEgress'> {
 export function baseChains(
   traffic: Traffic,
   config: Config,
-  { before, first, indexes, nameServers, localPods, hasEgress }: BaseParts,
+  { before, first, indexes, podIndexes, nameServers, localPods, hasEgress }: BaseParts,
 ): Chain[] {
   const known = { config, localPods, hasEgress };
   const { chain: name, base, direction } = BASE_CHAINS[traffic];
@@ -164,8 +182,14 @@ export function baseChains(
   const accepted = accept([{ match: 'ctEstablished' }], null);
   if (traffic !== 'nodeport') {
     const { rules, chains } = copies(direction, config, nameServers);
-    const exempt = exemptions(direction, known, (name) => PROTOCOL_OF[name] === undefined);
-    const own = [...before, ...rules, accepted, ...first, ...exempt, ...jumps];
+    const isJudged = podIndexes.length > 0;
+    const exempt = exemptions(
+      direction,
+      known,
+      (name) => PROTOCOL_OF[name] === undefined && !(name === 'localPods' && isJudged),
+    );
+    const toPods = isJudged ? toLocalPods(config, localPods, podIndexes) : [];
+    const own = [...before, ...rules, accepted, ...first, ...exempt, ...toPods, ...jumps];
     return [{ ...plainChain(name, own), base }, ...chains];
   }
   // Every packet of the node traverses this hook, and an idle chain costs one in a hundred

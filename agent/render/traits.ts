@@ -1,4 +1,5 @@
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
+import { sparesLocalPods } from '../../apis/exemptions.ts';
 import { isSkippable } from '../../apis/failsafe.ts';
 import type { ResolvedPeer } from '../../apis/resolved-peers.ts';
 import type { IndexRule } from './index/match-entry.ts';
@@ -33,6 +34,9 @@ export const TRAIT = {
   egress: 32,
   nodeport: 64,
   names: 128,
+  /** Packets to local pods skip it; and it names pods, so they do not. */
+  sparesPods: 256,
+  namesPods: 512,
 } as const;
 
 export function traitsOf(
@@ -47,6 +51,8 @@ export function traitsOf(
     (rule.tierPriority === BASELINE_PRIORITY ? TRAIT.baseline : 0) |
     (rule.action === 'Pass' && rule.mode === 'Enforce' ? TRAIT.passes : 0) |
     (isSkippable(rule) ? TRAIT.skippable : 0) |
+    (sparesLocalPods(rule) ? TRAIT.sparesPods : 0) |
+    (rule.source.namesPods === true ? TRAIT.namesPods : 0) |
     (record === null ? 0 : TRAIT.records) |
     (peers.some((peer) => peer.kind === 'addresses' && peer.set.names.length > 0) ? TRAIT.names : 0) |
     (traffic === 'ingress' ? 0 : TRAIT[traffic])

@@ -11,6 +11,8 @@ export interface Entry {
   readonly isBaseline: boolean;
   /** Failsafe traffic skips it. */
   readonly isSkippable: boolean;
+  /** Packets to local pods skip it. */
+  readonly sparesPods: boolean;
   /** The flows it matches, by protocol; null: all. */
   readonly boxes: ReadonlyMap<number, readonly Box[]> | null;
 }

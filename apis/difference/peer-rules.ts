@@ -1,15 +1,16 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { Config } from '../config.ts';
-import type { Evaluated } from './entry.ts';
+import { DEFAULT_LEAF, type Evaluated } from './entry.ts';
 import type { Part } from './partition.ts';
 import type { ListEntry, RuleList } from './rule-list.ts';
 import {
-  arePodsExempt,
   entriesBeforeRules,
+  entryAfterRules,
   type FailsafeFlows,
   failsafeOf,
   type List,
   type Side,
+  spareLocalPods,
 } from './side.ts';
 
 /** The rules of a list at one state of a node. */
@@ -33,10 +34,16 @@ export class PeerRules {
   readonly #family: Family;
   readonly #failsafe: readonly FailsafeFlows[];
   readonly #isSpoofed: boolean;
+  /** Flows to local pods, which skip some rules. */
+  readonly #isSpared: boolean;
   /** All flows are accepted before any rule. */
   readonly isExempt: boolean;
   /** In order. */
   readonly entries: readonly ListEntry[];
+  /** Rules that the flows skip. */
+  readonly spared: readonly ListEntry[];
+  /** Both, in order. */
+  readonly #all: readonly ListEntry[];
 
   constructor(of: StateRules, { family, addresses, group }: Peer) {
     const { list, side, rules, config } = of;
@@ -44,27 +51,34 @@ export class PeerRules {
     const isOf = (set: number): boolean => addresses.sets.includes(set);
     this.#of = of;
     this.#family = family;
-    this.isExempt = isPods && arePodsExempt(list, config);
-    this.entries = rules.entriesFor(addresses, group);
+    this.#isSpared = isPods && spareLocalPods(list, config);
+    this.isExempt = (isPods && list.traffic === 'NodePort') || (this.#isSpared && !side.judgesLocalPods);
+    this.#all = rules.entriesFor(addresses, group);
+    const isSkipped = ({ sparesPods }: ListEntry): boolean => this.#isSpared && !this.isExempt && sparesPods;
+    this.entries = this.#all.filter((entry) => !isSkipped(entry));
+    this.spared = this.#all.filter(isSkipped);
     this.#failsafe = failsafeOf(side, list).filter(({ set }) => set === null || isOf(set));
     this.#isSpoofed = isPods && list.direction === 'ingress' && side.spoofed !== null && isOf(side.spoofed);
   }
 
   /** Of two peers with the same one, all flows have the same outcome. */
   key(): string {
-    const ids = this.entries.map(({ id }) => id);
-    return JSON.stringify([this.#family, this.isExempt, this.#isSpoofed, ids, this.#failsafe]);
+    const ids = this.#all.map(({ id }) => id);
+    const before = [this.isExempt, this.#isSpoofed, this.#isSpared];
+    return JSON.stringify([this.#family, before, ids, this.#failsafe]);
   }
 
   /** @param leaves the outcomes of spoofed and of exempt flows; null: there are none */
   evaluated(leaves: { readonly spoofed: number; readonly exempt: number } | null): Evaluated {
     const { list, config } = this.#of;
-    if (leaves === null) return { entries: this.entries, failsafe: this.#failsafe };
+    if (leaves === null) return { entries: this.#all, failsafe: this.#failsafe };
     const first = entriesBeforeRules(this.#family, list.direction, config, {
       spoofed: this.#isSpoofed ? leaves.spoofed : null,
       exempt: leaves.exempt,
       isExempt: this.isExempt,
     });
-    return { entries: [...first, ...this.entries], failsafe: this.#failsafe };
+    const isLast = this.#isSpared && !this.isExempt && leaves.exempt !== DEFAULT_LEAF;
+    const last = isLast ? [entryAfterRules(leaves.exempt)] : [];
+    return { entries: [...first, ...this.entries, ...last], failsafe: this.#failsafe };
   }
 }

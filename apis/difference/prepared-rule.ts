@@ -1,6 +1,7 @@
 import { BASELINE_PRIORITY } from '../baseline.ts';
 import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
+import { sparesLocalPods } from '../exemptions.ts';
 import { isSkippable } from '../failsafe.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
 import { resolvedPeers } from '../resolved-peers.ts';
@@ -62,6 +63,7 @@ export function preparedRule(
     isPass: action === 'Pass',
     isBaseline: tierPriority === BASELINE_PRIORITY,
     isSkippable: isSkippable(rule),
+    sparesPods: sparesLocalPods(rule),
   };
   const prepared = {
     outcome,

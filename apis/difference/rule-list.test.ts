@@ -8,7 +8,13 @@ const TCP = 6;
 const UDP = 17;
 
 function rule(id: string, boxes: PreparedRule['boxes'], matchesAny = true): PreparedRule {
-  const outcome = { leaf: DEFAULT_LEAF, isPass: false, isBaseline: false, isSkippable: false };
+  const outcome = {
+    leaf: DEFAULT_LEAF,
+    isPass: false,
+    isBaseline: false,
+    isSkippable: false,
+    sparesPods: false,
+  };
   const lists = { groups: [], sets: [], parts: [], igmpGroups: [] };
   return { id, meaning: id, outcome, boxes, matchesAny, ...lists };
 }

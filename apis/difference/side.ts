@@ -2,7 +2,13 @@ import { FAMILIES, type Family, parseAddress } from '../../lib/net/address.ts';
 import { complement, type Range, type Ranges } from '../../lib/net/ranges.ts';
 import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
-import { DHCP, dropsSpoofed, MULTICAST_LISTENER, NEIGHBOR_DISCOVERY } from '../exemptions.ts';
+import {
+  DHCP,
+  dropsSpoofed,
+  judgesLocalPods,
+  MULTICAST_LISTENER,
+  NEIGHBOR_DISCOVERY,
+} from '../exemptions.ts';
 import { failsafeList, failsafePeers } from '../failsafe.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
@@ -34,6 +40,8 @@ export interface Side {
   readonly failsafe: Readonly<Record<Direction, readonly FailsafeFlows[]>>;
   /** The set of the Nodes' addresses that pods may not use; null: they may. */
   readonly spoofed: number | null;
+  /** Whether rules are asked about packets to local pods, although these are exempt. */
+  readonly judgesLocalPods: boolean;
   readonly families: readonly Family[];
 }
 
@@ -78,6 +86,7 @@ export function sideOf(
     ),
     failsafe: { ingress: failsafe('ingress'), egress: failsafe('egress') },
     spoofed: dropsSpoofed(state, config) && nodes !== null ? table.numberOf(nodes) : null,
+    judgesLocalPods: judgesLocalPods(state),
     families: FAMILIES.filter((family) =>
       state.nodeAddresses.some((text) => parseAddress(text)?.family === family),
     ),
@@ -93,11 +102,9 @@ export function failsafeOf({ failsafe }: Side, { direction, traffic }: List): re
   return traffic === 'Host' ? failsafe[direction] : [];
 }
 
-/**
- * Whether flows from (NodePort) or to local pods are exempt; from, whatever the configuration says.
- */
-export function arePodsExempt({ direction, traffic }: List, { exemptions }: Config): boolean {
-  return traffic === 'NodePort' || (direction === 'egress' && exemptions.localPods);
+/** Whether flows to local pods are exempt, but for rules that name pods. */
+export function spareLocalPods({ direction }: List, { exemptions }: Config): boolean {
+  return direction === 'egress' && exemptions.localPods;
 }
 
 /** The sets that decide which entries a peer has. */
@@ -150,6 +157,16 @@ interface BeforeRules {
   readonly isExempt: boolean;
 }
 
+/** The outcome before or after all rules, of all flows or of those in the boxes. */
+function plainEntry(order: number, leaf: number, boxes: Entry['boxes']): Entry {
+  return { order, leaf, boxes, isPass: false, isBaseline: true, isSkippable: false, sparesPods: false };
+}
+
+/** The outcome of flows that no rule decides, where it is not the default; also after a Pass. */
+export function entryAfterRules(leaf: number): Entry {
+  return plainEntry(Number.POSITIVE_INFINITY, leaf, null);
+}
+
 /** What comes before the rules. */
 export function entriesBeforeRules(
   family: Family,
@@ -157,18 +174,10 @@ export function entriesBeforeRules(
   config: Config,
   { spoofed, exempt, isExempt }: BeforeRules,
 ): Entry[] {
-  const entry = (order: number, leaf: number, boxes: Entry['boxes']): Entry => ({
-    order,
-    leaf,
-    boxes,
-    isPass: false,
-    isBaseline: false,
-    isSkippable: false,
-  });
   const boxes = isExempt ? null : exemptBoxes(family, direction, config);
   return [
-    ...(spoofed === null ? [] : [entry(-2, spoofed, null)]),
-    ...(boxes?.size === 0 ? [] : [entry(-1, exempt, boxes)]),
+    ...(spoofed === null ? [] : [plainEntry(-2, spoofed, null)]),
+    ...(boxes?.size === 0 ? [] : [plainEntry(-1, exempt, boxes)]),
   ];
 }
 

@@ -192,7 +192,7 @@ class Comparison {
     const [before, after] = this.#states.map((state) => new PeerRules(state, { family, addresses, group }));
     if (before === undefined || after === undefined) return [];
     if (!this.#isOtherwise && !areRulesAlone) {
-      if (before.isExempt) return [];
+      if (before.isExempt && after.isExempt) return [];
       if (![before, after].some(({ entries }) => entries.some(({ isOwn }) => isOwn))) return [];
     }
     const key = `${before.key()} ${after.key()}`;

@@ -36,6 +36,8 @@ export interface PeerCells {
   readonly key: string;
   /** The rules that match flows, by order; repeated if several parts do. */
   readonly orders: readonly number[];
+  /** The rules that would match flows, which skip them; by order. */
+  readonly spared: readonly number[];
   cells(): Iterable<Cell>;
 }
 
@@ -70,7 +72,8 @@ export class ListLint {
   facts(): FactsCollector {
     const collector = this.collector();
     const known = new Map<string, Shares>();
-    for (const { key, cells, weight } of this.peers()) {
+    for (const { key, cells, weight, spared } of this.peers()) {
+      for (const order of spared) collector.of(order).isExempt = true;
       const shares = known.get(key) ?? collector.take(cells());
       known.set(key, shares);
       collector.count(shares, weight);
@@ -99,11 +102,12 @@ export class ListLint {
         const share = addresses.reduce((sum, part) => sum + space.shareOf(family, part), 0);
         for (const { number, isNamed, size } of groups) {
           const rules = new PeerRules(state, { family, addresses: one, group: number });
-          if (!rules.entries.some(({ isOwn }) => isOwn)) continue;
+          if (![...rules.entries, ...rules.spared].some(({ isOwn }) => isOwn)) continue;
           yield {
             ...{ family, addresses, group: isNamed ? number : null, key: rules.key() },
             weight: (share * size) / side.families.length,
             orders: rules.entries.map(({ order }) => order),
+            spared: rules.spared.map(({ order }) => order),
             cells: () => cellsOf(family, list.direction, rules.evaluated(BEFORE_RULES), checkpoint),
           };
         }

@@ -6,6 +6,7 @@ import type {
   NamespacedName,
   NetworkPolicyPeer,
 } from '../../apis/objects.ts';
+import { BITS, parseCidr } from '../../lib/net/address.ts';
 
 /** A peer listed by a rule, or one from a ClusterGroup that the rule names. */
 export type DirectPeer =
@@ -30,6 +31,20 @@ export function directPeers(peers: readonly NetworkPolicyPeer[], familyOf: Famil
 
 export function addressPeers(peers: readonly NetworkPolicyPeer[], familyOf: FamilyOf): AddressPeer[] {
   return directPeers(peers, familyOf).flatMap((peer) => ('interfaceGroup' in peer ? [] : peer));
+}
+
+/**
+ * Whether a rule with these peers names pods: one is a selector of pods, a service account, the
+ * pods of a Service, or a single address, which may be a pod's.
+ */
+export function namesPods(peers: readonly NetworkPolicyPeer[], familyOf: FamilyOf): boolean {
+  return directPeers(peers, familyOf).some((peer) => {
+    if ('ipBlock' in peer) {
+      const cidr = parseCidr(peer.ipBlock.cidr)?.cidr;
+      return cidr !== undefined && cidr.length === BITS[cidr.family];
+    }
+    return !('nodeSelector' in peer || 'fqdn' in peer || 'interfaceGroup' in peer);
+  });
 }
 
 function groupPeers(spec: ClusterGroupSpec): AddressPeer[] {

@@ -13,7 +13,14 @@ import { sameItems } from '../../lib/sharing/same-items.ts';
 import { type GroupIndex, groupFamily } from '../index/group-index.ts';
 import { canonicalRequirements, formatRequirements, type Requirements } from '../index/selector.ts';
 import { type CanonicalPeers, canonicalPeers } from './address-set.ts';
-import { type AddressPeer, addressPeers, type FamilyOf, interfaceGroups, nodeSelectors } from './peers.ts';
+import {
+  type AddressPeer,
+  addressPeers,
+  type FamilyOf,
+  interfaceGroups,
+  namesPods,
+  nodeSelectors,
+} from './peers.ts';
 import { ruleNames } from './rule-name.ts';
 import { type CanonicalServices, canonicalServices } from './service-set.ts';
 import { toServices } from './services.ts';
@@ -131,6 +138,9 @@ function compiledRules(
   const peers = new Map<string, CanonicalPeers>();
   const services = new Map<string, CanonicalServices>();
   for (const [direction, ruleIndex, rule] of eachRule(policy)) {
+    const listed = (direction === 'ingress' ? rule.from : rule.to) ?? [];
+    const closes = rule.action === 'Drop' || rule.action === 'Reject';
+    const ofPods = direction === 'egress' && closes && namesPods(listed, recorded);
     const source: RuleSource = {
       apiGroup: policy.apiGroup,
       policy: policy.name,
@@ -140,9 +150,9 @@ function compiledRules(
       ruleIndex,
       rule: names[direction][ruleIndex] ?? '',
       ...(spec.established === 'Recheck' ? { established: spec.established } : {}),
+      ...(ofPods ? { namesPods: true } : {}),
       ...(policy.retry === undefined ? {} : { retry: policy.retry }),
     };
-    const listed = (direction === 'ingress' ? rule.from : rule.to) ?? [];
     const linkGroups = interfaceGroups(listed);
     const own: RulePeer[] = linkGroups.length === 0 ? [] : [{ kind: 'interfaces', groups: linkGroups }];
     // A group without members is a peer too, which matches nothing.

@@ -312,6 +312,7 @@ describe('admit', () => {
         'spec.egress[0].toServices[0]: there is no Service b/a; until it exists, this matches nothi',
         'spec.ingress[0]: names no ports, so it does not close what the failsafe keeps open (TCP 64',
         'spec.egress[1], spec.egress[2]: name no ports, so they do not close what the failsafe keeps',
+        "spec.egress[2]: closes the kubelet's probes of these pods on these ports too, also to pods of",
       ].map((text) => text.slice(0, 90)),
     );
     assert.match(

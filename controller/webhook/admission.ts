@@ -16,6 +16,7 @@ import { claimedIdentity, identityOf } from '../../apis/validate/identity.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import type { ObjectProblem } from '../../apis/validate/problem.ts';
 import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
+import { closedProbeWarnings } from './closed-probes.ts';
 import { defaultsOf } from './defaults.ts';
 import { type Consequences, consequences, type RelatedObject } from './dependants.ts';
 import { EgressAdmission, type EgressAdmissionObjects, isEgressObject } from './egress-admission.ts';
@@ -225,6 +226,7 @@ function policyWarnings(
   return [
     ...failsafeWarnings(policy, failsafe),
     ...widePortWarnings(policy, failsafe),
+    ...closedProbeWarnings(policy, objects ?? NO_OBJECTS),
     ...(objects === null ? [] : podAccessWarnings(policy, objects, failsafe.ingress)),
   ];
 }

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { explain } from '../../agent/observe/explain.ts';
 import { render } from '../../agent/render/render.ts';
+import { withDeclaredPods } from '../../cli/load.ts';
 import { replaceFences } from '../docs/markdown.ts';
 import { oracle, sameAnswer } from '../oracle/oracle.ts';
 import { toPacket } from '../tracer/packet.ts';
@@ -31,7 +32,7 @@ for (const name of readdirSync(FOLDER).filter((entry) => entry.endsWith('.md') &
         for (const expectation of one.expectations) {
           const history = await historyOf(one, expectation);
           for (const inputs of history) assertNoSurprise(one, inputs);
-          checkFlows(one, expectation, history);
+          await checkFlows(one, expectation, history);
           await compare(one, expectation, history, replacements);
         }
       });
@@ -93,7 +94,11 @@ function assertNoSurprise({ file, expectations }: Case, { problems }: Inputs): v
  * Flows of the cases are asked of everybody who can answer: the oracle, and the ruleset in both
  * forms.
  */
-function checkFlows({ file }: Case, expectation: Expectation, history: readonly Inputs[]): void {
+async function checkFlows(
+  { file }: Case,
+  expectation: Expectation,
+  history: readonly Inputs[],
+): Promise<void> {
   const { output, fence, node, parts } = expectation;
   const inputs = history.at(-1);
   if (output !== 'flows' || inputs === undefined) return;
@@ -102,7 +107,7 @@ function checkFlows({ file }: Case, expectation: Expectation, history: readonly 
     return;
   }
   const { config, raw } = inputs;
-  const state = toState(inputs, node);
+  const state = await withDeclaredPods(toState(inputs, node), inputs.objects);
   const invalid = inputs.problems.some(({ severity }) => severity === 'error');
   const judge = oracle({ objects: raw.objects, node: state.node, config: raw.config, names: raw.names });
   const walks = (['indexed', 'linear'] as const).map((dispatch) =>
@@ -119,7 +124,7 @@ function checkFlows({ file }: Case, expectation: Expectation, history: readonly 
       const asGiven = { ...answer, skipped: [...answer.skipped], audited: answer.audited ?? [] };
       assert.ok(sameAnswer(wanted, asGiven), `${where}: the oracle says ${JSON.stringify(wanted)}`);
     }
-    const packet = toPacket(flow, state.nodeAddresses, config);
+    const packet = toPacket(flow, state.nodeAddresses, config, state.localPods?.members);
     for (const walk of packet === null ? [] : walks) {
       const { verdict, source } = walk(packet as NonNullable<typeof packet>);
       assert.equal(verdict, answer.verdict, `${where}: the ruleset`);

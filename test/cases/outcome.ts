@@ -11,6 +11,7 @@ import type { CompiledRule, NodeState, Service } from '../../apis/compiled.ts';
 import { nameResolver } from '../../apis/names.ts';
 import { namedBy, namesPorts } from '../../apis/rule-peer.ts';
 import { snapshot } from '../../apis/snapshot.ts';
+import { withDeclaredPods } from '../../cli/load.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { clusterLint } from '../../controller/lint/cluster-lint.ts';
 import { findingText } from '../../controller/lint/finding-text.ts';
@@ -60,7 +61,7 @@ export async function outcome(expectation: Expectation, history: readonly Inputs
     case 'transaction':
       return transactionText(transaction(EMPTY_STATE, render(state, inputs.config)));
     case 'flows':
-      return answered(fence.text, state, inputs);
+      return answered(fence.text, await withDeclaredPods(state, inputs.objects), inputs);
   }
 }
 

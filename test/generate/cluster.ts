@@ -118,6 +118,8 @@ function pod(plan?: AddressPlan): fc.Arbitrary<PodManifest> {
   const spec = fields<NonNullable<PodManifest['spec']>>({
     hostNetwork: weighted<boolean | undefined>([6, fc.constant(undefined)], [1, fc.boolean()]),
     serviceAccountName: maybe(50, oneOf(serviceAccountNames)),
+    // In kernel tests no pod has interfaces of its own.
+    nodeName: plan === undefined ? maybe(50, oneOf([nodeUnderTest, 'node-1'])) : fc.constant(undefined),
   });
   return fc
     .record({ namespace: oneOf(namespaceNames), labels: labelsFrom(podLabels), spec, status })

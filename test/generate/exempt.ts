@@ -37,9 +37,10 @@ export function exemptTraffic({ own, known, features }: Targets): fc.Arbitrary<F
     icmpCode: fc.constant(0),
   });
   const localPods = fc.record({
-    direction: directions,
+    direction: weighted([1, directions], [3, fc.constant<Flow['direction']>('egress')]),
     interfaceGroup: fc.constantFrom('pods', 8, 9, 20, 'clusternet'),
-    dst: randomAddress(4),
+    dst: known.length === 0 ? randomAddress(4) : weighted([1, randomAddress(4)], [5, oneOf(known)]),
+    srcPort: fc.constant(40_000),
     protocol: fc.constantFrom('tcp', 'udp', 'sctp'),
     dstPort: fc.constantFrom(53, 80, 8080),
   });
@@ -55,7 +56,7 @@ export function exemptTraffic({ own, known, features }: Targets): fc.Arbitrary<F
     [2, loopback],
     [2, multicast],
     [2, dhcp()],
-    [2, localPods],
+    [3, localPods],
     [3, spoofed(own, known)],
     [features.has('nodePort') ? 1 : 0, leftAlone],
   );

@@ -15,7 +15,7 @@ import { cases } from '../properties/runs.ts';
 import type { AddressPlan, Feature, Scenario } from './scenario.ts';
 import { ALL_FEATURES, sample } from './scenario.ts';
 
-const sampleCount = cases(400);
+const sampleCount = cases(800);
 const size = 8;
 const plan: AddressPlan = {
   nodeAddresses: [{ v4: '10.77.0.1', v6: 'fd77::1' }],

@@ -140,6 +140,28 @@ forEachDataplane(
       assert.deepEqual([await answers('here'), await answers('remote')], [YES, NO]);
     });
 
+    it('are closed by a rule that names them, like remote ones', async () => {
+      const { v4, v6 } = PODS.here;
+      const pod = {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { name: 'here', namespace: 'shop', labels: { app: 'here' } },
+        spec: { nodeName: 'node-0' },
+        status: { phase: 'Running', podIPs: [{ ip: v4 }, { ip: v6 }] },
+      };
+      for (const to of [
+        [{ podSelector: { matchLabels: { app: 'here' } } }],
+        [{ ipBlock: { cidr: `${v4}/32` } }, { ipBlock: { cidr: `${v6}/128` } }],
+      ]) {
+        await it_.node.write('named.json', [pod, policy('named', { egress: [{ action: 'Drop', to }] })]);
+        await it_.once();
+        assert.deepEqual([await answers('here'), await answers('remote')], [NO, NO], JSON.stringify(to));
+      }
+      await it_.node.remove('named.json');
+      await it_.once();
+      assert.deepEqual([await answers('here'), await answers('remote')], [YES, NO]);
+    });
+
     it('that are added later are reached', async () => {
       agent = await it_.start();
       const reached = (pod: Pod) =>

@@ -19,6 +19,8 @@ export interface ClusterPod {
   namespaceLabels: Labels;
   serviceAccount: string;
   addresses: Address[];
+  /** Name of its Node; undefined before it has one. */
+  node: string | undefined;
 }
 
 /** What peers are resolved against. */
@@ -83,6 +85,7 @@ function toClusterPod(pod: PodManifest, namespaces: Map<string, Labels>): Cluste
     namespaceLabels: { ...namespaces.get(namespace), 'kubernetes.io/metadata.name': namespace },
     serviceAccount: pod.spec?.serviceAccountName || 'default',
     addresses: readable(addresses),
+    node: pod.spec?.nodeName,
   };
 }
 

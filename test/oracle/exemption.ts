@@ -4,6 +4,7 @@ import type { OracleConfig } from './config.ts';
 import type { Packet } from './flow.ts';
 import { protocolNumbers } from './flow.ts';
 import { groupNumber } from './interface-group.ts';
+import type { OracleRule } from './rule.ts';
 
 /** Answers whether a packet is accepted before any policy. */
 export type ExemptionTest = (packet: Packet) => boolean;
@@ -12,8 +13,16 @@ export const loopbackRanges = ['127.0.0.0/8', '::1/128'].map(parseCidr);
 const neighborDiscovery = [133, 134, 135, 136];
 const multicastListener = [130, 131, 132, 143];
 
-/** Builds the test from the configuration and the addresses of the Node. */
-export function toExemptionTest(config: OracleConfig, nodeAddresses: Address[]): ExemptionTest {
+/**
+ * Builds the test from the configuration and the addresses of the Node. Packets to local pods are
+ * accepted without a look at any rule only if no rule that closes egress names a pod.
+ */
+export function toExemptionTest(
+  config: OracleConfig,
+  nodeAddresses: Address[],
+  rules: readonly OracleRule[],
+): ExemptionTest {
+  const arePodsNamed = rules.some((rule) => rule.direction === 'egress' && closes(rule) && rule.namesPods);
   const own = new Set(nodeAddresses.map(addressKey));
   const isLocal = (address: Address | undefined) =>
     address !== undefined &&
@@ -27,8 +36,23 @@ export function toExemptionTest(config: OracleConfig, nodeAddresses: Address[]):
     (isOn('neighborDiscovery') && isICMPv6(packet, neighborDiscovery)) ||
     (isOn('multicastListener') && isICMPv6(packet, multicastListener)) ||
     (isOn('dhcpClient') && isDhcpClient(packet)) ||
-    (isOn('localPods') && packet.direction === 'egress' && isPodsGroup(packet, config)) ||
+    (!arePodsNamed && goesToLocalPod(packet, config)) ||
     isLeftAlone(packet);
+}
+
+/** Whether a packet goes to a local pod, and the exemption for these is on. */
+export function goesToLocalPod(packet: Packet, config: OracleConfig): boolean {
+  const isOn = config.exemptions?.localPods !== false;
+  return isOn && packet.direction === 'egress' && isPodsGroup(packet, config);
+}
+
+/** Such packets skip the rules that close something and name no pod. */
+export function isForOthers(rule: OracleRule): boolean {
+  return closes(rule) && !rule.namesPods;
+}
+
+function closes({ manifest }: OracleRule): boolean {
+  return manifest.action === 'Drop' || manifest.action === 'Reject';
 }
 
 function isICMPv6(packet: Packet, types: number[]): boolean {

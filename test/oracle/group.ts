@@ -2,7 +2,7 @@ import type { Cluster } from './cluster.ts';
 import type { GroupManifest, Labels } from './manifest.ts';
 import { apiGroupOf, assertOnlyFields, findNamed } from './manifest.ts';
 import type { AddressTest } from './member.ts';
-import { toBlockTest, toNodesTest, toPodsTest, toServicePodsTest } from './member.ts';
+import { isSingle, toBlockTest, toNodesTest, toPodsTest, toServicePodsTest } from './member.ts';
 import { selects } from './selector.ts';
 
 const kinds = [
@@ -44,6 +44,15 @@ export function groupSelectsNode(
       return selects(selector, labels);
     })
     .includes(true);
+}
+
+/** Whether the group, or a child of it, is of pods or has a single address. */
+export function groupNamesPods(objects: readonly object[], name: string, apiGroup: string): boolean {
+  return withChildren(objects, name, apiGroup).some(({ spec }) => {
+    const { podSelector, namespaceSelector, serviceReference, ipBlocks = [] } = spec;
+    const ofPods = [podSelector, namespaceSelector, serviceReference].some((one) => one !== undefined);
+    return ofPods || ipBlocks.some(isSingle);
+  });
 }
 
 /** The group itself, or in its stead the groups it is made of. */

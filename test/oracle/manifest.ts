@@ -29,7 +29,7 @@ export interface NodeManifest extends Manifest {
 
 /** A core v1 Pod, narrowed to what SEMANTICS reads. */
 export interface PodManifest extends Manifest {
-  spec?: { hostNetwork?: boolean; serviceAccountName?: string };
+  spec?: { hostNetwork?: boolean; serviceAccountName?: string; nodeName?: string };
   status?: { phase?: string; podIP?: string; podIPs?: { ip: string }[] };
 }
 

@@ -16,6 +16,11 @@ export function toBlockTest(ipBlock: IPBlock): AddressTest {
   return (address) => inRange(block, address) && !exceptions.some((range) => inRange(range, address));
 }
 
+/** Whether the block is one address, as it is written. */
+export function isSingle({ cidr }: IPBlock): boolean {
+  return cidr.endsWith(cidr.includes(':') ? '/128' : '/32');
+}
+
 /** The addresses of the Nodes that the selector selects. */
 export function toNodesTest(cluster: Cluster, selector: LabelSelector): AddressTest {
   return toMembersTest(cluster.nodes.filter((node) => selects(selector, node.labels)));

@@ -21,6 +21,10 @@ const applied = (nodeSelector: object) => [
 const dropAll = [policy('deny', { ingress: [{ action: 'Drop' }], egress: [{ action: 'Drop' }] })];
 const src = (address: string): Partial<Flow> => ({ ...tcp80, src: address, dst: '10.0.0.1' });
 const src6 = (address: string): Partial<Flow> => ({ ...tcp80, src: address, dst: 'fd00::1' });
+/** A rule that closes egress to these, and a packet to a local pod. */
+const closing = (...to: object[]) => policy('p', { egress: [{ action: 'Drop', to }] });
+const dropPod = [closing({ podSelector: {} })];
+const leaving = (dst: string): Partial<Flow> => ({ direction: 'egress', interfaceGroup: 'pods', dst });
 const own = { src: '10.0.0.1', dst: '10.5.0.1', direction: 'egress' } as const;
 const hit = 'Drop rule p#0';
 const miss = 'Allow default';
@@ -409,6 +413,18 @@ const exemptionRows: Row[] = [
   ['ingress from local pods', dropAll, { interfaceGroup: 'pods' }, denied],
   ['egress to another group', dropAll, { direction: 'egress', interfaceGroup: 'clusternet' }, denied],
   ['egress without group', dropAll, { direction: 'egress', dst: '10.1.0.1' }, denied],
+  ['egress to local pods, a pod named', dropPod, leaving('10.1.0.1'), hit],
+  ['a single address', [closing({ ipBlock: { cidr: '10.1.0.1/32' } })], leaving('10.1.0.1'), hit],
+  ['a block of two', [closing({ ipBlock: { cidr: '10.1.0.0/31' } })], leaving('10.1.0.1'), 'Allow exempt'],
+  [
+    'mixed peers: the whole rule',
+    [closing({ ipBlock: { cidr: '10.1.0.9/32' } }, { ipBlock: { cidr: '10.1.0.0/16' } })],
+    leaving('10.1.0.1'),
+    hit,
+  ],
+  ['another pod than those named', dropPod, leaving('10.1.0.77'), 'Allow exempt'],
+  ['what names no pod beside it', [...dropPod, ...dropAll], leaving('10.1.0.77'), 'Allow exempt'],
+  ['nodes are no pods', [closing({ nodeSelector: {} })], leaving('10.0.0.1'), 'Allow exempt'],
   ['local pods off', dropAll, { direction: 'egress', interfaceGroup: 'pods' }, denied, off('localPods')],
 ];
 

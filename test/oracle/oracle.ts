@@ -1,10 +1,11 @@
 import type { Answer } from './answer.ts';
 import { toCluster } from './cluster.ts';
 import type { Names, OracleConfig } from './config.ts';
-import { toExemptionTest } from './exemption.ts';
+import { goesToLocalPod, isForOthers, toExemptionTest } from './exemption.ts';
 import { toFailsafeTest } from './failsafe.ts';
 import type { Flow } from './flow.ts';
 import { toPacket } from './flow.ts';
+import { toLocalPodTest } from './local-pod.ts';
 import { baselinePriority } from './order.ts';
 import type { OracleRule } from './rule.ts';
 import { matches, toRules } from './rule.ts';
@@ -48,20 +49,24 @@ export function oracle(input: OracleInput): (flow: Flow) => Answer {
   const node = cluster.nodes.find(({ name }) => name === input.node);
   if (node === undefined) throw new Error(`no Node is named ${input.node}`);
   const rules = toRules({ objects, cluster, node, config, names });
-  const isExempt = toExemptionTest(config, node.addresses);
+  const isExempt = toExemptionTest(config, node.addresses, rules);
+  const isOfLocalPod = toLocalPodTest(cluster, node);
   // A Node that no rule applies to is left alone.
   const isSpoofed = rules.length === 0 ? () => false : toSpoofTest(config, cluster, node);
   const isFailsafe = toFailsafeTest(config, cluster);
   return (flow) => {
-    const packet = toPacket(flow);
+    const given = toPacket(flow);
+    const packet = isOfLocalPod(given) ? { ...given, interfaceGroup: 'pods' } : given;
     if (isSpoofed(packet))
       return { ...toAnswer({ rule: undefined, skipped: [], audited: [] }, 'spoofed'), verdict: 'Drop' };
     if (isExempt(packet)) return toAnswer({ rule: undefined, skipped: [], audited: [] }, 'exempt');
-    const matching = rules.filter((rule) => matches(rule, packet));
+    const isSpared = goesToLocalPod(packet, config);
+    const matching = rules.filter((rule) => matches(rule, packet) && !(isSpared && isForOthers(rule)));
+    const otherwise = isSpared ? 'exempt' : 'default';
     const plain = decide(matching, () => false);
-    if (!isFailsafe(packet)) return toAnswer(plain);
+    if (!isFailsafe(packet)) return toAnswer(plain, reasonOf(plain, otherwise));
     const safe = decide(matching, isBlanketDeny);
-    return toAnswer(safe, verdictOf(plain) === verdictOf(safe) ? undefined : 'failsafe');
+    return toAnswer(safe, verdictOf(plain) === verdictOf(safe) ? reasonOf(safe, otherwise) : 'failsafe');
   };
 }
 
@@ -90,11 +95,16 @@ function verdictOf({ rule }: Decision): Answer['verdict'] {
   return rule === undefined ? 'Allow' : (rule.manifest.action as Answer['verdict']);
 }
 
+/** What the verdict comes from: the rule, or what it is without one. */
+function reasonOf({ rule }: Decision, otherwise: Answer['reason']): Answer['reason'] {
+  return rule === undefined ? otherwise : 'rule';
+}
+
 /**
  * A Pass that nothing in the baseline tier follows decides nothing: no policy is named, the reason
  * is `default`.
  */
-function toAnswer(decision: Decision, reason?: Answer['reason']): Answer {
+function toAnswer(decision: Decision, reason: Answer['reason']): Answer {
   const { rule } = decision;
   return {
     verdict: verdictOf(decision),
@@ -102,7 +112,7 @@ function toAnswer(decision: Decision, reason?: Answer['reason']): Answer {
     rule: rule?.manifest.name ?? null,
     ruleIndex: rule?.ruleIndex ?? null,
     tier: rule?.tier ?? null,
-    reason: reason ?? (rule === undefined ? 'default' : 'rule'),
+    reason,
     skipped: decision.skipped.map(toName),
     audited: decision.audited.map(toName),
   };

@@ -1,12 +1,12 @@
 import type { Cluster } from './cluster.ts';
 import type { Names, OracleConfig } from './config.ts';
 import type { Packet } from './flow.ts';
-import { toGroupTest } from './group.ts';
+import { groupNamesPods, toGroupTest } from './group.ts';
 import { groupNumber } from './interface-group.ts';
 import type { PeerManifest } from './manifest.ts';
 import { assertOnlyFields } from './manifest.ts';
 import type { AddressTest } from './member.ts';
-import { toAccountTest, toBlockTest, toListTest, toNodesTest, toPodsTest } from './member.ts';
+import { isSingle, toAccountTest, toBlockTest, toListTest, toNodesTest, toPodsTest } from './member.ts';
 import { resolveName } from './name.ts';
 
 /** Answers whether a packet comes from (ingress) or goes to (egress) one of a rule's peers. */
@@ -49,6 +49,13 @@ function toPeerTest(peer: PeerManifest, context: PeerContext): PeerTest {
   if (peer.interfaceGroup !== undefined) return toInterfaceTest(peer.interfaceGroup, context.config);
   const isPeer = toAddressTest(peer, context);
   return ({ remote }) => remote !== undefined && isPeer(remote);
+}
+
+/** Whether a peer is a selector of pods, a service account, a single address, or such a group. */
+export function namesPod(peer: PeerManifest, objects: readonly object[], apiGroup: string): boolean {
+  if (peer.ipBlock !== undefined) return isSingle(peer.ipBlock);
+  if (peer.group !== undefined) return groupNamesPods(objects, peer.group, apiGroup);
+  return [peer.podSelector, peer.namespaceSelector, peer.serviceAccount].some((one) => one !== undefined);
 }
 
 /**

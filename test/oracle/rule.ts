@@ -8,7 +8,7 @@ import { apiGroupOf, assertOnlyFields, objectsOfKind, policyApiVersions } from '
 import type { OrderKey } from './order.ts';
 import { baselinePriority, compareOrder, findTier } from './order.ts';
 import type { PeerTest } from './peer.ts';
-import { toPeersTest } from './peer.ts';
+import { namesPod, toPeersTest } from './peer.ts';
 import { selects } from './selector.ts';
 import { matchesServices } from './service.ts';
 
@@ -21,6 +21,8 @@ export interface OracleRule extends OrderKey {
   manifest: RuleManifest;
   /** undefined = any address. */
   peers: PeerTest | undefined;
+  /** Whether a peer is a pod, by whatever selects it, or a single address. */
+  namesPods: boolean;
   /** undefined = the rule has no `toServices`. */
   toServices: PeerTest | undefined;
 }
@@ -64,6 +66,7 @@ export function toRules(context: RuleContext): OracleRule[] {
             isAudit: policy.spec.mode === 'Audit',
             manifest,
             peers: toPeersTest(peers, { ...context, apiGroup }),
+            namesPods: (peers ?? []).some((peer) => namesPod(peer, objects, apiGroup)),
             toServices: toServices.length > 0 ? toServicesTest(toServices, cluster.services) : undefined,
           },
         ];

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
+import { toLocalPods } from '../../agent/interfaces/local-pods.ts';
 import { explain } from '../../agent/observe/explain.ts';
 import type { Ruleset } from '../../agent/render/ruleset.ts';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config, Dispatch } from '../../apis/config.ts';
 import type { Explanation } from '../../apis/flow.ts';
+import { toMemberSet } from '../../lib/net/member-set.ts';
 import type { Scenario } from '../generate/scenario.ts';
 import { type Answer, oracle, sameAnswer } from '../oracle/oracle.ts';
 import { type Packet, toPacket } from '../tracer/packet.ts';
 import { type Trace, tracer } from '../tracer/tracer.ts';
-import { renderBoth, toConfig, toState } from './pipeline.ts';
+import { renderBoth, toClusterObjects, toConfig, toState } from './pipeline.ts';
 
 /** What was seen over all cases: a property that never met a Reject says nothing of Rejects. */
 export type Seen = Map<string, number>;
@@ -36,9 +38,14 @@ export function agree(
   both: typeof renderBoth = renderBoth,
 ): Agreed {
   const judge = oracle({ objects, node, config: written, names });
+  const { pods } = toClusterObjects(objects);
   const state = toState(objects, node, names);
+  const local = toMemberSet(
+    [],
+    pods.filter((pod) => pod.node === node).flatMap(({ addresses }) => addresses),
+  );
   const config = toConfig(written);
-  const explained = explain(state, config);
+  const explained = explain({ ...state, localPods: toLocalPods(local) }, config);
   const rulesets = both(state, config);
   const traces: Agreed['traces'][number][] = [];
   const [indexed, linear] = [tracer(rulesets.indexed), tracer(rulesets.linear)];
@@ -48,12 +55,14 @@ export function agree(
     const answer = explained(flow as Parameters<typeof explained>[0], { considered: true });
     count(seen, `explain ${wanted.verdict} ${wanted.reason}`);
     if (flow.traffic === 'NodePort') count(seen, `NodePort ${wanted.verdict} ${wanted.reason}`);
+    if ([8, 'pods'].includes(flow.interfaceGroup ?? 0) && flow.direction === 'egress')
+      count(seen, `local pods ${wanted.verdict} ${wanted.reason}`);
     if (wanted.audited?.length) count(seen, 'audited');
     if (!sameAnswer(wanted, { ...answer, audited: answer.audited ?? [] })) {
       differ({ flow, oracle: wanted, explain: answer }, objects, written);
     }
     // The kernel judges whole packets: a flow that leaves something open is none.
-    const packet = toPacket(flow as Parameters<typeof toPacket>[0], state.nodeAddresses, config);
+    const packet = toPacket(flow as Parameters<typeof toPacket>[0], state.nodeAddresses, config, local);
     if (packet === null) continue;
     count(seen, `kernel ${wanted.verdict} ${wanted.reason}`);
     const [byIndex, byList] = [indexed(packet), linear(packet)];

@@ -28,4 +28,5 @@ const EXPECTED = [
   'NodePort Allow exempt',
   ...['explain', 'kernel', 'NodePort'].map((by) => `${by} Drop spoofed`),
   'audited',
+  ...['Allow exempt', 'Allow rule', 'Drop rule'].map((what) => `local pods ${what}`),
 ];

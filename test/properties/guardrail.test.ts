@@ -16,7 +16,7 @@ import { count, type Seen } from './agree.ts';
 import { flowsAtRules } from './flows-at-rules.ts';
 import { toClusterObjects, toConfig } from './pipeline.ts';
 import { check, flowCount, missingOf } from './runs.ts';
-import { toFlow, wholeFlow } from './whole-flow.ts';
+import { oracleOfFindings, toFlow, wholeFlow } from './whole-flow.ts';
 
 const OURS = 'nodewall.io/v1alpha1';
 const SIZES = fc.constantFrom(1, 3, 8, 8, 20);
@@ -63,7 +63,7 @@ function judge(drawn: Scenario, seed: number, seen: Seen): void {
   assert.deepEqual([...first.keys()].sort(), [...found.keys()].sort());
   const nodes = objects.nodes.slice(0, 3).map(({ name }) => name);
   for (const node of nodes) {
-    const verdict = oracle({ objects: drawn.objects, node, config: drawn.config });
+    const verdict = oracleOfFindings({ objects: drawn.objects, node, config: drawn.config });
     const flows = wholeFlows(
       drawn,
       node,
@@ -200,7 +200,11 @@ function inItem(
     [direction]: [{ ...fields, action: 'Drop' }],
   };
   const policy = { apiVersion: OURS, kind: 'ClusterNetworkPolicy', metadata: { name: 'item' }, spec };
-  const verdict = oracle({ objects: [...cast(objects), policy], node, config: { ...BARE, interfaceGroups } });
+  const verdict = oracleOfFindings({
+    objects: [...cast(objects), policy],
+    node,
+    config: { ...BARE, interfaceGroups },
+  });
   return (flow) => verdict(flow).verdict === 'Drop';
 }
 

@@ -10,12 +10,12 @@ import { seededRandom } from '../../perf/generate/random.ts';
 import { ALL_FEATURES, type Scenario, scenario } from '../generate/scenario.ts';
 import { parseAddress } from '../oracle/address.ts';
 import type { PolicyManifest } from '../oracle/manifest.ts';
-import { type Answer, type Flow, oracle } from '../oracle/oracle.ts';
+import type { Answer, Flow } from '../oracle/oracle.ts';
 import { count, type Seen } from './agree.ts';
 import { flowsAtRules } from './flows-at-rules.ts';
 import { resolver, toClusterObjects, toConfig, toState } from './pipeline.ts';
 import { check, flowCount, missingOf } from './runs.ts';
-import { toFlow, wholeFlow } from './whole-flow.ts';
+import { oracleOfFindings, toFlow, wholeFlow } from './whole-flow.ts';
 
 const SIZES = fc.constantFrom(1, 3, 8, 8, 20);
 
@@ -56,7 +56,7 @@ function findingsOf({ objects, node, names }: Scenario, config: Config): NodeFin
 function judge(drawn: Scenario, seen: Seen): void {
   const { objects, node, config, names } = drawn;
   const found = findingsOf(drawn, toConfig(config));
-  const verdict = oracle({ objects, node, config, names });
+  const verdict = oracleOfFindings({ objects, node, config, names });
   const state = toState(objects, node, names);
   const answers = wholeFlows(drawn, state).map((flow) => ({ flow, answer: verdict(flow) }));
   const byName = Map.groupBy(policiesOf(objects), ({ metadata }) => metadata.name);
@@ -75,7 +75,7 @@ function judge(drawn: Scenario, seen: Seen): void {
       const wrong = answers.find(({ flow, answer }) => decides(answer, flow));
       assert.equal(wrong, undefined, JSON.stringify({ finding, wrong }));
     }
-    const without = oracle({ objects: withoutRule(objects, finding), node, config, names });
+    const without = oracleOfFindings({ objects: withoutRule(objects, finding), node, config, names });
     if (finding.kind === 'no-effect' || finding.kind === 'unreachable') {
       for (const { flow, answer } of answers) {
         count(seen, 'verdicts without');

@@ -46,7 +46,9 @@ export function toClusterObjects(
 }
 
 function validated(one: object): ClusterObject | null {
-  const { object, problems } = validateObject(one);
+  // With the Nodes of pods.
+  const isPod = 'kind' in one && one.kind === 'Pod';
+  const { object, problems } = validateObject(one, { egress: isPod });
   const errors = problems.filter(({ severity }) => severity === 'error');
   if (errors.length > 0) throw new Error(`rejected: ${JSON.stringify(errors)}\n${JSON.stringify(one)}`);
   return object;

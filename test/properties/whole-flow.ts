@@ -4,7 +4,7 @@ import { parseAddress } from '../oracle/address.ts';
 import type { OracleConfig } from '../oracle/config.ts';
 import { protocolNumbers } from '../oracle/flow.ts';
 import { groupNumber } from '../oracle/interface-group.ts';
-import type { Flow } from '../oracle/oracle.ts';
+import { type Answer, type Flow, type OracleInput, oracle } from '../oracle/oracle.ts';
 
 /** A flow of which everything is known but the Node's own address, which may differ by state. */
 export interface WholeFlow {
@@ -20,6 +20,15 @@ export interface WholeFlow {
   readonly code: number;
   /** The destination of incoming IGMP. */
   readonly igmpGroup: string;
+}
+
+/** A link group that no rule names: not that of pods, which the oracle finds by a pod's address. */
+const UNNAMED_GROUP = 4_000_000_000;
+
+/** The oracle for flows whose link group is any that no rule names, where they have none. */
+export function oracleOfFindings(input: OracleInput): (flow: Flow) => Answer {
+  const judge = oracle(input);
+  return (flow) => judge({ ...flow, interfaceGroup: flow.interfaceGroup ?? UNNAMED_GROUP });
 }
 
 /** Fills in what a flow leaves open. Null: no packet can be it, or its family is not wanted. */

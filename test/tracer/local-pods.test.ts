@@ -2,9 +2,11 @@
 import assert from 'node:assert/strict';
 import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
 import { render } from '../../agent/render/render.ts';
+import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
+import type { CompiledRule } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
-import { addressSet, compiledRule, stateOf } from '../fake/compiled-rule.ts';
+import { addressSet, compiledRule, fromSet, stateOf } from '../fake/compiled-rule.ts';
 import { iptablesTracer } from './iptables.ts';
 import type { Packet } from './packet.ts';
 import { tracer } from './tracer.ts';
@@ -41,6 +43,52 @@ const CASES: readonly Case[] = [
   ['a local pod by a Service, IPv6', { family: 6, src: 1n, dst: 0xfd00n * 2n ** 112n + 2n }, 'Allow'],
   ['a remote pod by a Service, IPv6', { family: 6, src: 1n, dst: 0xfd00n * 2n ** 112n + 3n }, 'Drop'],
 ];
+
+/** A rule for egress to this address. */
+function egressTo(address: string, changes: Partial<CompiledRule>, namesPods = false): CompiledRule {
+  const source = { direction: 'egress', ...(namesPods ? { namesPods } : {}) } as const;
+  return { ...compiledRule(`to ${address} ${namesPods}`, { source, peers: fromSet(address) }), ...changes };
+}
+/** A rule for a TCP port, to any address. */
+const port = (number: number): Partial<CompiledRule> => ({
+  services: [{ protocol: 'tcp', ports: [number, number] }],
+});
+const baseline = { tierPriority: BASELINE_PRIORITY };
+const NAMED = [
+  egressTo('10.244.1.2', {}, true),
+  egressTo('10.244.1.4', { action: 'Allow', ...port(8080) }),
+  { ...drop, id: 'pass', action: 'Pass', ...port(81) } as const,
+  drop,
+  egressTo('10.244.1.4', baseline, true),
+  { ...drop, id: 'rest', ...baseline },
+];
+const straight = { original: null, interface: { name: 'eth0', group: 8 } } as const;
+const NAMED_CASES: readonly Case[] = [
+  ['a local pod by a Service', {}, 'Drop'],
+  ['a local pod straight', straight, 'Drop'],
+  ['another one', { ...straight, dst: POD + 1n }, 'Allow'],
+  ['another one by a Service', { dst: POD + 1n }, 'Allow'],
+  ['one that a rule of the baseline tier names', { ...straight, dst: POD + 2n }, 'Allow'],
+  ['the same, passed', { ...straight, dst: POD + 2n, dstPort: 81 }, 'Drop'],
+  ['the same by a Service', { dst: POD + 2n, dstPort: 81 }, 'Drop'],
+  ['another one, passed', { dst: POD + 3n, dstPort: 81 }, 'Allow'],
+  ['a remote pod, passed', { dst: REMOTE, dstPort: 81 }, 'Drop'],
+];
+
+describe('tracers: rules that name pods', () => {
+  const sets = ['10.244.1.2', '10.244.1.4'].map((one) =>
+    addressSet(one, { members: toMemberSet([], [one]) }),
+  );
+  const state = stateOf(NAMED, { localPods, addressSets: new Map(sets.map((set) => [set.id, set])) });
+  for (const [what, changes, verdict] of NAMED_CASES) {
+    it(what, () => {
+      const packet = { ...opening, ...changes };
+      const nftables = tracer(render(state, DEFAULT_CONFIG))(packet).verdict;
+      const iptables = iptablesTracer(iptablesRenderer(DEFAULT_CONFIG)(state))(packet).verdict;
+      assert.deepEqual([nftables, iptables], [verdict, verdict]);
+    });
+  }
+});
 
 describe('tracers: the exemption of local pods', () => {
   for (const [what, changes, verdict, isKnown = true] of CASES) {

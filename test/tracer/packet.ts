@@ -2,6 +2,7 @@ import type { Config } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { type Address, type Family, parseAddress } from '../../lib/net/address.ts';
+import { hasMember, type MemberSet, NO_MEMBERS } from '../../lib/net/member-set.ts';
 
 /**
  * What the kernel knows of one packet when it reaches the hook of its direction. Fields that the
@@ -81,8 +82,14 @@ const TYPE_PROTOCOLS: readonly number[] = [1, 2, 58];
  * The packet that opens the connection a flow speaks of; null where the flow leaves open what every
  * packet has, or says what none can have.
  * @param own the node's own addresses: what goes between two of them goes through lo
+ * @param localPods addresses to which packets leave by an interface of pods, if the flow names none
  */
-export function toPacket(flow: Flow, own: readonly string[], config: Config): Packet | null {
+export function toPacket(
+  flow: Flow,
+  own: readonly string[],
+  config: Config,
+  localPods: MemberSet = NO_MEMBERS,
+): Packet | null {
   const src = parseAddress(flow.src ?? '');
   const dst = parseAddress(flow.dst ?? '');
   const protocol = typeof flow.protocol === 'string' ? PROTOCOLS[flow.protocol] : flow.protocol;
@@ -94,7 +101,8 @@ export function toPacket(flow: Flow, own: readonly string[], config: Config): Pa
   if (nodePort && flow.direction === 'egress') return null;
   // What the node sends to a NodePort of its own never leaves it.
   const isFromOwn = isLocal(src, own);
-  const group = toGroup(flow.interfaceGroup, config);
+  const isToPod = flow.direction === 'egress' && hasMember(localPods, dst);
+  const group = toGroup(flow.interfaceGroup ?? (isToPod ? 'pods' : undefined), config);
   // A flow by a pod's interface says that it is not by lo, if somebody asks.
   const isByPod =
     config.antiSpoofing && flow.direction === 'ingress' && group === config.interfaceGroups.pods;
