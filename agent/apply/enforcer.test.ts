@@ -179,6 +179,79 @@ describe('the enforcer', () => {
   });
 });
 
+describe('before the first rules', () => {
+  function firstSetUp(holdsRules: () => boolean, refuses: (desired: NodeState) => boolean = () => false) {
+    const asked: string[] = [];
+    const enforced: boolean[] = [];
+    const enforcer = new Enforcer<NodeState>({
+      reconciler: {
+        async apply(desired) {
+          asked.push(policies(desired).join(' '));
+          if (refuses(desired)) throw new RefusedError('no', { source: null });
+          const isEmpty = asked.filter((one) => one === '').length > 1;
+          const change = { isEmpty, changesStructure: true };
+          return {
+            change: { ...change, text: () => '' },
+            leftBehind: null,
+            enforcedAfter: 0,
+            kernelMicroseconds: 0,
+          };
+        },
+        verify: async () => [],
+        holdsRules: async () => holdsRules() || asked.length > 0,
+      },
+      renderer: () => (desired) => desired,
+      clock: fakeClock(),
+      lastGood: async () => null,
+      events: {
+        enforced: (result) => void enforced.push(result.change.isEmpty),
+        failed: () => void enforced.push(false),
+        unrecorded: () => assert.fail(),
+        drifted: () => assert.fail(),
+      },
+      async beforeFirst(track) {
+        asked.push('before');
+        await track();
+        asked.push('after');
+      },
+    });
+    return { enforcer, asked, enforced };
+  }
+
+  it('connections are tracked by a state without rules, once', async () => {
+    const { enforcer, asked } = firstSetUp(() => false);
+    enforcer.submit(state({ a: 1 }));
+    await enforcer.idle();
+    enforcer.submit(state({ a: 2 }));
+    await enforcer.idle();
+    assert.deepEqual(asked, ['before', '', 'after', 'a', 'a']);
+  });
+
+  it('a state without rules is the change that is reported', async () => {
+    const { enforcer, enforced } = firstSetUp(() => false);
+    enforcer.submit(state({}));
+    await enforcer.idle();
+    assert.deepEqual(enforced, [false]);
+  });
+
+  it('nothing is done where an earlier run has rules in force', async () => {
+    const { enforcer, asked } = firstSetUp(() => true);
+    enforcer.submit(state({ a: 1 }));
+    await enforcer.idle();
+    assert.deepEqual(asked, ['a']);
+  });
+
+  it('a refused policy is still left out alone', async () => {
+    const { enforcer, asked } = firstSetUp(
+      () => false,
+      (desired) => policies(desired).includes('bad'),
+    );
+    enforcer.submit(state({ a: 1, bad: 2 }));
+    await enforcer.idle();
+    assert.deepEqual(asked, ['before', '', 'after', 'a bad', '', 'a', 'a bad', 'a']);
+  });
+});
+
 it('ends with the reported state in force when the last policy it tried is refused', async () => {
   const asked: string[] = [];
   const done: Applied = {

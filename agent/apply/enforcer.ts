@@ -55,6 +55,11 @@ export interface EnforcerOptions<Desired> {
    * failed, the left-overs may be removed. Resolves with false if it has to be tried again later.
    */
   readonly settled?: (failed: Enforced['failed']) => Promise<boolean>;
+  /**
+   * Called before the first apply where the kernel holds no rules of ours. `track` puts the state
+   * without its rules in force: connections are tracked from then on, and none is judged yet.
+   */
+  readonly beforeFirst?: (track: () => Promise<unknown>) => Promise<void>;
 }
 
 const FIRST_RETRY = 1_000;
@@ -74,6 +79,9 @@ export class Enforcer<Desired> {
   readonly #clock: Clock;
   readonly #lastGood: () => Promise<NodeState | null>;
   readonly #settled: (failed: Enforced['failed']) => Promise<boolean>;
+  readonly #beforeFirst: EnforcerOptions<Desired>['beforeFirst'];
+  /** The kernel held no rules of ours when this run began. */
+  #beganEmpty = false;
   #wanted: NodeState | null = null;
   /** The state in force; null before the first apply. */
   #good: NodeState | null = null;
@@ -83,14 +91,16 @@ export class Enforcer<Desired> {
   readonly #retries = new BackOff({ first: FIRST_RETRY, longest: LAST_RETRY });
   #cancelRetry: () => void = () => {};
 
-  constructor({ reconciler, renderer, events, clock, lastGood, settled }: EnforcerOptions<Desired>) {
-    this.#reconciler = reconciler;
+  constructor(options: EnforcerOptions<Desired>) {
+    const { renderer, settled = async () => true } = options;
+    this.#reconciler = options.reconciler;
     this.#renderer = renderer;
     this.#render = renderer(true);
-    this.#events = events;
-    this.#clock = clock;
-    this.#lastGood = lastGood;
-    this.#settled = settled ?? (async () => true);
+    this.#events = options.events;
+    this.#clock = options.clock;
+    this.#lastGood = options.lastGood;
+    this.#settled = settled;
+    this.#beforeFirst = options.beforeFirst;
   }
 
   /** Enforces a state. The newest state wins. */
@@ -150,13 +160,27 @@ export class Enforcer<Desired> {
     const wanted = this.#wanted;
     if (wanted === null) return;
     const started = this.#clock.now();
-    const result = await this.#applyWithout(wanted);
+    const first = this.#good === null ? await this.#trackFirst(wanted) : null;
+    const applied = await this.#applyWithout(wanted);
+    const result = first !== null && applied.change.isEmpty ? { ...applied, change: first.change } : applied;
     this.#good = result.state;
     this.#events.enforced({ ...result, wanted, milliseconds: this.#clock.now() - started });
     const isSettled = await this.#settled(result.failed);
     const isDone = isSettled && result.failed.size === 0 && result.leftBehind === null;
     if (isDone) this.#retries.reset();
     else this.#scheduleRetry(() => {});
+  }
+
+  /** Before the first rules. Null: nothing was applied. */
+  async #trackFirst(wanted: NodeState): Promise<Applied | null> {
+    if (this.#beforeFirst === undefined || this.#beganEmpty) return null;
+    if (await this.#reconciler.holdsRules()) return null;
+    let applied: Applied | null = null;
+    await this.#beforeFirst(async () => {
+      applied = await this.#reconciler.apply(this.#render({ ...wanted, rules: [] }));
+    });
+    this.#beganEmpty = true;
+    return applied;
   }
 
   /**
@@ -207,7 +231,7 @@ export class Enforcer<Desired> {
   async #applyOneByOne(wanted: NodeState, first: Error): Promise<Omit<Enforced, 'milliseconds' | 'wanted'>> {
     const good = await this.#goodState();
     const suspects = changedPolicies(wanted, good);
-    if (suspects.length === 0 || (good === null && (await this.#reconciler.holdsRules()))) throw first;
+    if (suspects.length === 0 || (good === null && (await this.#mayHoldRules()))) throw first;
     const failed = new Map<string, Error>();
     let state = suspects.reduce((rest, key) => substitute(rest, key, good), wanted);
     let applied = await this.#reconciler.apply(this.#render(state));
@@ -226,6 +250,11 @@ export class Enforcer<Desired> {
       applied = await this.#reconciler.apply(this.#render(state));
     }
     return { state, failed, ...applied };
+  }
+
+  /** Whether an earlier run may have rules in force. */
+  async #mayHoldRules(): Promise<boolean> {
+    return !this.#beganEmpty && (await this.#reconciler.holdsRules());
   }
 
   #scheduleRetry(announce: (retryIn: number) => void): void {

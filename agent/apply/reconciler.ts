@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Generation, NftError } from 'nftables-napi';
 import type { Ruleset } from '../render/ruleset.ts';
+import { BASE_CHAINS } from '../render/topology.ts';
 import { ApplyError } from './apply-error.ts';
 import type { Applied, Reconciler } from './dataplane.ts';
 import { BATCHES } from './netlink/batches.ts';
@@ -219,12 +220,12 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   /**
-   * Whether packets traverse rules of ours. A table left by a first apply that failed halfway has
-   * none.
+   * Whether packets traverse rules of ours: these two chains have some in every ruleset. In a table
+   * left by a first apply that failed halfway they have none.
    */
   async holdsRules(): Promise<boolean> {
-    const table = await this.#kernel.snapshot();
-    return table?.chains.some(({ base, rules }) => base !== null && rules.length > 0) ?? false;
+    const { chains } = await this.#kernel.chains([BASE_CHAINS.ingress.chain, BASE_CHAINS.egress.chain]);
+    return chains.some(({ base, rules }) => base !== null && rules.length > 0);
   }
 
   /**

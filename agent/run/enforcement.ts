@@ -20,6 +20,7 @@ import { nameOverlay } from './fqdn-cache.ts';
 import { type GuardHooks, openGuard } from './guarded.ts';
 import type { InterfaceGroups } from './interface-groups.ts';
 import { usedLinkGroups, withLastLinkGroups } from './link-groups.ts';
+import { keepOpenSessions } from './open-sessions.ts';
 import { podOverlays } from './pod-overlays.ts';
 import type { StateStore } from './state-store.ts';
 
@@ -193,6 +194,7 @@ async function runDataplane(
         return state === null ? null : whole(state);
       },
       settled: dataplaneMigration(dataplanes, options.node, log),
+      beforeFirst: (track) => keepOpenSessions({ node: options.node, log, dataplanes, track }),
     },
   });
   return running;

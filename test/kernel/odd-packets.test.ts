@@ -20,6 +20,7 @@ const OPEN = 4002;
 /** The client's. */
 const REMOTE = 50_000;
 const SYN = 0x02;
+const ACK = 0x10;
 
 type Family = 4 | 6;
 interface Ends {
@@ -136,6 +137,12 @@ const INVALID: typeof KINDS = {
   'TCP with RST': (ends, port) => [ipv4(ends, TCP, tcpTo(port, 0x04))],
 };
 
+/** Of connections that nobody began, as the kernel takes up one that it has not seen begin. */
+const MIDST: typeof KINDS = {
+  'TCP over IPv4 in the middle of nothing': (ends, port) => [ipv4(ends, TCP, tcpTo(port, ACK))],
+  'TCP over IPv6 in the middle of nothing': (ends, port) => [ipv6(ends, TCP, tcpTo(port, ACK))],
+};
+
 /** Counts what reaches the hook before and after the firewall. */
 const COUNTERS = `table inet nwcount {
   counter arrived { }
@@ -216,6 +223,15 @@ forEachDataplane(
     it('that conntrack calls invalid are judged like new ones', async () => {
       await node.nft(COUNTERS.replaceAll('HOOK', 'input'));
       for (const kind of Object.entries(INVALID)) await assertJudged(kind, 'ingress', true);
+    });
+
+    it('in the middle of nothing are judged like new ones', async () => {
+      await node.nft(COUNTERS.replaceAll('HOOK', 'input'));
+      // The segments have no checksum.
+      const checksum = 'net.netfilter.nf_conntrack_checksum';
+      await node.topology.node.run(['sysctl', '-q', '-w', `${checksum}=0`]);
+      for (const kind of Object.entries(MIDST)) await assertJudged(kind, 'ingress');
+      await node.topology.node.run(['sysctl', '-q', '-w', `${checksum}=1`]);
     });
 
     it('that are not tracked are judged like new ones', async () => {

@@ -24,6 +24,7 @@ describe('left-overs in nftables', () => {
     const saying = (code: string): Kernel => ({
       ...fakeKernel(),
       snapshot: () => Promise.reject(toNftError(code, 'refused')),
+      chains: () => Promise.reject(toNftError(code, 'refused')),
     });
     for (const code of ['EINVAL', 'EOPNOTSUPP', 'EPROTONOSUPPORT']) {
       const leftOvers = nftLeftOvers(saying(code));

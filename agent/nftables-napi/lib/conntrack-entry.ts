@@ -54,7 +54,7 @@ const CT_GET = 0x101;
 export const CT_DELETE = 0x102;
 /** struct nfgenmsg. */
 export const GENERIC_HEADER = 4;
-const FAMILIES = { 4: 2, 6: 10 } as const;
+export const FAMILIES = { 4: 2, 6: 10 } as const;
 
 /** enum ctattr_type. */
 export const CTA = {
@@ -62,14 +62,16 @@ export const CTA = {
   reply: 2,
   status: 3,
   protocolInfo: 4,
+  timeout: 7,
   mark: 8,
   id: 12,
   zone: 18,
   markMask: 21,
 } as const;
 const IDENTITY: ReadonlySet<number> = new Set([CTA.original, CTA.id, CTA.zone]);
-/** enum ctattr_tuple, ctattr_protoinfo and ctattr_protoinfo_tcp. */
-const TUPLE = { addresses: 1, protocol: 2 } as const;
+/** enum ctattr_tuple. */
+export const CTA_TUPLE = { addresses: 1, protocol: 2 } as const;
+/** enum ctattr_protoinfo and ctattr_protoinfo_tcp. */
 const TCP_INFO = 1;
 const TCP_STATE = 1;
 
@@ -151,13 +153,13 @@ function toTuple(view: DataView, start: number, end: number): Draft {
     protocol: 0,
   };
   eachAttribute(view, start, end, (part, from, to) => {
-    if (part === TUPLE.addresses) {
+    if (part === CTA_TUPLE.addresses) {
       // enum ctattr_ip: 1 and 2 for IPv4, 3 and 4 for IPv6.
       eachAttribute(view, from, to, (type, first, last) => {
         if (type === 1 || type === 3) tuple.source = bytesOf(view, first, last);
         else if (type === 2 || type === 4) tuple.destination = bytesOf(view, first, last);
       });
-    } else if (part === TUPLE.protocol) {
+    } else if (part === CTA_TUPLE.protocol) {
       eachAttribute(view, from, to, (type, first, last) => setProtocolField(tuple, view, type, first, last));
     }
   });

@@ -7,6 +7,7 @@ import {
   markRequest,
   toConntrackEntry,
 } from './conntrack-entry.ts';
+import { answeredRequest, createRequest, type NewConnection } from './conntrack-new.ts';
 import { ConntrackScan, type ScannedConnection } from './conntrack-scan.ts';
 import type { NftError } from './errors.ts';
 import { netlinkMessages } from './netlink-message.ts';
@@ -91,14 +92,30 @@ export class Conntrack {
     return this.#each(entries, (entry) => markRequest(entry, mark, mask));
   }
 
+  /**
+   * Adds connections that the kernel does not track, as if it had from their first packet on; one
+   * that it tracks keeps its direction and becomes an answered one, if this one is. Needs no rule
+   * that tracks connections. One result per connection: null for success, ENOMEM if the table is
+   * full (nf_conntrack_max).
+   */
+  async add(connections: readonly NewConnection[]): Promise<(NftError | null)[]> {
+    const results = await this.#each(connections, createRequest);
+    const tracked = [...results.keys()].filter((i) => results[i]?.code === 'EEXIST');
+    for (const i of tracked) results[i] = null;
+    const answered = tracked.flatMap((i) => connections[i] ?? []).filter(({ isAnswered }) => isAnswered);
+    // What is refused here has ended, or is related to another connection.
+    await this.#each(answered, answeredRequest);
+    return results;
+  }
+
   /** Waits for pending calls, then closes the socket. Idempotent. */
   close(): Promise<void> {
     return this.#socket.close();
   }
 
-  async #each(
-    entries: readonly ConntrackEntry[],
-    toRequest: (entry: ConntrackEntry) => Uint8Array,
+  async #each<Entry>(
+    entries: readonly Entry[],
+    toRequest: (entry: Entry) => Uint8Array,
   ): Promise<(NftError | null)[]> {
     const results: (NftError | null)[] = [];
     for (let i = 0; i < entries.length; i += MOST) {

@@ -14,6 +14,7 @@ export {
   ConntrackMonitor,
   type ConntrackMonitorOptions,
 } from './conntrack-monitor.ts';
+export { type NewConnection, TCP_CONNTRACK } from './conntrack-new.ts';
 export type { ScannedConnection } from './conntrack-scan.ts';
 export { type Echo, type EchoReply, EchoSocket, type EchoSocketOptions } from './echo-socket.ts';
 export type { Elements } from './elements.ts';
@@ -69,6 +70,7 @@ export type {
   SetSnapshot,
   TableSnapshot,
 } from './snapshot.ts';
+export { type OpenSocket, SOCKET_STATE, type SocketQuery, SocketTable } from './socket-table.ts';
 export type {
   AddChain,
   AddMap,

@@ -1,38 +1,22 @@
 import { type Binding, loadBinding } from './binding.ts';
 import type { NftError } from './errors.ts';
-import { IS_LITTLE_ENDIAN, NLM_F_REQUEST, toMessage } from './netlink-message.ts';
+import {
+  SOCK_DESTROY,
+  SOCK_DIAG,
+  SOCK_DIAG_BY_FAMILY,
+  type SocketEnds,
+  socketRequest,
+  toDiagSocket,
+} from './inet-diag.ts';
+import { NLM_F_REQUEST } from './netlink-message.ts';
 import { type RawAnswer, RawSocket } from './raw-socket.ts';
 
 /** The ends of a connected TCP socket, as the socket has them. */
-export interface TcpSocketName {
-  /** 4 or 16 bytes. */
-  readonly local: Uint8Array;
-  readonly localPort: number;
-  readonly remote: Uint8Array;
-  readonly remotePort: number;
-}
+export type TcpSocketName = SocketEnds;
 
-/** NETLINK_SOCK_DIAG of linux/netlink.h. */
-const SOCK_DIAG = 4;
-/** linux/sock_diag.h. */
-const SOCK_DIAG_BY_FAMILY = 20;
-const SOCK_DESTROY = 21;
 const IPPROTO_TCP = 6;
 /** include/net/tcp_states.h: a socket that waits for connections. */
 const LISTEN = 10;
-/**
- * struct inet_diag_req_v2: family, protocol, extensions, padding, states; then inet_diag_sockid.
- */
-const REQUEST = 56;
-const NAME_IN_REQUEST = 8;
-/** struct inet_diag_msg: family, state, timer, retransmissions; then inet_diag_sockid. */
-const NAME_IN_ANSWER = 4;
-/** In struct inet_diag_sockid. */
-const REMOTE_PORT = 2;
-const LOCAL = 4;
-const REMOTE = 20;
-const COOKIE = 40;
-const NAME = 48;
 /** INET_DIAG_NOCOOKIE. */
 const ANY_COOKIE = new Uint8Array(8).fill(255);
 const MOST = 256;
@@ -90,19 +74,8 @@ export class TcpSockets {
   }
 }
 
-function request(type: number, name: TcpSocketName, cookie: Uint8Array): Uint8Array {
-  const { local, localPort, remote, remotePort } = name;
-  const bytes = new Uint8Array(REQUEST);
-  const view = new DataView(bytes.buffer);
-  bytes[0] = local.length === 4 ? 2 : 10;
-  bytes[1] = IPPROTO_TCP;
-  view.setUint32(4, 0xffff_ffff, IS_LITTLE_ENDIAN);
-  view.setUint16(NAME_IN_REQUEST, localPort);
-  view.setUint16(NAME_IN_REQUEST + REMOTE_PORT, remotePort);
-  bytes.set(local, NAME_IN_REQUEST + LOCAL);
-  bytes.set(remote, NAME_IN_REQUEST + REMOTE);
-  bytes.set(cookie, NAME_IN_REQUEST + COOKIE);
-  return toMessage(type, NLM_F_REQUEST, [bytes]);
+function request(type: number, { local, localPort, remote, remotePort }: TcpSocketName, cookie: Uint8Array) {
+  return socketRequest(type, IPPROTO_TCP, NLM_F_REQUEST, { local, localPort, remote, remotePort, cookie });
 }
 
 /** Null if the socket is not the connected one of this name. */
@@ -111,10 +84,8 @@ function cookieOf(
   { localPort, remotePort }: TcpSocketName,
 ): Uint8Array | null {
   const message = answer?.messages[0];
-  if (message === undefined || message.end - message.start < NAME_IN_ANSWER + NAME) return null;
-  const { view, start } = message;
-  const name = start + NAME_IN_ANSWER;
-  const isSame = view.getUint16(name) === localPort && view.getUint16(name + REMOTE_PORT) === remotePort;
-  if (!isSame || view.getUint8(start + 1) === LISTEN) return null;
-  return new Uint8Array(view.buffer, view.byteOffset + name + COOKIE, ANY_COOKIE.length);
+  const socket = message === undefined ? null : toDiagSocket(message);
+  if (socket === null || socket.state === LISTEN) return null;
+  const isSame = socket.localPort === localPort && socket.remotePort === remotePort;
+  return isSame ? socket.cookie : null;
 }

@@ -11,6 +11,10 @@ import {
   type ConntrackBatch,
   type ConntrackEntry,
   ConntrackMonitor,
+  type NewConnection,
+  SOCKET_STATE,
+  SocketTable,
+  TCP_CONNTRACK,
   TcpSockets,
 } from '../lib/index.ts';
 import { inNamespace, ip, nft } from './netns.ts';
@@ -180,6 +184,47 @@ inNamespace(import.meta.filename, () => {
       assert.equal(calls, 7, 'one chunk, and no more after it');
     });
 
+    it('adds connections in their direction, and makes those that it tracks answered ones', async () => {
+      const ends = { source: Uint8Array.of(10, 0, 0, 1), destination: Uint8Array.of(10, 0, 0, 2) };
+      const tcp: NewConnection = {
+        ...{ protocol: 6, ...ends, sourcePort: 1000, destinationPort: 22 },
+        ...{ tcpState: TCP_CONNTRACK.established, isAnswered: true, timeout: 600 },
+      };
+      const asked: NewConnection = {
+        ...tcp,
+        sourcePort: 1001,
+        tcpState: TCP_CONNTRACK.synSent,
+        isAnswered: false,
+      };
+      const six = (last: number) => Uint8Array.of(0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last);
+      const udp: NewConnection = {
+        ...tcp,
+        protocol: 17,
+        tcpState: null,
+        source: six(1),
+        destination: six(2),
+      };
+      assert.deepEqual(await table.add([tcp, asked, udp]), [null, null, null]);
+      const shown = () =>
+        conntrack('-L', '-f', 'ipv6') + conntrack('-L', '-f', 'ipv4').replaceAll(/ +/g, ' ');
+      assert.match(
+        shown(),
+        /tcp 6 \d+ ESTABLISHED src=10.0.0.1 dst=10.0.0.2 sport=1000 dport=22 src=10.0.0.2 dst=10.0.0.1 sport=22 dport=1000 \[ASSURED\]/,
+      );
+      assert.match(shown(), /tcp 6 \d+ SYN_SENT .*sport=1001 .*\[UNREPLIED\]/);
+      assert.match(shown(), /udp .*src=fd00::1 dst=fd00::2 sport=1000 dport=22 src=fd00::2 .*\[ASSURED\]/);
+      // As the kernel takes up a connection in the middle, by a packet of its other end.
+      const back = {
+        source: ends.destination,
+        destination: ends.source,
+        sourcePort: 22,
+        destinationPort: 1001,
+      };
+      assert.deepEqual(await table.add([{ ...asked, ...back, isAnswered: true }]), [null]);
+      assert.match(shown(), /SYN_SENT src=10.0.0.1 dst=10.0.0.2 sport=1001 .*\[ASSURED\]/);
+      assert.equal((await all()).length, 3);
+    });
+
     it('stops reading when the caller does', async () => {
       add(1000);
       for await (const _ of table.entries()) break;
@@ -312,6 +357,43 @@ inNamespace(import.meta.filename, () => {
       again.destroy();
       server.close();
       await sockets.close();
+    });
+  });
+
+  describe('SocketTable', () => {
+    it('reads the sockets of a family in some states, and their ends', async () => {
+      const server = createServer((socket) => socket.on('error', () => undefined));
+      server.listen(0, '::');
+      await once(server, 'listening');
+      const { port } = server.address() as AddressInfo;
+      const sockets = new SocketTable();
+      const clients = ['127.0.0.1', '::1'].map((host) => connect(port, host));
+      await Promise.all(clients.map((socket) => once(socket, 'connect')));
+      async function read(family: 4 | 6, states: number): Promise<string[]> {
+        const found = (await Array.fromAsync(sockets.sockets({ family, protocol: 6, states }))).flat();
+        return found
+          .map(({ local, localPort, remote, remotePort }) => {
+            const ends = [local, remote].map((bytes) => Buffer.from(bytes).toString('hex'));
+            return `${ends[0]}:${localPort} ${ends[1]}:${remotePort}`;
+          })
+          .sort();
+      }
+      const [four, six] = clients.map(({ localPort }) => localPort);
+      const v4 = '7f000001';
+      const mapped = `${'0'.repeat(20)}ffff${v4}`;
+      const v6 = '1'.padStart(32, '0');
+      const any = '0'.repeat(32);
+      const { established, listen } = SOCKET_STATE;
+      assert.deepEqual(await read(4, established), [`${v4}:${four} ${v4}:${port}`]);
+      const ofSix = [
+        `${mapped}:${port} ${mapped}:${four}`,
+        `${v6}:${port} ${v6}:${six}`,
+        `${v6}:${six} ${v6}:${port}`,
+      ];
+      assert.deepEqual(await read(6, established), ofSix.sort());
+      assert.deepEqual(await read(6, listen), [`${any}:${port} ${any}:0`]);
+      for (const socket of clients) socket.destroy();
+      server.close();
     });
   });
 });
