@@ -29,7 +29,8 @@ const CONDITIONS: Fields = [
     observedGeneration: 'plain',
   },
 ];
-const SERVICE: Fields = { name: 'plain', namespace: 'plain', port: 'plain', path: 'plain' };
+/** The path of a webhook is secret. */
+const SERVICE: Fields = { name: 'plain', namespace: 'plain', port: 'plain' };
 const WEBHOOKS: Fields = {
   metadata: METADATA,
   webhooks: [

@@ -273,10 +273,10 @@ describe('a check of a cluster', () => {
 
     const bundle = (text: string): string => Buffer.from(text).toString('base64');
     const available = { conditions: [{ type: 'Available', status: 'True' }] };
-    const hook = (name: string, failurePolicy: string, text: string) => ({
-      ...{ name, failurePolicy, clientConfig: { caBundle: bundle(text) } },
+    const hook = (name: string, failurePolicy: string, text: string, path = secretPath(name)) => ({
+      ...{ name, failurePolicy, clientConfig: { caBundle: bundle(text), service: { path } } },
     });
-    const served = (text: string): Answers => ({
+    const served = (text: string, path?: string): Answers => ({
       ...INSTALLED,
       ...ca(ours),
       [API_SERVICE]: { spec: { caBundle: bundle(text) }, status: available },
@@ -284,7 +284,7 @@ describe('a check of a cluster', () => {
         webhooks: [hook('mutate.nodewall.io', 'Ignore', ours)],
       },
       [`${ADMISSION}/validatingwebhookconfigurations/nodewall`]: {
-        webhooks: [hook('validate.nodewall.io', 'Ignore', ours), hook('use.nodewall.io', 'Fail', text)],
+        webhooks: [hook('validate.nodewall.io', 'Ignore', ours), hook('use.nodewall.io', 'Fail', text, path)],
       },
     });
     assert.match(await line('aggregated API', served(ours)), /^ok: available/);
@@ -295,6 +295,7 @@ describe('a check of a cluster', () => {
       /^problem: the caBundle of use\.nodewall\.io/,
     );
     assert.match(await line('webhooks', served('')), /^problem: the caBundle of use\.nodewall\.io/);
+    assert.match(await line('webhooks', served(ours, '/use')), /^problem: the path of use\.nodewall\.io/);
   });
 
   it('has the worst first', async () => {
@@ -307,3 +308,8 @@ describe('a check of a cluster', () => {
     assert.equal(states[0], 'problem');
   });
 });
+
+/** As a controller writes it for a webhook of this name. */
+function secretPath(name: string): string {
+  return `/${name.split('.')[0]}/1-${'a'.repeat(64)}`;
+}

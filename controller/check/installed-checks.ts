@@ -2,6 +2,8 @@ import { X509Certificate } from 'node:crypto';
 import { asFields, asList } from '../../apis/schema/json-schema.ts';
 import { CONTROL_PLANE } from '../../apis/stream.ts';
 import { type CheckLine, named, ok, problem, warning } from '../../lib/process/check-line.ts';
+import { clientConfigs } from '../kubeapi/certificates/webhook-configurations.ts';
+import { isSecretPath } from '../kubeapi/certificates/webhook-paths.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { Lease } from '../kubeapi/lease/lease.ts';
@@ -140,6 +142,17 @@ async function webhooks(request: KubeApi): Promise<readonly CheckLine[]> {
         'webhooks',
         `the caBundle of ${named(untrusted.map(({ name }) => String(name)))} is not the CA of ConfigMap nodewall-ca`,
         `a controller fills it in within seconds; if it stays: ${LOGS}`,
+      ),
+    ];
+  const open = found
+    .flatMap((one) => clientConfigs({ webhooks: one?.webhooks }))
+    .filter(({ step, path }) => step !== null && !isSecretPath(path));
+  if (open.length > 0)
+    return [
+      problem(
+        'webhooks',
+        `the path of ${named(open.map(({ step }) => `${step}.nodewall.io`))} is not one that a controller wrote, so controllers refuse its requests`,
+        `a controller writes it within seconds; if it stays: ${LOGS}`,
       ),
     ];
   const policyOf = (name: string): string =>

@@ -5,8 +5,10 @@ import { identityOf } from '../../apis/validate/identity.ts';
 import { cidr, policy, tcp } from '../../test/kernel/manifests.ts';
 import { toClusterObjects } from '../../test/properties/pipeline.ts';
 import type { ObjectChange } from './changed-objects.ts';
-import { IMPACT_LIMITS, ImpactOverrunError, ImpactProcess } from './impact-process.ts';
+import { type Asker, IMPACT_LIMITS, ImpactOverrunError, ImpactProcess } from './impact-process.ts';
 
+const ANN: Asker = { source: 'a', user: 'ann' };
+const EVE: Asker = { source: 'a', user: 'eve' };
 const NODE = {
   ...{ apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } },
   status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] },
@@ -70,9 +72,9 @@ describe('the process that evaluates changes', function () {
   it('names the Guardrail that a change would break, or the verdicts that it changes', async () => {
     objects = toClusterObjects([NODE, SSH]);
     assert.equal((await impact.violations()).size, 0);
-    const { broken } = await impact.change(added(drop(22)), 'ann');
+    const { broken } = await impact.change(added(drop(22)), ANN);
     assert.deepEqual([broken?.guardrail, broken?.violation.rule?.policy], ['ssh', 'p']);
-    const { broken: none, lines } = await impact.change(added(drop(80, cidr('198.51.100.0/24'))), 'ann');
+    const { broken: none, lines } = await impact.change(added(drop(80, cidr('198.51.100.0/24'))), ANN);
     assert.equal(none, null);
     assert.match(lines[0] ?? '', /^changes Allow \(no rule\) into Drop \(p\/r\): ingress tcp port 80 from/);
   });
@@ -83,7 +85,7 @@ describe('the process that evaluates changes', function () {
       ...{ name: `r${i}`, from: [peer], ports: [tcp(80)] },
       action: i === 2 ? ('Allow' as const) : ('Drop' as const),
     }));
-    const { lines } = await impact.change(added(policy('q', { ingress: rules })), 'ann');
+    const { lines } = await impact.change(added(policy('q', { ingress: rules })), ANN);
     assert.equal(
       lines[0],
       'spec.ingress[2]: on n1: decides nothing: q/r0, q/r1 match all of its flows first',
@@ -95,20 +97,20 @@ describe('the process that evaluates changes', function () {
     objects = toClusterObjects([NODE, SSH, drop(22)]);
     const violations = await impact.violations();
     assert.deepEqual([...violations.keys()], ['ssh']);
-    assert.equal((await impact.change(added(drop(22)), 'ann')).broken, null);
+    assert.equal((await impact.change(added(drop(22)), ANN)).broken, null);
   });
 
   it('ends at its limit, and answers again afterwards', async () => {
     const short = new ImpactProcess(DEFAULT_CONFIG, () => objects, { ...IMPACT_LIMITS, change: 1 });
     objects = { ...NO_OBJECTS };
-    await assert.rejects(short.change(added(drop(22)), 'ann'), ImpactOverrunError);
+    await assert.rejects(short.change(added(drop(22)), ANN), ImpactOverrunError);
     assert.equal((await short.violations()).size, 0);
     short.close();
   });
 
   it('judges a change whose difference takes too long', async () => {
     objects = toClusterObjects([NODE, HIGH]);
-    const { broken, lines } = await impact.change(added(stairs(150, 'Drop')), 'ann');
+    const { broken, lines } = await impact.change(added(stairs(150, 'Drop')), ANN);
     assert.equal(broken, null);
     assert.equal(lines.length, 1);
     assert.match(lines[0] ?? '', /too many to compute here/);
@@ -117,9 +119,9 @@ describe('the process that evaluates changes', function () {
   it('evaluates no more of a user whose change ended the process, for a while', async () => {
     const tight = new ImpactProcess(DEFAULT_CONFIG, () => objects, { ...IMPACT_LIMITS, evaluation: 1 });
     objects = toClusterObjects([NODE, HIGH]);
-    await assert.rejects(tight.change(added(exceptions(500)), 'eve'), ImpactOverrunError);
-    await assert.rejects(tight.change(added(drop(80)), 'eve'), /less than a minute ago/);
-    await assert.rejects(tight.change(added(exceptions(20)), 'ann'), /the time is over/);
+    await assert.rejects(tight.change(added(exceptions(500)), EVE), ImpactOverrunError);
+    await assert.rejects(tight.change(added(drop(80)), EVE), /less than a minute ago/);
+    await assert.rejects(tight.change(added(exceptions(20)), ANN), /the time is over/);
     tight.close();
   });
 
@@ -127,7 +129,7 @@ describe('the process that evaluates changes', function () {
     // Longer than an evaluation may take.
     objects = toClusterObjects([NODE, HIGH, { ...exceptions(400), metadata: { name: 'large' } }]);
     const anew = new ImpactProcess(DEFAULT_CONFIG, () => objects, { ...IMPACT_LIMITS, change: 15_000 });
-    assert.equal((await anew.change(added(drop(80)), 'ann')).broken, null);
+    assert.equal((await anew.change(added(drop(80)), ANN)).broken, null);
     anew.close();
   });
 
@@ -136,7 +138,7 @@ describe('the process that evaluates changes', function () {
     await impact.violations();
     const ended: string[] = [];
     const asked = (user: string, change: ObjectChange) =>
-      impact.change(change, user).then(
+      impact.change(change, { source: 'a', user }).then(
         () => ended.push(`${user}: answered`),
         (error: Error) => ended.push(`${user}: ${error.name}`),
       );
@@ -147,6 +149,33 @@ describe('the process that evaluates changes', function () {
       ...['eve: ImpactOverrunError', 'eve: ImpactOverrunError'],
       ...['ann: answered', 'bob: answered'],
     ]);
+    await Promise.all(evil);
+  });
+
+  it('answers others while one source repeats what takes too long, as many users', async () => {
+    objects = toClusterObjects([NODE, SSH, HEAVY]);
+    const ended: string[] = [];
+    const patient = new ImpactProcess(DEFAULT_CONFIG, () => objects, { ...IMPACT_LIMITS, change: 30_000 });
+    await patient.violations();
+    const asked = (asker: Asker, change: ObjectChange) =>
+      patient.change(change, asker).then(
+        () => ended.push(`${asker.user}: answered`),
+        () => ended.push(`${asker.user}: refused`),
+      );
+    const evil = Array.from({ length: 40 }, (_, index) =>
+      asked({ source: 'evil', user: `u${index}` }, added(stairs(150, 'Pass'))),
+    );
+    const small = () => added(drop(80, cidr('203.0.113.0/24')));
+    await Promise.all(['ann', 'bob'].map((user) => asked({ source: 'api', user }, small())));
+    // Before ann those beyond its share, which are refused at once, and one that had begun; before
+    // bob one more.
+    const before = ['ann', 'bob'].map((user) => ended.indexOf(`${user}: answered`));
+    assert.deepEqual(
+      before.map((index, turn) => index >= 0 && index <= 9 + 2 * turn),
+      [true, true],
+      ended.join(', '),
+    );
+    patient.close();
     await Promise.all(evil);
   });
 });

@@ -29,8 +29,17 @@ export const IMPACT_LIMITS: ImpactLimits = {
   ...{ violations: 60_000, heap: 1024 },
 };
 
-/** Changes that wait, of one user and of all: clients of the webhook are not authenticated. */
+/** Who makes a change. */
+export interface Asker {
+  /** The address of the API server that asks. */
+  readonly source: string;
+  /** The user whom it names; '': not readable. */
+  readonly user: string;
+}
+
+/** Changes that wait, of one user, of one source and of all. */
 const MOST_OF_USER = 4;
+const MOST_OF_SOURCE = 32;
 const MOST_WAITING = 64;
 
 /** Milliseconds in which no change of a user is evaluated after one that ended the process. */
@@ -39,29 +48,38 @@ const PAUSE = 60_000;
 /** Milliseconds beyond the limits of an evaluation until its process is ended: it has no answer. */
 const GRACE = 300;
 
+interface SourceChanges {
+  /** Of its users. */
+  readonly turns: CostQueue;
+  /** The user of each change. */
+  readonly users: string[];
+}
+
 /** The result was not there in time. */
 export class ImpactOverrunError extends Error {
   override readonly name = 'ImpactOverrunError';
 }
 
-/** Whose turn it is with the controller's own questions; users have others. */
+/** Whose turn it is with the controller's own questions; sources are addresses. */
 const OWN = 'controller';
 const OVER = 'the time is over, or the memory is full';
 
 /**
  * Evaluates changes and Guardrails in a process of its own, which compiles the whole cluster. One
- * question at a time, by turns of the users, each with a limit of time: nobody's changes delay
- * those of others for longer than one takes. A process that overruns a limit, or fails, is replaced
- * with the next question.
+ * question at a time, by turns of the sources and, of one source, of its users, each with a limit
+ * of time: nobody's changes delay those of others for longer than one takes, and a source that
+ * names many users has one turn, too. A process that overruns a limit, or fails, is replaced with
+ * the next question.
  */
 export class ImpactProcess {
   readonly #limits: ImpactLimits;
   readonly #process: MirroredProcess<ChildQuestion, ChildAnswer>;
   readonly #turns = new CostQueue(1);
-  /** Changes that wait or are evaluated, by user. */
-  readonly #asked = new Map<string, number>();
+  /** Changes that wait or are evaluated, by source. */
+  readonly #sources = new Map<string, SourceChanges>();
   /**
-   * Users whose last change ended the process, and until when that counts; one a second at most.
+   * Users of a source whose last change ended the process, and until when that counts; one a second
+   * at most.
    */
   readonly #paused = new Map<string, number>();
 
@@ -82,17 +100,15 @@ export class ImpactProcess {
     throw new ImpactOverrunError(OVER);
   }
 
-  /**
-   * As `violations`. The judgement alone is an answer, too.
-   *
-   * @param user whose turn it is, by name
-   */
-  async change(change: ObjectChange, user: string): Promise<Impact> {
-    const source = `user ${user}`;
-    const own = this.#asked.get(source) ?? 0;
-    if (own >= MOST_OF_USER || this.#turns.waiting >= MOST_WAITING)
+  /** As `violations`. The judgement alone is an answer, too. */
+  async change(change: ObjectChange, asker: Asker): Promise<Impact> {
+    const { source, user } = asker;
+    const own = this.#sources.get(source) ?? { turns: new CostQueue(1), users: [] };
+    const ofUser = own.users.filter((other) => other === user).length;
+    if (ofUser >= MOST_OF_USER || own.users.length >= MOST_OF_SOURCE || this.#count >= MOST_WAITING)
       throw new ImpactOverrunError('too many changes at once');
-    if (performance.now() < (this.#paused.get(source) ?? 0))
+    const key = JSON.stringify([source, user]);
+    if (performance.now() < (this.#paused.get(key) ?? 0))
       throw new ImpactOverrunError('a change of the same user ended the process less than a minute ago');
     const over = performance.now() + this.#limits.change;
     const late = Promise.withResolvers<never>();
@@ -100,15 +116,18 @@ export class ImpactProcess {
       () => late.reject(new ImpactOverrunError('its turn did not come')),
       this.#limits.change,
     );
-    this.#asked.set(source, own + 1);
+    own.users.push(user);
+    this.#sources.set(source, own);
     try {
-      const turn = this.#turns.run(source, 0, () => this.#evaluate(change, source, over));
+      // One change of a source waits for the turn of the source, chosen by turns of its users.
+      const turn = own.turns.run(user, 0, () =>
+        this.#turns.run(source, 0, () => this.#evaluate(change, key, over)),
+      );
       return await Promise.race([turn, late.promise]);
     } finally {
       clearTimeout(timer);
-      const left = (this.#asked.get(source) ?? 0) - 1;
-      if (left > 0) this.#asked.set(source, left);
-      else this.#asked.delete(source);
+      own.users.splice(own.users.indexOf(user), 1);
+      if (own.users.length === 0) this.#sources.delete(source);
     }
   }
 
@@ -121,7 +140,14 @@ export class ImpactProcess {
     this.#process.close();
   }
 
-  async #evaluate(change: ObjectChange, source: string, over: number): Promise<Impact> {
+  /** The changes of all sources that wait or are evaluated. */
+  get #count(): number {
+    let count = 0;
+    for (const { users } of this.#sources.values()) count += users.length;
+    return count;
+  }
+
+  async #evaluate(change: ObjectChange, key: string, over: number): Promise<Impact> {
     const { evaluation, difference, crowded, violations } = this.#limits;
     // A new process compiles the whole cluster first. That does not count against the change, nor
     // against its user; a process that has the answer already gives it at once.
@@ -130,9 +156,9 @@ export class ImpactProcess {
     const all = Math.min(evaluation, over - performance.now());
     // Nobody waits for it any more.
     if (all <= 0) throw new ImpactOverrunError('its turn did not come');
-    const times = { all, difference: this.#turns.waiting > 0 ? crowded : difference };
+    const times = { all, difference: this.#count > 1 ? crowded : difference };
     const answers = await this.#ask({ ask: 'change', change, times }, all + GRACE);
-    if (!answers.some((answer) => 'lines' in answer || 'error' in answer)) this.#pause(source);
+    if (!answers.some((answer) => 'lines' in answer || 'error' in answer)) this.#pause(key);
     let judgement: Judgement | null = null;
     let lines = LARGE;
     for (const answer of answers) {
@@ -143,10 +169,10 @@ export class ImpactProcess {
     return { ...judgement, lines };
   }
 
-  #pause(source: string): void {
+  #pause(key: string): void {
     const now = performance.now();
     for (const [other, until] of this.#paused) if (until <= now) this.#paused.delete(other);
-    this.#paused.set(source, now + PAUSE);
+    this.#paused.set(key, now + PAUSE);
   }
 
   /** The answers so far if the process ends, or has no time left. */

@@ -356,9 +356,10 @@ export class ControllerParts {
       context: this.#context,
       api: this.api,
       compiling: this.compiling,
-      impact: (change, user) => this.guardrails.change(change, user),
+      impact: (change, asker) => this.guardrails.change(change, asker),
       worlds: this.worlds,
       isCurrent: () => this.watches.source.isCurrent(),
+      paths: this.credentials.paths,
       now: this.#process.clock.now,
     });
   }

@@ -3,6 +3,7 @@ import { withApiServer } from '../../apis/failsafe.ts';
 import type { EndpointSlice } from '../../apis/objects.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { memo } from '../../lib/sharing/memo.ts';
+import type { WebhookPaths } from '../kubeapi/certificates/webhook-paths.ts';
 import { reviewAccess } from '../kubeapi/reviews.ts';
 import { accessAuthoriser } from '../publish/auth.ts';
 import type { Changes } from '../webhook/changes.ts';
@@ -22,15 +23,18 @@ interface WebhookParts {
   readonly worlds: Pick<Changes, 'wait'>;
   /** Whether what the watches say is the newest. */
   readonly isCurrent: () => boolean;
+  /** By which the API server proves itself. */
+  readonly paths: Pick<WebhookPaths, 'stepOf'>;
   readonly now: () => number;
 }
 
 /** The webhook of a controller: it judges changes by the objects that are compiled now. */
 export function controllerWebhook(parts: WebhookParts): WebhookService {
-  const { context, api, compiling, impact, worlds, isCurrent, now } = parts;
+  const { context, api, compiling, impact, worlds, isCurrent, paths, now } = parts;
   const { config, log } = context;
   const failsafe = memo((slices: readonly EndpointSlice[]) => withApiServer(config.failsafe, slices));
   return new WebhookService({
+    stepOf: (path) => paths.stepOf(path),
     world: () => ({
       objects: compiling.snapshot?.objects ?? null,
       failsafe: failsafe(compiling.snapshot?.objects.endpointSlices ?? []),

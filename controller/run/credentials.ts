@@ -1,9 +1,10 @@
 import { X509Certificate } from 'node:crypto';
 import type { Log } from '../../lib/process/log.ts';
 import { memo } from '../../lib/sharing/memo.ts';
-import { followCaBundles } from '../kubeapi/certificates/ca-bundle.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
 import type { CertificateSource } from '../kubeapi/certificates/keeper.ts';
+import { followWebhooks } from '../kubeapi/certificates/webhook-configurations.ts';
+import { WebhookPaths } from '../kubeapi/certificates/webhook-paths.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { RbacRule } from '../kubeapi/rbac-rule.ts';
@@ -28,7 +29,9 @@ export interface CredentialsOptions {
 export class Credentials {
   readonly #source: CertificateSource;
   readonly #log: Log;
-  readonly #ownsAuthority: boolean;
+  readonly #followsWebhooks: boolean;
+  /** By which the API server proves itself to the webhook. */
+  readonly paths: WebhookPaths;
   readonly #changed: () => void;
   readonly #expiryOf = memo(expiryOf);
   #certificate: CertificateAndKey | null = null;
@@ -39,12 +42,14 @@ export class Credentials {
     const { tlsCertFile, tlsCaFile } = context.options;
     this.#log = context.log;
     this.#changed = changed;
-    this.#ownsAuthority = tlsCertFile === undefined;
+    this.#followsWebhooks = tlsCertFile === undefined || context.webhook !== null;
+    this.paths = new WebhookPaths(clock);
     this.#caBundle = tlsCertFile !== undefined && tlsCaFile === undefined ? null : undefined;
     this.#source = certificateSource(context, {
       service,
       request,
       clock,
+      paths: this.paths,
       trusted: (pem) => {
         this.#caBundle = Buffer.from(pem).toString('base64');
         trusted();
@@ -53,7 +58,10 @@ export class Credentials {
       failed: (error) => {
         this.#lacks = isKubeError(error) ? error.rule : null;
         const fields = { stage: 'publish', error: error.message };
-        this.#log.error('cannot renew the serving certificate; trying again', fields);
+        this.#log.error(
+          'cannot keep the serving certificate or the webhook configurations; trying again',
+          fields,
+        );
       },
     });
   }
@@ -87,11 +95,11 @@ export class Credentials {
   }
 
   /**
-   * The reflectors of the objects that hold the CA bundle for the API server; none if the CA is not
-   * the controllers' own.
+   * The reflectors of the webhook configurations; none if they hold nothing of this controller: the
+   * CA is not the controllers' own, and it serves no webhook.
    */
   follow(following: Following): Reflector[] {
-    return this.#ownsAuthority ? followCaBundles(following, () => this.#source.look()) : [];
+    return this.#followsWebhooks ? followWebhooks(following, this.paths, () => this.#source.look()) : [];
   }
 
   close(): Promise<void> {

@@ -70,21 +70,21 @@ describe('watching the Guardrails', () => {
 
   it('keeps the process up to date for a while after a change, and then lets it rest', async () => {
     await callsAfter({ ...NO_OBJECTS });
-    await watch.change(CHANGE, 'ann');
+    await watch.change(CHANGE, { source: 'a', user: 'ann' });
     assert.deepEqual(calls.splice(0), ['violations', 'change', '0 statuses']);
     clock.pass(1_000);
     assert.deepEqual(await callsAfter({ ...NO_OBJECTS }), ['violations', '0 statuses']);
     clock.pass(KEEP_READY);
     assert.deepEqual(calls.splice(0), ['rest']);
     assert.deepEqual(await callsAfter({ ...NO_OBJECTS }), ['0 statuses']);
-    await watch.change(CHANGE, 'ann');
+    await watch.change(CHANGE, { source: 'a', user: 'ann' });
     assert.deepEqual(calls.splice(0), ['violations', 'change', '0 statuses']);
   });
 
   it('does not rest while there are Guardrails', async () => {
     const withSsh = toClusterObjects([SSH]);
     await callsAfter(withSsh);
-    await watch.change(CHANGE, 'ann');
+    await watch.change(CHANGE, { source: 'a', user: 'ann' });
     clock.pass(KEEP_READY);
     await nextTurn();
     assert.equal(calls.includes('rest'), false);

@@ -3,7 +3,7 @@ import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { ObjectChange } from '../impact/changed-objects.ts';
 import type { Impact, Violations } from '../impact/impact.ts';
-import type { ImpactProcess } from '../impact/impact-process.ts';
+import type { Asker, ImpactProcess } from '../impact/impact-process.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { GuardrailKeeper } from '../status/guardrail-keeper.ts';
 
@@ -61,15 +61,13 @@ export class GuardrailWatch {
   /**
    * What a change would do. The first one in a large cluster may come too late: it waits for the
    * process to compile the cluster, which goes on when the time of the change is over.
-   *
-   * @param user who makes the change, by name
    */
-  async change(change: ObjectChange, user: string): Promise<Impact> {
+  async change(change: ObjectChange, asker: Asker): Promise<Impact> {
     const { impact, clock } = this.#options;
     this.#keepsReady?.();
     this.#keepsReady = this.#isClosed ? null : clock.after(KEEP_READY, () => this.#rest());
     this.look();
-    return await impact.change(change, user);
+    return await impact.change(change, asker);
   }
 
   close(): void {

@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server, request as send } from 'node:http';
-import { request as sendTls } from 'node:https';
+import { Agent, request as sendTls } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setImmediate as immediate } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { NO_OBJECTS, type Tier } from '../../apis/objects.ts';
 import { createAuthority } from '../../test/cluster/certificates.ts';
+import { plainStep } from '../../test/fake/plain-steps.ts';
 import type { AdmissionWorld } from './admission.ts';
 import { admitBody } from './admit-body.ts';
 import { type WebhookOptions, webhookHandler, webhookServer } from './server.ts';
@@ -42,6 +44,7 @@ describe('webhookHandler', () => {
   beforeEach(async () => {
     failures = [];
     options = {
+      stepOf: plainStep,
       admit: async ({ body, step, world }) => admitBody(Buffer.concat(body), step, world),
       world: () => WORLD,
       changed: async () => {},
@@ -49,6 +52,7 @@ describe('webhookHandler', () => {
       onFailure: ({ message }) => failures.push(message),
     };
     const handler = webhookHandler({
+      stepOf: (path) => options.stepOf(path),
       admit: (request) => options.admit(request),
       world: () => options.world(),
       changed: (milliseconds) => options.changed(milliseconds),
@@ -226,15 +230,23 @@ describe('webhookHandler', () => {
 });
 
 describe('webhookServer', () => {
-  it('rejects a request whose head is longer than 8 KiB', async () => {
+  let server: Server;
+  let port: number;
+  let asked: string[];
+  before(async () => {
     const { certificate: cert, key } = await (await createAuthority('a CA')).issue({
       commonName: 'localhost',
       usage: 'server',
     });
-    const server = webhookServer(
+    asked = [];
+    server = webhookServer(
       { cert, key },
       {
-        admit: async () => null,
+        stepOf: (path) => (path === '/validate/secret' ? 'validate' : null),
+        admit: async ({ body, step, world }) => {
+          asked.push(step);
+          return admitBody(Buffer.concat(body), step, world);
+        },
         world: () => WORLD,
         changed: async () => {},
         latest: async () => null,
@@ -242,23 +254,71 @@ describe('webhookServer', () => {
       },
     ).listen(0, '127.0.0.1');
     await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
+    ({ port } = server.address() as AddressInfo);
+  });
+  after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+
+  const tls = { host: '127.0.0.1', rejectUnauthorized: false } as const;
+
+  it('rejects a request whose head is longer than 8 KiB', async () => {
     const statusOf = async (length: number): Promise<number> => {
       const headers = { 'x-long': 'x'.repeat(length) };
-      const outgoing = sendTls({
-        host: '127.0.0.1',
-        port,
-        headers,
-        rejectUnauthorized: false,
-        agent: false,
-      }).end();
+      const outgoing = sendTls({ ...tls, port, headers, agent: false }).end();
       const [response] = await once(outgoing, 'response');
       response.resume();
       return response.statusCode;
     };
     assert.equal(await statusOf(7000), 404);
     assert.equal(await statusOf(9000), 431);
-    server.closeAllConnections();
-    server.close();
+  });
+
+  /** Of a request whose body never comes, with what ends the connection. */
+  async function withoutBody(path: string): Promise<string> {
+    const socket = connectTls({ ...tls, port }).on('error', () => {});
+    const head = `POST ${path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n`;
+    socket.write(head);
+    return await text(socket);
+  }
+
+  it('answers 404 to whoever lacks the path, before a body was sent, and ends the connection', async () => {
+    asked = [];
+    const answers = await Promise.all(
+      ['/validate', '/mutate', '/use', '/', '/validate/secret/', '/validate/Secret'].map(withoutBody),
+    );
+    for (const answer of answers) {
+      assert.match(answer, /^HTTP\/1\.1 404 /);
+      assert.match(answer, /\r\n\r\n(a\r\n)?not found\n/);
+    }
+    assert.deepEqual(asked, []);
+  });
+
+  it('keeps the API server’s connection, however many others are opened from its address', async () => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const review = async (): Promise<string> => {
+      const headers = { 'content-type': 'application/json' };
+      const outgoing = sendTls({
+        ...tls,
+        port,
+        agent,
+        method: 'POST',
+        path: '/validate/secret?timeout=5s',
+        headers,
+      });
+      outgoing.end(reviewOf({}));
+      const [response] = await once(outgoing, 'response');
+      assert.match(await text(response), /"allowed":true/);
+      return `${outgoing.reusedSocket}`;
+    };
+    assert.equal(await review(), 'false');
+    const others = Array.from({ length: 80 }, () => connectTls({ ...tls, port }).on('error', () => {}));
+    await Promise.all(
+      others.map((one) => new Promise((done) => one.once('secureConnect', done).once('close', done))),
+    );
+    assert.equal(await review(), 'true');
+    for (const one of others) one.destroy();
+    agent.destroy();
   });
 });

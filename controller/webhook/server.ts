@@ -6,7 +6,7 @@ import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import { sourceOf } from '../../lib/process/source-address.ts';
 import type { ObjectChange } from '../impact/changed-objects.ts';
 import type { Impact } from '../impact/impact.ts';
-import { ImpactOverrunError } from '../impact/impact-process.ts';
+import { type Asker, ImpactOverrunError } from '../impact/impact-process.ts';
 import { limitInFlight } from '../publish/limit-in-flight.ts';
 import type { AdmissionStep, AdmissionWorld } from './admission.ts';
 import { AdmissionOverrunError, type BodyRequest } from './admission-process.ts';
@@ -18,6 +18,8 @@ import { formatReview } from './review.ts';
 import type { MayUse } from './use-right.ts';
 
 export interface WebhookOptions {
+  /** The step of a request for this path; null: it is not from the API server. See WebhookPaths. */
+  readonly stepOf: (path: string) => AdmissionStep | null;
   /** As AdmissionProcess does. */
   readonly admit: (request: BodyRequest) => Promise<BodyAdmission | null>;
   /** Returns the current state of the cluster. */
@@ -36,7 +38,7 @@ export interface WebhookOptions {
   /**
    * What a user's change would do; absent: changes are not evaluated, and no Guardrail is checked.
    */
-  readonly impact?: (change: ObjectChange, user: string) => Promise<Impact>;
+  readonly impact?: (change: ObjectChange, asker: Asker) => Promise<Impact>;
   /** Absent: the right can't be checked, and nobody has it. */
   readonly mayUse?: MayUse;
   /**
@@ -51,10 +53,7 @@ export interface WebhookOptions {
  * of them.
  */
 const MOST_BYTES = 8 * 1024 * 1024;
-/**
- * Size limit of all bodies that are being read or wait for their turn (bytes): clients are not
- * authenticated, and must not fill the memory.
- */
+/** Size limit of all bodies that are being read or wait for their turn (bytes). */
 const MOST_BYTES_AT_ONCE = 8 * MOST_BYTES;
 /** API servers keep a few connections each. */
 const CONNECTIONS = { most: () => 256, mostOfSource: 64 };
@@ -63,27 +62,34 @@ const MOST_HEAD = 8 << 10;
 /** Milliseconds; the webhook configurations allow 5 s in all. */
 const LONGEST_WAIT = 1000;
 const REQUEST_TIMEOUT = 5000;
-const STEPS: Readonly<Record<string, AdmissionStep>> = {
-  '/mutate': 'mutate',
-  '/validate': 'validate',
-  '/use': 'use',
-};
 
 /**
- * Answers AdmissionReview requests (`POST /mutate`, `/validate` and `/use`). Clients are not
- * authenticated, because an API server presents no certificate by default. So an answer reveals
- * only the request's own content, the names of objects that depend on it, and whether a user has
- * the right to use a gateway.
+ * Answers AdmissionReview requests of the API server. It presents no certificate by default, so it
+ * proves itself by a path that only the webhook configurations have. Anybody else gets 404, before
+ * the body is read, and the connection ends: answers tell of other objects of the cluster.
+ *
+ * @param proven called with the connection of each request that the API server sent
  */
-export function webhookHandler(options: WebhookOptions): RequestListener {
+export function webhookHandler(
+  options: WebhookOptions,
+  proven: (socket: IncomingMessage['socket']) => void = () => {},
+): RequestListener {
   const room = new BodyRoom(MOST_BYTES_AT_ONCE);
   return limitInFlight((request, response) => {
-    answer(request, response, options, room).catch((error: unknown) => {
+    const step = stepOf(request, options);
+    if (step === null) return refuse(response, 404, 'not found', { connection: 'close' });
+    proven(request.socket);
+    answer({ request, response, step }, options, room).catch((error: unknown) => {
       options.onFailure(error instanceof Error ? error : new Error(String(error)));
       if (!response.headersSent) refuse(response, 500, 'internal error');
       else response.destroy();
     });
   });
+}
+
+function stepOf({ url = '' }: IncomingMessage, options: WebhookOptions): AdmissionStep | null {
+  const [path = ''] = url.split('?', 1);
+  return options.stepOf(path);
 }
 
 /**
@@ -102,21 +108,23 @@ export function webhookServer(tls: ServerOptions, options: WebhookOptions): Serv
       connectionsCheckingInterval: 1000,
       keepAliveTimeout: 65_000,
     },
-    webhookHandler(options),
+    webhookHandler(options, (socket) => connections.keep(socket, sourceOf(socket))),
   );
-  new ConnectionLimit(server, CONNECTIONS);
+  const connections = new ConnectionLimit(server, CONNECTIONS);
   return server;
 }
 
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly step: AdmissionStep;
+}
+
 async function answer(
-  request: IncomingMessage,
-  response: ServerResponse,
+  { request, response, step }: Asked,
   options: WebhookOptions,
   room: BodyRoom,
 ): Promise<void> {
-  const path = (request.url ?? '').split('?', 1)[0] ?? '';
-  const step = Object.hasOwn(STEPS, path) ? STEPS[path] : undefined;
-  if (step === undefined) return refuse(response, 404, 'unknown path; use /mutate, /validate or /use');
   if (request.method !== 'POST') return refuse(response, 405, 'use POST', { allow: 'POST' });
   if (!/^application\/json\b/i.test(request.headers['content-type'] ?? '')) {
     return refuse(response, 415, 'the body must be application/json');
@@ -140,7 +148,7 @@ async function answer(
     const text =
       admission.change === null
         ? await withRight(admission, source, options)
-        : await withImpact(admission.change, options);
+        : await withImpact(admission.change, source, options);
     if (response.headersSent) return;
     response.writeHead(200, { 'content-type': 'application/json' }).end(text);
   } catch (error) {
@@ -154,10 +162,11 @@ async function answer(
 /** The answer with what the change would do, or its refusal. */
 async function withImpact(
   pending: PendingChange,
+  source: string,
   { impact, world, onFailure }: WebhookOptions,
 ): Promise<string> {
   const { uid, user, warnings, ...change } = pending;
-  const found = await impact?.(change, user).catch((error: unknown) => {
+  const found = await impact?.(change, { source, user }).catch((error: unknown) => {
     if (!(error instanceof ImpactOverrunError))
       onFailure(error instanceof Error ? error : new Error(String(error)));
     return null;

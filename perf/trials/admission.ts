@@ -10,6 +10,7 @@ import { AdmissionProcess } from '../../controller/webhook/admission-process.ts'
 import { webhookServer } from '../../controller/webhook/server.ts';
 import { largest, onPort } from '../../test/abuse/bodies.ts';
 import { createAuthority } from '../../test/cluster/certificates.ts';
+import { plainStep } from '../../test/fake/plain-steps.ts';
 import { processorTimeOf } from '../measure/process.ts';
 import { median } from '../measure/statistics.ts';
 import { answer } from './trial.ts';
@@ -27,6 +28,7 @@ const pair = await authority.issue({ commonName: 'localhost', names: ['localhost
 const server = webhookServer(
   { key: pair.key, cert: pair.certificate },
   {
+    stepOf: plainStep,
     admit: (request) => admission.admit(request),
     world: () => world,
     changed: async () => {},

@@ -43,7 +43,10 @@ kernelSuite('a controller, attacked on all ports at once', () => {
       }
     };
     const review = (body: string) =>
-      controller.ask('/validate', { ...POST_JSON, port: controller.ports.webhook, body, from: '127.0.9.2' });
+      controller.ask(controller.reviewPath, {
+        ...POST_JSON,
+        ...{ port: controller.ports.webhook, body, from: '127.0.9.2' },
+      });
     await review(SMALL);
     const began = performance.now();
     for (let count = 0; count < 3; count++) await review(SLOWEST);

@@ -11,6 +11,7 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { IMPACT_LIMITS, ImpactProcess } from '../../controller/impact/impact-process.ts';
 import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookHandler } from '../../controller/webhook/server.ts';
+import { plainStep } from '../fake/plain-steps.ts';
 import { cidr, node, policy, tcp } from '../kernel/manifests.ts';
 import { addressPlan } from '../netns/address-plan.ts';
 import { toClusterObjects } from '../properties/pipeline.ts';
@@ -49,11 +50,12 @@ describe('changes that take long to evaluate', function () {
       ...{ objects, failsafe: DEFAULT_CONFIG.failsafe, believesAnyServer: false, interfaceGroups: [] },
     };
     const handler = webhookHandler({
+      stepOf: plainStep,
       admit: (request) => admission.admit(request),
       world: () => world,
       changed: async () => {},
       latest: async () => null,
-      impact: (change, user) => impact.change(change, user),
+      impact: (change, asker) => impact.change(change, asker),
       onFailure: (error) => failures.push(error),
     });
     server = createServer(handler).listen(0, '127.0.0.1');

@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { WebhookPaths } from '../../controller/kubeapi/certificates/webhook-paths.ts';
+import { systemClock } from '../../lib/process/clock.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { succeeds, until } from '../kernel/until.ts';
@@ -11,16 +13,24 @@ import { NODEWALL } from '../program.ts';
 import { Clients, type Ports } from './clients.ts';
 import { rssOfTree } from './memory.ts';
 
+interface Served {
+  readonly ca: string;
+  readonly key: string;
+}
+
 /** `nodewall controller` with all its ports, and clients of them. */
 export class RunningController extends Clients {
   readonly #child: ChildProcess;
   readonly #folder: string;
   readonly caFile: string;
   readonly ca: string;
+  readonly #paths = new WebhookPaths(systemClock);
   #log = '';
 
-  private constructor(child: ChildProcess, ports: Ports, ca: string, folder: string) {
+  private constructor(child: ChildProcess, ports: Ports, served: Served, folder: string) {
+    const { ca, key } = served;
     super(ports, ca);
+    this.#paths.take(key);
     this.#child = child;
     this.#folder = folder;
     this.ca = ca;
@@ -57,7 +67,7 @@ export class RunningController extends Clients {
     const command = [...DIE_WITH_PARENT, NODEWALL, 'controller', ...args];
     const child = spawn('setpriv', command, { stdio: ['ignore', 'pipe', 'pipe'] });
     const ports = { agents, webhook, health };
-    const running = new RunningController(child, ports, authority.certificate, folder);
+    const running = new RunningController(child, ports, { ca: authority.certificate, key }, folder);
     const detail = { detail: () => running.log };
     await until('the controller is ready', () => succeeds(running.healthy('/readyz')), detail);
     return running;
@@ -65,6 +75,11 @@ export class RunningController extends Clients {
 
   get log(): string {
     return this.#log;
+  }
+
+  /** By which the API server asks the webhook. */
+  get reviewPath(): string {
+    return this.#paths.replacement('validate', '', false) ?? '';
   }
 
   /** Bytes, of the process and its children. */

@@ -18,6 +18,7 @@ import type { AdmissionObjects } from '../../controller/webhook/admission.ts';
 import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
 import { serveMetrics } from '../../lib/process/metrics-server.ts';
+import { plainStep } from '../fake/plain-steps.ts';
 import type { Ports } from './clients.ts';
 import { identityOf } from './identity.ts';
 import { rssOfTree } from './memory.ts';
@@ -87,6 +88,7 @@ const world = {
 const webhook = webhookServer(
   { key, cert },
   {
+    stepOf: plainStep,
     admit: (request) => admission.admit(request),
     world: () => world,
     changed: async () => {},

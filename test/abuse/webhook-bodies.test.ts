@@ -14,6 +14,7 @@ import { validateObject } from '../../apis/validate/object.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
 import { ADMISSION_LIMITS, AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookHandler } from '../../controller/webhook/server.ts';
+import { plainStep } from '../fake/plain-steps.ts';
 import { BODIES, largest, NESTED, onPort, reviewOf } from './bodies.ts';
 
 /** Milliseconds. The slowest takes less than a second on a machine with nothing else to do. */
@@ -38,6 +39,7 @@ describe('the webhook, sent the largest bodies', function () {
       egress: DEFAULT_EGRESS_CONFIG,
     };
     const handler = webhookHandler({
+      stepOf: plainStep,
       admit: (request) => admission.admit(request),
       world: () => world,
       changed: async () => {},

@@ -4,7 +4,7 @@ import { parseAllDocuments, stringify } from 'yaml';
 import { ROOT } from '../structure/source-file.ts';
 
 interface WebhookConfiguration {
-  readonly webhooks: readonly { clientConfig: { service?: { readonly path: string }; url?: string } }[];
+  readonly webhooks: readonly { clientConfig: { service?: object; url?: string } }[];
 }
 
 /**
@@ -17,7 +17,7 @@ export async function webhooksAt(server: string): Promise<string> {
     .map((document) => {
       const configuration = document.toJS() as WebhookConfiguration;
       for (const { clientConfig } of configuration.webhooks) {
-        clientConfig.url = `${server}${clientConfig.service?.path}`;
+        clientConfig.url = server;
         delete clientConfig.service;
       }
       return stringify(configuration);

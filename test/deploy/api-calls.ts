@@ -125,7 +125,7 @@ export const API_CALLS: readonly ApiCall[] = [
   ...calls([...WATCH, 'get', 'patch'], ['mutatingwebhookconfigurations', 'validatingwebhookconfigurations'], {
     group: 'admissionregistration.k8s.io',
     name: 'nodewall',
-    from: 'controller/kubeapi/certificates/ca-bundle.ts',
+    from: 'controller/kubeapi/certificates/webhook-configurations.ts',
   }),
   ...calls([...WATCH, 'create', 'patch', 'delete'], ['apiservices'], {
     group: 'apiregistration.k8s.io',

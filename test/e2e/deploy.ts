@@ -92,7 +92,7 @@ export function describeDeploy(begun: () => TestCluster): void {
       const patchWebhooks = (...operations: readonly object[]) =>
         asController('patch', WEBHOOKS, '--type=json', `--patch=${JSON.stringify(operations)}`);
       const set = (path: string, value: unknown) => ({ op: 'add', path, value });
-      const refusal = /may change nothing but the caBundle of webhook configurations/;
+      const refusal = /may change nothing but the caBundle and the path of webhook configurations/;
 
       it('may change caBundles of the webhook configurations', async () => {
         for (const bundle of ['Y2VydGlmaWNhdGU=', 'bmV4dA==']) {
@@ -103,7 +103,47 @@ export function describeDeploy(begun: () => TestCluster): void {
         }
       });
 
+      it('may change paths of the webhook configurations, to secret ones', async () => {
+        const path = (step: string) => `/${step}/123-${'0a'.repeat(32)}`;
+        const { code, stderr } = await patchWebhooks(
+          set('/webhooks/0/clientConfig/service/path', path('validate')),
+          set('/webhooks/1/clientConfig/service/path', path('use')),
+        );
+        assert.equal(code, 0, stderr);
+      });
+
+      it('may change the path of a webhook at a URL, and nothing else of that', async () => {
+        const url = 'https://controller.example:9443';
+        const at = '/webhooks/0/clientConfig';
+        const args = ['patch', WEBHOOKS, '--type=json'];
+        const { webhooks } = await cluster.get<{ webhooks: { clientConfig: { service: object } }[] }>(
+          'validatingwebhookconfiguration',
+          'nodewall',
+        );
+        const change = async (...operations: readonly object[]): Promise<void> => {
+          const { code, stderr } = await cluster.kubectl([...args, `--patch=${JSON.stringify(operations)}`]);
+          assert.equal(code, 0, stderr);
+        };
+        await change({ op: 'remove', path: `${at}/service` }, set(`${at}/url`, url));
+        const secret = `/validate/123-${'0a'.repeat(32)}`;
+        const written = await patchWebhooks(set(`${at}/url`, `${url}${secret}`));
+        assert.equal(written.code, 0, written.stderr);
+        for (const other of [
+          `${url}/validate`,
+          `https://other.example:9443${secret}`,
+          `https://controller.example${secret}`,
+        ]) {
+          const { code, stderr } = await patchWebhooks(set(`${at}/url`, other));
+          assert.notEqual(code, 0, other);
+          assert.match(stderr, refusal);
+        }
+        const { service } = webhooks[0]?.clientConfig ?? {};
+        await change({ op: 'remove', path: `${at}/url` }, set(`${at}/service`, service));
+      });
+
       for (const [what, operation] of Object.entries({
+        'a path to one that is known': set('/webhooks/0/clientConfig/service/path', '/validate'),
+        'the port': set('/webhooks/0/clientConfig/service/port', 443),
         'the Service': set('/webhooks/0/clientConfig/service/namespace', 'default'),
         rules: set('/webhooks/0/rules/0/resources', ['*']),
         'the failurePolicy': set('/webhooks/0/failurePolicy', 'Fail'),

@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { request } from 'node:https';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { until } from '../kernel/until.ts';
 import type { OneController } from './one-controller.ts';
@@ -8,6 +11,14 @@ const policy = (name: string, tier: string): string =>
   `${HEAD}kind: ClusterNetworkPolicy\nmetadata: {name: ${name}}\nspec: {priority: 5, tier: ${tier}, appliedTo: [{nodeSelector: {}}]}`;
 const tier = (name: string, priority: number): string =>
   `${HEAD}kind: Tier\nmetadata: {name: ${name}}\nspec: {priority: ${priority}}`;
+
+/** Of a POST without a body and its type. */
+async function statusOf(url: string): Promise<number> {
+  const outgoing = request(url, { method: 'POST', rejectUnauthorized: false, agent: false }).end();
+  const [response] = (await once(outgoing, 'response')) as [IncomingMessage];
+  response.resume();
+  return response.statusCode ?? 0;
+}
 
 /** @param rounds how often the configurations are created again, and the API server is restarted */
 export function describeWebhookOutages(begun: () => OneController, rounds: number): void {
@@ -50,6 +61,34 @@ export function describeWebhookOutages(begun: () => OneController, rounds: numbe
         process.stdout.write(`      refused again after ${seconds.toFixed(1)} s\n`);
       }
     });
+
+    it('nobody else is answered, and a path that somebody reset is written again', async () => {
+      const { url } = await validate();
+      const { origin, pathname } = new URL(url);
+      assert.match(pathname, /^\/validate\/\d+-[0-9a-f]{64}$/);
+      for (const path of ['/validate', '/use', '/', `${pathname.slice(0, -1)}z`])
+        assert.equal(await statusOf(`${origin}${path}`), 404, path);
+      assert.equal(await statusOf(url), 415);
+      const patch = JSON.stringify([
+        { op: 'replace', path: '/webhooks/0/clientConfig/url', value: `${origin}/validate` },
+      ]);
+      const args = ['patch', 'validatingwebhookconfiguration', 'nodewall', '--type=json'];
+      const { code, stderr } = await cluster.kubectl([...args, `--patch=${patch}`]);
+      assert.equal(code, 0, stderr);
+      await until('the path is there again', async () => (await validate()).url !== `${origin}/validate`);
+      assert.equal(new URL((await validate()).url).pathname.length, pathname.length);
+      await until('the webhook refuses', isRefused, { detail: controller.log });
+      const log = controller.log();
+      for (const secret of log.match(/\d+-[0-9a-f]{64}/g) ?? []) assert.fail(`the log has ${secret}`);
+    });
+
+    async function validate(): Promise<{ readonly url: string }> {
+      const { webhooks } = await cluster.get<{ webhooks: { clientConfig: { url: string } }[] }>(
+        'validatingwebhookconfiguration',
+        'nodewall',
+      );
+      return webhooks[0]?.clientConfig ?? assert.fail('no webhook');
+    }
 
     it('accepts a Tier and its policy in one apply, as soon as the API server answers again', async () => {
       for (let round = 0; round < rounds; round++) {

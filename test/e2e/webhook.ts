@@ -5,11 +5,13 @@ import type { AddressInfo } from 'node:net';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { type ClusterGroup, type ClusterNetworkPolicy, NO_OBJECTS, type Tier } from '../../apis/objects.ts';
 import { validateObject } from '../../apis/validate/object.ts';
-import { publishCaBundle } from '../../controller/kubeapi/certificates/ca-bundle.ts';
+import { publishToWebhooks } from '../../controller/kubeapi/certificates/webhook-configurations.ts';
+import { WebhookPaths } from '../../controller/kubeapi/certificates/webhook-paths.ts';
 import type { KubeApiClient } from '../../controller/kubeapi/kube-api.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
 import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
+import { systemClock } from '../../lib/process/clock.ts';
 import { adminApi } from '../cluster/admin-api.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
@@ -62,9 +64,12 @@ export function describeWebhook(begun: () => TestCluster): void {
       await cluster.established();
       const authority = await createAuthority('webhook');
       const pair = await authority.issue({ commonName: 'localhost', names: ['localhost'], usage: 'server' });
+      const paths = new WebhookPaths(systemClock);
+      paths.take(pair.key);
       server = webhookServer(
         { cert: pair.certificate, key: pair.key },
         {
+          stepOf: (path) => paths.stepOf(path),
           admit: (request) => admission.admit(request),
           world: () => world,
           changed: see,
@@ -75,7 +80,8 @@ export function describeWebhook(begun: () => TestCluster): void {
       await once(server, 'listening');
       const { port } = server.address() as AddressInfo;
       await cluster.apply(await webhooksAt(`https://localhost:${port}`));
-      const { changed, absent } = await publishCaBundle(api.request, authority.certificate);
+      const { certificate: certificates } = authority;
+      const { changed, absent } = await publishToWebhooks(api.request, { certificates, paths });
       assert.deepEqual([changed.length, absent.length], [2, 0]);
       // The API server reads the configurations anew within a second or so.
       await until('the webhook is asked', async () => {

@@ -51,6 +51,7 @@ const READERS: Readonly<Record<string, string>> = {
     'times that are shown; which nodes are silent, by those of reports',
   'controller/console/surveys.ts': 'a time that is shown: of a document',
   'controller/kubeapi/certificates/keeper.ts': 'expiry: of certificates',
+  'controller/kubeapi/certificates/webhook-paths.ts': 'expiry: of paths, the same for all replicas',
   'controller/kubeapi/lease/election.ts': 'a time that is shown: of a renewal; no replica compares it',
   'controller/metrics/node-metrics.ts': 'which nodes are silent, by the times of reports that are shown',
   'controller/publish/server.ts': 'expiry: of tokens; a time that is shown: of a report',

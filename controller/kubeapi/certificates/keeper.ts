@@ -1,12 +1,11 @@
 import { X509Certificate } from 'node:crypto';
-import { BackOff } from '../../../lib/process/back-off.ts';
-import { type CancellableSleep, cancellableSleep } from '../../../lib/process/cancellable-sleep.ts';
 import type { WallClock } from '../../../lib/process/clock.ts';
 import type { KubeApi } from '../kube-api.ts';
 import { type Authority, trustedCertificates } from './authority.ts';
 import { authorityInSecret } from './authority-secret.ts';
 import { publishBundle } from './bundle.ts';
 import { type CertificateAndKey, issueServing, SERVING_LIFE } from './issue.ts';
+import { RepeatedCheck } from './repeated-check.ts';
 
 /** The source of a server's certificate. */
 export interface CertificateSource {
@@ -35,21 +34,12 @@ export interface KeeperOptions {
   readonly names: readonly string[];
   /**
    * Passes the CA certificates (PEM) on to the API server (for webhooks, the APIService). Called at
-   * every check.
+   * every check, with the key of the CA (PEM) that all replicas have.
    */
-  readonly trust: (certificates: string) => Promise<unknown>;
+  readonly trust: (certificates: string, key: string) => Promise<unknown>;
   readonly clock: WallClock;
   readonly events: CertificateEvents;
 }
-
-/** Interval between checks (milliseconds): another replica may have advanced the CA. */
-const LOOK = 600_000;
-/**
- * The least time between two checks (milliseconds), however often third parties write the same
- * fields.
- */
-const LEAST = 1_000;
-const FIRST_RETRY = 1_000;
 
 /** Maintains a CA of the controllers, and everything that depends on it. */
 export function certificateKeeper(options: KeeperOptions): CertificateSource {
@@ -61,17 +51,12 @@ class AuthorityKeeper implements CertificateSource {
   readonly #namespace: string;
   readonly #name: string;
   readonly #names: readonly string[];
-  readonly #trust: (certificates: string) => Promise<unknown>;
+  readonly #trust: KeeperOptions['trust'];
   readonly #clock: WallClock;
   readonly #events: CertificateEvents;
   #held: { readonly serving: CertificateAndKey; readonly issuer: string } | null = null;
-  #isClosed = false;
-  readonly #pause: CancellableSleep;
-  #lookedAt = Number.NEGATIVE_INFINITY;
-  /** A check was requested since the last one began. */
-  #isAsked = false;
-  #cancelSoon = (): void => {};
-  #running: Promise<void> = Promise.resolve();
+  readonly #checks: RepeatedCheck;
+  #first = (): void => {};
 
   constructor(options: KeeperOptions) {
     const { request, namespace, name, names, trust, clock, events } = options;
@@ -82,35 +67,40 @@ class AuthorityKeeper implements CertificateSource {
     this.#trust = trust;
     this.#clock = clock;
     this.#events = events;
-    this.#pause = cancellableSleep(clock.after);
+    this.#checks = new RepeatedCheck({
+      check: () => this.#check(),
+      failed: (error) => events.failed(error),
+      clock,
+    });
   }
 
   start(): Promise<CertificateAndKey> {
     return new Promise((resolve, reject) => {
-      this.#running = this.#run(() => {
+      this.#first = () => {
         if (this.#held !== null) resolve(this.#held.serving);
-      }).finally(() => reject(new Error('closed before a certificate was available')));
+      };
+      this.#checks.start().finally(() => reject(new Error('closed before a certificate was available')));
     });
   }
 
   look(): void {
-    if (this.#isClosed) return;
-    this.#isAsked = true;
-    this.#cancelSoon();
-    this.#cancelSoon = this.#clock.after(
-      Math.max(0, this.#lookedAt + LEAST - this.#clock.now()),
-      this.#pause.wake,
-    );
+    this.#checks.look();
   }
 
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#cancelSoon();
-    this.#pause.wake();
-    await this.#running;
+  close(): Promise<void> {
+    return this.#checks.close();
   }
 
-  async #look(): Promise<void> {
+  /** Serves with the certificate that it has, whatever fails after that. */
+  async #check(): Promise<void> {
+    try {
+      await this.#advance();
+    } finally {
+      this.#first();
+    }
+  }
+
+  async #advance(): Promise<void> {
     const authority = await authorityInSecret(
       this.#request,
       { namespace: this.#namespace, name: this.#name },
@@ -120,7 +110,7 @@ class AuthorityKeeper implements CertificateSource {
     // All clients must have the CA before the server uses a certificate that it signed.
     await publishBundle(this.#request, { namespace: this.#namespace, name: this.#name }, trusted);
     await this.#serve(authority);
-    await this.#trust(trusted);
+    await this.#trust(trusted, authority.current.key);
   }
 
   async #serve({ current }: Authority): Promise<void> {
@@ -134,24 +124,6 @@ class AuthorityKeeper implements CertificateSource {
     const isFirst = this.#held === null;
     this.#held = { issuer, serving: await issueServing(current, this.#names, this.#clock.date()) };
     if (!isFirst) this.#events.changed(this.#held.serving);
-  }
-
-  async #run(first: () => void): Promise<void> {
-    const retries = new BackOff({ first: FIRST_RETRY, longest: LOOK });
-    while (!this.#isClosed) {
-      let wait = LOOK;
-      this.#isAsked = false;
-      this.#lookedAt = this.#clock.now();
-      try {
-        await this.#look();
-        retries.reset();
-      } catch (error) {
-        this.#events.failed(error as Error);
-        wait = retries.next();
-      }
-      if (this.#held !== null) first();
-      if (!this.#isClosed) await this.#pause.wait(this.#isAsked ? LEAST : wait);
-    }
   }
 }
 
