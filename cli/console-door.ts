@@ -99,7 +99,7 @@ export class Door {
     if (hosts.length !== 1 || !this.#hosts.includes(hosts[0] ?? ''))
       return failure('Forbidden', 'this door is open for its own host name alone');
     const [before = '', query = ''] = splitOnce(url, '?');
-    const [, secret = '', path = ''] = /^\/([^/]*)(.*)$/s.exec(before) ?? [];
+    const [, secret = '', path = ''] = /^\/([^/]*)(\/.*)?$/s.exec(before) ?? [];
     if (url.length > LONGEST_URL || !this.#isSecret(secret))
       return failure('NotFound', 'nothing is here; use the URL that nodewall console printed');
     if (!isOwnPage(request, this.#hosts)) return failure('Forbidden', 'another site may not ask here');

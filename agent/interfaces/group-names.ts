@@ -65,7 +65,7 @@ function withoutBlock(text: string): string {
 }
 
 function namesIn(text: string): { number: number; name: string }[] {
-  return [...text.matchAll(/^\s*(0x[0-9a-f]+|\d+)\s+(\S+)/gim)].map(([, number, name = '']) => ({
+  return [...text.matchAll(/^[ \t]*(0x[0-9a-f]+|\d+)[ \t]+(\S+)/gim)].map(([, number, name = '']) => ({
     number: Number(number),
     name,
   }));

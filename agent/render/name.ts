@@ -27,5 +27,5 @@ export function comment(words: string): string {
   const cut = Buffer.from(words)
     .subarray(0, MAX_COMMENT - 3)
     .toString();
-  return `${cut.replace(/\uFFFD+$/, '')}...`;
+  return `${cut.replace(/(?<!\uFFFD)\uFFFD+$/, '')}...`;
 }

@@ -208,7 +208,7 @@ const FLOWS: readonly CrdCheck[] = [
   // A number in quotes is not accepted as a name.
   {
     at: /\.interfaceGroup$/,
-    add: { minimum: 0, maximum: 4_294_967_295, maxLength: 63, pattern: '^.*[^0-9].*$' },
+    add: { minimum: 0, maximum: 4_294_967_295, maxLength: 63, pattern: '[^0-9]' },
   },
   { at: /\.(ports|protocols|toServices)$/, add: { maxItems: MOST.ports } },
   { at: /\.ports\[\]$/, add: {}, cel: [range('port', 'endPort'), range('sourcePort', 'sourceEndPort')] },

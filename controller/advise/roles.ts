@@ -138,7 +138,7 @@ function word(text: string): string {
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '-')
     .slice(0, LONGEST);
-  return plain.replaceAll(/^-+|-+$/g, '') || 'node';
+  return plain.replaceAll(/^-|-$/g, '') || 'node';
 }
 
 function unique(name: string, taken: Set<string>): string {

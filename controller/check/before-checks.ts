@@ -95,7 +95,7 @@ async function serviceProxy(request: KubeApi): Promise<readonly CheckLine[]> {
     return [warning('service proxy', 'Cilium replaces kube-proxy by eBPF (kube-proxy-replacement)', nothing)];
   if (felix?.spec?.bpfEnabled === true)
     return [warning('service proxy', "Calico's eBPF mode is on (FelixConfiguration bpfEnabled)", nothing)];
-  const mode = /^\s*mode:\s*["']?(\w*)/m.exec(proxy?.data?.['config.conf'] ?? '')?.[1];
+  const mode = /^[ \t]*mode:[ \t]*["']?(\w*)/m.exec(proxy?.data?.['config.conf'] ?? '')?.[1];
   if (mode === 'ipvs')
     return [
       warning(

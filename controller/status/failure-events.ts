@@ -218,7 +218,7 @@ export class FailureEvents {
     const { name, uid } = regarding;
     const date = this.#clock.date();
     // Named as client-go does: sufficiently unique, and in order of time.
-    const event = `${name.slice(0, 200).replace(/[-.]+$/, '')}.${date.getTime().toString(16)}${uid.slice(0, 8)}`;
+    const event = `${name.slice(0, 200).replace(/(?<![-.])[-.]+$/, '')}.${date.getTime().toString(16)}${uid.slice(0, 8)}`;
     const body = {
       apiVersion: 'events.k8s.io/v1',
       kind: 'Event',

@@ -63,6 +63,19 @@ spec: {clusterIP: 10.96.0.1, ports: [{port: 443, protocol: TCP}]}
     );
   });
 
+  it('reads directives, comments and empty lines before a document, however many', async () => {
+    const head = `%YAML 1.2\n# a comment\n${'\n'.repeat(50)}`;
+    await writeFile(join(dir, 'a.yaml'), `${head}---\n${node('n1')}`);
+    // The text before --- is a document. To tell took hours.
+    await writeFile(join(dir, 'b.yaml'), `%YAML 1.2\n${'\n'.repeat(40)}x: 1\n---\n${node('n2')}`);
+    const { objects, problems } = await loadManifests([dir]);
+    assert.deepEqual(
+      objects.nodes.map(({ name }) => name),
+      ['n1', 'n2'],
+    );
+    assert.equal(problems.length, 1);
+  });
+
   it('accepts an empty directory and files without objects', async () => {
     await writeFile(join(dir, 'a.yaml'), '# nothing\n---\n---\n\n...\n');
     await writeFile(join(dir, 'b.json'), '\n');

@@ -45,6 +45,6 @@ function isMarker(text: string, at: number): boolean {
 function onlyDirectives(text: string, start: number, end: number): boolean {
   return (
     text[start] === '%' &&
-    /^(%[^\n]*\n|#[^\n]*\n|\s*\n)*$/.test(text.slice(start, Math.min(end, start + 4096)))
+    /^(?:%[^\n]*\n|#[^\n]*\n|[^\S\n]*\n)*$/.test(text.slice(start, Math.min(end, start + 4096)))
   );
 }

@@ -72,5 +72,6 @@ describe('text of others without credentials', () => {
       'password is ',
     ];
     for (const piece of pieces) redact(`${piece.repeat(100_000)}x`);
+    redact(`token${' '.repeat(300_000)},`);
   });
 });

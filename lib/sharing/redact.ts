@@ -5,7 +5,7 @@ export type Redact = (text: string) => string;
 
 /** A key, then what is its value: `password=…`, `"token": "…"`, `Authorization: Bearer …`. */
 const KEYED =
-  /(?<![\w-])([\w-]*(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[-_]?key|private[-_]?key|access[-_]?key|authorization|credentials?|cookie|bearer|basic))(["']?\s*(?:[:=]|\bis\b)?\s*["']?(?:(?:bearer|basic)\s+)?)([^\s"',;)}\]]+)/gi;
+  /(?<![\w-])([\w-]*(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[-_]?key|private[-_]?key|access[-_]?key|authorization|credentials?|cookie|bearer|basic))(["']?\s*(?:(?:[:=]|\bis\b)\s*)?["']?(?:(?:bearer|basic)\s+)?)([^\s"',;)}\]]+)/gi;
 const PEM = /-----BEGIN [^-]*-----.*?(?:-----END [^-]*-----|$)/gs;
 /** The user of a URL, and a whole URL. */
 const USER = /((?<![a-z0-9+.-])[a-z][a-z0-9+.-]*:\/\/)[^\s/@]+@/gi;

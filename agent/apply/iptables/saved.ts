@@ -66,7 +66,7 @@ export function parseSaved(text: string): SavedTables {
 }
 
 /** A rule without matches and target has nothing after the name of its chain. */
-const RULE = /^(?:\[(\d+):(\d+)\] )?-A (\S+) ?(.*)$/;
+const RULE = /^(?:\[(\d+):(\d+)\] )?-A (\S+)(?: (.*))?$/;
 /** Quoted texts are removed first: comments and log prefixes may contain anything. */
 const TARGET = new RegExp(` -[jg] (${CHAIN_PREFIX}\\S*)`);
 const QUOTED = /"(?:[^"\\]|\\.)*"/g;

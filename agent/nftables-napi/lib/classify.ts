@@ -80,7 +80,7 @@ function errnoIn(message: string, table: ErrnoTable): number | null {
  * or ~ below.
  */
 function underlined([source = '', marks = '']: string[]): string | null {
-  if (!/^[\s~^]*\^[\s~^]*$/.test(marks)) return null;
+  if (!/^[\s~]*\^[\s~^]*$/.test(marks)) return null;
   const from = marks.indexOf('^');
   const to = marks.lastIndexOf('^') + 1;
   return source.slice(from, to) || null;

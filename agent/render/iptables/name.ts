@@ -76,5 +76,5 @@ function cut(prefix: string, words: string, most: number, whole: string): string
   const name = `${prefix}${words}`;
   if (name.length <= most) return name;
   const hash = shortHash(10, whole);
-  return `${name.slice(0, most - hash.length - 1).replace(/-+$/, '')}-${hash}`;
+  return `${name.slice(0, most - hash.length - 1).replace(/(?<!-)-+$/, '')}-${hash}`;
 }
