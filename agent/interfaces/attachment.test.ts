@@ -18,7 +18,7 @@ function address(text: string): RouteAddress {
     link: LINK,
     address: bytesOf(plain),
     prefixLength: Number(length),
-    ...{ protocol: 0, noPrefixRoute: false, noDad: false, deprecated: false },
+    ...{ protocol: 0, metric: 0, noPrefixRoute: false, noDad: false, deprecated: false },
   };
 }
 

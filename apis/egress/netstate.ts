@@ -81,9 +81,10 @@ export const OWN_NETWORK = {
   /**
    * Floating addresses are no part of a Netstate: they come and go with leases
    * (agent/egress/floating/). IFA_PROTO, and the dummy device for those that no interface's subnet
-   * has.
+   * has. Linux before 5.18 forgets IFA_PROTO, so they have a metric as well, which means nothing
+   * for an address without a route: `nw` in ASCII, and the protocol.
    */
-  floating: { link: 'nodewall-eip', kind: 'dummy', protocol: 120 },
+  floating: { link: 'nodewall-eip', kind: 'dummy', protocol: 120, metric: 0x6e77_0078 },
   /** First and last table; 0x6e77 is `nw` in ASCII. */
   tables: [0x6e77_0000, 0x6e77_ffff],
   /** First and last id of a next hop. */
@@ -92,7 +93,19 @@ export const OWN_NETWORK = {
   rules: [70, 79],
 } as const;
 
-/** Whether nodewall made the address (IFA_PROTO): it is none of the host's own. */
-export function isOwnProtocol(protocol: number): boolean {
-  return protocol === OWN_NETWORK.protocol || protocol === OWN_NETWORK.floating.protocol;
+interface Marked {
+  /** IFA_PROTO; 0 where the kernel does not keep it. */
+  readonly protocol: number;
+  readonly metric: number;
+}
+
+/** Whether nodewall made the address: it is none of the host's own. */
+export function isOwnAddress(address: Marked): boolean {
+  return address.protocol === OWN_NETWORK.protocol || isFloating(address);
+}
+
+/** Whether nodewall made it as a floating address. */
+export function isFloating({ protocol, metric }: Marked): boolean {
+  const { floating } = OWN_NETWORK;
+  return protocol === floating.protocol || metric === floating.metric;
 }

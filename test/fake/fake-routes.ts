@@ -19,6 +19,8 @@ export class FakeRoutes implements RoutePort {
   readings = 0;
   /** The error of the next change of this kind. */
   refusal: { readonly kind: RouteObject['kind']; readonly code: string; readonly text: string } | null = null;
+  /** Whether addresses keep their IFA_PROTO: not before Linux 5.18. */
+  keepsProtocols = true;
   /** So many looks at the table local do not find IPv6 addresses yet. */
   looksBeforeLocal = 0;
   #lastIndex = 1;
@@ -29,7 +31,8 @@ export class FakeRoutes implements RoutePort {
   }
 
   async addresses() {
-    return this.objects.flatMap((it) => (it.kind === 'address' ? [it.address] : []));
+    const all = this.objects.flatMap((it) => (it.kind === 'address' ? [it.address] : []));
+    return this.keepsProtocols ? all : all.map((it) => ({ ...it, protocol: 0 }));
   }
 
   async neighbours(link: number) {

@@ -18,7 +18,14 @@ export function toRouteObject(object: NetObject, links: ReadonlyMap<string, numb
       const { link, address, prefixLength } = object.it;
       const isV6 = address.includes(':');
       const flags = { noPrefixRoute: true, noDad: isV6, deprecated: isV6 };
-      const it = { link: indexOf(link), address: bytesOf(address), prefixLength, protocol, ...flags };
+      const it = {
+        link: indexOf(link),
+        address: bytesOf(address),
+        prefixLength,
+        protocol,
+        metric: 0,
+        ...flags,
+      };
       return { kind: 'address', address: it };
     }
     case 'neighbour': {

@@ -1,5 +1,5 @@
 import type { RouteEvent } from 'nftables-napi';
-import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
+import { isFloating } from '../../../apis/egress/netstate.ts';
 import type { OwnedAddress } from '../../../apis/egress/node-egress.ts';
 import { hasAddress, type MemberSet } from '../../../lib/net/member-set.ts';
 import type { Log } from '../../../lib/process/log.ts';
@@ -129,7 +129,7 @@ export class FloatingAddresses implements FloatingKernel {
       // An interface that was down has lost its IPv6 addresses.
       if (event === 'present')
         return object.kind === 'link' && object.link.isUp && links.has(object.link.index);
-      return object.kind === 'address' && object.address.protocol === OWN_NETWORK.floating.protocol;
+      return object.kind === 'address' && isFloating(object.address);
     });
     if (isMeant) void this.#putBack();
   }

@@ -1,5 +1,5 @@
 import type { NftError, Route, RouteAddress, RouteChange, RouteFilter, RouteLink } from 'nftables-napi';
-import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
+import { isFloating, OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import type { OwnedAddress } from '../../../apis/egress/node-egress.ts';
 import { type Address, BITS, covers, formatAddress, parseAddress } from '../../../lib/net/address.ts';
 import { packAddress, unpackAddress } from '../../../lib/net/member-set.ts';
@@ -25,7 +25,7 @@ export interface Place {
   readonly neighbours: NeighbourLink | null;
 }
 
-const { link: DUMMY, protocol: PROTOCOL } = OWN_NETWORK.floating;
+const { link: DUMMY, protocol: PROTOCOL, metric: METRIC } = OWN_NETWORK.floating;
 const GONE: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'ENODEV', 'ENXIO']);
 const MAC_LENGTH = 6;
 /** RT_TABLE_LOCAL and RTN_LOCAL of linux/rtnetlink.h. */
@@ -50,7 +50,7 @@ export class Places {
   /** The floating addresses that are on interfaces. */
   present(): Place[] {
     return this.#addresses.flatMap((it) => {
-      if (it.protocol !== PROTOCOL) return [];
+      if (!isFloating(it)) return [];
       const { index = 0, name, mac } = this.#links.find(({ index }) => index === it.link) ?? {};
       const neighbours = name === DUMMY || mac?.length !== MAC_LENGTH ? null : { index, mac };
       return [{ address: textOf(it), link: it.link, neighbours }];
@@ -69,7 +69,7 @@ export class Places {
   placeOf({ address: text, announce }: OwnedAddress): Place {
     const address = parseAddress(text);
     if (address === null) throw new RangeError(`${text} is no address`);
-    const foreign = this.#addresses.find((it) => it.protocol !== PROTOCOL && textOf(it) === text);
+    const foreign = this.#addresses.find((it) => !isFloating(it) && textOf(it) === text);
     if (foreign !== undefined) {
       throw new Error(`${text} is on ${this.#name(foreign.link)}, and not by nodewall; remove it there`);
     }
@@ -84,7 +84,7 @@ export class Places {
       const { family, value } = addressOf(it);
       const rest = BigInt(BITS[family] - it.prefixLength);
       const cidr = { family, value: (value >> rest) << rest, length: it.prefixLength };
-      return it.protocol !== PROTOCOL && it.prefixLength < BITS[cidr.family] && holds(cidr, address);
+      return !isFloating(it) && it.prefixLength < BITS[cidr.family] && holds(cidr, address);
     });
     // The smallest of the subnets, as in a routing table.
     for (const { link } of holders.toSorted((a, b) => b.prefixLength - a.prefixLength)) {
@@ -176,7 +176,8 @@ function toChange(operation: 'add' | 'delete', text: string, link: number) {
   const isV6 = address.family === 6;
   const flags = { noPrefixRoute: true, noDad: isV6, deprecated: isV6 };
   const prefixLength = BITS[address.family];
-  const it = { link, address: packAddress(address), prefixLength, protocol: PROTOCOL, ...flags };
+  const marks = { protocol: PROTOCOL, metric: METRIC };
+  const it = { link, address: packAddress(address), prefixLength, ...marks, ...flags };
   return { operation, kind: 'address', address: it } as const;
 }
 

@@ -6,7 +6,13 @@ import { InterfaceAddresses } from './interface-addresses.ts';
 
 function lab() {
   const clock = fakeClock();
-  const addresses: { link: number; address: Uint8Array; protocol: number; deprecated: boolean }[] = [];
+  const addresses: {
+    link: number;
+    address: Uint8Array;
+    protocol: number;
+    metric: number;
+    deprecated: boolean;
+  }[] = [];
   let [readings, changes] = [0, 0];
   const interfaces = new InterfaceAddresses({
     clock,
@@ -25,11 +31,14 @@ function lab() {
   return {
     interfaces,
     clock,
-    add(text: string, more: { link?: number; protocol?: number; deprecated?: boolean } = {}) {
+    add(
+      text: string,
+      more: { link?: number; protocol?: number; metric?: number; deprecated?: boolean } = {},
+    ) {
       const parsed = parseAddress(text);
       assert.ok(parsed !== null && formatAddress(parsed) === text);
       addresses.push({
-        ...{ link: 2, protocol: 0, deprecated: false },
+        ...{ link: 2, protocol: 0, metric: 0, deprecated: false },
         ...more,
         address: packAddress(parsed),
       });
@@ -47,6 +56,8 @@ describe('InterfaceAddresses', () => {
     add('127.0.0.1', { link: 1 });
     add('169.254.3.3');
     add('198.51.100.9', { protocol: 119 });
+    // Linux before 5.18 keeps no protocol.
+    add('198.51.100.10', { metric: 0x6e77_0078 });
     add('192.0.2.1');
     add('192.0.2.2');
     add('fe80::1');

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { RouteAddress, RouteEvent, RouteLink } from 'nftables-napi';
-import { isOwnProtocol } from '../../../apis/egress/netstate.ts';
+import { isOwnAddress } from '../../../apis/egress/netstate.ts';
 import type { AddressPair } from '../../../apis/egress/objects.ts';
 import { formatAddress } from '../../../lib/net/address.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
@@ -9,7 +9,10 @@ import { pace } from '../../../lib/process/pace.ts';
 
 interface Network {
   readonly links: readonly Pick<RouteLink, 'index' | 'name'>[];
-  readonly addresses: readonly Pick<RouteAddress, 'link' | 'address' | 'protocol' | 'deprecated'>[];
+  readonly addresses: readonly Pick<
+    RouteAddress,
+    'link' | 'address' | 'protocol' | 'metric' | 'deprecated'
+  >[];
 }
 
 export interface InterfaceAddressesOptions {
@@ -89,7 +92,7 @@ export class InterfaceAddresses {
 function addressesOf(name: string, { links, addresses }: Network): AddressPair {
   const index = links.find((link) => link.name === name)?.index;
   const own = addresses.filter(
-    ({ link, protocol, deprecated }) => link === index && !isOwnProtocol(protocol) && !deprecated,
+    (address) => address.link === index && !isOwnAddress(address) && !address.deprecated,
   );
   const first = (length: 4 | 16): string | undefined => {
     const found = own.find(({ address }) => address.length === length && !isLinkLocal(address));

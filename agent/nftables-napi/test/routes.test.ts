@@ -108,7 +108,10 @@ inNamespace(import.meta.filename, () => {
 
     it('makes addresses that are no source and have no route', async () => {
       const link = await makeTunnel();
-      const v4 = { link, address: Uint8Array.of(192, 0, 2, 7), prefixLength: 32, protocol: PROTOCOL };
+      const v4 = {
+        ...{ link, address: Uint8Array.of(192, 0, 2, 7), prefixLength: 32 },
+        ...{ protocol: PROTOCOL, metric: 0x6e770078 },
+      };
       const v6 = { ...v4, address: Uint8Array.of(0x20, 1, 0xd, 0xb8, ...new Array<number>(11).fill(0), 7) };
       const flags = { noPrefixRoute: true, deprecated: true };
       const made = [
@@ -117,8 +120,14 @@ inNamespace(import.meta.filename, () => {
       ];
       await make(...made.map((address) => ({ kind: 'address', address }) as const));
       const shown = ip('addr', 'show', 'tunnel');
-      assert.match(shown, /inet 192\.0\.2\.7\/32 scope global deprecated noprefixroute tunnel/);
-      assert.match(shown, /inet6 2001:db8::7\/128 scope global nodad deprecated noprefixroute/);
+      assert.match(
+        shown,
+        /inet 192\.0\.2\.7\/32 metric 1853292664 scope global deprecated noprefixroute tunnel/,
+      );
+      assert.match(
+        shown,
+        /inet6 2001:db8::7\/128 metric 1853292664 scope global nodad deprecated noprefixroute/,
+      );
       assert.match(shown, /2001:db8::7[\s\S]*valid_lft forever preferred_lft 0sec/);
       const ours = (await socket.addresses()).filter(({ protocol }) => protocol === PROTOCOL);
       assert.deepEqual(ours, made);

@@ -16,6 +16,8 @@ export interface RouteAddress {
   readonly prefixLength: number;
   /** Who made it (IFA_PROTO, Linux 5.18); 0: nobody said so. */
   readonly protocol: number;
+  /** Of the route to its network (IFA_RT_PRIORITY, Linux 4.18); 0: the kernel's default. */
+  readonly metric: number;
   /** No route to its network was made with it. */
   readonly noPrefixRoute: boolean;
   /** IPv6: others were not asked for it. */
@@ -28,13 +30,13 @@ export interface RouteAddress {
 const HEADER = 8;
 const LINK = 4;
 /** linux/if_addr.h. */
-const IFA = { address: 1, local: 2, cacheInfo: 6, flags: 8, protocol: 11 } as const;
+const IFA = { address: 1, local: 2, cacheInfo: 6, flags: 8, metric: 9, protocol: 11 } as const;
 const FLAG = { noDad: 0x2, deprecated: 0x20, noPrefixRoute: 0x200 } as const;
 const FOR_EVER = u32(0xffff_ffff);
 const UNUSED = new Uint8Array(8);
 
 export function addressRequest(operation: RouteOperation, it: RouteAddress): Uint8Array {
-  const { link, address, prefixLength, protocol } = it;
+  const { link, address, prefixLength, protocol, metric } = it;
   const family = address.length === 4 ? AF[4] : AF[6];
   const flags = (it.noPrefixRoute ? FLAG.noPrefixRoute : 0) | (it.noDad ? FLAG.noDad : 0);
   const preferred = it.deprecated ? u32(0) : FOR_EVER;
@@ -48,6 +50,7 @@ export function addressRequest(operation: RouteOperation, it: RouteAddress): Uin
       : [
           attribute(IFA.flags, u32(flags)),
           attribute(IFA.cacheInfo, Buffer.concat([preferred, FOR_EVER, UNUSED])),
+          ...(metric > 0 ? [attribute(IFA.metric, u32(metric))] : []),
           attribute(IFA.protocol, Uint8Array.of(protocol)),
         ]),
   ]);
@@ -68,6 +71,7 @@ export function toAddress(message: NetlinkMessage): RouteAddress | null {
     address,
     prefixLength: it.headerU8(1),
     protocol: it.u8(IFA.protocol, 0),
+    metric: it.u32(IFA.metric, 0),
     noPrefixRoute: (flags & FLAG.noPrefixRoute) !== 0,
     noDad: (flags & FLAG.noDad) !== 0,
     deprecated: (flags & FLAG.deprecated) !== 0,
