@@ -8,6 +8,12 @@ import { apiServerAddress, httpsUrl } from '../agent/run/api-server-address.ts';
 import type { ControllerOptions } from '../agent/run/controller-connection.ts';
 import { type KeptFlows, keepFlows } from '../agent/run/flow-inventory.ts';
 import { keepInterfaceGroups, releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
+import {
+  holdNamespace,
+  type NamespaceHold,
+  namespaceHolder,
+  untilHeld,
+} from '../agent/run/namespace-lock.ts';
 import { OffSwitch } from '../agent/run/off-switch.ts';
 import { loadAddon, withKernel } from '../agent/run/with-kernel.ts';
 import type { Config } from '../apis/config.ts';
@@ -32,7 +38,7 @@ export type AgentCommandOptions = Omit<AgentOptions, 'node'> & {
 };
 
 /**
- * Checks the options, takes the lock, and runs the agent until it is stopped. The rules stay.
+ * Checks the options, takes the locks, and runs the agent until it is stopped. The rules stay.
  * Throws a CommandError for bad options.
  */
 export async function agentCommand(given: AgentCommandOptions): Promise<ExitStatus> {
@@ -41,14 +47,58 @@ export async function agentCommand(given: AgentCommandOptions): Promise<ExitStat
   const config = withFeatureGates(await loadConfig(given.config), given.featureGates);
   const machine = given.node === undefined ? new MachineNode(validateOptions(config)) : null;
   const options: AgentOptions = { ...given, node: given.node ?? machine?.name ?? '' };
-  // From the command line, else from the configuration. Undefined means on with --manifests; in a
-  // cluster, the cluster's gate decides, and this machine can only switch it off.
-  const gate = config.featureGates.NodeNetworkPolicy;
   checkEgressGate(config);
   const log = createLog(options);
   await loadAddon();
-  const release = await agentLock(options.stateDir).take(log);
   const { metrics, close } = await agentTelemetry(options, config, log);
+  try {
+    const hold = await holdAlone(options, log);
+    if (hold === null) return EXIT.done;
+    try {
+      const release = await agentLock(options.stateDir).take(log);
+      try {
+        return await runAgent({ source, options, machine, config, log, metrics });
+      } finally {
+        release();
+      }
+    } finally {
+      await hold.close();
+    }
+  } finally {
+    await close();
+  }
+}
+
+/**
+ * Holds this network namespace; waits as long as another agent has it. Null: a signal ended the
+ * wait. Throws a CommandError with `--once`.
+ */
+async function holdAlone({ node, once }: AgentOptions, log: Log): Promise<NamespaceHold | null> {
+  const hold = await holdNamespace();
+  if (hold !== null) return hold;
+  const holder = (await namespaceHolder()) ?? 'a process that has just ended';
+  const other = `another agent enforces rules in this network namespace: ${holder}`;
+  if (once) throw new CommandError(EXIT.refused, `${other}; stop it first`);
+  log.warn(`${other}. This one waits, changes nothing, and takes over when that one has ended`, { node });
+  const ended = new AbortController();
+  const signal = untilStopped(ended.signal).then((name) => {
+    if (name !== null) ended.abort();
+  });
+  const held = await untilHeld(ended.signal);
+  ended.abort();
+  await signal;
+  if (held !== null) log.info('the other agent has ended; taking over', { node });
+  return held;
+}
+
+type AgentRun = Pick<StandaloneSetup, 'options' | 'machine' | 'config' | 'log' | 'metrics'> & {
+  readonly source: Source;
+};
+
+async function runAgent({ source, options, machine, config, log, metrics }: AgentRun): Promise<ExitStatus> {
+  // From the command line, else from the configuration. Undefined means on with --manifests; in a
+  // cluster, the cluster's gate decides, and this machine can only switch it off.
+  const gate = config.featureGates.NodeNetworkPolicy;
   const flows = await keepFlows({ options, config, log, metrics, clock: systemClock });
   const { node, stateDir } = options;
   const off = new OffSwitch({ node, stateDir, log });
@@ -76,8 +126,6 @@ export async function agentCommand(given: AgentCommandOptions): Promise<ExitStat
   } finally {
     off.close();
     await flows?.close();
-    await close();
-    release();
   }
 }
 

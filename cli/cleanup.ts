@@ -3,6 +3,7 @@ import { removeAll } from '../agent/dataplane/dataplane.ts';
 import { allLeftOvers } from '../agent/dataplane/open-dataplanes.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
+import { namespaceHolder } from '../agent/run/namespace-lock.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
@@ -17,10 +18,11 @@ interface CleanupOptions {
 export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
   const config = await loadConfig(options.config);
   const running = await agentLock(options.stateDir).holder();
-  if (running !== null) {
+  const holder = running === null ? await namespaceHolder() : `process ${running}`;
+  if (holder !== null) {
     throw new CommandError(
       EXIT.refused,
-      `an agent runs here (process ${running}) and would add its rules again; stop it first, or run nodewall off`,
+      `an agent runs here (${holder}) and would add its rules again; stop it first, or run nodewall off`,
     );
   }
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, { warn });

@@ -20,6 +20,7 @@ import { chooseDataplane } from '../dataplane/open-dataplanes.ts';
 import { machineFacts } from '../inspect/machine-facts.ts';
 import { withGroupNames } from '../interfaces/group-names.ts';
 import { agentLock } from '../run/agent-lock.ts';
+import { namespaceHolder } from '../run/namespace-lock.ts';
 import { readOff } from '../run/off-file.ts';
 import { loadAddon } from '../run/with-kernel.ts';
 
@@ -197,16 +198,16 @@ async function bootUnit({ stateDir, config, root }: MachineCheckOptions): Promis
 
 async function agent({ stateDir }: MachineCheckOptions): Promise<readonly CheckLine[]> {
   const lines: CheckLine[] = [];
-  const holder = await agentLock(stateDir).holder();
-  const running = holder === null ? 'no agent runs in this network namespace' : `runs as process ${holder}`;
+  const pid = await agentLock(stateDir).holder();
+  const holder = pid === null ? await namespaceHolder() : `process ${pid}`;
   lines.push(
     holder === null
       ? warning(
           'agent',
-          `${running} with ${stateDir}`,
+          `no agent runs in this network namespace with ${stateDir}`,
           'systemctl enable --now nodewall; in a cluster: its pod',
         )
-      : ok('agent', running),
+      : ok('agent', `runs as ${holder}`),
   );
   try {
     const off = readOff(stateDir);

@@ -31,6 +31,7 @@ const READERS: Readonly<Record<string, string>> = {
   'agent/run/flow-inventory.ts': 'a time that is shown, and expiry after 7 days: of kinds of flows',
   'agent/run/fqdn-resolver.ts': 'expiry: of saved names, over restarts',
   'agent/run/guarded.ts': 'a time that is shown: of a record',
+  'agent/run/namespace-lock.ts': 'a time that is shown: since when an agent runs',
   'agent/run/prometheus.ts': 'times that are shown: of views, in the metrics',
   'cli/advise.ts': 'how long the windows of the flow inventories are',
   'cli/bundle.ts': 'a time that is shown: of the bundle',
