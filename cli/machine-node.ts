@@ -46,6 +46,11 @@ export class MachineNode {
     this.#current();
   }
 
+  /** This machine by another name. Its names were valid before. */
+  named(name: string): MachineNode {
+    return new MachineNode(this.#options, () => ({ ...this.#host(), name }));
+  }
+
   /** The objects, with this machine's Node as it is now if they have none. */
   with(objects: ClusterObjects): ClusterObjects {
     return objects.nodes.length > 0 ? objects : { ...objects, nodes: this.#current() };

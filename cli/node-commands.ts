@@ -54,6 +54,7 @@ function addOn(program: Command, done: Done): void {
     .description('End `nodewall off`: the agent of this node enforces its policies again.')
     .addOption(config())
     .addOption(stateDir())
+    .option('--renamed', 'this machine, a Node without --node, has its new host name for good')
     .addOption(output('text', 'json'))
     .addHelpText('after', example('nodewall on'))
     .action(async (options) => done(await (await import('./off.ts')).on(options)));

@@ -4,9 +4,11 @@ import { allLeftOvers } from '../agent/dataplane/open-dataplanes.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
 import { removeOff, writeOff } from '../agent/run/off-file.ts';
+import { rememberNode } from '../agent/run/remembered-node.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
+import { thisHost } from './machine-node.ts';
 import { json, print, warn, warnHidden } from './output.ts';
 import { userName } from './user-name.ts';
 
@@ -16,6 +18,11 @@ interface OffOptions {
   readonly reason?: string;
   readonly output: 'text' | 'json';
 }
+
+type OnOptions = Omit<OffOptions, 'reason' | 'config'> & {
+  /** The host's name of now is that of this machine's Node. */
+  readonly renamed?: boolean;
+};
 
 /** Milliseconds that a running agent has to remove its rules. */
 const PATIENCE = 15_000;
@@ -66,9 +73,13 @@ export async function off(options: OffOptions): Promise<ExitStatus> {
   return hidden.length === 0 ? EXIT.done : EXIT.refused;
 }
 
-/** Ends `nodewall off`. Throws a CommandError if the file `off` cannot be removed. */
-export async function on(options: Omit<OffOptions, 'reason' | 'config'>): Promise<ExitStatus> {
+/**
+ * Ends `nodewall off`, and with `--renamed` also the former name of this machine's Node. Throws a
+ * CommandError if a file in the state directory cannot be removed or written.
+ */
+export async function on(options: OnOptions): Promise<ExitStatus> {
   const { stateDir } = options;
+  const renamed = options.renamed === true ? await acceptName(stateDir) : null;
   let wasOff: boolean;
   try {
     wasOff = removeOff(stateDir);
@@ -83,8 +94,25 @@ export async function on(options: Omit<OffOptions, 'reason' | 'config'>): Promis
     agent === null
       ? 'No agent runs here; an agent that starts enforces its policies.'
       : `The agent (process ${agent}) enforces its policies within seconds.`;
-  await print(options.output === 'json' ? json({ off: false, wasOff, agent }) : `${what} ${next}\n`);
+  const name =
+    renamed === null
+      ? ''
+      : `This machine is Node ${renamed} now: the rules of policies that do not select it go.\n`;
+  const found = { off: false, wasOff, agent, ...(renamed === null ? {} : { renamed }) };
+  await print(options.output === 'json' ? json(found) : `${name}${what} ${next}\n`);
   return EXIT.done;
+}
+
+async function acceptName(stateDir: string): Promise<string> {
+  const { name } = thisHost();
+  try {
+    await rememberNode(stateDir, { node: name, host: name });
+    return name;
+  } catch (error) {
+    throw new CommandError(EXIT.refused, `--state-dir: ${(error as Error).message}; nothing has changed`, {
+      cause: error,
+    });
+  }
 }
 
 /** Polls the kernel until no rules are left; false after `patience` milliseconds. */

@@ -9,13 +9,12 @@ import { startEnforcement } from '../agent/run/enforcement.ts';
 import type { KeptFlows } from '../agent/run/flow-inventory.ts';
 import type { GuardHooks } from '../agent/run/guarded.ts';
 import type { InterfaceGroups } from '../agent/run/interface-groups.ts';
+import { rememberedNode } from '../agent/run/remembered-node.ts';
 import { stateStore } from '../agent/run/state-store.ts';
 import type { Config } from '../apis/config.ts';
 import { NO_OBJECTS } from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
-import { compiler } from '../controller/compile/compile.ts';
 import { apiServerEndpoints } from '../controller/publish/endpoints.ts';
-import { nodeViewer } from '../controller/publish/node-view.ts';
 import { fileSource } from '../controller/watch/file-source.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
 import { systemClock } from '../lib/process/clock.ts';
@@ -25,8 +24,9 @@ import { exitInTime } from '../lib/process/stopped.ts';
 import { hasErrors } from './load.ts';
 import { type MachineNode, undeclaredText } from './machine-node.ts';
 import { manifestLog } from './manifest-log.ts';
+import { Naming } from './naming.ts';
+import { NodeSight } from './node-sight.ts';
 import { savedManifests } from './saved-manifests.ts';
-import { egressView } from './standalone-egress.ts';
 
 /** Milliseconds until the last valid versions of manifests are saved, at the latest. */
 const LONGEST_WAIT = 500;
@@ -55,6 +55,8 @@ interface Outcome {
   declared: boolean;
   enforced: Enforced | null;
   failure: Error | null;
+  /** Why this machine goes on under its former name; '': it doesn't. */
+  renamed: string;
 }
 
 /**
@@ -66,11 +68,11 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
   const { options, manifests, machine, log } = parts;
   const { node, once, stateDir } = options;
   const hasEgress = parts.config.featureGates.EgressGateway === true;
-  const saved = stateStore({ stateDir, node, log, hasEgress });
+  const saved = stateStore({ stateDir, node: machine === null ? node : null, log, hasEgress });
   const savedVersions = savedManifests({ stateDir, manifests, log });
   const reports = new AgentLog(node, log);
   const manifestReports = manifestLog(node, log);
-  const outcome: Outcome = { snapshot: null, declared: true, enforced: null, failure: null };
+  const outcome: Outcome = { snapshot: null, declared: true, enforced: null, failure: null, renamed: '' };
   const enforcement = await startEnforcement({
     ...parts,
     ...{ saved, clock: systemClock, reports },
@@ -79,14 +81,12 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     enforced: (result) => Object.assign(outcome, { enforced: result, failure: null }),
     failed: (error) => Object.assign(outcome, { failure: error }),
     guard: guardHooks(parts),
-    egressHealth: ({ unready }) => egress.unready(unready, () => deliver(outcome.snapshot)),
+    egressHealth: ({ unready }) => sight.unready(unready, () => deliver(outcome.snapshot)),
   });
   const { config } = enforcement;
   const remembered = await savedVersions.read();
   const source = fileSource(manifests, { remembered, ...validateOptions(config) });
-  const compile = compiler();
-  const view = nodeViewer(node);
-  const egress = egressView(node, config, log);
+  const { sight, naming } = await nodeSight(parts, config);
 
   let remembering: Promise<void> = Promise.resolve();
   function deliver(snapshot: Snapshot | null): void {
@@ -94,12 +94,13 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     outcome.snapshot = snapshot;
     manifestReports.problems(snapshot);
     if (!snapshot.complete) return;
-    const objects = machine?.with(snapshot.objects) ?? snapshot.objects;
-    const compiled = compile(objects);
-    outcome.declared = compiled.nodeAddresses.has(node);
-    manifestReports.node({ read: snapshot.objects, objects, isMachine: machine !== null });
-    if (!outcome.declared) return;
-    enforcement.submit(egress.view(view(compiled), objects));
+    const seen = sight.see(snapshot.objects);
+    outcome.declared = seen.state !== null;
+    outcome.renamed = naming.tell(seen);
+    if (outcome.renamed === '')
+      manifestReports.node({ read: snapshot.objects, objects: seen.objects, isMachine: machine !== null });
+    if (seen.state === null) return;
+    enforcement.submit(seen.state);
     // To format the versions of 10,000 rules takes a while and must not delay the rules' commit.
     const committed = Promise.race([enforcement.idle(), sleep(LONGEST_WAIT, undefined, { ref: false })]);
     remembering = committed.then(() => savedVersions.save(source.remember()));
@@ -121,6 +122,7 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     }
   }
 
+  const accepted = naming.untilAccepted(sight, () => takeUp(outcome.snapshot));
   const addresses = await followAddresses(parts, () => takeUp(outcome.snapshot));
   try {
     await source.start(takeUp);
@@ -133,12 +135,23 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     }
     return await stopped(parts);
   } finally {
+    accepted.close();
+    await naming.idle();
     await addresses?.close();
     await source.close();
     await enforcement.close();
     await remembering;
     await Promise.all([saved.close(), savedVersions.close()]);
   }
+}
+
+async function nodeSight(
+  { options: { node, stateDir }, machine, log }: StandaloneOptions,
+  config: Config,
+): Promise<{ readonly sight: NodeSight; readonly naming: Naming }> {
+  const last = machine === null ? null : await rememberedNode(stateDir);
+  const sight = new NodeSight({ node, machine, formerName: last?.node ?? null, config, log });
+  return { sight, naming: new Naming({ host: node, stateDir, isRemembered: machine !== null, log }, last) };
 }
 
 /** Where the Node may be made of this machine, whose addresses change (DHCP). */
@@ -176,7 +189,7 @@ function guardHooks({ config, options, log }: StandaloneOptions): GuardHooks | n
 }
 
 function onceStatus(
-  { snapshot, declared, enforced, failure }: Outcome,
+  { snapshot, declared, enforced, failure, renamed }: Outcome,
   { options: { node, strict }, machine }: StandaloneOptions,
 ): ExitStatus {
   if (failure !== null) throw failure;
@@ -196,6 +209,7 @@ function onceStatus(
       'the manifests cannot be read; see the log. The rules in force stay',
     );
   }
+  if (renamed !== '') throw new CommandError(EXIT.invalid, renamed);
   // Rules that the kernel refused are in the log.
   if (enforced !== null && enforced.failed.size > 0) return EXIT.refused;
   return strict && hasErrors(snapshot.problems) ? EXIT.invalid : EXIT.done;

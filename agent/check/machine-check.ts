@@ -22,6 +22,7 @@ import { withGroupNames } from '../interfaces/group-names.ts';
 import { agentLock } from '../run/agent-lock.ts';
 import { namespaceHolder } from '../run/namespace-lock.ts';
 import { readOff } from '../run/off-file.ts';
+import { rememberedNode } from '../run/remembered-node.ts';
 import { loadAddon } from '../run/with-kernel.ts';
 
 export interface MachineCheckOptions {
@@ -50,6 +51,7 @@ export const MACHINE_CHECKS = {
   groupNames,
   bootUnit,
   agent,
+  nodeName,
 } as const satisfies Readonly<Record<string, MachineCheck>>;
 
 /** Looks at this machine, the worst first. */
@@ -219,6 +221,14 @@ async function agent({ stateDir }: MachineCheckOptions): Promise<readonly CheckL
     lines.push(warning('off', firstLine(error), ROOT_NEEDED));
   }
   return lines;
+}
+
+/** A server that goes on by its former name. */
+async function nodeName({ stateDir }: MachineCheckOptions): Promise<readonly CheckLine[]> {
+  const last = await rememberedNode(stateDir);
+  if (last === null || last.node === last.host) return [];
+  const text = `this machine is ${last.host} now, and goes on by the rules of Node ${last.node}`;
+  return [problem('node name', text, 'change the policies that name it, or: nodewall on --renamed')];
 }
 
 /** The first line of `COMMAND --version`; null: it is not installed. */

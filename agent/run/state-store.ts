@@ -1,6 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import { snapshotText } from '../../apis/snapshot.ts';
-import type { Message } from '../../apis/wire.ts';
+import type { Message, NodeMessage } from '../../apis/wire.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
@@ -10,7 +10,8 @@ import type { LinkGroups } from './link-groups.ts';
 
 interface StoreOptions {
   readonly stateDir: string;
-  readonly node: string;
+  /** Null: of whatever Node the saved state is, it was this machine. */
+  readonly node: string | null;
   readonly log: Log;
   /**
    * Whether the feature gate EgressGateway is on, so that what was saved of it counts. Default: it
@@ -58,7 +59,7 @@ export function stateStore({ stateDir, node, log, hasEgress = true }: StoreOptio
     /** Called once at start: the rules of the last run, in force until the source says more. */
     async readState(): Promise<NodeState | null> {
       const found = await state.read(toNodeState);
-      if (found !== null && found.node !== node) {
+      if (found !== null && node !== null && found.node !== node) {
         log.warn('the saved state is of another node; ignoring it', { node, savedNode: found.node });
         return null;
       }
@@ -97,11 +98,16 @@ export async function savedDigests(stateDir: string): Promise<Digests> {
  * they can't be read.
  */
 export async function savedNodeAddresses(stateDir: string): Promise<readonly string[] | null> {
+  return (await savedNode(stateDir))?.addresses ?? null;
+}
+
+/** The Node of the state last saved; null if there is none, or it can't be read. */
+export async function savedNode(stateDir: string): Promise<NodeMessage | null> {
   try {
     const text = await stateFile(stateDir, STATE_FILE).read();
     const [first = ''] = text?.split('\n', 1) ?? [];
     const message = first === '' ? null : (JSON.parse(first) as Message);
-    return message?.type === 'node' ? message.addresses : null;
+    return message?.type === 'node' ? message : null;
   } catch {
     // The caller that reads the whole state reports the error.
     return null;

@@ -132,6 +132,90 @@ kernelSuite('the agent without --node', function () {
     assert.deepEqual(await ended, [0, null]);
   });
 
+  describe('after the name of its host was changed', () => {
+    const named = (name: string, ...argv: readonly string[]) => [
+      ...['unshare', '--uts', 'sh', '-c', 'hostname "$1"; shift; exec "$@"', 'sh', name],
+      ...argv,
+    ];
+    const onceAs = (name: string) => namespace.run(named(name, ...command(), '--once'), { anyStatus: true });
+    const hasRules = async () => (await table()).includes('tcp dport 80 counter drop');
+    /** Selects the Node with this name. */
+    const only = (name: string) =>
+      policy('a', {
+        appliedTo: [{ nodeSelector: { matchLabels: { 'kubernetes.io/hostname': name } } }],
+        ingress: [{ name: 'close', action: 'Drop', ports: [tcp(80)] }],
+      });
+
+    beforeEach(() => folder.write('a.json', [only('srv01')]));
+
+    it('the rules stay, loudly, until the new name is accepted', async () => {
+      assert.equal((await onceAs('srv01')).status, 0);
+      for (let round = 0; round < 2; round++) {
+        const { status, stderr } = await onceAs('localhost');
+        assert.equal(status, 1, stderr);
+        assert.match(
+          stderr,
+          /the host name of this machine is localhost now.*former name srv01: nodewall.io\/a/,
+        );
+        assert.equal(await hasRules(), true);
+      }
+      const check = [NODEWALL, 'check', '--machine', '--state-dir', folder.stateDir, ...config];
+      const { stdout } = await namespace.run(named('localhost', ...check), { anyStatus: true });
+      assert.match(stdout, /problem +node name +this machine is localhost now, .* Node srv01/);
+      const accept = [NODEWALL, 'on', '--renamed', '--state-dir', folder.stateDir];
+      assert.match((await namespace.run(named('localhost', ...accept))).stdout, /is Node localhost now/);
+      assert.equal((await onceAs('localhost')).status, 0);
+      assert.equal(await hasRules(), false);
+    });
+
+    it('an agent that runs follows edits, and the acceptance', async () => {
+      assert.equal((await onceAs('srv01')).status, 0);
+      const agent = namespace.spawn(named('srv02', ...command()));
+      let log = '';
+      agent.stderr.on('data', (part) => {
+        log += part;
+      });
+      const detail = () => log;
+      await until('it says so', async () => log.includes('former name srv01'), { detail });
+      await folder.write('a.json', [only('srv02')]);
+      await until('the new name counts', async () => log.includes('goes by its new name'), { detail });
+      assert.equal(await hasRules(), true);
+      agent.kill('SIGTERM');
+      await once(agent, 'exit');
+      const third = namespace.spawn(named('srv03', ...command()));
+      third.stderr.on('data', (part) => {
+        log += part;
+      });
+      await until('it says so', async () => log.includes('former name srv02'), { detail });
+      assert.equal(await hasRules(), true);
+      const accept = [NODEWALL, 'on', '--renamed', '--state-dir', folder.stateDir];
+      await namespace.run(named('srv03', ...accept));
+      await until('the rules are gone', async () => !(await hasRules()), { detail });
+      third.kill('SIGTERM');
+      await once(third, 'exit');
+    });
+
+    it('policies that do not name it apply to the new name at once', async () => {
+      await folder.write('a.json', [closing('a', 80)]);
+      assert.equal((await onceAs('srv01')).status, 0);
+      assert.equal((await onceAs('srv02')).status, 0);
+      assert.equal(await hasRules(), true);
+      await folder.write('a.json', [only('srv01')]);
+      assert.equal((await onceAs('srv02')).status, 0);
+      assert.equal(await hasRules(), false);
+    });
+
+    it('a Node that manifests declare by the former name goes on', async () => {
+      await folder.write('node.json', [{ ...NODE, metadata: { name: 'srv01' } }, closing('a', 80)]);
+      await folder.write('a.json', [closing('b', 81)]);
+      assert.equal((await onceAs('srv01')).status, 0);
+      const { status, stderr } = await onceAs('srv02');
+      assert.equal(status, 1, stderr);
+      assert.match(stderr, /former name srv01/);
+      assert.equal(await hasRules(), true);
+    });
+  });
+
   it('is refused where other Nodes are declared', async () => {
     await folder.write('node.json', [NODE]);
     const { status, stderr } = await namespace.run(command(), { anyStatus: true });

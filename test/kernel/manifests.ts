@@ -16,6 +16,8 @@ export interface Rule {
 }
 
 export interface PolicyOptions {
+  /** Default: every Node. */
+  readonly appliedTo?: readonly object[];
   readonly priority?: number;
   readonly tier?: string;
   readonly mode?: 'Enforce' | 'Audit';
@@ -25,7 +27,7 @@ export interface PolicyOptions {
   readonly egress?: readonly Rule[];
 }
 
-/** A ClusterNetworkPolicy for every Node; priority 5 unless said. */
+/** A ClusterNetworkPolicy; priority 5 unless said. */
 export function policy(name: string, { priority = 5, ...rest }: PolicyOptions): object {
   return {
     apiVersion: 'nodewall.io/v1alpha1',
