@@ -8,6 +8,8 @@ export const POLICY_PHASES = [
   'Pending',
   /** Some nodes enforce it. */
   'Realizing',
+  /** Every selected node has it in force; some have not confirmed it yet (guarded apply). */
+  'Trying',
   /** Every selected node enforces it. */
   'Realized',
   /** At least one node cannot enforce it; see `failingNodes`. */
@@ -65,11 +67,12 @@ export interface FailingNode {
 /** A metav1.Condition. */
 export interface PolicyCondition {
   /**
-   * Accepted: the policy is valid. Realized: it is enforced on every node it applies to. GateSet,
-   * only where it is False: the feature gate has a value. RolledOut, only of a policy that has a
-   * rollout: every node gets this version.
+   * Accepted: the policy is valid. Realized: it is enforced on every node it applies to. InForce:
+   * so, also where a node has not confirmed it yet. GateSet, only where it is False: the feature
+   * gate has a value. RolledOut, only of a policy that has a rollout: every node gets this
+   * version.
    */
-  readonly type: 'Accepted' | 'Realized' | 'GateSet' | 'RolledOut';
+  readonly type: 'Accepted' | 'Realized' | 'InForce' | 'GateSet' | 'RolledOut';
   readonly status: 'True' | 'False' | 'Unknown';
   readonly observedGeneration: number;
   /** When `status` last changed: ISO 8601, UTC, to the second. */

@@ -240,6 +240,8 @@ export interface TriedPolicy {
   readonly apiGroup: ApiGroup;
   readonly policy: string;
   readonly generation: number;
+  /** It is not in force yet: the confirmed rules are proven first. Absent: it is. */
+  readonly isWaiting?: true;
 }
 
 /** An agent's report about its node: `PUT NODE_VIEWS_PATH/NODE/status`. */
@@ -264,7 +266,7 @@ export interface NodeReport {
   /** At most `MOST_FAILING`. */
   readonly failing: readonly FailingRule[];
   /**
-   * Versions of policies that are in force and not confirmed yet (guarded apply). At most
+   * Versions of policies that are not confirmed yet (guarded apply). At most
    * `MOST_FAILING`; absent: none.
    */
   readonly tried?: readonly TriedPolicy[];

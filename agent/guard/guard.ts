@@ -190,7 +190,7 @@ export class Guard {
     const generationOf = (key: string): number | undefined =>
       rules.find((rule) => policyKey(rule) === key)?.source.generation;
     return {
-      tried: triedOf([...holds.filter(isBrief), ...(trial?.changes ?? this.#judgement.changes)]),
+      tried: triedOf(trial?.changes ?? this.#judgement.changes, holds.filter(isBrief)),
       held: failingOf(holds, generationOf),
     };
   }

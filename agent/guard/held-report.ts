@@ -2,8 +2,12 @@ import type { ApiGroup } from '../../apis/objects.ts';
 import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
 import type { Hold, HoldReason, PolicyChange } from './guard-state.ts';
 
-export function triedOf(changes: readonly PolicyChange[]): TriedPolicy[] {
-  return changes.map(identityOf);
+/** @param waiting what is tried once the confirmed rules are proven */
+export function triedOf(changes: readonly PolicyChange[], waiting: readonly PolicyChange[]): TriedPolicy[] {
+  return [
+    ...waiting.map((one): TriedPolicy => ({ ...identityOf(one), isWaiting: true })),
+    ...changes.map(identityOf),
+  ];
 }
 
 /**

@@ -13,7 +13,7 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
       type: 'string',
       enum: [...POLICY_PHASES],
       description:
-        'Pending, Realizing, Realized: no, some, all nodes that are selected enforce this version. Failed: some node cannot enforce it. RolledBack: some node tried it and took it back. NoNodes: it applies to no node. ' +
+        'Pending, Realizing, Realized: no, some, all nodes that are selected enforce this version. Trying: all do, some try it still (guarded apply). Failed: some node cannot enforce it. RolledBack: some node tried it and took it back. NoNodes: it applies to no node. ' +
         'Invalid: this version is left out. Disabled: the feature gate NodeNetworkPolicy is off, or has no value and no node enforces it.',
     },
     observedGeneration: count('The metadata.generation that this status is about.'),
@@ -47,6 +47,7 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
     conditions: conditions({
       Accepted: 'the policy is valid',
       Realized: 'all nodes that are selected enforce it',
+      InForce: 'they do, or try it (guarded apply)',
       GateSet: 'the feature gate has a value; there only while it has none',
       RolledOut: 'its rollout is completed',
     }),

@@ -44,6 +44,7 @@ export const NODE_MARKS: Readonly<Record<NodePhase, Mark>> = {
 export const POLICY_MARKS: Readonly<Record<PolicyPhase, Mark>> = {
   Pending: { sign: '◔', tone: 'warn', words: 'Pending' },
   Realizing: { sign: '◑', tone: 'warn', words: 'Realizing' },
+  Trying: { sign: '◕', tone: 'warn', words: 'Trying' },
   Realized: { sign: '●', tone: 'good', words: 'Realized' },
   Failed: { sign: '✕', tone: 'bad', words: 'Failed' },
   RolledBack: { sign: '↺', tone: 'bad', words: 'RolledBack' },

@@ -149,6 +149,7 @@ function phaseOf(
   if (states.has('RolledBack')) return 'RolledBack';
   if (states.has('Failed')) return 'Failed';
   if (failing === 0) return 'Realized';
+  if (states.size === 1 && states.has('Trying')) return 'Trying';
   return failing === desired ? 'Pending' : 'Realizing';
 }
 

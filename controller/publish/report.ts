@@ -109,10 +109,11 @@ function toFailing(value: unknown): FailingRule | null {
 /** Null if it is not valid. */
 function toTried(value: unknown): TriedPolicy | null {
   if (!isRecord(value)) return null;
-  const { apiGroup, policy, generation } = value;
+  const { apiGroup, policy, generation, isWaiting } = value;
   if (!API_GROUPS.includes(apiGroup as ApiGroup) || !isText(policy, LONGEST.name)) return null;
   if (!Number.isSafeInteger(generation)) return null;
-  return { apiGroup: apiGroup as ApiGroup, policy, generation: generation as number };
+  const tried = { apiGroup: apiGroup as ApiGroup, policy, generation: generation as number };
+  return isWaiting === true ? { ...tried, isWaiting } : tried;
 }
 
 /** Null if it is not valid. */

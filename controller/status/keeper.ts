@@ -342,7 +342,7 @@ export class StatusKeeper {
 function isTakenBack(before: PolicyStatus, now: PolicyStatus): boolean {
   // Counts of different versions, or of none, are not comparable.
   const isCounted = ({ phase }: PolicyStatus): boolean =>
-    ['Pending', 'Realizing', 'Realized', 'Failed', 'RolledBack'].includes(phase);
+    ['Pending', 'Realizing', 'Trying', 'Realized', 'Failed', 'RolledBack'].includes(phase);
   if (!isCounted(before) || !isCounted(now)) return false;
   if (before.observedGeneration !== now.observedGeneration) return false;
   if (before.desiredNodesRealized !== now.desiredNodesRealized) return false;

@@ -199,6 +199,12 @@ describe('realization', () => {
     now.report({ ...report('a', 'e.1'), tried });
     now.report({ ...report('b', 'e.1'), tried: [{ ...tried[0], generation: 1 }] });
     assert.deepEqual(counts(), [1, 2]);
+    const inForceUnconfirmed = () => now.progress(KEY, VERSION, 2).tried;
+    assert.equal(inForceUnconfirmed(), 1);
+    now.takeChanged();
+    now.report({ ...report('a', 'e.1'), tried: [{ ...tried[0], isWaiting: true }] });
+    assert.deepEqual([...now.takeChanged().keys()], [KEY]);
+    assert.deepEqual([counts(), inForceUnconfirmed()], [[1, 2], 0]);
     const outcome = () => now.outcome('a', new Map([[KEY, 2]])).outcome;
     assert.equal(outcome(), 'pending', 'a rollout waits for it');
     now.takeChanged();
@@ -280,7 +286,13 @@ describe('realization', () => {
     say('e.1', 'b');
     now.report(report('a', 'e.1', [{}]));
     now.publish(compiled([policy(rules, new Set(['b']))], ['b']), 'e.2');
-    assert.deepEqual(now.progress(KEY, VERSION, 1), { current: 1, desired: 1, failing: [], hasRules: true });
+    assert.deepEqual(now.progress(KEY, VERSION, 1), {
+      current: 1,
+      desired: 1,
+      tried: 0,
+      failing: [],
+      hasRules: true,
+    });
     now.publish(compiled([policy(rules, new Set(['a', 'b']))], ['a', 'b']), 'e.3');
     assert.deepEqual(counts(), [1, 2]);
   });

@@ -310,21 +310,17 @@ export class Realization {
     const { nodes, compiled } = tracked;
     const { failed, failing } = this.#failuresOf(tracked);
     const needs = neededFeatures(compiled);
-    let current = 0;
+    let [current, tried] = [0, 0];
     for (const node of nodes) {
       if (failed.has(node)) continue;
       const reason = node.whyNotCounted(needs);
       if (reason !== null) failing.push({ node: node.name, reason });
-      else if (this.#isEnforced(node, tracked)) current++;
+      else if (!hasVersion(node.enforced, node, tracked, this.#epoch)) continue;
+      else if (!node.tries(tracked.policy, tracked.generation)) current++;
+      else if (node.triesInForce(tracked.policy, tracked.generation)) tried++;
     }
     failing.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
-    return { desired: nodes.length, current, failing, hasRules: compiled.rules.length > 0 };
-  }
-
-  #isEnforced(node: ReportedNode, tracked: TrackedVersion): boolean {
-    return (
-      !node.tries(tracked.policy, tracked.generation) && hasVersion(node.enforced, node, tracked, this.#epoch)
-    );
+    return { desired: nodes.length, current, tried, failing, hasRules: compiled.rules.length > 0 };
   }
 
   /** The nodes that report this version as failing, and what they say, sorted by node. */

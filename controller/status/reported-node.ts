@@ -1,6 +1,7 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { CompiledPolicy } from '../../apis/compiled.ts';
 import { SILENCE } from '../../apis/node-phase.ts';
-import { AGENT_FEATURES, type AgentFeature, type NodeReport } from '../../apis/stream.ts';
+import { AGENT_FEATURES, type AgentFeature, type NodeReport, type TriedPolicy } from '../../apis/stream.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { parseRevision, type Revision } from '../publish/revision.ts';
 
@@ -42,7 +43,7 @@ export class ReportedNode {
   #trouble: string | null = null;
   #failing: ReadonlyMap<string, NodeReport['failing']> = new Map();
   /** The generations that are not confirmed yet, by policy. */
-  #tried: ReadonlyMap<string, number> = new Map();
+  #tried: ReadonlyMap<string, TriedPolicy> = new Map();
   /** The features that its agent has not; before the first report, none. */
   #lacks: readonly AgentFeature[] = [];
 
@@ -79,14 +80,14 @@ export class ReportedNode {
     const last = this.#trouble;
     const trouble = troubleOf(report);
     const lacks = AGENT_FEATURES.filter((one) => report.features?.includes(one) !== true);
-    const tried = new Map((report.tried ?? []).map((one) => [keyOf(one), one.generation]));
+    const tried = new Map((report.tried ?? []).map((one) => [keyOf(one), one]));
+    const isOther = (policy: string): boolean =>
+      !isDeepStrictEqual(this.#tried.get(policy), tried.get(policy)) && exists(policy);
     const change: ReportChange = {
       before: this.#enforced,
       isOfAll: this.#isSilent || last !== trouble || !sameItems(lacks, this.#lacks),
       failedBefore: [...this.#failing.keys()],
-      tried: [...new Set([...this.#tried.keys(), ...tried.keys()])].filter(
-        (policy) => this.#tried.get(policy) !== tried.get(policy) && exists(policy),
-      ),
+      tried: [...new Set([...this.#tried.keys(), ...tried.keys()])].filter(isOther),
       newTrouble: last === null ? trouble : null,
     };
     this.#heard = now;
@@ -117,9 +118,14 @@ export class ReportedNode {
     return this.#isSilent || (this.#report === null && now >= this.#heard + FIRST_REPORT);
   }
 
-  /** Whether this generation of the policy is in force, and not confirmed yet. */
+  /** Whether this generation of the policy is not confirmed yet. */
   tries(policy: string, generation: number): boolean {
-    return this.#tried.get(policy) === generation;
+    return this.#tried.get(policy)?.generation === generation;
+  }
+
+  /** Whether this generation of the policy is in force, and not confirmed yet. */
+  triesInForce(policy: string, generation: number): boolean {
+    return this.tries(policy, generation) && this.#tried.get(policy)?.isWaiting !== true;
   }
 
   /** Why the node does not count for a policy with these needs; null: it does. */

@@ -10,7 +10,7 @@ import { POLICY_STATUS_SCHEMA } from '../../apis/schema/policy-status.ts';
 import { type PolicyFacts, type Progress, statusOf } from './status.ts';
 
 const NOW = new Date('2026-03-01T10:00:00.500Z');
-const some: Progress = { desired: 3, current: 0, failing: [], hasRules: true };
+const some: Progress = { desired: 3, current: 0, tried: 0, failing: [], hasRules: true };
 const valid: PolicyFacts = {
   generation: 4,
   problems: [],
@@ -26,6 +26,14 @@ describe('statusOf', () => {
   const CASES: readonly (readonly [PolicyPhase, string, 'True' | 'False', RegExp, Partial<PolicyFacts>])[] = [
     ['Pending', 'no node yet', 'False', /^0 of 3 nodes enforce the policy\.$/, {}],
     ['Realizing', 'some nodes', 'False', /^2 of 3/, { progress: { ...some, current: 2 } }],
+    [
+      'Trying',
+      'all try',
+      'False',
+      /^1 of 3 .*, all others try it/,
+      { progress: { ...some, current: 1, tried: 2 } },
+    ],
+    ['Realizing', 'one tries', 'False', /^1 of 3/, { progress: { ...some, current: 1, tried: 1 } }],
     ['Realized', 'all nodes', 'True', /^3 of 3/, { progress: { ...some, current: 3 } }],
     [
       'Failed',
@@ -140,12 +148,29 @@ describe('statusOf', () => {
     assert.deepEqual(failingNodes[1], { node: 'n1', rule: 'r2', reason: 'full' });
   });
 
+  it('is in force before it is realized, where nodes try it', () => {
+    const inForce = (progress: Partial<Progress>) => {
+      const { conditions } = statusOf({ ...valid, progress: { ...some, ...progress } }, null, NOW);
+      const { status, message } = conditions.find(({ type }) => type === 'InForce') ?? {};
+      return [status, message];
+    };
+    assert.deepEqual(inForce({ current: 1, tried: 2 }), [
+      'True',
+      'In force on 3 of 3 nodes, confirmed on 1.',
+    ]);
+    assert.deepEqual(inForce({ current: 1, tried: 1 }), [
+      'False',
+      'In force on 2 of 3 nodes, confirmed on 1.',
+    ]);
+    assert.equal(inForce({ current: 3 })[0], 'True');
+  });
+
   it('is equal for equal facts, and keeps the times of unchanged conditions', () => {
     const first = statusOf(valid, null, NOW);
     const later = new Date('2026-03-02T00:00:00Z');
     assert.deepEqual(statusOf(valid, first, later), first);
     const done = statusOf({ ...valid, progress: { ...some, current: 3 } }, first, later);
     const times = done.conditions.map(({ lastTransitionTime }) => lastTransitionTime);
-    assert.deepEqual(times, ['2026-03-01T10:00:00Z', '2026-03-02T00:00:00Z']);
+    assert.deepEqual(times, ['2026-03-01T10:00:00Z', '2026-03-02T00:00:00Z', '2026-03-02T00:00:00Z']);
   });
 });

@@ -36,12 +36,14 @@ export interface PolicyFacts {
 export interface Progress {
   readonly desired: number;
   readonly current: number;
+  /** Nodes that have it in force, and have not confirmed it yet (guarded apply). */
+  readonly tried: number;
   /** Sorted by node; several for a node on which several rules fail. */
   readonly failing: readonly FailingNode[];
   readonly hasRules: boolean;
 }
 
-export const NO_PROGRESS: Progress = { desired: 0, current: 0, failing: [], hasRules: false };
+export const NO_PROGRESS: Progress = { desired: 0, current: 0, tried: 0, failing: [], hasRules: false };
 
 /**
  * Computes a status. `before` is the current status: unchanged conditions keep their times. The
@@ -77,6 +79,7 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
     conditions: [
       condition({ type: 'Accepted', ...accepted(facts) }),
       condition({ type: 'Realized', ...realized(facts, phase) }),
+      condition({ type: 'InForce', ...inForce(facts, phase) }),
       ...(enabled === 'unset' ? [condition({ type: 'GateSet', ...UNSET })] : []),
       ...(facts.rollout === null ? [] : [condition({ type: 'RolledOut', ...rolledOut(facts.rollout) })]),
     ],
@@ -107,13 +110,14 @@ function isOff({ enabled, progress: { current, failing } }: PolicyFacts): boolea
 }
 
 function phaseOf(facts: PolicyFacts): PolicyPhase {
-  const { desired, current, failing } = facts.progress;
+  const { desired, current, tried, failing } = facts.progress;
   if (facts.problems.length > 0) return 'Invalid';
   if (isOff(facts)) return 'Disabled';
   if (desired === 0) return 'NoNodes';
   if (failing.some(({ rolledBack }) => rolledBack)) return 'RolledBack';
   if (failing.length > 0) return 'Failed';
   if (current === desired) return 'Realized';
+  if (current + tried === desired) return 'Trying';
   return current === 0 ? 'Pending' : 'Realizing';
 }
 
@@ -163,10 +167,21 @@ function realized(
     }
     case 'Realized':
       return { status: 'True', reason: 'Realized', message: `${count}.` };
+    case 'Trying':
+      return { status: 'False', reason: phase, message: `${count}, all others try it.` };
     case 'Pending':
     case 'Realizing':
       return { status: 'False', reason: phase, message: `${count}.` };
   }
+}
+
+/** Also on nodes that have not confirmed it yet: for programs that wait for the rules alone. */
+function inForce({ progress: { desired, current, tried } }: PolicyFacts, phase: PolicyPhase): ConditionState {
+  if (phase === 'Disabled' || phase === 'Invalid')
+    return { status: 'False', reason: phase, message: 'See the condition Realized or Accepted.' };
+  const message = `In force on ${current + tried} of ${desired} nodes, confirmed on ${current}.`;
+  const isEverywhere = current + tried === desired;
+  return { status: isEverywhere ? 'True' : 'False', reason: isEverywhere ? 'InForce' : phase, message };
 }
 
 function rolledOut({ state, pausedBy, step }: RolloutDecision): ConditionState {
