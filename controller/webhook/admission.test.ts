@@ -38,7 +38,7 @@ const EMPTY = worldOf([]);
 
 function create(object: object, world = EMPTY, step: AdmissionStep = 'validate'): Admission {
   return admit(
-    { uid: 'u', operation: 'CREATE', object: object as never, oldObject: null, user: null },
+    { uid: 'u', operation: 'CREATE', object: object as never, oldObject: null, user: null, isDryRun: false },
     step,
     world,
   );
@@ -51,13 +51,14 @@ function update(before: object, now: object, world = EMPTY, step: AdmissionStep 
     object: now as never,
     oldObject: before as never,
     user: null,
+    isDryRun: false,
   };
   return admit(request, step, world);
 }
 
 function remove(object: object, world: AdmissionWorld): Admission {
   return admit(
-    { uid: 'u', operation: 'DELETE', object: null, oldObject: object as never, user: null },
+    { uid: 'u', operation: 'DELETE', object: null, oldObject: object as never, user: null, isDryRun: false },
     'validate',
     world,
   );
@@ -251,6 +252,78 @@ describe('admit', () => {
     assert.equal(update(nodes, some, world).rejection, null);
     const circle = raw('ClusterGroup', 'nodes', { childGroups: ['nodes'] });
     assert.match(update(nodes, circle, world).rejection?.message ?? '', /forms a cycle/);
+  });
+
+  describe('of a dry run', () => {
+    const naming = {
+      policy: policy('p', {
+        tier: 'mine',
+        appliedTo: [{ group: 'nodes' }],
+        ingress: [{ name: 'a', action: 'Allow', from: [{ group: 'office' }] }],
+      }),
+      group: raw('ClusterGroup', 'parent', { childGroups: ['child'] }),
+      guardrail: raw('Guardrail', 'g', {
+        nodeSelector: {},
+        mustAllow: [
+          {
+            name: 'a',
+            direction: 'ingress',
+            from: [{ group: 'office' }],
+            ports: [{ port: 22 }],
+          },
+        ],
+      }),
+    };
+    const dry = (
+      object: object,
+      step: AdmissionStep = 'validate',
+      oldObject: object | null = null,
+      world = EMPTY,
+    ) =>
+      admit(
+        {
+          ...{ uid: 'u', operation: oldObject === null ? 'CREATE' : 'UPDATE', isDryRun: true, user: null },
+          ...{ object: object as never, oldObject: oldObject as never },
+        },
+        step,
+        world,
+      );
+
+    for (const [kind, object] of Object.entries(naming))
+      it(`warns of what a ${kind} names and lacks, and has nothing to evaluate`, () => {
+        assert.equal(create(object).rejection?.isTransient, true);
+        const { rejection, warnings, change } = dry(object);
+        assert.deepEqual([rejection, change], [null, undefined]);
+        const missing = warnings.filter((text) => text.includes("can't be stored before that exists"));
+        assert.equal(missing.length, { policy: 3, group: 1, guardrail: 1 }[kind], warnings.join('\n'));
+        assert.equal(dry(object, 'mutate').rejection, null);
+      });
+
+    it('refuses what no other object could mend', () => {
+      const world = worldOf([raw('ClusterGroup', 'nodes', { ipBlocks: [{ cidr: '192.0.2.0/24' }] })]);
+      assert.match(
+        dry(naming.policy, 'validate', null, world).rejection?.message ?? '',
+        /appliedTo needs a group/,
+      );
+      const unknown = policy('p', { ingress: [{ action: 'Allow', from: [{ interfaceGroup: 'lan' }] }] });
+      assert.match(dry(unknown).rejection?.message ?? '', /interface group "lan"/);
+    });
+
+    it('warns of the deletion of what is in use', () => {
+      const group = raw('ClusterGroup', 'nodes', { nodeSelector: {} });
+      const user = policy('user', { appliedTo: [{ group: 'nodes' }] });
+      const request = { uid: 'u', operation: 'DELETE', object: null, oldObject: group, user: null } as const;
+      const { rejection, warnings, change } = admit(
+        { ...request, isDryRun: true },
+        'validate',
+        worldOf([group, user]),
+      );
+      assert.deepEqual([rejection, change], [null, undefined]);
+      assert.match(
+        warnings.join('\n'),
+        /^is in use; .*\nin use: ClusterNetworkPolicy\/user: spec\.appliedTo/,
+      );
+    });
   });
 
   it('follows a group to the policies that name its parent', () => {

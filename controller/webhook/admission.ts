@@ -18,7 +18,13 @@ import type { ObjectProblem } from '../../apis/validate/problem.ts';
 import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
 import { closedProbeWarnings } from './closed-probes.ts';
 import { defaultsOf } from './defaults.ts';
-import { type Consequences, consequences, type RelatedObject } from './dependants.ts';
+import {
+  type Consequences,
+  consequences,
+  missingReferences,
+  type RelatedObject,
+  type RelatedProblem,
+} from './dependants.ts';
 import { EgressAdmission, type EgressAdmissionObjects, isEgressObject } from './egress-admission.ts';
 import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
 import { ALLOWED, linesOf, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from './refusal.ts';
@@ -63,8 +69,8 @@ export function admit(
   world: AdmissionWorld,
   egress: EgressAdmission = new EgressAdmission(),
 ): Admission {
-  const { operation, object, oldObject } = request;
-  if (operation === 'DELETE') return oldObject === null ? ALLOWED : admitDeletion(oldObject, world, egress);
+  const { operation, object, oldObject, isDryRun } = request;
+  if (operation === 'DELETE') return oldObject === null ? ALLOWED : admitDeletion(request, world, egress);
   if (object === null || !isOurs(object) || isUntouched(object, oldObject)) return ALLOWED;
   const raw = withName(object);
   if (EGRESS_KINDS.includes(String(raw.kind)) && world.egress === undefined)
@@ -85,12 +91,13 @@ export function admit(
     if (admission.rejection !== null) return admission;
     return { ...admission, warnings: [...problems.map(toWarning), ...admission.warnings] };
   }
-  if (valid.kind === 'Guardrail') return admitGuardrail(valid, problems, step, world);
+  if (valid.kind === 'Guardrail') return admitGuardrail(valid, problems, { step, world, isDryRun });
   if (!isRelated(valid)) return ALLOWED;
   const moved = movedTier(valid, oldObject);
   if (moved !== null) return refuse(linesOf(raw, [moved]), false);
   const effects = effectsOf(identityOf(valid), valid, world);
-  if (effects.own.length > 0) return refuse(shown(effects.own, MOST_OWN), true);
+  const missing = isDryRun ? missingOf(effects.own, world) : [];
+  if (effects.own.length > missing.length) return refuse(shown(effects.own, MOST_OWN), true);
   if (effects.others.length > 0) {
     const first = `${valid.kind}/${valid.name}: would make other objects invalid`;
     return refuse([first, ...shown(effects.others, MOST_OTHERS)], true);
@@ -99,6 +106,9 @@ export function admit(
     const patch = valid.kind === 'ClusterNetworkPolicy' ? defaultsOf(raw, valid) : [];
     return { ...ALLOWED, patch };
   }
+  // The rest of the answer needs what is missing.
+  if (missing.length > 0)
+    return { ...ALLOWED, warnings: [...problems.map(toWarning), ...missing.map(toMissingWarning)] };
   const warnings = [...problems.map(toWarning), ...warningsOf(valid, world)];
   return { ...ALLOWED, warnings, change: { kind: valid.kind, identity: identityOf(valid), next: valid } };
 }
@@ -117,13 +127,20 @@ function rightWhileOff(raw: FieldMap, request: AdmissionRequest, egress: EgressA
 function admitGuardrail(
   guardrail: Guardrail,
   problems: readonly ObjectProblem[],
-  step: AdmissionStep,
-  { objects, interfaceGroups }: AdmissionWorld,
+  {
+    step,
+    world,
+    isDryRun,
+  }: { readonly step: AdmissionStep; readonly world: AdmissionWorld; readonly isDryRun: boolean },
 ): Admission {
+  const { objects, interfaceGroups } = world;
   const named = { ...(objects ?? NO_OBJECTS), interfaceGroups, invalid: new Set<string>() };
   const unknown = objects === null ? [] : checkPolicyReferences([guardrail], named);
-  if (unknown.length > 0) return refuse(shown(unknown, MOST_OWN), true);
+  const missing = isDryRun ? missingOf(unknown, world) : [];
+  if (unknown.length > missing.length) return refuse(shown(unknown, MOST_OWN), true);
   if (step === 'mutate') return ALLOWED;
+  if (missing.length > 0)
+    return { ...ALLOWED, warnings: [...problems.map(toWarning), ...missing.map(toMissingWarning)] };
   const change = { kind: guardrail.kind, identity: identityOf(guardrail), next: guardrail };
   return { ...ALLOWED, warnings: problems.map(toWarning), change };
 }
@@ -190,8 +207,28 @@ function effectsOf(identity: string, next: RelatedObject | null, world: Admissio
   return world.objects === null ? NONE : consequences(world.objects, identity, next, world.interfaceGroups);
 }
 
-/** Objects that valid policies need can't be deleted. */
-function admitDeletion(raw: FieldMap, world: AdmissionWorld, egress: EgressAdmission): Admission {
+/**
+ * What a dry run names and lacks may be created by the same `kubectl apply`, whose dry run stores
+ * nothing.
+ */
+function missingOf(
+  found: readonly RelatedProblem[],
+  { objects, interfaceGroups }: AdmissionWorld,
+): readonly RelatedProblem[] {
+  return objects === null ? [] : missingReferences(found, objects, interfaceGroups);
+}
+
+function toMissingWarning({ problem }: RelatedProblem): string {
+  return `${toWarning(problem)}; a dry run passes, but it can't be stored before that exists`;
+}
+
+/** Objects that valid policies need can't be deleted; a dry run may be one of all of them. */
+function admitDeletion(
+  { oldObject, isDryRun }: AdmissionRequest,
+  world: AdmissionWorld,
+  egress: EgressAdmission,
+): Admission {
+  const raw = oldObject ?? {};
   if (!isOurs(raw)) return ALLOWED;
   if (EGRESS_KINDS.includes(String(raw.kind))) return egress.deletion(claimedIdentity(raw).identity, world);
   const { identity, kind, name } = claimedIdentity(raw);
@@ -199,6 +236,10 @@ function admitDeletion(raw: FieldMap, world: AdmissionWorld, egress: EgressAdmis
   if (kind !== 'ClusterGroup' && kind !== 'Tier') return ALLOWED;
   const effects = effectsOf(identity, null, world);
   if (effects.others.length === 0) return { ...ALLOWED, change: { kind, identity, next: null } };
+  if (isDryRun) {
+    const users = shown(effects.others, MOST_OTHERS).map((line) => `in use: ${line}`);
+    return { ...ALLOWED, warnings: [DELETE_USERS_FIRST, ...users] };
+  }
   const message = [`${kind}/${name}: is in use`, ...shown(effects.others, MOST_OTHERS)].join('\n');
   return { ...ALLOWED, rejection: { reason: 'Conflict', message, isTransient: true } };
 }
@@ -230,6 +271,9 @@ function policyWarnings(
     ...(objects === null ? [] : podAccessWarnings(policy, objects, failsafe.ingress)),
   ];
 }
+
+const DELETE_USERS_FIRST =
+  "is in use; a dry run passes, but it can't be deleted before what uses it is deleted or changed";
 
 const GATE_OFF = 'feature gate EgressGateway is off: nothing is steered, and nothing checks this object';
 

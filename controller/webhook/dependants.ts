@@ -9,7 +9,7 @@ import { checkGroups } from '../../apis/validate/groups.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import { type CrossProblem, checkTiers } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
-import { checkPolicyReferences, referencesOf } from '../../apis/validate/references.ts';
+import { checkPolicyReferences, referenceCheck, referencesOf } from '../../apis/validate/references.ts';
 
 /** The kinds of objects that refer to each other. */
 export type Related = Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'> &
@@ -62,6 +62,24 @@ function replaced<T extends RelatedObject>(
   if (!identity.startsWith(`${kind}|`)) return objects;
   const others = objects.filter((object) => identityOf(object) !== identity);
   return next === null ? others : [...others, next as T];
+}
+
+/** Of the problems of an object those that end when a Tier or ClusterGroup is created. */
+export function missingReferences(
+  found: readonly RelatedProblem[],
+  related: Related,
+  interfaceGroups: readonly string[],
+): readonly RelatedProblem[] {
+  const check = referenceCheck({ ...related, interfaceGroups, invalid: NOTHING });
+  return found.filter(({ object, problem }) => {
+    const path = formatPath(problem.path);
+    return referencesOf(object).some(
+      (reference) =>
+        reference.to !== 'interfaceGroup' &&
+        formatPath(reference.path) === path &&
+        check(reference, object.apiGroup)?.reason === 'unknown',
+    );
+  });
 }
 
 type Naming = ClusterNetworkPolicy | Guardrail;

@@ -66,7 +66,11 @@ function send(
   step?: AdmissionStep,
 ): Admission {
   const operation = object === null ? 'DELETE' : oldObject === null ? 'CREATE' : 'UPDATE';
-  return admit({ uid: 'u', operation, object, oldObject, user: USER }, step ?? 'validate', world);
+  return admit(
+    { uid: 'u', operation, object, oldObject, user: USER, isDryRun: false },
+    step ?? 'validate',
+    world,
+  );
 }
 
 const refusal = (...sent: Parameters<typeof send>): string | undefined => send(...sent).rejection?.message;
@@ -240,7 +244,14 @@ describe('the admission of egress gateways and policies', () => {
       { username: 'a'.repeat(1e5) },
     ])
       assert.equal(read(one), null);
-    const request = { uid: 'u', operation: 'CREATE', object: BANK, oldObject: null, user: null } as const;
+    const request = {
+      uid: 'u',
+      operation: 'CREATE',
+      object: BANK,
+      oldObject: null,
+      user: null,
+      isDryRun: false,
+    } as const;
     const { rejection } = admit(request, 'use', WORLD);
     assert.deepEqual(
       [rejection?.reason, rejection?.message],

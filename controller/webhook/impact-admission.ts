@@ -18,11 +18,12 @@ interface Answered {
  * @param impact null: the change was not evaluated
  */
 export function impactAdmission(
-  { kind, identity }: ObjectChange,
+  { kind, identity, next }: ObjectChange,
   impact: Impact | null,
   { warnings, hasGuardrails }: Answered,
 ): Admission {
   const object = `${kind}/${identity.slice(identity.lastIndexOf('|') + 1)}`;
+  const verb = next === null ? 'delete' : 'store';
   const refusal = (reason: 'Forbidden' | 'ServiceUnavailable', message: string): Admission => ({
     ...ALLOWED,
     rejection: { reason, message: `${object}: ${message}`, isTransient: false },
@@ -31,7 +32,9 @@ export function impactAdmission(
   if (impact === null) return { ...ALLOWED, warnings: [...warnings, UNKNOWN] };
   const { broken, neverHeld, lines } = impact;
   if (broken !== null) {
-    return refusal('Forbidden', `would break Guardrail/${broken.guardrail} ${brokenText(broken.violation)}`);
+    const { guardrail, violation } = broken;
+    const way = `to ${verb} it all the same: kubectl delete guardrail ${guardrail}`;
+    return refusal('Forbidden', `would break Guardrail/${guardrail} ${brokenText(violation)}; ${way}`);
   }
   const own = neverHeld === null ? [] : [`does not hold ${brokenText(neverHeld.violation)}`];
   return { ...ALLOWED, warnings: [...warnings, ...own, ...lines] };

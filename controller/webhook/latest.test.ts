@@ -22,7 +22,7 @@ const head = (kind: string, name: string) => ({
 
 function reviewOf(spec: object): AdmissionRequest {
   const object = { ...head('ClusterNetworkPolicy', 'p'), spec: { priority: 1, ...spec } };
-  return { uid: 'u', operation: 'CREATE', object, oldObject: null, user: null };
+  return { uid: 'u', operation: 'CREATE', object, oldObject: null, user: null, isDryRun: false };
 }
 
 const NAMING = reviewOf({ tier: 'mine', appliedTo: [{ group: 'all' }], ingress: [{ action: 'Drop' }] });

@@ -11,6 +11,8 @@ export interface AdmissionRequest {
   readonly oldObject: FieldMap | null;
   /** Null: not readable, or too long. */
   readonly user: AdmissionUser | null;
+  /** Nothing will be stored. */
+  readonly isDryRun: boolean;
 }
 
 /** Who sent the object: authentication.k8s.io/v1 UserInfo. */
@@ -69,7 +71,7 @@ const OPERATIONS: readonly unknown[] = ['CREATE', 'UPDATE', 'DELETE'];
 /** Null if the document is not a v1 AdmissionReview of a CREATE, UPDATE or DELETE. */
 export function parseReview(document: unknown): AdmissionRequest | null {
   const { apiVersion, kind, request } = asFields(document) ?? {};
-  const { uid, operation, object, oldObject, userInfo } = asFields(request) ?? {};
+  const { uid, operation, object, oldObject, userInfo, dryRun } = asFields(request) ?? {};
   if (apiVersion !== 'admission.k8s.io/v1' || kind !== 'AdmissionReview') return null;
   if (typeof uid !== 'string' || uid === '' || !OPERATIONS.includes(operation)) return null;
   return {
@@ -78,6 +80,7 @@ export function parseReview(document: unknown): AdmissionRequest | null {
     object: asFields(object),
     oldObject: asFields(oldObject),
     user: readUser(userInfo),
+    isDryRun: dryRun === true,
   };
 }
 

@@ -25,7 +25,7 @@ export function describeGuardrails(begun: () => OneController): void {
       assert.notEqual(refused.code, 0);
       assert.match(
         refused.stderr,
-        /ClusterNetworkPolicy\/p: would break Guardrail\/access on n1: \{"direction":"ingress".*"dstPort":22\} is decided by p\/no-ssh/,
+        /ClusterNetworkPolicy\/p: would break Guardrail\/access on n1: \{"direction":"ingress".*"dstPort":22\} is decided by p\/no-ssh; to store it all the same: kubectl delete guardrail access/,
       );
     });
 
@@ -49,7 +49,7 @@ export function describeGuardrails(begun: () => OneController): void {
       const refused = await bed.cluster.kubectl(['delete', 'ncnp', 'needed']);
       assert.match(
         refused.stderr,
-        /ClusterNetworkPolicy\/needed: would break Guardrail\/closed on n1: .* is decided by no rule/,
+        /ClusterNetworkPolicy\/needed: would break Guardrail\/closed on n1: .* is decided by no rule; to delete it all the same: kubectl delete guardrail closed/,
       );
       for (const object of ['ngr/closed', 'ncnp/needed']) {
         const { code, stderr } = await bed.cluster.kubectl(['delete', object]);
