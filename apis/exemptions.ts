@@ -13,9 +13,12 @@ export const DHCP = { 4: { client: 68, server: 67 }, 6: { client: 546, server: 5
 /** The tunnel between a pod's node and an egress gateway: UDP, between addresses of Nodes. */
 export const EGRESS_TUNNEL_PORT = 7790;
 
-/** Whether spoofed packets are dropped on a node in this state. */
-export function dropsSpoofed({ rules }: Pick<NodeState, 'rules'>, config: Pick<Config, 'antiSpoofing'>) {
-  return config.antiSpoofing && rules.length > 0;
+/** Whether spoofed packets are dropped on a node in this state: one that only audits drops none. */
+export function dropsSpoofed(
+  { rules }: Pick<NodeState, 'rules'>,
+  config: Pick<Config, 'antiSpoofing'>,
+): boolean {
+  return config.antiSpoofing && rules.some(({ mode }) => mode === 'Enforce');
 }
 
 /**

@@ -33,6 +33,12 @@ export interface Node {
    */
   readonly ignoredAddresses?: readonly string[];
   /**
+   * Addresses of the object that do not count because something else has them, each with its holder
+   * (controller/index/accepted-addresses.ts). Absent if there are none, and in every object as it
+   * is read.
+   */
+  readonly claimedAddresses?: readonly string[];
+  /**
    * The pod networks of the Node (spec.podCIDRs), used for warnings and for egress gateways; absent
    * if the Node has none.
    */

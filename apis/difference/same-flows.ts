@@ -52,7 +52,11 @@ export function mayDecideDifference(before: NodeState, after: NodeState): (rule:
 /** Whether failsafe list and dropped spoofed flows are the same. */
 function isSameBeforeRules(before: NodeState, after: NodeState): boolean {
   const of = ({ rules, addressSets, allNodes, controllers }: NodeState) => [
-    ...[rules.length > 0, addressSets.get(allNodes), addressSets.get(controllers)],
+    ...[
+      rules.some(({ mode }) => mode === 'Enforce'),
+      addressSets.get(allNodes),
+      addressSets.get(controllers),
+    ],
   ];
   const [old, now] = [of(before), of(after)];
   return (

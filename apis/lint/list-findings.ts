@@ -62,8 +62,8 @@ function draftsOf({ rules, lint, state, isSpoofingDropped }: ListFindings): Draf
   const hasEffect = ({ hasEffect: changes, substitutes }: RuleFacts): boolean =>
     // Of two rules for the same, the one that decides nothing is the one to remove.
     changes || [...substitutes].some((order) => unreachable.has(order));
-  // Without any rule, a Node's address would be accepted from pods.
-  const isLast = state.rules.length === 1 && isSpoofingDropped;
+  // Without any rule in force, a Node's address would be accepted from pods.
+  const isLast = isSpoofingDropped && state.rules.filter(({ mode }) => mode === 'Enforce').length === 1;
   const useless = new Set(
     (isLast ? [] : wanted)
       .filter(({ rule, own }) => own.isReached && isForVerdicts(rule) && !hasEffect(own))

@@ -9,6 +9,7 @@ import {
 } from '../../lib/net/address.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
+import { PodNetworks } from './pod-networks.ts';
 
 type Objects = Pick<ClusterObjects, 'nodes' | 'pods' | 'services'>;
 
@@ -43,7 +44,8 @@ export interface UsableAddresses {
  *   Service;
  * - no other Node's agent reports it: an address that two report counts for the one whose pod
  *   network (spec.podCIDRs) it is in, and for neither if that is not exactly one;
- * - it is inside the configuration's nodeCIDRs, if there are any;
+ * - it is inside the configuration's nodeCIDRs, if there are any; else in the network of no other
+ *   Node's pods;
  * - it can belong to one machine alone (see UNUSABLE), and is among the first MOST_REPORTED such
  *   addresses of the report: IPv4 first, in ascending order.
  * An address counts again when the other claim is gone. So the same objects and last reports give
@@ -69,6 +71,8 @@ export class HostAddresses {
    * no reports.
    */
   #claims: Map<string, number> | null = null;
+  /** Asked only where there are no nodeCIDRs. */
+  readonly #networks = new PodNetworks();
   /** The Nodes with reported addresses that count: the object as read, and as returned. */
   readonly #extended = new Map<string, { readonly node: Node; readonly extended: Node }>();
   /** Names of the Nodes whose counting addresses may have changed. */
@@ -129,6 +133,8 @@ export class HostAddresses {
   #follow({ nodes, pods, services }: Objects): void {
     const before = this.#objects;
     const changed = listChange(before.nodes, nodes);
+    if (this.#cidrs.length === 0 && this.#networks.change(changed))
+      for (const name of this.#reports.keys()) this.#stale.add(name);
     for (const { name } of changed.removed) this.#byName.delete(name);
     for (const node of changed.added) this.#byName.set(node.name, node);
     for (const { name } of [...changed.removed, ...changed.added]) {
@@ -200,10 +206,16 @@ export class HostAddresses {
   }
 
   #counts(address: string, node: string): boolean {
-    if (this.#claims?.has(address) === true) return false;
+    if (this.#claims?.has(address) === true || this.#isOfOtherPods(address, node)) return false;
     if (this.#reporters.get(address)?.size === 1) return true;
     const owners = this.#owners.get(address);
     return owners?.size === 1 && owners.has(node);
+  }
+
+  #isOfOtherPods(text: string, node: string): boolean {
+    const address = this.#networks.areNone ? null : parseAddress(text);
+    const networks = address === null ? [] : this.#networks.of(address);
+    return networks.length > 0 && !networks.includes(node);
   }
 
   /** Updates a Node's entry; returns whether the returned object changes. */

@@ -4,6 +4,7 @@ import { nodePhase } from '../../apis/node-phase.ts';
 import { CONTROL_PLANE, type NodeReport } from '../../apis/stream.ts';
 import { toWrittenRule } from '../../apis/wire.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
+import { claimedText } from '../index/accepted-addresses.ts';
 import type { Counts } from './changes.ts';
 
 const API_VERSION = `${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
@@ -13,9 +14,18 @@ export interface NodeViewSummary {
   readonly name: string;
   readonly counts: Counts;
   readonly report: NodeReport | null;
-  /** Addresses of the Node that do not count. */
-  readonly ignoredAddresses: readonly string[];
+  readonly ignoredAddresses: IgnoredAddresses;
 }
+
+/** Addresses of a Node object that do not count. */
+export interface IgnoredAddresses {
+  /** Outside of nodeCIDRs. */
+  readonly outside: readonly string[];
+  /** Something else has them: each with its holder. */
+  readonly claimed: readonly string[];
+}
+
+export const NONE_IGNORED: IgnoredAddresses = { outside: [], claimed: [] };
 
 /**
  * A list has the numbers of rules and sets instead of the view itself, which is megabytes for each
@@ -29,17 +39,18 @@ export function toNodeView(summary: NodeViewSummary, revision: string): object {
     metadata: { name, resourceVersion: revision },
     counts,
     ...(report === null ? {} : { status: report }),
-    ...(ignored.length === 0 ? {} : { conditions: [addressesIgnored(ignored)] }),
+    ...(ignored.outside.length + ignored.claimed.length === 0
+      ? {}
+      : { conditions: [addressesIgnored(ignored)] }),
   };
 }
 
-function addressesIgnored(addresses: readonly string[]): object {
-  return {
-    type: 'AddressesAccepted',
-    status: 'False',
-    reason: 'OutsideNodeCIDRs',
-    message: `outside nodeCIDRs of the configuration, and left out: ${addresses.join(', ')}`,
-  };
+/** With nodeCIDRs, nothing counts as claimed. */
+function addressesIgnored({ outside, claimed }: IgnoredAddresses): object {
+  const said = { type: 'AddressesAccepted', status: 'False' };
+  if (claimed.length > 0) return { ...said, reason: 'HeldByOthers', message: claimedText(claimed) };
+  const message = `outside nodeCIDRs of the configuration, and left out: ${outside.join(', ')}`;
+  return { ...said, reason: 'OutsideNodeCIDRs', message };
 }
 
 export function toWholeNodeView(summary: NodeViewSummary, state: NodeState, revision: string): object {

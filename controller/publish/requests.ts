@@ -19,7 +19,14 @@ import { LEASES_PATH } from './lease-batch.ts';
 import { type LeaseOptions, lease, leasesPassedOn } from './lease-requests.ts';
 import { isScrape, type MetricsOptions, type MetricsSource, scrape } from './metrics-requests.ts';
 import { decodedName, isNodeName } from './node-name.ts';
-import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
+import {
+  type IgnoredAddresses,
+  NONE_IGNORED,
+  type NodeViewSummary,
+  toNodeViewList,
+  toTable,
+  toWholeNodeView,
+} from './node-view-object.ts';
 import { denial, forbidden } from './permission.ts';
 import { inwardProbes, type ProbeOptions, probeAnswer, probesPassedOn } from './probe-requests.ts';
 import { nodeAnswer, nodeData, type QuestionOptions, questionPassedOn } from './question-requests.ts';
@@ -39,7 +46,7 @@ export interface RouterOptions
   readonly isOpen?: () => boolean;
   readonly refusesAgents?: () => Failure | null;
   /** Addresses of a Node that do not count; absent: all count. */
-  readonly ignoredAddresses?: (node: string) => readonly string[];
+  readonly ignoredAddresses?: (node: string) => IgnoredAddresses;
   readonly streams: Streams;
   /** Monotonic milliseconds. */
   readonly now: () => number;
@@ -288,7 +295,7 @@ async function get(options: RouterOptions, { request, identity }: ApiRequest, na
 }
 
 function summaryOf({ hub, reports, ignoredAddresses }: RouterOptions, name: string): NodeViewSummary {
-  const ignored = ignoredAddresses?.(name) ?? [];
+  const ignored = ignoredAddresses?.(name) ?? NONE_IGNORED;
   return { name, counts: hub.counts(name), report: reports.get(name), ignoredAddresses: ignored };
 }
 

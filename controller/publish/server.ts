@@ -16,6 +16,7 @@ import { limitInFlight } from './limit-in-flight.ts';
 import type { MetricsSource } from './metrics-requests.ts';
 import type { NodeQuestionService } from './node-questions.ts';
 import type { NodeReports } from './node-reports.ts';
+import type { IgnoredAddresses } from './node-view-object.ts';
 import type { ProbeService } from './probe-requests.ts';
 import { requestRouter } from './requests.ts';
 import type { ServerEvent } from './server-event.ts';
@@ -63,7 +64,7 @@ export interface ControlPlaneOptions {
   readonly nodeQuestions?: NodeQuestionService;
   /** The state of the controllers; absent: users get none. */
   readonly controllers?: ControllerStates;
-  readonly ignoredAddresses?: (node: string) => readonly string[];
+  readonly ignoredAddresses?: (node: string) => IgnoredAddresses;
   readonly tls: ServerTls;
   /** Whether the client is the front proxy, of which longer heads are read; absent: none is. */
   readonly isFrontProxy?: (socket: TLSSocket) => boolean;

@@ -26,6 +26,7 @@ import type { Hub } from '../publish/hub.ts';
 import type { LeaseService } from '../publish/lease-requests.ts';
 import type { NodeQuestionService } from '../publish/node-questions.ts';
 import type { NodeReports } from '../publish/node-reports.ts';
+import type { IgnoredAddresses } from '../publish/node-view-object.ts';
 import type { ProbeService } from '../publish/probe-requests.ts';
 import {
   type ControlPlaneServer,
@@ -62,7 +63,7 @@ export interface AgentServiceOptions {
   readonly controllers: ControllerStates;
   /** The controllers' ServiceAccount, by which they know each other. */
   readonly account: NamespacedName;
-  readonly ignoredAddresses: (node: string) => readonly string[];
+  readonly ignoredAddresses: (node: string) => IgnoredAddresses;
   readonly onEvent: (event: ServerEvent) => void;
 }
 

@@ -12,11 +12,13 @@ import { type CompiledEgress, egressCompiler } from '../egress/compile-egress.ts
 import { nodeEgressCompiler } from '../egress/node-egress.ts';
 import { apiServerEndpoints, clusterDnsEndpoints, lastKnownApiServer } from '../publish/endpoints.ts';
 import type { Hub } from '../publish/hub.ts';
+import { type IgnoredAddresses, NONE_IGNORED } from '../publish/node-view-object.ts';
 import type { ControllerPod } from '../replicas/controller-pods.ts';
 import type { RolloutKeeper } from '../rollout/keeper.ts';
 import type { NodeVersions } from '../rollout/node-versions.ts';
 import type { EgressStatusKeeper } from '../status/egress/keeper.ts';
 import type { StatusKeeper } from '../status/keeper.ts';
+import type { NodeEvent } from '../status/node-events.ts';
 import type { Snapshot } from '../watch/source.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
 import { ReportedAddresses } from './reported-addresses.ts';
@@ -39,6 +41,8 @@ export interface CompilingOptions {
   readonly clock: Clock;
   /** Of the configuration; absent: every address counts. */
   readonly nodeCIDRs?: readonly string[];
+  /** Writes an Event on a Node; absent: nobody does. */
+  readonly nodeEvent?: (node: string, event: NodeEvent) => void;
   readonly compiler?: typeof compiler;
   /** Logs the problems of a snapshot. */
   readonly sayProblems: (snapshot: Snapshot) => void;
@@ -60,14 +64,14 @@ export class Compiling {
   #snapshot: Snapshot | null = null;
   #policies: readonly CompiledPolicy[] = [];
   #objects: ClusterObjects | null = null;
-  #ignored: ReadonlyMap<string, readonly string[]> = new Map();
+  #ignored: ReadonlyMap<string, IgnoredAddresses> = new Map();
 
   constructor(options: CompilingOptions) {
     this.#options = options;
     this.#compiler = options.compiler ?? compiler;
     this.#compile = this.#compiler();
     this.#compileEgress = toEgressCompiler(options.egress);
-    const { log, clock, metrics, nodeCIDRs = [] } = options;
+    const { log, clock, metrics, nodeCIDRs = [], nodeEvent: event } = options;
     this.#reported = new ReportedAddresses({
       log,
       clock,
@@ -76,6 +80,7 @@ export class Compiling {
         if (this.#snapshot !== null) this.deliver(this.#snapshot);
       },
       held: () => metrics.delayed(),
+      ...(event === undefined ? {} : { event }),
     });
   }
 
@@ -102,9 +107,9 @@ export class Compiling {
     );
   }
 
-  /** The addresses of the Node object that nodeCIDRs leave out. */
-  ignoredAddresses(node: string): readonly string[] {
-    return this.#ignored.get(node) ?? [];
+  /** The addresses of the Node object that do not count. */
+  ignoredAddresses(node: string): IgnoredAddresses {
+    return this.#ignored.get(node) ?? NONE_IGNORED;
   }
 
   takeReport(report: NodeReport): void {
@@ -155,9 +160,14 @@ export class Compiling {
     metrics.published(hub.publish(compiled));
     const invalid = next.problems.filter(({ severity }) => severity === 'error').length;
     this.#ignored = new Map(
-      next.objects.nodes.flatMap(({ name, ignoredAddresses: ignored }) => (ignored ? [[name, ignored]] : [])),
+      objects.nodes.flatMap(({ name, ignoredAddresses: outside = [], claimedAddresses: claimed = [] }) =>
+        outside.length + claimed.length > 0 ? [[name, { outside, claimed }] as const] : [],
+      ),
     );
-    const ignoredAddresses = [...this.#ignored.values()].flat().length;
+    const ignoredAddresses = [...this.#ignored.values()].flatMap(({ outside, claimed }) => [
+      ...outside,
+      ...claimed,
+    ]).length;
     const nodes = compiled.nodeAddresses.size;
     const counts = { nodes, policies: objects.policies.length, invalid, ignoredAddresses };
     metrics.compiled((clock.now() - started) / 1000, counts);

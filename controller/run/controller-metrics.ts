@@ -89,7 +89,7 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
     gauge('problems', 'Validation errors in policies, groups and tiers.'),
     gauge(
       'ignored_node_addresses',
-      'Addresses of Node objects that nodeCIDRs of the configuration leave out.',
+      'Addresses of Node objects that do not count: outside nodeCIDRs of the configuration, or held by others.',
     ),
   ];
   const compiles = new Histogram({

@@ -4,7 +4,9 @@ import type { Clock } from '../../lib/process/clock.ts';
 import { Debounce } from '../../lib/process/debounce.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
+import { AcceptedAddresses, claimedText } from '../index/accepted-addresses.ts';
 import { HostAddresses, MOST_REPORTED } from '../index/host-addresses.ts';
+import type { NodeEvent } from '../status/node-events.ts';
 import { DampedNodes, itemsIn } from './damped-nodes.ts';
 import { Damper } from './damper.ts';
 
@@ -22,6 +24,8 @@ export interface NodeAddressesOptions {
   readonly changed: () => void;
   /** Called when changes of a Node begin to be held. */
   readonly held: () => void;
+  /** Writes an Event on a Node; absent: nobody does. */
+  readonly event?: (node: string, event: NodeEvent) => void;
 }
 
 /**
@@ -31,6 +35,10 @@ export interface NodeAddressesOptions {
 export class ReportedAddresses {
   readonly #log: Log;
   readonly #addresses;
+  readonly #accepted: AcceptedAddresses;
+  readonly #event: NonNullable<NodeAddressesOptions['event']>;
+  /** The refused addresses of which log and Event were written, by Node. */
+  readonly #told = new Map<string, string>();
   readonly #changed;
   readonly #nodes: DampedNodes;
   readonly #reports: Damper<readonly string[]>;
@@ -39,9 +47,11 @@ export class ReportedAddresses {
   /** The Nodes as damped last. */
   #last: readonly Node[] = NO_OBJECTS.nodes;
 
-  constructor({ log, clock, nodeCIDRs, changed, held }: NodeAddressesOptions) {
+  constructor({ log, clock, nodeCIDRs, changed, held, event = () => {} }: NodeAddressesOptions) {
     this.#log = log;
     this.#addresses = new HostAddresses(nodeCIDRs);
+    this.#accepted = new AcceptedAddresses(nodeCIDRs);
+    this.#event = event;
     this.#changed = new Debounce(async () => changed(), TIMES, clock);
     const damping = {
       clock,
@@ -75,16 +85,33 @@ export class ReportedAddresses {
   on(objects: ClusterObjects): ClusterObjects {
     const nodes = this.#nodes.advance(objects.nodes);
     for (const [node, addresses] of this.#reports.take()) this.#addresses.report(node, addresses);
-    const advanced = this.#addresses.advance(nodes === objects.nodes ? objects : { ...objects, nodes });
+    const accepted = this.#accepted.advance(nodes === objects.nodes ? objects : { ...objects, nodes });
+    for (const { name, claimedAddresses } of accepted.nodes)
+      if (claimedAddresses !== undefined) this.#refused(name, claimedAddresses);
+      else this.#told.delete(name);
+    const advanced = this.#addresses.advance(accepted);
     for (const { name } of listChange(this.#last, nodes).removed) this.#forgetDeleted(name);
     this.#last = nodes;
     return advanced;
+  }
+
+  /** Once for each Node, as long as the same addresses are refused. */
+  #refused(node: string, addresses: readonly string[]): void {
+    const text = addresses.join(', ');
+    if (this.#told.get(node) === text) return;
+    this.#told.set(node, text);
+    this.#log.warn('a Node has addresses that something else has; they do not count', {
+      node,
+      ignored: text,
+    });
+    this.#event(node, { type: 'Warning', reason: 'NodewallAddressesRefused', note: claimedText(addresses) });
   }
 
   /** A Node that is created later under the same name may be another machine. */
   #forgetDeleted(name: string): void {
     if (this.#addresses.has(name)) return;
     this.#reports.delete(name);
+    this.#told.delete(name);
     for (const names of this.#logged.values()) names.delete(name);
   }
 

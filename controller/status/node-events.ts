@@ -31,12 +31,15 @@ export class NodeEvents {
     this.#limiter = rateLimiter({ ...LIMIT, now: options.now });
   }
 
+  /** Something other than a report says so. */
+  happened(node: string, event: NodeEvent): void {
+    const { events, isLeader } = this.#options;
+    if (isLeader() && this.#limiter.take(node)) events.happened(node, event);
+  }
+
   /** @param before the same node's report before this one; null: this is the first */
   take(report: NodeReport, before: NodeReport | null): void {
-    const { events, isLeader } = this.#options;
-    const happened = eventsBetween(report, before);
-    if (happened.length === 0 || !isLeader()) return;
-    for (const event of happened) if (this.#limiter.take(report.node)) events.happened(report.node, event);
+    for (const event of eventsBetween(report, before)) this.happened(report.node, event);
   }
 }
 

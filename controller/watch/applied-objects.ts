@@ -1,6 +1,7 @@
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
 import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
+import { withAcceptedAddresses } from '../index/accepted-addresses.ts';
 import { assemble } from './assemble.ts';
 import { contentOf, type FileContent, LIST_NAMES } from './content.ts';
 import { NO_LAST_VALID } from './last-valid-versions.ts';
@@ -52,7 +53,8 @@ export function appliedObjects(
     namespaceLimits: options.egressConfig?.namespaceLimits,
     egress: null,
   });
-  return { objects, problems, absent: removed.filter((one) => !found.has(one)) };
+  const accepted = withAcceptedAddresses(objects, options.nodeCIDRs);
+  return { objects: accepted, problems, absent: removed.filter((one) => !found.has(one)) };
 }
 
 /** Of all objects, also of those of which their groups decide whether they are for Nodes. */

@@ -4,6 +4,8 @@ import { type ClusterObject, NO_OBJECTS } from '../../apis/objects.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { Debounce } from '../../lib/process/debounce.ts';
+import { AcceptedAddresses } from '../index/accepted-addresses.ts';
+import { acceptNodes } from './accept-nodes.ts';
 import { type AssembleInput, compareProblems, type MergeCache } from './assemble.ts';
 import { assembler } from './assembler.ts';
 import { type FileList, isManifestName, listFiles } from './file-list.ts';
@@ -49,6 +51,7 @@ export function fileSource(paths: readonly string[], options: FileSourceOptions 
     lastValidVersions: fromLastValidJson(options.remembered, options.egress ?? false),
     merged: new Map(),
     assemble: assembler(),
+    accepted: new AcceptedAddresses(options.nodeCIDRs),
     readable: new Set(),
     snapshot: null,
     unreadable: [],
@@ -116,6 +119,7 @@ interface State {
   readonly files: FileStates;
   readonly merged: MergeCache;
   readonly assemble: ReturnType<typeof assembler>;
+  readonly accepted: AcceptedAddresses;
   /** Paths that could be read at least once. */
   readonly readable: Set<string>;
   lastValidVersions: AssembleInput['lastValidVersions'];
@@ -194,7 +198,7 @@ async function readAll(state: State, watcher: PathWatcher): Promise<boolean> {
 /** Makes the snapshot from the current content of the files. */
 function takeUp(state: State, list: Pick<FileList, 'unreadable'>): void {
   const contents = [...state.files.values()].map(({ content }) => content);
-  const { objects, problems, lastValidVersions } = state.assemble({
+  const { lastValidVersions, ...assembled } = state.assemble({
     contents,
     lastValidVersions: state.lastValidVersions,
     unreadable: list.unreadable.map(({ path }) => path),
@@ -205,6 +209,7 @@ function takeUp(state: State, list: Pick<FileList, 'unreadable'>): void {
     namespaceLimits: state.options.egressConfig?.namespaceLimits,
   });
   state.lastValidVersions = lastValidVersions;
+  const { objects, problems } = acceptNodes(assembled, contents, state.accepted);
   state.snapshot = {
     objects,
     problems: [...unreadableProblems(list), ...problems].sort(compareProblems),

@@ -1,5 +1,7 @@
 import type { ClusterNetworkPolicy, ClusterObjects } from '../../apis/objects.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
+import { AcceptedAddresses } from '../index/accepted-addresses.ts';
+import { acceptNodes } from './accept-nodes.ts';
 import { assemble, compareProblems } from './assemble.ts';
 import { contentOf, type FileContent } from './content.ts';
 import { type FileList, listFiles } from './file-list.ts';
@@ -37,13 +39,18 @@ export async function loadManifests(
     egress: options.egressConfig,
     namespaceLimits: options.egressConfig?.namespaceLimits,
   });
-  const problems = [...unreadableProblems(list), ...assembled.problems].sort(compareProblems);
+  const { objects, problems: found } = acceptNodes(
+    assembled,
+    contents,
+    new AcceptedAddresses(options.nodeCIDRs),
+  );
+  const problems = [...unreadableProblems(list), ...found].sort(compareProblems);
   const places: Places = new Map(
     contents.flatMap(({ file, policies: { objects, lines } }) =>
       objects.map((policy, i) => [policy, { file, line: lines[i] ?? 0 }] as const),
     ),
   );
-  return { objects: assembled.objects, problems, files: list.files.length, places };
+  return { objects, problems, files: list.files.length, places };
 }
 
 /** A cluster's objects beside policies: manifests of policies alone are meant for these. */

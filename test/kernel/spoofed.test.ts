@@ -113,7 +113,12 @@ forEachDataplane(
       const open = ['accept_local=1', 'route_localnet=1'].map((key) => `net.ipv4.conf.all.${key}`);
       await node.run(['sysctl', '-q', '-w', ...open]);
       await it_.nft(OBSERVER);
-      await it_.write('other-node.json', [nodeObject('node-1', OTHER_NODE)]);
+      // A kubelet that claims the pod's address for its Node does not cut the pod off.
+      await it_.write('other-node.json', [
+        nodeObject('node-1', OTHER_NODE),
+        nodeObject('claims', HONEST),
+        podObject('honest', HONEST),
+      ]);
       assert.deepEqual(await arrived(), PACKETS.map(title).sort());
     });
     after(() => it_?.close());
@@ -212,12 +217,16 @@ forEachDataplane(
       assert.doesNotMatch(await it_.rules(), /spoof/);
     });
 
-    it('pass where no policy applies', async () => {
+    it('pass where no policy is enforced', async () => {
       await enforce(21_003, {});
       assert.match(await it_.rules(), /spoof/);
       await it_.remove('policy.json');
       await until('the rules are gone', async () => !/spoof/.test(await it_.rules()), { detail: agent.log });
       assert.deepEqual(await arrived(), PACKETS.map(title).sort());
+      const ingress = [{ action: 'Allow', ports: [tcp(21_004)] }, { action: 'Drop' }] as const;
+      await it_.write('policy.json', [policy('audit', { mode: 'Audit', ingress })]);
+      await it_.untilEnforced('21004', agent);
+      assert.deepEqual(await arrived(), PACKETS.map(title).sort(), 'a policy that only audits');
     });
   },
   EITHER_IPTABLES,
@@ -234,6 +243,11 @@ function host(address: string): object {
 function nodeObject(name: string, { v4, v6 }: { readonly v4: string; readonly v6: string }): object {
   const addresses = [v4, v6].map((address) => ({ type: 'InternalIP', address }));
   return { apiVersion: 'v1', kind: 'Node', metadata: { name }, status: { addresses } };
+}
+
+function podObject(name: string, { v4, v6 }: { readonly v4: string; readonly v6: string }): object {
+  const status = { phase: 'Running', podIPs: [{ ip: v4 }, { ip: v6 }] };
+  return { apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: 'shop' }, status };
 }
 
 async function seenPorts(node: Namespace): Promise<ReadonlySet<number>> {

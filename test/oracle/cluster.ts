@@ -1,5 +1,5 @@
 import type { Address } from './address.ts';
-import { parseAddress } from './address.ts';
+import { addressKey, inRange, parseAddress, parseCidr } from './address.ts';
 import type { ClusterService } from './endpoint.ts';
 import { toApiServerPorts, toClusterServices } from './endpoint.ts';
 import type { Labels, NodeManifest, PodManifest } from './manifest.ts';
@@ -44,12 +44,44 @@ export function toCluster(objects: readonly object[]): Cluster {
   const pods = objectsOfKind(objects, ['v1'], 'Pod') as PodManifest[];
   const running = pods.filter(isUnfinished);
   const toPod = (pod: PodManifest) => toClusterPod(pod, namespaces);
+  const own = running.filter(({ spec }) => spec?.hostNetwork !== true).map(toPod);
+  const services = toClusterServices(objects);
+  const isOfAnother = toOtherTest(nodes, own, services);
   return {
-    nodes: nodes.map(toClusterNode),
-    pods: running.filter(({ spec }) => spec?.hostNetwork !== true).map(toPod),
+    nodes: nodes.map((node) => {
+      const found = toClusterNode(node);
+      return { ...found, addresses: found.addresses.filter((one) => !isOfAnother(one, found.name)) };
+    }),
+    pods: own,
     controllers: running.map(toPod).filter(isController),
-    services: toClusterServices(objects),
+    services,
     apiServerPorts: toApiServerPorts(objects),
+  };
+}
+
+/** The widest networks of pods that count, in bits. */
+const widest = { 4: 16, 6: 40 };
+
+/**
+ * Builds the test for addresses of a Node that are those of something else: of a Service, of
+ * another Node's network of pods, or of a pod, if some network of pods has it or there is none.
+ */
+function toOtherTest(
+  nodes: NodeManifest[],
+  pods: ClusterPod[],
+  services: ClusterService[],
+): (address: Address, node: string) => boolean {
+  const networks = nodes.flatMap(({ metadata, spec }) =>
+    (spec?.podCIDRs ?? [])
+      .map((text) => ({ node: metadata.name, length: Number(text.split('/')[1]), range: parseCidr(text) }))
+      .filter(({ length, range }) => length >= widest[range.family]),
+  );
+  const ofPods = new Set(pods.flatMap(({ addresses }) => addresses.map(addressKey)));
+  const ofServices = new Set(services.flatMap(({ clusterIPs }) => clusterIPs.map(addressKey)));
+  return (address, node) => {
+    const having = networks.filter(({ range }) => inRange(range, address));
+    const isPods = ofPods.has(addressKey(address)) && (networks.length === 0 || having.length > 0);
+    return isPods || ofServices.has(addressKey(address)) || having.some((one) => one.node !== node);
   };
 }
 

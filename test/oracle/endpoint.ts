@@ -19,6 +19,7 @@ export interface ClusterService {
   namespace: string;
   selector: Labels | undefined;
   endpoints: Endpoint[];
+  clusterIPs: Address[];
 }
 
 /**
@@ -34,7 +35,8 @@ export function toClusterServices(objects: readonly object[]): ClusterService[] 
       (metadata.namespace ?? 'default') === namespace &&
       metadata.labels?.['kubernetes.io/service-name'] === name;
     const endpoints = [...ofClusterIPs(service), ...slices.filter(isOwn).flatMap(ofSlice)];
-    return { name, namespace, selector: service.spec?.selector, endpoints };
+    const clusterIPs = clusterIPsOf(service).flatMap((text) => parseAddress(text) ?? []);
+    return { name, namespace, selector: service.spec?.selector, endpoints, clusterIPs };
   });
 }
 
@@ -68,9 +70,13 @@ function endpointKey({ address, protocol, port }: Endpoint): string {
   return `${addressKey(address)} ${protocol} ${port}`;
 }
 
-function ofClusterIPs({ spec = {} }: ServiceManifest): Endpoint[] {
+function ofClusterIPs(service: ServiceManifest): Endpoint[] {
+  return product(clusterIPsOf(service), service.spec?.ports ?? []);
+}
+
+function clusterIPsOf({ spec = {} }: ServiceManifest): string[] {
   const listed = spec.clusterIPs ?? [];
-  return product(listed.length > 0 ? listed : [spec.clusterIP ?? ''], spec.ports ?? []);
+  return listed.length > 0 ? listed : [spec.clusterIP ?? ''];
 }
 
 function ofSlice({ endpoints = [], ports = [] }: EndpointSliceManifest): Endpoint[] {

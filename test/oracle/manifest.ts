@@ -24,6 +24,7 @@ export interface Manifest {
 
 /** A core v1 Node, narrowed to what SEMANTICS reads. */
 export interface NodeManifest extends Manifest {
+  spec?: { podCIDRs?: string[] };
   status?: { addresses?: { type: string; address: string }[] };
 }
 

@@ -51,8 +51,8 @@ export function oracle(input: OracleInput): (flow: Flow) => Answer {
   const rules = toRules({ objects, cluster, node, config, names });
   const isExempt = toExemptionTest(config, node.addresses, rules);
   const isOfLocalPod = toLocalPodTest(cluster, node);
-  // A Node that no rule applies to is left alone.
-  const isSpoofed = rules.length === 0 ? () => false : toSpoofTest(config, cluster, node);
+  // A Node that no rule but of Audit policies applies to is left alone.
+  const isSpoofed = rules.every(({ isAudit }) => isAudit) ? () => false : toSpoofTest(config, cluster, node);
   const isFailsafe = toFailsafeTest(config, cluster);
   return (flow) => {
     const given = toPacket(flow);

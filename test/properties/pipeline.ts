@@ -8,6 +8,7 @@ import { fixedNames, nameResolver } from '../../apis/names.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { compile } from '../../controller/compile/compile.ts';
+import { withAcceptedAddresses } from '../../controller/index/accepted-addresses.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
 import type { OracleConfig } from '../oracle/config.ts';
 import type { EgressConfig } from '../oracle/egress/egress-cluster.ts';
@@ -29,7 +30,7 @@ export function toClusterObjects(
   });
   const ofKind = <K extends ClusterObject['kind']>(kind: K) =>
     objects.filter((object): object is Extract<ClusterObject, { kind: K }> => object.kind === kind);
-  return {
+  return withAcceptedAddresses({
     nodes: ofKind('Node'),
     namespaces: ofKind('Namespace'),
     pods: ofKind('Pod'),
@@ -42,7 +43,7 @@ export function toClusterObjects(
     egressGateways: ofKind('EgressGateway'),
     egressPolicies: [],
     insideNetworks: [],
-  };
+  });
 }
 
 function validated(one: object): ClusterObject | null {

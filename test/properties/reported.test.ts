@@ -97,6 +97,8 @@ function expected({ nodes, pods, services }: ClusterObjects, reports: Reports): 
     nodes.filter(({ name: one }) => reports.get(one)?.includes(address));
   const counts = (address: string, node: Node): boolean => {
     if (!USABLE.includes(address) || claimed.has(address)) return false;
+    const inNetworks = nodes.filter((one) => owns(one, address));
+    if (inNetworks.length > 0 && !inNetworks.includes(node)) return false;
     const all = reporters(address);
     const owners = all.filter((one) => owns(one, address));
     return all.length === 1 || (owners.length === 1 && owners[0] === node);

@@ -160,6 +160,14 @@ class Translation {
     return chain === undefined ? [] : this.#rules(this.#translated(chain, null, 'host').rules, null, 'host');
   }
 
+  /** Whether a rule decides anything: those of Audit policies return all packets. */
+  #enforces(): boolean {
+    const decides = ({ statement }: NftRule): boolean =>
+      ['accept', 'drop', 'reject'].includes(statement.kind) ||
+      (statement.kind === 'goto' && this.#chains.get(statement.chain)?.ruleId === null);
+    return [...this.#chains.values()].some(({ ruleId, rules }) => ruleId !== null && rules.some(decides));
+  }
+
   /**
    * NodePort traffic traverses INPUT if its pod is on the host's network. nft evaluates this
    * traffic before INPUT, so here its rules come before the exemptions: what it is after NAT must
@@ -169,7 +177,7 @@ class Translation {
     const chain = this.#chains.get(BASE_CHAINS.ingress.chain);
     const rules = chain?.rules ?? [];
     const judged = rules.findIndex(({ matches }) => matches.some(({ match }) => match === 'ctEstablished'));
-    const martians = this.#context.family === 4 ? [MARTIANS] : [];
+    const martians = this.#context.family === 4 && this.#enforces() ? [MARTIANS] : [];
     return [
       ...this.#plain(rules.slice(0, judged + 1)),
       ...martians,

@@ -59,7 +59,6 @@ describe('iptables: the rules of a state', () => {
         '-I OUTPUT 1 -j NODEWALL-OUTPUT',
         '-I FORWARD 1 -j NODEWALL-FORWARD',
         '-A NODEWALL-INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
-        '-A NODEWALL-INPUT -d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -m comment --comment "loopback addresses on the network" -j DROP',
         '-A NODEWALL-INPUT -i lo -m comment --comment "exemption loopback" -j ACCEPT',
         '-A NODEWALL-OUTPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
         '-A NODEWALL-OUTPUT -o lo -m comment --comment "exemption loopback" -j ACCEPT',

@@ -1,0 +1,168 @@
+import { type ClusterObjects, NO_OBJECTS, type Node, type Pod, type Service } from '../../apis/objects.ts';
+import { parseAddress } from '../../lib/net/address.ts';
+import { listChange } from '../../lib/sharing/list-change.ts';
+import { PodNetworks } from './pod-networks.ts';
+
+type Objects = Pick<ClusterObjects, 'nodes' | 'pods' | 'services'>;
+
+/** The most addresses that a Node's object keeps as refused. */
+const MOST_REFUSED = 64;
+
+/**
+ * Refuses addresses of Node objects (status and annotation) that something else has, over
+ * successive states of the objects: a kubelet writes its Node's addresses itself, and pods may send
+ * nothing with a Node's address. Refused (`Node.claimedAddresses`) is an address
+ * - in the network of another Node's pods (spec.podCIDRs),
+ * - of a pod with an address of its own, if it lies in the network of any Node's pods, or if no
+ *   Node has such a network: a kubelet writes its pods' addresses too,
+ * - of a Service (clusterIPs; whoever may create a Service chooses the others).
+ * With nodeCIDRs in the configuration these decide, and nothing is refused here.
+ *
+ * A change costs the changed objects, a pass over pods and Services where a Node has a new address,
+ * and a pass over the Nodes where a network changes.
+ */
+export class AcceptedAddresses {
+  readonly #isOn: boolean;
+  #objects: Objects = NO_OBJECTS;
+  /** `nodes` as last returned. */
+  #nodes: readonly Node[] = NO_OBJECTS.nodes;
+  readonly #byName = new Map<string, Node>();
+  /** The names of the Nodes whose objects have an address. */
+  readonly #claimants = new Map<string, Set<string>>();
+  /** The pods and Services with an address that a Node's object has. */
+  readonly #holders = new Map<string, Set<Pod | Service>>();
+  readonly #networks = new PodNetworks();
+  /** The Nodes with refused addresses: the object as read, and as returned. */
+  readonly #changed = new Map<string, { readonly node: Node; readonly accepted: Node }>();
+
+  /** @param nodeCIDRs of the configuration; not empty: they decide */
+  constructor(nodeCIDRs: readonly string[] = []) {
+    this.#isOn = nodeCIDRs.length === 0;
+  }
+
+  /** Advances to this state, and returns it with the addresses that are accepted. */
+  advance<T extends Objects>(objects: T): T {
+    if (!this.#isOn) return objects;
+    const stale = this.#follow(objects);
+    let isSame = objects.nodes === this.#objects.nodes;
+    for (const name of stale) isSame = !this.#settle(name) && isSame;
+    this.#objects = objects;
+    if (!isSame) {
+      const nodes = objects.nodes.map((node) => this.#changed.get(node.name)?.accepted ?? node);
+      this.#nodes = this.#changed.size === 0 ? objects.nodes : nodes;
+    }
+    return this.#nodes === objects.nodes ? objects : { ...objects, nodes: this.#nodes };
+  }
+
+  /** The Nodes that may have other accepted addresses now. */
+  #follow({ nodes, pods, services }: Objects): Set<string> {
+    const before = this.#objects;
+    const changed = listChange(before.nodes, nodes);
+    const stale = new Set([...changed.removed, ...changed.added].map(({ name }) => name));
+    for (const node of changed.removed) this.#remove(node);
+    const fresh = new Set<string>();
+    for (const node of changed.added) {
+      this.#byName.set(node.name, node);
+      for (const address of node.addresses) {
+        const claimants = this.#claimants.get(address) ?? new Set();
+        if (claimants.size === 0) fresh.add(address);
+        this.#claimants.set(address, claimants.add(node.name));
+      }
+    }
+    if (this.#networks.change(changed)) for (const { name } of nodes) stale.add(name);
+    const others = [listChange<Pod | Service>(before.pods, pods), listChange(before.services, services)];
+    for (const { removed, added } of others) {
+      for (const one of removed) this.#hold(one, stale, (holders) => holders.delete(one));
+      for (const one of added) this.#hold(one, stale, (holders) => holders.add(one));
+    }
+    const isFresh = (address: string): boolean => fresh.has(address);
+    for (const one of fresh.size === 0 ? [] : [...pods, ...services])
+      if (addressesOf(one).some(isFresh)) this.#hold(one, stale, (holders) => holders.add(one));
+    return stale;
+  }
+
+  #remove(node: Node): void {
+    this.#byName.delete(node.name);
+    for (const address of node.addresses) {
+      const claimants = this.#claimants.get(address);
+      claimants?.delete(node.name);
+      if (claimants?.size !== 0) continue;
+      this.#claimants.delete(address);
+      this.#holders.delete(address);
+    }
+  }
+
+  /** Changes the holders of the addresses that Nodes have. */
+  #hold(one: Pod | Service, stale: Set<string>, change: (holders: Set<Pod | Service>) => void): void {
+    for (const address of addressesOf(one)) {
+      const claimants = this.#claimants.get(address);
+      if (claimants === undefined) continue;
+      const holders = this.#holders.get(address) ?? new Set();
+      change(holders);
+      if (holders.size === 0) this.#holders.delete(address);
+      else this.#holders.set(address, holders);
+      for (const name of claimants) stale.add(name);
+    }
+  }
+
+  /** Who else has the address of a Node's object, as text; null: nobody that counts. */
+  #otherHolder(text: string, node: string): string | null {
+    const address = parseAddress(text);
+    if (address === null) return null;
+    const holders = [...(this.#holders.get(text) ?? [])];
+    const networks = this.#networks.of(address);
+    const counts = (one: Pod | Service): boolean =>
+      one.kind === 'Service' || this.#networks.areNone || networks.length > 0;
+    const [first] = holders
+      .filter(counts)
+      .map(({ kind, namespace, name }) => `${kind} ${namespace}/${name}`)
+      .sort();
+    if (first !== undefined) return first;
+    const other = networks.filter((name) => name !== node).sort()[0];
+    return other === undefined ? null : `the pod network of Node ${other}`;
+  }
+
+  /** Returns whether the returned object changes. */
+  #settle(name: string): boolean {
+    const before = this.#changed.get(name);
+    const node = this.#byName.get(name);
+    const refused = new Map<string, string>();
+    for (const address of node?.addresses ?? []) {
+      const holder = this.#otherHolder(address, name);
+      if (holder !== null) refused.set(address, holder);
+    }
+    if (node === undefined || refused.size === 0) return this.#changed.delete(name);
+    const claimedAddresses = [...refused]
+      .slice(0, MOST_REFUSED)
+      .map(([address, holder]) => `${address} (${holder})`);
+    if (node === before?.node && claimedAddresses.join() === before.accepted.claimedAddresses?.join())
+      return false;
+    const isAccepted = (address: string): boolean => !refused.has(address);
+    const internal = node.internalAddresses?.filter(isAccepted);
+    const accepted: Node = {
+      ...node,
+      addresses: node.addresses.filter(isAccepted),
+      claimedAddresses,
+      ...(internal === undefined ? {} : { internalAddresses: internal }),
+    };
+    this.#changed.set(name, { node, accepted });
+    return true;
+  }
+}
+
+/** The one-time form. */
+export function withAcceptedAddresses<T extends Objects>(objects: T, nodeCIDRs: readonly string[] = []): T {
+  return new AcceptedAddresses(nodeCIDRs).advance(objects);
+}
+
+/** Why a Node's addresses do not count. */
+export function claimedText(claimed: readonly string[]): string {
+  return (
+    `not addresses of the Node, and left out: ${claimed.join(', ')}; set nodeCIDRs in the configuration ` +
+    'if they are'
+  );
+}
+
+function addressesOf(one: Pod | Service): readonly string[] {
+  return one.kind === 'Pod' ? one.addresses : one.clusterIPs;
+}
