@@ -241,8 +241,6 @@ export function describeDeploy(begun: () => TestCluster): void {
         '+ Certificate nodewall-system/nodewall-controller',
         '+ Issuer nodewall-system/nodewall-ca',
         '+ Issuer nodewall-system/nodewall-selfsigned',
-        '- ClusterRole /nodewall-controller-ca',
-        '- ClusterRoleBinding /nodewall-controller-ca',
         '- Role nodewall-system/nodewall-controller-ca',
         '- RoleBinding nodewall-system/nodewall-controller-ca',
         '~ Deployment nodewall-system/nodewall-controller',
