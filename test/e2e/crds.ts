@@ -310,7 +310,10 @@ export function describeCrds(begun: () => TestCluster): void {
       const status = { addresses: ['203.0.113.1'], desiredNodesRealized: 3, currentNodesRealized: 2 };
       await cluster.patchStatus(['negp/pay'], status);
       const shown = await cluster.kubectl(['get', 'negp', 'pay']);
-      assert.match(shown.stdout, /^NAME +GATEWAY +ACTION +PRIORITY +ADDRESSES +DESIRED +CURRENT +MODE +AGE\n/);
+      assert.match(
+        shown.stdout,
+        /^NAME +GATEWAY +ACTION +PRIORITY +ADDRESSES +DESIRED +CURRENT +MODE +AGE\n/,
+      );
       assert.match(shown.stdout, /pay +out +Gateway +1000 +\["203.0.113.1"\] +3 +2 /);
       const slots = [{ name: 'a', node: 'gw-1', epoch: 1, addresses: ['203.0.113.1'] }];
       await cluster.patchStatus(['negw/out'], { slots, usage: { ipv4: { total: '14', used: 1 } } });

@@ -342,7 +342,7 @@ export function describeNodeData(bed: () => AskedBed): void {
         stdout,
       );
       const pods = missing.find(({ what }: { what: string }) => what === 'pods');
-      assert.match(pods.why, /403 Forbidden.*RBAC needs .*pods/);
+      assert.match(pods.why, /RBAC needs .*pods.*403 Forbidden/);
     });
   });
 }
