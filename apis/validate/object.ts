@@ -9,6 +9,7 @@ import { EGRESS_KINDS, validateEgressKind, validateInsideNetworks } from './egre
 import { validateEndpointSlice, validateService } from './endpoints.ts';
 import { validateGroup } from './group.ts';
 import { validateGuardrail } from './guardrail.ts';
+import { checkGatewayLabels } from './kubelet-labels.ts';
 import { isListWithoutItems } from './lists.ts';
 import { nearest } from './nearest.ts';
 import { validateNamespace, validateNode, validatePod } from './node.ts';
@@ -84,6 +85,7 @@ export function validateObject(raw: unknown, options: ValidateOptions = {}): Val
     return { object: null, problems: found.problems };
   }
   const object = validateFields(fields, options, found);
+  if (object?.kind === 'EgressGateway' && options.failsafe !== null) checkGatewayLabels(object, found);
   const podGroups = isAntreaPolicy(fields) ? (podGroupsOf(fields.spec) ?? []) : [];
   if (podGroups.length > 0) return { object, problems: found.problems, podGroups };
   return { object, problems: found.problems };

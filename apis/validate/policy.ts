@@ -3,6 +3,7 @@ import type { ApiGroup, ClusterNetworkPolicy, ClusterNetworkPolicySpec, Directio
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../schema/policy.ts';
 import { checkAppliedTo, checkAppliedToPlaces, podGroupsOf, toAppliedTo } from './applied-to.ts';
+import { checkNodePeers } from './kubelet-labels.ts';
 import { checkMetadata, toIdentity } from './metadata.ts';
 import { checkOpenPeers } from './open-peers.ts';
 import { type Findings, hasError, show } from './problem.ts';
@@ -42,6 +43,7 @@ export function validatePolicy(
   if (risks !== null) {
     checkSsh(spec, risks.failsafe, found);
     checkOpenPeers(spec, risks.believesAnyServer, found);
+    checkNodePeers(spec, found);
   }
   return { kind: 'ClusterNetworkPolicy', apiGroup, ...toIdentity(raw), ...retryOf(raw), spec };
 }

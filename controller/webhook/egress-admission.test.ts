@@ -19,7 +19,7 @@ const gateway = (name: string, ranges: readonly string[], more: object = {}, sta
     'EgressGateway',
     { name },
     {
-      nodeSelector: { matchLabels: { egress: 'yes' } },
+      nodeSelector: { matchLabels: { 'node-restriction.kubernetes.io/egress': 'yes' } },
       allowedNamespaces: { matchLabels: { team: 'shop' } },
       ...(ranges.length === 0 ? {} : { addresses: { pools: [{ ranges }] } }),
       ...more,

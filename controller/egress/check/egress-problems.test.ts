@@ -8,7 +8,7 @@ const GATEWAY = `
 apiVersion: nodewall.io/v1alpha1
 kind: EgressGateway
 metadata: {name: out}
-spec: {nodeSelector: {matchLabels: {egress: "yes"}}, allowedNamespaces: {}}
+spec: {nodeSelector: {matchLabels: {node-restriction.kubernetes.io/egress: "yes"}}, allowedNamespaces: {}}
 `;
 const policy = (spec: string): string => `
 apiVersion: nodewall.io/v1alpha1
