@@ -36,10 +36,15 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
   await print(options.output === 'json' ? json({ removed }) : text);
   // Rules that may be left where this process cannot look must not be taken for removed.
   warnHidden(hidden);
-  return hidden.length === 0 ? EXIT.done : EXIT.refused;
+  if (hidden.length > 0) return EXIT.refused;
+  return removed.some(isKept) ? EXIT.invalid : EXIT.done;
+}
+
+function isKept(what: string): boolean {
+  return what.includes(', not removed: ');
 }
 
 /** Chains and sets that third-party rules refer to cannot be removed; they are reported too. */
 function sentence(what: string): string {
-  return what.includes(', not removed: ') ? `${what}.\n` : `Removed ${what}.\n`;
+  return isKept(what) ? `${what}.\n` : `Removed ${what}.\n`;
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type DelOperation, type Ipset, IpsetError, type NameOperation } from 'ipset-ts';
 
 export interface CollectedSets {
@@ -8,10 +9,43 @@ export interface CollectedSets {
 }
 
 /**
+ * Milliseconds between attempts to destroy a set that the kernel still calls in use: it frees
+ * removed rules in work of its own, which may come after the command that removed them.
+ */
+const PAUSES = [50, 100, 200, 400, 800] as const;
+
+interface CollectOptions {
+  /** Sets that were in use before: for these the kernel's first answer counts. */
+  readonly stuck?: ReadonlySet<string>;
+  readonly pause?: (milliseconds: number) => Promise<unknown>;
+}
+
+/**
  * Deletes members and destroys sets, in order; sets that rules of third parties name stay. Throws
  * IpsetError if members can't be deleted.
  */
 export async function collectSets(
+  ipset: Ipset,
+  operations: readonly (DelOperation | NameOperation)[],
+  { stuck = new Set(), pause = sleep }: CollectOptions = {},
+): Promise<CollectedSets> {
+  const inUse = new Map<string, IpsetError>();
+  let rest = operations;
+  for (const wait of [...PAUSES, null]) {
+    const collected = await collectOnce(ipset, rest);
+    for (const one of rest) if (one.op === 'destroy') inUse.delete(one.name);
+    for (const [name, error] of collected.inUse) inUse.set(name, error);
+    if (collected.failed !== null) return { inUse, failed: collected.failed };
+    rest = [...collected.inUse.keys()]
+      .filter((name) => !stuck.has(name))
+      .map((name) => ({ op: 'destroy', name }));
+    if (rest.length === 0 || wait === null) break;
+    await pause(wait);
+  }
+  return { inUse, failed: null };
+}
+
+async function collectOnce(
   ipset: Ipset,
   operations: readonly (DelOperation | NameOperation)[],
 ): Promise<CollectedSets> {

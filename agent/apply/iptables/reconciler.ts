@@ -1,4 +1,4 @@
-import { type DelOperation, IpsetError, type Operation, toRestoreText } from 'ipset-ts';
+import { type DelOperation, IpsetError } from 'ipset-ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
 import { type Applied, type Change, type Reconciler, RefusedError } from '../dataplane.ts';
@@ -6,11 +6,12 @@ import { collectSets } from './collect-sets.ts';
 import { compare, type IptablesState } from './compare.ts';
 import { forgetForms, shownForms } from './forms.ts';
 import { readSets, toKernelSet } from './kernel-set.ts';
+import { NO_CHANGE, type Planned, type PlannedRules, toChange } from './planned.ts';
 import { asTables } from './put-back.ts';
 import { blame } from './refused.ts';
 import { type RuleChange, ruleChange, sameText } from './rule-change.ts';
-import { parseSaved, type SavedTables } from './saved.ts';
-import { type SetChange, setChange, TEMPORARY_PREFIX } from './set-change.ts';
+import { parseSaved } from './saved.ts';
+import { setChange } from './set-change.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
 /**
@@ -38,6 +39,13 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
    * supports them.
    */
   readonly #lacking = new Map<Family, string>();
+  /**
+   * Families that the kernel has and whose command fails: the rules of the other family are
+   * applied, and then the error is thrown.
+   */
+  readonly #broken = new Map<Family, IptablesError>();
+  /** Those of them whose rules cannot even be read. */
+  readonly #unreadable = new Set<Family>();
   /**
    * Unused sets that could not be destroyed, because rules of third parties name them. If one is
    * desired again it must not keep its old members.
@@ -95,6 +103,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     if (changesRules && sets.less.length > 0) enforced = performance.now();
     for (const family of FAMILIES) await this.#learnForms(family, rules[family], desired);
     this.#known = sets.held;
+    this.#refuseBroken();
     return {
       change: toChange(planned),
       leftBehind,
@@ -108,6 +117,8 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     if (this.#known === null) this.#found ??= await this.#read();
     const [rules4, rules6] = await Promise.all([this.#ruleChange(4, desired), this.#ruleChange(6, desired)]);
     const rules = { 4: rules4, 6: rules6 };
+    const [broken] = this.#broken.values();
+    if (broken !== undefined && this.#unreadable.size + this.#lacking.size === FAMILIES.length) throw broken;
     const before = this.#found?.sets ?? new Map([...(this.#known ?? []), ...this.#stuck]);
     const sets = setChange(before, desired.sets);
     // Destroying a stuck set again costs a process: only after a reading, and if nothing else is to
@@ -125,16 +136,18 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     const wanted = desired.families[family];
     let saved = this.#found?.families[family];
     if (saved === undefined) {
-      if (tables !== null && sameTables(tables, wanted)) return NO_CHANGE;
-      saved = parseSaved(await this.#tools.save(family));
+      const isThere = tables !== null && !this.#broken.has(family) && sameTables(tables, wanted);
+      if (isThere) return NO_CHANGE;
+      saved = parseSaved(await this.#save(family));
     }
+    if (this.#unreadable.has(family)) return NO_CHANGE;
     return { ...ruleChange(saved, wanted, { tables, shown: this.#shown[family] }), saved };
   }
 
   async #read(): Promise<IptablesState> {
     const [rules4, rules6, sets] = await Promise.all([
-      this.#tools.save(4),
-      this.#tools.save(6),
+      this.#save(4),
+      this.#save(6),
       readSets(this.#tools.ipset),
     ]);
     // The table exists now: its module has been loaded.
@@ -142,6 +155,29 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       if (/^\*filter$/m.test(saved)) this.#lacking.delete(family);
     this.#stuck = new Map([...this.#stuck].filter(([name]) => sets.has(name)));
     return { families: { 4: parseSaved(rules4), 6: parseSaved(rules6) }, sets };
+  }
+
+  /** The rules of a family; none if its command does not work. Failures that pass are thrown. */
+  async #save(family: Family): Promise<string> {
+    try {
+      const text = await this.#tools.save(family);
+      if (this.#unreadable.delete(family)) this.#broken.delete(family);
+      return text;
+    } catch (error) {
+      if (!(error instanceof IptablesError) || !LASTING.has(error.code)) throw error;
+      this.#broken.set(family, error);
+      this.#unreadable.add(family);
+      return '';
+    }
+  }
+
+  #refuseBroken(): void {
+    const [first] = this.#broken;
+    if (first === undefined) return;
+    const [family, { message }] = first;
+    throw new Error(
+      `no rule for IPv${family} was changed, because its command fails: ${message}. The rules of IPv${family === 4 ? 6 : 4} are in force`,
+    );
   }
 
   /**
@@ -159,22 +195,25 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   /**
-   * A kernel without IPv6 (or without its tables) must not prevent the rules of the other family.
-   * If the kernel lacks both, that is an error.
+   * A kernel without IPv6 must not prevent the rules of the other family, and neither must one that
+   * lacks the tables of a family that it has: that is an error all the same. If the kernel lacks
+   * both, neither is applied.
    */
   #letGo(errors: Map<Family, unknown>, rules: Planned['rules']): void {
-    if (errors.size + this.#lacking.size !== 1) return;
+    for (const family of FAMILIES)
+      if (rules[family].text !== '' && !errors.has(family)) this.#broken.delete(family);
+    if (errors.size + this.#lacking.size + this.#unreadable.size !== 1) return;
     for (const [family, error] of errors) {
-      if (!lacksFilter(error) || rules[family].saved.filter.chains.size > 0) continue;
+      if (!(error instanceof IptablesError) || rules[family].saved.filter.chains.size > 0) continue;
+      if (error.code === 'NO_FAMILY') this.#lacking.set(family, error.message);
+      else if (lacksFilter(error)) this.#broken.set(family, error);
+      else continue;
       errors.delete(family);
-      this.#lacking.set(family, error.message);
     }
   }
 
   #warning(): string | null {
-    const words = [...this.#lacking].map(
-      ([family, said]) => `no rule for IPv${family} is in force; the kernel lacks support: ${said}`,
-    );
+    const words = [...this.#lacking].map(([family, said]) => `no rule for IPv${family} is in force: ${said}`);
     return words[0] ?? null;
   }
 
@@ -197,6 +236,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       });
     }
     await this.#revoke(planned, (family) => refusal === undefined && !errors.has(family));
+    await this.#discard(planned);
     return thrown;
   }
 
@@ -214,6 +254,19 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     // The error that is thrown matters more: members that could not be deleted are found when the
     // next apply reads.
     await this.#tools.ipset.restore(less, { exist: true }).catch(() => undefined);
+  }
+
+  /** Sets that the failed change made would be left if it is never made again. */
+  async #discard({ sets, before }: Planned): Promise<void> {
+    const made = sets.first.flatMap((one) => (one.op === 'create' ? one.set.name : []));
+    const unused = made.filter((name) => sets.held.has(name) && !before.has(name));
+    // A rule that went through names them: then they stay, and the next reading finds them.
+    const collecting = collectSets(
+      this.#tools.ipset,
+      unused.map((name) => ({ op: 'destroy', name })),
+      { stuck: new Set(unused) },
+    );
+    await collecting.catch(() => undefined);
   }
 
   /** The sets that the saved rules name still exist, because sets are destroyed last. */
@@ -247,8 +300,9 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   async #collect({ sets, before, rules }: Planned, less: readonly DelOperation[]): Promise<Error | null> {
     const tried = new Set(sets.last.map(({ name }) => name));
     const stuck = new Map([...this.#stuck].filter(([name]) => !sets.held.has(name) && !tried.has(name)));
+    const known = new Set(this.#stuck.keys());
     this.#stuck = stuck;
-    const { inUse, failed } = await collectSets(this.#tools.ipset, [...less, ...sets.last]);
+    const { inUse, failed } = await collectSets(this.#tools.ipset, [...less, ...sets.last], { stuck: known });
     for (const name of [...inUse.keys(), ...(failed?.left ?? [])]) {
       const there = before.get(name);
       if (there !== undefined) stuck.set(name, { ...there, members: null });
@@ -273,7 +327,8 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
 
   /** The part of the ruleset that the kernel can hold. */
   #held(wanted: IptablesRuleset): IptablesRuleset {
-    const families = (family: Family) => (this.#lacking.has(family) ? [] : wanted.families[family]);
+    const families = (family: Family) =>
+      this.#lacking.has(family) || this.#broken.has(family) ? [] : wanted.families[family];
     return { ...wanted, families: { 4: families(4), 6: families(6) } };
   }
 
@@ -288,7 +343,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
 
   async holdsRules(): Promise<boolean> {
     for (const family of FAMILIES) {
-      const tables = parseSaved(await this.#tools.save(family));
+      const tables = parseSaved(await this.#save(family));
       for (const { leads, chains } of Object.values(tables)) {
         if (leads.some(({ isBuiltin, to }) => isBuiltin && (chains.get(to)?.length ?? 0) > 0)) return true;
       }
@@ -297,34 +352,13 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 }
 
-interface Planned {
-  readonly sets: SetChange;
-  /** The sets before the change. */
-  readonly before: IptablesState['sets'];
-  readonly rules: Readonly<Record<Family, PlannedRules>>;
-}
-
-interface PlannedRules extends RuleChange {
-  /** The rules before the change. */
-  readonly saved: SavedTables;
-}
-
-const NO_CHANGE: PlannedRules = {
-  text: '',
-  rules: new Map(),
-  commits: new Map(),
-  rewritten: [],
-  left: [],
-  // The family was not read and stays as it is.
-  saved: parseSaved(''),
-};
-
 /** Whether NO_KERNEL_SUPPORT is about the table filter: nat alone may be missing. */
-function lacksFilter(error: unknown): error is IptablesError {
-  return (
-    error instanceof IptablesError && error.code === 'NO_KERNEL_SUPPORT' && /[`']filter'/.test(error.stderr)
-  );
+function lacksFilter({ code, stderr }: IptablesError): boolean {
+  return code === 'NO_KERNEL_SUPPORT' && /[`']filter'/.test(stderr);
 }
+
+/** A command that fails like this fails again: the other family must not wait for it. */
+const LASTING: ReadonlySet<string> = new Set(['NO_COMMAND', 'NO_KERNEL_SUPPORT', 'UNKNOWN']);
 
 function sameTables(a: readonly IptablesTable[], b: readonly IptablesTable[]): boolean {
   return a === b || (a.length === b.length && a.every((table, i) => sameTable(table, b[i])));
@@ -337,32 +371,4 @@ function sameTable(a: IptablesTable, b: IptablesTable | undefined): boolean {
     a.jumps.length === b.jumps.length &&
     a.jumps.every(({ from, to }, i) => from === b.jumps[i]?.from && to === b.jumps[i]?.to);
   return hasJumps && [...b.chains.values()].every((chain) => sameText(a.chains.get(chain.name), chain));
-}
-
-function toChange({ sets, rules }: Planned): Change {
-  const texts = FAMILIES.map((family) => rules[family].text);
-  const operations = [...sets.first, ...sets.less, ...sets.last];
-  const changesStructure = texts.some((text) => text !== '') || operations.some(isStructural);
-  return {
-    isEmpty: operations.length === 0 && !changesStructure,
-    changesStructure,
-    text: () => changeText(sets, rules),
-  };
-}
-
-/** A set that is filled under another name and swapped changes only its members. */
-function isStructural(operation: Operation): boolean {
-  if (operation.op === 'create') return !operation.set.name.startsWith(TEMPORARY_PREFIX);
-  return operation.op === 'destroy' && !operation.name.startsWith(TEMPORARY_PREFIX);
-}
-
-function changeText(sets: SetChange, rules: Planned['rules']): string {
-  const parts = [
-    ['ipset restore', toRestoreText(sets.first)],
-    ['iptables-restore --noflush', rules[4].text],
-    ['ip6tables-restore --noflush', rules[6].text],
-    ['ipset restore', toRestoreText([...sets.less, ...sets.last])],
-    ['not held', sets.lacking.map((line) => `${line}\n`).join('')],
-  ] as const;
-  return parts.flatMap(([title, text]) => (text === '' ? [] : [`# ${title}\n${text}`])).join('');
 }

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { createExec, type Exec, ExecError, type ExecErrorCode, Ipset } from 'ipset-ts';
 import type { Family } from '../../../lib/net/address.ts';
 
@@ -27,17 +28,27 @@ export interface IptablesToolsOptions {
   readonly before?: readonly string[];
   /** Seconds to wait for the lock of xtables; 5 by default. */
   readonly wait?: number;
+  /** Whether the kernel has this family; by default what it says itself. */
+  readonly kernelHas?: (family: Family) => boolean;
 }
+
+/** Not so with ipv6.disable=1, or without the module. */
+export function kernelHas(family: Family): boolean {
+  return family === 4 || existsSync('/proc/self/net/if_inet6');
+}
+
+const NO_FAMILY = 'the kernel has no IPv6, so there are no packets of it and no rules';
 
 /**
  * REFUSED: a line, or the commit of a table. LOCKED: another program holds the lock.
- * NO_KERNEL_SUPPORT: the kernel lacks the table.
+ * NO_KERNEL_SUPPORT: the kernel lacks the table. NO_FAMILY: it has no IPv6 at all.
  */
 export type IptablesErrorCode =
   | ExecErrorCode
   | 'NOT_PERMITTED'
   | 'LOCKED'
   | 'NO_KERNEL_SUPPORT'
+  | 'NO_FAMILY'
   /** The table holds rules that only nft can express. */
   | 'INCOMPATIBLE'
   | 'REFUSED'
@@ -93,7 +104,7 @@ export function commandOf(family: Family): 'iptables' | 'ip6tables' {
 /** `nft` and `legacy` have commands of their own on every system that has both. */
 export function iptablesTools(
   variant: IptablesVariant,
-  { before = [], wait = 5 }: IptablesToolsOptions = {},
+  { before = [], wait = 5, kernelHas: has = kernelHas }: IptablesToolsOptions = {},
 ): IptablesTools {
   let processes = 0;
   const middle = variant === 'auto' ? '' : `-${variant}`;
@@ -118,8 +129,10 @@ export function iptablesTools(
   const restores = { 4: command(4, 'restore'), 6: command(6, 'restore') };
   return {
     variant,
-    save: async (family) => readable(saves[family].name, await saved(saves[family])),
+    // The commands fail without the family, each with other words.
+    save: async (family) => (has(family) ? readable(saves[family].name, await saved(saves[family])) : ''),
     async restore(family, text) {
+      if (!has(family)) throw new IptablesError('NO_FAMILY', NO_FAMILY);
       // The nft variant has no lock, but accepts the option.
       await run(restores[family], ['--noflush', '--counters', '--wait', String(wait)], text);
     },
