@@ -15,6 +15,7 @@ import {
   worstFirst,
 } from '../../lib/process/check-line.ts';
 import { CommandError } from '../../lib/process/exit.ts';
+import { kernelHas } from '../apply/iptables/tools.ts';
 import { bootUnits, WANTED_BY } from '../boot/boot-unit.ts';
 import { chooseDataplane } from '../dataplane/open-dataplanes.ts';
 import { machineFacts } from '../inspect/machine-facts.ts';
@@ -72,27 +73,38 @@ async function dataplane({ config }: MachineCheckOptions): Promise<CheckLine> {
   try {
     const { DATAPLANES } = await import('../dataplane/dataplanes.ts');
     const { name } = await chooseDataplane(config);
-    const trial = await (await DATAPLANES[name].port()).trial?.();
-    if (trial?.works === false)
+    const missing = name === 'iptables' ? await missingCommands() : null;
+    if (missing !== null) return missing;
+    const trial = await (await DATAPLANES[name].port()).trial(config);
+    if (!trial.works)
       return problem(
         check,
         `${name} does not work here: ${trial.why}`,
         'see docs/dataplanes.md, What it needs',
       );
-    if (name === 'iptables') return await iptablesCommands();
+    if (trial.lacks !== undefined && trial.lacks !== '')
+      return problem(check, `a part of ${name} does not work here: ${trial.lacks}`, 'see docs/dataplanes.md');
+    if (name === 'iptables') return await iptablesWorks();
     return ok(check, `${name}: sets, maps, connection tracking, reject and log work`);
   } catch (error) {
     return problem(check, firstLine(error), isForbidden(error) ? ROOT_NEEDED : 'see docs/dataplanes.md');
   }
 }
 
-async function iptablesCommands(): Promise<CheckLine> {
+/** Null: all are installed. */
+async function missingCommands(): Promise<CheckLine | null> {
   const commands = ['iptables', 'ip6tables', 'ipset'];
   const versions = await Promise.all(commands.map((command) => versionOf(command)));
   const missing = commands.filter((_, i) => versions[i] === null);
-  if (missing.length > 0)
-    return problem('dataplane', `not installed: ${named(missing)}`, 'apt install iptables ipset');
-  return ok('dataplane', `iptables: ${versions[0]}`);
+  if (missing.length === 0) return null;
+  return problem('dataplane', `not installed: ${named(missing)}`, 'apt install iptables ipset');
+}
+
+async function iptablesWorks(): Promise<CheckLine> {
+  const text = `iptables: ${await versionOf('iptables')}; a set, a chain and a jump work`;
+  if (kernelHas(6)) return ok('dataplane', text);
+  const next = 'nothing to do: if IPv6 is switched on, its rules follow';
+  return warning('dataplane', `${text}; the kernel has no IPv6: only the rules of IPv4 are in force`, next);
 }
 
 /** NFLOG, by which records and DNS answers reach the agent. */

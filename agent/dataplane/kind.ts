@@ -24,8 +24,15 @@ export interface DataplaneText {
 
 /** Its side to the kernel; needs the native addon. */
 export interface DataplanePort {
-  /** Whether it works on this machine; absent: `open` throws if it doesn't. */
-  trial?(): Promise<{ readonly works: true } | { readonly works: false; readonly why: string }>;
+  /**
+   * Whether it works on this machine, as a trial in the kernel shows; what it tried it removes.
+   * `lacks`: a part that doesn't work; absent or '': all does.
+   */
+  trial(
+    config: Pick<Config, 'iptables'>,
+  ): Promise<
+    { readonly works: true; readonly lacks?: string } | { readonly works: false; readonly why: string }
+  >;
   /** Changes nothing. Throws CommandError if something that it needs isn't installed. */
   open(config: Config, kernel: Kernel): Promise<OpenDataplane>;
   /** All places where it may have left rules, in an order in which these can be removed. */

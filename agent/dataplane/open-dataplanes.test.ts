@@ -3,6 +3,7 @@ import { type Trial, tryNftables } from '../apply/netlink/nft-trial.ts';
 import { chooseDataplane } from './open-dataplanes.ts';
 
 const WORKS: Trial = { works: true };
+const OF_IPTABLES: { trial: Trial } = { trial: WORKS };
 const REFUSED: Trial = { works: false, why: 'Operation not supported' };
 
 /** The choice, with these results of the ways to try nf_tables; null: the way is not available. */
@@ -14,9 +15,13 @@ function choose(dataplane: 'nftables' | 'iptables' | 'auto', ...trials: readonly
   });
   const kinds = {
     nftables: { port: async () => ({ trial: () => tryNftables(ways) }) },
-    iptables: { port: async () => ({}) },
+    iptables: { port: async () => ({ trial: async () => OF_IPTABLES.trial }) },
   };
-  return chooseDataplane({ dataplane }, kinds).then(({ name, why }) => [name, why, asked.length]);
+  return chooseDataplane({ dataplane, iptables: { variant: 'auto' } }, kinds).then(({ name, why }) => [
+    name,
+    why,
+    asked.length,
+  ]);
 }
 
 describe('the dataplane', () => {
@@ -29,16 +34,28 @@ describe('the dataplane', () => {
     assert.deepEqual(await choose('auto', WORKS, REFUSED), ['nftables', 'nftables works here', 1]);
     assert.deepEqual(await choose('auto', REFUSED, WORKS), [
       'iptables',
-      'nftables does not work here: Operation not supported',
+      'nftables does not work here: Operation not supported; iptables works here',
       1,
     ]);
+  });
+
+  it('is none where neither works', async () => {
+    OF_IPTABLES.trial = { works: false, why: 'no table filter' };
+    try {
+      await assert.rejects(
+        choose('auto', REFUSED),
+        /^CommandError: nftables does not work here: .*; iptables does not work here: no table filter$/,
+      );
+    } finally {
+      OF_IPTABLES.trial = WORKS;
+    }
   });
 
   it('is tried in the next way if one is not available', async () => {
     assert.deepEqual(await choose('auto', null, null, WORKS), ['nftables', 'nftables works here', 3]);
     assert.deepEqual(await choose('auto', null), [
       'iptables',
-      'nftables does not work here: the trial could not be run',
+      'nftables does not work here: the trial could not be run; iptables works here',
       1,
     ]);
   });

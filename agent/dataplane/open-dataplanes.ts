@@ -20,15 +20,14 @@ type Triable = Readonly<Record<DataplaneName, { port(): Promise<Pick<DataplanePo
  * module proves little.
  */
 export async function chooseDataplane(
-  { dataplane }: Pick<Config, 'dataplane'>,
+  { dataplane, iptables }: Pick<Config, 'dataplane' | 'iptables'>,
   kinds: Triable = DATAPLANES,
 ): Promise<Chosen> {
   if (dataplane !== 'auto') return { name: dataplane, why: 'configured' };
   const failures: string[] = [];
   for (const name of DATAPLANE_NAMES) {
-    const trial = await (await kinds[name].port()).trial?.();
-    if (trial?.works) return { name, why: `${name} works here` };
-    if (trial === undefined) return { name, why: failures.join('; ') };
+    const trial = await (await kinds[name].port()).trial({ iptables });
+    if (trial.works) return { name, why: [...failures, `${name} works here`].join('; ') };
     failures.push(`${name} does not work here: ${trial.why}`);
   }
   throw new CommandError(EXIT.refused, failures.join('; '));

@@ -175,7 +175,7 @@ describe('the reconciler of iptables', () => {
       for (let i = 0; i < 2; i++) {
         await assert.rejects(
           reconciler.apply(RULESET),
-          /^Error: no rule for IPv6 was changed, because its command fails: ip6tables-.* IPv4 are in force$/,
+          /^IptablesError: no rule for IPv6 was changed, because its command fails: ip6tables-.* IPv4 are in force$/,
         );
         assert.match(await tools.save(4), /-A INPUT -j NODEWALL-INPUT/);
         assert.deepEqual(await reconciler.verify(), []);

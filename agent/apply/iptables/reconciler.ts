@@ -150,9 +150,8 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       this.#save(6),
       readSets(this.#tools.ipset),
     ]);
-    // The table exists now: its module has been loaded.
     for (const [family, saved] of [[4, rules4] as const, [6, rules6] as const])
-      if (/^\*filter$/m.test(saved)) this.#lacking.delete(family);
+      if (this.#tools.has?.(family) === true || /^\*filter$/m.test(saved)) this.#lacking.delete(family);
     this.#stuck = new Map([...this.#stuck].filter(([name]) => sets.has(name)));
     return { families: { 4: parseSaved(rules4), 6: parseSaved(rules6) }, sets };
   }
@@ -174,9 +173,11 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   #refuseBroken(): void {
     const [first] = this.#broken;
     if (first === undefined) return;
-    const [family, { message }] = first;
-    throw new Error(
-      `no rule for IPv${family} was changed, because its command fails: ${message}. The rules of IPv${family === 4 ? 6 : 4} are in force`,
+    const [family, error] = first;
+    throw new IptablesError(
+      error.code,
+      `no rule for IPv${family} was changed, because its command fails: ${error.message}. The rules of IPv${family === 4 ? 6 : 4} are in force`,
+      { cause: error },
     );
   }
 

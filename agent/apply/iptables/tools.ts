@@ -17,6 +17,8 @@ export interface IptablesTools {
    */
   restore(family: Family, text: string): Promise<void>;
   readonly ipset: Ipset;
+  /** Whether the kernel has this family now; absent: see NO_FAMILY. */
+  has?(family: Family): boolean;
   /** The number of processes started until now. */
   processes(): number;
 }
@@ -138,6 +140,7 @@ export function iptablesTools(
     },
     // Started ahead, so that added members need not wait for a process to start.
     ipset: new Ipset(counted('ipset', ['-exist', 'restore'])),
+    has,
     processes: () => processes,
   };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { iptablesCommands } from './commands.ts';
+import { iptablesCommands, workingCommands } from './commands.ts';
 
 describe('the commands of iptables', () => {
   const { PATH } = process.env;
@@ -45,6 +45,34 @@ describe('the commands of iptables', () => {
   it("are the system's own if none are named for the variant", async () => {
     await install('iptables', 'old');
     assert.deepEqual(await commands('auto'), ['legacy', 'auto']);
+  });
+
+  it('are those of the other variant if only these work in the kernel, else those that work for IPv4', async () => {
+    for (const name of ['iptables', 'iptables-nft'] as const) await install(name, 'nft');
+    await install('iptables-legacy', 'legacy');
+    const tried: string[] = [];
+    async function working(
+      failing: Readonly<Record<string, readonly (4 | 6)[]>>,
+      variant: 'auto' | 'nft' = 'auto',
+    ) {
+      tried.length = 0;
+      const found = await workingCommands({ iptables: { variant } }, async (tools) => {
+        tried.push(tools.variant);
+        return new Map((failing[tools.variant] ?? []).map((family) => [family, `IPv${family} fails`]));
+      });
+      return [found.tools?.variant, found.lacks];
+    }
+    assert.deepEqual(await working({}), ['nft', '']);
+    assert.deepEqual(tried, ['nft']);
+    assert.deepEqual(await working({ nft: [4, 6] }), ['legacy', '']);
+    assert.deepEqual(await working({ nft: [6], legacy: [6] }), ['nft', 'nft: IPv6 fails']);
+    assert.deepEqual(await working({ nft: [4], legacy: [6] }), ['legacy', 'legacy: IPv6 fails']);
+    assert.deepEqual(await working({ nft: [4], legacy: [4] }), [
+      undefined,
+      'nft: IPv4 fails; legacy: IPv4 fails',
+    ]);
+    assert.deepEqual(await working({ nft: [4] }, 'nft'), [undefined, 'nft: IPv4 fails']);
+    assert.deepEqual(tried, ['nft']);
   });
 
   it('are named in the error if they are missing', async () => {

@@ -1,11 +1,23 @@
+import { CommandError } from '../../../lib/process/exit.ts';
 import type { DataplanePort } from '../kind.ts';
-import { iptablesCommands } from './commands.ts';
+import { iptablesCommands, workingCommands } from './commands.ts';
 import { holdingTools, iptablesLeftOvers, setLeftOvers } from './left-overs.ts';
 
 export const iptablesPort: DataplanePort = {
+  async trial(config) {
+    try {
+      const { tools, lacks } = await workingCommands(config);
+      return tools === null ? { works: false, why: lacks } : { works: true, lacks };
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      return { works: false, why: error.message };
+    }
+  },
   async open(config) {
     const { iptablesDataplane } = await import('./iptables-dataplane.ts');
-    const { tools, variant } = await iptablesCommands(config);
+    const found = config.iptables.variant === 'auto' ? await workingCommands(config) : null;
+    // Without any that works the agent says so at each attempt, as the kernel may change.
+    const { tools, variant } = found?.tools == null ? await iptablesCommands(config) : found;
     // The reconciler manages the chains of its own variant, and all sets.
     const manages = [iptablesLeftOvers(variant), setLeftOvers()].map(({ name }) => name);
     return { dataplane: iptablesDataplane(tools), manages, details: { variant } };
