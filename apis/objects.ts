@@ -12,6 +12,11 @@ export type { LabelSelector, LabelSelectorRequirement, Labels } from './label-se
 /** The API groups whose ClusterNetworkPolicy and Tier objects are read. */
 export const API_GROUPS = ['crd.antrea.io', 'nodewall.io'] as const;
 export type ApiGroup = (typeof API_GROUPS)[number];
+/** The versions in which their objects are read. */
+export const API_VERSIONS: Readonly<Record<ApiGroup, string>> = {
+  'nodewall.io': 'v1alpha1',
+  'crd.antrea.io': 'v1beta1',
+};
 
 /**
  * A Node: `addresses` are its InternalIP and ExternalIP addresses and those of the annotation

@@ -245,8 +245,11 @@ interface Telemetry {
 
 /** Retries if the address is not available: that is no reason to enforce nothing. */
 async function agentTelemetry(options: AgentOptions, { featureGates }: Config, log: Log): Promise<Telemetry> {
-  const { metricsListen: listen, metricsRules: ofRules = false, controller, node } = options;
-  if (listen === undefined) return { metrics: NO_METRICS, close: async () => {} };
+  const { metricsListen, healthSocket, metricsRules: ofRules = false, controller, node } = options;
+  const listens = [metricsListen, healthSocket === undefined ? undefined : { socket: healthSocket }].filter(
+    (listen) => listen !== undefined,
+  );
+  if (listens.length === 0) return { metrics: NO_METRICS, close: async () => {} };
   const [{ prometheusMetrics }, { serveMetrics }] = await Promise.all([
     import('../agent/run/prometheus.ts'),
     import('../lib/process/metrics-server.ts'),
@@ -258,24 +261,25 @@ async function agentTelemetry(options: AgentOptions, { featureGates }: Config, l
   });
   if (featureGates.EgressGateway === true) metrics.withEgress();
   const { registry, ready } = metrics;
-  let server: MetricsServer | null = null;
-  let timer: NodeJS.Timeout | undefined;
-  const waits = new BackOff({ first: 1_000, longest: 60_000 });
-  async function open(address: string): Promise<void> {
+  const servers: MetricsServer[] = [];
+  const timers = new Set<NodeJS.Timeout>();
+  async function open(listen: (typeof listens)[number], waits: BackOff): Promise<void> {
     try {
-      server = await serveMetrics({ listen: address, registry, healthy: () => null, ready });
-      log.info('serving health and metrics', { node, port: server.port });
+      const server = await serveMetrics({ listen, registry, healthy: () => null, ready });
+      servers.push(server);
+      const at = typeof listen === 'string' ? { port: server.port } : listen;
+      log.info('serving health and metrics', { node, ...at });
     } catch (error) {
       log.error('cannot serve health and metrics; retrying', { node, error: (error as Error).message });
-      timer = setTimeout(() => void open(address), waits.next()).unref();
+      timers.add(setTimeout(() => void open(listen, waits), waits.next()).unref());
     }
   }
-  await open(listen);
+  await Promise.all(listens.map((listen) => open(listen, new BackOff({ first: 1_000, longest: 60_000 }))));
   return {
     metrics,
     async close() {
-      clearTimeout(timer);
-      await server?.close();
+      for (const timer of timers) clearTimeout(timer);
+      await Promise.all(servers.map((server) => server.close()));
     },
   };
 }

@@ -50,6 +50,7 @@ function addAgent(program: Command, done: Done): void {
     .option('--api-token-file <file>', "with --api-server: the service account's token")
     .option('--api-ca-file <file>', 'with --api-server: the CA of its certificate (PEM)')
     .option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)')
+    .option('--health-socket <path>', 'serve the same at a Unix socket, for probes of a kubelet')
     .option('--metrics-rules', 'add a counter for each rule to the metrics', false)
     .addHelpText(
       'after',

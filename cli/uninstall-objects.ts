@@ -37,10 +37,12 @@ export const REST: readonly UninstalledObject[] = [
   object('ClusterRole', `${RBAC}/clusterroles/nodewall-metrics-reader`),
   object('ClusterRole', `${RBAC}/clusterroles/nodewall-view`),
   object('ClusterRole', `${RBAC}/clusterroles/nodewall-operator`),
-  ...['nodewall-controller-webhooks', 'nodewall-controller-apiservice'].flatMap((name) => [
-    object('ValidatingAdmissionPolicyBinding', `${ADMISSION}/validatingadmissionpolicybindings/${name}`),
-    object('ValidatingAdmissionPolicy', `${ADMISSION}/validatingadmissionpolicies/${name}`),
-  ]),
+  ...['nodewall-controller-webhooks', 'nodewall-controller-apiservice', 'nodewall-agent-apiservice'].flatMap(
+    (name) => [
+      object('ValidatingAdmissionPolicyBinding', `${ADMISSION}/validatingadmissionpolicybindings/${name}`),
+      object('ValidatingAdmissionPolicy', `${ADMISSION}/validatingadmissionpolicies/${name}`),
+    ],
+  ),
   object('Namespace', NAMESPACE),
 ];
 

@@ -21,7 +21,7 @@ describe('ApiServer', () => {
   let clock: FakeClock;
   let api: ApiServer;
   /** By path without the query; a number is the status of a refusal, null: no answer. */
-  let answers: Record<string, object | string | number | null>;
+  let answers: Record<string, object | string | number | readonly [status: number, text: string] | null>;
   let requests: { line: string; token: string; body: string }[];
   let arrived: () => void;
   const { signal } = new AbortController();
@@ -44,6 +44,10 @@ describe('ApiServer', () => {
       const [path = ''] = url.split('?', 1);
       const answer = Object.hasOwn(answers, path) ? answers[path] : 404;
       if (answer === null) return;
+      if (Array.isArray(answer)) {
+        response.writeHead(answer[0]).end(answer[1]);
+        return;
+      }
       const isRefused = typeof answer === 'number';
       response.writeHead(isRefused ? answer : 200, { 'content-type': 'application/json' });
       response.end(
@@ -112,13 +116,55 @@ describe('ApiServer', () => {
     answers[API_SERVICE] = available('True');
     assert.equal(await api.removeApiService(signal), 'available');
     assert.ok(requests.every(({ line }) => line.startsWith('GET ')));
-    for (const one of [available('False'), available('Unknown'), { metadata }]) {
+    for (const one of [available('Unknown'), { metadata }]) {
+      answers[API_SERVICE] = one;
+      assert.equal(await api.removeApiService(signal), 'available', 'not known yet');
+    }
+    for (const one of [available('False')]) {
       answers[API_SERVICE] = one;
       assert.equal(await api.removeApiService(signal), 'removed');
       const last = requests.at(-1);
       assert.equal(last?.line, `DELETE ${API_SERVICE}`);
       assert.deepEqual(JSON.parse(last?.body ?? ''), { preconditions: metadata });
     }
+  });
+
+  describe('which policies are deleted', () => {
+    const POLICIES = '/apis/nodewall.io/v1alpha1/clusternetworkpolicies';
+    const idOf = (policy: string, uid: string) => ({ apiGroup: 'nodewall.io', policy, uid }) as const;
+    const absence = (name: string) =>
+      JSON.stringify({ kind: 'Status', reason: 'NotFound', details: { name, group: 'nodewall.io' } });
+    const KNOWN = [idOf('stays', 's'), idOf('gone', 'g'), idOf('again', 'a')];
+
+    it('says the API server about each that its cached list lacks', async () => {
+      answers[POLICIES] = { items: [{ metadata: { uid: 's' } }, { metadata: { uid: 'another' } }] };
+      answers[`${POLICIES}/gone`] = [404, absence('gone')];
+      answers[`${POLICIES}/again`] = { metadata: { uid: 'another' } };
+      assert.deepEqual(await api.deletedPolicies(KNOWN, signal), KNOWN.slice(1));
+      assert.deepEqual(
+        requests.map(({ line }) => line),
+        [`GET ${POLICIES}?resourceVersion=0`, `GET ${POLICIES}/gone`, `GET ${POLICIES}/again`],
+      );
+    });
+
+    it('is none of a list that is behind', async () => {
+      answers[POLICIES] = { items: [] };
+      for (const { policy, uid } of KNOWN) answers[`${POLICIES}/${policy}`] = { metadata: { uid } };
+      assert.deepEqual(await api.deletedPolicies(KNOWN, signal), []);
+    });
+
+    it('is none where the kind is not served, the right is missing, or the answer is about something else', async () => {
+      assert.deepEqual(await api.deletedPolicies(KNOWN, signal), [], 'the kind is not served');
+      answers[POLICIES] = {};
+      assert.deepEqual(await api.deletedPolicies(KNOWN, signal), [], 'not a list');
+      answers[POLICIES] = 403;
+      await assert.rejects(api.deletedPolicies(KNOWN, signal), /refused \(403/);
+      answers[POLICIES] = { items: [] };
+      for (const text of ['404 page not found', '{}', absence('other'), absence('')]) {
+        answers[`${POLICIES}/stays`] = [404, text];
+        await assert.rejects(api.deletedPolicies(KNOWN, signal), /has no clusternetworkpolicies/, text);
+      }
+    });
   });
 
   it('reports errors, within ten seconds and eight megabytes', async () => {

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { parseConfig } from '../../apis/config-file.ts';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
+import { API_VERSIONS, type ApiGroup } from '../../apis/objects.ts';
 import { CONTROL_PLANE, type GateValue } from '../../apis/stream.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import type { Clock } from '../../lib/process/clock.ts';
@@ -67,7 +68,34 @@ interface ApiService {
   readonly status?: { readonly conditions?: readonly { readonly type?: string; readonly status?: string }[] };
 }
 
-type Request = Pick<HttpsCall, 'method' | 'body' | 'signal'> & { readonly path: string };
+/** A policy whose rules this node has. */
+export interface PolicyId {
+  readonly apiGroup: ApiGroup;
+  readonly policy: string;
+  readonly uid: string;
+}
+
+interface ObjectMetadata {
+  readonly metadata?: { readonly uid?: string };
+}
+
+type ObjectList = { readonly items?: readonly ObjectMetadata[] } | null;
+
+/** Of objects, without their specs: those of thousands of policies would be megabytes. */
+const METADATA = {
+  list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
+  get: 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1',
+} as const;
+
+function policiesPath(group: ApiGroup): string {
+  return `/apis/${group}/${API_VERSIONS[group]}/clusternetworkpolicies`;
+}
+
+type Request = Pick<HttpsCall, 'method' | 'body' | 'signal' | 'accept'> & {
+  readonly path: string;
+  /** A 404 counts only if it says that the object of this name is absent; else any does. */
+  readonly absent?: string;
+};
 
 /**
  * The few requests that an agent sends to the API server itself; deploy/rbac.yaml allows no others.
@@ -112,15 +140,46 @@ export class ApiServer {
     return [...new Set(valid)].sort().slice(0, MOST_ADDRESSES);
   }
 
+  /**
+   * Which of these policies exist no more. None is taken for deleted by a cache that may be behind,
+   * nor by an API server that does not know the kind: only by its answer about that object.
+   */
+  async deletedPolicies(known: readonly PolicyId[], signal: AbortSignal): Promise<readonly PolicyId[]> {
+    const missing: PolicyId[] = [];
+    for (const [group, policies] of Map.groupBy(known, ({ apiGroup }) => apiGroup)) {
+      const path = `${policiesPath(group)}?${new URLSearchParams(CACHED)}`;
+      const list = (await this.#request({
+        method: 'GET',
+        path,
+        signal,
+        accept: METADATA.list,
+      })) as ObjectList;
+      if (list === null || !Array.isArray(list.items)) continue;
+      const uids = new Set(list.items.map(({ metadata }) => metadata?.uid));
+      missing.push(...policies.filter(({ uid }) => !uids.has(uid)));
+    }
+    const deleted: PolicyId[] = [];
+    for (const one of missing) if (await this.#isDeleted(one, signal)) deleted.push(one);
+    return deleted;
+  }
+
+  async #isDeleted({ apiGroup, policy, uid }: PolicyId, signal: AbortSignal): Promise<boolean> {
+    const path = `${policiesPath(apiGroup)}/${encodeURIComponent(policy)}`;
+    const wanted = { method: 'GET', path, signal, accept: METADATA.get, absent: policy } as const;
+    const found = (await this.#request(wanted)) as ObjectMetadata | null;
+    return found === null || (found.metadata?.uid !== undefined && found.metadata.uid !== uid);
+  }
+
   /** Unregisters the aggregated API if the API server reports it as unavailable. */
   async removeApiService(signal: AbortSignal): Promise<'removed' | 'absent' | 'available'> {
     const path = API_SERVICE_PATH;
     const found = (await this.#request({ method: 'GET', path, signal })) as ApiService | null;
     if (found === null) return 'absent';
-    const isAvailable = found.status?.conditions?.some(
-      ({ type, status }) => type === 'Available' && status === 'True',
+    // The API server says so. Nobody may delete another one (kustomize/base/admission.yaml).
+    const isUnavailable = found.status?.conditions?.some(
+      ({ type, status }) => type === 'Available' && status === 'False',
     );
-    if (isAvailable) return 'available';
+    if (isUnavailable !== true) return 'available';
     // The preconditions keep an object that a controller has registered again meanwhile.
     const { uid, resourceVersion } = found.metadata ?? {};
     const body = { preconditions: { uid, resourceVersion } };
@@ -149,8 +208,9 @@ export class ApiServer {
       });
       const { statusCode = 0 } = response;
       if (statusCode === 404) {
-        response.resume();
-        return null;
+        const text = await bodyText(response, LONGEST_ANSWER);
+        if (request.absent === undefined || isAbsence(text, request.absent)) return null;
+        throw new ApiServerError(`the API server has no ${request.path.split('/', 5).at(-1)} (404)`, 404);
       }
       if (statusCode < 200 || statusCode > 299) {
         const text = `the API server refused (${statusCode}: ${await refusalText(response)})${advice(statusCode)}`;
@@ -174,7 +234,22 @@ export class ApiServer {
   }
 }
 
+/** Whether a metav1.Status says that the object of this name does not exist. */
+function isAbsence(text: string, name: string): boolean {
+  try {
+    const { reason, details } = JSON.parse(text) as {
+      readonly reason?: unknown;
+      readonly details?: { readonly name?: unknown };
+    };
+    return reason === 'NotFound' && details?.name === name;
+  } catch {
+    return false;
+  }
+}
+
 function advice(status: number): string {
-  if (status !== 401 && status !== 403) return '';
+  if (status === 401)
+    return '; the token is not accepted: was the ServiceAccount made again? Restart the pod';
+  if (status !== 403) return '';
   return "; check the agent's service account and its Role nodewall-agent (deploy/rbac.yaml)";
 }

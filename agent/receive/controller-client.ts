@@ -163,7 +163,7 @@ async function credentials({ tokenFile, authorities }: ControllerAddress): Promi
 
 function advice(status: number, { tokenFile, url }: ControllerAddress): string {
   if (status === 401) {
-    return `; the token in ${tokenFile} is expired, revoked or not for this controller: check the agent's service account and the token's audience`;
+    return `; the token in ${tokenFile} is expired, revoked or not for this controller: was the ServiceAccount made again? Restart the pod; else check the token's audience`;
   }
   if (status === 403) {
     return `; an agent may read the view of its own node only: the token in ${tokenFile} must be of the agent's service account and bound to a pod on the Node of --node`;

@@ -202,7 +202,8 @@ describe('fold', function () {
 
   it('follows the gate', () => {
     assert.equal(to.send(...whole(FIRST, false))?.enabled, false);
-    assert.equal(to.send({ type: 'gate', enabled: true }, bookmarkOf(FIRST, false))?.enabled, true);
+    for (const enabled of [true, 'unset', false, 'unset'] as const)
+      assert.equal(to.send({ type: 'gate', enabled }, bookmarkOf(FIRST, false))?.enabled, enabled);
   });
 
   it('follows the ports of the API server', () => {

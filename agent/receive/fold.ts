@@ -63,7 +63,7 @@ export function fold(node: string, before: NodeState | null = null): Fold {
     held = advance(node, held, waiting, update);
     waiting = [];
     const { state, enabled, over, endpoints } = held;
-    return { state, enabled: enabled === true, ...(over === 0 ? {} : { over }), endpoints, revision };
+    return { state, enabled: enabled ?? 'unset', ...(over === 0 ? {} : { over }), endpoints, revision };
   }
 
   return {

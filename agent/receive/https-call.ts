@@ -16,6 +16,8 @@ export interface HttpsCall {
   /** CA certificates (PEM) that the server's certificate is verified against. */
   readonly authorities: string;
   readonly userAgent: string;
+  /** Default: JSON. */
+  readonly accept?: string;
   readonly body?: object;
   /** Aborts the request in any phase. */
   readonly signal: AbortSignal;
@@ -70,7 +72,7 @@ export function httpsCall(call: HttpsCall, clock: Clock): Promise<IncomingMessag
     headers: {
       host: url.host,
       authorization: `Bearer ${token}`,
-      accept: 'application/json',
+      accept: call.accept ?? 'application/json',
       'user-agent': userAgent,
       ...(text === null
         ? {}

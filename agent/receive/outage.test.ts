@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { GateValue } from '../../apis/stream.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
+import type { PolicyId } from './api-server.ts';
 import { Outage, type Seen } from './outage.ts';
 
 const settled = async (): Promise<void> => {
@@ -16,15 +17,18 @@ describe('Outage', () => {
   let answers: {
     pods: readonly string[] | Error;
     gate: GateValue | Error;
+    deleted: readonly PolicyId[] | Error;
     apiService: 'removed' | 'absent' | 'available' | Error;
   };
   let random: number;
+  let policies: readonly PolicyId[];
 
   beforeEach(() => {
     clock = fakeClock();
     asked = [];
     said = [];
-    answers = { pods: ['10.1.0.1'], gate: 'unset', apiService: 'removed' };
+    answers = { pods: ['10.1.0.1'], gate: 'unset', deleted: [], apiService: 'removed' };
+    policies = [];
     random = 0.5;
     const answer = async <T>(what: string, value: T | Error): Promise<T> => {
       asked.push(what);
@@ -35,9 +39,11 @@ describe('Outage', () => {
     outage = new Outage({
       clock,
       random: () => random,
+      policies: () => policies,
       api: {
         controllerAddresses: () => answer('pods', answers.pods),
         gate: () => answer('gate', answers.gate),
+        deletedPolicies: () => answer('policies', answers.deleted),
         removeApiService: () => answer('apiService', answers.apiService),
       },
       events: {
@@ -65,7 +71,7 @@ describe('Outage', () => {
     outage.begin();
     await pass(1);
     assert.deepEqual(asked, ['pods', 'gate']);
-    assert.deepEqual(said, [{ controllers: ['10.1.0.1'], gate: 'unset' }]);
+    assert.deepEqual(said, [{ controllers: ['10.1.0.1'], gate: 'unset', deleted: null }]);
     await pass(9);
     assert.equal(count('pods'), 1);
     await pass(1);
@@ -80,6 +86,21 @@ describe('Outage', () => {
       assert.deepEqual(clock.waiting(), [milliseconds]);
       outage.end();
     }
+  });
+
+  it('asks at every second time which policies are deleted, of those that the node has', async () => {
+    policies = [{ apiGroup: 'nodewall.io', policy: 'p', uid: 'u' }];
+    outage.begin();
+    await pass(6);
+    assert.deepEqual(said, [{ controllers: ['10.1.0.1'], gate: 'unset', deleted: [] }]);
+    answers.deleted = policies;
+    await pass(20);
+    assert.equal(count('policies'), 2);
+    assert.deepEqual(said.at(-1), { controllers: ['10.1.0.1'], gate: 'unset', deleted: policies });
+    answers.deleted = new Error('forbidden');
+    await pass(20);
+    assert.deepEqual(said.at(-2), 'forbidden');
+    assert.deepEqual(said.at(-1), { controllers: ['10.1.0.1'], gate: 'unset', deleted: null });
   });
 
   it('asks nothing while a controller answers, and ignores late answers', async () => {
@@ -123,17 +144,22 @@ describe('Outage', () => {
   });
 
   it('reports once in an outage that the API server does not answer, and continues', async () => {
-    answers = { pods: new Error('no route'), gate: new Error('no route'), apiService: new Error('no route') };
+    answers = {
+      pods: new Error('no route'),
+      gate: new Error('no route'),
+      deleted: [],
+      apiService: new Error('no route'),
+    };
     outage.begin();
     await pass(100);
     assert.deepEqual(said, ['no route']);
     assert.ok(count('apiService') > 1);
-    answers = { pods: new Error('no route'), gate: false, apiService: 'removed' };
+    answers = { pods: new Error('no route'), gate: false, deleted: [], apiService: 'removed' };
     await pass(10);
-    assert.deepEqual(said.slice(1), [{ controllers: null, gate: false }, 'unregistered']);
+    assert.deepEqual(said.slice(1), [{ controllers: null, gate: false, deleted: null }, 'unregistered']);
     outage.end();
     outage.begin();
     await pass(6);
-    assert.deepEqual(said.slice(3), ['no route', { controllers: null, gate: false }]);
+    assert.deepEqual(said.slice(3), ['no route', { controllers: null, gate: false, deleted: null }]);
   });
 });

@@ -1,6 +1,6 @@
 import type { GateValue } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import type { ApiServer } from './api-server.ts';
+import type { ApiServer, PolicyId } from './api-server.ts';
 
 /** State read from the API server while no controller answers; a null field is not known yet. */
 export interface Seen {
@@ -8,9 +8,11 @@ export interface Seen {
   readonly controllers: readonly string[] | null;
   /** The feature gate. */
   readonly gate: GateValue | null;
+  /** Policies in force here that exist no more; null: nothing is known of it. */
+  readonly deleted: readonly PolicyId[] | null;
 }
 
-export const UNSEEN: Seen = { controllers: null, gate: null };
+export const UNSEEN: Seen = { controllers: null, gate: null, deleted: null };
 
 export interface OutageEvents {
   /** Called after each request round that returned something. */
@@ -22,7 +24,9 @@ export interface OutageEvents {
 }
 
 export interface OutageParts {
-  readonly api: Pick<ApiServer, 'controllerAddresses' | 'gate' | 'removeApiService'>;
+  readonly api: Pick<ApiServer, 'controllerAddresses' | 'gate' | 'deletedPolicies' | 'removeApiService'>;
+  /** The policies whose rules this node has, or wants. */
+  readonly policies: () => readonly PolicyId[];
   readonly clock: Clock;
   /** Returns numbers from 0 to 1. */
   readonly random: () => number;
@@ -35,6 +39,8 @@ export interface OutageParts {
  */
 const FIRST_LOOK = 5_000;
 const BETWEEN_LOOKS = 10_000;
+/** Every so many looks it asks for the policies, which is the largest answer. */
+const LOOKS_FOR_POLICIES = 2;
 /**
  * Without any controller for this time, plus up to a third at random, the aggregated API is
  * considered unavailable for good (milliseconds).
@@ -43,7 +49,8 @@ const UNREGISTER_AFTER = 45_000;
 
 /**
  * Polls the API server while no controller answers: for the controllers' addresses, so that the
- * failsafe list lets them reach it, and for changes of the gate. Once in an outage it unregisters
+ * failsafe list lets them reach it, for changes of the gate, and for policies that were deleted:
+ * one may be what keeps the controllers away. Once in an outage it unregisters
  * the aggregated API, because Kubernetes can't delete namespaces while an aggregated API is
  * unavailable. While a controller answers it sends no requests.
  */
@@ -53,6 +60,7 @@ export class Outage {
   #cancel: () => void = () => {};
   #unregisterAt = Number.POSITIVE_INFINITY;
   #hasFailed = false;
+  #looks = 0;
   #looking: Promise<void> = Promise.resolve();
 
   constructor(parts: OutageParts) {
@@ -65,6 +73,7 @@ export class Outage {
     const { clock, random } = this.#parts;
     this.#ending = new AbortController();
     this.#hasFailed = false;
+    this.#looks = 0;
     this.#unregisterAt = clock.now() + UNREGISTER_AFTER * (1 + random() / 3);
     this.#lookAfter(FIRST_LOOK, this.#ending.signal);
   }
@@ -97,12 +106,16 @@ export class Outage {
       this.#hasFailed = true;
       return null;
     };
-    const [controllers, gate] = await Promise.all([
+    const isForPolicies = this.#looks++ % LOOKS_FOR_POLICIES === 0;
+    const policies = isForPolicies ? this.#parts.policies() : [];
+    const [controllers, gate, deleted] = await Promise.all([
       api.controllerAddresses(signal).catch(failed),
       api.gate(signal).catch(failed),
+      policies.length === 0 ? null : api.deletedPolicies(policies, signal).catch(failed),
     ]);
     if (signal.aborted) return;
-    if (controllers !== null || gate !== null) events.seen({ controllers, gate });
+    if (controllers !== null || gate !== null || deleted !== null)
+      events.seen({ controllers, gate, deleted });
     if (this.#parts.clock.now() < this.#unregisterAt) return;
     const outcome = await api.removeApiService(signal).catch(failed);
     if (signal.aborted || outcome === null || outcome === 'available') return;

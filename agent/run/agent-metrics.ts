@@ -46,6 +46,8 @@ export interface AgentMetrics {
   bookmark(revision: string): void;
   /** Sets the reason why even the controller's whole view can't be folded; a bookmark resets it. */
   unfollowable(reason: string): void;
+  /** Whether a controller, or the API server, refuses this agent's token (401). */
+  tokenRefused(isRefused: boolean): void;
   /** Sets the revision in force; null: nothing is in force, or its revision isn't known. */
   revision(enforced: string | null): void;
   reported(): void;
@@ -72,6 +74,7 @@ export const NO_METRICS: AgentMetrics = {
   connected() {},
   bookmark() {},
   unfollowable() {},
+  tokenRefused() {},
   revision() {},
   reported() {},
 };

@@ -18,5 +18,7 @@ export interface AgentOptions extends LogOptions {
   readonly apiTokenFile?: string;
   readonly apiCaFile?: string;
   readonly metricsListen?: string;
+  /** The path of a Unix socket for /healthz and /readyz; absent: none. */
+  readonly healthSocket?: string;
   readonly metricsRules?: boolean;
 }

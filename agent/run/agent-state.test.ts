@@ -17,7 +17,11 @@ const folded = (enabled: boolean, state = NOW): Folded => ({
   endpoints: [],
   revision: 'e.1',
 });
-const seen = (gate: boolean | null, controllers: Seen['controllers'] = null): Seen => ({ gate, controllers });
+const seen = (gate: boolean | null, controllers: Seen['controllers'] = null): Seen => ({
+  gate,
+  controllers,
+  deleted: null,
+});
 const target = (of: NodeState, by: Seen = START.seen): Target => ({
   of,
   seen: by,

@@ -4,6 +4,7 @@ import type { FailingRule, GateValue } from '../../apis/stream.ts';
 import { withControllers } from '../receive/controllers.ts';
 import type { Folded } from '../receive/fold.ts';
 import { type Seen, UNSEEN } from '../receive/outage.ts';
+import { withoutDeleted } from './deleted-policies.ts';
 import type { Off } from './off-file.ts';
 
 /** The agent's knowledge at its start. */
@@ -167,6 +168,7 @@ function wantedTarget({ folded, isLastUsed, seen, places, last, submitted }: Age
   const of = folded?.state ?? (isLast ? last : null);
   if (of === null) return null;
   if (submitted?.of === of && submitted.seen === seen && submitted.places === places) return submitted;
-  const state = seen.controllers === null ? of : withControllers(of, seen.controllers);
+  const held = seen.deleted === null ? of : withoutDeleted(of, seen.deleted);
+  const state = seen.controllers === null ? held : withControllers(held, seen.controllers);
   return { of, seen, places, state: places.length === 0 ? state : { ...state, controlPlane: places } };
 }

@@ -4,14 +4,19 @@ import type { GateValue } from '../../apis/stream.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import type { Folded } from '../receive/fold.ts';
+import type { Seen } from '../receive/outage.ts';
 import { type AgentState, type Beginning, initialState, nextSteps, type Step } from './agent-state.ts';
 import { type AgentEvent, type Effect, transition } from './agent-transition.ts';
 
 const LAST = nodeState(closing('last', 22));
-const NOW = nodeState(closing('now', 23));
+const NOW = withUid('uid-now', nodeState(closing('now', 23)));
 const NEXT = nodeState(closing('next', 24));
 const OFF = { reason: 'locked out', since: '', by: '' };
 const ENDPOINTS = [{ port: 6443, addresses: ['10.0.0.1'] }];
+
+function withUid(uid: string, state: NodeState): NodeState {
+  return { ...state, rules: state.rules.map((rule) => ({ ...rule, source: { ...rule.source, uid } })) };
+}
 
 /**
  * An event or a turn. `turn`: one turn of the work. `failing`: a turn in which that step fails.
@@ -34,10 +39,16 @@ const folded = (state: NodeState, revision: string, enabled: GateValue = true, o
   const now: Folded = { state, enabled, ...(over === 0 ? {} : { over }), endpoints: ENDPOINTS, revision };
   return { kind: 'folded', folded: now };
 };
-const seen = (gate: GateValue | null, controllers: readonly string[] | null = null): AgentEvent => ({
+const seen = (
+  gate: GateValue | null,
+  controllers: readonly string[] | null = null,
+  deleted: Seen['deleted'] = null,
+): AgentEvent => ({
   kind: 'seen',
-  seen: { gate, controllers },
+  seen: { gate, controllers, deleted },
 });
+const deletedPolicy = (policy: string) =>
+  ({ apiGroup: 'nodewall.io', policy, uid: `uid-${policy}` }) as const;
 const enforced = (state: NodeState, revision: string | null, failed: Enforced['failed'] = new Map()) =>
   ({
     kind: 'enforced',
@@ -77,6 +88,7 @@ const cleared = (gate: string, off: string, why: string): readonly string[] => [
 const FIRST_TURN = (name: string) => ['start', `enforce ${name}`, 'gate on, on', `submit ${name}`];
 const IN_TURN = 'say the feature gate was turned off for all nodes, which follow one by one';
 const ON_AGAIN = 'say the feature gate is on again before this node has followed';
+const GONE = 'say no controller answers, and the API server has policies no more';
 const GOES_ON = 'say the feature gate has no value: this node goes on enforcing';
 const STAYS_OFF = 'say the feature gate has no value: this node enforces nothing, as before';
 const NO_VALUE = 'say the feature gate has no value any more before this node has followed';
@@ -328,6 +340,28 @@ const STORIES: readonly (readonly [string, Partial<Beginning>, ...Row[]])[] = [
     ['turn'],
     [folded(NOW, 'e.2', 'unset'), ...bookmark('null', true), 'work'],
     ['turn'],
+  ],
+  [
+    'a policy that the API server has no more goes, as long as no controller answers; a list that fails keeps all',
+    {},
+    ...FOLLOWING,
+    [DISCONNECTED, 'ask', 'remember'],
+    [seen(true, null, []), 'remember', 'work'],
+    ['turn', 'enforce now', 'gate on, on'],
+    [seen(true, null, [deletedPolicy('now')]), GONE, 'remember', 'work'],
+    ['turn', 'enforce made', 'gate on, on', 'submit made'],
+    [seen(true, null, null), 'remember', 'work'],
+    ['turn', 'enforce made', 'gate on, on'],
+    [folded(NOW, 'e.2'), ...bookmark('e.2', true), 'work'],
+    ['turn', 'enforce now', 'gate on, on', 'submit now'],
+  ],
+  [
+    'a policy of the same name and another uid is not the one that was deleted',
+    {},
+    ...FOLLOWING,
+    [DISCONNECTED, 'ask', 'remember'],
+    [seen(true, null, [{ ...deletedPolicy('now'), uid: 'another' }]), GONE, 'remember', 'work'],
+    ['turn', 'enforce now', 'gate on, on'],
   ],
   [
     'a node whose turn it is not goes on if the gate loses its value',

@@ -18,7 +18,7 @@ import {
 } from './agent-state.ts';
 import type { Off } from './off-file.ts';
 import { allFailing, failingRules } from './rule-errors.ts';
-import { keptIfUnset, merged } from './seen-state.ts';
+import { keptIfUnset, merged, newlyDeleted } from './seen-state.ts';
 import { switchOffTurn } from './switch-off.ts';
 
 /** An event that the agent reacts to. */
@@ -259,7 +259,10 @@ function folded(before: AgentState, now: Folded): Transition {
 
 function seen(before: AgentState, now: Seen): Transition {
   const { state, effects } = kept(before, { ...before, seen: merged(before.seen, now) });
-  return { state, effects: [...effects, REMEMBER, WORK] };
+  const policies = newlyDeleted(before.seen, state.seen);
+  const message = 'no controller answers, and the API server has policies no more; their rules are removed';
+  const line: Effect = { kind: 'say', message, fields: { policies } };
+  return { state, effects: [...effects, ...(policies.length > 0 ? [line] : []), REMEMBER, WORK] };
 }
 
 /** With what this node keeps where the gate has no value. */

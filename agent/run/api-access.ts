@@ -1,8 +1,8 @@
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import type { ApiServer } from '../receive/api-server.ts';
+import { type ApiServer, ApiServerError } from '../receive/api-server.ts';
 import { type Authorities, FetchedAuthorities, fileAuthorities } from '../receive/authorities.ts';
-import { Outage, type Seen } from '../receive/outage.ts';
+import { Outage, type OutageParts, type Seen } from '../receive/outage.ts';
 
 interface AuthoritiesParts {
   /** Null: read from the API server. */
@@ -40,12 +40,25 @@ interface OutageOptions {
   /** Returns numbers from 0 to 1. */
   readonly random: () => number;
   readonly seen: (seen: Seen) => void;
+  readonly policies: OutageParts['policies'];
+  /** Called when the API server does not accept the token. */
+  readonly refused: () => void;
 }
 
 /** An Outage that logs news only, not each request. */
-export function loggedOutage({ node, api, log, clock, random, seen }: OutageOptions): Outage {
+export function loggedOutage({
+  node,
+  api,
+  log,
+  clock,
+  random,
+  seen,
+  policies,
+  refused,
+}: OutageOptions): Outage {
   return new Outage({
     api,
+    policies,
     clock,
     random,
     events: {
@@ -54,7 +67,8 @@ export function loggedOutage({ node, api, log, clock, random, seen }: OutageOpti
         seen(now);
       },
       failed(error) {
-        log.warn('cannot ask the API server for the addresses of the controllers; retrying', {
+        if (error instanceof ApiServerError && error.status === 401) refused();
+        log.warn('cannot ask the API server for the controllers, the gate and deleted policies; retrying', {
           node,
           error: error.message,
         });

@@ -25,6 +25,7 @@ import { ClusterEnforcement, hasGuard } from './cluster-enforcement.ts';
 import { type ClusterFile, type ClusterMemory, clusterFile } from './cluster-file.ts';
 import { ControlPlanePlaces } from './control-plane-places.ts';
 import { ControllerConnection, type ControllerOptions } from './controller-connection.ts';
+import { policiesOf } from './deleted-policies.ts';
 import type { KeptFlows } from './flow-inventory.ts';
 import { wasTried } from './guarded.ts';
 import { nodeReport } from './node-report.ts';
@@ -302,6 +303,7 @@ class ClusterAgent {
       addresses: () => this.#places.addresses,
       nodeData: (question) => this.#nodeData(question),
       replicas: () => this.#replicas(),
+      policies: () => policiesOf(this.#state.folded?.state ?? this.#saved.last),
       events: {
         connected: (address) => {
           this.#happened({ kind: 'connected' });

@@ -27,6 +27,7 @@ function parts(plane: FakeControlPlane, clock: FakeClock, happened: Happened): C
     certificates: null,
     addresses: () => [],
     replicas: () => [],
+    policies: () => [],
     log: { debug() {}, info: line, warn: line, error: line, log() {} } as unknown as Log,
     metrics: {
       ...NO_METRICS,

@@ -5,10 +5,10 @@ import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { VERSION } from '../../lib/process/version.ts';
 import { lookupOrLast } from '../receive/address-lookup.ts';
-import type { ApiServer } from '../receive/api-server.ts';
+import type { ApiServer, PolicyId } from '../receive/api-server.ts';
 import { askInward } from '../receive/ask-inward.ts';
 import type { Authorities } from '../receive/authorities.ts';
-import { type ControllerClient, controllerClient } from '../receive/controller-client.ts';
+import { type ControllerClient, ControllerError, controllerClient } from '../receive/controller-client.ts';
 import { type Destination, toText } from '../receive/destinations.ts';
 import { type Fold, FoldError, type Folded } from '../receive/fold.ts';
 import type { Outage, Seen } from '../receive/outage.ts';
@@ -57,8 +57,13 @@ export interface ConnectionParts {
   readonly addresses: () => readonly string[];
   /** The controllers themselves, tried where the URL's host does not answer. */
   readonly replicas: () => readonly Destination[];
+  /** The policies whose rules this node has, or wants. */
+  readonly policies: () => readonly PolicyId[];
   readonly log: Log;
-  readonly metrics: Pick<AgentMetrics, 'connected' | 'bookmark' | 'unfollowable' | 'reported'>;
+  readonly metrics: Pick<
+    AgentMetrics,
+    'connected' | 'bookmark' | 'unfollowable' | 'tokenRefused' | 'reported'
+  >;
   readonly clock: WallClock;
   /** Returns numbers from 0 to 1. */
   readonly random: () => number;
@@ -86,7 +91,8 @@ export class ControllerConnection {
   #stream: ControllerStream | null = null;
 
   constructor(parts: ConnectionParts) {
-    const { node, controller, api, certificates, addresses, replicas, log, clock, random, events } = parts;
+    const { node, controller, api, certificates, addresses, replicas, log, clock, random, events, metrics } =
+      parts;
     const { url, tokenFile, caFile } = controller;
     this.#parts = parts;
     this.#certificates = certificates;
@@ -102,7 +108,11 @@ export class ControllerConnection {
     const address = { url, tokenFile, authorities: this.authorities, lookup, replicas };
     this.#client = controllerClient(address, `nodewall-agent/${VERSION}`, clock, random);
     const seen = (now: Seen): void => events.seen(now);
-    this.#outage = api === null ? null : loggedOutage({ node, api, log, clock, random, seen });
+    const refused = (): void => metrics.tokenRefused(true);
+    this.#outage =
+      api === null
+        ? null
+        : loggedOutage({ node, api, log, clock, random, seen, policies: parts.policies, refused });
   }
 
   /** The controller's CA (PEM) as last read from the API server; null: it never was. */
@@ -185,6 +195,7 @@ export class ControllerConnection {
       question: (update) => answerer.take(update),
       connected: ({ address, port }) => {
         metrics.connected(true);
+        metrics.tokenRefused(false);
         this.#contact.connected(toText({ host: address, port }));
         events.connected(port === portOf(controller.url) ? address : '');
       },
@@ -199,6 +210,7 @@ export class ControllerConnection {
         // The controller answers; a whole view may repair this.
         if (error instanceof FoldError) return this.#contact.refolding(error);
         this.#contact.disconnected(error, retryIn);
+        if (error instanceof ControllerError && error.status === 401) metrics.tokenRefused(true);
         events.disconnected();
       },
       unfollowable: (error, retryIn) => {

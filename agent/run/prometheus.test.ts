@@ -36,6 +36,23 @@ describe('metrics of an agent', () => {
     assert.ok(before.length > 30, `${before.length}`);
   });
 
+  it('say that the agent is not ready once its token was refused for half a minute, until it is accepted', () => {
+    const clock = { seconds: 100 };
+    const metrics = metricsAt(clock);
+    metrics.enforced(ENFORCED);
+    metrics.tokenRefused(true);
+    clock.seconds += 29;
+    assert.equal(metrics.ready(), null);
+    metrics.tokenRefused(true);
+    clock.seconds += 1;
+    assert.match(
+      metrics.ready() ?? '',
+      /was the ServiceAccount made again\? Restart the pods.*the rules in force stay/,
+    );
+    metrics.tokenRefused(false);
+    assert.equal(metrics.ready(), null);
+  });
+
   it('say when the newest view arrived, and when the one in force did', async () => {
     const clock = { seconds: 100 };
     const metrics = metricsAt(clock);

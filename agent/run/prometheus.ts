@@ -7,6 +7,7 @@ import { SPOOFED } from '../render/anti-spoofing.ts';
 import type { AgentMetrics, MonitorName } from './agent-metrics.ts';
 import { controllerMetrics } from './controller-metrics.ts';
 import { EgressMetrics, MOST_POLICIES, OTHERS } from './egress-metrics.ts';
+import { Readiness } from './readiness.ts';
 
 interface PrometheusMetrics extends AgentMetrics {
   readonly registry: Registry;
@@ -52,8 +53,7 @@ export function prometheusMetrics(options: Options): PrometheusMetrics {
   );
   const lost = counter('records_lost_total', 'Records of flows that were not written.');
   const monitors = monitorTroubles(registers);
-  let isReady = false;
-  let viewError: string | null = null;
+  const readiness = new Readiness(seconds);
   let totals: (() => Map<string, RuleTotals>) | null = null;
   spoofedPackets(registers, () => totals?.() ?? new Map());
   const ofEgress = new EgressMetrics(registers, () => totals?.() ?? new Map());
@@ -61,7 +61,7 @@ export function prometheusMetrics(options: Options): PrometheusMetrics {
 
   /** Nothing in force is the wanted state: the agent is ready. */
   function nothingInForce(): void {
-    isReady = true;
+    readiness.isReady = true;
     inForce.nothing();
   }
 
@@ -70,12 +70,9 @@ export function prometheusMetrics(options: Options): PrometheusMetrics {
     registry,
     text: () => registry.metrics(),
     withEgress: () => ofEgress.begin(),
-    ready() {
-      if (viewError !== null) return `${viewError}; the rules in force stay`;
-      return isReady ? null : 'no rules are applied yet';
-    },
+    ready: () => readiness.why(),
     enforced(result) {
-      isReady = true;
+      readiness.isReady = true;
       inForce.enforced(result);
     },
     failed: () => failures.inc(),
@@ -100,11 +97,12 @@ export function prometheusMetrics(options: Options): PrometheusMetrics {
     },
     connected: (connected) => ofController?.connected(connected),
     bookmark(revision) {
-      viewError = null;
+      readiness.viewError = null;
       ofController?.bookmark(revision);
     },
+    tokenRefused: (isRefused) => readiness.tokenRefused(isRefused),
     unfollowable(reason) {
-      viewError = reason;
+      readiness.viewError = reason;
       ofController?.unfollowable(reason);
     },
     revision: (enforced) => ofController?.revision(enforced),

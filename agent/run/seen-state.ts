@@ -1,3 +1,4 @@
+import type { PolicyId } from '../receive/api-server.ts';
 import type { Seen } from '../receive/outage.ts';
 import { type AgentState, followedGate, saidGate } from './agent-state.ts';
 
@@ -5,8 +6,21 @@ import { type AgentState, followedGate, saidGate } from './agent-state.ts';
 export function merged(before: Seen, now: Seen): Seen {
   const controllers = now.controllers ?? before.controllers;
   const gate = now.gate ?? before.gate;
+  const deleted = now.deleted === null ? before.deleted : union(before.deleted ?? [], now.deleted);
   const isSame = gate === before.gate && controllers?.join() === before.controllers?.join();
-  return isSame ? before : { controllers, gate };
+  return isSame && deleted === before.deleted ? before : { controllers, gate, deleted };
+}
+
+/** As API_GROUP/NAME. */
+export function newlyDeleted(before: Seen, { deleted }: Seen): readonly string[] {
+  const known = before.deleted?.length ?? 0;
+  return (deleted ?? []).slice(known).map(({ apiGroup, policy }) => `${apiGroup}/${policy}`);
+}
+
+/** What was deleted stays deleted: a policy of the same name has another uid. */
+function union(before: readonly PolicyId[], now: readonly PolicyId[]): readonly PolicyId[] {
+  const fresh = now.filter(({ uid }) => !before.some((one) => one.uid === uid));
+  return fresh.length === 0 ? before : [...before, ...fresh];
 }
 
 /**

@@ -2,7 +2,7 @@ import { believesAnyServer, type Config, DEFAULT_CONFIG, type FailsafeEntry } fr
 import type { EgressConfig } from '../egress/config.ts';
 import { isSpidernet, SPIDERNET_GROUP } from '../egress/spidernet/kinds.ts';
 import { validateSpidernet } from '../egress/spidernet/object.ts';
-import type { ApiGroup, ClusterObject } from '../objects.ts';
+import { API_VERSIONS, type ApiGroup, type ClusterObject } from '../objects.ts';
 import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { podGroupsOf } from './applied-to.ts';
 import { EGRESS_KINDS, validateEgressKind, validateInsideNetworks } from './egress/kinds.ts';
@@ -66,11 +66,6 @@ export function validateOptions(config: Config): ValidateOptions {
   };
 }
 
-/** The versions in which the kinds of docs/semantics.md section 1 are read. */
-const VERSIONS: Readonly<Record<ApiGroup, string>> = {
-  'nodewall.io': 'v1alpha1',
-  'crd.antrea.io': 'v1beta1',
-};
 const KINDS: readonly string[] = ['ClusterNetworkPolicy', 'Tier', 'ClusterGroup'];
 
 /**
@@ -123,7 +118,7 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
     if (networks !== null || hasError(found.problems)) return networks;
   }
   if (isSpidernet(apiVersion)) return validateSpidernetIfRead(raw, options, found);
-  const own = Object.keys(VERSIONS).find((name) => name === group || name === apiVersion);
+  const own = Object.keys(API_VERSIONS).find((name) => name === group || name === apiVersion);
   if (own !== undefined) return validateOwn(raw, own as ApiGroup, found, options);
   warnOfForeignPolicy(apiVersion, kind, found);
   return null;
@@ -158,7 +153,7 @@ function validateOwn(
   const kinds = isOurs ? [...KINDS, 'Guardrail', ...(egress ? EGRESS_KINDS : [])] : KINDS;
   const known = kinds.includes(kind);
   if (!known && !isOurs) return null;
-  const version = `${apiGroup}/${VERSIONS[apiGroup]}`;
+  const version = `${apiGroup}/${API_VERSIONS[apiGroup]}`;
   if (raw.apiVersion !== version) {
     found.error(['apiVersion'], `must be ${version}, not ${show(raw.apiVersion)}`);
   }
@@ -189,7 +184,7 @@ function checkText(value: unknown, field: string, found: Findings): void {
  */
 function warnOfForeignPolicy(apiVersion: string, kind: string, found: Findings): void {
   if (kind !== 'ClusterNetworkPolicy' || apiVersion.startsWith('policy.networking.k8s.io/')) return;
-  const versions = Object.entries(VERSIONS).map(([group, version]) => `${group}/${version}`);
+  const versions = Object.entries(API_VERSIONS).map(([group, version]) => `${group}/${version}`);
   const message = `${show(apiVersion)} is not read by nodewall, so this policy is ignored; nodewall reads ${versions.join(' and ')}`;
   found.warning(['apiVersion'], message);
 }

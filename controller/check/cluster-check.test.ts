@@ -73,6 +73,12 @@ async function lines(answers: Answers, before = false) {
   return await checkCluster(options);
 }
 
+const madeAt = (hour: number) => ({ metadata: { creationTimestamp: `2026-11-01T0${hour}:00:00Z` } });
+const podOf = (name: string, serviceAccountName: string, hour: number) => ({
+  metadata: { ...madeAt(hour).metadata, name },
+  spec: { serviceAccountName },
+});
+
 /** The state and the message of one line. */
 async function line(check: string, answers: Answers): Promise<string> {
   const found = (await lines(answers)).lines.filter((one) => one.check === check);
@@ -160,6 +166,27 @@ describe('a check of a cluster', () => {
         'agents',
         { [VIEWS]: new KubeError('404 NotFound', { status: 404, reason: 'NotFound' }) },
         /^warning: cannot be checked: 404 NotFound/,
+      ],
+      [
+        'tokens',
+        {
+          [`${SYSTEM}/pods`]: {
+            items: [
+              podOf('c-1', 'nodewall-controller', 1),
+              podOf('c-2', 'nodewall-controller', 3),
+              podOf('a-1', 'nodewall-agent', 3),
+              podOf('other', 'other', 1),
+            ],
+          },
+          [`${SYSTEM}/serviceaccounts/nodewall-controller`]: madeAt(2),
+          [`${SYSTEM}/serviceaccounts/nodewall-agent`]: madeAt(3),
+        },
+        /^problem: ServiceAccount nodewall-controller was made again after these pods began.*: c-1\nok: of ServiceAccount nodewall-agent/,
+      ],
+      [
+        'tokens',
+        { [`${SYSTEM}/pods`]: { items: [podOf('a-1', 'nodewall-agent', 3)] } },
+        /^problem: there is no ServiceAccount nodewall-agent: .* no token of its 1 pods/,
       ],
       [
         'feature gate',

@@ -9,6 +9,7 @@ import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { Lease } from '../kubeapi/lease/lease.ts';
 import { type Check, type CheckedObject, read } from './checked.ts';
 import { featureGates } from './gate-check.ts';
+import { tokens } from './token-check.ts';
 
 const SYSTEM = 'namespaces/nodewall-system';
 const API_SERVICE = `/apis/apiregistration.k8s.io/v1/apiservices/${CONTROL_PLANE.version}.${CONTROL_PLANE.group}`;
@@ -47,6 +48,7 @@ export function installedChecks(now: number): Readonly<Record<string, Check>> {
   return {
     controllers: (request) => leader(request, now),
     pods: workloads,
+    tokens,
     'aggregated API': aggregatedApi,
     webhooks,
     'feature gate': featureGates,

@@ -22,6 +22,9 @@ export interface ApiConnection {
   close(): void;
 }
 
+/** Called with the status of each answer. */
+export type Answered = (status: number) => void;
+
 export class CredentialsError extends Error {
   override readonly name = 'CredentialsError';
 }
@@ -34,7 +37,11 @@ const KEEP_ALIVE = 30_000;
  * connections. Certificates and credentials are determined for each request (read, or obtained by
  * running a command, as the kubeconfig specifies), so renewed ones are used at once.
  */
-export function apiConnection(kubeConfig: KubeConfig, maxSockets = Number.POSITIVE_INFINITY): ApiConnection {
+export function apiConnection(
+  kubeConfig: KubeConfig,
+  maxSockets = Number.POSITIVE_INFINITY,
+  answered: Answered = () => {},
+): ApiConnection {
   const cluster = kubeConfig.getCurrentCluster();
   if (cluster === null) throw new Error('the kubeconfig has no current context with a cluster');
   const server = new URL(cluster.server);
@@ -80,6 +87,7 @@ export function apiConnection(kubeConfig: KubeConfig, maxSockets = Number.POSITI
     outgoing.on('error', () => {});
     outgoing.end(body);
     const [response] = (await once(outgoing, 'response')) as [http.IncomingMessage];
+    answered(response.statusCode ?? 0);
     return response;
   }
 

@@ -2,7 +2,7 @@ import type http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { readBody } from '../../lib/process/body.ts';
-import { apiConnection, messageOf, type Outgoing } from './connection.ts';
+import { type Answered, apiConnection, messageOf, type Outgoing } from './connection.ts';
 import { KubeError, reasonOfStatus } from './kube-error.ts';
 import { formatRbacRule, rbacRule, shippedRole } from './rbac-rule.ts';
 
@@ -55,8 +55,12 @@ const MOST_WAITS = 5;
  * the requested time, within the time limit.
  * @param called what messages call the server
  */
-export function kubeApi(kubeConfig: KubeConfig, called = 'the API server'): KubeApiClient {
-  const { server, send, close } = apiConnection(kubeConfig, MOST_CONNECTIONS);
+export function kubeApi(
+  kubeConfig: KubeConfig,
+  called = 'the API server',
+  answered?: Answered,
+): KubeApiClient {
+  const { server, send, close } = apiConnection(kubeConfig, MOST_CONNECTIONS, answered);
 
   async function answerTo(wanted: KubeRequest, signal: AbortSignal): Promise<Answer> {
     const { method, path, query, body } = wanted;

@@ -1,5 +1,8 @@
 import type { KubeConfig } from '@kubernetes/client-node';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
 import { type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
+import { OwnToken } from '../kubeapi/own-token.ts';
 import { type ApiTransport, apiTransport } from '../watch/cluster/transport.ts';
 
 /**
@@ -14,11 +17,21 @@ export class ApiClients {
   readonly reviews: KubeApiClient;
   readonly watches: ApiTransport;
 
-  constructor(kubeConfig: KubeConfig) {
-    this.general = kubeApi(kubeConfig);
-    this.lease = kubeApi(kubeConfig);
-    this.reviews = kubeApi(kubeConfig);
-    this.watches = apiTransport(kubeConfig);
+  /** What all of them send. */
+  readonly token: OwnToken;
+
+  constructor(kubeConfig: KubeConfig, clock: Pick<Clock, 'now'>, log: Log) {
+    this.token = new OwnToken({
+      clock,
+      refused: (why) => void log.error(why),
+      accepted: () => void log.info('the API server accepts the token again'),
+    });
+    const answered = (status: number): void => this.token.answered(status);
+    const client = () => kubeApi(kubeConfig, undefined, answered);
+    this.general = client();
+    this.lease = client();
+    this.reviews = client();
+    this.watches = apiTransport(kubeConfig, answered);
   }
 
   close(): void {

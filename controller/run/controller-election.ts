@@ -22,6 +22,8 @@ export interface ControllerElectionOptions extends ProcessContext {
 export function controllerElection(parts: ControllerElectionOptions): Election {
   const { request, namespace, name, annotations, identity, clock, random, log, changed } = parts;
   const { leaseDuration, renewDeadline, retryPeriod } = parts.times;
+  /** The failure that was said last: each attempt after it fails in the same way. */
+  let said = '';
   return new Election({
     store: leaseStore({ request, namespace, name, annotations }),
     identity,
@@ -34,6 +36,7 @@ export function controllerElection(parts: ControllerElectionOptions): Election {
     },
     events: {
       leading() {
+        said = '';
         log.info('elected leader', { identity });
         changed();
       },
@@ -42,11 +45,17 @@ export function controllerElection(parts: ControllerElectionOptions): Election {
         changed();
       },
       leader(now) {
+        said = '';
         if (now !== identity)
           log.info(now === '' ? 'no replica leads' : 'another replica leads', { leader: now });
       },
-      failed: (error) =>
-        void log.warn('cannot read or write the Lease; trying again', { error: messageOf(error) }),
+      failed: (error) => {
+        const why = messageOf(error);
+        log.log(said === why ? 'debug' : 'warn', 'cannot read or write the Lease; trying again', {
+          error: why,
+        });
+        said = why;
+      },
     },
   });
 }

@@ -87,7 +87,7 @@ export class ControllerParts {
     this.#process = processContext;
     this.#reactions = reactions;
     this.#says = controllerLog(context.log);
-    this.api = new ApiClients(context.kubeConfig);
+    this.api = new ApiClients(context.kubeConfig, processContext.clock, context.log);
     this.hub = new Hub({ gate: context.gate ?? 'unset', watches: () => this.watches.source.positions() });
     this.#versions = new NodeVersions(Object.keys(context.config.interfaceGroups));
     this.metrics = this.#makeMetrics();

@@ -148,7 +148,9 @@ export class Controller {
         isLocal: true,
         healthy: () => null,
         ready: () =>
-          this.#missing() ?? (this.#life.isServing ? this.#parts.delivery.missing() : 'not serving yet'),
+          this.#parts.api.token.refusal() ??
+          this.#missing() ??
+          (this.#life.isServing ? this.#parts.delivery.missing() : 'not serving yet'),
       });
       log.info('serving health and metrics', { port: this.#health.port });
     }

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { type AddressInfo, BlockList, isIPv4 } from 'node:net';
 import type { Registry } from 'prom-client';
@@ -7,8 +8,11 @@ import { ConnectionLimit } from './limit-connections.ts';
 import { toListenAddress } from './listen-address.ts';
 
 interface MetricsOptions {
-  /** `--metrics-listen`: HOST:PORT, [IPv6]:PORT or :PORT. */
-  readonly listen: string;
+  /**
+   * `--metrics-listen`: HOST:PORT, [IPv6]:PORT or :PORT; or the path of a Unix socket, which no
+   * other process has to itself as a port.
+   */
+  readonly listen: string | { readonly socket: string };
   readonly registry: Registry;
   /** Whether /metrics answers only clients on the loopback addresses; default: all clients. */
   readonly isLocal?: boolean;
@@ -19,6 +23,7 @@ interface MetricsOptions {
 }
 
 export interface MetricsServer {
+  /** 0: a Unix socket has none. */
   readonly port: number;
   close(): Promise<void>;
 }
@@ -49,7 +54,9 @@ export async function serveMetrics({
   healthy,
   ready,
 }: MetricsOptions): Promise<MetricsServer> {
-  const { host, port } = toListenAddress(listen, '--metrics-listen');
+  const where =
+    typeof listen === 'string' ? toListenAddress(listen, '--metrics-listen') : { path: listen.socket };
+  const option = typeof listen === 'string' ? '--metrics-listen' : '--health-socket';
   const checks: Readonly<Record<string, () => string | null>> = { '/healthz': healthy, '/readyz': ready };
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -76,17 +83,22 @@ export async function serveMetrics({
       );
     },
   );
-  new ConnectionLimit(server, CONNECTIONS);
-  server.listen({ port, host });
+  // Who may open a Unix socket is one source, and has no address.
+  if ('path' in where) server.maxConnections = CONNECTIONS.mostOfSource;
+  else new ConnectionLimit(server, CONNECTIONS);
   try {
+    // A process that was killed left it.
+    if ('path' in where) rmSync(where.path, { force: true });
+    server.listen(where);
     await once(server, 'listening');
+    if ('path' in where) chmodSync(where.path, 0o600);
   } catch (error) {
-    throw new CommandError(EXIT.refused, `--metrics-listen: ${(error as Error).message}`, { cause: error });
+    throw new CommandError(EXIT.refused, `${option}: ${(error as Error).message}`, { cause: error });
   }
   // An accept that fails (no free file descriptor) must not end the process.
   server.on('error', () => {});
   return {
-    port: (server.address() as AddressInfo).port,
+    port: 'path' in where ? 0 : (server.address() as AddressInfo).port,
     async close() {
       server.close();
       server.closeAllConnections();

@@ -42,6 +42,9 @@ export const AGENT_CALLS: readonly ApiCall[] = [
     name: 'v1alpha1.controlplane.nodewall.io',
     from: AGENT,
   }),
+  ...['nodewall.io', 'crd.antrea.io'].flatMap((group) =>
+    calls(['get', 'list'], ['clusternetworkpolicies'], { group, from: AGENT }),
+  ),
 ];
 
 /** Every request that the controller makes. deploy/rbac.yaml allows exactly these. */

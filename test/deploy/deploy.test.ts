@@ -187,7 +187,7 @@ describe('deploy', () => {
     }
   });
 
-  it('gives the containers no capability but NET_ADMIN, and only the state directory writable', () => {
+  it('gives the containers no capability but NET_ADMIN, and only the state directory writable, and memory', () => {
     const [agent, controller] = ['DaemonSet', 'Deployment'].map((kind) =>
       podOf(kinds(base, kind)[0] ?? assert.fail()),
     );
@@ -201,7 +201,10 @@ describe('deploy', () => {
     const writable = [agent, controller].flatMap((pod) =>
       (pod?.containers[0].volumeMounts ?? []).filter((mount) => !('readOnly' in mount)),
     );
-    assert.deepEqual(writable, [{ name: 'state', mountPath: '/var/lib/nodewall' }]);
+    assert.deepEqual(writable, [
+      { name: 'state', mountPath: '/var/lib/nodewall' },
+      { name: 'run', mountPath: '/run/nodewall' },
+    ]);
   });
 
   it('gives agents with component egress NET_RAW besides, and nothing else', () => {

@@ -6,6 +6,7 @@ import type { KubeApiClient } from '../../controller/kubeapi/kube-api.ts';
 import { adminApi } from '../cluster/admin-api.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { AGENT_CALLS, API_CALLS, type ApiCall } from '../deploy/api-calls.ts';
+import { until } from '../kernel/until.ts';
 import { ROOT } from '../structure/source-file.ts';
 
 const KUSTOMIZE = join(ROOT, 'deploy/kustomize');
@@ -198,6 +199,41 @@ export function describeDeploy(begun: () => TestCluster): void {
           assert.match(refused.stderr, /served by Service nodewall-controller/);
         }
       });
+    });
+
+    it('an agent may delete the aggregated API only while it is unavailable', async () => {
+      const name = 'v1alpha1.controlplane.nodewall.io';
+      const spec = { group: 'controlplane.nodewall.io', version: 'v1alpha1' };
+      const priorities = { groupPriorityMinimum: 1000, versionPriority: 15 };
+      const service = { namespace: 'nodewall-system', name: 'nodewall-controller', port: 443 };
+      const isAvailable = async (): Promise<string> => {
+        interface Conditions {
+          readonly status?: { readonly conditions?: readonly { readonly status: string }[] };
+        }
+        const { status } = await cluster.get<Conditions>('apiservice', name);
+        return status?.conditions?.[0]?.status ?? '';
+      };
+      const deletedByAgent = () =>
+        cluster.kubectl(['delete', `--as=${AGENT}`, '--dry-run=server', '--wait=false', 'apiservice', name]);
+      // One without a Service is the API server's own, and always available.
+      for (const [more, available] of [
+        [{}, 'True'],
+        [{ service, caBundle: 'Y2VydGlmaWNhdGU=' }, 'False'],
+      ] as const) {
+        await cluster.apply(
+          JSON.stringify({
+            apiVersion: 'apiregistration.k8s.io/v1',
+            kind: 'APIService',
+            metadata: { name },
+            spec: { ...spec, ...priorities, ...more },
+          }),
+        );
+        await until(`available: ${available}`, async () => (await isAvailable()) === available);
+        const { code, stderr } = await deletedByAgent();
+        assert.equal(code === 0, available === 'False', stderr);
+        if (code !== 0) assert.match(stderr, /only while the API server finds it unavailable/);
+      }
+      await cluster.remove('apiservice', name);
     });
 
     it('names the agents’ ConfigMap by its content, in agent and controller', async () => {

@@ -1,8 +1,9 @@
 /**
  * One controller, and what changes in a cluster: policies, nodes, pods, Services; then the
- * controller is gone.
+ * controller is gone, and objects of nodewall's own are deleted by mistake.
  */
 import { kernelSuite } from '../kernel/kernel-suite.ts';
+import { describeAccidents } from './story-accidents.ts';
 import { type Story, startStory } from './story-bed.ts';
 import { describeNoController } from './story-no-controller.ts';
 import { describePolicies } from './story-policies.ts';
@@ -21,4 +22,5 @@ kernelSuite('a story of changes', function () {
   describeServices(() => story);
   // It ends the first controller.
   describeNoController(() => story);
+  describeAccidents(() => story);
 });

@@ -58,8 +58,8 @@ describe('the controller and an agent', function () {
           agent.connect(hub);
         } else hub.publish(compiled);
         if (step.gate) {
-          hub.setGate(!hub.gate);
-          endpoints = hub.gate ? [{ port: lives, addresses: ['192.0.2.1'] }] : [];
+          hub.setGate(hub.gate === 'unset' ? true : hub.gate ? false : 'unset');
+          endpoints = hub.gate === true ? [{ port: lives, addresses: ['192.0.2.1'] }] : [];
           hub.setEndpoints(endpoints);
         }
         if (step.event === 'cut') agent.connect(hub);

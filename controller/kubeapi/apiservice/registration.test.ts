@@ -30,4 +30,26 @@ describe('Registration', () => {
     assert.equal(api.objects.has(PATH), false);
     assert.deepEqual(done, ['remove', 'remove']);
   });
+
+  it('tries again after ever longer waits while it fails', async () => {
+    const clock = fakeClock();
+    let failures = 0;
+    const registration = new Registration({
+      request: () => Promise.reject(new Error('401')),
+      after: clock.after,
+      facts: () => ({
+        ...{ isServing: true, isLast: true, isStopping: true, isNamespaceTerminating: false },
+        caBundle: null,
+      }),
+      done: () => assert.fail(),
+      failed: () => void failures++,
+    });
+    registration.look();
+    for (let second = 0; second < 120; second++) {
+      for (let i = 0; i < 10; i++) await new Promise(setImmediate);
+      clock.pass(1_000);
+    }
+    assert.ok(failures >= 7 && failures <= 9, `${failures} in 120 s`);
+    await registration.close();
+  });
 });

@@ -1,5 +1,6 @@
 import { asFields } from '../../../apis/schema/json-schema.ts';
 import { CONTROL_PLANE } from '../../../apis/stream.ts';
+import { BackOff } from '../../../lib/process/back-off.ts';
 import { cancellableSleep } from '../../../lib/process/cancellable-sleep.ts';
 import { type Following, followObject } from '../../watch/cluster/follow-object.ts';
 import type { Reflector } from '../../watch/cluster/reflector.ts';
@@ -34,6 +35,8 @@ export interface RegistrationOptions {
  * overwriting the object.
  */
 const LEAST = 1_000;
+/** After several failures (milliseconds). */
+const LONGEST = 30_000;
 
 /** Time limit of the removal (milliseconds); the process may be about to end. */
 const REMOVAL = 5_000;
@@ -88,16 +91,18 @@ export class Registration {
   }
 
   async #run(): Promise<void> {
+    const waits = new BackOff({ first: LEAST, longest: LONGEST });
     while (this.#isDue && !this.#isClosed) {
       this.#isDue = false;
-      let isDone = false;
+      let wait = 0;
       try {
-        isDone = await this.#act();
+        if (await this.#act()) wait = LEAST;
       } catch (error) {
         this.#options.failed(error);
         this.#isDue = true;
+        wait = waits.next();
       }
-      if ((isDone || this.#isDue) && !this.#isClosed) await this.#pause.wait(LEAST);
+      if ((wait > 0 || this.#isDue) && !this.#isClosed) await this.#pause.wait(Math.max(LEAST, wait));
     }
     this.#running = null;
   }
