@@ -82,6 +82,23 @@ kernelSuite('egress gateways: the start of pods', () => {
     assert.equal(JSON.parse(await pod.plugin('CHECK', two)).code, 11);
   });
 
+  it('the next pod with an address inherits no connection, where the API server alone says so', async () => {
+    const [v4, v6] = [{ family: 4, protocol: 'udp', srcPort: 30_100 } as const, { family: 6 } as const];
+    for (const [i, label] of LABELS.entries()) {
+      await agents.write('pods.json', [pod.object({ name: `api-${i}`, uid: `api-${i}`, label }, true)]);
+      // UDP of the pod before, with the same port.
+      await until(`${label} leaves by ${LEAVES_BY[label]}`, async () => {
+        await lab.forget();
+        const answers = await lab.ask('plain-0', [v4, { ...v4, ...v6 }], 50);
+        const own = lab.node(LEAVES_BY[label]);
+        const seen = [...(await lab.seen()).keys()];
+        return (
+          answers.every((one) => one === 'reply') && seen.every((one) => one === own.v4 || one === own.v6)
+        );
+      });
+    }
+  });
+
   it('an address that pods have one after another is never taken for that of an earlier one', async () => {
     let before: Incarnation | null = null;
     for (const [i, label] of LABELS.entries()) {

@@ -13,6 +13,7 @@ import type { ClaimPort, ReceiveClaims } from './claim-socket.ts';
 import { ClaimedArrivals } from './claimed-arrivals.ts';
 import { CniCache } from './cni-cache.ts';
 import { withHeld } from './held-class.ts';
+import { movedArrivals, movedSources } from './moved-addresses.ts';
 import { type ClaimedSources, PodClaims } from './pod-claims.ts';
 
 export interface EgressPodsOptions {
@@ -72,6 +73,8 @@ export class EgressPods {
   readonly #waiting = new Set<Waiting>();
   /** Addresses of pods that ended, until what the kernel has of them is what was made. */
   #ended: string[] = [];
+  /** Those that came from another node before. */
+  readonly #movedArrivals: string[] = [];
   #cancelGather: (() => void) | null = null;
   #cancelTimer: () => void = () => {};
   #isClosed = false;
@@ -96,8 +99,15 @@ export class EgressPods {
   }
 
   submit(state: NodeState): void {
+    const before = this.#base?.egress;
     this.#base = state;
+    if (before !== undefined && state.egress !== undefined) {
+      const moved = movedSources(before, state.egress);
+      this.#ended.push(...moved.filter((address) => !this.#claims.has(address)));
+      this.#movedArrivals.push(...movedArrivals(before, state.egress));
+    }
     this.#advance();
+    void this.#clean();
   }
 
   /** A state as it is to be enforced now. */
@@ -146,6 +156,8 @@ export class EgressPods {
   enforced({ egress }: Pick<NodeState, 'egress'>): void {
     this.#inForce = egress ?? null;
     void this.#clean();
+    const moved = this.#movedArrivals.splice(0);
+    if (moved.length > 0) void this.#options.forgetTaken(moved);
     this.#answerAll();
     for (const one of this.#waiting) {
       if (!this.isReady(one.attachment)) continue;

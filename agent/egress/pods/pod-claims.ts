@@ -110,6 +110,11 @@ export class PodClaims {
     return ended;
   }
 
+  /** Whether CNI says whose the address is. */
+  has(address: string): boolean {
+    return this.#held.has(address);
+  }
+
   cleaned(addresses: Iterable<string>): void {
     for (const address of addresses) {
       const left = (this.#unclean.get(address) ?? 0) - 1;
