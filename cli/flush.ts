@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
+import type { ResetConnection } from '../agent/egress/reset-connections.ts';
 import type { ConnectionRecord } from '../agent/record/record.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { type FlushAnswer, type FlushRequest, flushSocket } from '../agent/run/flush-server.ts';
@@ -9,6 +10,7 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
 import { print } from './output.ts';
 import { recordText } from './record-text.ts';
+import { resetText } from './reset-text.ts';
 import { userName } from './user-name.ts';
 
 interface FlushOptions {
@@ -37,6 +39,8 @@ export async function flush(options: FlushOptions): Promise<ExitStatus> {
   for await (const answer of askAgent(options.stateDir, request)) {
     switch (answer.kind) {
       case 'reset':
+        await out.reset(answer.connection);
+        break;
       case 'guard':
         break;
       case 'connection':
@@ -94,18 +98,26 @@ async function reasonFor(stateDir: string): Promise<string> {
 
 interface Output {
   connection(record: ConnectionRecord): Promise<void>;
+  /** One that should have left by an egress gateway; they come last. */
+  reset(connection: ResetConnection): Promise<void>;
   done(summary: Done): Promise<void>;
 }
 
 const verb = (isDryRun: boolean): string => (isDryRun ? 'to be ended' : 'ended');
 
 function textOutput(isDryRun: boolean): Output {
+  let resets = 0;
   return {
     connection: (record) => print(`${recordText(record)}\n`),
+    async reset(connection) {
+      resets++;
+      await print(`${resetText(connection)}\n`);
+    },
     done: ({ node, examined, ended, failed }) => {
+      const without = resets === 0 ? '' : `, ${resets} of them without their egress gateway`;
       const refused = failed === 0 ? '' : `, ${failed} could not be ended`;
       return print(
-        `${ended} of ${examined} connections on ${node} ${isDryRun ? 'would be ended' : 'were ended'}${refused}.\n`,
+        `${ended} of ${examined} connections on ${node} ${isDryRun ? 'would be ended' : 'were ended'}${without}${refused}.\n`,
       );
     },
   };
@@ -114,10 +126,20 @@ function textOutput(isDryRun: boolean): Output {
 /** One document, written while the connections arrive: there may be a million. */
 function jsonOutput(isDryRun: boolean): Output {
   let separator = `{"dryRun": ${isDryRun},\n"connections": [\n`;
+  let list = 'connections';
+  const item = async (value: object): Promise<void> => {
+    await print(`${separator}${JSON.stringify(value)}`);
+    separator = ',\n';
+  };
   return {
-    async connection(record) {
-      await print(`${separator}${JSON.stringify(record)}`);
-      separator = ',\n';
+    connection: item,
+    async reset(connection) {
+      if (list === 'connections') {
+        const start = separator === ',\n' ? '' : separator;
+        separator = `${start}],\n"withoutEgressGateway": [\n`;
+        list = 'withoutEgressGateway';
+      }
+      await item(connection);
     },
     async done({ kind: _, ...summary }) {
       const start = separator === ',\n' ? '' : separator;

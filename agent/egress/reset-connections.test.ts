@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { ConntrackEntry } from 'nftables-napi';
-import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import type { EgressOutcome, NodeEgress } from '../../apis/egress/node-egress.ts';
 import { parseAddress } from '../../lib/net/address.ts';
-import { packAddress } from '../../lib/net/member-set.ts';
+import { packAddress, toMemberSet } from '../../lib/net/member-set.ts';
 import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
 import { ENDED, slotMark, takeMark } from './render/marks.ts';
 import { EgressHistory, resetConnections } from './reset-connections.ts';
@@ -59,6 +59,9 @@ describe('connections of an egress policy', () => {
       assert.ok(has(entry(BANK, takeMark(9))), 'this node is the gateway');
       assert.ok(!has(entry(BANK, slotMark(7))));
       assert.ok(!has(entry(BANK, 0)));
+      assert.equal(history.hasPassed(policy, entry(BANK, 0x80ff)), policy === 'shop/new', 'no gateway');
+      assert.ok(!history.hasPassed(policy, entry(BANK, slotMark(5))));
+      assert.ok(!history.hasPassed(policy, entry(ELSEWHERE, 0)));
       assert.ok(!has(entry(BANK, ENDED)));
       assert.ok(!has(entry(ELSEWHERE, slotMark(5))));
     }
@@ -71,6 +74,51 @@ describe('connections of an egress policy', () => {
     const last = steering('shop', 'last');
     for (let i = 0; i < 40; i++) history.remember({ ...last });
     assert.equal(history.policies().size, 16);
+  });
+
+  it('are not those that lead inside, or that may leave directly', () => {
+    const all = steering('shop', 'p');
+    const passed = (changes: Partial<NodeEgress>, policy: string | null = null): boolean => {
+      const history = new EgressHistory();
+      history.remember({ ...all, ...changes });
+      return history.hasPassed(policy, entry(BANK, 0));
+    };
+    assert.ok(passed({}));
+    assert.ok(!passed({ inside: toMemberSet([], [BANK]) }));
+    assert.ok(!passed({ sources: new Map([[POD, null]]) }));
+    const acting = (action: EgressOutcome['action']) => {
+      const outcome = all.outcomes.get('o') ?? assert.fail();
+      return { outcomes: new Map([['o', { ...outcome, action }]]) };
+    };
+    assert.ok(!passed(acting({ kind: 'direct' })));
+    assert.ok(passed(acting({ kind: 'drop', reason: 'policy' })));
+    assert.ok(passed(acting({ kind: 'take', take: 9 })));
+    const otherwise = acting({ kind: 'slots', slots: [5], otherwise: 'Direct' });
+    assert.deepEqual([passed(otherwise), passed(otherwise, 'shop/p')], [false, true]);
+  });
+
+  it('are all that began without a gateway, but those to this machine itself', async () => {
+    const history = new EgressHistory();
+    history.remember(steering('', 'all'));
+    const reset = async (own: readonly string[]): Promise<string[]> => {
+      const ended: string[] = [];
+      await resetConnections({
+        history,
+        conntrack: {
+          async *entries() {
+            yield [entry(BANK, 0), entry(BANK, slotMark(5)), entry(ELSEWHERE, 0)];
+          },
+          mark: async () => [],
+          delete: async () => [],
+        },
+        ...{ waker: { wake() {} }, policy: null, own: new Set(own), isDryRun: true },
+        signal: new AbortController().signal,
+        ended: ({ dst, steered }) => void ended.push(`${dst} ${steered}`),
+      });
+      return ended;
+    };
+    assert.deepEqual(await reset([]), [`${BANK} false`]);
+    assert.deepEqual(await reset([BANK]), []);
   });
 
   it('are marked as ended if they are TCP, else deleted', async () => {
@@ -101,6 +149,7 @@ describe('connections of an egress policy', () => {
         },
       },
       policy: 'all',
+      own: new Set(),
       isDryRun: false,
       signal: new AbortController().signal,
       ended: ({ protocol, src, dst }) => void ended.push(`${protocol} ${src} ${dst}`),

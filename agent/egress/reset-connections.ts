@@ -1,6 +1,7 @@
 import { CONNTRACK_STATUS, type Conntrack, type ConntrackEntry, TCP_ENDED } from 'nftables-napi';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import { formatAddress } from '../../lib/net/address.ts';
+import { hasAddress } from '../../lib/net/member-set.ts';
 import { addressOf } from '../connections/connection-flows.ts';
 import type { EndSummary } from '../connections/end-connections.ts';
 import { type Protocol, protocolName } from '../record/packet.ts';
@@ -19,6 +20,8 @@ export interface ResetConnection {
   readonly srcPort: number | null;
   readonly dst: string;
   readonly dstPort: number | null;
+  /** Whether it left by a gateway; false: it began before its policy, or while rules were away. */
+  readonly steered: boolean;
 }
 
 /**
@@ -59,6 +62,23 @@ export class EgressHistory {
       return found !== null && nameOf(found) === policy && marksOf(found.action, egress).includes(bits);
     });
   }
+
+  /**
+   * Whether the connection began without a gateway, and would have one, or none at all, by the
+   * state in force: before its policy, or while rules were away. `policy` null: of any that does
+   * not let connections leave directly where no gateway is ready.
+   */
+  hasPassed(policy: string | null, { mark, original, reply }: ConntrackEntry): boolean {
+    const [egress] = this.#states;
+    if (egress === undefined || (mark & MARK_MASK) !== 0) return false;
+    const destination = addressOf(reply.source);
+    const found = policyOfConnection(egress, addressOf(original.source), destination);
+    if (found === null || hasAddress(egress.inside, formatAddress(destination))) return false;
+    const { action } = found;
+    if (action.kind === 'pass' || action.kind === 'direct') return false;
+    if (policy !== null) return nameOf(found) === policy;
+    return action.kind !== 'slots' || action.otherwise !== 'Direct';
+  }
 }
 
 function nameOf({ policy: { namespace, name } }: Pick<PolicyOfConnection, 'policy'>): string {
@@ -86,25 +106,31 @@ export interface ResetOptions {
   readonly history: EgressHistory;
   readonly conntrack: Pick<Conntrack, 'entries' | 'delete' | 'mark'>;
   readonly waker: Pick<ClientWaker, 'wake'>;
-  /** As in EgressHistory.policies. */
-  readonly policy: string;
+  /** As in EgressHistory.policies; null: all that began without a gateway. */
+  readonly policy: string | null;
+  /** Addresses of this machine: what leads there does not leave it. */
+  readonly own: ReadonlySet<string>;
   readonly isDryRun: boolean;
   readonly signal: AbortSignal;
   readonly ended: (connection: ResetConnection) => void | Promise<void>;
 }
 
 /**
- * Ends the established connections of a policy that pods of this node began. The next packet of a
+ * Ends the established connections of a policy that pods of this node began, by its gateway or
+ * before it was there. The next packet of a
  * TCP connection is answered with a reset, and its client is made to send one; of other protocols,
  * it is the first one of a new connection, about which the policies in force decide.
  */
 export async function resetConnections(options: ResetOptions): Promise<EndSummary> {
-  const { history, conntrack, policy, isDryRun, signal, ended } = options;
+  const { history, conntrack, policy, own: ownAddresses, isDryRun, signal, ended } = options;
+  const isMeant = (entry: ConntrackEntry): boolean =>
+    (policy !== null && history.hasSteered(policy, entry)) ||
+    (history.hasPassed(policy, entry) && !ownAddresses.has(formatAddress(addressOf(entry.reply.source))));
   const summary: EndSummary = { examined: 0, ended: 0, failed: 0, error: null };
   for await (const entries of conntrack.entries()) {
     signal.throwIfAborted();
     summary.examined += entries.length;
-    const own = entries.filter((entry) => isOpen(entry) && history.hasSteered(policy, entry));
+    const own = entries.filter((entry) => isOpen(entry) && isMeant(entry));
     for (const entry of isDryRun ? own : await endAll(own, options, summary)) {
       summary.ended++;
       await ended(toConnection(entry));
@@ -137,12 +163,13 @@ async function endAll(
   });
 }
 
-function toConnection({ protocol, original, reply }: ConntrackEntry): ResetConnection {
+function toConnection({ protocol, original, reply, mark }: ConntrackEntry): ResetConnection {
   return {
     protocol: protocolName(protocol),
     src: formatAddress(addressOf(original.source)),
     srcPort: original.sourcePort,
     dst: formatAddress(addressOf(reply.source)),
     dstPort: reply.sourcePort,
+    steered: (mark & MARK_MASK) !== 0,
   };
 }

@@ -85,8 +85,8 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     enforced,
     whole: (state) => whole(state),
     lost: () => guard?.lost(),
+    drifted: (differences) => established.drifted(differences),
   });
-  const { enforcer } = running;
   await records.start(running.counts);
   const save = saving(parts, config, running);
   const pods = await podOverlays({ ...parts, config, running });
@@ -101,7 +101,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const submitted = (state: NodeState): NodeState => names.withoutNames(pods.without(state));
   const guard = await openGuard({
     ...{ ...parts, config, submit: names.submit, whole, outlet: records.outlet, confirmed },
-    verify: () => verify(enforcer),
+    verify: () => verify(running.enforcer),
   });
   function enforced(result: Enforced): void {
     reports.enforced(result);
@@ -122,7 +122,6 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   metrics.egressHealth(running.egressHealth ?? null);
   const flushes = new FlushServer({ node, stateDir, log, established, guard });
   if (!once) await flushes.listen();
-
   let grouped: Promise<void> = Promise.resolve();
   return {
     config,
@@ -137,13 +136,14 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       await grouped;
       await guard?.idle();
       await names.idle();
-      await enforcer.idle();
+      await running.enforcer.idle();
       if (once) await established.now();
     },
     async close() {
       await guard?.close();
       await stopWatching();
-      for (const one of [enforcer, pods, flushes, established, names, records, boot]) await one.close();
+      for (const one of [running.enforcer, pods, flushes, established, names, records, boot])
+        await one.close();
       await saved.flush();
     },
   };
@@ -172,11 +172,12 @@ interface DataplaneParts {
   readonly whole: (state: NodeState) => NodeState;
   /** A third party changed the rules. */
   readonly lost: () => void;
+  readonly drifted: (differences: readonly string[]) => void;
 }
 
 async function runDataplane(
   parts: EnforcementParts,
-  { config, readings, enforced, whole, lost }: DataplaneParts,
+  { config, readings, enforced, whole, lost, drifted }: DataplaneParts,
 ): Promise<Running> {
   const { options, log, dataplanes, saved, clock, metrics } = parts;
   const running = dataplanes.chosen.run({
@@ -187,7 +188,7 @@ async function runDataplane(
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
     ...(await egressOptions(parts, () => rememberEgress(running, saved))),
     enforcer: {
-      events: { ...failureEvents(parts, lost), enforced },
+      events: { ...failureEvents(parts, { lost, drifted }), enforced },
       clock,
       lastGood: async () => {
         const state = await saved.readState();
@@ -202,7 +203,7 @@ async function runDataplane(
 
 function failureEvents(
   { reports, metrics, failed }: EnforcementParts,
-  lost: () => void,
+  { lost, drifted }: Pick<DataplaneParts, 'lost' | 'drifted'>,
 ): Omit<EnforcerEvents, 'enforced'> {
   return {
     failed(error, retryIn) {
@@ -215,6 +216,7 @@ function failureEvents(
       reports.drifted(differences);
       metrics.drifted();
       lost();
+      drifted(differences);
     },
   };
 }

@@ -1,3 +1,4 @@
+import { networkInterfaces } from 'node:os';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { cancellableSleep } from '../../lib/process/cancellable-sleep.ts';
@@ -10,7 +11,12 @@ import { type EndSummary, endConnections } from '../connections/end-connections.
 import { type EndCause, endedRecord } from '../connections/ended-record.ts';
 import { mayDeny } from '../connections/may-deny.ts';
 import { ClientWaker } from '../egress/client-waker.ts';
-import { EgressHistory, type ResetConnection, resetConnections } from '../egress/reset-connections.ts';
+import {
+  EgressHistory,
+  type ResetOptions as EgressResetOptions,
+  type ResetConnection,
+  resetConnections,
+} from '../egress/reset-connections.ts';
 import type { ConnectionRecord } from '../record/record.ts';
 import type { RecordOutlet } from '../record/recorder.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -27,6 +33,9 @@ const REST = 9;
 const LONGEST_REST = 60_000;
 /** Milliseconds until a pass that failed is tried again. */
 const RETRY = 30_000;
+
+/** Differences of the kernel that may have let pods leave without their gateways. */
+const EGRESS_RULES = /^(table|(chain|set|map) egress-)/;
 
 interface Parts {
   readonly node: string;
@@ -45,6 +54,8 @@ export interface PassOptions {
   readonly signal: AbortSignal;
   /** Called for each connection that was ended, or would be. */
   readonly ended?: (record: ConnectionRecord) => void | Promise<void>;
+  /** The same for those of pods that should have left by an egress gateway. */
+  readonly reset?: (connection: ResetConnection) => void | Promise<void>;
   readonly progress?: (so: EndSummary) => void | Promise<void>;
 }
 
@@ -71,6 +82,8 @@ export class Established {
   readonly #egress = new EgressHistory();
   readonly #waker: ClientWaker;
   #inForce: NodeState | null = null;
+  /** Rules of egress gateways were away until the state that comes into force next. */
+  #isRepairing = false;
   /** Passes run one after another. */
   #passes: Promise<unknown> = Promise.resolve();
   #failure = '';
@@ -96,7 +109,14 @@ export class Established {
     const before = this.#inForce;
     this.#inForce = state;
     if (state.egress !== undefined) this.#egress.remember(state.egress);
+    if (this.#isRepairing && state.egress !== undefined) void this.#endPassed();
+    this.#isRepairing = false;
     if (hasRecheck(state) && (before === null || mayDeny(before, state))) this.#debounce.trigger();
+  }
+
+  /** Somebody else changed the rules; they are put back. */
+  drifted(differences: readonly string[]): void {
+    if (differences.some((one) => EGRESS_RULES.test(one))) this.#isRepairing = true;
   }
 
   /** Rechecks at once. Only for an agent that ends then. */
@@ -111,7 +131,15 @@ export class Established {
   async flush(options: PassOptions): Promise<EndSummary> {
     const summary = await this.#inTurn(() => this.#pass(options, false));
     if (summary === null) throw new Error('no rules are in force yet');
-    return summary;
+    if (this.#inForce?.egress === undefined) return summary;
+    const { isDryRun, signal, reset = () => {} } = options;
+    const passed = await this.#reset({ policy: null, isDryRun, signal, ended: reset });
+    return {
+      examined: summary.examined,
+      ended: summary.ended + passed.ended,
+      failed: summary.failed + passed.failed,
+      error: summary.error ?? passed.error,
+    };
   }
 
   /**
@@ -125,17 +153,45 @@ export class Established {
       const others = names === '' ? 'no egress policy steers pods of this node' : `here are ${names}`;
       throw new Error(`no egress policy ${policy} has steered pods of this node: ${others}`);
     }
+    const summary = await this.#reset({ policy, isDryRun, signal, ended });
+    const message = isDryRun ? 'listed' : 'ended';
+    log.info(`${message} the connections of an egress policy`, { node, policy, by, ended: summary.ended });
+    return summary;
+  }
+
+  async #reset(
+    options: Pick<EgressResetOptions, 'policy' | 'isDryRun' | 'signal' | 'ended'>,
+  ): Promise<EndSummary> {
     const { Conntrack } = await loadAddon();
     const conntrack = new Conntrack();
+    const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+    const own = new Set(interfaces.map(({ address }) => address));
     try {
-      const own = { history: this.#egress, conntrack, waker: this.#waker };
-      const parts = { ...own, policy, isDryRun, signal, ended };
-      const summary = await this.#inTurn(() => resetConnections(parts));
-      const message = isDryRun ? 'listed' : 'ended';
-      log.info(`${message} the connections of an egress policy`, { node, policy, by, ended: summary.ended });
-      return summary;
+      const parts = { history: this.#egress, conntrack, waker: this.#waker, own };
+      return await this.#inTurn(() => resetConnections({ ...parts, ...options }));
     } finally {
       await conntrack.close();
+    }
+  }
+
+  /** Ends what pods began without their gateways while rules were away. */
+  async #endPassed(): Promise<void> {
+    const { node, log } = this.#parts;
+    const { signal } = this.#closing;
+    try {
+      const passed = await this.#reset({ policy: null, isDryRun: false, signal, ended() {} });
+      if (passed.error !== null) throw passed.error;
+      if (passed.ended === 0) return;
+      log.warn('ended connections that pods began without their egress gateways while rules were away', {
+        node,
+        ended: passed.ended,
+      });
+    } catch (error) {
+      if (signal.aborted) return;
+      log.error('cannot end connections that pods began without their egress gateways; run nodewall flush', {
+        node,
+        error: (error as Error).message,
+      });
     }
   }
 

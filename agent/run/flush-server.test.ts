@@ -12,7 +12,14 @@ import { FlushServer, flushSocket } from './flush-server.ts';
 const SUMMARY = { examined: 5, ended: 1, failed: 0, error: null };
 const RECORD = { time: '', node: 'n', verdict: 'Drop' } as never;
 
-const RESET = { protocol: 'tcp', src: '10.0.0.1', srcPort: 1, dst: '10.0.0.2', dstPort: 2 } as const;
+const RESET = {
+  protocol: 'tcp',
+  src: '10.0.0.1',
+  srcPort: 1,
+  dst: '10.0.0.2',
+  dstPort: 2,
+  steered: true,
+} as const;
 
 describe('the server of nodewall flush', () => {
   const stateDir = mkdtempSync(join(tmpdir(), 'nodewall-flush-'));

@@ -152,6 +152,7 @@ export class FlushServer {
       isDryRun,
       signal,
       ended: (record) => send(socket, { kind: 'connection', record }),
+      reset: (connection) => send(socket, { kind: 'reset', connection }),
       progress: ({ examined, ended }) => send(socket, { kind: 'progress', examined, ended }),
     });
     await send(socket, { kind: 'done', node, ...summary, error: error?.message ?? null });

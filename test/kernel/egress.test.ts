@@ -290,6 +290,57 @@ kernelSuite('egress gateways', () => {
     await restore();
   });
 
+  it('ends what began before a policy: egress reset of it, flush of all', async () => {
+    const calls = (['tcp', 'udp'] as const).flatMap((protocol) =>
+      [SERVER.v4, SERVER.v6].map((host) => ({
+        name: `${protocol} ${host}`,
+        host,
+        port: SERVER_PORT,
+        protocol,
+      })),
+    );
+    const udp = calls.filter(({ protocol }) => protocol === 'udp').map(({ name }) => name);
+    for (const command of [['egress', 'reset', '--policy', 'default/first'], ['flush']]) {
+      await agents.write('policies.json', []);
+      await agents.untilInForce('plain', /EgressPolicy/, false);
+      await forgetConnections('plain');
+      const answering = await talk(lab.pod('plain-0').namespace, calls);
+      await agents.write('policies.json', policies('first'));
+      await agents.untilInForce('plain', /EgressPolicy default\/first/);
+      await untilLeavesBy('gw-1');
+      await lab.forget();
+      assert.equal((await answering()).length, calls.length);
+      assert.deepEqual([...(await lab.seen()).keys()].sort(), addressesOf('plain').sort(), 'as they began');
+      const said = await agents.run('plain', ...command);
+      const [, count = '0'] = /(\d+) of them without/.exec(said) ?? [];
+      assert.ok(Number(count) >= calls.length, said);
+      await lab.forget();
+      // UDP is a new connection, by the policy in force.
+      assert.deepEqual(await answering(), udp);
+      const seen = [...(await lab.seen()).keys()].sort();
+      assert.deepEqual(seen, addressesOf('gw-1').sort(), command.join(' '));
+    }
+    await restore();
+  });
+
+  it('ends what pods began while somebody had removed the rules', async () => {
+    const agent = agents.agent('plain');
+    const { namespace } = lab.node('plain');
+    const calls = (['tcp', 'udp'] as const).map((protocol) => ({
+      ...{ name: protocol, host: SERVER.v4, port: SERVER_PORT, protocol },
+    }));
+    await agent.signal('SIGSTOP');
+    await namespace.run(['nft', 'delete', 'table', 'inet', 'nodewall']);
+    const answering = await talk(lab.pod('plain-0').namespace, calls);
+    await agent.signal('SIGCONT');
+    await until('the agent says how many it ended', async () =>
+      /while rules were away","node":"plain"/.test(agent.log()),
+    );
+    await lab.forget();
+    assert.deepEqual(await answering(), ['udp']);
+    assert.deepEqual([...(await lab.seen()).keys()], [lab.node('gw-1').v4]);
+  });
+
   it('egress reset reaches clients that send nothing, also on the gateway itself', async () => {
     for (const pod of ['plain-0', 'gw-1-0']) {
       const { namespace, node } = lab.pod(pod);
