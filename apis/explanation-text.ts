@@ -30,7 +30,8 @@ export function flowText(flow: Flow, node: string): string {
   const hasOriginal = originalDst !== undefined || originalDstPort !== undefined;
   const before = end(originalDst ?? flow.dst, originalDstPort ?? flow.dstPort);
   const nat = hasOriginal ? `, before NAT ${before}` : '';
-  return `${what} on ${node}: ${ends}${nat}${group === undefined ? '' : `, ${link}`}`;
+  const untracked = flow.untracked === true ? ', untracked' : '';
+  return `${what} on ${node}: ${ends}${nat}${untracked}${group === undefined ? '' : `, ${link}`}`;
 }
 
 /** A Pass does not decide; it restricts the rest of the evaluation to the baseline tier. */

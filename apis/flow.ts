@@ -21,6 +21,11 @@ export interface Flow {
   readonly igmpType?: number;
   readonly interfaceGroup?: string | number;
   readonly traffic?: 'Host' | 'NodePort';
+  /**
+   * A packet that another table has left out of connection tracking; of TCP, not one that asks for
+   * a connection. Absent: false.
+   */
+  readonly untracked?: boolean;
 }
 
 export type Verdict = 'Allow' | 'Drop' | 'Reject';

@@ -27,6 +27,7 @@ const FIELDS: readonly FlowField[] = [
   'igmpType',
   'interfaceGroup',
   'traffic',
+  'untracked',
 ];
 
 const EGRESS_FIELDS = ['traffic', 'pod', 'src', 'dst', 'protocol', 'srcPort', 'dstPort'];
@@ -86,8 +87,17 @@ export function parseFlow(raw: unknown): Flow {
   if (!('direction' in raw)) problems.push('direction: is required, "ingress" or "egress"');
   const flow = raw as Flow;
   if (problems.length === 0) problems.push(...familyProblems(flow, ['src', 'dst', 'originalDst']));
+  if (flow.untracked === true) problems.push(...NAT_FIELDS.flatMap((field) => untrackedProblem(flow, field)));
   if (problems.length > 0) throw new TypeError(problems.join('; '));
   return flow;
+}
+
+/** What only the kernel's connection tracking knows. */
+const NAT_FIELDS = ['originalDst', 'originalDstPort', 'traffic'] as const;
+
+function untrackedProblem(flow: Flow, field: (typeof NAT_FIELDS)[number]): string[] {
+  if (flow[field] === undefined || flow[field] === 'Host') return [];
+  return [`${field}: leave it out: NAT changes no packet that is untracked`];
 }
 
 function familyProblems<K extends string>(flow: Partial<Record<K, string>>, fields: readonly K[]): string[] {
@@ -123,6 +133,8 @@ function fieldProblem(field: string, value: unknown): string | null {
       return typeof value === 'string' || isIntegerUpTo(value, 2 ** 32 - 1)
         ? null
         : bad(field, value, "a group's name or number");
+    case 'untracked':
+      return typeof value === 'boolean' ? null : bad(field, value, 'true or false');
     case 'traffic':
       return value === 'Host' || value === 'NodePort'
         ? null

@@ -18,7 +18,8 @@ import { CommandError } from '../../lib/process/exit.ts';
 import { kernelHas } from '../apply/iptables/tools.ts';
 import { bootUnits, WANTED_BY } from '../boot/boot-unit.ts';
 import { chooseDataplane } from '../dataplane/open-dataplanes.ts';
-import { machineFacts } from '../inspect/machine-facts.ts';
+import { legacyTables, machineFacts } from '../inspect/machine-facts.ts';
+import { untrackedRules } from '../inspect/untracked-rules.ts';
 import { withGroupNames } from '../interfaces/group-names.ts';
 import { agentLock } from '../run/agent-lock.ts';
 import { namespaceHolder } from '../run/namespace-lock.ts';
@@ -49,6 +50,7 @@ export const MACHINE_CHECKS = {
   records,
   connections,
   otherTables,
+  untracked,
   groupNames,
   bootUnit,
   agent,
@@ -165,6 +167,26 @@ async function otherTables({ config }: MachineCheckOptions): Promise<readonly Ch
     );
   if (lines.length > 0) return lines;
   return [ok('other tables', `${chains.length} base chains of others, none drops by default`)];
+}
+
+/** Nothing of what another table leaves untracked is established (docs/semantics.md, section 5). */
+async function untracked(): Promise<CheckLine> {
+  const check = 'untracked packets';
+  const { Nftables } = await loadAddon();
+  const nft = new Nftables();
+  try {
+    const tables = await untrackedRules(nft, await legacyTables());
+    if (tables.length === 0) return ok(check, 'no rule of another table leaves packets untracked');
+    return warning(
+      check,
+      `rules of other tables leave packets untracked: ${named(tables)}`,
+      'their answers are judged as new packets, but for those of the failsafe list; allow them by sourcePort, and see docs/operations.md',
+    );
+  } catch (error) {
+    return warning(check, `cannot be listed: ${firstLine(error)}`, ROOT_NEEDED);
+  } finally {
+    await nft.close();
+  }
 }
 
 async function groupNames({ config }: MachineCheckOptions): Promise<CheckLine> {

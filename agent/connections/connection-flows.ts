@@ -59,6 +59,7 @@ export function connectionFlows(options: FlowsOptions): (entry: ConntrackEntry) 
       type: original.icmpType ?? undefined,
       code: original.icmpCode ?? undefined,
       srcIsOwn: isOwn(src),
+      isUntracked: false,
     } as const;
     const host = {
       ...common,

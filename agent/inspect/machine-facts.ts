@@ -101,7 +101,8 @@ function toChain({ family, table, name, type, hook, prio, policy }: JsonObject):
   };
 }
 
-async function legacyTables(): Promise<string[]> {
+/** `iptables TABLE` and `ip6tables TABLE` of iptables-legacy, as far as the kernel shows them. */
+export async function legacyTables(): Promise<string[]> {
   const files = ['ip_tables_names', 'ip6_tables_names'];
   const texts = await Promise.all(files.map((file) => readFile(`/proc/net/${file}`, 'utf8').catch(() => '')));
   return texts.flatMap((text, i) =>

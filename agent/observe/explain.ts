@@ -55,11 +55,14 @@ export function evaluator(
     ingress: failsafeList(config, 'ingress', state).map((entry) => failsafeMatch(entry, state)),
     egress: failsafeList(config, 'egress', state).map((entry) => failsafeMatch(entry, state)),
   };
+  const isListed = (flow: KnownFlow): boolean =>
+    failsafe[flow.direction].some(({ isOf }) => isOf(flow)) ||
+    (flow.isUntracked && failsafe[OPPOSITE[flow.direction]].some(({ isAnswerOf }) => isAnswerOf(flow)));
   return (flow, considered) => {
     if (isSpoofed(flow)) return 'spoofed';
     const exemption = exemptionOf(flow);
     if (exemption !== null) return { exemption };
-    const isProtected = flow.traffic === 'Host' && failsafe[flow.direction].some((matches) => matches(flow));
+    const isProtected = flow.traffic === 'Host' && isListed(flow);
     const circumstances = { isProtected, isSpared: isSpared(flow, config), considered };
     return evaluate(lookUp(flow, isProtected), flow, circumstances);
   };
@@ -82,16 +85,28 @@ function toAnswer(result: Evaluation): Answer {
 
 export type Explainer = (flow: Flow, options?: { considered?: boolean }) => Explanation;
 
-function failsafeMatch(entry: FailsafeEntry, state: NodeState): (flow: KnownFlow) => boolean {
+const OPPOSITE = { ingress: 'egress', egress: 'ingress' } as const;
+
+interface FailsafeMatch {
+  readonly isOf: (flow: KnownFlow) => boolean;
+  /** Whether a packet of the other direction may be an answer, by its source port and its peer. */
+  readonly isAnswerOf: (flow: KnownFlow) => boolean;
+}
+
+function failsafeMatch(entry: FailsafeEntry, state: NodeState): FailsafeMatch {
   const [first, last] = entry.ports;
   const everyPort = first === 0 && last === 65535;
   const peers = failsafePeers(entry.peers, state);
   const isTo = (port: number | undefined, peer: Address | undefined): boolean =>
     (everyPort || (port !== undefined && port >= first && port <= last)) &&
     (peers === null || (peer !== undefined && hasMember(peers.members, peer)));
-  return ({ direction, protocol, dstPort, originalDst, originalDstPort, peer }) =>
-    protocol === PROTOCOL_NUMBERS[entry.protocol] &&
-    (isTo(dstPort, peer) || isTo(originalDstPort, direction === 'ingress' ? peer : originalDst));
+  const number = PROTOCOL_NUMBERS[entry.protocol];
+  return {
+    isOf: ({ direction, protocol, dstPort, originalDst, originalDstPort, peer }) =>
+      protocol === number &&
+      (isTo(dstPort, peer) || isTo(originalDstPort, direction === 'ingress' ? peer : originalDst)),
+    isAnswerOf: ({ protocol, srcPort, peer }) => protocol === number && isTo(srcPort, peer),
+  };
 }
 
 const NO_RULE = { policy: null, rule: null, ruleIndex: null, tier: null, skipped: [] } as const;

@@ -135,6 +135,7 @@ function anonymousBytes(match: Match): number {
     case 'dnsAnswer':
     case 'limit':
     case 'nfproto':
+    case 'ctUntracked':
     case 'ctNew':
     case 'ctDirection':
     case 'ctNoSnat':
@@ -143,6 +144,7 @@ function anonymousBytes(match: Match): number {
     case 'noRouteBack':
     case 'fromSocket':
     case 'tcpSyn':
+    case 'tcpNotFirst':
     case 'local':
     case 'vrf':
       return 0;

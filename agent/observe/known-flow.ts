@@ -35,6 +35,7 @@ export interface KnownFlow {
    */
   readonly srcIsOwn: boolean;
   readonly dstIsOwn: boolean;
+  readonly isUntracked: boolean;
 }
 
 /** Returns a function that converts flows for one node. The node's addresses are parsed once. */
@@ -70,6 +71,7 @@ export function flowReader(
       group: interfaceGroup === undefined ? unnamed : groupNumber(interfaceGroup, config),
       srcIsOwn: isOwn(src, own),
       dstIsOwn: isOwn(dst, own),
+      isUntracked: flow.untracked === true,
     };
   };
 }

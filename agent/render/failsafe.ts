@@ -31,36 +31,72 @@ export interface FailsafeRules {
   readonly ports: readonly NftRule[];
   /** The same for packets whose destination NAT has changed. */
   readonly nat: readonly NftRule[];
+  /** By the source port: answers to traffic of the other direction's list. */
+  readonly answers: readonly NftRule[];
+  /** The packets that may be such answers. */
+  readonly mayAnswer: Match;
   readonly sets: readonly NamedSet[];
 }
 
 export const CHANGED_BY_NAT: Match = { match: 'ctDnat' };
+const UNTRACKED: Match = { match: 'ctUntracked' };
+/** A packet that asks for a TCP connection is no answer, whatever its source port. */
+const NOT_FIRST: Match = { match: 'tcpNotFirst' };
 
-/** The rules for each protocol of the list. */
+/** The lists that the packets of a direction are compared with. */
+export interface FailsafeLists {
+  readonly asked: readonly FailsafeEntry[];
+  /** The list of the other direction, of which untracked packets may be answers. */
+  readonly answered: readonly FailsafeEntry[];
+}
+
+/** The rules for each protocol of the lists. */
 export function failsafeRules(
-  entries: readonly FailsafeEntry[],
+  { asked, answered }: FailsafeLists,
   direction: Direction,
   target: FailsafeTarget,
 ): Map<PortProtocol, FailsafeRules> {
   const found = new Map<PortProtocol, FailsafeRules>();
-  for (const [protocol, own] of Map.groupBy(entries, (entry) => entry.protocol)) {
-    const ports = sideRules(own, SIDES[direction].now, target);
-    const nat = sideRules(own, SIDES[direction].original, target);
+  for (const protocol of new Set([...asked, ...answered].map((entry) => entry.protocol))) {
+    const own = asked.filter((entry) => entry.protocol === protocol);
+    const others = answered.filter((entry) => entry.protocol === protocol);
+    const { now, original, answer } = SIDES[direction];
+    const [ports, nat, answers] = [
+      sideRules(own, now, target),
+      sideRules(own, original, target),
+      sideRules(others, answer, target),
+    ] as const;
     const lists = portLists(own.map((entry) => entry.ports));
     found.set(protocol, {
-      guards: lists.map((ranges) => portMatch(protocol, ranges, false)),
+      guards: lists.map((ranges) => portMatch(protocol, ranges, now)),
       ports: ports.rules,
       nat: nat.rules,
-      sets: [...ports.sets, ...nat.sets],
+      ...toAnswers(protocol, direction, answers.rules),
+      sets: [...ports.sets, ...nat.sets, ...answers.sets],
     });
   }
   return found;
 }
 
+/**
+ * Where a packet that asks is not tracked, conntrack may still look at the answers that the node
+ * sends: it calls them invalid, or takes up the connection in the middle.
+ */
+function toAnswers(
+  protocol: PortProtocol,
+  direction: Direction,
+  rules: readonly NftRule[],
+): Pick<FailsafeRules, 'answers' | 'mayAnswer'> {
+  if (protocol !== 'tcp') return { answers: rules, mayAnswer: UNTRACKED };
+  if (direction === 'egress') return { answers: rules, mayAnswer: NOT_FIRST };
+  const answers = rules.map((rule) => ({ ...rule, matches: [...rule.matches, NOT_FIRST] }));
+  return { answers, mayAnswer: UNTRACKED };
+}
+
 /** The rules for packets of one protocol, on one side of NAT. */
 function sideRules(
   entries: readonly FailsafeEntry[],
-  { field, isOriginal }: Side,
+  side: Side,
   { state, setMatches, to }: FailsafeTarget,
 ): { readonly rules: NftRule[]; readonly sets: NamedSet[] } {
   const rules: NftRule[] = [];
@@ -68,13 +104,13 @@ function sideRules(
   for (const group of Map.groupBy(entries, ({ peers }) => JSON.stringify(peers)).values()) {
     const [first] = group;
     if (first === undefined) continue;
-    const peers = setMatches.addresses(failsafePeers(first.peers, state), field, familiesOf(state));
+    const peers = setMatches.addresses(failsafePeers(first.peers, state), side.field, familiesOf(state));
     const ports = portLists(group.map((entry) => entry.ports));
     for (const { matches: from, set } of peers) {
       if (set !== null) sets.push(set);
       for (const ranges of ports) {
         rules.push({
-          matches: [portMatch(first.protocol, ranges, isOriginal), ...from],
+          matches: [portMatch(first.protocol, ranges, side), ...from],
           counter: true,
           statement: { kind: 'goto', chain: to(first.protocol) },
           comment: comment('failsafe'),
@@ -85,31 +121,40 @@ function sideRules(
   return { rules, sets };
 }
 
-/** A destination as it is, or as it was before destination NAT. */
+/**
+ * The other end and the port of a service: of the destination as it is, or as it was before
+ * destination NAT; of an answer, of its source.
+ */
 interface Side {
   readonly field: AddressField;
-  readonly isOriginal: boolean;
+  readonly port: 'dport' | 'sport' | 'original';
 }
 
 /**
  * A destination counts both as it is and as it was before destination NAT; the source of incoming
  * traffic is unchanged.
  */
-const SIDES: Readonly<Record<Direction, { readonly now: Side; readonly original: Side }>> = {
+const SIDES: Readonly<Record<Direction, Readonly<Record<'now' | 'original' | 'answer', Side>>>> = {
   ingress: {
-    now: { field: 'saddr', isOriginal: false },
-    original: { field: 'saddr', isOriginal: true },
+    now: { field: 'saddr', port: 'dport' },
+    original: { field: 'saddr', port: 'original' },
+    answer: { field: 'saddr', port: 'sport' },
   },
   egress: {
-    now: { field: 'daddr', isOriginal: false },
-    original: { field: 'originalDaddr', isOriginal: true },
+    now: { field: 'daddr', port: 'dport' },
+    original: { field: 'originalDaddr', port: 'original' },
+    answer: { field: 'daddr', port: 'sport' },
   },
 };
 
-function portMatch(protocol: PortProtocol, ranges: readonly PortRange[], isOriginal: boolean): Match {
+function portMatch(
+  protocol: PortProtocol,
+  ranges: readonly PortRange[],
+  { port }: Pick<Side, 'port'>,
+): Match {
   if (portCount(ranges) === portCount([ALL_PORTS])) return { match: 'l4proto', protocols: [protocol] };
-  if (isOriginal) return { match: 'originalPort', protocol, ranges };
-  return { match: 'port', protocol, field: 'dport', ranges };
+  if (port === 'original') return { match: 'originalPort', protocol, ranges };
+  return { match: 'port', protocol, field: port, ranges };
 }
 
 function portLists(ports: readonly PortRange[]): PortRange[][] {
@@ -126,6 +171,6 @@ function portLists(ports: readonly PortRange[]): PortRange[][] {
  * The protocols of the list, with all ports: destination NAT may have led from a port of the list
  * to any port.
  */
-export function failsafeScope(entries: readonly FailsafeEntry[]): Scope {
-  return new Map(entries.map(({ protocol }) => [protocol, [ALL_PORTS]]));
+export function failsafeScope({ asked, answered }: FailsafeLists): Scope {
+  return new Map([...asked, ...answered].map(({ protocol }) => [protocol, [ALL_PORTS]]));
 }

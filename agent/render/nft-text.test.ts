@@ -128,6 +128,8 @@ describe('nfttext', () => {
       [{ match: 'noRouteBack' }, 'fib saddr . iif oif missing'],
       [{ match: 'fromSocket' }, 'meta skuid != 4294967295'],
       [{ match: 'tcpSyn' }, 'tcp flags syn'],
+      [{ match: 'tcpNotFirst' }, 'tcp flags & (fin | syn | rst | ack) != syn'],
+      [{ match: 'ctUntracked' }, 'ct state untracked'],
     ];
     for (const [match, text] of matches) {
       assert.equal(

@@ -156,6 +156,8 @@ function matchText(match: Match): string {
   switch (match.match) {
     case 'ctEstablished':
       return 'ct state established,related';
+    case 'ctUntracked':
+      return 'ct state untracked';
     case 'ctNew':
       return 'ct state new';
     case 'ctDirection':
@@ -198,6 +200,8 @@ function matchText(match: Match): string {
       return `meta skuid != ${NO_USER}`;
     case 'tcpSyn':
       return 'tcp flags syn';
+    case 'tcpNotFirst':
+      return 'tcp flags & (fin | syn | rst | ack) != syn';
     case 'local':
       return `fib ${match.field} type local`;
     case 'vrf':

@@ -66,10 +66,22 @@ describe('render', () => {
     assert.equal(lines(state(web), 'ingress-failsafe'), undefined);
     assert.equal(lines(state(rule('open', { action: 'Allow' })), 'ingress-failsafe'), undefined);
     assert.deepEqual(lines(state(rule('all')), 'ingress-failsafe'), []);
-    // Where it has rules for the protocol, packets go on there at once.
-    assert.equal(lines(state(rule('all'), web), 'ingress-failsafe'), undefined);
+    // Where it has rules for the protocol, packets go on there at once: only answers by UDP come.
+    const onTcp = ['meta l4proto tcp goto ingress-failsafe-tcp'];
+    assert.deepEqual(lines(state(rule('all'), web), 'ingress-failsafe'), onTcp);
     const off: Config = { ...DEFAULT_CONFIG, failsafe: { ingress: [], egress: [] } };
     assert.equal(lines(state(rule('all')), 'ingress-failsafe', off), undefined);
+  });
+
+  it('has a failsafe index for answers to the other direction alone', () => {
+    const { egress } = DEFAULT_CONFIG.failsafe;
+    const config: Config = { ...DEFAULT_CONFIG, failsafe: { ingress: [], egress } };
+    const failsafe = lines(state(rule('all')), 'ingress', config)?.filter((line) =>
+      line.includes('failsafe'),
+    );
+    assert.ok(failsafe?.length);
+    assert.ok(failsafe.every((line) => line.startsWith('ct state untracked ')));
+    assert.deepEqual(lines(state(rule('all')), 'egress', config), []);
   });
 
   it('has a separate failsafe index for each direction', () => {

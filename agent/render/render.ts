@@ -274,8 +274,8 @@ function levelsOf(parts: readonly IndexPart[], traffic: Traffic, config: Config)
 const MAX_DEPTH = 16;
 
 function hasFailsafe({ any }: Rules, traffic: Traffic, { failsafe }: Config): boolean {
-  const list = traffic === 'nodeport' ? [] : failsafe[traffic];
-  return list.length > 0 && (any & TRAIT.skippable) !== 0;
+  if (traffic === 'nodeport') return false;
+  return failsafe.ingress.length + failsafe.egress.length > 0 && (any & TRAIT.skippable) !== 0;
 }
 
 /**
@@ -298,17 +298,20 @@ function renderIndex(
     isFirst && entries.length > 0 ? protocolExemptions(direction, config) : new Map<L4Protocol, NftRule[]>();
   const front = { exempt, failsafe: new Map(), hasChains: isOnly };
   if (!hasFailsafe(part, traffic, config)) return { ...withFront(name, main, front), sets: [] };
-  const list = failsafeList(config, traffic, state);
+  const lists = {
+    asked: failsafeList(config, traffic, state),
+    answered: failsafeList(config, traffic === 'ingress' ? 'egress' : 'ingress', state),
+  };
   const failsafeName = `${name}-failsafe`;
   const { entries: kept } = select(part, TRAIT.skippable, false);
-  const second = dispatch(failsafeName, kept, { ...fields, scope: failsafeScope(list) });
+  const second = dispatch(failsafeName, kept, { ...fields, scope: failsafeScope(lists) });
   const names = new Set(second.chains.map((chain) => chain.name));
   const to = (protocol: PortProtocol): string => {
     const chain = protocolChain(failsafeName, protocol);
     return names.has(chain) ? chain : failsafeName;
   };
-  const failsafe = failsafeRules(list, direction, { state, setMatches, to });
-  const isEntered = list.some(({ protocol }) => to(protocol) === failsafeName);
+  const failsafe = failsafeRules(lists, direction, { state, setMatches, to });
+  const isEntered = [...failsafe.keys()].some((protocol) => to(protocol) === failsafeName);
   return {
     chains: [
       ...withFront(name, main, { ...front, failsafe }).chains,

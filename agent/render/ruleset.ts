@@ -73,6 +73,8 @@ export type AddressField = 'saddr' | 'daddr' | 'originalDaddr';
 export type Match =
   /** ct state established,related */
   | { readonly match: 'ctEstablished' }
+  /** ct state untracked: another table has left the packet out of connection tracking. */
+  | { readonly match: 'ctUntracked' }
   /** ct state new */
   | { readonly match: 'ctNew' }
   /** ct direction original (or reply) */
@@ -160,6 +162,8 @@ export type Match =
   | { readonly match: 'fromSocket' }
   /** tcp flags syn: the first packet of each side of a TCP connection. */
   | { readonly match: 'tcpSyn' }
+  /** tcp flags & (fin | syn | rst | ack) != syn: no packet that asks for a TCP connection. */
+  | { readonly match: 'tcpNotFirst' }
   /**
    * fib saddr (or daddr) type local: the kernel has this address itself, or it is a loopback
    * address.

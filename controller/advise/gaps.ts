@@ -90,7 +90,7 @@ export function gapsOf(windows: readonly NodeWindow[], { silent, notAsked }: Unh
     {
       gap: 'not-recorded',
       message:
-        'no inventory has: forwarded connections, pods’ connections to NodePorts, what rules without enableLogging denied, and what came while an agent did not run',
+        'no inventory has: forwarded connections, pods’ connections to NodePorts, what other tables leave untracked, what rules without enableLogging denied, and what came while an agent did not run',
       nodes: [],
     },
   ];

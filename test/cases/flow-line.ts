@@ -7,6 +7,7 @@ import { parseFlow } from '../../apis/parse-flow.ts';
  *   ingress tcp 10.0.0.7 > 192.0.2.1:6443 => Allow by api/nodes
  *   egress icmpv6 type 128 [fd00::1] > [fd00::2] => Allow by default
  *   egress tcp 192.0.2.1 > 10.1.0.2:8443 was 10.96.0.9:443 => Allow by default
+ *   ingress tcp 192.0.2.2:10250 > 192.0.2.1 untracked => Allow by default
  *   ingress NodePort tcp 198.51.100.7 > 192.0.2.1:30080 group 20 => Drop by web/rest
  *
  * `was` is the destination before NAT. What isn't said of a packet is as in most: source port
@@ -21,7 +22,7 @@ export interface FlowLine {
 
 const LINE = /^(.*?)(\s*=>\s*)(.*)$/;
 const WORDS =
-  /^(?<direction>\w+)(?: (?<traffic>NodePort))? (?<protocol>\w+)(?: type (?<type>\d+))?(?: code (?<code>\d+))? +(?<src>\S+) > (?<dst>\S+)(?: was (?<was>\S+))?(?: group (?<group>\S+))?$/;
+  /^(?<direction>\w+)(?: (?<traffic>NodePort))? (?<protocol>\w+)(?: type (?<type>\d+))?(?: code (?<code>\d+))? +(?<src>\S+) > (?<dst>\S+)(?: was (?<was>\S+))?(?: group (?<group>\S+))?(?<untracked> untracked)?$/;
 
 /** Throws on a line it can't read. */
 export function parseFlowLine(line: string): FlowLine {
@@ -31,7 +32,7 @@ export function parseFlowLine(line: string): FlowLine {
   if (groups === undefined) {
     throw new Error(`not a flow: ${JSON.stringify(words)}; write "ingress tcp 10.0.0.7 > 192.0.2.1:6443"`);
   }
-  const { direction, traffic, protocol = '', type, code, src = '', dst = '', was, group } = groups;
+  const { direction, traffic, protocol = '', type, code, src = '', dst = '', was, group, untracked } = groups;
   const isIgmp = protocol === 'igmp';
   const hasPorts = ['tcp', 'udp', 'sctp'].includes(protocol);
   const [from, to, original] = [readEnd(src), readEnd(dst), readEnd(was ?? 'any')];
@@ -48,6 +49,7 @@ export function parseFlowLine(line: string): FlowLine {
     ...(type !== undefined && !isIgmp ? { icmpCode: Number(code ?? 0) } : {}),
     ...known('interfaceGroup', number(group)),
     ...known('traffic', traffic),
+    ...(untracked === undefined ? {} : { untracked: true }),
   });
   return { flow, words: `${left}${arrow}`, expected };
 }

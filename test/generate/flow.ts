@@ -47,8 +47,23 @@ export function flow(targets: FlowTargets): fc.Arbitrary<Flow> {
     [4, natted],
     [2, vague(natted)],
     [3, exemptTraffic(targets)],
+    [
+      4,
+      answerTo(oneOf(rest).chain((aim) => trafficAt(aim, false).chain((one) => toFlow(targets, aim, one)))),
+    ],
     [1, bare(ownWay)],
   );
+}
+
+/** An untracked packet with the ends of these flows, the other way. */
+function answerTo(flows: fc.Arbitrary<Flow>): fc.Arbitrary<Flow> {
+  return flows.map(({ traffic, originalDst: _, originalDstPort: __, ...flow }) => {
+    if (traffic === 'NodePort') return { ...flow, traffic };
+    const { direction, src, dst, srcPort, dstPort } = flow;
+    const way = direction === 'ingress' ? 'egress' : 'ingress';
+    const back = { direction: way, src: dst, dst: src, srcPort: dstPort, dstPort: srcPort } as const;
+    return withoutUndefined({ ...flow, ...back, untracked: true }) as Flow;
+  });
 }
 
 /** The flow with another destination before NAT, as a rule one that the failsafe list names. */

@@ -133,6 +133,7 @@ const MATCHES: readonly (readonly Match[])[] = [
   [{ match: 'ctEstablished' }],
   [{ match: 'ctDnat' }, { match: 'ctConfirmed' }],
   [{ match: 'dnsAnswer' }],
+  [{ match: 'ctUntracked' }, { match: 'tcpNotFirst' }, TCP('sport', [53, 53])],
   [{ match: 'loopback', field: 'iif' }, TCP('dport', [1, 65535])],
   [TCP('dport', [0, 0])],
   [TCP('dport', [0, 65534]), TCP('sport', [65535, 65535])],

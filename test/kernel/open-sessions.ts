@@ -96,16 +96,23 @@ for (const [host, port] of sides) {
   const type = host.includes(':') ? 'udp6' : 'udp4';
   const waiting = dgram.createSocket({ type, reuseAddr: true, recvBufferSize: 1 << 22 });
   const begun = new Set();
-  waiting.on('message', (bytes, from) => {
+  const accept = (bytes, from) => {
     const key = from.address + ' ' + from.port;
-    if (begun.has(key)) return;
+    const [word, , called] = String(bytes).split(' ');
+    if (word !== 'hello' || begun.has(key)) return;
     begun.add(key);
     const socket = dgram.createSocket({ type, reuseAddr: true });
-    const send = datagrams(socket);
+    const send = (line) => socket.send(line, () => {});
+    // Until it is connected it gets what others send to this port, too.
+    socket.on('error', () => {}).on('message', (line, other) => {
+      if (other.address === from.address && other.port === from.port) take(String(line), send);
+      else accept(line, other);
+    });
     // The address that was called: the kernel might choose another one to answer from.
-    const called = String(bytes).split(' ')[2];
-    socket.bind(port, type === 'udp6' && !called.includes(':') ? '::ffff:' + called : called, () => socket.connect(from.port, from.address, () => take(String(bytes), send)));
-  });
+    const local = type === 'udp6' && !called.includes(':') ? '::ffff:' + called : called;
+    socket.bind(port, local, () => socket.connect(from.port, from.address, () => take(String(bytes), send)));
+  };
+  waiting.on('message', accept);
   waiting.bind(port, host, listening);
 }
 require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {

@@ -36,23 +36,34 @@ export function toFailsafeTest(config: OracleConfig, cluster: Cluster): Failsafe
     ingress: config.failsafe?.ingress ?? [...clusterPorts, ...apiServer('controllers', cluster)],
     egress: config.failsafe?.egress ?? [...clusterPorts, ...controllerPorts, ...dns],
   };
-  const ingress = lists.ingress.map((entry) => toEntryTest(entry, cluster));
-  const egress = lists.egress.map((entry) => toEntryTest(entry, cluster));
-  return (packet) =>
-    packet.traffic === 'Host' &&
-    (packet.direction === 'ingress' ? ingress : egress).some((test) => test(packet));
+  const tests = {
+    ingress: lists.ingress.map((entry) => toEntryTest(entry, cluster)),
+    egress: lists.egress.map((entry) => toEntryTest(entry, cluster)),
+  };
+  return (packet) => {
+    if (packet.traffic !== 'Host') return false;
+    if (tests[packet.direction].some(({ asks }) => asks(packet))) return true;
+    const asked = packet.direction === 'ingress' ? tests.egress : tests.ingress;
+    return packet.isUntracked && asked.some(({ answers }) => answers(packet));
+  };
 }
 
-function toEntryTest(entry: FailsafeEntry, cluster: Cluster): FailsafeTest {
+function toEntryTest(
+  entry: FailsafeEntry,
+  cluster: Cluster,
+): { readonly asks: FailsafeTest; readonly answers: FailsafeTest } {
   const protocol = transportNumber(entry.protocol);
   const peers = toPeersTest(entry.peers, cluster);
   const isNamed = (remote: Address | undefined, port: number | undefined) =>
     withinPorts(entry.port, entry.endPort, port) &&
     (peers === undefined || (remote !== undefined && peers(remote)));
-  return ({ direction, protocol: number, remote, dstPort, original }) => {
-    if (number !== protocol) return false;
-    const before = direction === 'ingress' ? remote : original.dst;
-    return isNamed(remote, dstPort) || isNamed(before, original.dstPort);
+  return {
+    asks({ direction, protocol: number, remote, dstPort, original }) {
+      if (number !== protocol) return false;
+      const before = direction === 'ingress' ? remote : original.dst;
+      return isNamed(remote, dstPort) || isNamed(before, original.dstPort);
+    },
+    answers: ({ protocol: number, remote, srcPort }) => number === protocol && isNamed(remote, srcPort),
   };
 }
 

@@ -11,6 +11,7 @@ export interface Flow {
   dstPort?: number;
   originalDst?: string;
   originalDstPort?: number;
+  untracked?: boolean;
   icmpType?: number;
   icmpCode?: number;
   igmpType?: number;
@@ -37,6 +38,7 @@ export interface Packet {
   igmpType: number | undefined;
   interfaceGroup: string | number | undefined;
   traffic: 'Host' | 'NodePort';
+  isUntracked: boolean;
 }
 
 /** IP protocol numbers (IANA) of the names a flow may use. */
@@ -85,6 +87,7 @@ export function toPacket(flow: Flow): Packet {
     igmpType: flow.igmpType,
     interfaceGroup: flow.interfaceGroup,
     traffic,
+    isUntracked: flow.untracked === true,
   };
 }
 

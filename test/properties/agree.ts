@@ -57,6 +57,7 @@ export function agree(
     if (flow.traffic === 'NodePort') count(seen, `NodePort ${wanted.verdict} ${wanted.reason}`);
     if ([8, 'pods'].includes(flow.interfaceGroup ?? 0) && flow.direction === 'egress')
       count(seen, `local pods ${wanted.verdict} ${wanted.reason}`);
+    if (flow.untracked === true) count(seen, `untracked ${wanted.verdict} ${wanted.reason}`);
     if (wanted.audited?.length) count(seen, 'audited');
     if (!sameAnswer(wanted, { ...answer, audited: answer.audited ?? [] })) {
       differ({ flow, oracle: wanted, explain: answer }, objects, written);

@@ -28,5 +28,6 @@ const EXPECTED = [
   'NodePort Allow exempt',
   ...['explain', 'kernel', 'NodePort'].map((by) => `${by} Drop spoofed`),
   'audited',
+  ...['Allow failsafe', 'Allow rule', 'Drop rule'].map((what) => `untracked ${what}`),
   ...['Allow exempt', 'Allow rule', 'Drop rule'].map((what) => `local pods ${what}`),
 ];

@@ -105,7 +105,11 @@ function parse(rule: IptablesRule, sets: ReadonlyMap<string, IpSet>): Parsed {
     if (option === '-j' || option === '-g') target = { option, name: value };
     else if (option === '--nflog-prefix') prefix = value;
     else if (option === '--match-set') tests.push(inSet(sets.get(value), words[++i] ?? ''));
-    else if (!SAYS_NOTHING.includes(option)) {
+    else if (option === '--tcp-flags') {
+      // Of a TCP packet, only one that is tracked is the first of its connection here.
+      if (words[++i] !== 'SYN' || !negated) throw new Error(`unknown flags: ${rule.text}`);
+      tests.push((packet) => packet.isUntracked === true);
+    } else if (!SAYS_NOTHING.includes(option)) {
       const make = TESTS[option];
       if (make === undefined) throw new Error(`unknown option ${option}: ${rule.text}`);
       const test = make(value);
@@ -140,8 +144,10 @@ const TESTS: Readonly<Record<string, (value: string) => Test>> = {
   '--ctorigdstport': (value) => (packet) => inRanges(value, (packet.original ?? packet).dstPort),
   '--ctorigdst': (value) => (packet) =>
     covers(cidr(value), host(packet.family, (packet.original ?? packet).dst)),
-  '--ctstate': (value) => (packet) =>
-    value === 'DNAT' ? packet.original !== null : packet.established && value.includes('ESTABLISHED'),
+  '--ctstate': (value) => (packet) => {
+    if (value === 'UNTRACKED') return packet.isUntracked === true;
+    return value === 'DNAT' ? packet.original !== null : packet.established && value.includes('ESTABLISHED');
+  },
   '--ctstatus': () => () => false,
   '--ctdir': () => () => false,
   '--src-type': () => (packet) => packet.isFromOwn === true,

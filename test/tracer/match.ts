@@ -18,6 +18,8 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
       const group = interfaceOf(match.field, packet)?.group;
       return group !== undefined && match.groups.includes(group) !== match.negated;
     }
+    case 'ctUntracked':
+      return packet.isUntracked === true;
     case 'ctNew':
       return packet.isUntracked !== true && !packet.established;
     case 'ctDirection':
@@ -39,6 +41,8 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
       return packet.hasSocket === true;
     case 'tcpSyn':
       return packet.protocol === 6 && packet.isSyn === true;
+    case 'tcpNotFirst':
+      return packet.protocol === 6 && packet.isUntracked === true;
     case 'ctDnat':
       return packet.original !== null;
     case 'ctConfirmed':

@@ -42,7 +42,7 @@ export interface Packet {
   readonly ctMark?: number;
   /** Which way of its connection it goes; absent: original. */
   readonly ctDirection?: 'original' | 'reply';
-  /** It has no conntrack entry. */
+  /** It has no conntrack entry. Of TCP, it does not ask for a connection then. */
   readonly isUntracked?: boolean;
   /** The source NAT of its connection; null, at NAT: none is bound yet; absent: none was. */
   readonly binding?: Binding | null;
@@ -122,6 +122,7 @@ export function toPacket(
     isToOwn: !nodePort && isLocal(dst, own),
     interface: { name: local ? 'lo' : 'eth0', group },
     established: false,
+    ...(flow.untracked === true ? { isUntracked: true } : {}),
   };
 }
 

@@ -443,6 +443,12 @@ const MATCHES: readonly {
   { match: { match: 'local', field: 'saddr' }, yes: [{ isFromOwn: true }], no: [{}, { isToOwn: true }] },
   { match: { match: 'local', field: 'daddr' }, yes: [{ isToOwn: true }], no: [{}, { isFromOwn: true }] },
   { match: { match: 'vrf' }, yes: [], no: [{}] },
+  { match: { match: 'ctUntracked' }, yes: [{ isUntracked: true }], no: [{}, { established: true }] },
+  {
+    match: { match: 'tcpNotFirst' },
+    yes: [{ isUntracked: true }],
+    no: [{}, { isUntracked: true, protocol: PROTOCOLS.udp }],
+  },
   { match: { match: 'ctNew' }, yes: [{}], no: [{ established: true }, { isUntracked: true }] },
   {
     match: { match: 'ctDirection', direction: 'reply' },
@@ -606,6 +612,8 @@ describe('tracer: matches', () => {
       noRouteBack: true,
       fromSocket: true,
       tcpSyn: true,
+      ctUntracked: true,
+      tcpNotFirst: true,
     };
     // These two are of another hook.
     const others: Record<Exclude<Match['match'], keyof typeof all>, true> = {

@@ -35,6 +35,7 @@ type Encoders = {
 
 const MATCHES: Encoders = {
   ctEstablished: (encoding) => addFlags(encoding, 'state', CT_ESTABLISHED | CT_RELATED),
+  ctUntracked: (encoding) => addFlags(encoding, 'state', CT_UNTRACKED),
   ctNew: (encoding) => addFlags(encoding, 'state', CT_NEW),
   ctDirection: (encoding, { direction }) => addDirection(encoding, direction),
   ctNoSnat: (encoding) => addFlags(encoding, 'status', CT_SNAT, true),
@@ -43,6 +44,7 @@ const MATCHES: Encoders = {
   noRouteBack: (encoding) => addEqual(encoding, FIB_BACK, packMachine32(0)),
   fromSocket: (encoding) => addEqual(encoding, meta('skuid'), packMachine32(NO_USER), true),
   tcpSyn: addSyn,
+  tcpNotFirst: addNotFirst,
   loopback: (encoding, { field }) => addEqual(encoding, meta(field), packMachine32(LOOPBACK)),
   interfaceGroup: addGroups,
   ctDnat: (encoding) => addFlags(encoding, 'status', CT_DNAT),
@@ -68,6 +70,7 @@ const CT_ESTABLISHED = 2;
 const CT_RELATED = 4;
 const CT_CONFIRMED = 8;
 const CT_NEW = 8;
+const CT_UNTRACKED = 64;
 const CT_SNAT = 16;
 const CT_DNAT = 32;
 /** enum ip_conntrack_dir of linux/netfilter/nf_conntrack_tuple_common.h. */
@@ -120,6 +123,20 @@ function addSyn(encoding: RuleEncoding): void {
   });
   addCompare(encoding, Uint8Array.of(0), true);
 }
+
+function addNotFirst(encoding: RuleEncoding): void {
+  requireProtocol(encoding, 'tcp');
+  encoding.expressions.push(TCP_FLAGS, {
+    kind: 'bitwise',
+    register: REGISTER,
+    mask: Uint8Array.of(FIN_SYN_RST_ACK),
+    xor: Uint8Array.of(0),
+  });
+  addCompare(encoding, SYN, true);
+}
+
+/** As iptables' --syn has them. */
+const FIN_SYN_RST_ACK = 0x17;
 
 function addLimit({ expressions }: RuleEncoding, { perSecond, burst }: MatchOf<'limit'>): void {
   expressions.push({ kind: 'limit', rate: perSecond, seconds: 1, burst });

@@ -104,6 +104,7 @@ const MAPS = [
 /** For each kind, the variants for which libnftables writes different expressions. */
 const MATCHES: readonly Match[] = [
   { match: 'ctEstablished' },
+  { match: 'ctUntracked' },
   { match: 'ctNew' },
   { match: 'ctDirection', direction: 'original' },
   { match: 'ctDirection', direction: 'reply' },
@@ -122,6 +123,7 @@ const MATCHES: readonly Match[] = [
   { match: 'noRouteBack' },
   { match: 'fromSocket' },
   { match: 'tcpSyn' },
+  { match: 'tcpNotFirst' },
   { match: 'loopback', field: 'iif' },
   { match: 'loopback', field: 'oif' },
   ...(['iifgroup', 'oifgroup'] as const).flatMap((field): Match[] => [
@@ -403,6 +405,7 @@ function matchNeeds(match: Match): Partial<Context> {
     case 'dnsAnswer':
       return { protocol: 'udp' };
     case 'tcpSyn':
+    case 'tcpNotFirst':
       return { protocol: 'tcp' };
     case 'l4proto': {
       const [only] = match.protocols;
@@ -555,7 +558,7 @@ inNamespace(import.meta.filename, () => {
 
     it('are the same for each kind of match', async () => {
       const tried = new Set(MATCHES.map(({ match }) => match));
-      assert.equal(tried.size, 27, 'a new kind of match: add it to MATCHES, and count it here');
+      assert.equal(tried.size, 29, 'a new kind of match: add it to MATCHES, and count it here');
       await assertSameBytes(whole(MATCHES.map((match) => rule({ kind: 'return' }, match))));
     });
 

@@ -51,27 +51,46 @@ interface ProtocolFront extends Pick<IndexFront, 'hasChains'> {
 
 /** The chain that receives the packets of one protocol, behind their front; it comes first. */
 function behind(chain: Chain, { exempt, failsafe, hasChains }: ProtocolFront): readonly Chain[] {
-  if (failsafe === undefined || !hasChains || failsafe.ports.length + failsafe.nat.length <= SHORT) {
+  if (failsafe === undefined || !hasChains || countOf(failsafe) <= SHORT) {
     const before = failsafe === undefined ? exempt : [...exempt, ...inOneList(failsafe)];
     return [{ ...chain, rules: [...before.map(withKnownProtocol), ...chain.rules] }];
   }
   const rest = { ...chain, name: `${chain.name}-rules` };
   const onRest = plainRule({ kind: 'goto', chain: rest.name });
   const natChain = `${chain.name}-to-failsafe-nat`;
-  const nat = plainRule({ kind: 'goto', chain: natChain }, CHANGED_BY_NAT);
+  const answerChain = `${chain.name}-to-failsafe-reply`;
+  const others = [
+    ...(failsafe.nat.length === 0 ? [] : [plainRule({ kind: 'goto', chain: natChain }, CHANGED_BY_NAT)]),
+    ...(failsafe.answers.length === 0
+      ? []
+      : [plainRule({ kind: 'goto', chain: answerChain }, failsafe.mayAnswer)]),
+    onRest,
+  ];
   const portsChain = `${chain.name}-to-failsafe`;
   const ports = failsafe.guards.map((guard) => plainRule({ kind: 'goto', chain: portsChain }, guard));
   // All by goto: a packet of the list must not come back to the rules that it skips.
+  const chains: [name: string, rules: readonly NftRule[], last: readonly NftRule[]][] = [
+    [portsChain, failsafe.ports, others],
+    [natChain, failsafe.nat, [onRest]],
+    [answerChain, failsafe.answers, [onRest]],
+  ];
   return [
-    { ...chain, rules: [...[...exempt, ...ports].map(withKnownProtocol), nat, onRest] },
-    plainChain(portsChain, [...failsafe.ports.map(withKnownProtocol), nat, onRest]),
-    plainChain(natChain, [...failsafe.nat, onRest]),
+    { ...chain, rules: [...[...exempt, ...ports].map(withKnownProtocol), ...others] },
+    ...chains.flatMap(([name, rules, last]) =>
+      rules.length === 0 ? [] : [plainChain(name, [...rules.map(withKnownProtocol), ...last])],
+    ),
     rest,
   ];
 }
 
-function inOneList({ ports, nat }: FailsafeRules): NftRule[] {
-  return [...ports, ...nat.map((rule) => ({ ...rule, matches: [CHANGED_BY_NAT, ...rule.matches] }))];
+function countOf({ ports, nat, answers }: FailsafeRules): number {
+  return ports.length + nat.length + answers.length;
+}
+
+function inOneList({ ports, nat, answers, mayAnswer }: FailsafeRules): NftRule[] {
+  const only = (match: Match, rules: readonly NftRule[]): NftRule[] =>
+    rules.map((rule) => ({ ...rule, matches: [match, ...rule.matches] }));
+  return [...ports, ...only(CHANGED_BY_NAT, nat), ...only(mayAnswer, answers)];
 }
 
 function withKnownProtocol(rule: NftRule): NftRule {

@@ -18,6 +18,8 @@ export interface Fragment {
   /** One range each, for the match that is named for the protocol. */
   readonly sport?: PortRange;
   readonly dport?: PortRange;
+  /** No packet that asks for a TCP connection, for the same match. */
+  readonly isNotFirst?: true;
   /** `-m NAME OPTIONS`, once or several times. */
   readonly extension?: string;
 }
@@ -42,6 +44,10 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
       return [{ extension: '-m conntrack --ctstate DNAT' }];
     case 'ctConfirmed':
       return [{ extension: '-m conntrack --ctstatus CONFIRMED' }];
+    case 'ctUntracked':
+      return [{ extension: '-m conntrack --ctstate UNTRACKED' }];
+    case 'tcpNotFirst':
+      return [{ protocol: 'tcp', isNotFirst: true }];
     case 'dnsAnswer':
       return [
         { protocol: 'udp', sport: [53, 53], extension: '-m conntrack --ctstate ESTABLISHED --ctdir REPLY' },

@@ -100,13 +100,15 @@ const PROTOCOL_NAMES: Readonly<Record<L4Protocol, string>> = {
 function addExtensions(words: string[], parts: readonly Fragment[]): void {
   const sport = parts.find((part) => part.sport)?.sport;
   const dport = parts.find((part) => part.dport)?.dport;
+  const isNotFirst = parts.some((part) => part.isNotFirst);
   let hasPorts = false;
   for (const part of parts) {
-    if (!hasPorts && (part.sport ?? part.dport) !== undefined) {
+    if (!hasPorts && (part.sport ?? part.dport ?? part.isNotFirst) !== undefined) {
       hasPorts = true;
       words.push(`-m ${part.protocol}`);
       if (sport) words.push(`--sport ${rangeText(sport)}`);
       if (dport) words.push(`--dport ${rangeText(dport)}`);
+      if (isNotFirst) words.push('! --tcp-flags FIN,SYN,RST,ACK SYN');
     }
     if (part.extension) words.push(part.extension);
   }
