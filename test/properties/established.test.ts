@@ -95,7 +95,8 @@ function numberOf(group: Flow['interfaceGroup'], { interfaceGroups }: Config): n
  * The entry that conntrack has for a flow; null if it has none, or would say more than the flow.
  */
 function toEntry(flow: Flow, { nodeAddresses }: NodeState) {
-  const { direction, traffic, src, dst, srcPort, dstPort, icmpType, icmpCode } = flow;
+  const { direction, traffic, src, dst, srcPort, dstPort, icmpType, icmpCode, untracked } = flow;
+  if (untracked === true) return null;
   const protocol = PROTOCOLS[flow.protocol ?? ''] ?? flow.protocol;
   if (src === undefined || dst === undefined || typeof protocol !== 'number' || protocol === 2) return null;
   const hasPorts = [6, 17, 132].includes(protocol);
