@@ -162,6 +162,31 @@ export function describeWebhook(begun: () => TestCluster): void {
       assert.equal(gone, 0, why);
     });
 
+    it('passes dry runs of a file that has a group and what uses it, and says what is missing', async () => {
+      const group = `${HEAD}kind: ClusterGroup\nmetadata: {name: office}\nspec: {ipBlocks: [{cidr: 10.0.0.0/24}]}`;
+      const user = policy('ingress: [{name: a, action: Allow, from: [{group: office}]}]');
+      const stdin = `${group}\n---\n${user}`;
+      const dry = await cluster.kubectl(['apply', '--dry-run=server', '-f', '-'], { stdin });
+      assert.equal(dry.code, 0, dry.stderr);
+      assert.match(dry.stderr, /there is no ClusterGroup "office".*a dry run passes/);
+      // Status 1 of diff is a difference.
+      const diff = await cluster.kubectl(['diff', '-f', '-'], { stdin });
+      assert.equal(diff.code, 1, diff.stderr);
+      assert.match(diff.stdout, /^\+kind: ClusterNetworkPolicy/m);
+      assert.match((await apply(user)).stderr, /denied the request: .*there is no ClusterGroup "office"/);
+      const both = await apply(stdin);
+      assert.equal(both.code, 0, both.stderr);
+      await see();
+      const gone = await cluster.kubectl(['delete', '--dry-run=server', '-f', '-'], { stdin });
+      assert.equal(gone.code, 0, gone.stderr);
+      assert.match(gone.stderr, /in use: ClusterNetworkPolicy\/p: spec\.ingress/);
+      assert.equal((await cluster.kubectl(['delete', 'ncg', 'office'])).code, 1);
+      await removeAll(cluster, 'ncnp');
+      await see();
+      assert.equal((await cluster.kubectl(['delete', 'ncg', 'office'])).code, 0);
+      await see();
+    });
+
     it('does not block requests when it is down, as deploy/ configures it', async () => {
       server.closeAllConnections();
       server.close();
