@@ -1,93 +1,88 @@
 import { createExec } from 'ipset-ts';
 import { Nftables, NftError } from 'nftables-napi';
 import { siblingModule } from '../../../lib/process/sibling-module.ts';
+import { missingText, type NftNeed, nftNeeds, TRIAL_TABLE } from './nft-needs.ts';
 
 /**
- * Whether nf_tables can do everything that our tables need; if not, `why` is the kernel's message.
+ * Whether nf_tables can do everything that our tables need; if not, `why` names what is missing,
+ * with the kernel's message.
  */
 export type Trial = { readonly works: true } | { readonly works: false; readonly why: string };
 
 /** One way to try nf_tables. Null: this way is not available here, another may be. */
 export type TrialWay = () => Promise<Trial | null>;
 
-const TABLE = 'inet nodewall-trial';
-
-/**
- * Contains one of each kind of object that our tables consist of. Without the hook no packet
- * traverses it.
- */
-function tableText(hook: string): string {
-  return `
-add table ${TABLE}
-add set ${TABLE} peers { type ipv4_addr; flags interval; elements = { 192.0.2.0/25, 192.0.2.200 }; }
-add set ${TABLE} services { type ipv6_addr . inet_proto . inet_service; elements = { 2001:db8::1 . tcp . 80 }; }
-add chain ${TABLE} record
-add rule ${TABLE} record limit rate 100/second burst 200 packets log group 7411 snaplen 128
-add rule ${TABLE} record counter reject with icmpx admin-prohibited
-add chain ${TABLE} peer
-add rule ${TABLE} peer ip saddr @peers counter goto record
-add rule ${TABLE} peer ip6 daddr . meta l4proto . th dport @services counter drop
-add map ${TABLE} ports { type inet_service : verdict; flags interval; elements = { 80-90 : goto peer }; }
-add chain ${TABLE} input ${hook}
-add rule ${TABLE} input ct state established,related accept
-add rule ${TABLE} input iifgroup 8 accept
-add rule ${TABLE} input tcp dport vmap @ports
-`;
-}
-
-/** One of each expression of egress gateways' rules, which kernels have as modules of their own. */
-const EGRESS_TEXT = `
-add map ${TABLE} restore { type mark : verdict; elements = { 0x07000000 : goto peer }; }
-add map ${TABLE} arrivals { type ipv4_addr . ether_addr : verdict; elements = { 192.0.2.1 . 0e:00:00:00:00:01 : goto peer }; }
-add chain ${TABLE} steer
-add rule ${TABLE} steer notrack
-add rule ${TABLE} steer ct mark & 0x7f000000 vmap @restore
-add rule ${TABLE} steer ip saddr . ether saddr vmap @arrivals
-add rule ${TABLE} steer fib saddr . iif oif missing counter drop
-add rule ${TABLE} steer meta mark set meta mark & 0x87ffffff | 0x07000000
-add rule ${TABLE} steer ct mark set ct mark & 0x87ffffff | 0x07000000
-add rule ${TABLE} steer tcp flags syn tcp option maxseg size set rt mtu
-add rule ${TABLE} steer jhash ip saddr . ip daddr mod 2 seed 0x0 vmap { 0 : goto peer, 1 : goto record }
-add rule ${TABLE} steer snat ip to ip saddr
-add rule ${TABLE} steer masquerade
-`;
-
 /**
  * Whether nf_tables has what the rules of egress gateways need. Throws NftError with code EPERM
  * without permission.
  */
 export function tryEgress(): Promise<Trial> {
-  return tryText(`${tableText('')}${EGRESS_TEXT}`);
+  return tryHere({ hooked: false, egress: true });
 }
 
 /**
  * Tries nf_tables in the network namespace of this process and leaves nothing behind. Throws
  * NftError with code EPERM without permission.
+ *
+ * @param hooked whether packets may traverse it
  */
-export function tryHere({ hooked }: { readonly hooked: boolean }): Promise<Trial> {
-  return hooked
-    ? tryText(tableText('{ type filter hook input priority filter; policy accept; }'), true)
-    : tryText(tableText(''));
-}
-
-/** Without a hook and in one transaction, the table is never visible. */
-async function tryText(text: string, hooked = false): Promise<Trial> {
-  const removal = `delete table ${TABLE}`;
+export async function tryHere({
+  hooked,
+  egress = false,
+}: {
+  readonly hooked: boolean;
+  readonly egress?: boolean;
+}): Promise<Trial> {
+  const needs = nftNeeds({ hooked, egress });
   let nftables: Nftables | null = null;
   try {
-    nftables = new Nftables();
-    if (!hooked) await nftables.run(`${text}${removal}`);
-    else {
-      await nftables.run(text);
-      await nftables.run(removal);
-    }
-    return { works: true };
+    const opened = new Nftables();
+    nftables = opened;
+    return await tryNeeds(needs, async (text) => {
+      // In one transaction the table is never visible. A hook is registered only by a commit.
+      await opened.run(hooked ? text : `${text}${REMOVAL}`);
+      if (hooked) await opened.run(REMOVAL);
+    });
   } catch (error) {
     // Without permission the result is unknown, and iptables would not work either.
     if (!(error instanceof NftError) || error.code === 'EPERM') throw error;
     return { works: false, why: error.message };
   } finally {
     await nftables?.close();
+  }
+}
+
+const REMOVAL = `delete table ${TRIAL_TABLE}\n`;
+
+/** Tries all at once; if that fails, each by itself, to name what the kernel lacks. */
+export async function tryNeeds(
+  needs: readonly NftNeed[],
+  run: (text: string) => Promise<void>,
+): Promise<Trial> {
+  const all = await refusal(run, needs);
+  if (all === null) return { works: true };
+  const [table, ...rest] = needs;
+  if (table === undefined || (await refusal(run, [table])) !== null)
+    return {
+      works: false,
+      why: table === undefined ? all.message : `${missingText([table])}: ${all.message}`,
+    };
+  const missing: NftNeed[] = [];
+  for (const need of rest) if ((await refusal(run, [table, need])) !== null) missing.push(need);
+  const why = missing.length === 0 ? all.message : `${missingText(missing)}: ${all.message}`;
+  return { works: false, why };
+}
+
+async function refusal(
+  run: (text: string) => Promise<void>,
+  needs: readonly NftNeed[],
+): Promise<NftError | null> {
+  try {
+    await run(needs.map(({ text }) => text).join(''));
+    return null;
+  } catch (error) {
+    if (!(error instanceof NftError) || error.code === 'EPERM') throw error;
+    return error;
   }
 }
 
