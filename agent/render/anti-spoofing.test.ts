@@ -22,11 +22,11 @@ function iptablesLines(chain: string, family: 4 | 6): string[] | undefined {
 }
 
 describe('anti-spoofing', () => {
-  it('comes after established connections and before the exemptions', () => {
+  it('comes before the exemptions, of pods before established connections too', () => {
     assert.deepEqual(lines('input')?.slice(1, 5), [
+      'iifgroup 8 jump anti-spoofing-pods',
       'ct state established,related accept',
       'fib saddr type local jump anti-spoofing-own',
-      'iifgroup 8 jump anti-spoofing-pods',
       'iif "lo" accept comment "exemption loopback"',
     ]);
   });
@@ -50,12 +50,10 @@ describe('anti-spoofing', () => {
   it('also compares forwarded packets of pods', () => {
     assert.deepEqual(lines('forward', { interfaceGroups: { pods: 20, clusternet: 9 } }), [
       'type filter hook forward priority 0; policy accept;',
-      'ct state established,related accept',
       'iifgroup 20 jump anti-spoofing-pods',
     ]);
     for (const family of [4, 6] as const) {
       assert.deepEqual(iptablesLines('NODEWALL-FORWARD', family), [
-        '-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN',
         '-m devgroup --src-group 0x8/0x7fffffff -j NODEWALL-anti-spoofing-pods',
       ]);
     }
@@ -84,8 +82,8 @@ describe('anti-spoofing', () => {
     for (const family of [4, 6] as const) {
       const input = iptablesLines('NODEWALL-INPUT', family)?.filter((line) => line.includes('spoofing'));
       assert.deepEqual(input, [
-        '-m addrtype --src-type LOCAL -j NODEWALL-anti-spoofing-own',
         '-m devgroup --src-group 0x8/0x7fffffff -j NODEWALL-anti-spoofing-pods',
+        '-m addrtype --src-type LOCAL -j NODEWALL-anti-spoofing-own',
       ]);
     }
     assert.deepEqual(iptablesLines('NODEWALL-anti-spoofing-own', 6), [

@@ -18,14 +18,16 @@ export const SPOOFED = 'spoofed';
 export const SPOOFED_PREFIX = `nodewall ${SPOOFED}`;
 
 export interface AntiSpoofing {
-  /** Rules of the base chain of ingress, after the one for established connections. */
+  /** Rules of the base chain of ingress, before the one for established connections. */
+  readonly first: readonly NftRule[];
+  /** Behind it. */
   readonly rules: readonly NftRule[];
   /** The base chain of forwarded packets, and the chains that it and `rules` call. */
   readonly chains: readonly Chain[];
   readonly sets: readonly NamedSet[];
 }
 
-export const NO_ANTI_SPOOFING: AntiSpoofing = { rules: [], chains: [], sets: [] };
+export const NO_ANTI_SPOOFING: AntiSpoofing = { first: [], rules: [], chains: [], sets: [] };
 
 interface Context {
   readonly state: NodeState;
@@ -35,9 +37,10 @@ interface Context {
 }
 
 /**
- * Drops new packets of pods with the address of a Node, and those with an address of this machine
- * that come in by any interface but lo. The kernel drops the latter too, if they are IPv4 and no
- * sysctl (accept_local, route_localnet) says otherwise.
+ * Drops packets of pods with the address of a Node, also those that seem to belong to a connection:
+ * a pod that makes them up would speak into one between Nodes. Drops new packets with an address of
+ * this machine that come in by any interface but lo. The kernel drops the latter too, if they are
+ * IPv4 and no sysctl (accept_local, route_localnet) says otherwise.
  */
 export function antiSpoofing({ state, config, canLog, setMatches }: Context): AntiSpoofing {
   if (!dropsSpoofed(state, config)) return NO_ANTI_SPOOFING;
@@ -63,13 +66,11 @@ export function antiSpoofing({ state, config, canLog, setMatches }: Context): An
     ...nodes.map(({ matches }) => toSpoofed(matches)),
     ...UNIQUE.map((unique) => toSpoofed([unique, OWN_SOURCE])),
   ]);
-  const forward = {
-    ...plainChain(FORWARD.chain, [plainRule({ kind: 'accept' }, { match: 'ctEstablished' }), fromPods]),
-    base: FORWARD.base,
-  };
+  const forward = { ...plainChain(FORWARD.chain, [fromPods]), base: FORWARD.base };
   return {
     // Nearly no packet has an own address, so one look-up in the routes is all that others cost.
-    rules: [plainRule({ kind: 'jump', chain: OWN }, OWN_SOURCE), fromPods],
+    first: [fromPods],
+    rules: [plainRule({ kind: 'jump', chain: OWN }, OWN_SOURCE)],
     chains: [forward, own, pods, ...spoofed(records ? config.log : null)],
     sets: nodes.flatMap(({ set }) => set ?? []),
   };

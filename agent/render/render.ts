@@ -163,7 +163,7 @@ function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): 
   return {
     base: [
       ...baseChains(traffic, config, {
-        before,
+        before: [...before, ...spoofing.first],
         first: spoofing.rules,
         indexes: parts.map(({ name }) => name),
         podIndexes: podParts.map(({ name }) => name),

@@ -243,7 +243,7 @@ function rulePackets(
 function spoofedPackets(registers: Registry[], totals: () => ReadonlyMap<string, RuleTotals>): void {
   new Counter({
     name: 'nodewall_agent_spoofed_packets_total',
-    help: 'New packets dropped because their source is an address of a Node or of this machine (antiSpoofing).',
+    help: 'Packets dropped because their source is an address of a Node or of this machine (antiSpoofing).',
     registers,
     collect() {
       this.reset();

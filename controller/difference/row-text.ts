@@ -57,7 +57,16 @@ export function shownChanges(
   names: Names,
 ): ShownChange[] {
   const wideOf = new Map(wide.map((one) => [changeKey(one.change), one]));
+  const forged = new Set<string>();
   return changes.flatMap((row): ShownChange[] => {
+    if (isOfAntiSpoofing(row)) {
+      // The same packets are dropped on their way to a NodePort.
+      const [, , , peers = '', ...verdicts] = cells(row, names);
+      const key = [peers, ...verdicts].join();
+      if (forged.has(key)) return [];
+      forged.add(key);
+      return [{ cells: [row.direction, 'Host', FORGED, peers, ...verdicts], exceptions: [] }];
+    }
     const one = wideOf.get(changeKey(row));
     const [direction = '', traffic = '', , , ...verdicts] = cells(row, names);
     if (one === undefined) return [{ cells: cells(row, names), exceptions: [] }];
@@ -71,8 +80,19 @@ export function shownChanges(
   });
 }
 
+/** Without a rule nothing else drops packets. */
+function isOfAntiSpoofing({ before, ruleBefore, after, ruleAfter }: Row): boolean {
+  const verdicts = [before, after].sort();
+  return ruleBefore === null && ruleAfter === null && verdicts.join() === 'Allow,Drop';
+}
+
+const FORGED = "packets of pods with a Node's address";
+
 function verdictText(verdict: string, rule: DecidingRule | null): string {
-  return rule === null ? `${verdict} (no rule)` : `${verdict} (${rule.policy}/${rule.rule})`;
+  if (rule !== null) return `${verdict} (${rule.policy}/${rule.rule})`;
+  return verdict === 'Drop'
+    ? 'Drop (anti-spoofing, which begins with the first rule on a node)'
+    : `${verdict} (no rule)`;
 }
 
 const NAMES: ReadonlyMap<number, string> = new Map(

@@ -192,13 +192,39 @@ forEachDataplane(
       await until('the metric counts them', async () => (await metric()) === spoofed.length);
     });
 
+    it('are dropped also in a connection between Nodes that is established', async () => {
+      const { node } = it_.topology;
+      const before = await counted();
+      await node.run(['conntrack', '-F']);
+      await it_.nft('flush set inet seen ports\n');
+      const packets = PACKETS.filter(({ src, to }) => src === OTHER_NODE && to !== 'nat');
+      for (const { family, port, to } of packets) {
+        const dst = (to === 'host' ? NEIGHBOUR : OWN)?.[family] ?? '';
+        const ends = ['-s', OTHER_NODE[family], '-d', dst, '-p', 'udp', '--sport', '40000'];
+        const rest = ['--dport', `${port}`, '-t', '600', '-u', 'SEEN_REPLY,ASSURED'];
+        await node.run(['conntrack', '-I', ...ends, ...rest]);
+      }
+      for (const client of [NETWORK, POD, CLUSTERNET]) {
+        await send(
+          client,
+          packets.filter(({ from }) => from === client),
+        );
+      }
+      const ports = await seenPorts(node);
+      const seen = packets.filter(({ port }) => ports.has(port)).map(title);
+      const honest = packets.filter(({ isSpoofed }) => !isSpoofed);
+      assert.deepEqual(seen.sort(), honest.map(title).sort());
+      assert.equal(await counted(), before + packets.length - honest.length);
+    });
+
     itOnce('does not drop what the node sends to itself, by lo or by multicast', async () => {
       const { node } = it_.topology;
+      const spoofed = await counted();
       assert.equal((await node.run([process.execPath, '-e', MULTICAST])).stdout, 'heard\n');
       for (const address of [OWN.v4, OWN.v6]) {
         assert.equal((await node.run([process.execPath, '-e', CONNECT, address])).stdout, 'ECONNREFUSED\n');
       }
-      assert.equal(await counted(), PACKETS.filter(({ isSpoofed }) => isSpoofed).length);
+      assert.equal(await counted(), spoofed);
     });
 
     async function counted(): Promise<number> {

@@ -197,14 +197,13 @@ class Translation {
   /** Empty in most clusters, because every packet of a pod traverses this chain. */
   #forward(marking: readonly IptablesRule[]): readonly IptablesRule[] {
     const marks = this.#root(MASQUERADE, () => marking);
-    const [, ...judged] = this.#chains.get(FORWARDED.chain)?.rules ?? [];
-    const rules = [
-      ...this.#plain(judged),
+    const spoofed = this.#plain(this.#chains.get(FORWARDED.chain)?.rules ?? []);
+    const ofNew = [
       ...(marks === null ? [] : [plainRule(`-m conntrack ! --ctstatus CONFIRMED -j ${marks.name}`)]),
       ...this.#toNodePort(),
     ];
-    if (rules.length === 0) return [];
-    return [plainRule(`-m conntrack --ctstate RELATED,ESTABLISHED ${RETURN}`), ...rules];
+    if (ofNew.length === 0) return spoofed;
+    return [...spoofed, plainRule(`-m conntrack --ctstate RELATED,ESTABLISHED ${RETURN}`), ...ofNew];
   }
 
   #toNodePort(): IptablesRule[] {
