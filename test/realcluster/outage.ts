@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RealCluster, RealNode } from './cluster.ts';
-import { AGENTS, CONTROLLERS, NAMESPACE, pods } from './nodewall.ts';
+import { AGENTS, CONTROLLERS, NAMESPACE, pods, QUICK_GUARD } from './nodewall.ts';
 
 const FLAGSHIP = join(import.meta.dirname, '../../deploy/examples/flagship/protect-api.yaml');
 
@@ -46,8 +46,49 @@ async function restartNodes(cluster: RealCluster, nodes: readonly RealNode[]): P
   if (nodes.some(({ name }) => name === 'cp-1')) await cluster.startControlPlane();
 }
 
+/** Applies nodewall again, as who deleted some of it by mistake does. */
+async function appliedAgain(cluster: RealCluster): Promise<void> {
+  await cluster.kubectlOutput(['apply', '--server-side', '--force-conflicts', '-k', QUICK_GUARD]);
+}
+
+/** What administrators delete by mistake, and apply again. */
+const ACCIDENTS = {
+  'namespace deleted': async (cluster: RealCluster) => {
+    await cluster.kubectlOutput(['delete', 'namespace', NAMESPACE, '--timeout=150s']);
+    await appliedAgain(cluster);
+  },
+  'gate and Lease deleted, controllers killed': async (cluster: RealCluster) => {
+    await cluster.kubectlOutput([
+      'delete',
+      OF_NODEWALL,
+      'configmap/nodewall-config',
+      'lease/nodewall-controller',
+    ]);
+    const force = ['--grace-period=0', '--force'];
+    await cluster.kubectlOutput(['delete', 'pods', OF_NODEWALL, `--selector=${CONTROLLERS}`, ...force]);
+  },
+  'ServiceAccounts deleted': async (cluster: RealCluster) => {
+    await cluster.kubectlOutput(['delete', 'serviceaccounts', OF_NODEWALL, '--all']);
+    await appliedAgain(cluster);
+    // The way out that logs, /readyz and `nodewall check` name.
+    const workloads = ['deployment/nodewall-controller', 'daemonset/nodewall-agent'];
+    await cluster.kubectlOutput(['rollout', 'restart', OF_NODEWALL, ...workloads]);
+  },
+  'Secret and ConfigMap of the CA deleted': async (cluster: RealCluster) => {
+    await cluster.kubectlOutput(['delete', OF_NODEWALL, 'secret/nodewall-ca', 'configmap/nodewall-ca']);
+    await cluster.kubectlOutput(['rollout', 'restart', OF_NODEWALL, 'deployment/nodewall-controller']);
+  },
+  'roles deleted': async (cluster: RealCluster) => {
+    const own = '--selector=app.kubernetes.io/part-of=nodewall';
+    await cluster.kubectlOutput(['delete', 'clusterroles,clusterrolebindings', own]);
+    await cluster.kubectlOutput(['delete', 'roles,rolebindings', OF_NODEWALL, own]);
+    await appliedAgain(cluster);
+  },
+} as const;
+
 /** What happens; each resolves after its last action, not when the cluster has got over it. */
 export const EVENTS = {
+  ...ACCIDENTS,
   'all controllers deleted': async (cluster: RealCluster) => {
     await cluster.kubectlOutput(['delete', 'pods', OF_NODEWALL, `--selector=${CONTROLLERS}`, '--wait=false']);
   },
