@@ -41,6 +41,7 @@ export const CONFIG_FIELDS = {
   egress: {
     inside: ['plain'],
     serviceCIDRs: ['plain'],
+    podCIDRs: ['plain'],
     unknownPods: 'plain',
     read: ['plain'],
     namespaceLimits: { policies: 'plain', networks: 'plain' },

@@ -89,6 +89,7 @@ leaderElection: {leaseDuration: 60}
         serviceCIDRs: ['2001:db8:1::/112'],
         unknownPods: 'Pass',
         read: ['egressgateway.spidernet.io'],
+        podCIDRs: [],
         namespaceLimits: { policies: 100, networks: 50 },
         cniResults: '/run/cni/results',
         cniPlugins: '',

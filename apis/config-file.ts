@@ -122,6 +122,7 @@ function toConfig(raw: RawConfig): Config {
       ...raw.egress,
       inside: raw.egress?.inside?.map(canonicalCidr) ?? DEFAULT_CONFIG.egress.inside,
       serviceCIDRs: raw.egress?.serviceCIDRs?.map(canonicalCidr) ?? DEFAULT_CONFIG.egress.serviceCIDRs,
+      podCIDRs: raw.egress?.podCIDRs?.map(canonicalCidr) ?? DEFAULT_CONFIG.egress.podCIDRs,
       namespaceLimits: { ...DEFAULT_CONFIG.egress.namespaceLimits, ...raw.egress?.namespaceLimits },
     },
     guard: {

@@ -4,6 +4,8 @@ export interface EgressConfig {
   readonly inside: readonly string[];
   /** The networks of Services (CIDRs), where there are no ServiceCIDR objects. */
   readonly serviceCIDRs: readonly string[];
+  /** The networks of pods (CIDRs); empty: those that Nodes say, if they are private. */
+  readonly podCIDRs: readonly string[];
   /**
    * Hold: a packet from a source in a Node's pod networks that no known pod has is dropped, if it
    * goes outside. Pass: it leaves as without nodewall.
@@ -31,6 +33,7 @@ export interface NamespaceLimits {
 export const DEFAULT_EGRESS_CONFIG: EgressConfig = {
   inside: [],
   serviceCIDRs: [],
+  podCIDRs: [],
   unknownPods: 'Hold',
   read: ['egressgateway.spidernet.io'],
   namespaceLimits: { policies: 100, networks: 1024 },

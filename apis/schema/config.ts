@@ -150,6 +150,11 @@ export const CONFIG_SCHEMA: JsonSchema = {
           description: 'The networks of Services (CIDRs), where there are no ServiceCIDR objects.',
           items: { type: 'string' },
         },
+        podCIDRs: {
+          type: 'array',
+          description: 'The networks of pods (CIDRs). Empty: those that Nodes say, if they are private.',
+          items: { type: 'string' },
+        },
         unknownPods: {
           type: 'string',
           enum: ['Hold', 'Pass'],

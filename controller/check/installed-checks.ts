@@ -8,6 +8,7 @@ import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { Lease } from '../kubeapi/lease/lease.ts';
 import { type Check, type CheckedObject, read } from './checked.ts';
+import { egressNetworks } from './egress-networks-check.ts';
 import { featureGates } from './gate-check.ts';
 import { tokens } from './token-check.ts';
 
@@ -52,6 +53,7 @@ export function installedChecks(now: number): Readonly<Record<string, Check>> {
     'aggregated API': aggregatedApi,
     webhooks,
     'feature gate': featureGates,
+    'egress networks': egressNetworks,
     certificates: (request) => certificates(request, now),
   };
 }

@@ -12,11 +12,15 @@ import { ObjectIndex } from '../index/object-index.ts';
 import type { Dealing } from './allocation.ts';
 import { ByNode } from './by-node.ts';
 import { type Decision, type FlatClass, flatten, policyKey } from './class.ts';
+import type { NetworksConfig } from './cluster-networks.ts';
 import { destinationsOf } from './destinations.ts';
-import { type Inside, InsideIndex } from './inside.ts';
-import { compareEgressPolicies, comparePods } from './order.ts';
+import { holderOf, type Inside, InsideIndex } from './inside.ts';
+import { compareEgressPolicies } from './order.ts';
 import { EgressSelection } from './selection.ts';
 import { WayIndex, type Ways } from './ways.ts';
+
+/** With nodeCIDRs of the configuration; absent: not known, or none. */
+export type EgressSettings = EgressConfig & Pick<NetworksConfig, 'nodeCIDRs'>;
 
 /** What is read of the objects. */
 export type EgressInput = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods'> & EgressObjects;
@@ -45,7 +49,7 @@ export interface CompiledEgress extends Ways {
  * Stage 2 for egress gateways: a pure function of the objects, their statuses included, and of the
  * configuration. The objects must have passed validation.
  */
-export function compileEgress(objects: EgressInput, config: EgressConfig): CompiledEgress {
+export function compileEgress(objects: EgressInput, config: EgressSettings): CompiledEgress {
   return egressCompiler(config)(objects);
 }
 
@@ -54,7 +58,7 @@ export function compileEgress(objects: EgressInput, config: EgressConfig): Compi
  * policies and the pods of its node, a policy the pods that it selects.
  */
 export function egressCompiler(
-  config: EgressConfig,
+  config: EgressSettings,
   dealing: Dealing = 'all',
 ): (objects: EgressInput) => CompiledEgress {
   let state: EgressState | null = null;
@@ -83,7 +87,7 @@ interface Source {
 }
 
 class EgressState {
-  readonly #config: EgressConfig;
+  readonly #config: EgressSettings;
   readonly #insideIndex: InsideIndex;
   readonly #index = new ObjectIndex(NO_OBJECTS);
   readonly #wayIndex: WayIndex;
@@ -96,6 +100,9 @@ class EgressState {
   #lastNumber = 0;
   readonly #sources = new Map<string, Source>();
   readonly #sourcesByNode = new ByNode();
+  /** Addresses that several pods have. */
+  readonly #contested = new Set<string>();
+  #inside: Inside;
   /** By podKey. */
   readonly #pods = new Map<string, Source>();
   readonly #podsByNode = new ByNode();
@@ -109,13 +116,14 @@ class EgressState {
   #subnetClasses: readonly UsedClass[] = [];
   #compiled: CompiledEgress;
 
-  constructor(config: EgressConfig, dealing: Dealing) {
+  constructor(config: EgressSettings, dealing: Dealing) {
     this.#wayIndex = new WayIndex(this.#index, dealing);
     this.#config = config;
     this.#insideIndex = new InsideIndex(config);
+    this.#inside = this.#insideIndex.advance(NO_OBJECTS, [], { removed: [], added: [] });
     this.#compiled = {
       nodes: [],
-      inside: this.#insideIndex.advance(NO_OBJECTS, [], { removed: [], added: [] }),
+      inside: this.#inside,
       unknownPods: 'Pass',
       policies: [],
       ways: new Map(),
@@ -156,7 +164,9 @@ class EgressState {
     const inside = this.#insideIndex.advance(objects, objects.pods, change.pods);
     const isEnforced = policies.some(({ spec }) => spec.mode === 'Enforce');
     const unknownPods = isEnforced ? this.#config.unknownPods : 'Pass';
-    const { sources, pods } = this.#advancePods(touched, new Set(change.pods.removed));
+    const changesHomes = inside.networksOf !== before.inside.networksOf;
+    this.#inside = inside;
+    const { sources, pods } = this.#advancePods(touched, new Set(change.pods.removed), changesHomes);
     const subnets = this.#advanceSubnets(inside, unknownPods);
     const { ways, allocations } = this.#wayIndex.advance(objects, policies);
     const { classes, decisions } = this.#usedClasses();
@@ -196,9 +206,18 @@ class EgressState {
       .flatMap(({ pods }) => (pods === null ? [] : this.#index.selectPods(pods.labels, pods.namespace)));
   }
 
-  /** @param removed those of the pods that are not there any more */
-  #advancePods(pods: ReadonlySet<Pod>, removed: ReadonlySet<Pod>): Pick<CompiledEgress, 'sources' | 'pods'> {
+  /**
+   * @param removed those of the pods that are not there any more
+   * @param changesHomes whether Nodes have other pod networks
+   */
+  #advancePods(
+    pods: ReadonlySet<Pod>,
+    removed: ReadonlySet<Pod>,
+    changesHomes: boolean,
+  ): Pick<CompiledEgress, 'sources' | 'pods'> {
     const sourceOf = this.#podSources();
+    for (const address of changesHomes ? [...this.#contested] : [])
+      this.#change([this.#sources, this.#sourcesByNode], address, this.#holder(address, sourceOf));
     for (const pod of pods) {
       for (const address of pod.addresses)
         this.#change([this.#sources, this.#sourcesByNode], address, this.#holder(address, sourceOf));
@@ -237,11 +256,13 @@ class EgressState {
     if (now !== null && id !== undefined) byNode.set(now.node, key, id);
   }
 
-  /** Null: no pod has the address. Of several pods, the first by namespace and name. */
+  /** Null: no pod has the address. */
   #holder(address: string, sourceOf: (pod: Pod) => Source): Source | null {
     const pods: Pod[] = [];
     for (const holder of this.#index.holders(address)) if (holder.kind === 'Pod') pods.push(holder);
-    const [pod] = pods.length > 1 ? pods.sort(comparePods) : pods;
+    if (pods.length > 1) this.#contested.add(address);
+    else this.#contested.delete(address);
+    const pod = holderOf(pods, address, this.#inside);
     if (pod === undefined) return null;
     const byLabels = sourceOf(pod);
     if (byLabels.isByAddress !== true) return byLabels;

@@ -15,8 +15,8 @@ import type { EgressPath } from './allocation.ts';
 import { policyKey } from './class.ts';
 import type { CompiledEgress, EgressInput } from './compile-egress.ts';
 import { destinationsOf } from './destinations.ts';
-import { isPodAddress } from './inside.ts';
-import { comparePods, policyText } from './order.ts';
+import { holderOf, isPodAddress } from './inside.ts';
+import { policyText } from './order.ts';
 import { hasInterval } from './segments.ts';
 import { isInSubnets, toItems } from './selection.ts';
 
@@ -101,7 +101,7 @@ function sourceReader(
     if (hasMember(compiled.inside.nodes, parsed)) return { kind: 'host' };
     const holders: Pod[] = [];
     for (const holder of index.holders(address)) if (holder.kind === 'Pod') holders.push(holder);
-    const [pod] = holders.sort(comparePods);
+    const pod = holderOf(holders, address, compiled.inside);
     if (pod !== undefined) return ofPod(pod, address);
     const isHeld = compiled.unknownPods === 'Hold' && isPodAddress(compiled.inside, address);
     return isHeld ? { kind: 'unknown' } : { kind: 'other', address };

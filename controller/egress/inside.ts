@@ -1,4 +1,3 @@
-import type { EgressConfig } from '../../apis/egress/config.ts';
 import type { EgressGateway, InsideNetworks } from '../../apis/egress/objects.ts';
 import type { Node, Pod } from '../../apis/objects.ts';
 import { BITS, type Cidr, type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
@@ -6,19 +5,11 @@ import { type Interval, toInterval, union } from '../../lib/net/interval.ts';
 import { changeAddresses, type MemberSet, NO_MEMBERS, toMemberSet } from '../../lib/net/member-set.ts';
 import type { ListChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
-import { addressesOf } from '../index/object-index.ts';
+import { ownedRange } from './check/ranges.ts';
+import { credible, type NetworksConfig, namedNetworks } from './cluster-networks.ts';
+import { comparePods } from './order.ts';
 import { poolCidrs, toPool } from './pool.ts';
 import { cidrIntervals, hasInterval } from './segments.ts';
-
-/** Loopback, link-local and multicast. */
-export const ALWAYS_INSIDE = [
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '224.0.0.0/4',
-  '::1/128',
-  'fe80::/10',
-  'ff00::/8',
-];
 
 export interface InsideParts {
   readonly nodes: readonly Node[];
@@ -32,25 +23,36 @@ export interface Inside {
   readonly members: MemberSet;
   /** The addresses of all Nodes. */
   readonly nodes: MemberSet;
-  /** The Nodes' pod networks, by family. */
-  readonly podNetworks: Readonly<Record<Family, readonly Interval[]>>;
+  /** The Nodes' pod networks that count, by family. */
+  readonly podNetworks: Intervals;
+  /** The same of each Node that has any. */
+  readonly networksOf: ReadonlyMap<string, Intervals>;
+  /** Pod networks and addresses that Nodes and pods say and that do not count, for messages. */
+  readonly leftOut: ReadonlySet<string>;
 }
 
 type Intervals = Readonly<Record<Family, readonly Interval[]>>;
 
 /** Follows the inside networks over successive states of the objects. */
 export class InsideIndex {
-  readonly #config: EgressConfig;
+  readonly #config: NetworksConfig;
   #parts: readonly (readonly object[])[] = [];
   /** What the networks were made of. */
   #texts: readonly string[] = [];
   /** All but the pods. */
   #static: Intervals = NO_INTERVALS;
+  #isCredible: (text: string) => boolean = () => false;
   /** How many pods have an address that no network of #static contains. */
   readonly #podCounts = new Map<string, number>();
-  #inside: Inside = { members: NO_MEMBERS, nodes: NO_MEMBERS, podNetworks: NO_INTERVALS };
+  /** The same of those that do not count. */
+  readonly #strayCounts = new Map<string, number>();
+  #strayNetworks: readonly string[] = [];
+  #inside: Inside = {
+    ...{ members: NO_MEMBERS, nodes: NO_MEMBERS, podNetworks: NO_INTERVALS },
+    ...{ networksOf: new Map(), leftOut: new Set() },
+  };
 
-  constructor(config: EgressConfig) {
+  constructor(config: NetworksConfig) {
     this.#config = config;
   }
 
@@ -68,13 +70,30 @@ export class InsideIndex {
 
   /** False if the networks are as before. */
   #advanceNetworks(parts: InsideParts, pods: readonly Pod[]): boolean {
-    const nodeAddresses = parts.nodes.flatMap(addressesOf);
-    const podCIDRs = parts.nodes.flatMap((node) => node.podCIDRs ?? []);
-    const networks = networksOf(parts, this.#config);
+    const { nodes, insideNetworks } = parts;
+    const networks = namedNetworks(insideNetworks, this.#config);
     const pools = parts.egressGateways.flatMap(({ spec }) => spec.ranges);
-    const texts = [...networks, '', ...pools, '', ...podCIDRs, '', ...nodeAddresses];
+    const nodeTexts = nodes.flatMap(({ name, addresses, podCIDRs = [], reportedAddresses = [] }) => [
+      ...['', name, ...addresses, '', ...podCIDRs, '', ...reportedAddresses],
+    ]);
+    const texts = [...networks, '', ...pools, '', ...nodeTexts];
     if (sameItems(texts, this.#texts)) return false;
     this.#texts = texts;
+    const counts = credible(insideNetworks, this.#config);
+    const isCredible = (text: string): boolean => ownedRange(text, '').every(counts);
+    this.#isCredible = isCredible;
+    this.#strayNetworks = nodes
+      .flatMap(({ podCIDRs = [], reportedAddresses = [] }) => [...podCIDRs, ...reportedAddresses])
+      .filter((text) => !isCredible(text));
+    const ofNodes = nodes.flatMap(({ name, podCIDRs = [] }) => {
+      const counting = podCIDRs.filter(isCredible);
+      return counting.length === 0 ? [] : [[name, counting] as const];
+    });
+    const podCIDRs = ofNodes.flatMap(([, counting]) => counting);
+    const nodeAddresses = nodes.flatMap(({ addresses, reportedAddresses = [] }) => [
+      ...addresses,
+      ...reportedAddresses.filter(isCredible),
+    ]);
     const blocks = [...networks, ...podCIDRs].flatMap((text) => parseCidr(text)?.cidr ?? []);
     const cidrs = [...blocks, ...poolCidrs(toPool(pools))];
     const hosts = nodeAddresses.flatMap((text) => hostCidr(text) ?? []);
@@ -82,6 +101,7 @@ export class InsideIndex {
       union([...cidrs, ...hosts].filter((cidr) => cidr.family === family).map(toInterval));
     this.#static = { 4: intervals(4), 6: intervals(6) };
     this.#podCounts.clear();
+    this.#strayCounts.clear();
     for (const { addresses } of pods) for (const address of addresses) this.#count(address, 1);
     this.#inside = {
       members: toMemberSet(
@@ -89,13 +109,16 @@ export class InsideIndex {
         [...nodeAddresses, ...this.#podCounts.keys()],
       ),
       nodes: toMemberSet([], nodeAddresses),
-      podNetworks: { 4: cidrIntervals(podCIDRs, 4), 6: cidrIntervals(podCIDRs, 6) },
+      podNetworks: intervalsOf(podCIDRs),
+      networksOf: new Map(ofNodes.map(([name, counting]) => [name, intervalsOf(counting)])),
+      leftOut: this.#leftOut(),
     };
     return true;
   }
 
   #changePods({ removed, added }: ListChange<Pod>): void {
     const before = new Map<string, boolean>();
+    const strays = this.#strayCounts.size;
     const count = (pods: readonly Pod[], by: number): void => {
       for (const address of pods.flatMap((pod) => pod.addresses)) {
         if (!before.has(address)) before.set(address, this.#podCounts.has(address));
@@ -104,6 +127,7 @@ export class InsideIndex {
     };
     count(removed, -1);
     count(added, 1);
+    if (this.#strayCounts.size !== strays) this.#inside = { ...this.#inside, leftOut: this.#leftOut() };
     const changed = [...before].filter(([address, was]) => this.#podCounts.has(address) !== was);
     if (changed.length === 0) return;
     const gone = changed.filter(([, was]) => was).map(([address]) => address);
@@ -114,23 +138,38 @@ export class InsideIndex {
   #count(text: string, by: number): void {
     const address = parseAddress(text);
     if (address === null || hasInterval(this.#static[address.family], address.value)) return;
-    const count = (this.#podCounts.get(text) ?? 0) + by;
-    if (count > 0) this.#podCounts.set(text, count);
-    else this.#podCounts.delete(text);
+    const counts = this.#isCredible(text) ? this.#podCounts : this.#strayCounts;
+    const count = (counts.get(text) ?? 0) + by;
+    if (count > 0) counts.set(text, count);
+    else counts.delete(text);
   }
+
+  #leftOut(): ReadonlySet<string> {
+    return new Set([...this.#strayNetworks, ...this.#strayCounts.keys()]);
+  }
+}
+
+function intervalsOf(cidrs: readonly string[]): Intervals {
+  return { 4: cidrIntervals(cidrs, 4), 6: cidrIntervals(cidrs, 6) };
 }
 
 const NO_INTERVALS: Intervals = { 4: [], 6: [] };
 
-/** The networks that are neither pods' nor pools. */
-function networksOf({ insideNetworks }: InsideParts, { inside, serviceCIDRs }: EgressConfig): string[] {
-  const services = insideNetworks.some(({ kind }) => kind === 'ServiceCIDR') ? [] : serviceCIDRs;
-  return [...ALWAYS_INSIDE, ...inside, ...services, ...insideNetworks.flatMap(({ cidrs }) => cidrs)];
-}
-
 function hostCidr(text: string): Cidr | null {
   const address = parseAddress(text);
   return address === null ? null : { ...address, length: BITS[address.family] };
+}
+
+/**
+ * Of pods with one address the one that has it: those of the Node whose pod network has it go
+ * first, as another Node's kubelet may say what it likes of its pods; then by namespace and name.
+ */
+export function holderOf(pods: readonly Pod[], text: string, { networksOf }: Inside): Pod | undefined {
+  if (pods.length < 2) return pods[0];
+  const address = parseAddress(text);
+  const isHome = ({ node = '' }: Pod): boolean =>
+    address !== null && hasInterval(networksOf.get(node)?.[address.family] ?? [], address.value);
+  return pods.toSorted((a, b) => Number(isHome(b)) - Number(isHome(a)) || comparePods(a, b))[0];
 }
 
 /** Whether the address is in the pod network of a Node. */

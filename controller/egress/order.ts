@@ -26,9 +26,6 @@ export function policyText({ namespace, name }: Pick<EgressPolicy, 'namespace' |
   return namespace === '' ? name : `${namespace}/${name}`;
 }
 
-/**
- * Of pods with one address the first counts: finished pods are no pods, so this is a short while.
- */
 export function comparePods(a: Pod, b: Pod): number {
   return compareText(a.namespace, b.namespace) || compareText(a.name, b.name);
 }

@@ -65,12 +65,13 @@ export class Compiling {
   #policies: readonly CompiledPolicy[] = [];
   #objects: ClusterObjects | null = null;
   #ignored: ReadonlyMap<string, IgnoredAddresses> = new Map();
+  #mostLeftOut = 0;
 
   constructor(options: CompilingOptions) {
     this.#options = options;
     this.#compiler = options.compiler ?? compiler;
     this.#compile = this.#compiler();
-    this.#compileEgress = toEgressCompiler(options.egress);
+    this.#compileEgress = toEgressCompiler(options);
     const { log, clock, metrics, nodeCIDRs = [], nodeEvent: event } = options;
     this.#reported = new ReportedAddresses({
       log,
@@ -132,7 +133,7 @@ export class Compiling {
         metrics.failed();
         // The compiler's state may be inconsistent now: starts from scratch, once.
         this.#compile = this.#compiler();
-        this.#compileEgress = toEgressCompiler(this.#options.egress);
+        this.#compileEgress = toEgressCompiler(this.#options);
         const { message, stack } = error as Error;
         log.error('internal error; agents keep the published rules', {
           stage: 'compile',
@@ -169,7 +170,12 @@ export class Compiling {
       ...claimed,
     ]).length;
     const nodes = compiled.nodeAddresses.size;
-    const counts = { nodes, policies: objects.policies.length, invalid, ignoredAddresses };
+    const ignoredNetworks = egress?.compiled.inside.leftOut ?? NOTHING;
+    this.#sayLeftOut(ignoredNetworks);
+    const counts = {
+      ...{ nodes, policies: objects.policies.length, invalid, ignoredAddresses },
+      ignoredNetworks: ignoredNetworks.size,
+    };
     metrics.compiled((clock.now() - started) / 1000, counts);
     statuses.publish(next, compiled, hub.revision);
     rollouts?.keeper.publish(next.objects, compiled.policies);
@@ -184,19 +190,36 @@ export class Compiling {
     this.#objects = objects;
     this.#policies = compiled.policies;
   }
+
+  /** Says them again only when there are more than ever: kubelets can change them at will. */
+  #sayLeftOut(networks: ReadonlySet<string>): void {
+    const { size } = networks;
+    if (size <= this.#mostLeftOut) return;
+    this.#mostLeftOut = size;
+    const message =
+      'what Nodes and pods say of themselves is outside of the networks of the cluster, and egress policies hold for it; if it belongs to the cluster, set egress.podCIDRs and nodeCIDRs (docs/egress.md)';
+    this.#options.log.warn(message, {
+      ...{ stage: 'compile', count: size },
+      ignored: [...networks].slice(0, MOST_SAID),
+    });
+  }
 }
+
+const MOST_SAID = 10;
+const NOTHING: ReadonlySet<string> = new Set();
 
 interface PublishedEgress {
   readonly compiled: CompiledEgress;
   readonly nodes: ReadonlyMap<string, NodeEgress>;
 }
 
-function toEgressCompiler(
-  options: CompilingOptions['egress'],
-): ((objects: ClusterObjects) => PublishedEgress) | null {
-  if (options === undefined) return null;
+function toEgressCompiler({
+  egress,
+  nodeCIDRs = [],
+}: CompilingOptions): ((objects: ClusterObjects) => PublishedEgress) | null {
+  if (egress === undefined) return null;
   // An address that is in no status yet might pass to another policy before it is.
-  const compile = egressCompiler(options.config, 'written');
+  const compile = egressCompiler({ ...egress.config, nodeCIDRs }, 'written');
   const view = nodeEgressCompiler();
   return (objects) => {
     const compiled = compile(objects);

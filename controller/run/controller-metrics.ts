@@ -31,7 +31,10 @@ export interface ControllerMetrics {
   readonly registry: Registry;
   compiled(
     seconds: number,
-    counts: Readonly<Record<'nodes' | 'policies' | 'invalid' | 'ignoredAddresses', number>>,
+    counts: Readonly<Record<'nodes' | 'policies' | 'invalid' | 'ignoredAddresses', number>> & {
+      /** Absent: egress gateways are off. */
+      readonly ignoredNetworks?: number;
+    },
   ): void;
   /** Adds the number of messages of one publish. */
   published(messages: number): void;
@@ -83,13 +86,17 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   gateMetrics(registers, sources);
   watchMetrics(registers, sources.watches);
   serverMetrics(registers, sources.server);
-  const [nodes, policies, invalid, ignoredAddresses] = [
+  const [nodes, policies, invalid, ignoredAddresses, ignoredNetworks] = [
     gauge('nodes', 'Nodes of the cluster.'),
     gauge('policies', 'Policies that are published to nodes.'),
     gauge('problems', 'Validation errors in policies, groups and tiers.'),
     gauge(
       'ignored_node_addresses',
       'Addresses of Node objects that do not count: outside nodeCIDRs of the configuration, or held by others.',
+    ),
+    gauge(
+      'ignored_egress_networks',
+      'Pod networks, and addresses of pods and agents, outside of the networks of the cluster: egress policies hold for them.',
     ),
   ];
   const compiles = new Histogram({
@@ -119,6 +126,7 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
       policies.set(counts.policies);
       invalid.set(counts.invalid);
       ignoredAddresses.set(counts.ignoredAddresses);
+      ignoredNetworks.set(counts.ignoredNetworks ?? 0);
     },
     published: (count) => messages.inc(count),
     delayed: () => delays.inc(),

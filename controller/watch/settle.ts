@@ -98,7 +98,9 @@ export function toLoadProblems<T extends ClusterObject>(
 ): LoadProblem[] {
   const [kind, name] = [writtenKind(object), displayName(object)];
   const { file = '', line: first = 0, referenceLines = [] } = place ?? {};
-  const lines = new Map(crossPaths(object).map((path, i) => [formatPath(path), referenceLines[i]]));
+  // An egress policy may have hundreds of paths: they are named only where a problem has one.
+  const paths = found.some(({ problem }) => problem.path.length > 0) ? crossPaths(object) : [];
+  const lines = new Map(paths.map((path, i) => [formatPath(path), referenceLines[i]]));
   return found.map(({ problem: { severity, path, message } }) => {
     const at = formatPath(path);
     return { severity, file, line: lines.get(at) ?? first, kind, name, path: at, message };

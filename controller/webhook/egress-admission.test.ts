@@ -148,7 +148,7 @@ describe('the admission of egress gateways and policies', () => {
     );
     assert.match(
       refusal(policy('shop', 'b', { to: to(3) }), world, b) ?? '',
-      /^EgressPolicy\/shop\/b: spec.to: EgressPolicies of namespace shop have more than 3 networks with it/,
+      /^EgressPolicy\/shop\/b: EgressPolicies of namespace shop have more than 3 networks with it/,
     );
     assert.equal(refusal(policy('shop', 'b', { to: to(2) }), world, b), undefined);
     assert.equal(refusal(policy('dev', 'c', { action: 'Drop' }), world), undefined, 'another namespace');

@@ -3,7 +3,14 @@ import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.t
 import type { ClusterObjects } from '../../../apis/objects.ts';
 import type { CrossProblem } from '../../../apis/validate/objects.ts';
 import { gatewayProblems, poolsOf } from './gateways.ts';
-import { networkRanges, nodeRanges, podRanges, reservedRanges, serviceRanges } from './object-ranges.ts';
+import {
+  insideRanges,
+  networkRanges,
+  nodeRanges,
+  podRanges,
+  reservedRanges,
+  serviceRanges,
+} from './object-ranges.ts';
 import { policyProblems } from './policies.ts';
 import { AddressUnion, type OwnedRange, RangeIndex } from './ranges.ts';
 
@@ -23,7 +30,12 @@ export function egressProblems(
   if (gateways.length === 0 && policies.length === 0) return [];
   const pools = poolsOf(gateways);
   const others = inCluster(objects, config);
-  const inside = new AddressUnion([...others, ...pools, ...reservedRanges(config)]);
+  const inside = new AddressUnion([
+    ...insideRanges(objects, config),
+    ...pools,
+    ...networkRanges(objects.insideNetworks, config),
+    ...reservedRanges(config),
+  ]);
   const ofServices = objects.services.flatMap(serviceRanges);
   const owned = new RangeIndex([...others, ...ofServices]);
   return [

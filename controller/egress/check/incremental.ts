@@ -6,10 +6,12 @@ import { FAMILIES, type Family, parseCidr } from '../../../lib/net/address.ts';
 import { type Interval, toInterval, union } from '../../../lib/net/interval.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
+import { credible } from '../cluster-networks.ts';
 import { hasInterval } from '../segments.ts';
 import { gatewayProblems, poolsOf } from './gateways.ts';
 import {
   type AddressedPod,
+  insideRanges,
   networkRanges,
   nodeRanges,
   podRanges,
@@ -70,7 +72,7 @@ export class IncrementalChecks {
   ofPolicy(objects: CheckObjects, policy: EgressPolicy): CrossProblem<EgressPolicy>[] {
     const { egressGateways: gateways, egressPolicies: policies, namespaces } = objects;
     const pools = poolsOf(gateways);
-    const inside = this.#withPods(this.#insideOf(objects), objects.pods, policy.spec.to ?? []);
+    const inside = this.#withPods(this.#insideOf(objects), objects, policy.spec.to ?? []);
     const world = { policies, gateways, namespaces, pools, inside, others: NOTHING, invalid: NONE };
     return policyProblems(world, [policy]);
   }
@@ -89,7 +91,7 @@ export class IncrementalChecks {
     if (sameItems(parts, this.#insideParts)) return this.#inside;
     this.#insideParts = parts;
     this.#inside = new AddressUnion([
-      ...nodes.flatMap(this.#rangesOfNode),
+      ...insideRanges({ nodes, insideNetworks, pods: [] }, this.#config),
       ...networkRanges(insideNetworks, this.#config),
       ...poolsOf(egressGateways),
       ...reservedRanges(this.#config),
@@ -100,7 +102,7 @@ export class IncrementalChecks {
   /** With the addresses of pods, as far as they are destinations. */
   #withPods(
     inside: AddressUnion,
-    pods: readonly AddressedPod[],
+    { pods, insideNetworks }: CheckObjects,
     to: readonly string[],
   ): Pick<AddressUnion, 'covers'> {
     const wanted = unionOf(
@@ -111,7 +113,8 @@ export class IncrementalChecks {
     );
     const rest = (family: Family): Interval[] =>
       inside.rest(family, wanted[family]).filter(({ first, last }) => last - first < MOST_SINGLE);
-    const found = this.#podsIn(pods, { 4: rest(4), 6: rest(6) });
+    const isCredible = credible(insideNetworks, this.#config);
+    const found = this.#podsIn(pods, { 4: rest(4), 6: rest(6) }).filter(isCredible);
     return found.length === 0 ? inside : inside.with(found);
   }
 }

@@ -83,7 +83,7 @@ describe('the limits of a namespace for its EgressPolicies', () => {
     const assembled = settled([a, policy('b', { to: 2 }), policy('c')]);
     assert.deepEqual(inForce(assembled), ['a 7', 'c 0']);
     assert.deepEqual(said(assembled), [
-      '1.json:1: EgressPolicy/shop/b: spec.to: EgressPolicies of namespace shop have more than 8 networks with it, the limit; name fewer and larger ones, or ask an administrator to raise egress.namespaceLimits',
+      '1.json:1: EgressPolicy/shop/b: EgressPolicies of namespace shop have more than 8 networks with it, the limit; name fewer and larger ones, or ask an administrator to raise egress.namespaceLimits',
     ]);
   });
 

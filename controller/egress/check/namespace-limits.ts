@@ -1,6 +1,5 @@
 import type { NamespaceLimits } from '../../../apis/egress/config.ts';
 import type { EgressPolicy } from '../../../apis/egress/objects.ts';
-import { policyPaths } from '../../../apis/validate/egress/paths.ts';
 import { identityOf } from '../../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../../apis/validate/objects.ts';
 import type { ObjectProblem } from '../../../apis/validate/problem.ts';
@@ -81,5 +80,5 @@ function problemOf(
   }
   if (total.networks <= limits.networks) return null;
   const message = `${whose} have more than ${limits.networks} networks with it, the limit; name fewer and larger ones, ${otherwise}`;
-  return { severity: 'error', path: policyPaths(policy).to, message };
+  return { severity: 'error', path: [], message };
 }

@@ -1,7 +1,7 @@
 import type { EgressConfig } from '../../../apis/egress/config.ts';
 import type { InsideNetworks } from '../../../apis/egress/objects.ts';
 import type { Node, Pod, Service } from '../../../apis/objects.ts';
-import { ALWAYS_INSIDE } from '../inside.ts';
+import { ALWAYS_INSIDE, credible } from '../cluster-networks.ts';
 import { type OwnedRange, ownedRange } from './ranges.ts';
 
 /** The part of a pod that the checks read. */
@@ -16,6 +16,27 @@ export function nodeRanges({ name, addresses, podCIDRs = [] }: Node): OwnedRange
 
 export function podRanges({ namespace, name, addresses }: AddressedPod): OwnedRange[] {
   return addresses.flatMap((text) => ownedRange(text, `the address of Pod ${namespace}/${name}`));
+}
+
+/** What Nodes and pods say and counts as inside. */
+export function insideRanges(
+  {
+    nodes,
+    pods,
+    insideNetworks,
+  }: {
+    readonly nodes: readonly Node[];
+    readonly pods: readonly AddressedPod[];
+    readonly insideNetworks: readonly InsideNetworks[];
+  },
+  config: EgressConfig,
+): OwnedRange[] {
+  const isCredible = credible(insideNetworks, config);
+  return [
+    ...nodes.flatMap((node) => nodeRanges({ ...node, podCIDRs: [] })),
+    ...nodes.flatMap((node) => nodeRanges({ ...node, addresses: [] })).filter(isCredible),
+    ...pods.flatMap(podRanges).filter(isCredible),
+  ];
 }
 
 export function serviceRanges({
@@ -44,6 +65,6 @@ export function networkRanges(
 }
 
 /** Destinations that are inside the cluster though nothing there has them. */
-export function reservedRanges({ inside }: EgressConfig): OwnedRange[] {
-  return [...ALWAYS_INSIDE, ...inside].flatMap((text) => ownedRange(text, text));
+export function reservedRanges({ inside, podCIDRs }: EgressConfig): OwnedRange[] {
+  return [...ALWAYS_INSIDE, ...inside, ...podCIDRs].flatMap((text) => ownedRange(text, text));
 }

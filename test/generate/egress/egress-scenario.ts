@@ -83,6 +83,7 @@ function config(): fc.Arbitrary<EgressConfig> {
   const egress = fields<NonNullable<EgressConfig['egress']>>({
     inside: maybe(40, fc.subarray(['192.0.2.32/28', '2001:db8:f:2::/64', '8.8.8.8/32'], { minLength: 1 })),
     serviceCIDRs: maybe(40, fc.subarray(['10.97.0.0/16', 'fd97::/112'], { minLength: 1 })),
+    podCIDRs: maybe(30, fc.subarray(['10.1.0.0/22', '10.9.0.0/29', 'fd01::/16'], { minLength: 1 })),
     unknownPods: maybe(40, fc.constantFrom('Hold', 'Pass')),
     read: fc.constant(undefined),
   });

@@ -50,6 +50,7 @@ function node(): fc.Arbitrary<(index: number) => NodeManifest> {
         [1, fc.constant('6')],
         [1, fc.constant('')],
       ),
+      strange: maybe(10, fc.constantFrom('0.0.0.0/0', '8.8.0.0/16', '2001:db8:f::/48', '10.0.0.0/7')),
     })
     .map((drawn) => (index: number) => {
       const host = index + 1;
@@ -65,7 +66,10 @@ function node(): fc.Arbitrary<(index: number) => NodeManifest> {
         drawn.annotation === undefined
           ? undefined
           : { 'nodewall.io/addresses': `${drawn.annotation}${host}` };
-      const podCIDRs = only(drawn.pods, `10.1.${index}.0/24`, `fd01:0:0:${index}::/64`);
+      const podCIDRs = [
+        ...(drawn.strange === undefined ? [] : [drawn.strange]),
+        ...only(drawn.pods, `10.1.${index}.0/24`, `fd01:0:0:${index}::/64`),
+      ];
       return {
         apiVersion: 'v1',
         kind: 'Node',
@@ -104,7 +108,11 @@ function pod(): fc.Arbitrary<(name: string, nodes: readonly NodeManifest[]) => P
         [1, fc.constantFrom('Pending', undefined)],
         [1, fc.constantFrom('Succeeded', 'Failed')],
       ),
-      place: weighted([7, fc.constant('own')], [1, fc.constant('elsewhere')], [1, fc.constant('none')]),
+      place: weighted(
+        [7, fc.constant('own')],
+        [1, fc.constantFrom('elsewhere', 'outside')],
+        [1, fc.constant('none')],
+      ),
       families: weighted([5, fc.constant('46')], [3, fc.constant('4')], [2, fc.constant('6')]),
       host: fc.constantFrom('1', '2', '3', '4', '5', '6', '7', 'fe'),
       isListed: weighted([4, fc.constant(true)], [1, fc.constant(false)]),
@@ -115,6 +123,7 @@ function pod(): fc.Arbitrary<(name: string, nodes: readonly NodeManifest[]) => P
       const ips = {
         own: [`10.1.${index}.${host}`, `fd01:0:0:${index}::${drawn.host}`],
         elsewhere: [`10.9.0.${host}`, `fd09::${drawn.host}`],
+        outside: [`8.8.4.${host}`, `2001:db8:f:8::${drawn.host}`],
         none: ['', ''],
       }[drawn.place] as [string, string];
       const own = only(drawn.families, ...ips).filter((text) => text !== '');

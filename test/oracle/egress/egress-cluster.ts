@@ -16,13 +16,19 @@ export interface EgressPod {
   readonly namespaceLabels: Labels;
   readonly isHost: boolean;
   readonly addresses: readonly Address[];
+  /** The pod networks of its Node that count. */
+  readonly home: readonly AddressRange[];
 }
 
 export interface EgressCluster {
   readonly nodes: readonly ClusterNode[];
   readonly pods: readonly EgressPod[];
-  /** Of the Nodes, for their pods. */
+  /** Those of the Nodes that count. */
   readonly podCIDRs: readonly AddressRange[];
+  /** What configuration and objects name: inside, whatever Nodes and pods say. */
+  readonly named: readonly AddressRange[];
+  /** Where what Nodes and pods say counts. */
+  readonly credible: readonly AddressRange[];
   readonly labelsOfNamespace: (name: string) => Labels;
 }
 
@@ -31,30 +37,60 @@ export interface EgressConfig {
   readonly egress?: {
     readonly inside?: readonly string[];
     readonly serviceCIDRs?: readonly string[];
+    readonly podCIDRs?: readonly string[];
     readonly unknownPods?: string;
     readonly read?: readonly string[];
   };
 }
 
-export function toEgressCluster(objects: readonly object[]): EgressCluster {
+export function toEgressCluster(objects: readonly object[], config: EgressConfig): EgressCluster {
   const labelsOfNamespace = namespaceLabels(objects);
   const nodes = objectsOfKind(objects, ['v1'], 'Node') as PodNetworkManifest[];
-  const pods = objectsOfKind(objects, ['v1'], 'Pod') as PodManifest[];
+  const pods = objectsOfKind(objects, ['v1'], 'Pod') as ScheduledPodManifest[];
+  const named = namedNetworks(objects, config);
+  const podCIDRs = (config.egress?.podCIDRs ?? []).map(parseCidr);
+  const credible = [...named, ...(podCIDRs.length === 0 ? PRIVATE : [])];
+  const homes = new Map(
+    nodes.map(({ metadata, spec }) => {
+      const own = (spec?.podCIDRs ?? []).map(parseCidr);
+      return [metadata.name, own.filter((range) => isWithin(range, credible))] as const;
+    }),
+  );
   return {
     nodes: toCluster(objects).nodes,
-    pods: pods.filter(isUnfinished).map((pod) => toPod(pod, labelsOfNamespace)),
-    podCIDRs: nodes.flatMap(({ spec }) => spec?.podCIDRs ?? []).map(parseCidr),
+    pods: pods
+      .filter(isUnfinished)
+      .map((pod) => toPod(pod, labelsOfNamespace, homes.get(pod.spec?.nodeName ?? '') ?? [])),
+    podCIDRs: [...homes.values()].flat(),
+    named,
+    credible,
     labelsOfNamespace,
   };
 }
 
+/** Whether the ranges together have every address of the range. */
+function isWithin({ family, first, last }: AddressRange, ranges: readonly AddressRange[]): boolean {
+  let next = first;
+  for (;;) {
+    const found = ranges.find((range) => inRange(range, { family, value: next }));
+    if (found === undefined) return false;
+    if (found.last >= last) return true;
+    next = found.last + 1n;
+  }
+}
+
 type PodNetworkManifest = NodeManifest & { spec?: { podCIDRs?: string[] } };
+type ScheduledPodManifest = PodManifest & { spec?: { nodeName?: string } };
 
 function isUnfinished({ status }: PodManifest): boolean {
   return status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
 }
 
-function toPod(pod: PodManifest, labelsOfNamespace: (name: string) => Labels): EgressPod {
+function toPod(
+  pod: PodManifest,
+  labelsOfNamespace: (name: string) => Labels,
+  home: readonly AddressRange[],
+): EgressPod {
   const namespace = pod.metadata.namespace ?? 'default';
   const listed = (pod.status?.podIPs ?? []).map(({ ip }) => ip);
   const texts = listed.length > 0 ? listed : [pod.status?.podIP ?? ''];
@@ -65,6 +101,7 @@ function toPod(pod: PodManifest, labelsOfNamespace: (name: string) => Labels): E
     namespaceLabels: labelsOfNamespace(namespace),
     isHost: pod.spec?.hostNetwork === true,
     addresses: texts.map(parseAddress).filter((address) => address !== undefined),
+    home,
   };
 }
 
@@ -73,15 +110,13 @@ const ALWAYS_INSIDE = [
   ...['::1/128', 'fe80::/10', 'ff00::/8'],
 ].map(parseCidr);
 
+/** Addresses that nothing on the Internet has. */
+const PRIVATE = ['10.0.0.0/8', '100.64.0.0/10', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'].map(parseCidr);
+
 type NetworkManifest = Manifest & { spec?: { cidrs?: string[]; cidr?: string } };
 
-/** The test for destinations that are never steered (docs/egress.md). */
-export function insideTest(
-  objects: readonly object[],
-  cluster: EgressCluster,
-  pools: readonly AddressRange[],
-  { egress = {} }: EgressConfig,
-): (address: Address) => boolean {
+/** The networks that configuration and objects name. */
+function namedNetworks(objects: readonly object[], { egress = {} }: EgressConfig): AddressRange[] {
   const kind = (versions: string[], name: string) =>
     objectsOfKind(objects, versions, name) as NetworkManifest[];
   const services = kind(['networking.k8s.io/v1', 'networking.k8s.io/v1beta1'], 'ServiceCIDR');
@@ -89,17 +124,22 @@ export function insideTest(
     services.length > 0 ? services.flatMap(({ spec }) => spec?.cidrs ?? []) : (egress.serviceCIDRs ?? []);
   const ipPools = kind(['crd.projectcalico.org/v1', 'projectcalico.org/v3'], 'IPPool');
   const poolCIDRs = ipPools.flatMap(({ spec }) => (spec?.cidr === undefined ? [] : [spec.cidr]));
+  const written = [...serviceCIDRs, ...poolCIDRs, ...(egress.inside ?? []), ...(egress.podCIDRs ?? [])];
+  return [...ALWAYS_INSIDE, ...[...written, ...spidernetNetworks(objects)].map(parseCidr)];
+}
+
+/** The test for destinations that are never steered (docs/egress.md). */
+export function insideTest(
+  { named, credible, podCIDRs, nodes, pods }: EgressCluster,
+  pools: readonly AddressRange[],
+): (address: Address) => boolean {
+  const ofPods = pods.flatMap(({ addresses }) => addresses).filter((address) => isInAny(credible, address));
+  const single = [...nodes.flatMap(({ addresses }) => addresses), ...ofPods];
   const ranges = [
-    ...ALWAYS_INSIDE,
-    ...cluster.podCIDRs,
-    ...[...serviceCIDRs, ...poolCIDRs, ...(egress.inside ?? []), ...spidernetNetworks(objects)].map(
-      parseCidr,
-    ),
-    ...pools,
+    ...[...named, ...podCIDRs, ...pools],
+    ...single.map((address) => ({ ...address, first: address.value, last: address.value })),
   ];
-  const addresses = [...cluster.nodes, ...cluster.pods].flatMap((one) => one.addresses);
-  const single = addresses.map((address) => ({ ...address, first: address.value, last: address.value }));
-  return (address) => isInAny(ranges, address) || single.some((range) => inRange(range, address));
+  return (address) => isInAny(ranges, address);
 }
 
 /** Whose packet a flow is. */
@@ -129,7 +169,8 @@ export function sourceOf({ pod: named, src }: EgressFlow, cluster: EgressCluster
   if (address === undefined) throw new Error(`src is not an address: ${src}`);
   const has = (one: { addresses: readonly Address[] }) =>
     one.addresses.some(({ family, value }) => family === address.family && value === address.value);
-  const pod = cluster.pods.find((one) => !one.isHost && has(one));
+  const holders = cluster.pods.filter((one) => !one.isHost && has(one));
+  const pod = holders.find(({ home }) => isInAny(home, address)) ?? holders[0];
   if (pod !== undefined) return { kind: 'pod', pod };
   if (cluster.nodes.some(has)) return { kind: 'host' };
   return { kind: isInAny(cluster.podCIDRs, address) ? 'unknown' : 'other', address };

@@ -30,11 +30,11 @@ export function egressOracle(
   objects: readonly object[],
   config: EgressConfig = {},
 ): (flow: EgressFlow) => Permission[] {
-  const cluster = toEgressCluster(objects);
+  const cluster = toEgressCluster(objects, config);
   const gateways = [...toGateways(objects), ...toSpidernetGateways(objects)];
   const policies = [...toPolicies(objects), ...toSpidernetPolicies(objects)].sort(comparePolicies);
   const pools = gateways.flatMap(({ pool }) => pool);
-  const isInside = insideTest(objects, cluster, pools, config);
+  const isInside = insideTest(cluster, pools);
   const scene = { cluster, gateways, claims: toClaims(policies, gateways, cluster) };
   // An Audit policy is as if absent.
   const enforced = policies.filter(({ isAudit }) => !isAudit);

@@ -1,0 +1,48 @@
+import type { EgressConfig } from '../../apis/egress/config.ts';
+import type { InsideNetworks } from '../../apis/egress/objects.ts';
+import { AddressUnion, type OwnedRange, ownedRange } from './check/ranges.ts';
+
+/** Loopback, link-local and multicast. */
+export const ALWAYS_INSIDE = [
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '224.0.0.0/4',
+  '::1/128',
+  'fe80::/10',
+  'ff00::/8',
+];
+
+/** Private, shared (RFC 6598) and unique local addresses: nothing on the Internet has them. */
+const PRIVATE = ['10.0.0.0/8', '100.64.0.0/10', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'];
+
+/** What of the configuration says which networks are the cluster's. */
+export type NetworksConfig = Pick<EgressConfig, 'inside' | 'serviceCIDRs' | 'podCIDRs'> & {
+  /** Of Nodes; absent: none are named. */
+  readonly nodeCIDRs?: readonly string[];
+};
+
+/** The networks that are inside whatever Nodes and pods say: not theirs, and not pools. */
+export function namedNetworks(
+  networks: readonly InsideNetworks[],
+  { inside, serviceCIDRs, podCIDRs }: NetworksConfig,
+): string[] {
+  const services = networks.some(({ kind }) => kind === 'ServiceCIDR') ? [] : serviceCIDRs;
+  return [...ALWAYS_INSIDE, ...inside, ...podCIDRs, ...services, ...networks.flatMap(({ cidrs }) => cidrs)];
+}
+
+/**
+ * Whether what a Node or a pod says of itself (podCIDRs, pods' and reported addresses) counts as
+ * inside: a kubelet must not take a destination on the Internet out of all policies.
+ */
+export function credible(
+  networks: readonly InsideNetworks[],
+  config: NetworksConfig,
+): (said: Pick<OwnedRange, 'family' | 'range'>) => boolean {
+  const cidrs = [
+    ...namedNetworks(networks, config),
+    ...(config.nodeCIDRs ?? []),
+    ...(config.podCIDRs.length === 0 ? PRIVATE : []),
+  ];
+  const union = new AddressUnion(cidrs.flatMap((text) => ownedRange(text, text)));
+  return ({ family, range }) => union.covers(family, range);
+}
