@@ -14,6 +14,10 @@ export interface Decision {
   /** Null: none decides. */
   readonly policy: EgressPolicy | null;
   readonly audited: readonly EgressPolicy[];
+  /** Drops all, as the namespace has no room for the class (crowdedClass). */
+  readonly isCrowded?: true;
+  /** Of sources that no gateway may serve (isStray). */
+  readonly isStray?: true;
 }
 
 export interface FlatClass {
@@ -26,16 +30,26 @@ export function policyKey({ apiGroup, kind, namespace, name }: EgressPolicy): st
   return `${apiGroup}/${kind}/${namespace}/${name}`;
 }
 
-/** Flattens an ordered list of policies to disjoint destinations: in each the first one decides. */
+/** Of the class that sources with these policies, in their order, have. */
+export function classId(policies: readonly EgressPolicy[], isStray = false): string {
+  return shortHash(12, [...(isStray ? ['stray'] : []), ...policies.map(policyKey)]);
+}
+
+/**
+ * Flattens an ordered list of policies to disjoint destinations: in each the first one decides.
+ *
+ * @param isStray of addresses of pods that do not count as inside
+ */
 export function flatten(
   policies: readonly EgressPolicy[],
   destinations: (policy: EgressPolicy) => Destinations = destinationsOf,
+  isStray = false,
 ): FlatClass {
   const decisions = new Map<string, Decision>();
   const [ipv4 = [], ipv6 = []] = FAMILIES.map((family) => {
     const ranges: DestinationRange[] = [];
     for (const { range, active } of segments(policies.map((policy) => destinations(policy)[family]))) {
-      const outcome = decisionOf(policies, active, family, decisions);
+      const outcome = decisionOf(policies, active, { family, isStray, known: decisions });
       const last = ranges.at(-1);
       if (last?.outcome === outcome.id && last.range.last + 1n === range.first)
         ranges[ranges.length - 1] = {
@@ -46,15 +60,20 @@ export function flatten(
     }
     return ranges;
   });
-  const id = shortHash(12, policies.map(policyKey));
+  const id = classId(policies, isStray);
   return { class: { id, ipv4, ipv6 }, decisions: [...decisions.values()] };
+}
+
+interface DecisionParts {
+  readonly family: Family;
+  readonly isStray: boolean;
+  readonly known: Map<string, Decision>;
 }
 
 function decisionOf(
   policies: readonly EgressPolicy[],
   active: readonly number[],
-  family: Family,
-  known: Map<string, Decision>,
+  { family, isStray, known }: DecisionParts,
 ): Decision {
   const audited: EgressPolicy[] = [];
   let decided: EgressPolicy | null = null;
@@ -68,11 +87,15 @@ function decisionOf(
     }
   }
   const key = [...audited, ...(decided === null ? [] : [decided])].map(policyKey).join();
-  const place = `${family} ${decided === null} ${key}`;
+  const place = `${isStray ? 'stray ' : ''}${family} ${decided === null} ${key}`;
   const there = known.get(place);
   if (there !== undefined) return there;
   const own = decided === null ? '' : policyKey(decided);
-  const decision = { id: shortHash(12, place), family, key: own, policy: decided, audited };
+  const id = shortHash(12, place);
+  const decision: Decision = {
+    ...{ id, family, key: own, policy: decided, audited },
+    ...(isStray ? { isStray } : {}),
+  };
   known.set(place, decision);
   return decision;
 }

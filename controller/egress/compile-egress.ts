@@ -11,8 +11,9 @@ import { sameItems } from '../../lib/sharing/same-items.ts';
 import { ObjectIndex } from '../index/object-index.ts';
 import type { Dealing } from './allocation.ts';
 import { ByNode } from './by-node.ts';
-import { type Decision, type FlatClass, flatten, policyKey } from './class.ts';
+import { classId, type Decision, type FlatClass, flatten, policyKey } from './class.ts';
 import type { NetworksConfig } from './cluster-networks.ts';
+import { crowdedClass, crowdedClasses } from './crowded.ts';
 import { destinationsOf } from './destinations.ts';
 import { holderOf, type Inside, InsideIndex } from './inside.ts';
 import { compareEgressPolicies } from './order.ts';
@@ -43,6 +44,8 @@ export interface CompiledEgress extends Ways {
   readonly classes: ReadonlyMap<string, EgressClass>;
   /** By id. */
   readonly decisions: ReadonlyMap<string, Decision>;
+  /** By id: the classes for which their namespace has no room, with its name; they drop. */
+  readonly crowded: ReadonlyMap<string, string>;
 }
 
 /**
@@ -73,9 +76,15 @@ export function egressCompiler(
 }
 
 /** A class with the number of sources that have it. */
-interface UsedClass extends FlatClass {
+interface UsedClass {
   readonly key: string;
+  readonly id: string;
+  /** In evaluation order. */
+  readonly policies: readonly EgressPolicy[];
+  readonly isStray: boolean;
   uses: number;
+  /** As it was made last. */
+  flat: (FlatClass & { readonly isCrowded: boolean }) | null;
 }
 
 /** Where an address or a pod is, and what it has. */
@@ -133,6 +142,7 @@ class EgressState {
       subnets: [],
       classes: new Map(),
       decisions: new Map(),
+      crowded: new Map(),
     };
   }
 
@@ -164,16 +174,23 @@ class EgressState {
     const inside = this.#insideIndex.advance(objects, objects.pods, change.pods);
     const isEnforced = policies.some(({ spec }) => spec.mode === 'Enforce');
     const unknownPods = isEnforced ? this.#config.unknownPods : 'Pass';
-    const changesHomes = inside.networksOf !== before.inside.networksOf;
-    this.#inside = inside;
-    const { sources, pods } = this.#advancePods(touched, new Set(change.pods.removed), changesHomes);
+    const addresses = this.#moveInside(inside);
+    const { sources, pods } = this.#advancePods(touched, new Set(change.pods.removed), addresses);
     const subnets = this.#advanceSubnets(inside, unknownPods);
     const { ways, allocations } = this.#wayIndex.advance(objects, policies);
-    const { classes, decisions } = this.#usedClasses();
+    const { classes, decisions, crowded } = this.#usedClasses();
     const { nodes } = objects;
-    const parts = { inside, unknownPods, policies, sources, pods, subnets, classes, decisions };
+    const parts = { inside, unknownPods, policies, sources, pods, subnets, classes, decisions, crowded };
     this.#compiled = { nodes, ways, allocations, ...parts };
     return this.#compiled;
+  }
+
+  /** The addresses of which networks say something else than before. */
+  #moveInside(inside: Inside): Iterable<string> {
+    const before = this.#inside;
+    this.#inside = inside;
+    if (inside.networksOf === before.networksOf) return [];
+    return new Set([...this.#contested, ...inside.leftOut, ...before.leftOut]);
   }
 
   /** The policies whose spec is new or gone. */
@@ -208,15 +225,15 @@ class EgressState {
 
   /**
    * @param removed those of the pods that are not there any more
-   * @param changesHomes whether Nodes have other pod networks
+   * @param addresses those whose holder may be another though no pod changed
    */
   #advancePods(
     pods: ReadonlySet<Pod>,
     removed: ReadonlySet<Pod>,
-    changesHomes: boolean,
+    addresses: Iterable<string>,
   ): Pick<CompiledEgress, 'sources' | 'pods'> {
     const sourceOf = this.#podSources();
-    for (const address of changesHomes ? [...this.#contested] : [])
+    for (const address of addresses)
       this.#change([this.#sources, this.#sourcesByNode], address, this.#holder(address, sourceOf));
     for (const pod of pods) {
       for (const address of pod.addresses)
@@ -265,20 +282,21 @@ class EgressState {
     const pod = holderOf(pods, address, this.#inside);
     if (pod === undefined) return null;
     const byLabels = sourceOf(pod);
-    if (byLabels.isByAddress !== true) return byLabels;
+    const isStray = this.#inside.leftOut.has(address);
+    if (byLabels.isByAddress !== true && !isStray) return byLabels;
     const labels = this.#index.namespaceLabels(pod.namespace);
     const policies = this.#selection.policiesAt(pod, labels, address);
-    return { node: byLabels.node, class: this.#classFor(policies) };
+    return { node: byLabels.node, class: this.#classFor(policies, isStray) };
   }
 
   /** Null: there are no policies. Whoever keeps the class counts as a use. */
-  #classFor(policies: readonly EgressPolicy[]): UsedClass | null {
+  #classFor(policies: readonly EgressPolicy[], isStray = false): UsedClass | null {
     if (policies.length === 0) return null;
     const ordered = [...new Set(policies)].sort(compareEgressPolicies);
-    const key = ordered.map((policy) => this.#numbers.get(policy)).join();
+    const key = `${isStray ? 'stray ' : ''}${ordered.map((policy) => this.#numbers.get(policy)).join()}`;
     let used = this.#classes.get(key);
     if (used === undefined) {
-      used = { ...flatten(ordered, this.#destinations), key, uses: 0 };
+      used = { key, id: classId(ordered, isStray), policies: ordered, isStray, uses: 0, flat: null };
       this.#classes.set(key, used);
       this.#unused.add(used);
       this.#changesClasses = true;
@@ -309,7 +327,7 @@ class EgressState {
         if (used === null) return [];
         used.uses++;
         classes.push(used);
-        return rest.map((part) => ({ family, range: part, class: used.class.id }));
+        return rest.map((part) => ({ family, range: part, class: used.id }));
       }),
     );
     this.#subnetClasses = classes;
@@ -317,7 +335,7 @@ class EgressState {
     return subnets;
   }
 
-  #usedClasses(): Pick<CompiledEgress, 'classes' | 'decisions'> {
+  #usedClasses(): Pick<CompiledEgress, 'classes' | 'decisions' | 'crowded'> {
     for (const { key, uses } of this.#unused) {
       if (uses === 0 && this.#classes.delete(key)) this.#changesClasses = true;
     }
@@ -326,16 +344,28 @@ class EgressState {
     this.#changesClasses = false;
     const classes = new Map<string, EgressClass>();
     const decisions = new Map<string, Decision>();
+    const { namespaceLimits } = this.#config;
+    const crowded = crowdedClasses(this.#classes.values(), namespaceLimits, this.#destinations);
     for (const used of this.#classes.values()) {
-      classes.set(used.class.id, used.class);
-      for (const decision of used.decisions) decisions.set(decision.id, decision);
+      const isCrowded = crowded.has(used);
+      if (used.flat?.isCrowded !== isCrowded) {
+        const { policies, isStray } = used;
+        const flat = isCrowded ? crowdedClass(used) : flatten(policies, this.#destinations, isStray);
+        used.flat = { ...flat, isCrowded };
+      }
+      classes.set(used.id, used.flat.class);
+      for (const decision of used.flat.decisions) decisions.set(decision.id, decision);
     }
-    return { classes, decisions };
+    return {
+      classes,
+      decisions,
+      crowded: new Map([...crowded].map(([{ id }, namespace]) => [id, namespace])),
+    };
   }
 }
 
 /** Undefined: it is not there. */
 function idOf(source: Source | null | undefined): string | null | undefined {
   if (source === null || source === undefined) return undefined;
-  return source.isByAddress === true ? BY_ADDRESS : (source.class?.class.id ?? null);
+  return source.isByAddress === true ? BY_ADDRESS : (source.class?.id ?? null);
 }

@@ -50,7 +50,7 @@ export function egressExplainer(objects: EgressInput, compiled: CompiledEgress):
     const dst = parseAddress(flow.dst);
     if (dst === null) throw new TypeError(`dst: ${flow.dst} is not an IP address`);
     const source = toSource(flow, dst.family);
-    const found = beforePolicies(source, dst, compiled);
+    const found = beforePolicies(source, dst, compiled) ?? crowdedAnswer(source, compiled);
     if (found !== null) return { ...found, ...(wanted ? { considered } : {}) };
     const audited: EgressPolicy[] = [];
     let decided: EgressPolicy | null = null;
@@ -68,7 +68,7 @@ export function egressExplainer(objects: EgressInput, compiled: CompiledEgress):
     return {
       ...(decided === null
         ? ({ verdict: 'Direct', ...NOTHING, reason: 'no-policy' } as const)
-        : decision(decided, dst.family, compiled)),
+        : decision(decided, { family: dst.family, isStray: isStray(source, compiled) }, compiled)),
       ...(audited.length === 0 ? {} : { audited: audited.map(auditedPolicy) }),
       ...(wanted ? { considered } : {}),
     };
@@ -124,7 +124,24 @@ function beforePolicies(source: Source, dst: Address, { inside }: CompiledEgress
   return null;
 }
 
-function decision(policy: EgressPolicy, family: Family, { ways }: CompiledEgress): EgressAnswer {
+/** Null: there is room for the pod's class. */
+function crowdedAnswer(source: Source, { sources, crowded }: CompiledEgress): EgressAnswer | null {
+  if (crowded.size === 0 || source.kind !== 'pod') return null;
+  const { node = '', addresses } = source.pod;
+  const id = sources.get(node)?.get(source.address ?? addresses[0] ?? '');
+  return crowded.has(id ?? '') ? { verdict: 'Drop', ...NOTHING, reason: 'no-route' } : null;
+}
+
+/** Whether it is an address of a pod that does not count as inside. */
+function isStray(source: Source, { inside }: CompiledEgress): boolean {
+  return source.kind === 'pod' && source.address !== null && inside.leftOut.has(source.address);
+}
+
+function decision(
+  policy: EgressPolicy,
+  { family, isStray: isUnserved }: { readonly family: Family; readonly isStray: boolean },
+  { ways }: CompiledEgress,
+): EgressAnswer {
   const { action, whenUnavailable } = policy.spec;
   const named = { ...NOTHING, policy: policyText(policy) };
   if (action !== 'Gateway') return { verdict: action, ...named, reason: 'policy' };
@@ -133,6 +150,7 @@ function decision(policy: EgressPolicy, family: Family, { ways }: CompiledEgress
   const path: EgressPath = way?.paths[family] ?? { kind: 'unavailable', reason: 'no-gateway' };
   if (path.kind === 'unavailable')
     return { verdict: whenUnavailable, ...named, gateway, reason: path.reason };
+  if (isUnserved) return { verdict: whenUnavailable, ...named, gateway, reason: 'no-route' };
   return { verdict: 'Gateway', ...named, gateway, ...exitOf(path, family), reason: 'policy' };
 }
 

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
 import type { InsideNetworks } from '../../apis/egress/objects.ts';
-import { egressInput, fakeNode, fakePod, fakePolicy } from '../../test/fake/egress-objects.ts';
+import { egressInput, fakeGateway, fakeNode, fakePod, fakePolicy } from '../../test/fake/egress-objects.ts';
 import { compileEgress, type EgressInput, type EgressSettings, egressCompiler } from './compile-egress.ts';
 import { egressExplainer } from './decide.ts';
+import { nodeEgressCompiler } from './node-egress.ts';
 
 const CONFIG: EgressSettings = DEFAULT_EGRESS_CONFIG;
 /** Everything outside is dropped. */
@@ -17,7 +18,8 @@ function cluster(more: Partial<EgressInput>): EgressInput {
 }
 
 function reasonOf(objects: EgressInput, dst: string, config = CONFIG): string {
-  return egressExplainer(objects, compileEgress(objects, config))({ pod: 'shop/pay', dst }).reason;
+  return egressExplainer(objects, compileEgress(objects, config))({ traffic: 'Egress', pod: 'shop/pay', dst })
+    .reason;
 }
 
 describe('what Nodes and pods say of themselves', () => {
@@ -70,6 +72,29 @@ describe('what Nodes and pods say of themselves', () => {
     assert.equal(reasonOf(objects, '192.0.2.9'), 'inside', 'an address of the Node object');
   });
 
+  it('is served by no gateway, whose answers would go to the pod’s node', () => {
+    const stray = fakePod('evil/p', ['198.51.100.1', '10.9.0.1'], { node: 'w' });
+    for (const whenUnavailable of ['Drop', 'Direct'] as const) {
+      const objects = cluster({
+        ...{ pods: [stray], nodes: [fakeNode('g', ['192.0.2.7'])] },
+        egressGateways: [fakeGateway('g', { source: 'Node', default: true })],
+        egressPolicies: [fakePolicy('all', { whenUnavailable })],
+      });
+      const compiled = compileEgress(objects, CONFIG);
+      const explain = egressExplainer(objects, compiled);
+      const found = (src: string) => {
+        const { verdict, reason } = explain({ traffic: 'Egress', src, dst: '203.0.113.1' });
+        return `${verdict} ${reason}`;
+      };
+      assert.deepEqual(['198.51.100.1', '10.9.0.1'].map(found), [
+        `${whenUnavailable} no-route`,
+        'Gateway policy',
+      ]);
+      const gateway = nodeEgressCompiler()(compiled).get('g');
+      assert.deepEqual([...(gateway?.arrivals.keys() ?? [])].toSorted(), ['10.244.1.10', '10.9.0.1']);
+    }
+  });
+
   it('is listed where it does not count, state after state', () => {
     const compile = egressCompiler(CONFIG);
     const leftOut = (objects: EgressInput) => [...compile(objects).inside.leftOut];
@@ -91,7 +116,14 @@ describe('what Nodes and pods say of themselves', () => {
     const namespaces = [{ kind: 'Namespace' as const, name: 'a', labels: {} }];
     const found = (objects: EgressInput) => {
       const compiled = compile(objects);
-      const { verdict } = egressExplainer(objects, compiled)({ src: '10.244.1.10', dst: '198.51.100.1' });
+      const { verdict } = egressExplainer(
+        objects,
+        compiled,
+      )({
+        traffic: 'Egress',
+        src: '10.244.1.10',
+        dst: '198.51.100.1',
+      });
       const nodes = ['w', 'evil'].filter((node) => compiled.sources.get(node)?.has('10.244.1.10'));
       return [verdict, ...nodes];
     };

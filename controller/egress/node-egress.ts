@@ -96,8 +96,9 @@ class NodeViews {
   advance(compiled: CompiledEgress): ReadonlyMap<string, NodeEgress> {
     const last = this.#last;
     this.#last = compiled;
-    const hasNodes = compiled.nodes !== last?.nodes;
-    const ends = hasNodes ? keptMap(tunnelEnds(compiled.nodes), this.#ends) : this.#ends;
+    const { nodes, inside } = compiled;
+    const hasEnds = nodes === last?.nodes && inside.leftOut === last.inside.leftOut;
+    const ends = hasEnds ? this.#ends : keptMap(tunnelEnds(nodes, inside.leftOut), this.#ends);
     const changesEnds = ends !== this.#ends;
     this.#ends = ends;
     if (compiled.allocations !== last?.allocations) {

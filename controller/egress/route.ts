@@ -34,13 +34,20 @@ export type Route =
       readonly otherwise: 'Drop' | 'Direct';
     };
 
-export function routeOf({ policy, key, family }: Decision, ways: CompiledEgress['ways']): Route {
+export function routeOf(
+  { policy, key, family, isCrowded, isStray }: Decision,
+  ways: CompiledEgress['ways'],
+): Route {
+  if (isCrowded) return { kind: 'drop', reason: 'no-route' };
   if (policy === null) return { kind: 'pass' };
   const { action, whenUnavailable } = policy.spec;
   if (action === 'Direct') return { kind: 'direct' };
   if (action === 'Drop') return { kind: 'drop', reason: 'policy' };
   const way = ways.get(key);
   const path: EgressPath = way?.paths[family] ?? { kind: 'unavailable', reason: 'no-gateway' };
+  // Answers to what a gateway serves go to the pod's node: no pod may claim an address outside.
+  if (isStray && path.kind !== 'unavailable')
+    return whenUnavailable === 'Direct' ? { kind: 'direct' } : { kind: 'drop', reason: 'no-route' };
   switch (path.kind) {
     case 'unavailable':
       return whenUnavailable === 'Direct' ? { kind: 'direct' } : { kind: 'drop', reason: path.reason };

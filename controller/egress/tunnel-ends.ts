@@ -15,8 +15,11 @@ import { shortHash } from '../../lib/sharing/hash.ts';
  * The ends of the tunnel by node name, all of the family that most Nodes have an InternalIP of, or
  * IPv4. A Node without one has no end.
  */
-export function tunnelEnds(nodes: readonly Node[]): Map<string, TunnelEnd> {
-  const own = ownNetworks(nodes);
+export function tunnelEnds(
+  nodes: readonly Node[],
+  leftOut: ReadonlySet<string> = new Set(),
+): Map<string, TunnelEnd> {
+  const own = ownNetworks(nodes, leftOut);
   const count = (family: Family): number => nodes.filter((node) => addressOf(node, family) !== null).length;
   const family = count(6) > count(4) ? 6 : 4;
   return new Map(
@@ -31,9 +34,13 @@ export function tunnelEnds(nodes: readonly Node[]): Map<string, TunnelEnd> {
 }
 
 /** The pod networks of each Node that overlap no other Node's, by name. */
-function ownNetworks(nodes: readonly Node[]): ReadonlyMap<string, readonly string[]> {
+function ownNetworks(
+  nodes: readonly Node[],
+  leftOut: ReadonlySet<string>,
+): ReadonlyMap<string, readonly string[]> {
   const all = nodes.flatMap(({ name, podCIDRs = [] }) =>
     podCIDRs.flatMap((text) => {
+      if (leftOut.has(text)) return [];
       const cidr = parseCidr(text)?.cidr;
       if (cidr === undefined || cidr.length === BITS[cidr.family]) return [];
       return { name, text: formatCidr(cidr), cidr, last: lastAddress(cidr) };

@@ -66,6 +66,8 @@ export class Compiling {
   #objects: ClusterObjects | null = null;
   #ignored: ReadonlyMap<string, IgnoredAddresses> = new Map();
   #mostLeftOut = 0;
+  /** The namespaces that the log named. */
+  readonly #crowded = new Set<string>();
 
   constructor(options: CompilingOptions) {
     this.#options = options;
@@ -172,6 +174,7 @@ export class Compiling {
     const nodes = compiled.nodeAddresses.size;
     const ignoredNetworks = egress?.compiled.inside.leftOut ?? NOTHING;
     this.#sayLeftOut(ignoredNetworks);
+    this.#sayCrowded(egress?.compiled.crowded);
     const counts = {
       ...{ nodes, policies: objects.policies.length, invalid, ignoredAddresses },
       ignoredNetworks: ignoredNetworks.size,
@@ -191,6 +194,18 @@ export class Compiling {
     this.#policies = compiled.policies;
   }
 
+  /** Once for each namespace, until no namespace is crowded. */
+  #sayCrowded(crowded = NOBODY): void {
+    if (crowded.size === 0) this.#crowded.clear();
+    for (const namespace of crowded.values()) {
+      if (this.#crowded.has(namespace) || this.#crowded.size >= MOST_SAID) continue;
+      this.#crowded.add(namespace);
+      const message =
+        'the pods of the namespace have too many destinations by its EgressPolicies, and some of them send nothing outside; join policies, or raise egress.namespaceLimits';
+      this.#options.log.warn(message, { stage: 'compile', name: namespace });
+    }
+  }
+
   /** Says them again only when there are more than ever: kubelets can change them at will. */
   #sayLeftOut(networks: ReadonlySet<string>): void {
     const { size } = networks;
@@ -205,6 +220,7 @@ export class Compiling {
   }
 }
 
+const NOBODY: ReadonlyMap<string, string> = new Map();
 const MOST_SAID = 10;
 const NOTHING: ReadonlySet<string> = new Set();
 

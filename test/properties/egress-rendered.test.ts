@@ -50,7 +50,9 @@ function packets(views: ReadonlyMap<string, NodeEgress>, destinations: readonly 
   return [...views].flatMap(([node, { sources }]) =>
     [...sources.keys(), '10.250.0.1', 'fd99::1'].flatMap((text) => {
       const src = parseAddress(text) ?? assert.fail(text);
-      return destinations.filter((dst) => dst.family === src.family).map((dst) => ({ node, src, dst }));
+      // What a pod sends to itself does not leave it.
+      const others = destinations.filter(({ family, value }) => family === src.family && value !== src.value);
+      return others.map((dst) => ({ node, src, dst }));
     }),
   );
 }

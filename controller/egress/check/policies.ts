@@ -178,6 +178,7 @@ function checkFamilies(
   const { to = [], address, whenUnavailable } = policy.spec;
   if (pool === null || address.allocation === 'Node' || whenUnavailable === 'Direct') return;
   const isFixed = address.allocation === 'Fixed';
+  const isForeign = policy.apiGroup === SPIDERNET_GROUP;
   const fixed = { 4: address.fixed.ipv4, 6: address.fixed.ipv6 };
   for (const [index, text] of to.entries()) {
     const family = parseCidr(text)?.cidr.family;
@@ -186,7 +187,8 @@ function checkFamilies(
     if (!lacks) continue;
     const what = isFixed ? 'this policy' : nameOf(gateway);
     const message = `${text} is IPv${family}, and ${what} has no IPv${family} address, so nothing gets there`;
-    report([...policyPaths(policy).to, index], message);
+    // Their program stores such a policy, and uses the other destinations.
+    report([...policyPaths(policy).to, index], message, isForeign ? 'warning' : 'error');
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Address, Family } from '../address.ts';
 import { formatAddress, parseAddress } from '../address.ts';
 import { addressesOf, type Claim, mayShareFixed } from './allocation.ts';
-import type { EgressCluster, EgressConfig, EgressFlow } from './egress-cluster.ts';
+import type { EgressCluster, EgressConfig, EgressFlow, EgressPod } from './egress-cluster.ts';
 import { insideTest, sourceOf, toEgressCluster } from './egress-cluster.ts';
 import type { Gateway, Policy } from './egress-objects.ts';
 import { nameOf, toGateways, toPolicies } from './egress-objects.ts';
@@ -51,8 +51,18 @@ export function egressOracle(
     if (policy === undefined) return [untouched('no-policy')];
     if (policy.action !== 'Gateway')
       return [{ verdict: policy.action, policy: nameOf(policy), gateway: null, reasons: ['policy'] }];
-    return steered(policy, destination.family, scene);
+    const ways = steered(policy, destination.family, scene);
+    const own = source.kind === 'pod' ? addressFrom(flow, source.pod, destination.family) : undefined;
+    if (own === undefined || isInside(own)) return ways;
+    return ways.map((way) =>
+      way.verdict === 'Gateway' ? unavailable(policy, way.gateway, ['no-route']) : way,
+    );
   };
+}
+
+/** The address that the flow of a pod comes from. */
+function addressFrom({ src }: EgressFlow, pod: EgressPod, family: Family): Address | undefined {
+  return src === undefined ? pod.addresses.find((one) => one.family === family) : parseAddress(src);
 }
 
 function untouched(...reasons: string[]): Permission {
