@@ -50,7 +50,10 @@ function node(): fc.Arbitrary<(index: number) => NodeManifest> {
         [1, fc.constant('6')],
         [1, fc.constant('')],
       ),
-      strange: maybe(10, fc.constantFrom('0.0.0.0/0', '8.8.0.0/16', '2001:db8:f::/48', '10.0.0.0/7', '10.0.0.0/8')),
+      strange: maybe(
+        10,
+        fc.constantFrom('0.0.0.0/0', '8.8.0.0/16', '2001:db8:f::/48', '10.0.0.0/7', '10.0.0.0/8'),
+      ),
     })
     .map((drawn) => (index: number) => {
       const host = index + 1;
