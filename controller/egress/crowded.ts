@@ -8,7 +8,7 @@ import { type Decision, type FlatClass, policyKey } from './class.ts';
 import type { Destinations } from './destinations.ts';
 import { compareText } from './order.ts';
 
-/** The classes of a namespace have at most so many destinations for each network that it may have. */
+/** The most destinations of a namespace's classes, for each network that it may have. */
 const DESTINATIONS = 64;
 
 /** What sources with these policies, in their order, have. */

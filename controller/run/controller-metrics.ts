@@ -56,7 +56,6 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
-  const full = (name: string): string => `nodewall_controller_${name}`;
   const counter = (name: string, help: string): Counter => new Counter({ name: full(name), help, registers });
   const gauge = (name: string, help: string, value?: () => number): Gauge => {
     const collect =
@@ -86,25 +85,7 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   gateMetrics(registers, sources);
   watchMetrics(registers, sources.watches);
   serverMetrics(registers, sources.server);
-  const [nodes, policies, invalid, ignoredAddresses, ignoredNetworks] = [
-    gauge('nodes', 'Nodes of the cluster.'),
-    gauge('policies', 'Policies that are published to nodes.'),
-    gauge('problems', 'Validation errors in policies, groups and tiers.'),
-    gauge(
-      'ignored_node_addresses',
-      'Addresses of Node objects that do not count: outside nodeCIDRs of the configuration, or held by others.',
-    ),
-    gauge(
-      'ignored_egress_networks',
-      'Pod networks, and addresses of pods and agents, outside of the networks of the cluster: egress policies hold for them.',
-    ),
-  ];
-  const compiles = new Histogram({
-    name: full('compile_duration_seconds'),
-    help: 'Time to compile and publish the objects of the cluster.',
-    buckets: COMPILE_BUCKETS,
-    registers,
-  });
+  const compiled = compiledMetrics(registers);
   const messages = counter(
     'messages_total',
     'Messages published to agents; each counts once, however many agents receive it.',
@@ -120,14 +101,7 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   const moves = sources.leases === undefined ? null : leaseMetrics(registers, sources.leases);
   return {
     registry,
-    compiled(seconds, counts) {
-      compiles.observe(seconds);
-      nodes.set(counts.nodes);
-      policies.set(counts.policies);
-      invalid.set(counts.invalid);
-      ignoredAddresses.set(counts.ignoredAddresses);
-      ignoredNetworks.set(counts.ignoredNetworks ?? 0);
-    },
+    compiled,
     published: (count) => messages.inc(count),
     delayed: () => delays.inc(),
     reported: () => reports.inc(),
@@ -135,6 +109,40 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
     statusFailed: () => unwritten.inc(),
     failed: () => failures.inc(),
     slotMoved: (reason) => moves?.inc({ reason }),
+  };
+}
+
+function full(name: string): string {
+  return `nodewall_controller_${name}`;
+}
+
+/** Of the objects of the cluster, and the time that they take. */
+function compiledMetrics(registers: Registry[]): ControllerMetrics['compiled'] {
+  const gauge = (name: string, help: string): Gauge => new Gauge({ name: full(name), help, registers });
+  const nodes = gauge('nodes', 'Nodes of the cluster.');
+  const policies = gauge('policies', 'Policies that are published to nodes.');
+  const invalid = gauge('problems', 'Validation errors in policies, groups and tiers.');
+  const ignoredAddresses = gauge(
+    'ignored_node_addresses',
+    'Addresses of Node objects that do not count: outside nodeCIDRs of the configuration, or held by others.',
+  );
+  const ignoredNetworks = gauge(
+    'ignored_egress_networks',
+    'Pod networks, and addresses of pods and agents, outside of the networks of the cluster: egress policies hold for them.',
+  );
+  const compiles = new Histogram({
+    name: full('compile_duration_seconds'),
+    help: 'Time to compile and publish the objects of the cluster.',
+    buckets: COMPILE_BUCKETS,
+    registers,
+  });
+  return (seconds, counts) => {
+    compiles.observe(seconds);
+    nodes.set(counts.nodes);
+    policies.set(counts.policies);
+    invalid.set(counts.invalid);
+    ignoredAddresses.set(counts.ignoredAddresses);
+    ignoredNetworks.set(counts.ignoredNetworks ?? 0);
   };
 }
 

@@ -99,7 +99,7 @@ describe('manifests of egress gateways', () => {
 apiVersion: egressgateway.spidernet.io/v1beta1
 kind: EgressGateway
 metadata: {name: edge}
-spec: {ippools: {ipv4: [198.51.100.7]}, nodeSelector: {selector: {matchLabels: {role: edge}}}}
+spec: {ippools: {ipv4: [198.51.100.7]}, nodeSelector: {selector: {matchLabels: {node-restriction.kubernetes.io/role: edge}}}}
 ---
 apiVersion: egressgateway.spidernet.io/v1beta1
 kind: EgressPolicy
