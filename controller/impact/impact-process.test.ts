@@ -117,7 +117,11 @@ describe('the process that evaluates changes', function () {
   });
 
   it('evaluates no more of a user whose change ended the process, for a while', async () => {
-    const tight = new ImpactProcess(DEFAULT_CONFIG, () => objects, { ...IMPACT_LIMITS, evaluation: 1 });
+    const tight = new ImpactProcess(DEFAULT_CONFIG, () => objects, {
+      ...IMPACT_LIMITS,
+      change: 30_000,
+      evaluation: 1,
+    });
     objects = toClusterObjects([NODE, HIGH]);
     await assert.rejects(tight.change(added(exceptions(500)), EVE), ImpactOverrunError);
     await assert.rejects(tight.change(added(drop(80)), EVE), /less than a minute ago/);
