@@ -50,7 +50,7 @@ describe('the kubectl plugin', () => {
     });
 
   it('knows no machine of its own', async () => {
-    for (const args of [['check'], ['bundle'], ['undo'], ['confirm'], ['egress', 'status']])
+    for (const args of [['check'], ['bundle'], ['undo'], ['confirm'], ['retry', 'p'], ['egress', 'status']])
       assert.match((await plugin(...args)).said, /there is no kubeconfig: give --kubeconfig FILE/);
     assert.match((await plugin('check', '--machine')).said, /this machine is no node/);
     assert.match((await plugin('egress', 'who', '192.0.2.1:1')).said, /this machine is no gateway/);

@@ -9,7 +9,7 @@ const POD = 'kubectl -n nodewall-system exec POD -- nodewall';
 export const MACHINE_COMMANDS: ReadonlyMap<string, string> = new Map([
   ['agent', 'the agent runs on nodes, from its image or its package'],
   ['controller', 'controllers run in the cluster, from their image'],
-  ...['off', 'on', 'flush', 'retry', 'cleanup', 'boot-unit', 'egress reset'].map(
+  ...['off', 'on', 'flush', 'cleanup', 'boot-unit', 'egress reset'].map(
     (name) =>
       [name, `run it on the node, where nodewall is installed, or in its agent: ${POD} ${name}`] as const,
   ),
@@ -34,6 +34,7 @@ const OF_A_CLUSTER: readonly string[] = [
   'console',
   'undo',
   'confirm',
+  'retry',
   'egress status',
 ];
 

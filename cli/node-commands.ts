@@ -102,13 +102,18 @@ function addConfirm(program: Command, done: Done): void {
 function addRetry(program: Command, done: Done): void {
   program
     .command('retry')
-    .description('Apply and try again the policies that were rolled back on this node (guarded apply).')
+    .description(
+      'Apply and try again the policies that were rolled back on this node (guarded apply). Where no agent runs, but there is a kubeconfig: those that any node of the cluster has rolled back, by an annotation of the policy.',
+    )
     .argument('[policy]', 'only this policy')
     .addOption(stateDir())
+    .addOption(kubeconfig())
     .addOption(config())
     .addOption(output('text', 'json'))
     .addHelpText('after', example('nodewall retry', 'nodewall retry deny-all'))
-    .action(async (policy, options) => done(await (await import('./guard.ts')).retry(policy, options)));
+    .action(async (policy, options) =>
+      done(await (await import('./retry.ts')).retryCommand(policy, options)),
+    );
 }
 
 function addCleanup(program: Command, done: Done): void {

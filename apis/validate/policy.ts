@@ -54,7 +54,8 @@ function retryOf(raw: FieldMap): { readonly retry?: string } {
   return typeof value === 'string' ? { retry: value.slice(0, LONGEST_RETRY) } : {};
 }
 
-const RETRY_ANNOTATION = 'nodewall.io/retry';
+/** With a new value, a version that was rolled back is tried again. */
+export const RETRY_ANNOTATION = 'nodewall.io/retry';
 const LONGEST_RETRY = 64;
 
 function checkSpec(spec: FieldMap, apiGroup: ApiGroup, found: Findings): void {
