@@ -1,13 +1,13 @@
 /**
  * Connections to a node that others make for its guarded apply (docs/guarded-apply.md): what an
  * agent asks the controller, what the controller asks another agent, and the answers. They name
- * probes of the configuration, which the controllers have too: nobody can ask for another address
- * or port.
+ * probes of the configuration, which the controllers have too, or nodewall's own, whose ports the
+ * controllers know: nobody can ask for another address or port.
  */
 import { isIP } from 'node:net';
 import type { InwardProbeConfig, ProbeTarget } from './config.ts';
 import { CONTROL_PLANE, NODE_VIEWS_PATH } from './stream.ts';
-import { MOST_INWARD } from './validate/probes.ts';
+import { MOST_INWARD, OWN_INWARD } from './validate/probes.ts';
 
 /** Where an agent asks for probes of its own node (POST InwardQuestion). */
 export function inwardProbesPath(node: string): string {
@@ -69,6 +69,8 @@ export interface PeerAnswer extends ProbeOutcome {
   readonly id: string;
 }
 
+/** Of the configuration, and nodewall's own. */
+const MOST_ASKED = MOST_INWARD + OWN_INWARD.length;
 /** Milliseconds that a prober has for a connection, and beyond them an agent for the answer. */
 export const INWARD_PATIENCE = { connection: 3_000, onTheWay: 1_500 } as const;
 /** Bytes: of a question, an answer, or what controllers pass on. */
@@ -99,8 +101,8 @@ type Fields<T> = Readonly<Partial<Record<keyof T, unknown>>>;
 /** Unknown fields are ignored: agents may be newer. */
 export function parseInwardQuestion(value: unknown): InwardQuestion | Problem {
   const { probes, milliseconds } = Object(value) as Fields<InwardQuestion>;
-  if (!Array.isArray(probes) || probes.length > MOST_INWARD)
-    return { problem: `probes: must be a list of at most ${MOST_INWARD}` };
+  if (!Array.isArray(probes) || probes.length > MOST_ASKED)
+    return { problem: `probes: must be a list of at most ${MOST_ASKED}` };
   if (typeof milliseconds !== 'number' || !(milliseconds > 0))
     return { problem: 'milliseconds: must be a number above 0' };
   const asked: AskedProbe[] = [];
@@ -115,7 +117,7 @@ export function parseInwardQuestion(value: unknown): InwardQuestion | Problem {
 
 export function parseInwardAnswer(value: unknown): InwardAnswer | Problem {
   const { results } = Object(value) as Fields<InwardAnswer>;
-  if (!Array.isArray(results) || results.length > MOST_INWARD || !results.every(isResult))
+  if (!Array.isArray(results) || results.length > MOST_ASKED || !results.every(isResult))
     return { problem: 'results: must be a list of results' };
   return { results };
 }

@@ -242,6 +242,8 @@ export interface TriedPolicy {
   readonly generation: number;
   /** It is not in force yet: the confirmed rules are proven first. Absent: it is. */
   readonly isWaiting?: true;
+  /** Why it is not confirmed: probes that fail since the change. Absent: none does. */
+  readonly reason?: string;
 }
 
 /** An agent's report about its node: `PUT NODE_VIEWS_PATH/NODE/status`. */

@@ -183,7 +183,14 @@ function guardHooks({ config, options, log }: StandaloneOptions): GuardHooks | n
       `guard.probes: ${name}: from: ${from} needs a controller; with --manifests the node itself makes the probes, outward. For connections to the node use guard.confirm: Manual, and nodewall confirm from outside`,
     );
   }
-  if (!options.once) return { controlPlane: () => [], askInward: null, changed() {} };
+  if (!options.once)
+    return {
+      controlPlane: () => [],
+      nameServers: () => [],
+      ownInward: () => [],
+      askInward: null,
+      changed() {},
+    };
   log.warn('guard.enabled: with --once rules are not tried, because the agent ends', { node: options.node });
   return null;
 }

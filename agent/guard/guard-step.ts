@@ -250,10 +250,12 @@ function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): 
   // Timers may fire a millisecond early: then a round more, and not half a window later.
   const left = passes < ROUNDS ? Number.POSITIVE_INFINITY : firstPass + times.window - at;
   const isNew = [...failing.keys()].some((name) => !trial.failing.has(name));
+  const isOver = [...trial.failing.keys()].some((name) => !failing.has(name));
   return {
     state,
     effects: [
       ...(isNew ? [sayFailing(failing)] : []),
+      ...(isNew || isOver ? [REPORT] : []),
       { kind: 'probe', probes: [...trial.counted], after: Math.max(0, Math.min(pause - (at - began), left)) },
       wake(state, at, times),
     ],

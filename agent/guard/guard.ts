@@ -17,7 +17,7 @@ import type {
   PolicyChange,
 } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';
-import { failingOf, holdText, triedOf } from './held-report.ts';
+import { failingOf, holdText, triedOf, waitingOf } from './held-report.ts';
 import { isBrief } from './held-step.ts';
 import { digestOf, policyChanges, withHolds, withSets } from './holds.ts';
 import type { InwardProbes } from './inward-probes.ts';
@@ -185,12 +185,15 @@ export class Guard {
   }
 
   report(): GuardReport {
-    const { trial, holds } = this.#state;
+    const { trial, proof, holds } = this.#state;
     const rules = this.#wanted?.rules ?? [];
     const generationOf = (key: string): number | undefined =>
       rules.find((rule) => policyKey(rule) === key)?.source.generation;
     return {
-      tried: triedOf(trial?.changes ?? this.#judgement.changes, holds.filter(isBrief)),
+      tried: [
+        ...waitingOf(holds.filter(isBrief), proof),
+        ...triedOf(trial?.changes ?? this.#judgement.changes, trial),
+      ],
       held: failingOf(holds, generationOf),
     };
   }

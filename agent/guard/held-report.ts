@@ -1,13 +1,27 @@
 import type { ApiGroup } from '../../apis/objects.ts';
 import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
-import type { Hold, HoldReason, PolicyChange } from './guard-state.ts';
+import type { Fault, Hold, HoldReason, PolicyChange, Proof, Trial } from './guard-state.ts';
 
-/** @param waiting what is tried once the confirmed rules are proven */
-export function triedOf(changes: readonly PolicyChange[], waiting: readonly PolicyChange[]): TriedPolicy[] {
-  return [
-    ...waiting.map((one): TriedPolicy => ({ ...identityOf(one), isWaiting: true })),
-    ...changes.map(identityOf),
-  ];
+/** What is in force and not confirmed. @param trial null: it is judged whether it is tried */
+export function triedOf(changes: readonly PolicyChange[], trial: Trial | null): TriedPolicy[] {
+  const texts = [...(trial?.failing ?? [])].map(([probe, { error, fault }]) =>
+    probeText(probe, error, fault),
+  );
+  const why = texts.length === 0 ? {} : { reason: `not confirmed: since the change ${texts.join('; ')}` };
+  return changes.map((one) => ({ ...identityOf(one), ...why }));
+}
+
+/** What is tried once the confirmed rules are proven. */
+export function waitingOf(changes: readonly PolicyChange[], proof: Proof | null): TriedPolicy[] {
+  const missing = proof?.missing ?? [];
+  const reason = `not tried yet: under the confirmed rules, probe ${missing.join(', ')} does not pass`;
+  const why = missing.length === 0 ? {} : { reason };
+  return changes.map((one) => ({ ...identityOf(one), isWaiting: true, ...why }));
+}
+
+function probeText(probe: string, error: string, fault: Fault | null): string {
+  const rule = fault === null ? '' : `; rule ${fault.policy}/${fault.rule} denies it`;
+  return `probe ${probe} failed (${error})${rule}`;
 }
 
 /**
@@ -46,8 +60,7 @@ export function holdText(why: HoldReason): string {
   switch (why.kind) {
     case 'probe': {
       const { probe, error, fault } = why;
-      const rule = fault === null ? '' : `; rule ${fault.policy}/${fault.rule} denies it`;
-      return `rolled back: probe ${probe} failed (${error})${rule}`;
+      return `rolled back: ${probeText(probe, error, fault)}`;
     }
     case 'unconfirmed':
       return 'rolled back: not confirmed by hand (nodewall confirm) in time';

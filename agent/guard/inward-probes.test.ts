@@ -25,7 +25,7 @@ describe('inward probes', () => {
     questions = [];
     probes = new InwardProbes({
       node: 'a',
-      probes: [SSH],
+      probes: () => [SSH],
       milliseconds: 3_000,
       async ask(question) {
         questions.push(question);
@@ -125,7 +125,7 @@ describe('inward probes', () => {
     const one = new InwardProbes({
       ...{
         node: 'a',
-        probes: [PING],
+        probes: () => [PING],
         milliseconds: 1,
         clock,
         random: () => 1,

@@ -1,6 +1,7 @@
 import type { InwardProbeConfig } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
 import type { AskedProbe, InwardQuestion, InwardResult, Made } from '../../apis/inward-probe.ts';
+import { OWN_PROBES } from '../../apis/validate/probes.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
@@ -8,7 +9,8 @@ import { type InwardProbe, serviceOf } from './probes.ts';
 
 export interface InwardProbesParts {
   readonly node: string;
-  readonly probes: readonly InwardProbeConfig[];
+  /** Of the configuration, and nodewall's own as far as this node has the servers for them. */
+  readonly probes: () => readonly InwardProbeConfig[];
   /** That each connection has. */
   readonly milliseconds: number;
   /** Asks the controller; rejects if it has no answer. */
@@ -48,7 +50,7 @@ export class InwardProbes {
   }
 
   all(): InwardProbe[] {
-    return this.#parts.probes.map((config) => ({
+    return this.#parts.probes().map((config) => ({
       kind: 'inward',
       name: config.name,
       flow: flowOf(config, this.#confirmed.get(config.name)),
@@ -57,7 +59,9 @@ export class InwardProbes {
 
   /** The names of those that passed under the confirmed rules. */
   passing(): string[] {
-    return [...this.#confirmed.values()].filter(({ error }) => error === null).map(({ name }) => name);
+    const known = new Set(this.#parts.probes().map(({ name }) => name));
+    const passed = [...this.#confirmed.values()].filter(({ error }) => error === null);
+    return passed.map(({ name }) => name).filter((name) => known.has(name));
   }
 
   /** Other rules are about to be in force. */
@@ -92,7 +96,7 @@ export class InwardProbes {
    */
   async round(names: readonly string[], isTrial: boolean): Promise<ReadonlyMap<string, string | null>> {
     const rules = this.#rules;
-    const asked = this.#parts.probes.filter(({ name }) => names.includes(name));
+    const asked = this.#parts.probes().filter(({ name }) => names.includes(name));
     const results = asked.length === 0 ? [] : await this.#made(asked.map(({ name }) => name));
     if (rules !== this.#rules) return new Map();
     for (const result of results) (isTrial ? this.#tried : this.#confirmed).set(result.name, result);
@@ -106,7 +110,10 @@ export class InwardProbes {
   /** Those of which no passing result is known. */
   #missing(): string[] {
     const passing = new Set(this.passing());
-    return this.#parts.probes.map(({ name }) => name).filter((name) => !passing.has(name));
+    return this.#parts
+      .probes()
+      .map(({ name }) => name)
+      .filter((name) => !passing.has(name));
   }
 
   async #learn(rules: number): Promise<void> {
@@ -149,8 +156,10 @@ export class InwardProbes {
 
   /** Once for the same reasons: the controller may be away for long. */
   #say(results: readonly InwardResult[]): void {
+    // In a cluster of one node nobody can make nodewall's own.
+    const configured = results.filter(({ name }) => !OWN_PROBES.includes(name));
     const reasons = Object.fromEntries(
-      results.flatMap((one) => ('notMade' in one ? [[one.name, one.notMade]] : [])),
+      configured.flatMap((one) => ('notMade' in one ? [[one.name, one.notMade]] : [])),
     );
     const said = JSON.stringify(reasons);
     if (said === this.#said) return;

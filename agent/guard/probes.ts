@@ -15,8 +15,16 @@ export interface OutwardProbe {
   readonly kind: 'outward';
   readonly name: string;
   readonly attempts: readonly AgentAttempt[];
-  /** Further destinations that stand behind these addresses, after destination NAT. */
-  readonly behind?: readonly { readonly address: string; readonly port: number }[];
+  /**
+   * What stands behind these addresses where they are a Service's: rules judge packets after NAT.
+   */
+  readonly behind?: readonly Behind[];
+}
+
+/** Of the same protocol as the attempts. */
+export interface Behind {
+  readonly address: string;
+  readonly port: number;
 }
 
 /** A connection to this node that others make (inward-probes.ts). */
@@ -32,11 +40,19 @@ const MOST_ATTEMPTS = 3;
 /** Of an echo request: ICMP and ICMPv6. */
 const ECHO = { 4: { protocol: 'icmp', icmpType: 8 }, 6: { protocol: 'icmpv6', icmpType: 128 } } as const;
 
-/** DNS and the outward probes of the configuration. */
-export function configuredProbes({ guard, names }: Config): OutwardProbe[] {
+/**
+ * DNS and the outward probes of the configuration.
+ * @param behindDns the servers behind the address of the cluster's DNS
+ */
+export function configuredProbes(
+  { guard, names }: Config,
+  behindDns: readonly Behind[] = [],
+): OutwardProbe[] {
   const servers = dnsServers(names.servers);
   return [
-    ...(servers.length === 0 ? [] : [{ kind: 'outward', name: 'dns', attempts: servers } as const]),
+    ...(servers.length === 0
+      ? []
+      : [{ kind: 'outward', name: 'dns', attempts: servers, behind: behindDns } as const]),
     ...guard.probes.map(({ name, target }) => ({ kind: 'outward', name, attempts: [target] }) as const),
   ];
 }
@@ -89,8 +105,10 @@ export function flowsOf(probe: Probe): readonly Flow[] {
   switch (probe.kind) {
     case 'outward': {
       const { attempts, behind = [] } = probe;
-      const others = behind.map((one) => ({ kind: 'tcp', ...one }) as const);
-      return [...attempts, ...others].map((one) => ({
+      const kind = attempts[0]?.kind === 'dns' ? 'udp' : 'tcp';
+      const others = behind.map((one) => ({ kind, ...one }) as const);
+      // The rule that is named is one that judges packets: these come first.
+      return [...others, ...attempts].map((one) => ({
         direction: 'egress',
         dst: one.address,
         ...serviceOf(one),

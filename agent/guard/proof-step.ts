@@ -85,7 +85,9 @@ export function roundOfProof(before: GuardState, { at, began, results }: EventOf
   const missing = [...(proof.required ?? names)].filter((name) => !passed.has(name));
   const isComplete = missing.length === 0 && (passed.size > 0 || names.length === 0);
   if (isComplete) return complete(before, passed, at);
-  return { state: { ...before, proof: { ...proof, passed, missing } }, effects: [again] };
+  const isNews = proof.missing?.length !== missing.length;
+  const state = { ...before, proof: { ...proof, passed, missing } };
+  return { state, effects: [again, ...(isNews ? [REPORT] : [])] };
 }
 
 export function timeOfProof(before: GuardState, { at }: GuardEvent, { failAfter }: GuardTimes): GuardStep {

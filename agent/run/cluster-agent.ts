@@ -291,6 +291,7 @@ class ClusterAgent {
       addresses: remembered?.controllerAddresses ?? [],
       endpoints: toEndpoints({ endpoints: [], ...remembered }),
       kubelet: remembered?.kubelet ?? null,
+      replicas: () => this.#replicas(),
       changed: () => this.#happened({ kind: 'moved', places: this.#places.entries() }),
     });
   }

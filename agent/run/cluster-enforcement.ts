@@ -26,7 +26,7 @@ interface ClusterEnforcementParts {
   readonly config: Config;
   readonly controller: ControllerOptions;
   readonly connection: Pick<ControllerConnection, 'authorities' | 'askInward'>;
-  readonly places: Pick<ControlPlanePlaces, 'addresses' | 'apiServers' | 'probes'>;
+  readonly places: Pick<ControlPlanePlaces, 'addresses' | 'apiServers' | 'inward' | 'nameServers' | 'probes'>;
   /** The controllers themselves. */
   readonly replicas: () => readonly Destination[];
   readonly dataplanes: Dataplanes;
@@ -107,6 +107,8 @@ export class ClusterEnforcement {
       guard: hasGuard(this.#parts.config)
         ? {
             controlPlane: () => places.probes(),
+            nameServers: () => places.nameServers(),
+            ownInward: () => places.inward(this.#view?.state.nodeAddresses ?? []),
             askInward: (question) => connection.askInward(question),
             changed: (report) => this.#guarded(report),
           }

@@ -6,6 +6,7 @@ import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
+import { configuredProbes, flowsOf } from '../guard/probes.ts';
 import { ControlPlanePlaces } from './control-plane-places.ts';
 
 describe('the places of the control plane', () => {
@@ -29,6 +30,7 @@ describe('the places of the control plane', () => {
       addresses: ['10.1.0.9'],
       endpoints: [{ port: 6443, addresses: ['10.0.0.2', '10.0.0.1'] }],
       kubelet: more.kubelet ?? null,
+      replicas: () => [{ host: '10.0.0.3', port: 8443 }],
       log: {
         warn: (text: string, { error }: { error: string }) => said.push(`${text}: ${error}`),
       } as never as Log,
@@ -47,6 +49,35 @@ describe('the places of the control plane', () => {
     const one = places();
     one.said([dns, { ...dns, protocol: 'udp' }]);
     assert.deepEqual(listed(one).slice(1), ['tcp 5353 10.1.0.8', 'udp 5353 10.1.0.8']);
+  });
+
+  it('are probes, whose packets rules judge by the addresses behind a Service', () => {
+    const one = places();
+    one.said([...one.endpoints, { port: 5353, addresses: ['10.1.0.8'], protocol: 'udp' }]);
+    const flows = one.probes().map((probe) => flowsOf(probe).map(({ dst, dstPort }) => `${dst}:${dstPort}`));
+    assert.deepEqual(flows, [
+      ['10.0.0.2:6443', '10.0.0.1:6443', '10.96.0.1:443'],
+      ['10.0.0.3:8443', '10.1.0.9:443'],
+    ]);
+    const config = { ...DEFAULT_CONFIG, names: { ...DEFAULT_CONFIG.names, servers: ['10.96.0.10'] } };
+    const [dns] = configuredProbes(config, one.nameServers());
+    assert.deepEqual(
+      flowsOf(dns ?? assert.fail()).map(({ dst, dstPort, protocol }) => [dst, dstPort, protocol]),
+      [
+        ['10.1.0.8', 5353, 'udp'],
+        ['10.96.0.10', 53, 'udp'],
+      ],
+    );
+  });
+
+  it('are probed by other agents where this node has them', () => {
+    const shown = (...own: string[]) =>
+      places()
+        .inward(own)
+        .map(({ name, from, target }) => [name, from, target]);
+    assert.deepEqual(shown('10.0.0.9'), []);
+    assert.deepEqual(shown('10.0.0.1'), [['to-api-server', 'peer', { kind: 'tcp', port: 6443 }]]);
+    assert.deepEqual(shown('10.0.0.3'), [['to-controller', 'peer', { kind: 'tcp', port: 8443 }]]);
   });
 
   it('are none where the configuration replaces the list', () => {

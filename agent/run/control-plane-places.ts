@@ -1,10 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Config, DEFAULT_CONFIG, type FailsafeEntry } from '../../apis/config.ts';
+import {
+  type Config,
+  DEFAULT_CONFIG,
+  type FailsafeEntry,
+  type InwardProbeConfig,
+} from '../../apis/config.ts';
 import type { Endpoints } from '../../apis/stream.ts';
+import { OWN_INWARD } from '../../apis/validate/probes.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Attempt } from '../../lib/process/connection-attempt.ts';
 import type { Log } from '../../lib/process/log.ts';
-import type { OutwardProbe } from '../guard/probes.ts';
+import type { Behind, OutwardProbe } from '../guard/probes.ts';
+import type { Destination } from '../receive/destinations.ts';
 import { addressOf, controllerAddresses, failsafeEntries, portOf } from './controller-failsafe.ts';
 import { kubeletServer } from './kubelet-server.ts';
 
@@ -26,6 +33,8 @@ interface PlacesParts {
   readonly endpoints: readonly Endpoints[];
   /** The API server as the kubelet reaches it; null: not known. */
   readonly kubelet: Endpoints | null;
+  /** The controllers themselves, which stand behind the URL where that is their Service. */
+  readonly replicas: () => readonly Destination[];
   readonly log: Log;
   /**
    * Called after a change of addresses or endpoints, which must be saved and put on the failsafe
@@ -79,19 +88,37 @@ export class ControlPlanePlaces {
    * controller.
    */
   probes(): OutwardProbe[] {
-    const { url, apiServer } = this.#parts;
+    const { url, apiServer, replicas } = this.#parts;
     const tls = (addresses: readonly string[], port: number) =>
       addresses.map((address): Attempt => ({ kind: 'tls', address, port }));
     const used = apiServer === null ? [] : tls(addressOf(apiServer), portOf(apiServer));
     const { kubelet } = this;
     const server = used.length > 0 || kubelet === null ? used : tls(kubelet.addresses, kubelet.port);
-    const behind = this.endpoints
-      .filter(({ protocol }) => protocol === undefined)
-      .flatMap(({ port, addresses }) => addresses.map((address) => ({ address, port })));
+    const behind = this.#endpointsOf('tcp');
+    const controllers = tls(this.addresses, portOf(url));
+    const controllersBehind = replicas().map(({ host, port }) => ({ address: host, port }));
     return [
       { kind: 'outward', name: 'api-server', attempts: server, behind } as const,
-      { kind: 'outward', name: 'controller', attempts: tls(this.addresses, portOf(url)) } as const,
+      { kind: 'outward', name: 'controller', attempts: controllers, behind: controllersBehind } as const,
     ].filter(({ attempts }) => attempts.length > 0);
+  }
+
+  /**
+   * Probes of guarded apply by other agents, to an API server and a controller at this node's own
+   * addresses: rules that close these cut off all other nodes, and not this one.
+   */
+  inward(own: readonly string[]): InwardProbeConfig[] {
+    const controllers = this.#parts.replicas().map(({ host, port }) => ({ address: host, port }));
+    const servers = [this.#endpointsOf('tcp'), controllers];
+    return OWN_INWARD.flatMap((name, i): InwardProbeConfig[] => {
+      const port = servers[i]?.find(({ address }) => own.includes(address))?.port;
+      return port === undefined ? [] : [{ name, from: 'peer', family: null, target: { kind: 'tcp', port } }];
+    });
+  }
+
+  /** The cluster's DNS, where its pods have another port than its Service. */
+  nameServers(): readonly Behind[] {
+    return this.#endpointsOf('udp');
   }
 
   /** Sets the API server's endpoints as the controller sent them. */
@@ -153,6 +180,12 @@ export class ControlPlanePlaces {
   close(): void {
     this.#isClosed = true;
     this.#cancelKubelet();
+  }
+
+  #endpointsOf(wanted: 'tcp' | 'udp'): Behind[] {
+    return this.endpoints
+      .filter(({ protocol = 'tcp' }) => protocol === wanted)
+      .flatMap(({ port, addresses }) => addresses.map((address) => ({ address, port })));
   }
 
   #know(found: readonly string[]): void {

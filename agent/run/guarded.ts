@@ -1,5 +1,5 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Config } from '../../apis/config.ts';
+import type { Config, InwardProbeConfig } from '../../apis/config.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Guard, type GuardReport, type Rollback } from '../guard/guard.ts';
@@ -7,7 +7,7 @@ import { guardFile, NO_MEMORY, readGuardMemory } from '../guard/guard-file.ts';
 import { holdText } from '../guard/held-report.ts';
 import { InwardProbes } from '../guard/inward-probes.ts';
 import { longestAttempt } from '../guard/probe-rounds.ts';
-import { configuredProbes, type OutwardProbe } from '../guard/probes.ts';
+import { type Behind, configuredProbes, type OutwardProbe } from '../guard/probes.ts';
 import type { RollbackRecord } from '../record/record.ts';
 import type { RecordOutlet } from '../record/recorder.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -19,6 +19,10 @@ type InwardAsk = ConstructorParameters<typeof InwardProbes>[0]['ask'];
 export interface GuardHooks {
   /** The control plane as this agent reaches it. */
   readonly controlPlane: () => readonly OutwardProbe[];
+  /** Servers behind the address of the cluster's DNS. */
+  readonly nameServers: () => readonly Behind[];
+  /** Probes by other agents to the servers of the cluster that this node has. */
+  readonly ownInward: () => readonly InwardProbeConfig[];
   /** Asks the controller for probes to this node; null: there is no controller. */
   readonly askInward: InwardAsk | null;
   readonly changed: (report: GuardReport) => void;
@@ -46,14 +50,14 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
   if (hooks === null) return null;
   const { node, stateDir } = options;
   const file = guardFile(stateDir, log);
-  const configured = keptFor(PROBES_FOR, clock, () => configuredProbes(config));
+  const configured = keptFor(PROBES_FOR, clock, () => configuredProbes(config, hooks.nameServers()));
   const { askInward: ask } = hooks;
-  const { inward: probes } = config.guard;
   const inward =
-    ask === null || probes.length === 0
+    ask === null
       ? null
       : new InwardProbes({
-          ...{ node, probes, ask, clock, random: Math.random, log },
+          probes: () => [...config.guard.inward, ...hooks.ownInward()],
+          ...{ node, ask, clock, random: Math.random, log },
           milliseconds: longestAttempt(config.guard),
         });
   const [memory, confirmed] = [await readGuardMemory(file), await saved.readState()];

@@ -8,6 +8,7 @@ import {
   type NodeEgressReport,
   type NodeReport,
   type NodeTotals,
+  type TriedPolicy,
 } from '../../apis/stream.ts';
 import type { GuardReport } from '../guard/guard.ts';
 import type { AgentState } from './agent-state.ts';
@@ -48,7 +49,7 @@ export function nodeReport(state: AgentState, circumstances: Circumstances): Nod
     ...(off === null ? {} : { off: off.reason }),
     ...(viewError === null ? {} : { viewError: viewError.slice(0, LONGEST_REASON) }),
     failing: held.length === 0 ? failing : withHeld(failing, held),
-    ...(tried.length === 0 ? {} : { tried: tried.slice(0, MOST_FAILING) }),
+    ...(tried.length === 0 ? {} : { tried: tried.slice(0, MOST_FAILING).map(short) }),
     policies,
     hostAddresses,
     version,
@@ -68,6 +69,10 @@ function withHeld(failing: readonly FailingRule[], held: readonly FailingRule[])
     held.some((one) => one.apiGroup === apiGroup && one.policy === policy);
   const short = held.map((one) => ({ ...one, reason: one.reason.slice(0, LONGEST_REASON) }));
   return [...short, ...failing.filter((one) => !isHeld(one))].slice(0, MOST_FAILING);
+}
+
+function short(one: TriedPolicy): TriedPolicy {
+  return one.reason === undefined ? one : { ...one, reason: one.reason.slice(0, LONGEST_REASON) };
 }
 
 function egressReport(

@@ -17,8 +17,10 @@ export interface RawProbe {
 const KINDS = ['tcp', 'udp', 'http', 'icmp'] as const;
 type Kind = (typeof KINDS)[number];
 
-/** Names of the probes that every agent has. */
-export const OWN_PROBES: readonly string[] = ['api-server', 'controller', 'dns'];
+/** Names of the probes by other agents to a node that has an API server, or a controller. */
+export const OWN_INWARD = ['to-api-server', 'to-controller'] as const;
+/** Names of the probes that agents have without a configuration. */
+export const OWN_PROBES: readonly string[] = ['api-server', 'controller', 'dns', ...OWN_INWARD];
 /** The most probes to the node: all nodes may ask the controllers at the same time. */
 export const MOST_INWARD = 8;
 const NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;

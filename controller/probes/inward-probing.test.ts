@@ -35,6 +35,7 @@ describe('inward probing', () => {
     probing = new InwardProbing({
       probes: [SSH, { name: 'web', from: 'controller', family: 4, target }],
       addressesOf: (node) => (node === 'a' ? ['2001:db8::1', '127.0.0.1'] : []),
+      ownPort: (name, node) => (name === 'to-api-server' && node === 'a' ? 6443 : null),
       isLeader: () => isLeader,
       self: 'controller-0',
       questions: new PeerQuestions({ streams, clock, random: () => 0 }),
@@ -78,6 +79,18 @@ describe('inward probing', () => {
     assert.equal(sent.at(-1)?.[0], 'c');
     answer('c');
     assert.equal(((await again)[0] as { prober: string }).prober, 'c');
+  });
+
+  it('has another agent connect to the API server of a node that has one', async () => {
+    const asked = results({ name: 'to-api-server' });
+    const [[prober, update] = assert.fail()] = sent;
+    assert.deepEqual([prober, update.target], ['b', { kind: 'tcp', port: 6443, address: '2001:db8::1' }]);
+    answer('b');
+    assert.equal('notMade' in ((await asked)[0] ?? assert.fail()), false);
+    assert.deepEqual(await results({ name: 'to-controller' }), [
+      { name: 'to-controller', notMade: 'the controller knows no such server on the node' },
+    ]);
+    assert.equal(sent.length, 1);
   });
 
   it('takes an answer only of the agent that it asked', async () => {

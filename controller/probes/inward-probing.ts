@@ -8,12 +8,18 @@ import {
   type NotMade,
   type PeerAnswer,
 } from '../../apis/inward-probe.ts';
+import { OWN_INWARD } from '../../apis/validate/probes.ts';
 import { attempt } from '../../lib/process/connection-attempt.ts';
 import type { PeerQuestions } from './peer-questions.ts';
 
 export interface InwardProbingOptions {
   /** Of the configuration. */
   readonly probes: readonly InwardProbeConfig[];
+  /**
+   * The port of nodewall's own probe (OWN_INWARD) to a node; null: the node serves nothing of that
+   * kind.
+   */
+  readonly ownPort: (name: OwnInward, node: string) => number | null;
   /** The addresses of a Node object, in its order; none: there is no such Node. */
   readonly addressesOf: (node: string) => readonly string[];
   readonly isLeader: () => boolean;
@@ -34,6 +40,7 @@ export interface Elsewhere {
 /** Connections of this controller at the same time. */
 const MOST_AT_ONCE = 64;
 
+type OwnInward = (typeof OWN_INWARD)[number];
 type Asked = AskedProbe & { readonly node: string; readonly milliseconds: number };
 
 /**
@@ -52,7 +59,7 @@ export class InwardProbing {
   async take(node: string, question: InwardQuestion): Promise<InwardAnswer> {
     const here = await this.takeHere(node, question);
     const isLeft = ({ name }: AskedProbe): boolean =>
-      here.some((one) => one.name === name && 'notMade' in one && this.#configured(name) !== undefined);
+      here.some((one) => one.name === name && 'notMade' in one && this.#probe(name, node) !== undefined);
     const left = question.probes.filter(isLeft);
     const others =
       left.length === 0 ? [] : await this.#options.elsewhere.ask(node, { ...question, probes: left });
@@ -75,15 +82,19 @@ export class InwardProbing {
     this.#options.questions.answered(prober, answer);
   }
 
-  #configured(name: string): InwardProbeConfig | undefined {
-    return this.#options.probes.find((probe) => probe.name === name);
+  /** Of the configuration, or nodewall's own. */
+  #probe(name: string, node: string): InwardProbeConfig | undefined {
+    const { probes, ownPort } = this.#options;
+    const own = OWN_INWARD.find((one) => one === name);
+    if (own === undefined) return probes.find((probe) => probe.name === name);
+    const port = ownPort(own, node);
+    return port === null ? undefined : { name, from: 'peer', family: null, target: { kind: 'tcp', port } };
   }
 
   async #make(asked: Asked): Promise<InwardResult> {
     const { name, node } = asked;
-    const probe = this.#configured(name);
-    if (probe === undefined)
-      return notMade(name, "the controller's configuration has no such probe to nodes in guard.probes");
+    const probe = this.#probe(name, node);
+    if (probe === undefined) return notMade(name, isOwn(name) ? NOTHING_THERE : NOT_CONFIGURED);
     const target = inwardConnection(probe, this.#options.addressesOf(node));
     if (target === null) return notMade(name, 'the Node object has no such address');
     switch (probe.from) {
@@ -116,6 +127,13 @@ export class InwardProbing {
     if (outcome === null) return notMade(name, `${prober} did not answer`);
     return { name, prober, address: target.address, ...outcome };
   }
+}
+
+const NOT_CONFIGURED = "the controller's configuration has no such probe to nodes in guard.probes";
+const NOTHING_THERE = 'the controller knows no such server on the node';
+
+function isOwn(name: string): boolean {
+  return OWN_INWARD.some((one) => one === name);
 }
 
 function notMade(name: string, reason: string): NotMade {

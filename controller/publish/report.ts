@@ -68,7 +68,11 @@ export function parseReport(
     must(rule !== null, `failing[${i}]`, 'apiGroup, policy, generation, rule, reason');
   const isList = tried === undefined || (Array.isArray(tried) && tried.length <= MOST_FAILING);
   const trials = Array.isArray(tried) ? tried.slice(0, MOST_FAILING).map(toTried) : [];
-  must(isList && !trials.includes(null), 'tried', 'a list of apiGroup, policy, generation, or absent');
+  must(
+    isList && !trials.includes(null),
+    'tried',
+    'a list of apiGroup, policy, generation and perhaps reason, or absent',
+  );
   if (problems.length > 0) return { problems };
   return {
     node,
@@ -109,11 +113,15 @@ function toFailing(value: unknown): FailingRule | null {
 /** Null if it is not valid. */
 function toTried(value: unknown): TriedPolicy | null {
   if (!isRecord(value)) return null;
-  const { apiGroup, policy, generation, isWaiting } = value;
+  const { apiGroup, policy, generation, isWaiting, reason } = value;
   if (!API_GROUPS.includes(apiGroup as ApiGroup) || !isText(policy, LONGEST.name)) return null;
   if (!Number.isSafeInteger(generation)) return null;
-  const tried = { apiGroup: apiGroup as ApiGroup, policy, generation: generation as number };
-  return isWaiting === true ? { ...tried, isWaiting } : tried;
+  if (reason !== undefined && !isText(reason, LONGEST.reason)) return null;
+  return {
+    ...{ apiGroup: apiGroup as ApiGroup, policy, generation: generation as number },
+    ...(isWaiting === true ? { isWaiting } : {}),
+    ...(reason === undefined ? {} : { reason: harmless(reason) }),
+  };
 }
 
 /** Null if it is not valid. */

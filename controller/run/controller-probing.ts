@@ -1,5 +1,8 @@
+import { CONTROLLER_PORT } from '../../apis/control-plane.ts';
+import type { ClusterObjects } from '../../apis/objects.ts';
 import { InwardProbing } from '../probes/inward-probing.ts';
 import { PeerQuestions, type ProberStreams } from '../probes/peer-questions.ts';
+import { apiServerEndpoints } from '../publish/endpoints.ts';
 import type { AgentService } from './agent-service.ts';
 import type { Compiling } from './compiling.ts';
 import type { ControllerContext, ProcessContext } from './controller-context.ts';
@@ -26,13 +29,24 @@ export function controllerProbing(parts: ProbingParts): InwardProbing {
     probers: () => agents().probers(),
     send: (node, update) => agents().sendProbe(node, update),
   };
+  const addressesOf = (node: string): readonly string[] =>
+    compiling.snapshot?.objects.nodes.find(({ name }) => name === node)?.addresses ?? [];
   return new InwardProbing({
     probes: context.config.guard.inward,
-    addressesOf: (node) =>
-      compiling.snapshot?.objects.nodes.find(({ name }) => name === node)?.addresses ?? [],
+    addressesOf,
+    ownPort: (name, node) =>
+      name === 'to-controller'
+        ? CONTROLLER_PORT
+        : apiServerPort(compiling.snapshot?.objects ?? null, addressesOf(node)),
     isLeader,
     self: context.options.podName ?? account,
     questions: new PeerQuestions({ streams, clock, random }),
     elsewhere: peers.probes,
   });
+}
+
+/** Of the API server that serves at one of these addresses; null: none does. */
+function apiServerPort(objects: ClusterObjects | null, addresses: readonly string[]): number | null {
+  const endpoints = objects === null ? [] : apiServerEndpoints(objects);
+  return endpoints.find((one) => one.addresses.some((text) => addresses.includes(text)))?.port ?? null;
 }

@@ -216,6 +216,22 @@ describe('realization', () => {
     assert.deepEqual([current, failing], [1, [{ node: 'a', rule: 'r', reason: 'why', rolledBack: true }]]);
   });
 
+  it('says why a node that tries the version does not confirm it, which is no failure yet', () => {
+    now.publish(compiled([policy([rule(2)], new Set(['a', 'b']))]), 'e.1');
+    const tried = { apiGroup: 'nodewall.io', policy: 'p', generation: 2 } as const;
+    const why = (reason: string) => [{ ...tried, reason }];
+    now.report({ ...report('b', 'e.1'), tried: why('probe dns failed') });
+    now.report({ ...report('a', 'e.1'), tried: [{ ...tried, generation: 1, reason: 'old' }] });
+    const { current, failing, trying } = now.progress(KEY, VERSION, 2);
+    assert.deepEqual([current, failing, trying], [1, [], [{ node: 'b', reason: 'probe dns failed' }]]);
+    assert.equal(now.outcome('b', new Map([[KEY, 2]])).outcome, 'pending');
+    now.takeChanged();
+    now.report({ ...report('b', 'e.1'), tried: why('probe api-server failed') });
+    assert.deepEqual([...now.takeChanged().keys()], [KEY], 'another reason is news');
+    now.report({ ...report('b', 'e.1'), tried: [tried] });
+    assert.deepEqual(now.progress(KEY, VERSION, 2).trying, []);
+  });
+
   it('ignores policies that do not exist', () => {
     now.publish(compiled([policy([rule(1)], new Set(['a']))]), 'e.1');
     now.takeChanged();
@@ -291,6 +307,7 @@ describe('realization', () => {
       desired: 1,
       tried: 0,
       failing: [],
+      trying: [],
       hasRules: true,
     });
     now.publish(compiled([policy(rules, new Set(['a', 'b']))], ['a', 'b']), 'e.3');

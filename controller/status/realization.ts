@@ -203,7 +203,8 @@ export class Realization {
         void exceptions.push({ node: name, state, reason: why, rule });
       const partly = node.whyPartly(needs);
       if (failure !== undefined) except(rolledBack ? 'RolledBack' : 'Failed', reason);
-      else if (node.tries(tracked.policy, tracked.generation)) except('Trying');
+      else if (node.tries(tracked.policy, tracked.generation))
+        except('Trying', node.whyTried(tracked.policy, tracked.generation) ?? '');
       else if (!hasVersion(node.enforced, node, tracked, this.#epoch)) except('Pending');
       else if (partly !== null) except('Partly', partly);
     }
@@ -310,17 +311,22 @@ export class Realization {
     const { nodes, compiled } = tracked;
     const { failed, failing } = this.#failuresOf(tracked);
     const needs = neededFeatures(compiled);
+    const trying: FailingNode[] = [];
     let [current, tried] = [0, 0];
     for (const node of nodes) {
       if (failed.has(node)) continue;
       const reason = node.whyNotCounted(needs);
+      const whyTried = node.whyTried(tracked.policy, tracked.generation);
       if (reason !== null) failing.push({ node: node.name, reason });
-      else if (!hasVersion(node.enforced, node, tracked, this.#epoch)) continue;
-      else if (!node.tries(tracked.policy, tracked.generation)) current++;
+      if (reason === null && whyTried !== null) trying.push({ node: node.name, reason: whyTried });
+      if (reason !== null || !hasVersion(node.enforced, node, tracked, this.#epoch)) continue;
+      if (!node.tries(tracked.policy, tracked.generation)) current++;
       else if (node.triesInForce(tracked.policy, tracked.generation)) tried++;
     }
+    trying.sort((a, b) => (a.node < b.node ? -1 : 1));
     failing.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
-    return { desired: nodes.length, current, tried, failing, hasRules: compiled.rules.length > 0 };
+    const hasRules = compiled.rules.length > 0;
+    return { desired: nodes.length, current, tried, failing, trying, hasRules };
   }
 
   /** The nodes that report this version as failing, and what they say, sorted by node. */

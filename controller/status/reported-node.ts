@@ -22,7 +22,10 @@ export interface ReportChange {
   readonly isOfAll: boolean;
   /** The policies that the node reported as failing before. */
   readonly failedBefore: readonly string[];
-  /** The policies that it tries, and did not try before in this generation, or the reverse. */
+  /**
+   * The policies that it tries, and did not try before in this generation or for this reason, or
+   * the reverse.
+   */
   readonly tried: readonly string[];
   /** The reason in `trouble`, if there was none before; else null. */
   readonly newTrouble: string | null;
@@ -126,6 +129,12 @@ export class ReportedNode {
   /** Whether this generation of the policy is in force, and not confirmed yet. */
   triesInForce(policy: string, generation: number): boolean {
     return this.tries(policy, generation) && this.#tried.get(policy)?.isWaiting !== true;
+  }
+
+  /** Why it has not confirmed this generation, which it tries; null: it says nothing. */
+  whyTried(policy: string, generation: number): string | null {
+    const tried = this.#tried.get(policy);
+    return tried?.generation === generation ? (tried.reason ?? null) : null;
   }
 
   /** Why the node does not count for a policy with these needs; null: it does. */

@@ -10,7 +10,14 @@ import { POLICY_STATUS_SCHEMA } from '../../apis/schema/policy-status.ts';
 import { type PolicyFacts, type Progress, statusOf } from './status.ts';
 
 const NOW = new Date('2026-03-01T10:00:00.500Z');
-const some: Progress = { desired: 3, current: 0, tried: 0, failing: [], hasRules: true };
+const some: Progress = {
+  desired: 3,
+  current: 0,
+  tried: 0,
+  failing: [],
+  trying: [],
+  hasRules: true,
+};
 const valid: PolicyFacts = {
   generation: 4,
   problems: [],
@@ -20,6 +27,7 @@ const valid: PolicyFacts = {
   progress: some,
   rollout: null,
 };
+const trying = ['n1', 'n2'].map((node) => ({ node, reason: 'probe dns failed' }));
 const failing = [{ node: 'n1', rule: 'r', reason: 'no such set' }];
 
 describe('statusOf', () => {
@@ -41,6 +49,13 @@ describe('statusOf', () => {
       'False',
       /^2 of 3 .*; 1 failed\.$/,
       { progress: { ...some, current: 2, failing } },
+    ],
+    [
+      'Pending',
+      'probes fail where it is tried',
+      'False',
+      /^0 of 3 nodes enforce the policy; tried on n1 and 1 more: probe dns failed\.$/,
+      { progress: { ...some, trying } },
     ],
     [
       'RolledBack',

@@ -40,10 +40,19 @@ export interface Progress {
   readonly tried: number;
   /** Sorted by node; several for a node on which several rules fail. */
   readonly failing: readonly FailingNode[];
+  /** Those that try the version while probes fail, sorted; none of them is in `failing`. */
+  readonly trying: readonly FailingNode[];
   readonly hasRules: boolean;
 }
 
-export const NO_PROGRESS: Progress = { desired: 0, current: 0, tried: 0, failing: [], hasRules: false };
+export const NO_PROGRESS: Progress = {
+  desired: 0,
+  current: 0,
+  tried: 0,
+  failing: [],
+  trying: [],
+  hasRules: false,
+};
 
 /**
  * Computes a status. `before` is the current status: unchanged conditions keep their times. The
@@ -53,7 +62,7 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
   const { generation, problems, enforcedGeneration, enforcedSpec, enabled, progress } = facts;
   const isInvalid = problems.length > 0;
   const phase = phaseOf(facts);
-  const { desired, current, failing } = isOff(facts) ? NO_PROGRESS : progress;
+  const { desired, current, failing, trying } = isOff(facts) ? NO_PROGRESS : progress;
   const time = `${now.toISOString().slice(0, 19)}Z`;
   const condition = (
     said: Omit<PolicyCondition, 'lastTransitionTime' | 'observedGeneration'>,
@@ -66,7 +75,7 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
   const older = enforcedSpec === null ? null : specForOlder(enforcedSpec);
   const isForOlder = older !== enforcedSpec;
   const spec = (isInvalid || isForOlder) && older !== null ? JSON.stringify(older) : null;
-  const shown = oneEach(failing).slice(0, MOST_FAILING_NODES);
+  const shown = oneEach([...failing, ...trying]).slice(0, MOST_FAILING_NODES);
   return {
     phase,
     observedGeneration: generation,
@@ -142,8 +151,12 @@ function realized(
   { enforcedGeneration, enabled, progress }: PolicyFacts,
   phase: PolicyPhase,
 ): ConditionState {
-  const { desired, current, failing, hasRules } = progress;
-  const count = `${current} of ${desired} nodes enforce the policy`;
+  const { desired, current, failing, trying, hasRules } = progress;
+  const [first] = trying;
+  const others = trying.length < 2 ? '' : ` and ${trying.length - 1} more`;
+  const tried = first === undefined ? '' : `; tried on ${first.node}${others}: ${short(first.reason)}`;
+  const enforced = `${current} of ${desired} nodes enforce the policy`;
+  const count = `${enforced}${tried}`;
   const failed = new Set(failing.map(({ node }) => node)).size;
   switch (phase) {
     case 'Disabled':
@@ -168,7 +181,7 @@ function realized(
     case 'Realized':
       return { status: 'True', reason: 'Realized', message: `${count}.` };
     case 'Trying':
-      return { status: 'False', reason: phase, message: `${count}, all others try it.` };
+      return { status: 'False', reason: phase, message: `${enforced}, all others try it${tried}.` };
     case 'Pending':
     case 'Realizing':
       return { status: 'False', reason: phase, message: `${count}.` };

@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import type { FakeControlPlane } from '../fake/control-plane.ts';
 import { relay } from '../netns/relay.ts';
 import { NODEWALL } from '../program.ts';
 import { toState } from '../properties/pipeline.ts';
@@ -43,18 +44,10 @@ export async function clusterLane(dataplane: Dataplane): Promise<ClusterLane> {
   const { topology } = guarded.node;
   const [client] = topology.clients;
   const [there] = topology.plan.clientAddresses;
-  const [here] = topology.plan.nodeAddresses;
-  if (client === undefined || there === undefined || here === undefined) throw new Error('no client');
+  if (client === undefined || there === undefined) throw new Error('no client');
   const plane = await clientControlPlane(guarded.node, CONTROLLER);
   await listen(client, [DNS]);
-  await listen(topology.node, [INWARD]);
-  const path = `${plane.socket}.inward`;
-  await relay(client, { path }, { host: here.v4, port: INWARD });
-  plane.probes(async ({ probes, milliseconds }) => {
-    const error = await echoed(path, milliseconds);
-    const made = { prober: 'peer', address: here.v4, source: there.v4, error };
-    return { results: probes.map(({ name }) => ({ name, ...made })) };
-  });
+  await peerProbes(guarded, plane, INWARD);
   const guard = {
     probes: [
       { name: 'backup', tcp: `${there.v4}:${PORT}` },
@@ -73,6 +66,26 @@ export async function clusterLane(dataplane: Dataplane): Promise<ClusterLane> {
       await plane.close();
     },
   };
+}
+
+/** The node serves a port, and the first client connects to it for each probe to the node. */
+export async function peerProbes(
+  { node: { topology } }: GuardedNode,
+  plane: FakeControlPlane,
+  port: number,
+): Promise<void> {
+  const [client] = topology.clients;
+  const [there] = topology.plan.clientAddresses;
+  const [here] = topology.plan.nodeAddresses;
+  if (client === undefined || there === undefined || here === undefined) throw new Error('no client');
+  await listen(topology.node, [port]);
+  const path = `${plane.socket}.inward`;
+  await relay(client, { path }, { host: here.v4, port });
+  plane.probes(async ({ probes, milliseconds }) => {
+    const error = await echoed(path, milliseconds);
+    const made = { prober: 'peer', address: here.v4, source: there.v4, error };
+    return { results: probes.map(({ name }) => ({ name, ...made })) };
+  });
 }
 
 /** Null: the service behind the relay answers. */

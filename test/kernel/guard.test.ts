@@ -6,11 +6,13 @@ import assert from 'node:assert/strict';
 import { toState } from '../properties/pipeline.ts';
 import { clientControlPlane } from './client-control-plane.ts';
 import { dataplaneSuite, NFTABLES } from './dataplane.ts';
+import { peerProbes } from './guard-lanes.ts';
 import { GuardedNode } from './guarded-node.ts';
 import { NODE_NAME, node as nodeManifest, policy, tcp } from './manifests.ts';
 import { until } from './until.ts';
 
 const CONTROLLER = 9443;
+const API_SERVER = 7443;
 
 const TRIED = 'the new rules are in force and tried';
 
@@ -79,6 +81,37 @@ dataplaneSuite('guarded apply', NFTABLES, () => {
     });
     assert.match(last()?.failing[0]?.reason ?? '', /probe controller failed.*rule cut\/out denies it/);
     const isBack = async () => (await guarded.has('20011')) && !(await guarded.has('20012'));
+    await until('the confirmed rules are back', isBack, { detail: guarded.agent.log });
+    await guarded.end();
+    await plane.close();
+  });
+
+  it('in a cluster takes back what closes its API server to other nodes, and says so meanwhile', async () => {
+    const { node } = guarded;
+    await node.clear();
+    const plane = await clientControlPlane(node, CONTROLLER + 1);
+    await peerProbes(guarded, plane, API_SERVER);
+    const stateOf = (...ports: readonly number[]) => {
+      const rule = { name: 'in', action: 'Drop', ports: ports.map((port) => tcp(port)) } as const;
+      return toState([nodeManifest(node.topology.plan), policy('cut', { ingress: [rule] })], NODE_NAME);
+    };
+    plane.publish(stateOf(20_021));
+    const [here] = node.topology.plan.nodeAddresses;
+    const options = ['--token-file', plane.tokenFile, '--ca-file', plane.caFile];
+    await guarded.follow(plane.url, options, { window: 1, failAfter: 3 });
+    await node.untilEnforced('20021', guarded.agent);
+    plane.endpoints([{ port: API_SERVER, addresses: [here?.v4 ?? assert.fail()] }]);
+    plane.publish(stateOf(20_021, 20_022));
+    await guarded.says('these probes to the node pass');
+    plane.publish(stateOf(20_021, 20_022, API_SERVER));
+    const why = /probe to-api-server failed.*rule cut\/in denies it/;
+    const isTold = () => plane.reports.some(({ tried = [] }) => why.test(tried[0]?.reason ?? ''));
+    await plane.until(isTold);
+    await plane.until(() => {
+      const { rolledBack, reason = '' } = plane.reports.at(-1)?.failing[0] ?? {};
+      return rolledBack === true && why.test(reason);
+    });
+    const isBack = async () => (await guarded.has('20022')) && !(await guarded.has(String(API_SERVER)));
     await until('the confirmed rules are back', isBack, { detail: guarded.agent.log });
     await guarded.end();
     await plane.close();

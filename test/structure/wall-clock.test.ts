@@ -43,6 +43,7 @@ const READERS: Readonly<Record<string, string>> = {
   'cli/node-flows.ts': 'the filter --since of flows',
   'cli/off.ts': 'a time that is shown: since when the node is off',
   'cli/records.ts': 'the filter --since of records',
+  'cli/retry.ts': 'a value that no annotation had before',
   'cli/rollout.ts': 'makes the value of an annotation another one',
   'cli/rules.ts': 'the option --unused',
   'cli/seen-lint.ts': 'the option --window',
