@@ -8,6 +8,7 @@ import type { Namespace } from '../netns/namespace.ts';
 import { type EgressAgents, egressAgents, egressPolicy, gateway } from './egress-agents.ts';
 import { createEgressLab, type EgressLab, SERVER, SERVER_PORT } from './egress-lab.ts';
 import { kernelSuite } from './kernel-suite.ts';
+import { talk } from './talk.ts';
 import { until } from './until.ts';
 
 const FLOWS = ([4, 6] as const).map((family) => ({ family, protocol: 'udp' }) as const);
@@ -163,6 +164,33 @@ kernelSuite('the tunnel of egress gateways', () => {
     const { stdout } = await lab.node(node).namespace.run(argv);
     return [...stdout.matchAll(/packets (\d+)/g)].reduce((sum, [, packets]) => sum + Number(packets), 0);
   }
+
+  it('works beside a reverse path filter by the mark, at both ends, as firewalld has it', async () => {
+    const filter = `table inet firewalld { chain filter_PREROUTING { type filter hook prerouting priority -140;
+      icmpv6 type { nd-router-advert, nd-neighbor-solicit } accept
+      meta nfproto ipv6 fib saddr . mark . iif oif missing drop
+    }\n}`;
+    const nodes = ['plain', 'gw-1'].map((name) => lab.node(name).namespace);
+    for (const node of nodes) await node.run(['nft', '-f', '-'], { stdin: filter });
+    assert.deepEqual(await lab.ask('plain-0', FLOWS), ['reply', 'reply']);
+    for (const node of nodes) await node.run(['nft', 'delete', 'table', 'inet', 'firewalld']);
+  });
+
+  it('keeps connections where others save the mark of each packet, whole', async () => {
+    const { namespace } = lab.node('plain');
+    const save = `table inet others { chain save { type filter hook postrouting priority -150;
+      ct mark set meta mark\n}\n}`;
+    await namespace.run(['nft', '-f', '-'], { stdin: save });
+    const calls = [SERVER.v4, SERVER.v6].map((host) => ({
+      ...{ name: host, host, port: SERVER_PORT, protocol: 'udp' as const },
+    }));
+    await lab.forget();
+    const answering = await talk(lab.pod('plain-0').namespace, calls);
+    for (let i = 0; i < 5; i++) assert.equal((await answering()).length, calls.length);
+    const { v4, v6 } = lab.node('gw-1');
+    assert.deepEqual([...(await lab.seen()).keys()].sort(), [v4, v6].sort());
+    await namespace.run(['nft', 'delete', 'table', 'inet', 'others']);
+  });
 
   it('still carries what pods and agents send', async () => {
     for (const pod of ['plain-0', 'evil-0'])

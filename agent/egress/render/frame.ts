@@ -51,7 +51,6 @@ export function frameChains({ config, judges, hasTunnel, takes, hasFloating }: F
   const notToPods: MatchOf<'interfaceGroup'> = {
     ...{ match: 'interfaceGroup', field: 'oifgroup', groups: [pods], negated: true },
   };
-  const toPods: Match = { ...notToPods, negated: false };
   return [
     ...(hasTunnel ? tunnelChains(tunnel('iifgroup'), hasFloating ? toFloating() : []) : []),
     ...sentChains(tunnel('oifgroup'), hasTunnel),
@@ -67,9 +66,10 @@ export function frameChains({ config, judges, hasTunnel, takes, hasFloating }: F
         : []),
       plainRule(goto(NAME.arrive), tunnel('iifgroup')),
     ]),
+    ...reverseChains(tunnel('iifgroup')),
     markedChain(tunnel('iifgroup')),
     goneChain(fromPods),
-    ...guardChains(tunnel('oifgroup'), notToPods, [tunnel('iifgroup'), toPods]),
+    ...guardChains(tunnel('oifgroup'), tunnel('iifgroup'), notToPods),
     // Before the masquerade of CNI and kube-proxy (100), which then find the connection translated.
     base('egress-bind', { type: 'nat', hook: 'postrouting', priority: 90 }, [
       ...FAMILIES.map((family) => plainRule({ kind: 'snat', family, to: 'saddr' }, tunnel('oifgroup'))),
@@ -77,6 +77,28 @@ export function frameChains({ config, judges, hasTunnel, takes, hasFloating }: F
     ]),
     ...(takes || hasFloating ? [sealChain(tunnel('oifgroup', true), hasFloating)] : []),
     ...(hasFloating ? [silence()] : []),
+  ];
+}
+
+/**
+ * Others look up by the packet's mark whether its source is behind the interface that it came by,
+ * at -140 (IPv6_rpfilter of firewalld): with these marks the tunnel is the way back to a server,
+ * and to a pod. They are gone again when the kernel routes the packet.
+ */
+function reverseChains(fromTunnel: Match): Chain[] {
+  return [
+    base('egress-reverse', { hook: 'prerouting', priority: -160 }, [
+      // Nobody has marked what just came out of the tunnel.
+      plainRule(
+        { kind: 'setMark', to: 'meta', from: 'ct', mask: MARK_MASK, value: 0 },
+        ...[fromTunnel, ...HAS_SLOT(MARK_CT)],
+      ),
+      plainRule(
+        { kind: 'setMark', to: 'meta', from: 'meta', mask: OTHER_BITS, value: GATEWAY },
+        ...[fromTunnel, ORIGINAL],
+      ),
+    ]),
+    plainChain(NAME.answered, [plainRule(clearMark()), plainRule(ACCEPT)]),
   ];
 }
 
@@ -89,7 +111,7 @@ function markedChain(fromTunnel: Match): Chain {
     // At the gateway: the answer goes back to the pod's node.
     plainRule(RESTORE, IS_TAKEN(MARK_CT)),
     // At the pod's node: the answer comes from the gateway.
-    plainRule(ACCEPT, fromTunnel, MARK_CT(GATEWAY, 0)),
+    plainRule(goto(NAME.answered), fromTunnel, MARK_CT(GATEWAY, 0)),
     // The pod learns of the end when it answers.
     plainRule(ACCEPT, fromTunnel, MARK_CT(MARK_MASK, ENDED)),
     plainRule(goto(NAME.arrive), fromTunnel),
@@ -106,15 +128,18 @@ function goneChain(fromPods: Match): Chain {
 }
 
 /** Between routing and NAT: what has a way leaves by it, or not at all. */
-function guardChains(toTunnel: Match, notToPods: Match, arrivedToPods: readonly Match[]): Chain[] {
+function guardChains(toTunnel: Match, fromTunnel: Match, notToPods: MatchOf<'interfaceGroup'>): Chain[] {
+  const toPods: Match = { ...notToPods, negated: false };
   return [
     base('egress-guard', { hook: 'forward', priority: -150 }, [
       plainRule({ kind: 'jump', chain: NAME.foreign }, TUNNEL_PORT),
       // All other traffic.
       plainRule(ACCEPT, MARK_CT(MARK_MASK, 0), MARK_META(MARK_MASK, 0)),
       plainRule(goto(NAME.enter), toTunnel),
+      // Routed: answers to pods have the mark again, for others that save it.
+      plainRule(RESTORE, fromTunnel, REPLY, ...HAS_SLOT(MARK_CT)),
       // At the gateway: whatever is inside, the pods behind its interfaces are.
-      dropRule('unknown-pod', INSIDE, ORIGINAL, IS_TAKEN(MARK_CT), ...arrivedToPods),
+      dropRule('unknown-pod', INSIDE, ORIGINAL, IS_TAKEN(MARK_CT), fromTunnel, toPods),
       // At the gateway, on the way to the server.
       plainRule(ACCEPT, IS_TAKEN(MARK_CT), ORIGINAL, IS_TAKEN(MARK_META)),
       // A rule, route or device is missing, or somebody else has changed a mark.
@@ -136,8 +161,11 @@ function guardChains(toTunnel: Match, notToPods: Match, arrivedToPods: readonly 
       // Both ends of a connection learn the largest segment that the tunnel takes: its SYN goes
       // through the tunnel at the pod's node, the answer to it at the gateway.
       plainRule({ kind: 'maxSegment', size: 'rt mtu' }, { match: 'tcpSyn' }),
-      // The outer packet inherits the mark, and would be routed into its own tunnel.
-      plainRule(clearMark()),
+    ]),
+    // The outer packet inherits the mark, and would be routed into its own tunnel. After all
+    // others: who saves the packet's mark as the connection's, whole, keeps ours (mangle, -150).
+    base('egress-leave', { hook: 'postrouting', priority: 320 }, [
+      plainRule(clearMark(), toTunnel, MARK_META(MARK_MASK, SENT, true)),
     ]),
   ];
 }

@@ -14,6 +14,8 @@ export const NAME = {
   restore: 'egress-restore',
   translate: 'egress-translate',
   gone: 'egress-gone',
+  /** An answer from the gateway, at the pod's node. */
+  answered: 'egress-answered',
   /** What others forward to the tunnel's port of a Node. */
   foreign: 'egress-foreign',
   /** On its way into the tunnel. */
