@@ -52,10 +52,10 @@ export function describeAccidents(begun: () => Story): void {
       });
       for (const agent of agents()) assert.notEqual(await agent.rules(), '', agent.machine.name);
       const replica = await story.routed();
-      await until('the metric has the nodes', async () => {
-        return /unset_gate_nodes\{gate="NodeNetworkPolicy"\} 3$/m.test(await replica.metrics());
-      });
-      await until('an Event is on the namespace', async () => {
+      const hasNodes = async (): Promise<boolean> =>
+        /unset_gate_nodes\{gate="NodeNetworkPolicy"\} 3$/m.test(await replica.metrics());
+      await until('the metric has the nodes', hasNodes, { limit: LIMIT });
+      const isAnnounced = async (): Promise<boolean> => {
         const { items } = await story.cluster.get<EventList>('events', '--namespace=default');
         return items.some(
           ({ involvedObject, reason, message }) =>
@@ -63,7 +63,8 @@ export function describeAccidents(begun: () => Story): void {
             reason === 'FeatureGateUnset' &&
             /has no value; 3 nodes go on enforcing/.test(message),
         );
-      });
+      };
+      await until('an Event is on the namespace', isAnnounced, { limit: LIMIT });
       assert.match(replica.log(), /has no value; 3 nodes go on enforcing/);
     });
 
