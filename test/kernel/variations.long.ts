@@ -9,6 +9,7 @@ await import('./dataplanes.test.ts');
 await import('./drift-iptables.test.ts');
 await import('./established.test.ts');
 await import('./failsafe-nat.test.ts');
+await import('./failsafe-untracked.test.ts');
 await import('./full-disk.test.ts');
 await import('./interfaces.test.ts');
 await import('./ipset.test.ts');
