@@ -23,7 +23,7 @@ export interface RuleSource {
    */
   readonly established?: 'Recheck';
   /**
-   * Of a Drop or Reject rule for egress: a peer is a pod selector, a service account or a single
+   * In a Drop or Reject rule for egress: a peer is a pod selector, a service account or a single
    * address, so the exemption of local pods does not spare its packets. Absent: none is. It is part
    * of the source for the same reason.
    */

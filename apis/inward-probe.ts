@@ -69,7 +69,7 @@ export interface PeerAnswer extends ProbeOutcome {
   readonly id: string;
 }
 
-/** Of the configuration, and nodewall's own. */
+/** Those of the configuration, and nodewall's own. */
 const MOST_ASKED = MOST_INWARD + OWN_INWARD.length;
 /** Milliseconds that a prober has for a connection, and beyond them an agent for the answer. */
 export const INWARD_PATIENCE = { connection: 3_000, onTheWay: 1_500 } as const;

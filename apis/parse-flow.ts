@@ -92,7 +92,7 @@ export function parseFlow(raw: unknown): Flow {
   return flow;
 }
 
-/** What only the kernel's connection tracking knows. */
+/** Fields that only the kernel's connection tracking knows. */
 const NAT_FIELDS = ['originalDst', 'originalDstPort', 'traffic'] as const;
 
 function untrackedProblem(flow: Flow, field: (typeof NAT_FIELDS)[number]): string[] {

@@ -60,7 +60,7 @@ async function nodesOf(
   try {
     nodes = await nodeNames(request);
   } catch (error) {
-    // Whoever names Nodes need not be able to list them.
+    // A user who names Nodes need not be able to list them.
     if (node !== undefined) return { nodes: [...new Set(node)], problem: null };
     return { nodes: [], problem: (error as Error).message };
   }

@@ -38,7 +38,7 @@ export function diffMarkdown(difference: ClusterDifference, context: Context): s
   return [...groups, summary(difference, context)].join('\n');
 }
 
-/** What a wide change leaves out stands below it, without the cells that it shares. */
+/** The exceptions of a wide change stand below it, without the cells that they share. */
 function rowsOf(group: NodeGroup, { wide }: ClusterDifference, names: Names): (readonly string[])[] {
   return shownChanges(group, wide(group), names).flatMap(({ cells, exceptions }) => [
     cells,

@@ -22,14 +22,14 @@ export interface SeenNode {
   readonly node: string;
   /** Those given, with this machine's Node if they have none. */
   readonly objects: ClusterObjects;
-  /** What is to be enforced; null: no manifest declares the Node. */
+  /** The state to be enforced; null: no manifest declares the Node. */
   readonly state: NodeState | null;
   /** Policies that select this machine by its former name alone; none: it goes by its own. */
   readonly lost: readonly string[];
 }
 
 /**
- * What the manifests say for the Node of this machine. A changed host name must not remove rules:
+ * The manifests' state for the Node of this machine. A changed host name must not remove rules:
  * as long as policies select this machine by its former name alone, it goes on as that Node.
  */
 export class NodeSight {

@@ -26,7 +26,7 @@ export const SESSION_STATES: Readonly<Record<SessionProtocol, number>> = {
   17: established,
 };
 
-/** Of TCP only: the node asked, and has no answer yet. */
+/** TCP only: the node asked, and has no answer yet. */
 export const ASKED = synSent;
 
 /**

@@ -2,7 +2,7 @@ import type { ApiGroup } from '../../apis/objects.ts';
 import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
 import type { Fault, Hold, HoldReason, PolicyChange, Proof, Trial } from './guard-state.ts';
 
-/** What is in force and not confirmed. @param trial null: it is judged whether it is tried */
+/** Changes in force and not confirmed. @param trial null: it is judged whether they are tried */
 export function triedOf(changes: readonly PolicyChange[], trial: Trial | null): TriedPolicy[] {
   const texts = [...(trial?.failing ?? [])].map(([probe, { error, fault }]) =>
     probeText(probe, error, fault),
@@ -11,7 +11,7 @@ export function triedOf(changes: readonly PolicyChange[], trial: Trial | null): 
   return changes.map((one) => ({ ...identityOf(one), ...why }));
 }
 
-/** What is tried once the confirmed rules are proven. */
+/** Changes that are tried once the confirmed rules are proven. */
 export function waitingOf(changes: readonly PolicyChange[], proof: Proof | null): TriedPolicy[] {
   const missing = proof?.missing ?? [];
   const reason = `not tried yet: under the confirmed rules, probe ${missing.join(', ')} does not pass`;

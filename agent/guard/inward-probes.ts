@@ -9,7 +9,7 @@ import { type InwardProbe, serviceOf } from './probes.ts';
 
 export interface InwardProbesParts {
   readonly node: string;
-  /** Of the configuration, and nodewall's own as far as this node has the servers for them. */
+  /** Those of the configuration, and nodewall's own where this node has the servers for them. */
   readonly probes: () => readonly InwardProbeConfig[];
   /** That each connection has. */
   readonly milliseconds: number;

@@ -15,13 +15,11 @@ export interface OutwardProbe {
   readonly kind: 'outward';
   readonly name: string;
   readonly attempts: readonly AgentAttempt[];
-  /**
-   * What stands behind these addresses where they are a Service's: rules judge packets after NAT.
-   */
+  /** The endpoints behind these addresses of a Service: rules judge packets after NAT. */
   readonly behind?: readonly Behind[];
 }
 
-/** Of the same protocol as the attempts. */
+/** An endpoint of the Service, of the same protocol as the attempts. */
 export interface Behind {
   readonly address: string;
   readonly port: number;

@@ -184,7 +184,7 @@ describe('proof before a trial', () => {
           follow(world, one);
           assertConfirmed(world);
         }
-        // What interruptions have left held is tried again by an edit.
+        // An edit tries again the changes that interruptions have left held.
         for (const key of world.wanted.keys()) world.edit(false, key);
         world.edit(false);
         pass(world, 90_000);

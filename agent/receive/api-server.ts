@@ -81,7 +81,7 @@ interface ObjectMetadata {
 
 type ObjectList = { readonly items?: readonly ObjectMetadata[] } | null;
 
-/** Of objects, without their specs: those of thousands of policies would be megabytes. */
+/** Metadata alone: the specs of thousands of policies would be megabytes. */
 const METADATA = {
   list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
   get: 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1',

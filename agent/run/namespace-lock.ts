@@ -18,7 +18,7 @@ const LONGEST_ANSWER = 1_000;
 /** Characters. */
 const MOST_TEXT = 2_000;
 
-/** What an agent says of itself. Anybody on the machine could claim it: only for people. */
+/** An agent's words about itself. Anybody on the machine could claim them: only for people. */
 interface Holder {
   readonly pid: number;
   /** Its PID namespace: the number means something only there. */

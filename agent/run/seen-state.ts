@@ -17,7 +17,7 @@ export function newlyDeleted(before: Seen, { deleted }: Seen): readonly string[]
   return (deleted ?? []).slice(known).map(({ apiGroup, policy }) => `${apiGroup}/${policy}`);
 }
 
-/** What was deleted stays deleted: a policy of the same name has another uid. */
+/** A deleted policy stays deleted: another one of its name has another uid. */
 function union(before: readonly PolicyId[], now: readonly PolicyId[]): readonly PolicyId[] {
   const fresh = now.filter(({ uid }) => !before.some((one) => one.uid === uid));
   return fresh.length === 0 ? before : [...before, ...fresh];

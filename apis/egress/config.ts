@@ -16,7 +16,7 @@ export interface EgressConfig {
    * these objects at the same time.
    */
   readonly read: readonly string[];
-  /** What the EgressPolicies of one namespace may have in all. */
+  /** Limits of the EgressPolicies of one namespace. */
   readonly namespaceLimits: NamespaceLimits;
   /** The directory of the results of CNI, as libcni keeps them. */
   readonly cniResults: string;

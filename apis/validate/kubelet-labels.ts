@@ -18,7 +18,7 @@ const KUBELET_LABELS: ReadonlySet<string> = new Set([
   'failure-domain.beta.kubernetes.io/region',
   'failure-domain.beta.kubernetes.io/zone',
 ]);
-/** Of these prefixes it may write every label. */
+/** It may write every label of these prefixes. */
 const KUBELET_PREFIXES = ['kubelet.kubernetes.io', 'node.kubernetes.io'];
 
 /** Warns where a kubelet can make its Node a gateway of other Nodes' pods. */

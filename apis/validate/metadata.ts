@@ -60,7 +60,7 @@ export function toIdentity(raw: FieldMap): { name: string; uid: string; generati
   };
 }
 
-/** Of a valid object; nothing in manifests, which have no creationTimestamp. */
+/** The age of a valid object; nothing in manifests, which have no creationTimestamp. */
 export function toCreated(raw: FieldMap): { readonly created?: string } {
   const { creationTimestamp: created } = asFields(raw.metadata) ?? {};
   return typeof created === 'string' ? { created } : {};

@@ -36,7 +36,7 @@ export async function runChecks(
   return lines.flat();
 }
 
-/** What to do next where the API server did not answer a check. */
+/** Advice where the API server did not answer a check. */
 function wayOut({ reason }: KubeError): string {
   switch (reason) {
     case 'Forbidden':

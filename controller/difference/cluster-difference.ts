@@ -101,7 +101,7 @@ interface NumberedGroup {
   readonly nodes: readonly string[];
   readonly rows: readonly NumberedRow[];
   readonly families: readonly Family[];
-  /** Of one of the nodes. */
+  /** The two states of one of the nodes. */
   readonly pair: StatePair;
 }
 
@@ -113,7 +113,7 @@ type Exceptions = (
   change: { readonly before: Leaf; readonly after: Leaf },
 ) => readonly NumberedRow[];
 
-/** Of each direction and kind of traffic the change with most rows, if its exceptions are fewer. */
+/** The change with most rows of each direction and traffic, if its exceptions are fewer. */
 function wideChanges({ changes }: NodeGroup, exceptionsOf: Exceptions): WideChange[] {
   const lists = Map.groupBy(changes, ({ direction, traffic }) => `${direction} ${traffic}`);
   return [...lists.values()].flatMap((rows): WideChange[] => {

@@ -16,7 +16,7 @@ export interface Decision {
   readonly audited: readonly EgressPolicy[];
   /** Drops all, as the namespace has no room for the class (crowdedClass). */
   readonly isCrowded?: true;
-  /** Of sources that no gateway may serve (isStray). */
+  /** Sources that no gateway may serve (isStray). */
   readonly isStray?: true;
 }
 
@@ -30,7 +30,7 @@ export function policyKey({ apiGroup, kind, namespace, name }: EgressPolicy): st
   return `${apiGroup}/${kind}/${namespace}/${name}`;
 }
 
-/** Of the class that sources with these policies, in their order, have. */
+/** The key of the class of sources with these policies, in their order. */
 export function classId(policies: readonly EgressPolicy[], isStray = false): string {
   return shortHash(12, [...(isStray ? ['stray'] : []), ...policies.map(policyKey)]);
 }

@@ -15,9 +15,9 @@ export const ALWAYS_INSIDE = [
 /** Private, shared (RFC 6598) and unique local addresses: nothing on the Internet has them. */
 const PRIVATE = ['10.0.0.0/8', '100.64.0.0/10', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'];
 
-/** What of the configuration says which networks are the cluster's. */
+/** The part of the configuration that names the cluster's networks. */
 export type NetworksConfig = Pick<EgressConfig, 'inside' | 'serviceCIDRs' | 'podCIDRs'> & {
-  /** Of Nodes; absent: none are named. */
+  /** Networks of Nodes; absent: none are named. */
   readonly nodeCIDRs?: readonly string[];
 };
 

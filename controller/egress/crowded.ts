@@ -11,7 +11,7 @@ import { compareText } from './order.ts';
 /** The most destinations of a namespace's classes, for each network that it may have. */
 const DESTINATIONS = 64;
 
-/** What sources with these policies, in their order, have. */
+/** The class of sources with these policies, in their order. */
 interface PolicyClass {
   readonly id: string;
   readonly policies: readonly EgressPolicy[];

@@ -161,7 +161,7 @@ function hostCidr(text: string): Cidr | null {
 }
 
 /**
- * Of pods with one address the one that has it: those of the Node whose pod network has it go
+ * The pod that has an address of several: those of the Node whose pod network has it go
  * first, as another Node's kubelet may say what it likes of its pods; then by namespace and name.
  */
 export function holderOf(pods: readonly Pod[], text: string, { networksOf }: Inside): Pod | undefined {

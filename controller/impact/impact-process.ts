@@ -29,7 +29,7 @@ export const IMPACT_LIMITS: ImpactLimits = {
   ...{ violations: 60_000, heap: 1024 },
 };
 
-/** Who makes a change. */
+/** The source and user of a change. */
 export interface Asker {
   /** The address of the API server that asks. */
   readonly source: string;
@@ -49,7 +49,7 @@ const PAUSE = 60_000;
 const GRACE = 300;
 
 interface SourceChanges {
-  /** Of its users. */
+  /** Turns of its users. */
   readonly turns: CostQueue;
   /** The user of each change. */
   readonly users: string[];

@@ -105,7 +105,7 @@ export class AcceptedAddresses {
     }
   }
 
-  /** Who else has the address of a Node's object, as text; null: nobody that counts. */
+  /** The other holder of the address of a Node's object, as text; null: none that counts. */
   #otherHolder(text: string, node: string): string | null {
     const address = parseAddress(text);
     if (address === null) return null;

@@ -82,7 +82,7 @@ export class InwardProbing {
     this.#options.questions.answered(prober, answer);
   }
 
-  /** Of the configuration, or nodewall's own. */
+  /** A probe of the configuration, or nodewall's own. */
   #probe(name: string, node: string): InwardProbeConfig | undefined {
     const { probes, ownPort } = this.#options;
     const own = OWN_INWARD.find((one) => one === name);

@@ -72,7 +72,7 @@ export class Hub {
   readonly #watchers = new Watchers<Watcher>();
   readonly #watches: () => readonly WatchPosition[];
   #enabled: GateValue;
-  /** What is sent where a view has no egress gateways. */
+  /** Decides what is sent where a view has no egress gateways. */
   #isEgressUnset = false;
   #over: number | null = 0;
   #endpoints: readonly Endpoints[] = [];

@@ -17,7 +17,7 @@ export class ApiClients {
   readonly reviews: KubeApiClient;
   readonly watches: ApiTransport;
 
-  /** What all of them send. */
+  /** The token that all of them send. */
   readonly token: OwnToken;
 
   constructor(kubeConfig: KubeConfig, clock: Pick<Clock, 'now'>, log: Log) {

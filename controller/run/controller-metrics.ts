@@ -116,7 +116,7 @@ function full(name: string): string {
   return `nodewall_controller_${name}`;
 }
 
-/** Of the objects of the cluster, and the time that they take. */
+/** Metrics of the cluster's objects, and of the time that they take. */
 function compiledMetrics(registers: Registry[]): ControllerMetrics['compiled'] {
   const gauge = (name: string, help: string): Gauge => new Gauge({ name: full(name), help, registers });
   const nodes = gauge('nodes', 'Nodes of the cluster.');

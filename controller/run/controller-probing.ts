@@ -45,7 +45,7 @@ export function controllerProbing(parts: ProbingParts): InwardProbing {
   });
 }
 
-/** Of the API server that serves at one of these addresses; null: none does. */
+/** The port of the API server that serves at one of these addresses; null: none does. */
 function apiServerPort(objects: ClusterObjects | null, addresses: readonly string[]): number | null {
   const endpoints = objects === null ? [] : apiServerEndpoints(objects);
   return endpoints.find((one) => one.addresses.some((text) => addresses.includes(text)))?.port ?? null;

@@ -56,7 +56,7 @@ export class UnsetGates {
     return count;
   }
 
-  /** What has to be said of all of them; null: nothing. */
+  /** The text about all of them; null: nothing has to be said. */
   remark(): string | null {
     const texts = [...this.#unset.keys()].map((name) => remarkOf(name, this.nodes(name)));
     return texts.filter((text) => text !== null).join(' ') || null;

@@ -43,7 +43,7 @@ export interface AssembleInput {
    * on are not among the contents, and the caller looks for problems between them.
    */
   readonly egress?: EgressConfig | null | undefined;
-  /** What the EgressPolicies of a namespace may have; absent: the default. */
+  /** Limits of the EgressPolicies of a namespace; absent: the default. */
   readonly namespaceLimits?: EgressConfig['namespaceLimits'] | undefined;
 }
 

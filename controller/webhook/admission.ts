@@ -208,8 +208,8 @@ function effectsOf(identity: string, next: RelatedObject | null, world: Admissio
 }
 
 /**
- * What a dry run names and lacks may be created by the same `kubectl apply`, whose dry run stores
- * nothing.
+ * An object that a dry run names and lacks may be created by the same `kubectl apply`, whose dry
+ * run stores nothing.
  */
 function missingOf(
   found: readonly RelatedProblem[],

@@ -64,7 +64,7 @@ function replaced<T extends RelatedObject>(
   return next === null ? others : [...others, next as T];
 }
 
-/** Of the problems of an object those that end when a Tier or ClusterGroup is created. */
+/** The problems of an object that end when a Tier or ClusterGroup is created. */
 export function missingReferences(
   found: readonly RelatedProblem[],
   related: Related,

@@ -275,7 +275,7 @@ describe('webhookServer', () => {
     assert.equal(await statusOf(9000), 431);
   });
 
-  /** Of a request whose body never comes, with what ends the connection. */
+  /** The answer to a request whose body never comes, with what ends the connection. */
   async function withoutBody(path: string): Promise<string> {
     const socket = connectTls({ ...tls, port }).on('error', () => {});
     const head = `POST ${path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n`;

@@ -83,7 +83,7 @@ export async function serveMetrics({
       );
     },
   );
-  // Who may open a Unix socket is one source, and has no address.
+  // All users of a Unix socket are one source, and have no address.
   if ('path' in where) server.maxConnections = CONNECTIONS.mostOfSource;
   else new ConnectionLimit(server, CONNECTIONS);
   try {

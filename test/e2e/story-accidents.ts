@@ -1,4 +1,4 @@
-/** What administrators delete by mistake, and apply again: nothing opens, and nothing is locked. */
+/** Administrators delete by mistake, and apply again: nothing opens, and nothing is locked. */
 import assert from 'node:assert/strict';
 import { until } from '../kernel/until.ts';
 import { ROOT } from '../structure/source-file.ts';
@@ -17,7 +17,7 @@ interface EventList {
   }[];
 }
 
-/** Of agents that ask the API server themselves. */
+/** Administrators' accidents, with agents that ask the API server themselves. */
 export function describeAccidents(begun: () => Story): void {
   describe('a story of accidents', function () {
     this.timeout(300_000);

@@ -12,7 +12,7 @@ const policy = (name: string, tier: string): string =>
 const tier = (name: string, priority: number): string =>
   `${HEAD}kind: Tier\nmetadata: {name: ${name}}\nspec: {priority: ${priority}}`;
 
-/** Of a POST without a body and its type. */
+/** The status of a POST without a body and its type. */
 async function statusOf(url: string): Promise<number> {
   const outgoing = request(url, { method: 'POST', rejectUnauthorized: false, agent: false }).end();
   const [response] = (await once(outgoing, 'response')) as [IncomingMessage];

@@ -1,6 +1,6 @@
 /**
- * Who can speak into the tunnel of egress gateways: no process of a Node without a capability; and
- * what a Node itself, whatever runs on it, can say in the name of another one: nothing.
+ * Speakers into the tunnel of egress gateways: no process of a Node without a capability, and
+ * no Node, whatever runs on it, in the name of another one.
  */
 import assert from 'node:assert/strict';
 import { linkLocal } from '../../agent/egress/render/tunnel.ts';
@@ -15,7 +15,7 @@ const FLOWS = ([4, 6] as const).map((family) => ({ family, protocol: 'udp' }) as
 const [TUNNEL_PORT, CLAIM_PORT, INSIDE_PORT] = [7790, 7791, 7777];
 /** Root's name, and nothing of root's rights. */
 const NOBODY = ['setpriv', '--bounding-set=-all', '--inh-caps=-all', '--no-new-privs', '--'];
-/** What a privileged process can do: give its packets the tunnel's own mark. */
+/** A privileged process can give its packets the tunnel's own mark. */
 const MARKED = `table inet forged { chain output { type filter hook output priority -310;
   udp dport { ${TUNNEL_PORT}, ${CLAIM_PORT} } meta mark set 0x40000000; }; }`;
 

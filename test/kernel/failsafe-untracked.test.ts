@@ -35,7 +35,7 @@ Promise.all(calls.map(call)).then((answers) => console.log(JSON.stringify(answer
 
 type Call = readonly [host: string, port: number, localPort?: number];
 
-/** What comes to the node is not tracked; what it sends is, as far as conntrack can. */
+/** Packets to the node are not tracked; those that it sends are, as far as conntrack can. */
 const INCOMING = `table inet nwnotrack {
   chain before { type filter hook prerouting priority raw; notrack; }
 }

@@ -28,14 +28,14 @@ export interface ClusterLane {
   /** A port that no other trial has named: it tells what is in force. */
   marker(): number;
   start(): Promise<void>;
-  /** What the node must enforce. */
+  /** The state that the node must enforce. */
   publish(options: PolicyOptions): void;
   close(): Promise<void>;
 }
 
 const CONTROLLER = 9443;
 const DNS = 53;
-/** Of the node, for the probe to it. */
+/** The node's address, for the probe to it. */
 const INWARD = 7_001;
 
 export async function clusterLane(dataplane: Dataplane): Promise<ClusterLane> {

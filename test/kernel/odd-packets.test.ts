@@ -137,7 +137,7 @@ const INVALID: typeof KINDS = {
   'TCP with RST': (ends, port) => [ipv4(ends, TCP, tcpTo(port, 0x04))],
 };
 
-/** Of connections that nobody began, as the kernel takes up one that it has not seen begin. */
+/** Packets of connections that nobody began: the kernel takes up one that it has not seen begin. */
 const MIDST: typeof KINDS = {
   'TCP over IPv4 in the middle of nothing': (ends, port) => [ipv4(ends, TCP, tcpTo(port, ACK))],
   'TCP over IPv6 in the middle of nothing': (ends, port) => [ipv6(ends, TCP, tcpTo(port, ACK))],

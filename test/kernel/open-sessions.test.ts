@@ -1,4 +1,4 @@
-/** Of each kind of session one, in each case. */
+/** One session of each kind, in each case. */
 import { openSessionsSuite } from './session-suite.ts';
 
 openSessionsSuite(0);

@@ -95,7 +95,7 @@ function verdictOf({ rule }: Decision): Answer['verdict'] {
   return rule === undefined ? 'Allow' : (rule.manifest.action as Answer['verdict']);
 }
 
-/** What the verdict comes from: the rule, or what it is without one. */
+/** The origin of the verdict: the rule, or the reason without one. */
 function reasonOf({ rule }: Decision, otherwise: Answer['reason']): Answer['reason'] {
   return rule === undefined ? otherwise : 'rule';
 }

@@ -131,7 +131,7 @@ function compare(
   }
 }
 
-/** Of flows that are neither exempt nor spoofed: in a row of the change, or in an exception. */
+/** Flows that are neither exempt nor spoofed are in a row of the change, or in an exception. */
 function assertWide(
   { rows, wide }: { readonly rows: readonly Row[]; readonly wide: readonly WideChange[] },
   flow: WholeFlow,

@@ -50,7 +50,7 @@ function packets(views: ReadonlyMap<string, NodeEgress>, destinations: readonly 
   return [...views].flatMap(([node, { sources }]) =>
     [...sources.keys(), '10.250.0.1', 'fd99::1'].flatMap((text) => {
       const src = parseAddress(text) ?? assert.fail(text);
-      // What a pod sends to itself does not leave it.
+      // Packets of a pod to itself do not leave it.
       const others = destinations.filter(({ family, value }) => family === src.family && value !== src.value);
       return others.map((dst) => ({ node, src, dst }));
     }),

@@ -51,7 +51,7 @@ async function appliedAgain(cluster: RealCluster): Promise<void> {
   await cluster.kubectlOutput(['apply', '--server-side', '--force-conflicts', '-k', QUICK_GUARD]);
 }
 
-/** What administrators delete by mistake, and apply again. */
+/** Objects that administrators delete by mistake, and apply again. */
 const ACCIDENTS = {
   'namespace deleted': async (cluster: RealCluster) => {
     await cluster.kubectlOutput(['delete', 'namespace', NAMESPACE, '--timeout=150s']);

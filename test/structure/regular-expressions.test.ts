@@ -80,7 +80,7 @@ function slowness(pattern: RegExp): 'exponential' | 'quadratic' | null {
   return reports.some(({ exponential }) => exponential) ? 'exponential' : 'quadratic';
 }
 
-/** What CustomResourceDefinitions demand of texts; `validate` uses the same expressions. */
+/** Patterns of CustomResourceDefinitions; `validate` uses the same expressions. */
 function definitionPatterns(): { file: string; line: number; pattern: RegExp }[] {
   const found = new Map<string, { file: string; line: number; pattern: RegExp }>();
   const visit = (file: string, value: unknown): void => {

@@ -106,7 +106,7 @@ function parse(rule: IptablesRule, sets: ReadonlyMap<string, IpSet>): Parsed {
     else if (option === '--nflog-prefix') prefix = value;
     else if (option === '--match-set') tests.push(inSet(sets.get(value), words[++i] ?? ''));
     else if (option === '--tcp-flags') {
-      // Of a TCP packet, only one that is tracked is the first of its connection here.
+      // Only a tracked TCP packet is the first of its connection here.
       if (words[++i] !== 'SYN' || !negated) throw new Error(`unknown flags: ${rule.text}`);
       tests.push((packet) => packet.isUntracked === true);
     } else if (!SAYS_NOTHING.includes(option)) {

@@ -50,7 +50,7 @@ export interface Packet {
   readonly lacksRouteBack?: boolean;
   /** Of the Ethernet header that it came with, `aa:bb:…`; absent: there is none. */
   readonly sourceMac?: string;
-  /** Of the frame in it, if it is VXLAN. */
+  /** The MAC addresses of the frame in it, if it is VXLAN. */
   readonly innerMac?: string;
   /** A process of this machine sends it. */
   readonly hasSocket?: boolean;

@@ -19,7 +19,7 @@ export interface PlannedRules extends RuleChange {
   readonly saved: SavedTables;
 }
 
-/** Of a family that is left alone. */
+/** The plan of a family that is left alone. */
 export const NO_CHANGE: PlannedRules = {
   text: '',
   rules: new Map(),

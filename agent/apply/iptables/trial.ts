@@ -4,7 +4,7 @@ import { CHAIN_PREFIX, SET_PREFIX } from '../../render/iptables/tables.ts';
 import { collectSets } from './collect-sets.ts';
 import { commandOf, IptablesError, type IptablesTools } from './tools.ts';
 
-/** What works of a variant, by the error of each family that does not; empty: all. */
+/** A variant's families that do not work, each with its error; empty: all work. */
 export type VariantTrial = ReadonlyMap<Family, string>;
 
 const CHAIN = `${CHAIN_PREFIX}TRIAL`;

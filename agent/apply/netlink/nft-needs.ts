@@ -2,7 +2,7 @@
 export interface NftNeed {
   readonly what: string;
   readonly module: string;
-  /** Of the kernel's configuration. */
+  /** The option of the kernel's configuration. */
   readonly option: string;
   /** Commands that need it, and the chains `record` and `peer` besides, in table TRIAL_TABLE. */
   readonly text: string;
@@ -14,7 +14,7 @@ const rule = (text: string): string => `add rule ${TRIAL_TABLE} record ${text}\n
 
 const core = { module: 'nf_tables', option: 'CONFIG_NF_TABLES' } as const;
 
-/** What the others are tried in. */
+/** The objects in which the others are tried. */
 const TABLE: NftNeed = {
   what: 'tables of both families (inet)',
   module: 'nf_tables',

@@ -3,7 +3,7 @@ import { NftError } from 'nftables-napi';
 import { nftNeeds } from './nft-needs.ts';
 import { tryNeeds } from './nft-trial.ts';
 
-/** What a kernel answers that lacks an expression. */
+/** The answer of a kernel that lacks an expression. */
 const ENOENT = new NftError(
   [
     {

@@ -73,7 +73,7 @@ export class PodClaims {
    * Addresses that may have connections of a pod that had them before, with how often they ended.
    */
   readonly #unclean = new Map<string, number>();
-  /** What gateways must hear until they and the controller say the same; by address and pod. */
+  /** Claims that gateways must hear until they and the controller agree; by address and pod. */
   readonly #withdrawn = new Map<string, Withdrawn>();
 
   /**

@@ -222,7 +222,7 @@ function untracked(...fields: readonly ('saddr' | 'daddr')[]): NftRule[] {
 }
 
 /**
- * What this machine sends to the tunnel's ports. A pod's packet in the tunnel has no socket any
+ * Packets of this machine to the tunnel's ports. A pod's packet in the tunnel has no socket any
  * more; one of a process has, inside and outside, and what it may send is marked inside. So no
  * process without a capability speaks in the name of the tunnel, in the network namespace of the
  * Node either.

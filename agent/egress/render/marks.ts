@@ -18,7 +18,7 @@ export const NUMBER_MASK = 0x3f000000;
 export const ENDED = GATEWAY;
 
 /**
- * Of packets alone: what a process sends into the tunnel and may. The outer packet inherits it,
+ * Packets alone have it: a process may send them into the tunnel. The outer packet inherits it,
  * which shows that the tunnel made it. No slot or take has the number, so no way is chosen by it;
  * without CAP_NET_ADMIN or CAP_NET_RAW nobody can give a packet a mark.
  */

@@ -27,7 +27,7 @@ export const NAME = {
   outer: 'egress-outer',
   knownOuter: 'egress-known-outer',
   outerEnds: (family: Family) => `egress-outer-v${family}`,
-  /** What the machine sends into the tunnel, and the tunnel's outer packets. */
+  /** Packets that the machine sends into the tunnel, and the tunnel's outer packets. */
   sentInner: 'egress-sent-inner',
   sent: 'egress-sent',
   sentOuter: 'egress-sent-outer',

@@ -103,7 +103,7 @@ export class Conntrack {
     const tracked = [...results.keys()].filter((i) => results[i]?.code === 'EEXIST');
     for (const i of tracked) results[i] = null;
     const answered = tracked.flatMap((i) => connections[i] ?? []).filter(({ isAnswered }) => isAnswered);
-    // What is refused here has ended, or is related to another connection.
+    // A refused entry has ended, or is related to another connection.
     await this.#each(answered, answeredRequest);
     return results;
   }

@@ -95,7 +95,7 @@ export class RouteSocket {
     }
   }
 
-  /** Of all tables: by which links packets leave. */
+  /** The routes of all tables: by which links packets leave. */
   linkRoutes(family: 4 | 6): Promise<LinkRoute[]> {
     return this.#dump(linkRouteDump(family), toLinkRoute);
   }

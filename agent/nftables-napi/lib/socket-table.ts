@@ -12,7 +12,7 @@ export const SOCKET_STATE = {
   synReceived: 1 << 3,
   finWait1: 1 << 4,
   finWait2: 1 << 5,
-  /** Of UDP: not connected. */
+  /** UDP: not connected. */
   close: 1 << 7,
   closeWait: 1 << 8,
   lastAck: 1 << 9,

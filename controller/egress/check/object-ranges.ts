@@ -18,7 +18,7 @@ export function podRanges({ namespace, name, addresses }: AddressedPod): OwnedRa
   return addresses.flatMap((text) => ownedRange(text, `the address of Pod ${namespace}/${name}`));
 }
 
-/** What Nodes and pods say and counts as inside. */
+/** Networks that Nodes and pods say, and that count as inside. */
 export function insideRanges(
   {
     nodes,

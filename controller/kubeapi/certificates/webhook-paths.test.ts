@@ -15,7 +15,7 @@ describe('WebhookPaths', () => {
     clock = { ...time, date: () => new Date(START + time.now()) };
   });
 
-  /** Of a controller whose clock is ahead by this. */
+  /** Paths of a controller whose clock is ahead by this. */
   function pathsOf(key: string, ahead = 0): WebhookPaths {
     const paths = new WebhookPaths({ ...clock, date: () => new Date(clock.date().getTime() + ahead) });
     paths.take(key);

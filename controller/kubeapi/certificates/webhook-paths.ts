@@ -1,7 +1,7 @@
 import { createHash, hkdfSync, timingSafeEqual } from 'node:crypto';
 import type { WallClock } from '../../../lib/process/clock.ts';
 
-/** What a webhook is asked. */
+/** The questions to a webhook. */
 export const WEBHOOK_STEPS = ['mutate', 'validate', 'use'] as const;
 export type WebhookStep = (typeof WEBHOOK_STEPS)[number];
 

@@ -25,7 +25,7 @@ export interface EgressCluster {
   readonly pods: readonly EgressPod[];
   /** Those of the Nodes that count. */
   readonly podCIDRs: readonly AddressRange[];
-  /** What configuration and objects name: inside, whatever Nodes and pods say. */
+  /** Networks that configuration and objects name: inside, whatever Nodes and pods say. */
   readonly named: readonly AddressRange[];
   /** Where what Nodes and pods say counts. */
   readonly credible: readonly AddressRange[];

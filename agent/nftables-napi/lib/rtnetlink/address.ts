@@ -16,7 +16,7 @@ export interface RouteAddress {
   readonly prefixLength: number;
   /** Who made it (IFA_PROTO, Linux 5.18); 0: nobody said so. */
   readonly protocol: number;
-  /** Of the route to its network (IFA_RT_PRIORITY, Linux 4.18); 0: the kernel's default. */
+  /** Metric of the route to its network (IFA_RT_PRIORITY, Linux 4.18); 0: the kernel's default. */
   readonly metric: number;
   /** No route to its network was made with it. */
   readonly noPrefixRoute: boolean;

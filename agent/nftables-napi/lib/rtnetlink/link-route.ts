@@ -16,7 +16,7 @@ export interface LinkRoute {
   readonly prefixLength: number;
   /** RT_SCOPE_*; in IPv6 always 0. */
   readonly scope: number;
-  /** Who made it (RTPROT_*). */
+  /** The program that made it (RTPROT_*). */
   readonly protocol: number;
   /** RTN_UNICAST is 1: no blackhole, no prohibition. */
   readonly type: number;
