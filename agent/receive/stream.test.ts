@@ -441,7 +441,7 @@ describe('a stream', function () {
     plane.publish(FIRST);
     follow();
     await failures(1);
-    assert.match(lastError(), /401: expired.*service account/);
+    assert.match(lastError(), /401: expired.*ServiceAccount/);
     assert.deepEqual(heard.told.waits, [500], 'no other token is there');
     await plane.writeToken('token-2\n');
     clock.pass(500);

@@ -177,7 +177,7 @@ export class Compiling {
     this.#sayCrowded(egress?.compiled.crowded);
     const counts = {
       ...{ nodes, policies: objects.policies.length, invalid, ignoredAddresses },
-      ignoredNetworks: ignoredNetworks.size,
+      ...(egress === null ? {} : { ignoredNetworks: ignoredNetworks.size }),
     };
     metrics.compiled((clock.now() - started) / 1000, counts);
     statuses.publish(next, compiled, hub.revision);

@@ -126,10 +126,13 @@ function compiledMetrics(registers: Registry[]): ControllerMetrics['compiled'] {
     'ignored_node_addresses',
     'Addresses of Node objects that do not count: outside nodeCIDRs of the configuration, or held by others.',
   );
-  const ignoredNetworks = gauge(
-    'ignored_egress_networks',
-    'Pod networks, and addresses of pods and agents, outside of the networks of the cluster: egress policies hold for them.',
-  );
+  /** Only with egress gateways. */
+  let ignoredNetworks: Gauge | null = null;
+  const egressGauge = (): Gauge =>
+    gauge(
+      'ignored_egress_networks',
+      'Pod networks, and addresses of pods and agents, outside of the networks of the cluster: egress policies hold for them.',
+    );
   const compiles = new Histogram({
     name: full('compile_duration_seconds'),
     help: 'Time to compile and publish the objects of the cluster.',
@@ -142,7 +145,8 @@ function compiledMetrics(registers: Registry[]): ControllerMetrics['compiled'] {
     policies.set(counts.policies);
     invalid.set(counts.invalid);
     ignoredAddresses.set(counts.ignoredAddresses);
-    ignoredNetworks.set(counts.ignoredNetworks ?? 0);
+    if (counts.ignoredNetworks !== undefined) ignoredNetworks ??= egressGauge();
+    ignoredNetworks?.set(counts.ignoredNetworks ?? 0);
   };
 }
 

@@ -154,6 +154,6 @@ describe('nodewall egress', function () {
   it('drain needs a cluster', async () => {
     const { status, stderr } = await hosted('egress', 'drain', 'edge-1');
     assert.equal(status, 2);
-    assert.match(stderr, /give --kubeconfig FILE/);
+    assert.match(stderr, /no cluster is known: neither --kubeconfig/);
   });
 });

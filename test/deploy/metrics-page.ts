@@ -45,7 +45,7 @@ function ofAgent(): Documented[] {
 }
 
 function ofController(): Documented[] {
-  const { registry } = controllerMetrics({
+  const { registry, compiled } = controllerMetrics({
     isLeading: () => false,
     watches: () => [],
     server: () => null,
@@ -56,6 +56,8 @@ function ofController(): Documented[] {
     unsetGateNodes: () => 0,
     leases: () => ({ slots: 0, addresses: 0, nodesNotReady: 0 }),
   });
+  // With egress gateways it has one more.
+  compiled(0, { nodes: 0, policies: 0, invalid: 0, ignoredAddresses: 0, ignoredNetworks: 0 });
   return documented(registry);
 }
 

@@ -192,7 +192,7 @@ export function describeConsoleServer(bed: () => AskedBed): void {
         audit.rules.map(({ policy, rule, nodes }) => [policy, rule, nodes]),
         [['audited', 'watch', [NODE]]],
       );
-      const [peer] = audit.peers;
+      const peer = audit.peers.find(({ policy }) => policy === 'audited');
       assert.deepEqual(
         [peer?.policy, peer?.verdict, peer?.port, peer?.nodes],
         ['audited', 'Drop', 443, [NODE]],

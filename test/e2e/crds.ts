@@ -293,7 +293,7 @@ export function describeCrds(begun: () => TestCluster): void {
     it('shows egress gateways and policies by their short names, with defaults and status', async () => {
       await cluster.apply(
         'apiVersion: nodewall.io/v1alpha1\nkind: EgressGateway\nmetadata: {name: out}\n' +
-          'spec: {nodeSelector: {matchLabels: {a: b}}, addresses: {pools: [{ranges: [203.0.113.0/28]}]}}\n' +
+          'spec: {nodeSelector: {matchLabels: {node-restriction.kubernetes.io/egress: b}}, addresses: {pools: [{ranges: [203.0.113.0/28]}]}}\n' +
           '---\napiVersion: nodewall.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: pay, namespace: default}\n' +
           'spec: {gateway: out, appliedTo: [{podSelector: {}}], address: {allocation: Dedicated}}',
       );

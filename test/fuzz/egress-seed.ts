@@ -5,7 +5,7 @@ export const EGRESS_SEED: readonly unknown[] = [
     kind: 'EgressGateway',
     metadata: { name: 'out', uid: 'u', generation: 3 },
     spec: {
-      nodeSelector: { matchLabels: { 'example.com/egress': 'yes' } },
+      nodeSelector: { matchLabels: { 'node-restriction.kubernetes.io/egress': 'yes' } },
       addresses: {
         pools: [
           { ranges: ['203.0.113.0/28', '203.0.113.40', '203.0.113.50-203.0.113.59'] },
@@ -34,7 +34,9 @@ export const EGRESS_SEED: readonly unknown[] = [
     kind: 'EgressGateway',
     metadata: { name: 'spread' },
     spec: {
-      nodeSelector: { matchExpressions: [{ key: 'egress', operator: 'Exists' }] },
+      nodeSelector: {
+        matchExpressions: [{ key: 'node-restriction.kubernetes.io/egress', operator: 'Exists' }],
+      },
       source: 'Node',
       interface: 'eth1',
       choice: 'Spread',
@@ -91,7 +93,7 @@ export const EGRESS_SEED: readonly unknown[] = [
     metadata: { name: 'theirs' },
     spec: {
       ippools: { ipv4: ['198.51.100.70-198.51.100.79'], ipv6: ['2001:db8:a::70-2001:db8:a::79'] },
-      nodeSelector: { selector: { matchLabels: { egress: 'true' } } },
+      nodeSelector: { selector: { matchLabels: { 'node-restriction.kubernetes.io/egress': 'true' } } },
     },
   },
   {

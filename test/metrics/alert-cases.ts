@@ -104,6 +104,17 @@ export const ALERT_CASES: readonly AlertCase[] = [
     clearAt: '8m',
   },
   {
+    alert: 'GateUnset',
+    series: {
+      'nodewall_controller_unset_gate_nodes{gate="NodeNetworkPolicy"}': '0x2 3x5 0x5',
+      'nodewall_controller_unset_gate_nodes{gate="EgressGateway"}': '0x20',
+    },
+    firesAt: '5m',
+    clearAt: '10m',
+    labels: { gate: 'NodeNetworkPolicy' },
+    value: 3,
+  },
+  {
     alert: 'EgressNodesNotReady',
     series: { nodewall_controller_egress_nodes_not_ready: '1x10 0x10' },
     firesAt: '6m',
@@ -176,17 +187,6 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: { 'nodewall_nodes{phase="Disabled"}': '3x70 0x10', nodewall_controller_policies: '2x90' },
     firesAt: '65m',
     clearAt: '73m',
-  },
-  {
-    alert: 'GateUnset',
-    series: {
-      'nodewall_controller_unset_gate_nodes{gate="NodeNetworkPolicy"}': '0x2 3x5 0x5',
-      'nodewall_controller_unset_gate_nodes{gate="EgressGateway"}': '0x20',
-    },
-    firesAt: '5m',
-    clearAt: '10m',
-    labels: { gate: 'NodeNetworkPolicy' },
-    value: 3,
   },
   {
     alert: 'PolicyFailing',

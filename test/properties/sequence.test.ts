@@ -9,6 +9,7 @@ import { snapshot } from '../../apis/snapshot.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import type { Message } from '../../apis/wire.ts';
 import { compile } from '../../controller/compile/compile.ts';
+import { withAcceptedAddresses } from '../../controller/index/accepted-addresses.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
 import { assemble } from '../../controller/watch/assemble.ts';
 import { assembler } from '../../controller/watch/assembler.ts';
@@ -52,7 +53,7 @@ describe('the same objects', function () {
     check(this, 60, histories, ({ drawn: { objects, node, config: written }, events: happened }) => {
       const config = toConfig(written);
       const found = replay(happened, Object.keys(config.interfaceGroups));
-      const state = nodeView(compile(found), node);
+      const state = nodeView(compile(withAcceptedAddresses(found)), node);
       assert.equal(bytes(state, config), bytes(toState(objects, node), config));
     });
   });

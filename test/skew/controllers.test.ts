@@ -2,7 +2,6 @@
  * A cluster with a real API server goes from the previous version to this one, and back by
  * `rollout undo`, one component after the other, under a flood.
  */
-import assert from 'node:assert/strict';
 import { closed, realized, type Story, startStory } from '../e2e/story-bed.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { tcp } from '../kernel/manifests.ts';
@@ -90,9 +89,6 @@ kernelSuite('a cluster one version apart', function () {
       await story.agents['worker-2']?.says('following the controller');
       await story.applied(closed('more', 8443));
       await story.statusIs('more', realized(2));
-      const { code, stderr } = await story.apply(rechecked);
-      assert.notEqual(code, 0);
-      assert.match(stderr, /webhook .*established/s, 'the previous webhook refuses what it does not know');
       // The previous agent with this version's controller.
       await replaceController(ROOT);
       await story.applied(closed('more', 8444));

@@ -124,7 +124,7 @@ export const NODE_ALERTS: readonly Alert[] = [
       ['kubectl nodewall log --node NODE', 'the record `rolledBack`: probe, policy and rule'],
       ['kubectl get events -A --field-selector reason=RolledBack', 'since when'],
     ],
-    act: 'Correct the rule that the reason names. If the failure had another cause: `nodewall retry`, on the node ([guarded-apply.md](guarded-apply.md#by-hand)).',
+    act: 'Correct the rule that the reason names. If the failure had another cause: `kubectl nodewall retry POLICY` ([guarded-apply.md](guarded-apply.md#by-hand)).',
   },
   {
     name: 'DriftRepeated',
