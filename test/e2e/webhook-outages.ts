@@ -39,7 +39,9 @@ export function describeWebhookOutages(begun: () => OneController, rounds: numbe
     /** A dry run asks the webhook and stores nothing. */
     async function isRefused(): Promise<boolean> {
       const args = ['create', '--dry-run=server', '-f', '-'];
-      const { stderr } = await cluster.kubectl(args, { stdin: policy('invalid', 'nowhere') });
+      // Not a missing reference, which a dry run only warns of.
+      const stdin = policy('invalid', 'baseline, ingress: [{name: r, action: Pass}]');
+      const { stderr } = await cluster.kubectl(args, { stdin });
       return stderr.includes('denied the request');
     }
 
