@@ -140,19 +140,22 @@ kernelSuite('egress gateways', () => {
     ]);
     const batch = (of: Namespace, lines: readonly string[]) =>
       of.run(['ip', '-batch', '-'], { stdin: `${lines.join('\n')}\n` });
+    const node = lab.node('gw-1').namespace;
     const pod = lab.pod('gw-1-1').namespace;
-    await batch(pod, [`addr add ${v4}/32 dev eth0`, `addr add ${v6}/128 dev eth0 nodad`]);
-    await batch(lab.node('gw-1').namespace, [`route add ${v4}/32 dev pod1`, `route add ${v6}/128 dev pod1`]);
+    // The routes come after it and go before it: the set of local pods has their addresses too.
     await agents.untilInForce('gw-1', /10\.244\.1\.98/);
+    await batch(pod, [`addr add ${v4}/32 dev eth0`, `addr add ${v6}/128 dev eth0 nodad`]);
+    await batch(node, [`route add ${v4}/32 dev pod1`, `route add ${v6}/128 dev pod1`]);
     const borrowed = MATRIX.map((flow) => ({ ...flow, src: flow.family === 4 ? v4 : v6 }));
     assert.deepEqual(await lab.ask('gw-1-1', borrowed), ANSWERED);
     // The ways back to plain-0 stay, for its connections.
     await agents.write('policies.json', [egressPolicy('first', ['gw-1-0'], { gateway: 'one' })]);
     await agents.untilInForce('plain', /EgressPolicy default\/first/, false);
     assert.deepEqual(await lab.ask('gw-1-1', borrowed), ANSWERED);
+    await batch(node, [`route del ${v4}/32 dev pod1`, `route del ${v6}/128 dev pod1`]);
+    await batch(pod, [`addr del ${v4}/32 dev eth0`, `addr del ${v6}/128 dev eth0`]);
     await agents.write('borrowed.json', []);
     await agents.untilInForce('gw-1', /10\.244\.1\.98/, false);
-    await batch(pod, [`addr del ${v4}/32 dev eth0`, `addr del ${v6}/128 dev eth0`]);
     await restore();
   });
 
