@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { Netlink, NftError, type SetOperation } from '../lib/index.ts';
-import { inNamespace, nft } from './netns.ts';
+import { inNamespace, isLinux, nft } from './netns.ts';
 
+/** Sets say which element was refused since Linux 5.19, by an extended acknowledgement. */
+const NAMES_ELEMENTS = isLinux(5, 19);
 const set = { family: 'inet', table: 't', set: 's', keyLength: 4 } as const;
 
 inNamespace(import.meta.filename, () => {
@@ -36,11 +38,9 @@ inNamespace(import.meta.filename, () => {
       await assert.rejects(netlink.batch(batch), (error: unknown) => {
         assert.ok(error instanceof NftError);
         assert.deepEqual([error.code, error.errno, error.operation, error.set], ['ENOENT', 2, 1, 's']);
-        assert.deepEqual(error.element, Uint8Array.of(192, 0, 2, 7));
-        assert.match(
-          error.message,
-          /operation 1 \(delete inet t s\): element 0xc0000207: No such file or directory/,
-        );
+        assert.deepEqual(error.element, NAMES_ELEMENTS ? Uint8Array.of(192, 0, 2, 7) : null);
+        const named = NAMES_ELEMENTS ? 'element 0xc0000207: ' : '';
+        assert.ok(error.message.includes(`operation 1 (delete inet t s): ${named}No such file or directory`));
         return true;
       });
       assert.equal((await netlink.elements(set))?.keys.length, 0);
@@ -55,7 +55,7 @@ inNamespace(import.meta.filename, () => {
       view.setUint32(9_000 * 4, 77_777);
       await assert.rejects(netlink.batch([{ op: 'delete', ...set, keys }]), {
         code: 'ENOENT',
-        element: Uint8Array.of(0, 1, 0x2f, 0xd1),
+        element: NAMES_ELEMENTS ? Uint8Array.of(0, 1, 0x2f, 0xd1) : null,
       });
       assert.equal((await netlink.elements(set))?.keys.length, 40_000);
     });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import os from 'node:os';
 import path from 'node:path';
 
 const outerNamespace = 'NFTABLES_NAPI_OUTER_NAMESPACE';
@@ -44,6 +45,15 @@ export function inNamespace(file: string, suite: () => void): void {
     );
     assert.equal(status, 0, `${path.basename(file)} failed, see above`);
   });
+}
+
+/** Whether this kernel is at least that version. */
+export function isLinux(major: number, minor: number): boolean {
+  const [here = 0, below = 0] = os
+    .release()
+    .split('.')
+    .map((part) => Number.parseInt(part, 10));
+  return here > major || (here === major && below >= minor);
 }
 
 /** Runs the nft command in this namespace, and gives what it prints. */
