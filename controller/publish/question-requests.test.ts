@@ -41,6 +41,8 @@ describe('requests for what only a node knows', () => {
     const denied = await get(path, 'user.mallory');
     assert.equal(denied.code, 403);
     assert.match(JSON.stringify(denied.body), /may not get nodeviews\/records cp-1/);
+    // An agent asks its own node at most.
+    assert.equal((await get(path, 'agent.cp-2')).code, 403);
   });
 
   it('asks agents alone that answer', async () => {

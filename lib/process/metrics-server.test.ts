@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { Counter, Registry } from 'prom-client';
 import { CommandError, EXIT } from './exit.ts';
 import { toListenAddress } from './listen-address.ts';
@@ -80,6 +81,28 @@ describe('the metrics server', () => {
     const response = await fetch(`http://127.0.0.1:${server.port}/metrics`);
     assert.match(response.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/);
     assert.match(await response.text(), /^nodewall_test_total 3$/m);
+  });
+
+  it('gives metrics to this machine alone where it is told so, and health to all', async function () {
+    const other = Object.values(networkInterfaces())
+      .flat()
+      .find((one) => one?.internal === false && one.family === 'IPv4')?.address;
+    if (other === undefined) return this.skip();
+    const options = { registry, isLocal: true, healthy: () => null, ready: () => 'not yet' };
+    const local = await serveMetrics({ ...options, listen: ':0' });
+    const ask = async (host: string, path: string): Promise<[number, string]> => {
+      const response = await fetch(`http://${host}:${local.port}${path}`);
+      return [response.status, await response.text()];
+    };
+    try {
+      assert.equal((await ask('127.0.0.1', '/metrics'))[0], 200);
+      const [status, text] = await ask(other, '/metrics');
+      assert.equal(status, 403);
+      assert.doesNotMatch(text, /nodewall_/);
+      assert.deepEqual(await ask(other, '/readyz'), [503, 'not yet\n']);
+    } finally {
+      await local.close();
+    }
   });
 
   it('rejects other paths and methods', async () => {

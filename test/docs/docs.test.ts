@@ -8,6 +8,7 @@ import { consoleCommands } from './console.ts';
 import { fileNames, missingFiles } from './file-names.ts';
 import { brokenLinks } from './links.ts';
 import { fencesOf } from './markdown.ts';
+import { isTest, securityClaims } from './security-claims.ts';
 import { WIDTH, wideLines } from './wide-lines.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -41,6 +42,19 @@ describe('documents', () => {
         assert.deepEqual(missingFiles(root, path, text), []);
       });
   }
+});
+
+describe('docs/security.md', () => {
+  it('names a test for each claim', () => {
+    const claims = securityClaims(readFileSync(join(root, 'docs/security.md'), 'utf8'));
+    assert.ok(claims.length > 25, `${claims.length} rows`);
+    const unheld = claims.filter(({ heldBy }) => {
+      const isHeld = (link: string) =>
+        link === 'limit' || isTest(link, readFileSync(join(root, 'docs', link), 'utf8'));
+      return heldBy.length === 0 || !heldBy.every(isHeld);
+    });
+    assert.deepEqual(unheld, []);
+  });
 });
 
 describe('prose', () => {
