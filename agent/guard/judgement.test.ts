@@ -87,6 +87,33 @@ describe('the judgement of a state in force', () => {
     assert.deepEqual(done[0]?.verdict.passed, ['api-server', 'unmade']);
   });
 
+  it('counts a probe that failed by chance just before, if the change denies it and it passed the last time', async () => {
+    const probe = (name: string, port: number): Probe => ({
+      ...{ kind: 'outward', name },
+      attempts: [{ kind: 'tcp', address: '192.0.2.9', port }],
+    });
+    confirmed = NOTHING;
+    const probes = [probe('api-server', 443), probe('mail', 25), probe('other', 80)];
+    const judgement = create({ probes: () => probes });
+    const counted = async (state: NodeState, passing: readonly string[]): Promise<readonly string[]> => {
+      passed = async () => passing;
+      failed = probes.map(({ name }) => name).filter((name) => !passing.includes(name));
+      inForce(judgement, state);
+      await judgement.running;
+      return done.at(-1)?.verdict.passed ?? [];
+    };
+    assert.deepEqual(await counted(nodeState(OLD), ['api-server']), ['api-server'], 'it never passed');
+    await counted(ONE, ['api-server', 'mail', 'other']);
+    confirmed = ONE;
+    const denies = nodeState(OLD, closing('a', 1));
+    assert.deepEqual(await counted(denies, ['api-server']), ['api-server', 'mail']);
+    assert.deepEqual(await counted({ ...denies }, ['api-server']), ['api-server'], 'it failed the last time');
+    await counted(TWO, ['api-server', 'mail', 'other']);
+    confirmed = denies;
+    const more = nodeState(OLD, closing('a', 1), closing('b', 2));
+    assert.deepEqual(await counted(more, ['api-server']), ['api-server'], 'the confirmed rules deny it too');
+  });
+
   it('is of the newest state only', async () => {
     const judgement = create();
     inForce(judgement, ONE);

@@ -28,6 +28,16 @@ export interface JudgementParts {
   readonly done: (state: NodeState, verdict: Verdict) => void;
 }
 
+/** The probes that count in a trial, by name. */
+interface Counting {
+  /** They passed before it, or were not made then. */
+  readonly passing: readonly string[];
+  /** They failed before it, though not the last time, and it denies them. */
+  readonly denied: readonly string[];
+}
+
+const NONE: Counting = { passing: [], denied: [] };
+
 /**
  * Whether the state in force is tried, or confirmed as it is: by its difference from the confirmed
  * one. The state is in force meanwhile, and others may follow; only the newest is judged.
@@ -37,6 +47,8 @@ export class Judgement {
   #inForce: Judged | null = null;
   #running: Promise<void> | null = null;
   #changes: readonly PolicyChange[] = [];
+  /** The probes that passed before the state that was tried last, or were not made then. */
+  #passing: readonly string[] = [];
   /** The sets that have a probe's address otherwise than in the confirmed state. */
   #touched: { state: NodeState; confirmed: NodeState | null; sets: readonly string[] } | null = null;
 
@@ -109,35 +121,41 @@ export class Judgement {
       const changes = policyChanges(confirmed, judged.state);
       const sets = changes.length === 0 ? this.touched(judged.state) : [];
       const verdict = this.#verdict(judged, changes, sets);
-      const passed = verdict.isTried ? await this.#counting(judged.state, confirmed) : [];
+      const { passing, denied } = verdict.isTried ? await this.#counting(judged, confirmed) : NONE;
       if (judged !== this.#inForce || confirmed !== this.#parts.confirmed()) continue;
+      if (verdict.isTried) this.#passing = passing;
       this.#running = null;
       this.#changes = [];
-      this.#parts.done(judged.state, { ...verdict, passed });
+      this.#parts.done(judged.state, { ...verdict, passed: [...passing, ...denied] });
       return;
     }
   }
 
   /**
    * Those that passed before, and those that nobody made then: what is not known to have failed
-   * could be cut off by the change, unless the confirmed rules deny it.
+   * could be cut off by the change, unless the confirmed rules deny it. One that failed may have
+   * done so by chance, or on a busy machine: it counts if it passed the last time, and the change
+   * denies it.
    */
-  async #counting(state: NodeState, confirmed: NodeState | null): Promise<readonly string[]> {
+  async #counting({ state }: Judged, confirmed: NodeState | null): Promise<Counting> {
     const { before, probes } = this.#parts;
     const made = await before(state);
     const passed = [...made].filter(([, error]) => error === null).map(([name]) => name);
-    const unmade = outward(probes()).filter(({ name }) => !made.has(name));
-    const denied = this.#deniedBy(confirmed, unmade);
-    return [...passed, ...unmade.map(({ name }) => name).filter((name) => !denied.has(name))];
+    const others = outward(probes()).filter(({ name }) => !passed.includes(name));
+    const deniedBefore = this.#deniedBy(confirmed, others);
+    const possible = others.filter(({ name }) => !deniedBefore.has(name));
+    const unmade = possible.filter(({ name }) => !made.has(name)).map(({ name }) => name);
+    const failed = possible.filter(({ name }) => made.has(name) && this.#passing.includes(name));
+    return { passing: [...passed, ...unmade], denied: [...this.#deniedBy(state, failed).keys()] };
   }
 
-  #deniedBy(confirmed: NodeState | null, unmade: readonly Probe[]): ReadonlyMap<string, unknown> {
+  #deniedBy(state: NodeState | null, probes: readonly Probe[]): ReadonlyMap<string, unknown> {
     const { config, whole } = this.#parts;
-    if (confirmed === null || unmade.length === 0) return new Map();
+    if (state === null || probes.length === 0) return new Map();
     try {
-      return faults(unmade, whole(confirmed), config);
+      return faults(probes, whole(state), config);
     } catch (error) {
-      this.#bug(error, 'probes that the confirmed rules deny may count');
+      this.#bug(error, 'probes that rules deny may count, or not');
       return new Map();
     }
   }

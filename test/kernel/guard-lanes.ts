@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FakeControlPlane } from '../fake/control-plane.ts';
 import { relay } from '../netns/relay.ts';
 import { NODEWALL } from '../program.ts';
@@ -30,11 +31,14 @@ export interface ClusterLane {
   start(): Promise<void>;
   /** The state that the node must enforce. */
   publish(options: PolicyOptions): void;
+  /** Nobody listens at the controller's address for so long (milliseconds). */
+  withoutController(time: number): Promise<void>;
   close(): Promise<void>;
 }
 
-const CONTROLLER = 9443;
-const DNS = 53;
+/** Ports that its probes outward need, besides PORT. */
+export const CONTROLLER = 9443;
+export const DNS = 53;
 /** The node's address, for the probe to it. */
 const INWARD = 7_001;
 
@@ -61,6 +65,11 @@ export async function clusterLane(dataplane: Dataplane): Promise<ClusterLane> {
     marker: () => ++marker,
     start: () => guarded.follow(plane.url, options, guard, names),
     publish: (one) => plane.publish(toState([node(topology.plan), policy('cut', one)], NODE_NAME)),
+    async withoutController(time) {
+      await plane.stop();
+      await sleep(time);
+      await plane.start();
+    },
     async close() {
       await guarded.close();
       await plane.close();

@@ -10,9 +10,9 @@ import { toState } from '../properties/pipeline.ts';
 import { clientControlPlane } from './client-control-plane.ts';
 import { type Dataplane, dataplaneSuite, EITHER_IPTABLES, NFTABLES } from './dataplane.ts';
 import { type FloodCount, passedDuring } from './flood.ts';
-import { CLOSED, type ClusterLane, clusterLane, GuardLanes, type Lane } from './guard-lanes.ts';
-import { GuardedNode, PORT } from './guarded-node.ts';
-import { NODE_NAME, node as nodeManifest, type PolicyOptions, policy, tcp, udp } from './manifests.ts';
+import { CLOSED, GuardLanes, type Lane } from './guard-lanes.ts';
+import { GuardedNode } from './guarded-node.ts';
+import { NODE_NAME, node as nodeManifest, policy, tcp } from './manifests.ts';
 import { until } from './until.ts';
 
 const { NODEWALL_TRIALS = '50', NODEWALL_LANES = '10', NODEWALL_OUTAGE = '600' } = process.env;
@@ -199,102 +199,6 @@ for (const dataplane of EITHER_IPTABLES) {
     });
   });
 }
-
-/** Changes in a cluster, all with the marker's port closed: whether they cut the node off. */
-const CHANGES: Record<string, (marker: number) => PolicyOptions> = {
-  'reject all outward': (marker) => {
-    const ports = [tcp(1, 65_535), udp(1, 65_535)];
-    return { ...closed(marker), egress: [{ name: 'cut', action: 'Reject', ports }] };
-  },
-  'close a probe’s port': (marker) => {
-    return { ...closed(marker), egress: [{ name: 'cut', action: 'Drop', ports: [tcp(PORT)] }] };
-  },
-  'drop all inward': (marker) => {
-    const ports = [tcp(1, 65_535), tcp(marker)];
-    return { ingress: [{ name: 'cut', action: 'Drop', ports }] };
-  },
-  good: (marker) => closed(marker),
-};
-
-function closed(...ports: readonly number[]): PolicyOptions {
-  return { ingress: [{ name: 'closed', action: 'Drop', ports: ports.map((port) => tcp(port)) }] };
-}
-
-/** kill -9, a while without an agent, or the power cut. */
-async function killed({ guarded, start }: ClusterLane, isPowerCut: boolean): Promise<void> {
-  await guarded.end();
-  // One that was started a moment ago may have no rules in the kernel yet.
-  if (isPowerCut && (await guarded.node.rules()) !== '') await guarded.node.lose();
-  await sleep(Math.random() * 500);
-  await start();
-}
-
-async function interruptedChange(lane: ClusterLane, trial: number): Promise<string> {
-  const { guarded } = lane;
-  const kinds = Object.entries(CHANGES);
-  const [kind, change] = kinds[trial % kinds.length] ?? assert.fail();
-  const marker = lane.marker();
-  const has = async (port: number) => (await guarded.file('node-state.jsonl')).includes(String(port));
-  const detail = () => guarded.agent.log().slice(-6_000);
-  const before = guarded.agent.log().length;
-  lane.publish(change(marker));
-  // Half of them soon after the change, the others at any moment of the window.
-  await sleep(Math.random() * (Math.floor(trial / kinds.length) % 2 === 0 ? 3_000 : 14_000));
-  const old = guarded.agent.log().slice(before);
-  await killed(lane, trial % 3 === 0);
-  const isHeld = async () => {
-    const { trial: pending, holds } = await guarded.remembered();
-    return pending === null && holds.some(({ isBrief }) => !isBrief) && !(await guarded.has(String(marker)));
-  };
-  const isOver = async () => {
-    if (kind === 'good') return await has(marker);
-    assert.ok(
-      !(await has(marker)),
-      `${kind} survives (trial ${trial})\n${old}\nnew:\n${guarded.agent.log()}`,
-    );
-    return await isHeld();
-  };
-  await until(`trial ${trial} ends (${kind})`, isOver, { limit: 240_000, detail });
-  return kind;
-}
-
-dataplaneSuite('guarded apply, long: any change of a cluster, interrupted', NFTABLES, () => {
-  let lanes: readonly ClusterLane[];
-  before(async function () {
-    this.timeout(600_000);
-    const made: ClusterLane[] = [];
-    lanes = made;
-    // One after the other: namespaces are made by many programs.
-    for (let i = 0; i < LANES; i++) made.push(await clusterLane(NFTABLES));
-  });
-  after(async function () {
-    this.timeout(600_000);
-    await Promise.all(lanes.map((lane) => lane.close()));
-  });
-
-  it('never survives if it cuts the node off, and does in the end if it does not', async function () {
-    this.timeout(4 * LIMIT);
-    const ended: string[] = [];
-    let next = 0;
-    const run = async (lane: ClusterLane): Promise<void> => {
-      lane.publish(closed(CLOSED));
-      await lane.start();
-      const isSaved = async () => (await lane.guarded.file('node-state.jsonl')).includes(String(CLOSED));
-      await until('the first rules are confirmed', isSaved, {
-        limit: 240_000,
-        detail: lane.guarded.agent.log,
-      });
-      while (next < 4 * TRIALS) ended.push(await interruptedChange(lane, next++));
-    };
-    await Promise.all(lanes.map(run)).finally(() => {
-      const counts = Object.keys(CHANGES).map(
-        (kind) => `${kind} ${ended.filter((one) => one === kind).length}`,
-      );
-      say(`      ${ended.length} interruptions: ${counts.join(', ')}`);
-    });
-    assert.equal(ended.length, 4 * TRIALS);
-  });
-});
 
 dataplaneSuite('guarded apply, long: an outage', NFTABLES, () => {
   const lanes = lanesOf(NFTABLES, LANES);
