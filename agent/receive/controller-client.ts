@@ -22,6 +22,8 @@ export interface ControllerAddress {
    * `url` does not answer. Default: none.
    */
   readonly replicas?: () => readonly Destination[];
+  /** Offered to the controller (ALPN); default: those of HTTP. */
+  readonly protocols?: readonly string[];
 }
 
 /** The controller can't be reached, fails authentication, or refused the request. */
@@ -96,8 +98,9 @@ export function controllerClient(
   clock: Clock,
   random: () => number,
 ): ControllerClient {
-  const shared = new Agent({ keepAlive: true, maxSockets: 1, timeout: IDLE_CONNECTION });
-  const { replicas = () => [], lookup } = address;
+  const { replicas = () => [], lookup, protocols } = address;
+  const alpn = protocols === undefined ? {} : { ALPNProtocols: [...protocols] };
+  const shared = new Agent({ keepAlive: true, maxSockets: 1, timeout: IDLE_CONNECTION, ...alpn });
   const destinations = new Destinations({
     service: destinationOf(address.url),
     ...{ replicas, clock, random },

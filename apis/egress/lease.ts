@@ -13,6 +13,13 @@ export function leasePath(node: string): string {
 }
 
 /**
+ * The protocol (ALPN, RFC 7301) that a client offers on a connection for heartbeats alone. It is
+ * HTTP/1.1; a controller of an earlier version takes it for any other connection.
+ */
+export const HEARTBEAT_PROTOCOL = 'nodewall-heartbeat';
+export const HEARTBEAT_PROTOCOLS = [HEARTBEAT_PROTOCOL, 'http/1.1'] as const;
+
+/**
  * The candidates of every gateway send a request each `heartbeatMilliseconds` (Candidacy in
  * node-egress.ts), and at once when they gave a slot up. Of other nodes, those that cannot reach a
  * gateway send requests as long as that is so, and one when it no longer is.

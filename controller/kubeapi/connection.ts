@@ -36,18 +36,23 @@ const KEEP_ALIVE = 30_000;
  * Connects to the API server of the current context, with at most `maxSockets` persistent
  * connections. Certificates and credentials are determined for each request (read, or obtained by
  * running a command, as the kubeconfig specifies), so renewed ones are used at once.
+ *
+ * @param protocols offered to the server (ALPN); absent: those of HTTP
  */
 export function apiConnection(
   kubeConfig: KubeConfig,
   maxSockets = Number.POSITIVE_INFINITY,
   answered: Answered = () => {},
+  protocols?: readonly string[],
 ): ApiConnection {
   const cluster = kubeConfig.getCurrentCluster();
   if (cluster === null) throw new Error('the kubeconfig has no current context with a cluster');
   const server = new URL(cluster.server);
   const root = `${server.origin}${server.pathname.replace(/\/$/, '')}`;
-  const { Agent, request } = server.protocol === 'http:' ? http : https;
-  const agent = new Agent({ keepAlive: true, keepAliveMsecs: KEEP_ALIVE, maxSockets });
+  const { request } = server.protocol === 'http:' ? http : https;
+  const kept = { keepAlive: true, keepAliveMsecs: KEEP_ALIVE, maxSockets };
+  const alpn = protocols === undefined ? {} : { ALPNProtocols: [...protocols] };
+  const agent = server.protocol === 'http:' ? new http.Agent(kept) : new https.Agent({ ...kept, ...alpn });
 
   async function withCredentials(): Promise<https.RequestOptions> {
     const options: https.RequestOptions = {};

@@ -54,13 +54,15 @@ const MOST_WAITS = 5;
  * too busy (429, or 503 with Retry-After, which it sends before processing a request), waits for
  * the requested time, within the time limit.
  * @param called what messages call the server
+ * @param protocols see apiConnection
  */
 export function kubeApi(
   kubeConfig: KubeConfig,
   called = 'the API server',
   answered?: Answered,
+  protocols?: readonly string[],
 ): KubeApiClient {
-  const { server, send, close } = apiConnection(kubeConfig, MOST_CONNECTIONS, answered);
+  const { server, send, close } = apiConnection(kubeConfig, MOST_CONNECTIONS, answered, protocols);
 
   async function answerTo(wanted: KubeRequest, signal: AbortSignal): Promise<Answer> {
     const { method, path, query, body } = wanted;

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import { LRUCache } from 'lru-cache';
+import type { NamespacedName } from '../../apis/objects.ts';
 import type { FairQueue, FairQueueOptions } from '../../lib/process/fair-queue.ts';
 
 /** The user of a request: authentication.k8s.io/v1 UserInfo. */
@@ -286,6 +287,14 @@ export function firstOf(...all: readonly Authenticate[]): Authenticate {
       if (identity !== null) return identity;
     }
     return null;
+  };
+}
+
+/** The identities of one ServiceAccount alone. */
+export function ofAccount(authenticate: Authenticate, { namespace, name }: NamespacedName): Authenticate {
+  return async (request) => {
+    const identity = await authenticate(request);
+    return identity?.username === `system:serviceaccount:${namespace}:${name}` ? identity : null;
   };
 }
 

@@ -17,7 +17,7 @@ export interface LeaseService {
   /** The leader's answer, whichever replica leads; null: none does with certainty. */
   take(request: LeaseRequest): Promise<LeaseAnswer | null>;
   /** Null: this replica does not lead. */
-  takeAsLeader(request: LeaseRequest): LeaseAnswer | null;
+  takeAsLeader(request: LeaseRequest): LeaseAnswer | null | Promise<LeaseAnswer | null>;
 }
 
 export interface LeaseOptions extends PermissionOptions, PeerOptions {
@@ -57,7 +57,7 @@ export async function leasesPassedOn(options: LeaseOptions, request: IncomingMes
   if ('failure' in value) return value;
   const batch = parseLeaseBatch(value.json);
   if ('problem' in batch) return refused('Invalid', batch.problem);
-  const answers: (LeaseAnswer | null)[] = batch.requests.map((one) => leases.takeAsLeader(one));
+  const answers = await Promise.all(batch.requests.map((one) => leases.takeAsLeader(one)));
   return { code: 200, body: { answers } satisfies LeaseBatchAnswer };
 }
 

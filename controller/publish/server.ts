@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { createServer, type Server, type ServerOptions } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { NodeReport, ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
+import type { ListenAddress } from '../../lib/process/listen-address.ts';
 import { OpenSockets } from '../../lib/process/open-sockets.ts';
 import type { ConsoleDocuments } from '../console/documents.ts';
 import type { Answer } from './answer.ts';
@@ -20,19 +21,17 @@ import type { IgnoredAddresses } from './node-view-object.ts';
 import type { ProbeService } from './probe-requests.ts';
 import { requestRouter } from './requests.ts';
 import type { ServerEvent } from './server-event.ts';
+import {
+  AGENTS,
+  BACKLOG,
+  SERVER_LIMITS,
+  type ServerLimits,
+  type ServerTls,
+  secureContext,
+  serverOptions,
+} from './server-limits.ts';
 import { Streams, type StreamsOptions } from './streams.ts';
 import { writeAnswer } from './write-answer.ts';
-
-/** All texts are PEM. */
-export interface ServerTls {
-  readonly key: string;
-  readonly cert: string;
-  /**
-   * The front proxy's CA, the only one that client certificates are verified against; absent: no
-   * client certificate is trusted.
-   */
-  readonly clientCa?: string;
-}
 
 export interface ControlPlaneOptions {
   readonly hub: Hub;
@@ -84,61 +83,6 @@ export interface ControlPlaneOptions {
   readonly date?: () => number;
 }
 
-export interface ServerLimits {
-  /**
-   * The most connections without an authenticated request, beside one for each Node; and of one
-   * source address.
-   */
-  readonly connections: number;
-  readonly connectionsOfSource: number;
-  /** Bytes: of a request's head, of the front proxy's, and of a report. */
-  readonly head: number;
-  readonly frontProxyHead: number;
-  readonly body: number;
-  /**
-   * Milliseconds: for a TLS handshake, a request's head, the whole request; for the client to take
-   * a response that is not a stream; and between the requests of one connection.
-   */
-  readonly handshake: number;
-  readonly headTime: number;
-  readonly requestTime: number;
-  readonly responseTime: number;
-  readonly idle: number;
-  /** Milliseconds for handshake and head while half of the connections are in use. */
-  readonly patience: number;
-  /**
-   * Milliseconds for which a watch waits whose watcher has a newer state of the cluster from
-   * another controller.
-   */
-  readonly catchUp: number;
-  /** Milliseconds that requests in progress may still take when the server closes. */
-  readonly grace: number;
-}
-
-export const SERVER_LIMITS: ServerLimits = {
-  connections: 1000,
-  connectionsOfSource: 1000,
-  head: 8 << 10,
-  // A user's groups are headers.
-  frontProxyHead: 32 << 10,
-  body: 256 << 10,
-  // When all agents connect at the same time, thousands of handshakes wait for each other; a client
-  // that is rejected then reconnects, and increases the load.
-  handshake: 60_000,
-  headTime: 30_000,
-  requestTime: 30_000,
-  responseTime: 60_000,
-  idle: 60_000,
-  patience: 10_000,
-  catchUp: 5000,
-  grace: 2000,
-};
-
-/**
- * Thousands of agents may reconnect at the same time; the kernel limits this to net.core.somaxconn.
- */
-const BACKLOG = 4096;
-
 export interface ServerStats {
   readonly watchers: number;
   /** Bytes of lines passed to connections since the start, without the overhead of HTTP and TLS. */
@@ -150,9 +94,18 @@ export interface ServerStats {
   readonly answers: ReadonlyMap<number, number>;
 }
 
+/** Listens for a server, and gives it those connections that are not its own. */
+export interface Acceptor {
+  listen(address: ListenAddress, connected: (socket: Socket) => void): Promise<AddressInfo>;
+  /** Accepts no more. */
+  stop(): void;
+}
+
 export interface ControlPlaneServer {
   /** Resolves when it listens. Port 0: any free port. */
   listen(port: number, host?: string): Promise<AddressInfo>;
+  /** As `listen`, by another process that accepts the connections. */
+  listenBehind(acceptor: Acceptor, address: ListenAddress): Promise<AddressInfo>;
   /** Sets a new certificate, key or client CA, for new connections. */
   setTls(tls: ServerTls): void;
   stats(): ServerStats;
@@ -170,8 +123,6 @@ export interface ControlPlaneServer {
    */
   close(): Promise<void>;
 }
-
-export const AGENTS = 'system:serviceaccount:nodewall-system:nodewall-agent';
 
 /**
  * Serves `controlplane.nodewall.io/v1alpha1` (apis/stream.ts) from a hub, in the manner of an
@@ -226,18 +177,15 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     response.once('close', () => clearTimeout(late));
     writeAnswer(request, response, answer);
   };
+  let acceptor: Acceptor | null = null;
   return {
-    listen(port, host) {
-      return new Promise((resolve, reject) => {
-        server.once('error', reject);
-        server.listen({ port, backlog: BACKLOG, ...(host === undefined ? {} : { host }) }, () => {
-          server.off('error', reject);
-          // An accept that fails (no free file descriptor) must not end the process.
-          server.on('error', () => {});
-          resolve(server.address() as AddressInfo);
-        });
-      });
+    listenBehind(other, address) {
+      acceptor = other;
+      // Node.js begins its time limits of requests with this event.
+      server.emit('listening');
+      return other.listen(address, (socket) => server.emit('connection', socket));
     },
+    listen: (port, host) => listening(server, port, host),
     setTls: (wanted) => server.setSecureContext(secureContext(wanted)),
     stats: () => ({ watchers: hub.watchers, ...streams.stats(), answers }),
     spreadStreams: () => streams.spread(),
@@ -245,31 +193,26 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     sendProbe: (node, update) => streams.sendProbe(node, update),
     sendQuestion: (node, update) => streams.sendQuestion(node, update),
     async close() {
+      acceptor?.stop();
       const closed = new Promise((resolve) => server.close(resolve));
       await streams.close();
       const last = setTimeout(() => sockets.destroy(), limits.grace);
-      await closed;
+      await Promise.all([closed, sockets.closed()]);
       clearTimeout(last);
     },
   };
 }
 
-function serverOptions(tls: ServerTls, limits: ServerLimits): ServerOptions {
-  return {
-    ...secureContext(tls),
-    requestCert: true,
-    // Agents have no certificate: `authenticate` identifies the client.
-    rejectUnauthorized: false,
-    handshakeTimeout: limits.handshake,
-    maxHeaderSize: limits.head,
-    headersTimeout: limits.headTime,
-    requestTimeout: limits.requestTime,
-    connectionsCheckingInterval: 2000,
-    keepAliveTimeout: limits.idle,
-    keepAlive: true,
-    keepAliveInitialDelay: 15_000,
-    noDelay: true,
-  };
+function listening(server: Server, port: number, host: string | undefined): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ port, backlog: BACKLOG, ...(host === undefined ? {} : { host }) }, () => {
+      server.off('error', reject);
+      // An accept that fails (no free file descriptor) must not end the process.
+      server.on('error', () => {});
+      resolve(server.address() as AddressInfo);
+    });
+  });
 }
 
 /**
@@ -284,9 +227,4 @@ function limitHeads(
   server.prependListener('secureConnection', (socket: TLSSocket) => {
     Object.assign(server, { maxHeaderSize: isFrontProxy(socket) ? frontProxyHead : head });
   });
-}
-
-function secureContext({ key, cert, clientCa }: ServerTls) {
-  // An explicit empty list, because by default Node trusts the public CAs.
-  return { key, cert, ca: clientCa === undefined ? [] : [clientCa], minVersion: 'TLSv1.2' as const };
 }

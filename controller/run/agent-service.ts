@@ -14,8 +14,8 @@ import {
   accessAuthoriser,
   firstOf,
   frontProxyAuthenticator,
-  type Identity,
   isFrontProxy,
+  ofAccount,
   REVIEW_QUEUE,
   type TokenReviewSpec,
   tokenAuthenticator,
@@ -29,12 +29,13 @@ import type { NodeReports } from '../publish/node-reports.ts';
 import type { IgnoredAddresses } from '../publish/node-view-object.ts';
 import type { ProbeService } from '../publish/probe-requests.ts';
 import {
+  type Acceptor,
   type ControlPlaneServer,
   controlPlaneServer,
   type ServerStats,
-  type ServerTls,
 } from '../publish/server.ts';
 import type { ServerEvent } from '../publish/server-event.ts';
+import type { ServerTls } from '../publish/server-limits.ts';
 
 export interface AgentServiceOptions {
   readonly hub: Hub;
@@ -57,6 +58,8 @@ export interface AgentServiceOptions {
   readonly reports: NodeReports;
   /** Absent: the feature gate EgressGateway is off. */
   readonly leases?: LeaseService;
+  /** Accepts the connections; absent: this process does. */
+  readonly acceptor?: Acceptor;
   readonly probes: ProbeService;
   readonly nodeQuestions: NodeQuestionService;
   readonly console: ConsoleDocuments;
@@ -76,7 +79,7 @@ export class AgentService {
     this.#options = options;
   }
 
-  async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
+  async listen(address: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
     const { hub, request, clock, frontProxy, refusesAgents, registry, onReport, reports, onEvent } =
       this.#options;
     const { isOpen, ignoredAddresses, leases, probes, nodeQuestions, nodeMetrics, console, controllers } =
@@ -116,14 +119,16 @@ export class AgentService {
       nodeQuestions,
       console,
       controllers,
-      authenticatePeer: async (from) => this.#asPeer(await peer(from)),
+      authenticatePeer: ofAccount(peer, this.#options.account),
       onEvent,
       now,
       date,
     });
-    const address = await server.listen(port, host);
+    const { acceptor } = this.#options;
+    const { host, port } = address;
+    const open = acceptor === undefined ? server.listen(port, host) : server.listenBehind(acceptor, address);
     this.#server = server;
-    return address;
+    return await open;
   }
 
   /** For new connections. */
@@ -145,11 +150,6 @@ export class AgentService {
 
   sendQuestion(node: string, update: QuestionUpdate): boolean {
     return this.#server?.sendQuestion(node, update) ?? false;
-  }
-
-  #asPeer(identity: Identity | null): Identity | null {
-    const { namespace, name } = this.#options.account;
-    return identity?.username === `system:serviceaccount:${namespace}:${name}` ? identity : null;
   }
 
   /** Null until it listens. */

@@ -7,12 +7,11 @@ import { type ApiTransport, apiTransport } from '../watch/cluster/transport.ts';
 
 /**
  * The controller's clients of the API server. Each has connections of its own: reviews that
- * strangers cause, and slow writes of statuses, must not delay the renewal of the Lease.
+ * strangers cause must not delay writes of statuses. The Lease has one in another process.
  */
 export class ApiClients {
   /** For all that the others are not for. */
   readonly general: KubeApiClient;
-  readonly lease: KubeApiClient;
   /** For TokenReviews and SubjectAccessReviews. */
   readonly reviews: KubeApiClient;
   readonly watches: ApiTransport;
@@ -29,12 +28,11 @@ export class ApiClients {
     const answered = (status: number): void => this.token.answered(status);
     const client = () => kubeApi(kubeConfig, undefined, answered);
     this.general = client();
-    this.lease = client();
     this.reviews = client();
     this.watches = apiTransport(kubeConfig, answered);
   }
 
   close(): void {
-    for (const client of [this.watches, this.general, this.lease, this.reviews]) client.close();
+    for (const client of [this.watches, this.general, this.reviews]) client.close();
   }
 }

@@ -1,9 +1,9 @@
 import type { ControllerState } from '../../apis/controller-state.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
+import type { HeartbeatProcess } from '../heartbeat/heartbeat-process.ts';
 import type { NodeMetrics } from '../metrics/node-metrics.ts';
 import { failure } from '../publish/failure.ts';
 import type { Hub } from '../publish/hub.ts';
-import type { LeaseService } from '../publish/lease-requests.ts';
 import type { NodeQuestionService } from '../publish/node-questions.ts';
 import type { ServerEvent } from '../publish/server-event.ts';
 import { AgentService } from './agent-service.ts';
@@ -15,7 +15,6 @@ import { type ControllerContext, hasEgress, type ProcessContext } from './contro
 import type { ControllerMetrics } from './controller-metrics.ts';
 import { controllerProbing } from './controller-probing.ts';
 import type { Peers } from './peers.ts';
-import type { PolicyStatuses } from './policy-statuses.ts';
 import type { ReportDelivery } from './report-delivery.ts';
 
 interface AgentParts {
@@ -27,9 +26,9 @@ interface AgentParts {
   readonly metrics: Pick<ControllerMetrics, 'registry'>;
   readonly nodeMetrics: Pick<NodeMetrics, 'page'>;
   readonly compiling: Pick<Compiling, 'snapshot' | 'ignoredAddresses'>;
-  readonly statuses: Pick<PolicyStatuses, 'egress'>;
+  readonly heartbeats: HeartbeatProcess;
   readonly delivery: Pick<ReportDelivery, 'reports' | 'missing' | 'arrived'>;
-  readonly peers: Pick<Peers, 'passLease' | 'probes' | 'states'>;
+  readonly peers: Pick<Peers, 'probes' | 'states'>;
   readonly nodeQuestions: NodeQuestionService;
   readonly console: Pick<ControllerConsole, 'documents'>;
   /** The controllers' ServiceAccount. */
@@ -45,6 +44,7 @@ interface AgentParts {
 /** The server of a controller for agents and readers, wired to the parts that answer. */
 export function controllerAgents(parts: AgentParts): AgentService {
   const { context, process, hub, settings, compiling, delivery, peers, isLeader, account } = parts;
+  const { heartbeats } = parts;
   const service: AgentService = new AgentService({
     hub,
     request: parts.api.reviews.request,
@@ -60,7 +60,7 @@ export function controllerAgents(parts: AgentParts): AgentService {
     },
     ignoredAddresses: (node) => compiling.ignoredAddresses(node),
     reports: delivery.reports,
-    ...(hasEgress(context) ? { leases: leaseService(parts) } : {}),
+    ...(hasEgress(context) ? { leases: heartbeats, acceptor: heartbeats.acceptor } : {}),
     probes: controllerProbing({
       ...{ context, process, compiling, peers, isLeader },
       agents: () => service,
@@ -74,13 +74,4 @@ export function controllerAgents(parts: AgentParts): AgentService {
     onEvent: parts.onEvent,
   });
   return service;
-}
-
-/** Heartbeats of egress gateways are answered by the leader alone. */
-function leaseService({ statuses, peers }: Pick<AgentParts, 'statuses' | 'peers'>): LeaseService {
-  const takeAsLeader: LeaseService['takeAsLeader'] = (request) => statuses.egress.lease(request);
-  return {
-    takeAsLeader,
-    take: async (request) => takeAsLeader(request) ?? (await peers.passLease(request)),
-  };
 }

@@ -1,10 +1,10 @@
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { ControllerState } from '../../apis/controller-state.ts';
 import type { GateValue } from '../../apis/stream.ts';
+import type { HeartbeatProcess } from '../heartbeat/heartbeat-process.ts';
 import { ImpactProcess } from '../impact/impact-process.ts';
 import type { Registration } from '../kubeapi/apiservice/registration.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
-import type { Election } from '../kubeapi/lease/election.ts';
 import type { RbacRule } from '../kubeapi/rbac-rule.ts';
 import { NodeMetrics } from '../metrics/node-metrics.ts';
 import { Hub } from '../publish/hub.ts';
@@ -23,7 +23,7 @@ import { Compiling } from './compiling.ts';
 import { controllerAgents } from './controller-agents.ts';
 import { ControllerConsole } from './controller-console.ts';
 import { type ControllerContext, hasEgress, type ProcessContext } from './controller-context.ts';
-import { controllerElection } from './controller-election.ts';
+import { controllerHeartbeats } from './controller-heartbeats.ts';
 import { controllerLog } from './controller-log.ts';
 import { type ControllerMetrics, controllerMetrics } from './controller-metrics.ts';
 import { controllerRegistration } from './controller-registration.ts';
@@ -75,7 +75,8 @@ export class ControllerParts {
   readonly console: ControllerConsole;
   readonly registration: Registration;
   readonly credentials: Credentials;
-  readonly election: Election;
+  /** Holds the Lease, and answers heartbeats. */
+  readonly heartbeats: HeartbeatProcess;
   readonly agents: AgentService;
   readonly webhook: WebhookService;
   readonly watches: ControllerWatches;
@@ -91,6 +92,7 @@ export class ControllerParts {
     this.hub = new Hub({ gate: context.gate ?? 'unset', watches: () => this.watches.source.positions() });
     this.#versions = new NodeVersions(Object.keys(context.config.interfaceGroups));
     this.metrics = this.#makeMetrics();
+    this.heartbeats = this.#makeHeartbeats();
     this.statuses = this.#makeStatuses();
     this.compiling = this.#makeCompiling();
     const compiled = () => this.compiling.objects;
@@ -113,7 +115,6 @@ export class ControllerParts {
       clock: processContext.clock,
     });
     this.console = this.#makeConsole();
-    this.election = this.#makeElection();
     this.agents = this.#makeAgents();
     this.webhook = this.#makeWebhook();
     this.watches = this.#makeWatches();
@@ -153,7 +154,7 @@ export class ControllerParts {
 
   #makeMetrics(): ControllerMetrics {
     return controllerMetrics({
-      isLeading: () => this.election.isLeader(),
+      isLeading: () => this.heartbeats.isLeader(),
       watches: () => this.watches.metrics(),
       server: () => this.agents.stats(),
       statusesWaiting: () => this.statuses.waiting(),
@@ -169,7 +170,7 @@ export class ControllerParts {
     return ownState({
       context: this.#context,
       life: this.#reactions.life(),
-      isLeading: this.election.isLeader(),
+      isLeading: this.heartbeats.isLeader(),
       missingRights: this.missingRights(),
       gates: this.settings.gates(),
       revision: this.hub.revision,
@@ -184,14 +185,14 @@ export class ControllerParts {
   }
 
   #makeStatuses(): PolicyStatuses {
+    const { metrics, heartbeats } = this;
     return new PolicyStatuses({
-      ...this.#process,
+      ...{ ...this.#process, metrics, heartbeats },
       request: this.api.general.request,
-      metrics: this.metrics,
       log: this.#context.log,
       rollout: this.#context.config.rollout,
       versions: this.#versions,
-      isLeader: () => this.election.isLeader(),
+      isLeader: () => heartbeats.isLeader(),
     });
   }
 
@@ -210,6 +211,7 @@ export class ControllerParts {
       nodeEvent: (node, event) => this.statuses.nodeEvents.happened(node, event),
       sayProblems: this.#says.problems,
       published: () => {
+        this.heartbeats.setNodes(this.hub.nodes());
         this.#reactions.happen({ type: 'published' });
         this.console.changed();
         this.guardrails.look();
@@ -266,11 +268,12 @@ export class ControllerParts {
       self: this.#context.options.podName ?? null,
       changed: () => {
         this.peers.look();
+        this.heartbeats.update();
         this.#reactions.happen({ type: 'replicas' });
       },
       leaseChanged: (lease) => {
         this.settings.takeLease(lease?.annotations ?? null);
-        if (lease?.holder === '') this.election.look();
+        if (lease?.holder === '') this.heartbeats.look();
       },
     });
   }
@@ -309,19 +312,19 @@ export class ControllerParts {
     });
   }
 
-  #makeElection(): Election {
-    return controllerElection({
-      ...this.#process,
-      ...SERVICE,
-      request: this.api.lease.request,
+  #makeHeartbeats(): HeartbeatProcess {
+    const { identity } = this.#process;
+    return controllerHeartbeats({
+      ...{ context: this.#context, identity, service: SERVICE, token: this.api.token },
       annotations: () => this.settings.annotations(),
-      times: this.#context.config.leaderElection,
-      log: this.#context.log,
+      peers: () => ({ known: this.peers.known, caBundle: this.credentials.caBundle }),
       changed: () => {
-        if (this.election.isLeader()) this.watches.freshness.begin();
+        if (this.heartbeats.isLeader()) this.watches.freshness.begin();
         else this.watches.freshness.end();
         this.#reactions.happen({ type: 'changed' });
       },
+      taken: (taken) => this.statuses.egress.taken(taken),
+      failed: (error) => this.#reactions.happen({ type: 'failed', error }),
     });
   }
 
@@ -339,13 +342,13 @@ export class ControllerParts {
   }
 
   #makeAgents(): AgentService {
-    const { api, hub, settings, metrics, nodeMetrics, compiling, statuses, delivery, peers } = this;
-    const { nodeQuestions, console } = this;
+    const { api, hub, settings, metrics, nodeMetrics, compiling, delivery, peers } = this;
+    const { nodeQuestions, console, heartbeats } = this;
     return controllerAgents({
       ...{ context: this.#context, process: this.#process, account: SERVICE },
-      ...{ api, hub, settings, metrics, nodeMetrics, compiling, statuses, delivery, peers },
-      ...{ nodeQuestions, console },
-      isLeader: () => this.election.isLeader(),
+      ...{ api, hub, settings, metrics, nodeMetrics, compiling, delivery, peers },
+      ...{ nodeQuestions, console, heartbeats },
+      isLeader: () => this.heartbeats.isLeader(),
       isOpen: () => this.#reactions.life().isServing,
       own: () => this.#ownState(),
       onEvent: this.#says.server,

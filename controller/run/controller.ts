@@ -75,6 +75,11 @@ export class Controller {
   /** Steps that follow the cluster; they are started first. */
   #watchingSteps(): Steps {
     return new Steps([
+      {
+        name: 'heartbeats',
+        start: () => this.#parts.heartbeats.start(),
+        stop: () => this.#parts.heartbeats.close(),
+      },
       { name: 'connections to the API server', stop: () => this.#parts.api.close() },
       {
         name: 'Guardrails and console',
@@ -123,10 +128,10 @@ export class Controller {
         name: 'election',
         start: async () => {
           await this.#parts.watches.source.synced;
-          if (!this.#life.isOver) this.#parts.election.start();
+          if (!this.#life.isOver) this.#parts.heartbeats.elect();
         },
         // Another replica leads while this one ends its streams.
-        stop: () => this.#parts.election.release(),
+        stop: () => this.#parts.heartbeats.release(),
       },
       {
         name: 'turns',
@@ -192,7 +197,7 @@ export class Controller {
   }
 
   async #takeTurns(): Promise<void> {
-    const leads = this.#parts.election.isLeader() && this.#parts.watches.freshness.isProven;
+    const leads = this.#parts.heartbeats.isLeader() && this.#parts.watches.freshness.isProven;
     const { life, effects } = afterLook(this.#life, this.#readiness(), leads);
     this.#life = life;
     for (const turn of effects) await this.#turn(turn);
@@ -226,6 +231,7 @@ export class Controller {
   #useTls(): void {
     const { certificate } = this.#parts.credentials;
     if (certificate === null) return;
+    this.#parts.heartbeats.useTls(certificate);
     this.#parts.agents.useTls(certificate);
     this.#parts.webhook.useTls(certificate);
   }
@@ -233,6 +239,7 @@ export class Controller {
   async #listen(): Promise<void> {
     const { certificate } = this.#parts.credentials;
     if (certificate === null) return;
+    this.#parts.heartbeats.useTls(certificate);
     this.#address = await this.#parts.agents.listen(this.#context.listen, certificate);
     // The certificate may have changed meanwhile: this event applies the current one.
     this.#happen({ type: 'listening' });

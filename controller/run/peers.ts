@@ -4,7 +4,6 @@ import {
   parseControllerState,
   STATE_PATIENCE,
 } from '../../apis/controller-state.ts';
-import type { LeaseAnswer, LeaseRequest } from '../../apis/egress/lease.ts';
 import {
   INWARD_PATIENCE,
   type InwardResult,
@@ -24,15 +23,14 @@ import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { pause } from '../../lib/process/pause.ts';
 import { messageOf } from '../kubeapi/connection.ts';
-import { codeOf, type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
+import { codeOf } from '../kubeapi/kube-api.ts';
 import { emptyLike } from '../kubeapi/kube-config.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { Elsewhere } from '../probes/inward-probing.ts';
-import { LEASES_PATH, readLeaseBatchAnswer } from '../publish/lease-batch.ts';
 import type { QuestionsElsewhere } from '../publish/node-questions.ts';
 import type { AgedReport, NodeReports } from '../publish/node-reports.ts';
 import { parseBatch, REPORTS_PATH } from '../publish/report-batch.ts';
-import { LeaseRelay } from '../replicas/lease-relay.ts';
+import { PeerClients } from '../replicas/peer-clients.ts';
 import { type PassedProbes, ProbeRelay } from '../replicas/probe-relay.ts';
 import { QuestionRelay } from '../replicas/question-relay.ts';
 import { ReportRelay } from '../replicas/report-relay.ts';
@@ -64,8 +62,6 @@ const LONGEST_ASKING = 10_000;
 const LONGEST_REFUSED = 2_000;
 const ASK_AGAIN = 500;
 const ANSWER = 5_000;
-/** An agent gives a heartbeat up after about as long (milliseconds). */
-const LEASE_ANSWER = 1_000;
 
 /**
  * The other controllers: agents report to any of them, and each must know the reports of all nodes,
@@ -75,33 +71,27 @@ export class Peers {
   readonly #options: PeersOptions;
   readonly #log: Log;
   readonly #relay: ReportRelay;
-  readonly #leases: LeaseRelay;
   readonly #probes: ProbeRelay;
   readonly #questions: QuestionRelay;
   readonly #closing = new AbortController();
-  #clients = new Map<string, KubeApiClient>();
-  /** That the clients trust. */
-  #trusted: string | null | undefined;
+  readonly #clients: PeerClients;
   #known: readonly string[] = [];
 
   constructor(options: PeersOptions) {
     this.#options = options;
     this.#log = options.context.log;
+    const { kubeConfig } = options.context;
+    this.#clients = new PeerClients({
+      ...{ service: options.service, caBundle: options.caBundle },
+      kubeConfig: () => emptyLike(kubeConfig),
+      user: kubeConfig.getCurrentUser() ?? { name: '' },
+    });
     this.#relay = new ReportRelay({
       ...options,
       send: async (peer, body, signal) => {
-        await this.#client(peer).request({ method: 'POST', path: REPORTS_PATH, body, signal });
+        await this.#clients.of(peer).request({ method: 'POST', path: REPORTS_PATH, body, signal });
       },
       failing: (peer, error) => this.#sayFailing(peer, error),
-    });
-    this.#leases = new LeaseRelay({
-      clock: options.clock,
-      peers: () => this.#known,
-      send: async (peer, body) => {
-        const { signal } = this.#closing;
-        const wanted = { method: 'POST', path: LEASES_PATH, body, timeout: LEASE_ANSWER, signal } as const;
-        return readLeaseBatchAnswer(await this.#client(peer).request(wanted), body.requests.length);
-      },
     });
     this.#probes = new ProbeRelay({
       peers: () => this.#known,
@@ -122,7 +112,7 @@ export class Peers {
       timeout: INWARD_PATIENCE.connection + INWARD_PATIENCE.onTheWay,
       signal,
     } as const;
-    const answer = parseInwardAnswer(await this.#client(peer).request(wanted));
+    const answer = parseInwardAnswer(await this.#clients.of(peer).request(wanted));
     if ('problem' in answer) throw new Error(answer.problem);
     return answer.results;
   }
@@ -131,7 +121,7 @@ export class Peers {
     const { signal } = this.#closing;
     const timeout = QUESTION_PATIENCE.agent + QUESTION_PATIENCE.onTheWay;
     const wanted = { method: 'POST', path: NODE_QUESTIONS_PATH, body, timeout, signal } as const;
-    return parseAnswered(await this.#client(peer).request(wanted));
+    return parseAnswered(await this.#clients.of(peer).request(wanted));
   }
 
   /** The others that run, HOST:PORT each. */
@@ -148,7 +138,7 @@ export class Peers {
     const { signal } = this.#closing;
     const wanted = { path: CONTROLLER_STATE_PATH, timeout: STATE_PATIENCE, signal };
     try {
-      const state = parseControllerState(await this.#client(peer).request({ method: 'GET', ...wanted }));
+      const state = parseControllerState(await this.#clients.of(peer).request({ method: 'GET', ...wanted }));
       if (state === null) throw new Error('its answer is no state of a controller');
       return { metadata: { name: state.name }, state };
     } catch (error) {
@@ -162,11 +152,7 @@ export class Peers {
     const now = this.#peers() ?? [];
     const isNew = now.some((peer) => !this.#known.includes(peer));
     this.#known = now;
-    for (const [peer, client] of this.#clients) {
-      if (now.includes(peer)) continue;
-      client.close();
-      this.#clients.delete(peer);
-    }
+    this.#clients.keep(now);
     this.#relay.setPeers(now);
     if (isNew) this.#options.joined();
   }
@@ -183,11 +169,6 @@ export class Peers {
   /** The other controllers, for questions to agents. */
   get questions(): QuestionsElsewhere {
     return this.#questions;
-  }
-
-  /** The answer of the controller that leads, if another one does; null: none is found. */
-  passLease(request: LeaseRequest): Promise<LeaseAnswer | null> {
-    return this.#leases.pass(request);
   }
 
   /**
@@ -218,13 +199,13 @@ export class Peers {
   close(): void {
     this.#closing.abort();
     this.#relay.close();
-    for (const client of this.#clients.values()) client.close();
+    this.#clients.close();
   }
 
   async #learnFrom(peer: string): Promise<'learnt' | 'refused' | 'failed'> {
     try {
       const { signal } = this.#closing;
-      const answer = await this.#client(peer).request<unknown>({
+      const answer = await this.#clients.of(peer).request<unknown>({
         method: 'GET',
         path: REPORTS_PATH,
         timeout: ANSWER,
@@ -256,34 +237,6 @@ export class Peers {
       ...found.map((address) => `${address.includes(':') ? `[${address}]` : address}:${port}`),
       ...context.peers,
     ];
-  }
-
-  /** With the credentials for the API server: the token says that this is a controller. */
-  #client(peer: string): KubeApiClient {
-    const { context, service, caBundle } = this.#options;
-    const bundle = caBundle();
-    if (bundle === undefined) throw new Error('the CA of the controllers is not known yet');
-    if (bundle !== this.#trusted) {
-      for (const client of this.#clients.values()) client.close();
-      this.#clients = new Map();
-      this.#trusted = bundle;
-    }
-    const known = this.#clients.get(peer);
-    if (known !== undefined) return known;
-    const kubeConfig = emptyLike(context.kubeConfig);
-    kubeConfig.loadFromClusterAndUser(
-      {
-        name: peer,
-        server: `https://${peer}`,
-        skipTLSVerify: false,
-        tlsServerName: `${service.name}.${service.namespace}.svc`,
-        ...(bundle === null ? {} : { caData: bundle }),
-      },
-      context.kubeConfig.getCurrentUser() ?? { name: '' },
-    );
-    const made = kubeApi(kubeConfig, 'the controller');
-    this.#clients.set(peer, made);
-    return made;
   }
 
   #sayFailing(controller: string, error: Error | null): void {

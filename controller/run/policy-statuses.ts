@@ -1,6 +1,8 @@
 import type { GuardrailStatus } from '../../apis/guardrail.ts';
 import type { RolloutSettings } from '../../apis/rollout.ts';
 import type { Log } from '../../lib/process/log.ts';
+import type { LeaseOrders } from '../egress/lease/lease-granter.ts';
+import type { HeartbeatProcess } from '../heartbeat/heartbeat-process.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { RolloutKeeper } from '../rollout/keeper.ts';
@@ -32,6 +34,7 @@ export interface PolicyStatusesOptions extends Pick<ProcessContext, 'clock' | 'i
   readonly versions: Pick<NodeVersions, 'served'>;
   /** Whether it is certain that no other process leads. */
   readonly isLeader: () => boolean;
+  readonly heartbeats: Pick<HeartbeatProcess, 'now' | keyof LeaseOrders>;
 }
 
 /** Addresses of a slot in a log line. */
@@ -118,7 +121,8 @@ export class PolicyStatuses {
       writer: this.#egressWriter,
       gatewayWriter: this.#gatewayWriter,
       clock,
-      isLeader,
+      granter: options.heartbeats,
+      heartbeatClock: options.heartbeats,
       moved(gateway, moves) {
         for (const { slot, from, to, epoch, addresses, reason } of moves) {
           metrics.slotMoved(reason);

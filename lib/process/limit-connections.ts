@@ -1,5 +1,5 @@
-import type { IncomingMessage, Server } from 'node:http';
-import type { Socket } from 'node:net';
+import type { IncomingMessage } from 'node:http';
+import type { Server, Socket } from 'node:net';
 import { sourceOf } from './source-address.ts';
 
 export interface ConnectionLimits {

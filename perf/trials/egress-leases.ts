@@ -7,6 +7,7 @@ import { type LeaseGrant, parseLeaseRequest } from '../../apis/egress/lease.ts';
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import { NO_OBJECTS } from '../../apis/objects.ts';
 import { egressCompiler } from '../../controller/egress/compile-egress.ts';
+import { LeaseGranter } from '../../controller/egress/lease/lease-granter.ts';
 import { EgressStatusKeeper } from '../../controller/status/egress/keeper.ts';
 import type { StatusWriter } from '../../controller/status/writer.ts';
 import { fakeGateway, fakeNode, fakePolicy } from '../../test/fake/egress-objects.ts';
@@ -28,9 +29,10 @@ const writer: StatusWriter<object> = {
   waiting: () => 0,
 };
 let moves = 0;
-const keeper = new EgressStatusKeeper({
+const granter = new LeaseGranter({ clock, isLeader: () => true, taken: (taken) => keeper.taken(taken) });
+const keeper: EgressStatusKeeper = new EgressStatusKeeper({
   ...{ writer, gatewayWriter: writer, clock: { ...clock, date: () => new Date(0) } },
-  isLeader: () => true,
+  ...{ granter, heartbeatClock: clock },
   moved: (_gateway, some) => {
     moves += some.length;
   },
@@ -74,7 +76,7 @@ function beat(silent: string | null): void {
     const body = JSON.stringify({ node, boot: 'b', sent: clock.now(), held, ready });
     const request = parseLeaseRequest(JSON.parse(body), node);
     if ('problem' in request) throw new Error(request.problem);
-    const said = JSON.stringify(keeper.lease(request));
+    const said = JSON.stringify(granter.take(request));
     granted.set(node, JSON.parse(said).grants);
     bytes += body.length + said.length;
   }

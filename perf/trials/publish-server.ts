@@ -13,7 +13,8 @@ import { compiler } from '../../controller/compile/compile.ts';
 import { REVIEW_QUEUE, type TokenReviewStatus, tokenAuthenticator } from '../../controller/publish/auth.ts';
 import { Hub } from '../../controller/publish/hub.ts';
 import { NodeReports } from '../../controller/publish/node-reports.ts';
-import { AGENTS, controlPlaneServer } from '../../controller/publish/server.ts';
+import { controlPlaneServer } from '../../controller/publish/server.ts';
+import { AGENTS } from '../../controller/publish/server-limits.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import {
   addressAfter,

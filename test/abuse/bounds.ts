@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { SERVER_LIMITS } from '../../controller/publish/server.ts';
+import { SERVER_LIMITS } from '../../controller/publish/server-limits.ts';
 import type { Compared } from './churn.ts';
 
 const MiB = 1 << 20;

@@ -9,7 +9,7 @@ import { text } from 'node:stream/consumers';
 import { OVERVIEW_WATCH, type Overview, PREVIEWS_PATH } from '../../apis/console.ts';
 import { CONTROL_PLANE } from '../../apis/stream.ts';
 import { WATCHER_LIMITS } from '../../controller/console/overview-watchers.ts';
-import { SERVER_LIMITS } from '../../controller/publish/server.ts';
+import { SERVER_LIMITS } from '../../controller/publish/server-limits.ts';
 import { median } from '../../perf/measure/statistics.ts';
 import { policy, tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';

@@ -1,5 +1,5 @@
 import type { Identity } from '../../controller/publish/auth.ts';
-import { AGENTS } from '../../controller/publish/server.ts';
+import { AGENTS } from '../../controller/publish/server-limits.ts';
 
 /** `agent.NODE` and `user.NAME` are tokens; of all others nobody is the owner. */
 export function identityOf(authorization = ''): Identity | null {

@@ -16,12 +16,12 @@ import {
 import { Hub } from '../../controller/publish/hub.ts';
 import { NodeReports } from '../../controller/publish/node-reports.ts';
 import {
-  AGENTS,
   type ControlPlaneOptions,
   type ControlPlaneServer,
   controlPlaneServer,
 } from '../../controller/publish/server.ts';
 import type { ServerEvent } from '../../controller/publish/server-event.ts';
+import { AGENTS } from '../../controller/publish/server-limits.ts';
 import { type Authority, type Certificate, createAuthority } from '../cluster/certificates.ts';
 
 export const JSON_TYPE = { 'content-type': 'application/json' };

@@ -52,6 +52,8 @@ const READERS: Readonly<Record<string, string>> = {
   'controller/console/cluster-overview.ts':
     'times that are shown; which nodes are silent, by those of reports',
   'controller/console/surveys.ts': 'a time that is shown: of a document',
+  'controller/heartbeat/heartbeat-child.ts':
+    'expiry: of tokens; a time that is shown: of a renewal of the Lease',
   'controller/kubeapi/certificates/keeper.ts': 'expiry: of certificates',
   'controller/kubeapi/certificates/webhook-paths.ts': 'expiry: of paths, the same for all replicas',
   'controller/kubeapi/lease/election.ts': 'a time that is shown: of a renewal; no replica compares it',

@@ -5,6 +5,7 @@
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { Netlink, TimedElements } from 'nftables-napi';
+import { HEARTBEAT_PROTOCOLS } from '../../../apis/egress/lease.ts';
 import { monotonicClock } from '../../../lib/process/monotonic-clock.ts';
 import { lookupOrLast } from '../../receive/address-lookup.ts';
 import type { Authorities } from '../../receive/authorities.ts';
@@ -34,6 +35,7 @@ class LeaseWorker {
         ...{ url: new URL(url), tokenFile, authorities: this.#authorities(origin) },
         lookup: lookupOrLast(() => this.#access?.addresses ?? [], clock),
         replicas: () => this.#access?.replicas ?? [],
+        protocols: HEARTBEAT_PROTOCOLS,
       },
       userAgent,
       clock,

@@ -157,14 +157,41 @@ export class LeaseTable {
 
   /** Null: the request is older than one that was answered. */
   take(now: number, request: LeaseRequest): readonly LeaseGrant[] | null {
+    if (this.#isOld(request)) return null;
+    this.#claim(now, request);
+    const grants = (this.#slots.get(request.node) ?? []).flatMap(
+      (slot) => this.#grant(now, slot, request) ?? [],
+    );
+    this.#record(now, request, grants);
+    return grants;
+  }
+
+  /** What another table has granted (`take`), which decides by the slots that it has. */
+  follow(now: number, request: LeaseRequest, grants: readonly LeaseGrant[]): void {
+    if (this.#isOld(request)) return;
+    this.#claim(now, request);
+    this.#record(now, request, grants);
+  }
+
+  #isOld({ node, boot, sent }: LeaseRequest): boolean {
+    const last = this.#heard.get(node);
+    if (last === undefined) return false;
+    return last.earlierBoot === boot || (last.boot === boot && sent <= last.sent);
+  }
+
+  #record(now: number, request: LeaseRequest, grants: readonly LeaseGrant[]): void {
     const { node, boot, sent, unreachable = [] } = request;
     const last = this.#heard.get(node);
     const isNewBoot = last !== undefined && last.boot !== boot;
-    if (last !== undefined && (last.earlierBoot === boot || (!isNewBoot && sent <= last.sent))) return null;
-    this.#claim(now, request);
     if (unreachable.length > 0) this.#complaining.add(node);
     else this.#complaining.delete(node);
-    const grants = (this.#slots.get(node) ?? []).flatMap((slot) => this.#grant(now, slot, request) ?? []);
+    for (const { addresses, milliseconds } of grants) {
+      const until = now + milliseconds + LEASE_MARGIN;
+      for (const address of addresses) {
+        this.#set(address, node, Math.max(until, this.#alive.get(address)?.get(node) ?? until));
+        if (now < this.#quietUntil) this.#settled.add(address);
+      }
+    }
     this.#heard.set(node, {
       ...{ boot, sent, at: now },
       earlierBoot: isNewBoot ? last.boot : (last?.earlierBoot ?? null),
@@ -177,7 +204,6 @@ export class LeaseTable {
       unreachable: new Set(unreachable),
       extension: (request.extendSeconds ?? 0) * 1000,
     });
-    return grants;
   }
 
   /** The node has what it says, and no more than it was granted. */
@@ -196,22 +222,13 @@ export class LeaseTable {
     for (const [address, until] of claimed) this.#set(address, node, until);
   }
 
-  #grant(
-    now: number,
-    written: WrittenSlot,
-    { node, held, extendSeconds = 0 }: LeaseRequest,
-  ): LeaseGrant | null {
+  #grant(now: number, written: WrittenSlot, { held, extendSeconds = 0 }: LeaseRequest): LeaseGrant | null {
     const { gateway, slot, epoch, lease, longest } = written;
     const claim = held.find((one) => one.gateway === gateway && one.slot === slot);
     const addresses = written.addresses.filter((address) => this.#isFree(now, address, written, claim));
     if (addresses.length === 0) return null;
     // A longer lease is in the status before it is granted: another leader must know.
     const milliseconds = Math.max(lease, Math.min(longest, extendSeconds * 1000));
-    const until = now + milliseconds + LEASE_MARGIN;
-    for (const address of addresses) {
-      this.#set(address, node, Math.max(until, this.#alive.get(address)?.get(node) ?? until));
-      if (now < this.#quietUntil) this.#settled.add(address);
-    }
     return { gateway, slot, epoch, addresses, milliseconds };
   }
 

@@ -20,7 +20,10 @@ export interface LeaseTimes {
 export const LEASE_TIMES: LeaseTimes = { duration: 15_000, renewDeadline: 10_000, retry: 2_000 };
 
 export interface ElectionEvents {
-  leading(): void;
+  /** @param until nobody else leads until then (monotonic milliseconds) */
+  leading(until: number): void;
+  /** Called when the Lease was renewed; absent: nobody asks. */
+  renewed?(until: number): void;
   /** Called when the leadership was lost, but not after `release`. */
   lost(reason: string): void;
   /** Called when the leader changes; '' if there is none. */
@@ -162,7 +165,8 @@ export class Election {
       else this.#lose('the Lease could not be renewed in time');
     };
     this.#cancelExpiry = this.#clock.after(this.#leadsUntil - this.#clock.now(), expire);
-    if (!wasLeader) this.#events.leading();
+    if (wasLeader) this.#events.renewed?.(this.#leadsUntil);
+    else this.#events.leading(this.#leadsUntil);
   }
 
   #specAfter(held: LeaseSpec | undefined): LeaseSpec {

@@ -75,7 +75,7 @@ export class GatewayDecisions {
 
   /** Milliseconds until time alone may change a decision; Infinity: never. */
   next(): number {
-    const silence = this.#options.leases.nextSilence() - this.#options.clock.now();
+    const silence = this.#options.leases.nextSilence();
     // A time that is over stays so until what follows from it is written.
     const held = Math.max(this.#holdTimes.next ?? Number.POSITIVE_INFINITY, HELD_AGAIN);
     return Math.max(0, Math.min(silence, held));

@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
 import { type EgressPolicyName, MOST_SLOTS, type NodeEgress } from '../../../apis/egress/node-egress.ts';
 import type { EgressGateway, EgressGatewayStatus, EgressPolicy } from '../../../apis/egress/objects.ts';
 import { SILENCE } from '../../../apis/node-phase.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
 import { formatProblem } from '../../../apis/validate/problem.ts';
-import type { WallClock } from '../../../lib/process/clock.ts';
+import type { Clock, WallClock } from '../../../lib/process/clock.ts';
 import type { Allocation } from '../../egress/allocation.ts';
 import { policyKey } from '../../egress/class.ts';
 import type { CompiledEgress } from '../../egress/compile-egress.ts';
+import type { LeaseOrders, Taken } from '../../egress/lease/lease-granter.ts';
 import { parseRevision } from '../../publish/revision.ts';
 import { EGRESS, WATCHED } from '../../watch/cluster/resources.ts';
 import type { LoadProblem } from '../../watch/source.ts';
@@ -44,8 +44,10 @@ export interface EgressKeeperOptions {
   /** For gateways: an owner is written at once. */
   readonly gatewayWriter: StatusWriter<EgressStatus>;
   readonly clock: WallClock;
-  /** Whether it is certain that no other process leads. */
-  readonly isLeader: () => boolean;
+  /** Answers heartbeats. */
+  readonly granter: LeaseOrders;
+  /** The clock of its heartbeats. */
+  readonly heartbeatClock: Pick<Clock, 'now'>;
   /** Called when slots of a gateway get other owners, before that is written. */
   readonly moved: (gateway: string, moves: readonly SlotMove[]) => void;
 }
@@ -84,7 +86,11 @@ export class EgressStatusKeeper {
     this.#options = options;
     this.#clock = options.clock;
     this.#heard = new HeardReports(options.clock);
-    this.#leases = new Leases({ ...options, changed: () => this.#lookAtGateways() });
+    this.#leases = new Leases({
+      clock: options.heartbeatClock,
+      granter: options.granter,
+      changed: () => this.#lookAtGateways(),
+    });
     this.#gateways = new GatewayDecisions({
       ...options,
       leases: this.#leases,
@@ -107,9 +113,9 @@ export class EgressStatusKeeper {
     this.#look();
   }
 
-  /** A heartbeat; null: this process does not lead. */
-  lease(request: LeaseRequest): LeaseAnswer | null {
-    return this.#leases.take(request);
+  /** The granter has answered a heartbeat. */
+  taken(taken: Taken): void {
+    this.#leases.taken(taken);
   }
 
   /** Slots and addresses under a lease. */

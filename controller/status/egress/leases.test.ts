@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import type { LeaseRequest } from '../../../apis/egress/lease.ts';
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import { fakeGateway, fakeNode, fakePolicy } from '../../../test/fake/egress-objects.ts';
 import { allocate } from '../../egress/allocation.ts';
+import { LeaseGranter } from '../../egress/lease/lease-granter.ts';
 import { Leases } from './leases.ts';
 
 const ADDRESS = '198.51.100.1';
@@ -19,11 +21,22 @@ function allocation(leaseSeconds: number) {
   return allocate(gateway, [fakeNode('a', ['192.0.2.1'])], [fakePolicy('p')]);
 }
 
+/** With its granter in the same process. */
+class GrantedLeases extends Leases {
+  readonly take: (request: LeaseRequest) => ReturnType<LeaseGranter['take']>;
+
+  constructor(clock: { now(): number }) {
+    const granter = new LeaseGranter({ clock, isLeader: () => true, taken: (taken) => this.taken(taken) });
+    super({ clock, granter, changed() {} });
+    this.take = (request) => granter.take(request);
+  }
+}
+
 describe('Leases', () => {
   it('has a long lease in the status that was granted before the gateway got a shorter one', () => {
     let now = 0;
-    const clock = { now: () => now, after: () => () => {} };
-    const leases = new Leases({ clock, isLeader: () => true, changed() {} });
+    const clock = { now: () => now };
+    const leases = new GrantedLeases(clock);
     leases.begin([allocation(30)]);
     now = 40_000;
     const [grant] = leases.take({ ...HEARTBEAT, sent: now, held: [] })?.grants ?? [];
@@ -43,8 +56,8 @@ describe('Leases', () => {
 
   it('looks again when a node of source Node counts as silent that it has never heard', () => {
     let now = 0;
-    const clock = { now: () => now, after: () => () => {} };
-    const leases = new Leases({ clock, isLeader: () => true, changed() {} });
+    const clock = { now: () => now };
+    const leases = new GrantedLeases(clock);
     const nodes = ['a', 'b'].map((name) => fakeNode(name, ['192.0.2.1']));
     const one = allocate(fakeGateway('g', { source: 'Node' }), nodes, []);
     leases.begin([one]);
@@ -52,8 +65,8 @@ describe('Leases', () => {
     now = 4_000;
     const ready = [{ gateway: 'g', ready: true }];
     leases.take({ ...HEARTBEAT, node: 'b', ready, sent: now, held: [] });
-    assert.deepEqual([leases.nextSilence(), leases.lack(one, 'a')], [5_000, null]);
-    now = leases.nextSilence();
+    assert.deepEqual([leases.nextSilence(), leases.lack(one, 'a')], [1_000, null]);
+    now += leases.nextSilence();
     assert.deepEqual(
       ['a', 'b'].map((node) => leases.lack(one, node)),
       ['AgentSilent', null],
@@ -62,9 +75,9 @@ describe('Leases', () => {
 
   it('waits as a new leader for leases of a gateway that it has seen and that was deleted', () => {
     let now = 0;
-    const clock = { now: () => now, after: () => () => {} };
-    const standby = () => new Leases({ clock, isLeader: () => true, changed() {} });
-    const grantsAt = (leases: Leases, time: number): number => {
+    const clock = { now: () => now };
+    const standby = () => new GrantedLeases(clock);
+    const grantsAt = (leases: GrantedLeases, time: number): number => {
       now = time;
       return leases.take({ ...HEARTBEAT, sent: now, held: [] })?.grants.length ?? -1;
     };

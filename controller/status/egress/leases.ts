@@ -1,34 +1,39 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
 import { leaseName } from '../../../apis/egress/lease.ts';
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import type { Allocation } from '../../egress/allocation.ts';
 import { EarlierLeases } from '../../egress/lease/earlier-leases.ts';
+import type { LeaseOrders, Taken } from '../../egress/lease/lease-granter.ts';
 import { type Heard, LeaseTable, type WrittenSlot } from '../../egress/lease/lease-table.ts';
 import { hasConflict, heartbeatLack, leaseOf, silencesAt, silentAt } from '../../egress/lease/readiness.ts';
 import type { GatewayDecision } from './gateway-status.ts';
 
 export interface LeasesOptions {
-  readonly clock: Clock;
-  /** Whether it is certain, at the time of the call, that no other process leads. */
-  readonly isLeader: () => boolean;
+  /** That of the heartbeats. */
+  readonly clock: Pick<Clock, 'now'>;
+  /** Answers the heartbeats. */
+  readonly granter: LeaseOrders;
   /** Called when owners may have to change. */
   readonly changed: () => void;
 }
 
 /**
- * The lease server of floating addresses: answers heartbeats while this process leads, by the slots
- * as the API has them.
+ * The leases of floating addresses as the leader's statuses decide about them: tells the granter
+ * the slots as the API has them, and follows what it has granted.
  */
 export class Leases {
   readonly #options: LeasesOptions;
+  /** That of the granter, as of its last word. */
   readonly #table = new LeaseTable();
   readonly #earlier = new EarlierLeases();
   #allocations: readonly Allocation[] = [];
   /** By gateway and slot: the owner that was decided last, written or not. */
   #owners: ReadonlyMap<string, string> = new Map();
   #isServing = false;
+  /** As the granter has them. */
+  #slots: readonly WrittenSlot[] = [];
+  #nodes: ReadonlySet<string> = new Set();
 
   constructor(options: LeasesOptions) {
     this.#options = options;
@@ -36,18 +41,23 @@ export class Leases {
 
   /** Leadership begins, with the statuses that the leader before has left. */
   begin(allocations: readonly Allocation[]): void {
+    const { clock, granter } = this.#options;
     this.#allocations = allocations;
     this.#owners = new Map();
-    const now = this.#options.clock.now();
+    const now = clock.now();
     this.#earlier.publish(now, allocations);
     const leases = [...allocations.map(leaseOf), ...this.#earlier.at(now)];
-    this.#table.begin(now, allocations.flatMap(writtenSlots), leases);
+    this.#slots = allocations.flatMap(writtenSlots);
+    this.#nodes = new Set();
+    this.#table.begin(now, this.#slots, leases);
+    granter.begin(this.#slots, leases);
     this.#isServing = true;
   }
 
   end(): void {
     this.#isServing = false;
     this.#table.end();
+    this.#options.granter.end();
   }
 
   /** What is in the API now; called by replicas that do not lead, too. */
@@ -60,6 +70,9 @@ export class Leases {
     this.#useSlots();
     const nodes = new Set(allocations.flatMap((one) => one.nodes.map(({ name }) => name)));
     this.#table.forget(now, nodes);
+    if (nodes.size === this.#nodes.size && nodes.isSubsetOf(this.#nodes)) return;
+    this.#nodes = nodes;
+    this.#options.granter.keepNodes(nodes);
   }
 
   /**
@@ -74,17 +87,13 @@ export class Leases {
     this.#useSlots();
   }
 
-  /** Null: this process does not lead, or not with certainty. */
-  take(request: LeaseRequest): LeaseAnswer | null {
-    const { clock, isLeader, changed } = this.#options;
-    if (!this.#isServing || !isLeader()) return null;
-    const now = clock.now();
+  /** The granter has answered a heartbeat. */
+  taken({ at, request, grants }: Taken): void {
+    if (!this.#isServing) return;
     const before = this.#table.heard(request.node);
-    const grants = this.#table.take(now, request) ?? [];
+    this.#table.follow(at, request, grants);
     const heard = this.#table.heard(request.node);
-    if (heard !== undefined && isNews(before, heard, this.#shortest())) changed();
-    // The work above takes time, and the process may have been stopped.
-    return isLeader() ? { grants } : null;
+    if (heard !== undefined && isNews(before, heard, this.#shortest())) this.#options.changed();
   }
 
   /** As heartbeatLack. */
@@ -114,14 +123,14 @@ export class Leases {
     return longest > lease ? Math.ceil(longest / 1000) : null;
   }
 
-  /** When the first candidate becomes silent, if nothing comes; Infinity: none can. */
+  /** Milliseconds until the first candidate counts as silent; Infinity: none can. */
   nextSilence(): number {
     const now = this.#options.clock.now();
     let next = Number.POSITIVE_INFINITY;
     for (const allocation of this.#allocations)
       for (const { name } of allocation.candidates)
         for (const at of silencesAt(this.#table, allocation, name)) if (at > now) next = Math.min(next, at);
-    return next;
+    return next - now;
   }
 
   /** Slots and addresses under a lease. */
@@ -133,7 +142,11 @@ export class Leases {
     const written = this.#allocations.flatMap(writtenSlots);
     const stays = ({ gateway, slot, node }: WrittenSlot): boolean =>
       (this.#owners.get(slotKey(gateway, slot)) ?? node) === node;
-    this.#table.setSlots(written.filter(stays));
+    const slots = written.filter(stays);
+    if (!this.#isServing || isDeepStrictEqual(slots, this.#slots)) return;
+    this.#slots = slots;
+    this.#table.setSlots(slots);
+    this.#options.granter.setSlots(slots);
   }
 
   #shortest(): number {

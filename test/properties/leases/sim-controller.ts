@@ -2,6 +2,7 @@ import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
 import type { EgressPolicy } from '../../../apis/egress/objects.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
 import type { CompiledEgress } from '../../../controller/egress/compile-egress.ts';
+import { LeaseGranter } from '../../../controller/egress/lease/lease-granter.ts';
 import type { EgressStatus } from '../../../controller/status/egress/egress-status.ts';
 import type { EgressVersion } from '../../../controller/status/egress/egress-versions.ts';
 import type { SlotMove } from '../../../controller/status/egress/gateway-status.ts';
@@ -31,6 +32,7 @@ export interface SimControllerOptions {
 export class SimController {
   readonly process: Process;
   readonly #options: SimControllerOptions;
+  readonly #granter: LeaseGranter;
   readonly #keeper: EgressStatusKeeper;
   /** The wall clock jumps. */
   dateOffset = 0;
@@ -45,11 +47,12 @@ export class SimController {
     this.process = new Process(world, rateError);
     const { now, after } = this.process;
     const date = (): Date => new Date(Date.UTC(2026, 0, 1) + world.now + this.dateOffset);
+    const clock = { now, after, date };
+    this.#granter = new LeaseGranter({ clock, isLeader: isElected, taken: (one) => this.#keeper.taken(one) });
     this.#keeper = new EgressStatusKeeper({
       writer: this.#writer(),
       gatewayWriter: this.#writer(),
-      clock: { now, after, date },
-      isLeader: isElected,
+      ...{ clock, granter: this.#granter, heartbeatClock: clock },
       moved,
     });
   }
@@ -82,7 +85,7 @@ export class SimController {
 
   /** Null: it does not lead. */
   lease(request: LeaseRequest, answered: (answer: LeaseAnswer | null) => void): void {
-    this.process.run(() => answered(this.#keeper.lease(request)));
+    this.process.run(() => answered(this.#granter.take(request)));
   }
 
   #turn(): void {

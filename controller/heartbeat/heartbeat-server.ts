@@ -1,0 +1,147 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer } from 'node:https';
+import type { Socket } from 'node:net';
+import { HEARTBEAT_PROTOCOL } from '../../apis/egress/lease.ts';
+import type { NamespacedName } from '../../apis/objects.ts';
+import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
+import { FairQueue } from '../../lib/process/fair-queue.ts';
+import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
+import { OpenSockets } from '../../lib/process/open-sockets.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
+import { reviewAccess, reviewToken } from '../kubeapi/reviews.ts';
+import { type Answer, allowed, refused, tooMany, unavailable } from '../publish/answer.ts';
+import {
+  accessAuthoriser,
+  ofAccount,
+  REVIEW_QUEUE,
+  type TokenReviewSpec,
+  tokenAuthenticator,
+} from '../publish/auth.ts';
+import { CallerLimits, callerOf } from '../publish/caller-limits.ts';
+import { failure } from '../publish/failure.ts';
+import { LEASES_PATH } from '../publish/lease-batch.ts';
+import { type LeaseService, lease, leasesPassedOn } from '../publish/lease-requests.ts';
+import { limitInFlight } from '../publish/limit-in-flight.ts';
+import { decodedName } from '../publish/node-name.ts';
+import {
+  AGENTS,
+  SERVER_LIMITS,
+  type ServerTls,
+  secureContext,
+  serverOptions,
+} from '../publish/server-limits.ts';
+import { writeAnswer } from '../publish/write-answer.ts';
+
+export interface HeartbeatServerOptions {
+  readonly leases: LeaseService;
+  /** For TokenReviews and SubjectAccessReviews. */
+  readonly request: KubeApi;
+  readonly audiences: readonly string[];
+  /** The controllers' ServiceAccount, by which they know each other. */
+  readonly account: NamespacedName;
+  /** The Nodes that there are; null: not known yet. */
+  readonly nodes: () => ReadonlySet<string> | null;
+  /** Monotonic milliseconds. */
+  readonly now: () => number;
+  /** Milliseconds since 1970, for the expiry of credentials. */
+  readonly date: () => number;
+}
+
+export interface HeartbeatServer {
+  /** Sets the certificate and key, for new connections; before the first, none is served. */
+  setTls(tls: ServerTls): void;
+  /** A connection that was accepted elsewhere. */
+  connected(socket: Socket): void;
+  /** Ends all connections. */
+  close(): void;
+}
+
+const LEASE_OF_NODE = /^\/([^/]+)\/lease$/;
+
+/** Answers heartbeats alone, as the controller's server does. It does not listen. */
+export function heartbeatServer(options: HeartbeatServerOptions): HeartbeatServer {
+  const { nodes } = options;
+  const server = createServer({
+    ...serverOptions({ key: '', cert: '' }, SERVER_LIMITS),
+    ALPNProtocols: [HEARTBEAT_PROTOCOL],
+  });
+  const route = router(options, (request, caller) => connections.keep(request.socket, caller));
+  const sockets = new OpenSockets(server);
+  const connections = new ConnectionLimit(server, {
+    most: () => SERVER_LIMITS.connections + (nodes()?.size ?? 0),
+    mostOfSource: SERVER_LIMITS.connectionsOfSource,
+    patience: SERVER_LIMITS.patience,
+  });
+  server.on('tlsClientError', () => {});
+  server.on(
+    'request',
+    limitInFlight((request, response) => {
+      serve(route, request, response).catch(() => response.destroy());
+    }),
+  );
+  // Node.js begins its time limits of requests with this event.
+  server.emit('listening');
+  let hasTls = false;
+  return {
+    setTls(tls) {
+      server.setSecureContext(secureContext(tls));
+      hasTls = true;
+    },
+    connected(socket) {
+      if (hasTls) server.emit('connection', socket);
+      else socket.destroy();
+    },
+    close() {
+      server.close();
+      sockets.destroy();
+    },
+  };
+}
+
+type Route = (request: IncomingMessage, response: ServerResponse) => Promise<Answer>;
+
+async function serve(route: Route, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const answer = await route(request, response).catch(
+    (): Answer => ({
+      failure: failure('InternalError', 'internal error of the controller'),
+    }),
+  );
+  if (response.destroyed || 'streaming' in answer) return;
+  const late = setTimeout(() => response.destroy(), SERVER_LIMITS.responseTime);
+  response.once('close', () => clearTimeout(late));
+  writeAnswer(request, response, answer);
+}
+
+function router(
+  { leases, request: api, audiences, account, nodes, now, date }: HeartbeatServerOptions,
+  authenticated: (request: IncomingMessage, caller: string) => void,
+): Route {
+  const queue = new FairQueue(REVIEW_QUEUE);
+  const review = (spec: TokenReviewSpec) => reviewToken(api, spec);
+  const authenticate = tokenAuthenticator({ review, audiences, now, date, queue });
+  // Tokens for the API server: those of controllers.
+  const controllers = tokenAuthenticator({ review, audiences: [], now, date, queue });
+  const limits = new CallerLimits(now);
+  const options = {
+    ...{ leases, authenticated, agents: AGENTS },
+    authorise: accessAuthoriser((spec) => reviewAccess(api, spec), now, queue),
+    authenticatePeer: ofAccount(controllers, account),
+    hub: { has: (node: string) => nodes()?.has(node) === true },
+  };
+  return async (request, response) => {
+    const path = request.url ?? '';
+    if (path === LEASES_PATH) return allowed(request, ['POST']) ?? (await leasesPassedOn(options, request));
+    const below = path.startsWith(NODE_VIEWS_PATH) ? path.slice(NODE_VIEWS_PATH.length) : '';
+    const name = decodedName(LEASE_OF_NODE.exec(below)?.[1] ?? '');
+    if (name === null) return refused('NotFound', 'there are only heartbeats on this connection');
+    const identity = await authenticate(request).catch((error: unknown) => error as Error);
+    if (identity instanceof Error)
+      return unavailable(`cannot authenticate the request now: ${identity.message}`);
+    if (identity === null) return refused('Unauthorized', 'a valid bearer token is required');
+    authenticated(request, callerOf(identity));
+    const refusal = limits.refusal('lease', identity, response);
+    if (refusal !== null) return tooMany(refusal);
+    if (nodes() === null) return unavailable('this controller does not know the Nodes yet');
+    return allowed(request, ['POST']) ?? (await lease(options, { request, identity }, name));
+  };
+}
