@@ -11,7 +11,8 @@ export interface Violation {
   readonly rule: DecidingRule | null;
 }
 
-export const GUARDRAIL_PHASES = ['Holds', 'Broken'] as const;
+/** Pending: it is not evaluated, because it names a ClusterGroup that does not exist. */
+export const GUARDRAIL_PHASES = ['Holds', 'Broken', 'Pending'] as const;
 
 /** The `status` of a Guardrail. */
 export interface GuardrailStatus {
@@ -19,6 +20,8 @@ export interface GuardrailStatus {
   readonly observedGeneration: number;
   /** By node name, the first of them. */
   readonly violations: readonly Violation[];
+  /** What it waits for, one line each, while it is Pending. */
+  readonly problems?: readonly string[];
 }
 
 /** The most violations in a status. */

@@ -4,7 +4,10 @@
  */
 
 export const POLICY_PHASES = [
-  /** Nodes are selected; none enforces this version yet. */
+  /**
+   * Nodes are selected, and none enforces this version yet; or it names a Tier or ClusterGroup that
+   * does not exist: see `problems`.
+   */
   'Pending',
   /** Some nodes enforce it. */
   'Realizing',

@@ -20,6 +20,8 @@ export function guardrailProblem({ name, status }: Reported<GuardrailStatus>): S
   const object = `Guardrail/${name}`;
   if (status === undefined) return { object, phase: 'Pending', message: NOT_YET };
   if (status.phase === 'Holds') return null;
+  if (status.phase === 'Pending')
+    return { object, phase: status.phase, message: status.problems?.[0] ?? 'it is not evaluated yet' };
   const [{ node = '', item = '', rule = null } = {}] = status.violations;
   const by = rule === null ? 'no rule' : `${rule.policy}/${rule.rule}`;
   return { object, phase: status.phase, message: `${item} on ${node}: decided by ${by}` };

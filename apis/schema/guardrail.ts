@@ -66,9 +66,15 @@ export const GUARDRAIL_STATUS_SCHEMA: JsonSchema = {
     phase: {
       type: 'string',
       enum: [...GUARDRAIL_PHASES],
-      description: 'Holds: every flow has its verdict on every selected Node. Broken: see violations.',
+      description:
+        'Holds: every flow has its verdict on every selected Node. Broken: see violations. Pending: it names what does not exist yet, see problems.',
     },
     observedGeneration: count('The metadata.generation that this status is about.'),
+    problems: {
+      ...ATOMIC_LIST,
+      description: 'While it is Pending: what it waits for, one line each.',
+      items: { type: 'string' },
+    },
     violations: {
       ...ATOMIC_LIST,
       description: 'One flow for each Node and item that is broken; the first 20.',

@@ -13,11 +13,13 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
       type: 'string',
       enum: [...POLICY_PHASES],
       description:
-        'Pending, Realizing, Realized: no, some, all nodes that are selected enforce this version. Trying: all do, some try it still (guarded apply). Failed: some node cannot enforce it. RolledBack: some node tried it and took it back. NoNodes: it applies to no node. ' +
+        'Pending, Realizing, Realized: no, some, all nodes that are selected enforce this version; Pending also: it names what does not exist yet, see problems. Trying: all do, some try it still (guarded apply). Failed: some node cannot enforce it. RolledBack: some node tried it and took it back. NoNodes: it applies to no node. ' +
         'Invalid: this version is left out. Disabled: the feature gate NodeNetworkPolicy is off, or has no value and no node enforces it.',
     },
     observedGeneration: count('The metadata.generation that this status is about.'),
-    enforcedGeneration: count('If that version is invalid: the generation that is enforced instead.'),
+    enforcedGeneration: count(
+      'If that version is invalid, or waits: the generation that is enforced instead.',
+    ),
     enforcedSpec: {
       type: 'string',
       description: 'The spec of the enforced generation, as JSON: a controller that starts enforces it.',
@@ -40,7 +42,7 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
     },
     problems: {
       ...ATOMIC_LIST,
-      description: 'The reasons why the policy is invalid, one line each; the first 20.',
+      description: 'The reasons why the policy is invalid, or waits, one line each; the first 20.',
       items: { type: 'string' },
     },
     rollout: ROLLOUT_STATUS_SCHEMA,

@@ -10,6 +10,14 @@ import { describeUnknown, sortedNames } from './unknown.ts';
  */
 export type GroupLookup = (apiGroup: ApiGroup, name: string) => ClusterGroup | undefined;
 
+/** Groups that exist and that nothing can use, by identity. */
+export interface UnusableGroups {
+  /** Those that were rejected, and those of `waiting`. */
+  readonly invalid: ReadonlySet<string>;
+  /** Those of `invalid` that wait for a child group; absent: none. */
+  readonly waiting?: ReadonlySet<string> | undefined;
+}
+
 /**
  * `invalid` holds the identities of groups that exist and were rejected. Their names never stand
  * for a group of the other API group.
@@ -31,19 +39,18 @@ export function groupIdentity(apiGroup: ApiGroup, name: string): string {
   return identityOf({ kind: 'ClusterGroup', apiGroup, name, spec: {} });
 }
 
-/** Whether a group of this name exists and was rejected, in either API group. */
-export function isInvalidGroup(name: string, invalid: ReadonlySet<string>): boolean {
-  return API_GROUPS.some((apiGroup) => invalid.has(groupIdentity(apiGroup, name)));
-}
-
-/** The message for a name that the lookup finds no group for; `known` are sortedNames. */
-export function describeUnknownGroup(
+/** The problem of a name that the lookup finds no group for; `known` returns sortedNames. */
+export function unknownGroup(
   name: string,
-  known: readonly string[],
-  invalid: ReadonlySet<string>,
-): string {
-  if (isInvalidGroup(name, invalid)) return `ClusterGroup ${show(name)} is itself invalid; correct it first`;
-  return describeUnknown('ClusterGroup', name, { known });
+  known: () => readonly string[],
+  { invalid, waiting }: UnusableGroups,
+): { readonly reason: 'unknown' | 'invalid'; readonly message: string } {
+  const is = (groups: ReadonlySet<string> | undefined): boolean =>
+    API_GROUPS.some((apiGroup) => groups?.has(groupIdentity(apiGroup, name)));
+  const group = `ClusterGroup ${show(name)}`;
+  if (is(waiting)) return { reason: 'unknown', message: `${group} itself names a group that does not exist` };
+  if (is(invalid)) return { reason: 'invalid', message: `${group} is itself invalid; correct it first` };
+  return { reason: 'unknown', message: describeUnknown('ClusterGroup', name, { known: known() }) };
 }
 
 /** The kind of all members of a group; null if they differ or are unknown. */
@@ -64,18 +71,17 @@ export function membersOf(group: ClusterGroup, lookup: GroupLookup): 'Nodes' | '
 /**
  * Reports groups whose childGroups do not exist, form a cycle, or have childGroups themselves: only
  * the first of these three kinds of problem that occurs, since the others may follow from it.
- * `invalid` as in groupLookup.
  */
 export function checkGroups(
   groups: readonly ClusterGroup[],
-  invalid: ReadonlySet<string> = new Set(),
+  unusable: UnusableGroups = { invalid: new Set() },
 ): CrossProblem<ClusterGroup>[] {
-  const lookup = groupLookup(groups, invalid);
+  const lookup = groupLookup(groups, unusable.invalid);
   const parents = groups.filter(({ spec }) => spec.childGroups !== undefined);
   const unknown = parents.flatMap((group) =>
     problemsOf(group, (name) => {
       if (lookup(group.apiGroup, name) !== undefined) return null;
-      return describeUnknownGroup(name, sortedNames(groups.filter((other) => other !== group)), invalid);
+      return unknownGroup(name, () => sortedNames(groups.filter((other) => other !== group)), unusable);
     }),
   );
   if (unknown.length > 0) return unknown;
@@ -85,7 +91,9 @@ export function checkGroups(
       const child = lookup(group.apiGroup, name);
       const way = child === undefined ? null : wayBetween(child, group, lookup);
       const names = [group, ...(way ?? [])].map((step) => step.name);
-      return way === null ? null : `forms a cycle: ${names.join(' → ')}; a group can't contain itself`;
+      return way === null
+        ? null
+        : { message: `forms a cycle: ${names.join(' → ')}; a group can't contain itself` };
     }),
   );
   if (circular.length > 0) return circular;
@@ -93,19 +101,25 @@ export function checkGroups(
     problemsOf(group, (name) => {
       const child = lookup(group.apiGroup, name);
       if (child === undefined || !hasChildren(child)) return null;
-      return `ClusterGroup ${show(name)} itself has childGroups, so ${show(group.name)} can't contain it: groups nest one level only`;
+      return {
+        message: `ClusterGroup ${show(name)} itself has childGroups, so ${show(group.name)} can't contain it: groups nest one level only`,
+      };
     }),
   );
 }
 
 function problemsOf(
   group: ClusterGroup,
-  problemOf: (child: string) => string | null,
+  problemOf: (child: string) => { readonly message: string; readonly reason?: string } | null,
 ): CrossProblem<ClusterGroup>[] {
   return (group.spec.childGroups ?? []).flatMap((name, index) => {
-    const message = problemOf(name);
+    const found = problemOf(name);
+    if (found === null) return [];
     const path: FieldPath = ['spec', 'childGroups', index];
-    return message === null ? [] : [{ object: group, problem: { severity: 'error', path, message } }];
+    const problem = { severity: 'error', path, message: found.message } as const;
+    return [
+      { object: group, problem: found.reason === 'unknown' ? { ...problem, isMissing: true } : problem },
+    ];
   });
 }
 

@@ -9,6 +9,8 @@ export interface ObjectProblem {
   readonly severity: Problem['severity'];
   readonly path: FieldPath;
   readonly message: string;
+  /** It ends by itself when an object that this one names is created, or may be used. */
+  readonly isMissing?: true;
 }
 
 /** Collects the problems of one object, in the order of its fields. */

@@ -12,7 +12,7 @@ import {
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { BUILT_IN_TIERS, isBuiltInTier } from './builtin-tiers.ts';
 import { egressPaths } from './egress/paths.ts';
-import { describeUnknownGroup, type GroupLookup, groupLookup, isInvalidGroup, membersOf } from './groups.ts';
+import { type GroupLookup, groupLookup, membersOf, type UnusableGroups, unknownGroup } from './groups.ts';
 import { REQUIRED_LISTS } from './guardrail.ts';
 import { identityOf } from './identity.ts';
 import type { CrossProblem } from './objects.ts';
@@ -149,16 +149,19 @@ function serviceReferenceAt(raw: unknown, path: FieldPath): Reference[] {
 }
 
 /** The names that policies can refer to. */
-export interface Named {
+export interface Named extends UnusableGroups {
   readonly tiers: readonly Tier[];
   readonly groups: readonly ClusterGroup[];
   /** Names of link groups in the agent's configuration; absent: those that always exist. */
   readonly interfaceGroups?: readonly string[] | undefined;
-  /** Identities of groups and tiers that exist and were rejected. */
+  /** Identities of groups and tiers that exist and that nothing can use. */
   readonly invalid: ReadonlySet<string>;
 }
 
-/** The problem with a reference; of `invalid`, the object exists and was rejected. */
+/**
+ * The problem with a reference; `unknown`: it ends when the object is created, or what that waits
+ * for; of `invalid`, the object exists and was rejected.
+ */
 export interface ReferenceProblem {
   readonly reason: 'unknown' | 'invalid' | 'unsuitable';
   readonly message: string;
@@ -171,9 +174,9 @@ export function referenceCheck(named: Named): ReferenceCheck {
   const lookup = groupLookup(named.groups, named.invalid);
   const knowsTier = tierLookup(named);
   let groupNames: readonly string[] | null = null;
-  const unknownGroup = (name: string): string => {
+  const names = (): readonly string[] => {
     groupNames ??= sortedNames(named.groups);
-    return describeUnknownGroup(name, groupNames, named.invalid);
+    return groupNames;
   };
   const interfaceGroups = named.interfaceGroups ?? Object.keys(DEFAULT_CONFIG.interfaceGroups);
   return (reference, apiGroup) => {
@@ -187,13 +190,12 @@ export function referenceCheck(named: Named): ReferenceCheck {
         const { to, name } = reference;
         const group = lookup(apiGroup, name);
         if (group !== undefined) return to === 'Nodes' ? targetProblem(group, lookup) : null;
-        const reason = isInvalidGroup(name, named.invalid) ? 'invalid' : 'unknown';
-        return { reason, message: unknownGroup(name) };
+        return unknownGroup(name, names, named);
       }
       case 'interfaceGroup':
         return interfaceGroups.includes(reference.name)
           ? null
-          : { reason: 'unknown', message: describeInterfaceGroup(reference.name, interfaceGroups) };
+          : { reason: 'unsuitable', message: describeInterfaceGroup(reference.name, interfaceGroups) };
       case 'Service':
       case 'Tiers':
         return null;
@@ -216,8 +218,9 @@ export function checkPolicyReferences<T extends ClusterNetworkPolicy | Guardrail
     referencesOf(policy).flatMap((reference) => {
       const problem = check(reference, policy.apiGroup);
       if (problem === null) return [];
-      const { message } = problem;
-      return [{ object: policy, problem: { severity: 'error', path: reference.path, message } }];
+      const { message, reason } = problem;
+      const found = { severity: 'error', path: reference.path, message } as const;
+      return [{ object: policy, problem: reason === 'unknown' ? { ...found, isMissing: true } : found }];
     }),
   );
 }

@@ -28,3 +28,9 @@ export function describeUnknown(kind: string, name: string, names: KnownNames): 
   const more = known.length > MOST_LISTED ? ` and ${known.length - MOST_LISTED} more` : '';
   return `there is no ${kind} ${show(name)}; ${label} ${listed}${more}`;
 }
+
+/** What becomes of an object that names it. The message may end with a suggestion as a question. */
+export function untilThen(message: string): string {
+  const then = 'ntil it exists, this version is not enforced';
+  return message.endsWith('?') ? `${message} U${then}` : `${message}; u${then}`;
+}

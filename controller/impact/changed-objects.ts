@@ -5,7 +5,10 @@ import type {
   Guardrail,
   Tier,
 } from '../../apis/objects.ts';
+import { checkGroups } from '../../apis/validate/groups.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
+import { type Named, referenceCheck, referencesOf } from '../../apis/validate/references.ts';
+import type { WaitingObject } from '../watch/source.ts';
 
 export type ChangedObject = ClusterNetworkPolicy | ClusterGroup | Tier | Guardrail;
 
@@ -14,6 +17,8 @@ export interface ObjectChange {
   readonly kind: ChangedObject['kind'];
   readonly identity: string;
   readonly next: ChangedObject | null;
+  /** Objects that waited for it, and are in force with it; absent: none. */
+  readonly following?: readonly ChangedObject[];
 }
 
 const LISTS = {
@@ -25,7 +30,50 @@ const LISTS = {
 
 export function changedObjects(
   objects: ClusterObjects,
-  { kind, identity, next }: ObjectChange,
+  { kind, identity, next, following = [] }: ObjectChange,
+): ClusterObjects {
+  return following.reduce(
+    (changed, one) => replaced(changed, { kind: one.kind, identity: identityOf(one), next: one }),
+    replaced(objects, { kind, identity, next }),
+  );
+}
+
+/** The change with the objects that have waited for it, and in turn for these. */
+export function withFollowing(
+  objects: ClusterObjects,
+  change: ObjectChange,
+  waiting: readonly WaitingObject[],
+  interfaceGroups: readonly string[],
+): ObjectChange {
+  const { kind, next } = change;
+  if (waiting.length === 0 || next === null || (kind !== 'Tier' && kind !== 'ClusterGroup')) return change;
+  const following = new Set<WaitingObject>();
+  for (;;) {
+    const { tiers, groups } = changedObjects(objects, { ...change, following: [...following] });
+    const left = waiting.filter((one) => !following.has(one));
+    const ready = usable(left, { tiers, groups, interfaceGroups, invalid: NOTHING });
+    if (ready.length === 0) return following.size === 0 ? change : { ...change, following: [...following] };
+    for (const one of ready) following.add(one);
+  }
+}
+
+const NOTHING: ReadonlySet<string> = new Set();
+
+/** The objects of which all that they name is there. */
+function usable(waiting: readonly WaitingObject[], named: Named): readonly WaitingObject[] {
+  const check = referenceCheck(named);
+  const complete = waiting.filter((object) =>
+    referencesOf(object).every((reference) => check(reference, object.apiGroup) === null),
+  );
+  const groups = complete.filter((object): object is ClusterGroup => object.kind === 'ClusterGroup');
+  if (groups.length === 0) return complete;
+  const wrong = new Set<object>(checkGroups([...named.groups, ...groups]).map(({ object }) => object));
+  return complete.filter((object) => !wrong.has(object));
+}
+
+function replaced(
+  objects: ClusterObjects,
+  { kind, identity, next }: Omit<ObjectChange, 'following'>,
 ): ClusterObjects {
   const list = LISTS[kind];
   const others = (objects[list] as readonly ChangedObject[]).filter((one) => identityOf(one) !== identity);

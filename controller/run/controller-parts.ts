@@ -99,6 +99,8 @@ export class ControllerParts {
     this.impact = new ImpactProcess(context.config, compiled);
     this.guardrails = new GuardrailWatch({
       ...{ impact: this.impact, objects: compiled, keeper: this.statuses.guardrails },
+      snapshot: () => this.compiling.snapshot,
+      interfaceGroups: Object.keys(context.config.interfaceGroups),
       ...{ clock: processContext.clock, log: context.log },
     });
     this.settings = this.#makeSettings();

@@ -1,11 +1,13 @@
 import { believesAnyServer } from '../../apis/config.ts';
 import { withApiServer } from '../../apis/failsafe.ts';
 import type { EndpointSlice } from '../../apis/objects.ts';
+import { identityOf } from '../../apis/validate/identity.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import type { WebhookPaths } from '../kubeapi/certificates/webhook-paths.ts';
 import { reviewAccess } from '../kubeapi/reviews.ts';
 import { accessAuthoriser } from '../publish/auth.ts';
+import type { Snapshot } from '../watch/source.ts';
 import type { Changes } from '../webhook/changes.ts';
 import { latestWorld } from '../webhook/latest.ts';
 import { KEEP_REFUSED_USE, USE_QUEUE, useRight } from '../webhook/use-right.ts';
@@ -28,15 +30,21 @@ interface WebhookParts {
   readonly now: () => number;
 }
 
+const NONE: NonNullable<Snapshot['waiting']> = [];
+
 /** The webhook of a controller: it judges changes by the objects that are compiled now. */
 export function controllerWebhook(parts: WebhookParts): WebhookService {
   const { context, api, compiling, impact, worlds, isCurrent, paths, now } = parts;
   const { config, log } = context;
   const failsafe = memo((slices: readonly EndpointSlice[]) => withApiServer(config.failsafe, slices));
+  const waitingGroups = memo((waiting: typeof NONE) => {
+    return new Set(waiting.filter(({ kind }) => kind === 'ClusterGroup').map(identityOf));
+  });
   return new WebhookService({
     stepOf: (path) => paths.stepOf(path),
     world: () => ({
       objects: compiling.snapshot?.objects ?? null,
+      waiting: waitingGroups(compiling.snapshot?.waiting ?? NONE),
       failsafe: failsafe(compiling.snapshot?.objects.endpointSlices ?? []),
       believesAnyServer: believesAnyServer(config.names),
       interfaceGroups: Object.keys(config.interfaceGroups),

@@ -37,7 +37,9 @@ describe('watching the Guardrails', () => {
         rest: () => void calls.push('rest'),
       },
       objects: () => objects,
-      keeper: { set: (guardrails) => void calls.push(`${guardrails.length} statuses`) },
+      snapshot: () => null,
+      interfaceGroups: [],
+      keeper: { set: (guardrails) => void calls.push(`${guardrails.length} statuses`), wait: () => {} },
       clock,
       log: createLog({ logLevel: 'error' }),
     });

@@ -1,17 +1,22 @@
-import type { ClusterObjects } from '../../apis/objects.ts';
+import type { ClusterObjects, Guardrail } from '../../apis/objects.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import type { ObjectChange } from '../impact/changed-objects.ts';
+import { type ObjectChange, withFollowing } from '../impact/changed-objects.ts';
 import type { Impact, Violations } from '../impact/impact.ts';
 import type { Asker, ImpactProcess } from '../impact/impact-process.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { GuardrailKeeper } from '../status/guardrail-keeper.ts';
+import type { Snapshot } from '../watch/source.ts';
 
 export interface GuardrailWatchOptions {
   readonly impact: Pick<ImpactProcess, 'violations' | 'change' | 'rest'>;
   /** The objects as they are compiled now; null: not known yet. */
   readonly objects: () => ClusterObjects | null;
-  readonly keeper: Pick<GuardrailKeeper, 'set'>;
+  /** As they were read, with those that wait for others; null: not known yet. */
+  readonly snapshot: () => Pick<Snapshot, 'waiting' | 'problems'> | null;
+  /** Names of link groups in the agents' configuration. */
+  readonly interfaceGroups: readonly string[];
+  readonly keeper: Pick<GuardrailKeeper, 'set' | 'wait'>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -34,6 +39,7 @@ const NO_VIOLATIONS: Violations = new Map();
 export class GuardrailWatch {
   readonly #options: GuardrailWatchOptions;
   #evaluated: ClusterObjects | null = null;
+  #said: Pick<Snapshot, 'waiting' | 'problems'> | null = null;
   #isRunning = false;
   #isClosed = false;
   #cancel: (() => void) | null = null;
@@ -46,6 +52,7 @@ export class GuardrailWatch {
 
   /** Called after each change of the objects. */
   look(): void {
+    this.#sayWaiting();
     if (this.#isRunning || this.#isClosed || this.#cancel !== null) return;
     const objects = this.#options.objects();
     if (objects === this.#evaluated) return;
@@ -67,7 +74,18 @@ export class GuardrailWatch {
     this.#keepsReady?.();
     this.#keepsReady = this.#isClosed ? null : clock.after(KEEP_READY, () => this.#rest());
     this.look();
-    return await impact.change(change, asker);
+    const { objects, snapshot, interfaceGroups } = this.#options;
+    const [now, waiting] = [objects(), snapshot()?.waiting ?? []];
+    const whole = now === null ? change : withFollowing(now, change, waiting, interfaceGroups);
+    return await impact.change(whole, asker);
+  }
+
+  #sayWaiting(): void {
+    const snapshot = this.#options.snapshot();
+    if (snapshot === null || snapshot === this.#said) return;
+    this.#said = snapshot;
+    const guardrails = (snapshot.waiting ?? []).filter((one): one is Guardrail => one.kind === 'Guardrail');
+    this.#options.keeper.wait(guardrails, snapshot.problems);
   }
 
   close(): void {

@@ -47,9 +47,25 @@ describe('statuses of Guardrails', () => {
     assert.deepEqual(written, ['clear']);
   });
 
+  it('say what a Guardrail waits for that is not evaluated, until it is', async () => {
+    await keeper.lead(true);
+    const problem = { severity: 'error', file: '', line: 0, kind: 'Guardrail', name: 'g' } as const;
+    const path = 'spec.mustAllow[0].from[0].group';
+    keeper.wait([GUARDRAIL], [{ ...problem, path, message: 'there is no ClusterGroup "office"' }]);
+    assert.deepEqual(written.splice(0), ['g u Pending']);
+    assert.deepEqual(keeper.statuses()[0]?.status.problems, [`${path}: there is no ClusterGroup "office"`]);
+    keeper.wait([], []);
+    keeper.set([GUARDRAIL], new Map());
+    assert.equal(written.at(-1), 'g u Holds');
+  });
+
   it('leave out the rule where none decides', () => {
     const status = { phase: 'Broken', observedGeneration: 3, violations: [VIOLATION] } as const;
     const { rule: _, ...violation } = VIOLATION;
-    assert.deepEqual(GUARDRAIL_TARGET.toPatch(status), { ...status, violations: [violation] });
+    assert.deepEqual(GUARDRAIL_TARGET.toPatch(status), {
+      ...status,
+      problems: null,
+      violations: [violation],
+    });
   });
 });

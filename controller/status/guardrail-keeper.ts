@@ -1,14 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { GuardrailStatus, Violation } from '../../apis/guardrail.ts';
 import type { Guardrail } from '../../apis/objects.ts';
+import { MOST_PROBLEMS } from '../../apis/policy-status.ts';
 import { brokenText } from '../guardrail/broken-text.ts';
+import type { LoadProblem } from '../watch/source.ts';
 import type { FailureEvents } from './failure-events.ts';
 import type { StatusTarget, StatusWriter, WriteTimes } from './writer.ts';
 
 export const GUARDRAIL_TARGET: StatusTarget<GuardrailStatus> = {
   path: (name) => `/apis/nodewall.io/v1alpha1/guardrails/${encodeURIComponent(name)}`,
-  toPatch: ({ violations, ...status }) => ({
+  toPatch: ({ violations, problems = null, ...status }) => ({
     ...status,
+    // Of a merge patch: none are left.
+    problems,
     violations: violations.map(({ rule, ...violation }) =>
       rule === null ? violation : { ...violation, rule },
     ),
@@ -39,6 +43,10 @@ interface Known {
 export class GuardrailKeeper {
   readonly #options: GuardrailKeeperOptions;
   /** As last evaluated, by name. */
+  #evaluated: ReadonlyMap<string, Known> = new Map();
+  /** Those that wait for something that they name, by name. */
+  #waiting: ReadonlyMap<string, Known> = new Map();
+  /** Both. */
   #known: ReadonlyMap<string, Known> = new Map();
   #leads = false;
 
@@ -59,14 +67,37 @@ export class GuardrailKeeper {
 
   /** @param violations by name of the Guardrail */
   set(guardrails: readonly Guardrail[], violations: ReadonlyMap<string, readonly Violation[]>): void {
-    const before = this.#known;
-    this.#known = new Map(
+    this.#evaluated = new Map(
       guardrails.map(({ name, uid, generation }) => {
         const own = violations.get(name) ?? [];
         const phase = own.length === 0 ? 'Holds' : 'Broken';
         return [name, { uid, status: { phase, observedGeneration: generation, violations: own } }];
       }),
     );
+    this.#update();
+  }
+
+  /** Of those that are not evaluated, because they name what does not exist. */
+  wait(waiting: readonly Guardrail[], problems: readonly LoadProblem[]): void {
+    this.#waiting = new Map(
+      waiting.map(({ name, uid, generation }) => {
+        const own = problems.filter((problem) => problem.kind === 'Guardrail' && problem.name === name);
+        const lines = own.slice(0, MOST_PROBLEMS).map(({ path, message }) => `${path}: ${message}`);
+        const status = {
+          phase: 'Pending',
+          observedGeneration: generation,
+          violations: [],
+          problems: lines,
+        } as const;
+        return [name, { uid, status }];
+      }),
+    );
+    this.#update();
+  }
+
+  #update(): void {
+    const before = this.#known;
+    this.#known = new Map([...this.#waiting, ...this.#evaluated]);
     for (const name of before.keys()) if (!this.#known.has(name)) this.#options.writer.forget(name);
     if (!this.#leads) return;
     for (const [name, now] of this.#known) {

@@ -305,6 +305,7 @@ export class StatusKeeper {
     return {
       generation,
       problems: said.map(toLine),
+      isWaiting: said.length > 0 && said.every(({ isMissing }) => isMissing),
       enforcedGeneration: policy?.generation ?? null,
       enforcedSpec: policy?.spec ?? null,
       enabled: this.#enabled,

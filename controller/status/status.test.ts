@@ -21,6 +21,7 @@ const some: Progress = {
 const valid: PolicyFacts = {
   generation: 4,
   problems: [],
+  isWaiting: false,
   enforcedGeneration: 4,
   enforcedSpec: { priority: 5 },
   enabled: true,
@@ -95,6 +96,23 @@ describe('statusOf', () => {
       { problems: ['bad'], enforcedGeneration: null },
     ],
     [
+      'Pending',
+      'waits, never enforced',
+      'False',
+      /^No version of the policy is enforced yet\.$/,
+      { problems: ['there is no Tier "t"'], isWaiting: true, enforcedGeneration: null },
+    ],
+    [
+      'Pending',
+      'waits, another version is enforced',
+      'False',
+      /^Generation 3: 3 of 3/,
+      {
+        ...{ problems: ['there is no Tier "t"'], isWaiting: true, enforcedGeneration: 3 },
+        progress: { ...some, current: 3 },
+      },
+    ],
+    [
       'Invalid',
       'was valid',
       'False',
@@ -115,7 +133,7 @@ describe('statusOf', () => {
       const status = statusOf({ ...valid, ...facts }, null, NOW);
       assert.equal(status.phase, phase);
       const [accepted, last] = status.conditions;
-      assert.equal(accepted?.status, phase === 'Invalid' ? 'False' : 'True');
+      assert.equal(accepted?.status, facts.problems === undefined ? 'True' : 'False');
       assert.equal(last?.status, realized);
       assert.match(last?.message ?? '', message);
       assert.equal(status.observedGeneration, 4);
@@ -125,6 +143,26 @@ describe('statusOf', () => {
 
   it('has a case for every phase', () => {
     assert.deepEqual(new Set(CASES.map(([phase]) => phase)), new Set(POLICY_PHASES));
+  });
+
+  it('says what a policy waits for, in each condition, and keeps its version in force for later', () => {
+    const waits = { ...valid, problems: ['spec.tier: there is no Tier "t"'], isWaiting: true };
+    const status = statusOf({ ...waits, enforcedGeneration: 3 }, null, NOW);
+    const [accepted, realized, inForce] = status.conditions;
+    assert.equal(accepted?.reason, 'WaitingLastValidEnforced');
+    assert.equal(
+      accepted.message,
+      'Generation 4 is not enforced yet: spec.tier: there is no Tier "t". Generation 3 stays enforced.',
+    );
+    assert.deepEqual([realized?.reason, inForce?.reason, inForce?.status], ['Waiting', 'Waiting', 'False']);
+    assert.deepEqual([status.enforcedGeneration, status.enforcedSpec], [3, '{"priority":5}']);
+    assert.deepEqual(status.problems, waits.problems);
+    const first = statusOf({ ...waits, enforcedGeneration: null }, null, NOW);
+    assert.equal(first.conditions[0]?.reason, 'Waiting');
+    assert.equal(
+      statusOf(waits, null, NOW).conditions[0]?.message,
+      'Generation 4 is not enforced yet: spec.tier: there is no Tier "t". It stays enforced as it was.',
+    );
   });
 
   it('gives the reason why a policy is left out, and the version enforced instead', () => {

@@ -18,6 +18,8 @@ export interface PolicyFacts {
   readonly generation: number;
   /** The reasons why that generation is not enforced, one line each; empty if it is valid. */
   readonly problems: readonly string[];
+  /** Whether all of these end when objects that the policy names are created. */
+  readonly isWaiting: boolean;
   /**
    * The generation in force; null if there is none. If it differs from `generation`, it is the last
    * valid version.
@@ -120,7 +122,7 @@ function isOff({ enabled, progress: { current, failing } }: PolicyFacts): boolea
 
 function phaseOf(facts: PolicyFacts): PolicyPhase {
   const { desired, current, tried, failing } = facts.progress;
-  if (facts.problems.length > 0) return 'Invalid';
+  if (facts.problems.length > 0) return facts.isWaiting ? 'Pending' : 'Invalid';
   if (isOff(facts)) return 'Disabled';
   if (desired === 0) return 'NoNodes';
   if (failing.some(({ rolledBack }) => rolledBack)) return 'RolledBack';
@@ -130,25 +132,30 @@ function phaseOf(facts: PolicyFacts): PolicyPhase {
   return current === 0 ? 'Pending' : 'Realizing';
 }
 
+const NEVER_VALID = 'No version of the policy has been valid.';
 const OFF = 'The feature gate NodeNetworkPolicy is off.';
 const NOWHERE = 'The feature gate NodeNetworkPolicy has no value, and no node enforces the policy.';
 
 type ConditionState = Pick<PolicyCondition, 'status' | 'reason' | 'message'>;
 
 function accepted(facts: PolicyFacts): ConditionState {
-  const { problems, enforcedGeneration, generation } = facts;
+  const { problems, enforcedGeneration, generation, isWaiting } = facts;
   if (problems.length === 0) return { status: 'True', reason: 'Valid', message: 'The policy is valid.' };
   const [first = '', ...rest] = problems;
   const more = rest.length === 0 ? '' : ` (and ${rest.length} more)`;
-  const why = `Generation ${generation} is left out: ${short(first)}${more}`;
-  if (enforcedGeneration === null || isOff(facts))
-    return { status: 'False', reason: 'Invalid', message: why };
-  const message = `${why}. Generation ${enforcedGeneration} stays enforced.`;
-  return { status: 'False', reason: 'InvalidLastValidEnforced', message };
+  const what = isWaiting ? 'is not enforced yet' : 'is left out';
+  const why = `Generation ${generation} ${what}: ${short(first)}${more}`;
+  const reason = isWaiting ? 'Waiting' : 'Invalid';
+  if (enforcedGeneration === null || isOff(facts)) return { status: 'False', reason, message: why };
+  const stays =
+    enforcedGeneration === generation
+      ? 'It stays enforced as it was.'
+      : `Generation ${enforcedGeneration} stays enforced.`;
+  return { status: 'False', reason: `${reason}LastValidEnforced`, message: `${why}. ${stays}` };
 }
 
 function realized(
-  { enforcedGeneration, enabled, progress }: PolicyFacts,
+  { enforcedGeneration, enabled, progress, problems, isWaiting }: PolicyFacts,
   phase: PolicyPhase,
 ): ConditionState {
   const { desired, current, failing, trying, hasRules } = progress;
@@ -158,16 +165,16 @@ function realized(
   const enforced = `${current} of ${desired} nodes enforce the policy`;
   const count = `${enforced}${tried}`;
   const failed = new Set(failing.map(({ node }) => node)).size;
+  if (problems.length > 0) {
+    const nothing = isWaiting ? 'No version of the policy is enforced yet.' : NEVER_VALID;
+    const message = enforcedGeneration === null ? nothing : `Generation ${enforcedGeneration}: ${count}.`;
+    return { status: 'False', reason: isWaiting ? 'Waiting' : 'Invalid', message };
+  }
   switch (phase) {
     case 'Disabled':
       return { status: 'False', reason: 'Disabled', message: enabled === 'unset' ? NOWHERE : OFF };
-    case 'Invalid': {
-      const isEnforced = enforcedGeneration !== null;
-      const message = isEnforced
-        ? `Generation ${enforcedGeneration}: ${count}.`
-        : 'No version of the policy has been valid.';
-      return { status: 'False', reason: 'Invalid', message };
-    }
+    case 'Invalid':
+      return { status: 'False', reason: phase, message: NEVER_VALID };
     case 'NoNodes': {
       const message = hasRules ? 'appliedTo selects no existing node.' : 'The policy has no rules.';
       return { status: 'True', reason: 'NoNodes', message };
@@ -189,9 +196,16 @@ function realized(
 }
 
 /** Also on nodes that have not confirmed it yet: for programs that wait for the rules alone. */
-function inForce({ progress: { desired, current, tried } }: PolicyFacts, phase: PolicyPhase): ConditionState {
-  if (phase === 'Disabled' || phase === 'Invalid')
-    return { status: 'False', reason: phase, message: 'See the condition Realized or Accepted.' };
+function inForce(
+  { progress: { desired, current, tried }, problems, isWaiting }: PolicyFacts,
+  phase: PolicyPhase,
+): ConditionState {
+  if (phase === 'Disabled' || problems.length > 0)
+    return {
+      status: 'False',
+      reason: isWaiting ? 'Waiting' : phase,
+      message: 'See the condition Realized or Accepted.',
+    };
   const message = `In force on ${current + tried} of ${desired} nodes, confirmed on ${current}.`;
   const isEverywhere = current + tried === desired;
   return { status: isEverywhere ? 'True' : 'False', reason: isEverywhere ? 'InForce' : phase, message };

@@ -19,8 +19,8 @@ import { type FileContent, LISTS, type Listed } from './content.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
 import { compareObjects, mergeFiles, mergeUnique } from './merge.ts';
 import { type InForce, objectsOf, type Settling, settle, toLastValid, toLoadProblems } from './settle.ts';
-import { settleReferences, type World } from './settle-references.ts';
-import type { LoadProblem } from './source.ts';
+import { namedIn, settleReferences, type World } from './settle-references.ts';
+import type { LoadProblem, WaitingObject } from './source.ts';
 import { decide } from './undecided.ts';
 
 export interface AssembleInput {
@@ -56,6 +56,8 @@ export interface Assembled {
   readonly objects: ClusterObjects;
   readonly problems: readonly LoadProblem[];
   readonly lastValidVersions: LastValidVersions;
+  /** As those of a Snapshot. */
+  readonly waiting: readonly WaitingObject[];
 }
 
 /**
@@ -80,7 +82,8 @@ export function assemble(input: AssembleInput): Assembled {
     ({ groups }) => groups,
   );
   const invalid = new Set([...settled.invalid, ...others.invalid]);
-  const world = { tiers, groups, lastValidVersions, interfaceGroups, invalid, problems };
+  const waiting = new Map<string, WaitingObject>();
+  const world = { tiers, groups, lastValidVersions, interfaceGroups, invalid, waiting, problems };
   settleReferences({ ...world, policies: new Map(), guardrails: new Map() });
   const decided = decide(contents, objectsOf<ClusterGroup>(groups), invalid);
   const { inForce: policies } = settle<ClusterNetworkPolicy>(
@@ -124,6 +127,7 @@ export function assemble(input: AssembleInput): Assembled {
   return {
     objects,
     problems: problems.sort(compareProblems),
+    waiting: [...waiting.values()],
     lastValidVersions: toLastValid([
       ...[...tiers, ...groups, ...policies, ...guardrails],
       ...[...gateways, ...egressPolicies],
@@ -159,11 +163,7 @@ function checkRejected(
   world: Omit<World, 'policies' | 'guardrails'>,
 ): void {
   if (contents.every(({ rejectedReferences }) => rejectedReferences.length === 0)) return;
-  const check = referenceCheck({
-    ...world,
-    tiers: objectsOf<Tier>(world.tiers),
-    groups: objectsOf<ClusterGroup>(world.groups),
-  });
+  const check = referenceCheck({ ...namedIn(world), waiting: undefined });
   for (const { file, rejectedReferences } of contents) {
     for (const { kind, apiGroup, name, line, reference } of rejectedReferences) {
       const problem = check(reference, apiGroup);

@@ -110,6 +110,7 @@ function afterEdit(last: Last, input: AssembleInput): Assembled | null {
     objects: policies === objects.policies ? objects : { ...objects, policies },
     problems: [...others, ...own].sort(compareProblems),
     lastValidVersions: now,
+    waiting: [],
   };
 }
 

@@ -1,5 +1,8 @@
-import type { ClusterNetworkPolicy, ClusterObjects } from '../../apis/objects.ts';
+import type { ClusterNetworkPolicy, ClusterObject, ClusterObjects } from '../../apis/objects.ts';
+import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
+import { identityOf } from '../../apis/validate/identity.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
+import { untilThen } from '../../apis/validate/unknown.ts';
 import { AcceptedAddresses } from '../index/accepted-addresses.ts';
 import { acceptNodes } from './accept-nodes.ts';
 import { assemble, compareProblems } from './assemble.ts';
@@ -19,7 +22,9 @@ export type Places = ReadonlyMap<ClusterNetworkPolicy, { readonly file: string; 
  * `problems`.
  *
  * @param lastValidVersions stand for what is invalid, as for an agent that has saved them
- * @param cluster has the Nodes, Namespaces, Pods, Services and EndpointSlices of manifests without
+ * @param cluster has the Nodes, Namespaces, Pods, Services and EndpointSlices of manifests without,
+ *   and groups, tiers and egress gateways beside theirs; a name that is in neither is a warning,
+ *   as in the webhook
  */
 export async function loadManifests(
   paths: readonly string[],
@@ -29,7 +34,11 @@ export async function loadManifests(
 ): Promise<Loaded & { readonly places: Places }> {
   const { contents, list } = await readManifests(paths, options);
   const absent = MEMBERS.filter((name) => contents.every((content) => content[name].objects.length === 0));
-  const members = cluster === null ? [] : [contentOf(cluster, absent)];
+  const given = new Set(
+    NAMED.flatMap((list) => contents.flatMap((one) => one[list].objects.map(identityOf))),
+  );
+  const others = (object: ClusterObject): boolean => !given.has(identityOf(object));
+  const members = cluster === null ? [] : [contentOf(cluster, [...absent, ...NAMED], others)];
   const assembled = assemble({
     contents: [...members, ...contents],
     lastValidVersions,
@@ -44,13 +53,26 @@ export async function loadManifests(
     contents,
     new AcceptedAddresses(options.nodeCIDRs),
   );
-  const problems = [...unreadableProblems(list), ...found].sort(compareProblems);
+  const said = found.map((problem) => withoutReason(problem, cluster !== null));
+  const problems = [...unreadableProblems(list), ...said].sort(compareProblems);
   const places: Places = new Map(
     contents.flatMap(({ file, policies: { objects, lines } }) =>
       objects.map((policy, i) => [policy, { file, line: lines[i] ?? 0 }] as const),
     ),
   );
   return { objects, problems, files: list.files.length, places };
+}
+
+/** That policies name: those of the cluster count beside those of the manifests. */
+const NAMED = ['groups', 'tiers', 'egressGateways'] as const;
+
+/** A cluster stores what waits for another object. */
+function withoutReason({ isMissing, ...problem }: LoadProblem, isInCluster: boolean): LoadProblem {
+  if (isMissing !== true || !isInCluster) return problem;
+  const { kind, message } = problem;
+  // That of an egress policy says what becomes of it.
+  const isEgress = EGRESS_KINDS.includes(kind);
+  return { ...problem, severity: 'warning', message: isEgress ? message : untilThen(message) };
 }
 
 /** A cluster's objects beside policies: manifests of policies alone are meant for these. */

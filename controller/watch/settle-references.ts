@@ -5,13 +5,14 @@ import type { CrossProblem } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import {
   checkPolicyReferences,
+  type Named,
   type Reference,
   referencesOf,
   tierIdentity,
 } from '../../apis/validate/references.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
 import { type InForce, type ObjectInForce, objectsOf, toLoadProblems } from './settle.ts';
-import type { LoadProblem } from './source.ts';
+import type { LoadProblem, WaitingObject } from './source.ts';
 
 /** The objects that refer to each other, and the rejected ones. */
 export interface World {
@@ -21,8 +22,10 @@ export interface World {
   readonly guardrails: InForce;
   readonly lastValidVersions: LastValidVersions;
   readonly interfaceGroups: readonly string[] | undefined;
-  /** Identities of groups and tiers that exist and were rejected. */
+  /** Identities of groups and tiers that exist and that nothing can use. */
   readonly invalid: Set<string>;
+  /** Objects of files that wait for one that they name, by identity. */
+  readonly waiting: Map<string, WaitingObject>;
   readonly problems: LoadProblem[];
 }
 
@@ -47,17 +50,30 @@ export function settleReferences(world: World): void {
 }
 
 /** Groups first: a policy may be invalid only because of them. */
-function check({ tiers, groups, policies, guardrails, interfaceGroups, invalid }: World): readonly Failed[] {
-  const named = {
+function check(world: World): readonly Failed[] {
+  const { policies, guardrails } = world;
+  const named = namedIn(world);
+  const failed = checkGroups(named.groups, named);
+  if (failed.length > 0) return failed;
+  const naming = [...objectsOf<ClusterNetworkPolicy>(policies), ...objectsOf<Guardrail>(guardrails)];
+  return checkPolicyReferences(naming, named);
+}
+
+/** What the objects in force can name. */
+export function namedIn({
+  tiers,
+  groups,
+  interfaceGroups,
+  invalid,
+  waiting,
+}: Omit<World, 'policies' | 'guardrails'>): Named {
+  return {
     tiers: objectsOf<Tier>(tiers),
     groups: objectsOf<ClusterGroup>(groups),
     interfaceGroups,
     invalid,
+    waiting: new Set(waiting.keys()),
   };
-  const failed = checkGroups(named.groups, invalid);
-  if (failed.length > 0) return failed;
-  const naming = [...objectsOf<ClusterNetworkPolicy>(policies), ...objectsOf<Guardrail>(guardrails)];
-  return checkPolicyReferences(naming, named);
 }
 
 function inForceOf(world: World, object: Failed['object']): InForce {
@@ -80,6 +96,7 @@ function giveUp(world: World, failed: readonly Failed[], lost: ReadonlySet<strin
       world.problems.push(each);
     }
     const identity = identityOf(object);
+    if (found.every(({ problem }) => problem.isMissing)) world.waiting.set(identity, object);
     const last = world.lastValidVersions.get(identity);
     const file = inForceEntryOf(world, object)?.file ?? '';
     if (last === undefined || lost.has(identity)) drop(world, object);

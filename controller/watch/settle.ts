@@ -101,9 +101,10 @@ export function toLoadProblems<T extends ClusterObject>(
   // An egress policy may have hundreds of paths: they are named only where a problem has one.
   const paths = found.some(({ problem }) => problem.path.length > 0) ? crossPaths(object) : [];
   const lines = new Map(paths.map((path, i) => [formatPath(path), referenceLines[i]]));
-  return found.map(({ problem: { severity, path, message } }) => {
+  return found.map(({ problem: { severity, path, message, isMissing } }) => {
     const at = formatPath(path);
-    return { severity, file, line: lines.get(at) ?? first, kind, name, path: at, message };
+    const said = { severity, file, line: lines.get(at) ?? first, kind, name, path: at, message };
+    return isMissing === undefined ? said : { ...said, isMissing };
   });
 }
 

@@ -1,4 +1,10 @@
-import type { ClusterObjects, Problem } from '../../apis/objects.ts';
+import type {
+  ClusterGroup,
+  ClusterNetworkPolicy,
+  ClusterObjects,
+  Guardrail,
+  Problem,
+} from '../../apis/objects.ts';
 
 /** The result of reading manifests. */
 export interface Loaded {
@@ -13,7 +19,12 @@ export interface Loaded {
 export interface LoadProblem extends Problem {
   /** The file or directory could not be read at all. */
   readonly unreadable?: true;
+  /** As that of an ObjectProblem. */
+  readonly isMissing?: true;
 }
+
+/** An object that is valid, and not in force before one that it names is created. */
+export type WaitingObject = ClusterGroup | ClusterNetworkPolicy | Guardrail;
 
 export interface Snapshot extends Loaded {
   /**
@@ -21,6 +32,8 @@ export interface Snapshot extends Loaded {
    * nothing enforced may be removed.
    */
   readonly complete: boolean;
+  /** In a cluster: in no order; a last valid version may be in force instead. */
+  readonly waiting?: readonly WaitingObject[];
 }
 
 /** A source of Kubernetes objects: files, or the API of a cluster. */

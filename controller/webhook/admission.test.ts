@@ -86,26 +86,72 @@ describe('admit', () => {
     }
   });
 
-  it('rejects a policy that names missing objects, as a transient rejection', () => {
-    const { rejection: refusal } = create(
-      policy('p', { tier: 'mine', ingress: [{ action: 'Allow', from: [{ group: 'office' }] }] }),
-    );
-    assert.equal(refusal?.isTransient, true);
+  it('stores a policy that names missing objects, with a warning for each, to be evaluated later', () => {
+    const naming = policy('p', { tier: 'mine', ingress: [{ action: 'Allow', from: [{ group: 'office' }] }] });
+    const { rejection, warnings, isMissing, change } = create(naming);
+    assert.deepEqual([rejection, isMissing, change], [null, true, undefined]);
     assert.match(
-      refusal.message,
-      /spec\.tier: there is no Tier "mine".*\n.*from\[0\]\.group: there is no ClusterGroup "office"/,
+      warnings.join('\n'),
+      /spec\.tier: there is no Tier "mine".*; until it exists, this version is not enforced\n.*from\[0\]\.group: there is no ClusterGroup "office".*; until it exists, this version is not enforced/,
+    );
+    const near = worldOf([raw('Tier', 'mina', { priority: 20 })]);
+    assert.match(
+      create(naming, near).warnings.join(),
+      /did you mean mina\? Until it exists, this version is not/,
     );
     const world = worldOf([
       raw('Tier', 'mine', { priority: 20 }),
       raw('ClusterGroup', 'office', { ipBlocks: [{ cidr: '10.0.0.0/8' }] }),
     ]);
-    assert.equal(
-      create(
-        policy('p', { tier: 'mine', ingress: [{ action: 'Allow', from: [{ group: 'office' }] }] }),
-        world,
-      ).rejection,
-      null,
+    const whole = create(naming, world);
+    assert.deepEqual([whole.rejection, whole.isMissing, whole.change?.kind], [null, undefined, naming.kind]);
+  });
+
+  it('refuses what is wrong besides, and a link group that is in no configuration', () => {
+    const { rejection } = create(
+      policy('p', {
+        tier: 'mine',
+        ingress: [{ name: 'a', action: 'Allow', from: [{ interfaceGroup: 'storage' }] }],
+      }),
     );
+    assert.match(
+      rejection?.message ?? '',
+      /there is no Tier "mine".*\n.*there is no interface group "storage"/,
+    );
+  });
+
+  it('says of a group that waits itself that it does', () => {
+    const waiting = new Set(['ClusterGroup|nodewall.io||parent']);
+    const naming = policy('p', { appliedTo: [{ group: 'parent' }], ingress: [{ action: 'Drop' }] });
+    const { rejection, warnings } = create(naming, worldOf([], { waiting }));
+    assert.equal(rejection, null);
+    assert.match(warnings.join(), /ClusterGroup "parent" itself names a group that does not exist/);
+  });
+
+  it('refuses what would take a version in force away that is stored nowhere', () => {
+    const nodes = raw('ClusterGroup', 'nodes', { nodeSelector: {} });
+    const user = policy('user', { appliedTo: [{ group: 'nodes' }], ingress: [{ action: 'Drop' }] });
+    const waits = raw('ClusterGroup', 'nodes', { childGroups: ['later'] });
+    assert.match(
+      update(nodes, waits, worldOf([nodes, user])).rejection?.message ?? '',
+      /^ClusterGroup\/nodes: spec\.childGroups\[0\]: there is no ClusterGroup "later"/,
+    );
+    assert.equal(update(nodes, waits, worldOf([nodes])).rejection, null);
+    const guards = (group: string): object =>
+      raw('Guardrail', 'g', {
+        nodeSelector: {},
+        mustAllow: [{ direction: 'ingress', from: [{ group }], ports: [{ port: 22 }] }],
+      });
+    const world = worldOf([nodes]);
+    const guardrails = [validateObject(guards('nodes')).object as never];
+    const objects = { ...(world.objects ?? assert.fail()), guardrails };
+    assert.match(
+      update(guards('nodes'), guards('later'), { ...world, objects }).rejection?.message ?? '',
+      /there is no ClusterGroup "later"/,
+    );
+    // A policy's is in its status.
+    const later = policy('user', { appliedTo: [{ group: 'later' }], ingress: [{ action: 'Drop' }] });
+    assert.equal(update(user, later, worldOf([nodes, user])).rejection, null);
   });
 
   it('accepts a policy with a warning while the objects are not listed', () => {
@@ -290,11 +336,11 @@ describe('admit', () => {
       );
 
     for (const [kind, object] of Object.entries(naming))
-      it(`warns of what a ${kind} names and lacks, and has nothing to evaluate`, () => {
-        assert.equal(create(object).rejection?.isTransient, true);
+      it(`warns of what a ${kind} names and lacks, as without, and has nothing to evaluate`, () => {
         const { rejection, warnings, change } = dry(object);
+        assert.deepEqual(create(object).warnings, warnings);
         assert.deepEqual([rejection, change], [null, undefined]);
-        const missing = warnings.filter((text) => text.includes("can't be stored before that exists"));
+        const missing = warnings.filter((text) => text.includes('until it exists, this version is not'));
         assert.equal(missing.length, { policy: 3, group: 1, guardrail: 1 }[kind], warnings.join('\n'));
         assert.equal(dry(object, 'mutate').rejection, null);
       });

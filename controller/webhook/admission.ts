@@ -16,15 +16,10 @@ import { claimedIdentity, identityOf } from '../../apis/validate/identity.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import type { ObjectProblem } from '../../apis/validate/problem.ts';
 import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
+import { untilThen } from '../../apis/validate/unknown.ts';
 import { closedProbeWarnings } from './closed-probes.ts';
 import { defaultsOf } from './defaults.ts';
-import {
-  type Consequences,
-  consequences,
-  missingReferences,
-  type RelatedObject,
-  type RelatedProblem,
-} from './dependants.ts';
+import { type Consequences, consequences, type RelatedObject, type RelatedProblem } from './dependants.ts';
 import { EgressAdmission, type EgressAdmissionObjects, isEgressObject } from './egress-admission.ts';
 import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
 import { ALLOWED, linesOf, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from './refusal.ts';
@@ -42,6 +37,8 @@ export type AdmissionObjects = PodAccessObjects &
 export interface AdmissionWorld {
   /** Null until all have been listed. */
   readonly objects: AdmissionObjects | null;
+  /** Identities of the groups that wait for a child group; absent: none. */
+  readonly waiting?: ReadonlySet<string>;
   /** The agents' failsafe lists, with an entry for each known port of the API server. */
   readonly failsafe: Config['failsafe'];
   /** Whether the agents learn names from the answers of any DNS server. */
@@ -69,7 +66,7 @@ export function admit(
   world: AdmissionWorld,
   egress: EgressAdmission = new EgressAdmission(),
 ): Admission {
-  const { operation, object, oldObject, isDryRun } = request;
+  const { operation, object, oldObject } = request;
   if (operation === 'DELETE') return oldObject === null ? ALLOWED : admitDeletion(request, world, egress);
   if (object === null || !isOurs(object) || isUntouched(object, oldObject)) return ALLOWED;
   const raw = withName(object);
@@ -91,26 +88,28 @@ export function admit(
     if (admission.rejection !== null) return admission;
     return { ...admission, warnings: [...problems.map(toWarning), ...admission.warnings] };
   }
-  if (valid.kind === 'Guardrail') return admitGuardrail(valid, problems, { step, world, isDryRun });
+  if (valid.kind === 'Guardrail') return admitGuardrail(valid, problems, step, world);
   if (!isRelated(valid)) return ALLOWED;
   const moved = movedTier(valid, oldObject);
   if (moved !== null) return refuse(linesOf(raw, [moved]), false);
-  const effects = effectsOf(identityOf(valid), valid, world);
-  const missing = isDryRun ? missingOf(effects.own, world) : [];
-  if (effects.own.length > missing.length) return refuse(shown(effects.own, MOST_OWN), true);
-  if (effects.others.length > 0) {
+  const identity = identityOf(valid);
+  const { own, others } = effectsOf(identity, valid, world);
+  const missing = own.filter(({ problem }) => problem.isMissing);
+  // A group that waits is not there for those that use its version in force.
+  const left = missing.length === 0 ? others : effectsOf(identity, null, world).others;
+  if (own.length > missing.length || (missing.length > 0 && left.length > 0))
+    return refuse(shown(own, MOST_OWN), true);
+  if (left.length > 0) {
     const first = `${valid.kind}/${valid.name}: would make other objects invalid`;
-    return refuse([first, ...shown(effects.others, MOST_OTHERS)], true);
+    return refuse([first, ...shown(left, MOST_OTHERS)], true);
   }
   if (step === 'mutate') {
     const patch = valid.kind === 'ClusterNetworkPolicy' ? defaultsOf(raw, valid) : [];
     return { ...ALLOWED, patch };
   }
-  // The rest of the answer needs what is missing.
-  if (missing.length > 0)
-    return { ...ALLOWED, warnings: [...problems.map(toWarning), ...missing.map(toMissingWarning)] };
+  if (missing.length > 0) return waitingAdmission(problems, missing);
   const warnings = [...problems.map(toWarning), ...warningsOf(valid, world)];
-  return { ...ALLOWED, warnings, change: { kind: valid.kind, identity: identityOf(valid), next: valid } };
+  return { ...ALLOWED, warnings, change: { kind: valid.kind, identity, next: valid } };
 }
 
 /**
@@ -127,20 +126,18 @@ function rightWhileOff(raw: FieldMap, request: AdmissionRequest, egress: EgressA
 function admitGuardrail(
   guardrail: Guardrail,
   problems: readonly ObjectProblem[],
-  {
-    step,
-    world,
-    isDryRun,
-  }: { readonly step: AdmissionStep; readonly world: AdmissionWorld; readonly isDryRun: boolean },
+  step: AdmissionStep,
+  world: AdmissionWorld,
 ): Admission {
-  const { objects, interfaceGroups } = world;
-  const named = { ...(objects ?? NO_OBJECTS), interfaceGroups, invalid: new Set<string>() };
+  const { objects, interfaceGroups, waiting = NOTHING } = world;
+  const named = { ...(objects ?? NO_OBJECTS), interfaceGroups, waiting, invalid: waiting };
   const unknown = objects === null ? [] : checkPolicyReferences([guardrail], named);
-  const missing = isDryRun ? missingOf(unknown, world) : [];
-  if (unknown.length > missing.length) return refuse(shown(unknown, MOST_OWN), true);
+  const missing = unknown.filter(({ problem }) => problem.isMissing);
+  // Its version in force would be lost with the last controller that has it.
+  const isInForce = objects?.guardrails.some(({ name }) => name === guardrail.name) === true;
+  if (unknown.length > (isInForce ? 0 : missing.length)) return refuse(shown(unknown, MOST_OWN), true);
   if (step === 'mutate') return ALLOWED;
-  if (missing.length > 0)
-    return { ...ALLOWED, warnings: [...problems.map(toWarning), ...missing.map(toMissingWarning)] };
+  if (missing.length > 0) return waitingAdmission(problems, missing);
   const change = { kind: guardrail.kind, identity: identityOf(guardrail), next: guardrail };
   return { ...ALLOWED, warnings: problems.map(toWarning), change };
 }
@@ -204,22 +201,18 @@ function movedTier(object: RelatedObject, oldObject: FieldMap | null): ObjectPro
 const NONE: Consequences = { own: [], others: [] };
 
 function effectsOf(identity: string, next: RelatedObject | null, world: AdmissionWorld): Consequences {
-  return world.objects === null ? NONE : consequences(world.objects, identity, next, world.interfaceGroups);
+  const { objects, interfaceGroups, waiting = NOTHING } = world;
+  return objects === null ? NONE : consequences(objects, identity, next, { interfaceGroups, waiting });
 }
 
-/**
- * An object that a dry run names and lacks may be created by the same `kubectl apply`, whose dry
- * run stores nothing.
- */
-function missingOf(
-  found: readonly RelatedProblem[],
-  { objects, interfaceGroups }: AdmissionWorld,
-): readonly RelatedProblem[] {
-  return objects === null ? [] : missingReferences(found, objects, interfaceGroups);
-}
+const NOTHING: ReadonlySet<string> = new Set();
 
-function toMissingWarning({ problem }: RelatedProblem): string {
-  return `${toWarning(problem)}; a dry run passes, but it can't be stored before that exists`;
+/** Of an object that is not enforced before those exist that it names: then it is evaluated. */
+function waitingAdmission(problems: readonly ObjectProblem[], missing: readonly RelatedProblem[]): Admission {
+  const warnings = missing.map(({ problem }) =>
+    toWarning({ ...problem, message: untilThen(problem.message) }),
+  );
+  return { ...ALLOWED, isMissing: true, warnings: [...problems.map(toWarning), ...warnings] };
 }
 
 /** Objects that valid policies need can't be deleted; a dry run may be one of all of them. */

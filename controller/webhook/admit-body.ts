@@ -11,6 +11,8 @@ export interface BodyAdmission {
   readonly text: string;
   /** Whether newer objects could change the result. */
   readonly isTransient: boolean;
+  /** It is allowed, with a warning that something does not exist. */
+  readonly isMissing: boolean;
   /** The Tiers and ClusterGroups that the object names; only if `isTransient`. */
   readonly names: readonly NameReference[];
   /** The text holds only if the user has this right; null: it holds. */
@@ -48,11 +50,13 @@ export function admitBody(
   const pending = { uid, user: user?.username ?? '', warnings: admission.warnings };
   const change = admission.change === undefined ? null : { ...admission.change, ...pending };
   const text = JSON.stringify(formatReview(review, admission));
-  const names = admission.rejection?.isTransient ? namesIn(asFields(review.object)) : null;
+  const isMissing = admission.isMissing === true;
+  const isTransient = isMissing || admission.rejection?.isTransient === true;
+  const names = isTransient ? namesIn(asFields(review.object)) : null;
   // No object will ever have a name as long as that.
   if (names === null || names.some(({ name }) => name.length > LONGEST_NAME))
-    return { text, isTransient: false, names: [], use, change };
-  return { text, isTransient: true, names, use, change };
+    return { text, isTransient: false, isMissing, names: [], use, change };
+  return { text, isTransient, isMissing, names, use, change };
 }
 
 /** One more than `MOST_NAMES` at the most, each once. */

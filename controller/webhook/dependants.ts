@@ -9,7 +9,7 @@ import { checkGroups } from '../../apis/validate/groups.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import { type CrossProblem, checkTiers } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
-import { checkPolicyReferences, referenceCheck, referencesOf } from '../../apis/validate/references.ts';
+import { checkPolicyReferences, referencesOf } from '../../apis/validate/references.ts';
 
 /** The kinds of objects that refer to each other. */
 export type Related = Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'> &
@@ -33,7 +33,7 @@ export function consequences(
   related: Related,
   identity: string,
   next: RelatedObject | null,
-  interfaceGroups: readonly string[],
+  named: Naming,
 ): Consequences {
   const after: Related = {
     ...related,
@@ -43,13 +43,12 @@ export function consequences(
   };
   const isPolicy = identity.startsWith('ClusterNetworkPolicy|');
   const affected = isPolicy ? after.policies.filter((policy) => policy === next) : namers(after, identity);
-  const before = new Set(
-    isPolicy ? [] : problemsOf(related, namers(related, identity), interfaceGroups).map(keyOf),
-  );
-  const found = problemsOf(after, affected, interfaceGroups);
+  const before = new Set(isPolicy ? [] : problemsOf(related, namers(related, identity), named).map(keyOf));
+  const found = problemsOf(after, affected, named);
   return {
     own: found.filter(({ object }) => object === next),
-    others: found.filter((problem) => problem.object !== next && !before.has(keyOf(problem))),
+    // A policy is named by no object.
+    others: isPolicy ? [] : found.filter((problem) => problem.object !== next && !before.has(keyOf(problem))),
   };
 }
 
@@ -64,31 +63,20 @@ function replaced<T extends RelatedObject>(
   return next === null ? others : [...others, next as T];
 }
 
-/** The problems of an object that end when a Tier or ClusterGroup is created. */
-export function missingReferences(
-  found: readonly RelatedProblem[],
-  related: Related,
-  interfaceGroups: readonly string[],
-): readonly RelatedProblem[] {
-  const check = referenceCheck({ ...related, interfaceGroups, invalid: NOTHING });
-  return found.filter(({ object, problem }) => {
-    const path = formatPath(problem.path);
-    return referencesOf(object).some(
-      (reference) =>
-        reference.to !== 'interfaceGroup' &&
-        formatPath(reference.path) === path &&
-        check(reference, object.apiGroup)?.reason === 'unknown',
-    );
-  });
+/** What objects name besides tiers and groups in force. */
+export interface Naming {
+  readonly interfaceGroups: readonly string[];
+  /** Identities of the groups that wait for a child group. */
+  readonly waiting: ReadonlySet<string>;
 }
 
-type Naming = ClusterNetworkPolicy | Guardrail;
+type Namer = ClusterNetworkPolicy | Guardrail;
 
 /**
  * Policies, in all versions that nodes have, and Guardrails that name the Tier or ClusterGroup, or
  * a group that has it as a child.
  */
-export function namers({ policies, groups, guardrails = [] }: Related, identity: string): readonly Naming[] {
+export function namers({ policies, groups, guardrails = [] }: Related, identity: string): readonly Namer[] {
   const name = identity.slice(identity.lastIndexOf('|') + 1);
   const parents = groups.filter(({ spec }) => spec.childGroups?.includes(name)).map((group) => group.name);
   const names = new Set([name, ...parents]);
@@ -108,20 +96,18 @@ function olderVersions(policy: ClusterNetworkPolicy): readonly ClusterNetworkPol
 
 function problemsOf(
   { groups, tiers, policies: present }: Related,
-  policies: readonly Naming[],
-  interfaceGroups: readonly string[],
+  policies: readonly Namer[],
+  { interfaceGroups, waiting }: Naming,
 ): RelatedProblem[] {
-  const named = { tiers, groups, interfaceGroups, invalid: NOTHING };
+  const named = { tiers, groups, interfaceGroups, waiting, invalid: waiting };
   const found = checkPolicyReferences(policies, named).map((one): RelatedProblem => {
     const { object, problem } = one;
     if (object.kind === 'Guardrail' || present.includes(object)) return one;
     const message = `${problem.message} (in generation ${object.generation}, which nodes still have)`;
     return { object, problem: { ...problem, message } };
   });
-  return [...checkTiers(tiers), ...checkGroups(groups), ...found];
+  return [...checkTiers(tiers), ...checkGroups(groups, named), ...found];
 }
-
-const NOTHING: ReadonlySet<string> = new Set();
 
 function keyOf({ object, problem }: RelatedProblem): string {
   return `${identityOf(object)} ${formatPath(problem.path)} ${problem.message}`;

@@ -77,10 +77,6 @@ const refusal = (...sent: Parameters<typeof send>): string | undefined => send(.
 
 describe('the admission of egress gateways and policies', () => {
   const REFUSED: Readonly<Record<string, readonly [Raw, RegExp]>> = {
-    'an unknown gateway': [
-      policy('shop', 'p', { gateway: 'in' }),
-      /^EgressPolicy\/shop\/p: spec\.gateway: there is no EgressGateway "in"/,
-    ],
     'a namespace that is not allowed': [
       policy('dev', 'p', { gateway: 'out' }),
       /^EgressPolicy\/dev\/p: spec\.gateway: EgressGateway out does not admit namespace dev/,
@@ -124,6 +120,15 @@ describe('the admission of egress gateways and policies', () => {
       assert.match(refusal(object) ?? 'allowed', message);
     });
   }
+
+  it('stores a policy whose gateway does not exist, with a warning of what becomes of it', () => {
+    const { rejection, warnings, isMissing } = send(policy('shop', 'p', { gateway: 'in' }));
+    assert.deepEqual([rejection, isMissing], [null, true]);
+    assert.match(
+      warnings.join(),
+      /^spec\.gateway: there is no EgressGateway "in".* Until then what it matches is dropped$/i,
+    );
+  });
 
   it('allows the rest, with the warnings of validate', () => {
     assert.deepEqual(send(policy('shop', 'p', { gateway: 'out', to: ['192.0.2.1/32', '203.0.113.0/24'] })), {

@@ -58,9 +58,11 @@ export class EgressAdmission {
         : limitProblem(next, objects.egressPolicies, egress.namespaceLimits);
     if (beyond !== null) return refuse(shown([beyond], MOST_OWN), true);
     const own = next.kind === 'EgressGateway' ? checks.ofGateway(after, next) : checks.ofPolicy(after, next);
-    const errors = own.filter(({ problem }) => problem.severity === 'error');
+    const errors = own.filter(({ problem }) => problem.severity === 'error' && !problem.isMissing);
     if (errors.length > 0) return refuse(shown(errors, MOST_OWN), true);
     const warnings = own.map(({ problem }) => toWarning(problem));
+    if (next.kind !== 'EgressGateway' && own.some(({ problem }) => problem.isMissing))
+      return { ...ALLOWED, warnings, isMissing: true };
     if (next.kind !== 'EgressGateway' || before?.kind !== 'EgressGateway') return { ...ALLOWED, warnings };
     const all = toCheckObjects(objects);
     const lost = lostAddresses(before, next, all);

@@ -38,21 +38,21 @@ describe('latestWorld', () => {
     api.put(`${ROOT}/clustergroups/some`, { ...head('ClusterGroup', 'some'), spec: { nodeSelector: {} } });
   });
 
-  const latest = (review: AdmissionRequest, world = WORLD) => {
+  const latest = (review: AdmissionRequest, world = WORLD, isAsked = false) => {
     const body = JSON.stringify({
       apiVersion: 'admission.k8s.io/v1',
       kind: 'AdmissionReview',
       request: review,
     });
-    const names = admitBody(Buffer.from(body), 'mutate', WORLD)?.names ?? [];
-    return latestWorld({ request: api.request, isCurrent: () => isCurrent })(names, world);
+    const names = admitBody(Buffer.from(body), 'validate', WORLD)?.names ?? [];
+    return latestWorld({ request: api.request, isCurrent: () => isCurrent })(names, world, isAsked);
   };
 
   it('reads the named tier and groups, and their children, so that the review passes', async () => {
-    assert.match(admit(NAMING, 'mutate', WORLD).rejection?.message ?? '', /there is no Tier "mine"/);
+    assert.match(admit(NAMING, 'validate', WORLD).warnings.join(), /there is no Tier "mine"/);
     const world = await latest(NAMING);
     assert.ok(world !== null);
-    assert.equal(admit(NAMING, 'mutate', world).rejection, null);
+    assert.equal(admit(NAMING, 'validate', world).isMissing, undefined);
     assert.equal(api.requests.length, 3);
   });
 
@@ -60,6 +60,17 @@ describe('latestWorld', () => {
     isCurrent = true;
     assert.equal(await latest(NAMING), null);
     assert.equal(api.requests.length, 0);
+    assert.ok((await latest(NAMING, WORLD, true)) !== null);
+  });
+
+  it('leaves out a group of which a child does not exist', async () => {
+    api.objects.delete(`${ROOT}/clustergroups/some`);
+    const world = await latest(NAMING);
+    assert.deepEqual(world?.objects?.groups, []);
+    assert.match(
+      admit(NAMING, 'validate', world).warnings.join(),
+      /"all" itself names a group that does not/,
+    );
   });
 
   it('drops deleted objects, and keeps known ones if the API server does not answer', async () => {

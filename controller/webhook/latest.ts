@@ -1,5 +1,7 @@
 import type { ClusterGroup, Tier } from '../../apis/objects.ts';
 import type { FieldMap } from '../../apis/schema/json-schema.ts';
+import { checkGroups } from '../../apis/validate/groups.ts';
+import { identityOf } from '../../apis/validate/identity.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { type NameReference, type Reference, referencesOf } from '../../apis/validate/references.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
@@ -27,23 +29,39 @@ type Named = Tier | ClusterGroup;
 /**
  * Resolves with the world in which the Tiers and ClusterGroups that an object names, and the
  * groups that these name, are those of the API server now. Reads them only while the watches may be
- * behind; otherwise, and beyond the limits, resolves with null.
+ * behind, or if asked to; otherwise, and beyond the limits, resolves with null.
  */
 export function latestWorld({ request, isCurrent }: LatestOptions) {
   let running = 0;
-  return async (names: readonly NameReference[], world: AdmissionWorld): Promise<AdmissionWorld | null> => {
+  return async (
+    names: readonly NameReference[],
+    world: AdmissionWorld,
+    isAsked = false,
+  ): Promise<AdmissionWorld | null> => {
     const { objects } = world;
-    if (objects === null || isCurrent() || running >= MOST_REVIEWS) return null;
+    if (objects === null || (isCurrent() && !isAsked) || running >= MOST_REVIEWS) return null;
     running++;
     try {
       const named = await withNamed(request, names, objects);
       if (named === null) return null;
       const groups = named.fetched.filter((one): one is ClusterGroup => one.kind === 'ClusterGroup');
       const all = await withNamed(request, groups.flatMap(referencesOf), named.objects);
-      return all === null ? null : { ...world, objects: all.objects };
+      return all === null ? null : withoutWaiting(world, all.objects);
     } finally {
       running--;
     }
+  };
+}
+
+/** The groups that were read may themselves wait for a child group. */
+function withoutWaiting(world: AdmissionWorld, objects: World): AdmissionWorld {
+  const found = checkGroups(objects.groups, { invalid: world.waiting ?? new Set() });
+  const waiting = new Set(found.flatMap(({ object, problem }) => (problem.isMissing ? [object] : [])));
+  if (waiting.size === 0) return { ...world, objects };
+  return {
+    ...world,
+    objects: { ...objects, groups: objects.groups.filter((group) => !waiting.has(group)) },
+    waiting: new Set([...(world.waiting ?? []), ...Array.from(waiting, identityOf)]),
   };
 }
 

@@ -51,6 +51,8 @@ export interface Admission {
   readonly use?: UseQuestion;
   /** The object is allowed only if no Guardrail is broken by this; absent: none can be. */
   readonly change?: ObjectChange;
+  /** A warning says that an object does not exist which this one names. */
+  readonly isMissing?: true;
 }
 
 const CODES = { Invalid: 422, Conflict: 409, Forbidden: 403, ServiceUnavailable: 503 } as const;

@@ -56,7 +56,7 @@ describe('webhookHandler', () => {
       admit: (request) => options.admit(request),
       world: () => options.world(),
       changed: (milliseconds) => options.changed(milliseconds),
-      latest: (names, world) => options.latest(names, world),
+      latest: (...asked) => options.latest(...asked),
       onFailure: (error) => options.onFailure(error),
     });
     server = createServer(handler).listen(0, '127.0.0.1');
@@ -121,6 +121,7 @@ describe('webhookHandler', () => {
     options = {
       ...options,
       world: () => world,
+      latest: async () => ({ ...WORLD, objects: { ...NO_OBJECTS, tiers: [tier] } }),
       changed: async (milliseconds) => {
         waits.push(milliseconds);
         world = { ...world, objects: { ...NO_OBJECTS, tiers: waits.length === 2 ? [tier] : [] } };
@@ -141,9 +142,17 @@ describe('webhookHandler', () => {
       },
     };
     await post('/validate', reviewOf({ priority: 0, tier: 'mine' }));
-    assert.equal(waits, 0);
+    // The API server does not have it, either.
     const { response } = JSON.parse((await post('/validate', reviewOf({ tier: 'mine' }))).body);
-    assert.equal(response.allowed, false);
+    assert.deepEqual([response.allowed, response.warnings.length], [true, 1]);
+    assert.equal(waits, 0);
+    const tier: Tier = { kind: 'Tier', apiGroup: 'nodewall.io', name: 'mine', priority: 3 };
+    options = {
+      ...options,
+      latest: async () => ({ ...WORLD, objects: { ...NO_OBJECTS, tiers: [tier] } }),
+    };
+    const there = JSON.parse((await post('/validate', reviewOf({ tier: 'mine' }))).body).response;
+    assert.deepEqual([there.allowed, there.warnings], [true, undefined]);
     assert.equal(waits, 1);
   });
 

@@ -1,6 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer as createHttpsServer, type Server, type ServerOptions } from 'node:https';
-import type { NameReference } from '../../apis/validate/references.ts';
 import { readChunks } from '../../lib/process/body.ts';
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import { sourceOf } from '../../lib/process/source-address.ts';
@@ -13,6 +12,7 @@ import { AdmissionOverrunError, type BodyRequest } from './admission-process.ts'
 import type { BodyAdmission, PendingChange } from './admit-body.ts';
 import { BodyRoom } from './body-room.ts';
 import { impactAdmission } from './impact-admission.ts';
+import type { latestWorld } from './latest.ts';
 import { ALLOWED } from './refusal.ts';
 import { formatReview } from './review.ts';
 import type { MayUse } from './use-right.ts';
@@ -34,7 +34,7 @@ export interface WebhookOptions {
    * Resolves with the world in which the named objects are those of the API server now; null if
    * `world` is as good. See latestWorld.
    */
-  readonly latest: (names: readonly NameReference[], world: AdmissionWorld) => Promise<AdmissionWorld | null>;
+  readonly latest: ReturnType<typeof latestWorld>;
   /**
    * What a user's change would do; absent: changes are not evaluated, and no Guardrail is checked.
    */
@@ -197,7 +197,8 @@ const noRight: MayUse = async ({ subject }) => {
 
 /**
  * A refusal that newer objects could change is given only if the API server has none, and none
- * arrive for a while.
+ * arrive for a while. That something does not exist is said only if the API server says so; if it
+ * has it, the answer waits for it as well, because the impact of the change depends on it.
  */
 async function decide(
   asked: Omit<BodyRequest, 'world'>,
@@ -205,17 +206,19 @@ async function decide(
 ): Promise<BodyAdmission | null> {
   const first = await admit({ ...asked, world: world() });
   if (first?.isTransient !== true) return first;
-  const newer = await latest(first.names, world());
+  const newer = await latest(first.names, world(), first.isMissing);
   const second = newer === null ? first : await admit({ ...asked, world: newer });
-  if (second?.isTransient !== true) return second;
+  if (first.isMissing ? second?.isMissing !== false : second?.isTransient !== true) return second;
   const until = performance.now() + LONGEST_WAIT;
   for (;;) {
     const seen = world();
     const admission = await admit({ ...asked, world: seen });
     const left = until - performance.now();
-    if (admission?.isTransient !== true || left <= 0) return admission;
+    if (admission?.isTransient !== true) return admission;
+    const last = first.isMissing ? second : admission;
+    if (left <= 0) return last;
     await changed(left);
-    if (world().objects === seen.objects) return admission;
+    if (world().objects === seen.objects) return last;
   }
 }
 

@@ -168,7 +168,7 @@ export function describeController(begun: () => TestCluster): void {
       // Only its own schema refuses this; that there is no such tier says the compiler's side.
       await cluster.apply(POLICY(2, DROP).replace('priority: 2', 'priority: 2\n  tier: nowhere'));
       await statusIs(({ phase, enforcedGeneration, problems }) => {
-        return phase === 'Invalid' && enforcedGeneration === 1 && /nowhere/.test(problems?.join() ?? '');
+        return phase === 'Pending' && enforcedGeneration === 1 && /nowhere/.test(problems?.join() ?? '');
       });
       await cluster.apply(POLICY(3, DROP).replace('priority: 3', 'priority: 3\n  tier: application'));
       await statusIs(({ phase, observedGeneration }) => phase === 'Pending' && observedGeneration === 3);

@@ -6,6 +6,8 @@ import { type OneController, startOneController } from './one-controller.ts';
 const HEAD = 'apiVersion: nodewall.io/v1alpha1\n';
 export const policy = (name: string, spec: string): string =>
   `${HEAD}kind: ClusterNetworkPolicy\nmetadata: {name: ${name}}\nspec: {priority: 5, appliedTo: [{nodeSelector: {}}], ${spec}}`;
+export const group = (name: string, cidr: string): string =>
+  `${HEAD}kind: ClusterGroup\nmetadata: {name: ${name}}\nspec: {ipBlocks: [{cidr: ${cidr}}]}`;
 export const guardrail = (name: string, spec: string): string =>
   `${HEAD}kind: Guardrail\nmetadata: {name: ${name}}\nspec: {nodeSelector: {}, ${spec}}`;
 

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { PolicyStatus } from '../../apis/policy-status.ts';
 import { nodewall } from '../cli/command.ts';
 import { until } from '../kernel/until.ts';
-import { GuardrailBed, guardrail, policy } from './guardrail-bed.ts';
+import { GuardrailBed, group, guardrail, policy } from './guardrail-bed.ts';
 import type { OneController } from './one-controller.ts';
 
 const SSH = 'mustAllow: [{name: ssh, direction: ingress, ports: [{port: 22}]}]';
@@ -57,6 +61,37 @@ export function describeGuardrails(begun: () => OneController): void {
       }
     });
 
+    it('are asked about a policy that waited when what it waits for is created, not before', async () => {
+      const waits = BREAKS.replace('action', 'from: [{group: late}], action');
+      const stored = await bed.apply(policy('waits', waits));
+      assert.equal(stored.code, 0, stored.stderr);
+      assert.match(stored.stderr, /there is no ClusterGroup "late".*this version is not enforced/);
+      await until('it waits', async () => {
+        const { status } = await bed.cluster.get<{ status?: PolicyStatus }>('ncnp/waits');
+        return status?.phase === 'Pending' && /"late"/.test(status.problems?.join() ?? '');
+      });
+      await bed.phase('access', 'Holds');
+      const refused = await bed.apply(group('late', '0.0.0.0/0'));
+      assert.match(
+        refused.stderr,
+        /ClusterGroup\/late: would break Guardrail\/access on n1: .* is decided by waits\/no-ssh/,
+      );
+      await bed.cluster.remove('ncnp', 'waits');
+      await until('nothing waits', async () => (await bed.apply(group('late', '0.0.0.0/0'))).code === 0);
+      await bed.cluster.remove('ncg', 'late');
+    });
+
+    it('wait themselves for a group, and say so', async () => {
+      const named = SSH.replace('ports', 'from: [{group: office}], ports');
+      const { code, stderr } = await bed.apply(guardrail('office', named));
+      assert.equal(code, 0, stderr);
+      assert.match((await bed.phase('office', 'Pending')).problems?.join() ?? '', /no ClusterGroup "office"/);
+      await bed.apply(group('office', '198.51.100.0/24'));
+      assert.equal((await bed.phase('office', 'Holds')).problems, undefined);
+      await bed.cluster.remove('guardrails', 'office');
+      await bed.cluster.remove('ncg', 'office');
+    });
+
     it('are Broken soon after a change that admission cannot see', async () => {
       const some =
         'ingress: [{name: no-ssh, action: Drop, ports: [{port: 22}], appliedTo: [{nodeSelector: {matchLabels: {role: db}}}]}]';
@@ -108,6 +143,20 @@ export function describeGuardrails(begun: () => OneController): void {
       const { problems } = JSON.parse((await nodewall('validate', ...asked, '-o', 'json')).stdout);
       const unknown = problems.filter(({ message }: { message: string }) => /there is no/.test(message));
       assert.deepEqual(unknown, []);
+      const directory = await mkdtemp(join(tmpdir(), 'nodewall-'));
+      const file = join(directory, 'named.yaml');
+      const named = 'ingress: [{name: r, action: Drop, from: [{group: there}, {group: absent}]}]';
+      await writeFile(file, policy('named', named));
+      await bed.apply(group('there', '198.51.100.0/24'));
+      const reads = async (): Promise<string> => {
+        const args = ['validate', '--manifests', file, '--against-cluster'];
+        return (await nodewall(...args, '--kubeconfig', bed.cluster.kubeconfig)).stdout;
+      };
+      const missing = /^.*from\[1\]\.group: warning: there is no ClusterGroup "absent".*not enforced\n$/;
+      assert.match(await reads(), missing);
+      assert.match((await nodewall('validate', '--manifests', file)).stdout, /group: there is no .*"there"/);
+      await rm(directory, { recursive: true });
+      await bed.cluster.remove('ncg', 'there');
     });
   });
 }

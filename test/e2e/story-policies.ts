@@ -185,7 +185,10 @@ export function describePolicies(begun: () => Story): void {
       };
       const backwards = { ingress: [{ action: 'Drop', ports: [{ port: 5, endPort: 4 }] }] };
       await refused(backwards, /"mutate.nodewall.io" denied.*endPort: 4 is below port 5/s);
-      await refused({ tier: 'nowhere' }, /"(mutate|validate).nodewall.io" denied.*spec\.tier.*nowhere/s);
+      await refused(
+        { ingress: [{ action: 'Drop', from: [{ interfaceGroup: 'nowhere' }] }] },
+        /"(mutate|validate).nodewall.io" denied.*interfaceGroup.*nowhere/s,
+      );
       for (const kind of ['mutatingwebhookconfiguration', 'validatingwebhookconfiguration'])
         await story.cluster.remove(kind, 'nodewall');
       // The API server reads the configurations anew within a second or so; then its own schema
@@ -196,11 +199,11 @@ export function describePolicies(begun: () => Story): void {
       });
     });
 
-    it('without the webhook an invalid policy is left out, and others are enforced', async () => {
+    it('without the webhook a policy that waits for a Tier is left out, and others are enforced', async () => {
       await story.applied(closed('bad', 443, { tier: 'nowhere' }));
       await story.statusIs('bad', ({ phase, problems = [], conditions }) => {
         const accepted = conditions.find(({ type }) => type === 'Accepted');
-        return phase === 'Invalid' && /nowhere/.test(problems.join()) && accepted?.status === 'False';
+        return phase === 'Pending' && /nowhere/.test(problems.join()) && accepted?.status === 'False';
       });
       await story.applied(closed('good', 8080));
       await story.sees('other1', 'worker-1', 8080, 'closed');
@@ -212,7 +215,7 @@ export function describePolicies(begun: () => Story): void {
       await story.statusIs('bad', realized(2));
       // Its last valid version stays in force.
       await story.applied(closed('bad', 8080, { tier: 'nowhere' }));
-      await story.statusIs('bad', { phase: 'Invalid', enforcedGeneration: 2 });
+      await story.statusIs('bad', { phase: 'Pending', enforcedGeneration: 2 });
       await story.sees('other1', 'worker-1', 443, 'closed');
       // Also for a controller that never saw it valid.
       await story.replicas[0]?.end('SIGKILL');
@@ -221,7 +224,7 @@ export function describePolicies(begun: () => Story): void {
       await story.applied(closed('good', 8080, { priority: 6 }));
       await story.statusIs('good', { ...realized(2), observedGeneration: 2 });
       await story.sees('other1', 'worker-1', 443, 'closed');
-      await story.statusIs('bad', { phase: 'Invalid', enforcedGeneration: 2 });
+      await story.statusIs('bad', { phase: 'Pending', enforcedGeneration: 2 });
       await story.applied(closed('bad', 443, { tier: 'platform' }));
       await story.statusIs('bad', realized(2));
       await story.cluster.remove('ncnp', 'bad', 'good');

@@ -101,8 +101,9 @@ export function describeWebhookOutages(begun: () => OneController, rounds: numbe
           const { code, stderr } = await apply(both);
           assert.equal(code, 0, `round ${round}: ${stderr}\n${controller.log().slice(-8_000)}`);
         }
-        const refused = await apply(policy('invalid', 'nowhere'));
-        assert.match(refused.stderr, /there is no Tier "nowhere"/);
+        const waits = await apply(policy('waits', 'nowhere'));
+        assert.match(waits.stderr, /there is no Tier "nowhere"/);
+        await cluster.remove('ncnp', 'waits');
       }
     });
   });

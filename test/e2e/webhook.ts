@@ -10,6 +10,7 @@ import { WebhookPaths } from '../../controller/kubeapi/certificates/webhook-path
 import type { KubeApiClient } from '../../controller/kubeapi/kube-api.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
 import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
+import { latestWorld } from '../../controller/webhook/latest.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import { adminApi } from '../cluster/admin-api.ts';
@@ -73,7 +74,7 @@ export function describeWebhook(begun: () => TestCluster): void {
           admit: (request) => admission.admit(request),
           world: () => world,
           changed: see,
-          latest: async () => null,
+          latest: latestWorld({ request: api.request, isCurrent: () => true }),
           onFailure: (error) => failures.push(error),
         },
       ).listen(0, '127.0.0.1');
@@ -85,7 +86,7 @@ export function describeWebhook(begun: () => TestCluster): void {
       assert.deepEqual([changed.length, absent.length], [2, 0]);
       // The API server reads the configurations anew within a second or so.
       await until('the webhook is asked', async () => {
-        const { stderr } = await apply(policy('tier: nowhere'));
+        const { stderr } = await apply(policy('tier: baseline, ingress: [{name: r, action: Pass}]'));
         return stderr.includes('denied the request');
       });
     });
@@ -162,20 +163,26 @@ export function describeWebhook(begun: () => TestCluster): void {
       assert.equal(gone, 0, why);
     });
 
-    it('passes dry runs of a file that has a group and what uses it, and says what is missing', async () => {
+    it('takes a file that has a group and what uses it in any order, and says what is missing', async () => {
       const group = `${HEAD}kind: ClusterGroup\nmetadata: {name: office}\nspec: {ipBlocks: [{cidr: 10.0.0.0/24}]}`;
       const user = policy('ingress: [{name: a, action: Allow, from: [{group: office}]}]');
       const stdin = `${group}\n---\n${user}`;
       const dry = await cluster.kubectl(['apply', '--dry-run=server', '-f', '-'], { stdin });
       assert.equal(dry.code, 0, dry.stderr);
-      assert.match(dry.stderr, /there is no ClusterGroup "office".*a dry run passes/);
+      assert.match(dry.stderr, /there is no ClusterGroup "office".*is not enforced/);
       // Status 1 of diff is a difference.
       const diff = await cluster.kubectl(['diff', '-f', '-'], { stdin });
       assert.equal(diff.code, 1, diff.stderr);
       assert.match(diff.stdout, /^\+kind: ClusterNetworkPolicy/m);
-      assert.match((await apply(user)).stderr, /denied the request: .*there is no ClusterGroup "office"/);
-      const both = await apply(stdin);
+      const both = await apply(`${user}\n---\n${group}`);
       assert.equal(both.code, 0, both.stderr);
+      assert.match(both.stderr, /^Warning: .*there is no ClusterGroup "office".*is not enforced$/m);
+      // Right after the group, which the watches may not have yet, nothing is missing.
+      await removeAll(cluster, 'ncnp');
+      await see();
+      await removeAll(cluster, 'ncg');
+      const sorted = await apply(stdin);
+      assert.doesNotMatch(sorted.stderr, /there is no/);
       await see();
       const gone = await cluster.kubectl(['delete', '--dry-run=server', '-f', '-'], { stdin });
       assert.equal(gone.code, 0, gone.stderr);

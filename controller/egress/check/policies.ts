@@ -26,7 +26,7 @@ export interface PolicyWorld {
   readonly invalid: ReadonlySet<string>;
 }
 
-type Report = (path: FieldPath, message: string, severity?: 'error' | 'warning') => void;
+type Report = (path: FieldPath, message: string, severity?: 'error' | 'warning' | 'missing') => void;
 
 /**
  * Finds what keeps policies from having their gateway, address or destinations.
@@ -44,7 +44,11 @@ export function policyProblems(
   return of.flatMap((policy) => {
     const found: CrossProblem<EgressPolicy>[] = [];
     const report: Report = (path, message, severity = 'error') => {
-      found.push({ object: policy, problem: { severity, path, message } });
+      const problem =
+        severity === 'missing'
+          ? ({ severity: 'error', path, message, isMissing: true } as const)
+          : { severity, path, message };
+      found.push({ object: policy, problem });
     };
     checkInside(policy, world, report);
     if (policy.spec.action !== 'Gateway') return found;
@@ -82,7 +86,8 @@ function gatewayFinder({ gateways, namespaces, invalid }: PolicyWorld) {
           ? 'names no gateway, and no EgressGateway is the default'
           : `${by}${unknown(name)}`;
     const path = policy.spec.gateway === undefined ? [] : policyPaths(policy).gateway;
-    report(path, withEffect(reason, policy));
+    const exists = gateway !== null || (name !== null && invalidNames.has(name));
+    report(path, withEffect(reason, policy), exists ? 'error' : 'missing');
     return null;
   };
 }

@@ -231,7 +231,7 @@ function clusterState({
     },
     snapshot(before) {
       const services = lists.services.array();
-      const { problems: own, ...settled } = state.settle(services);
+      const { problems: own, waiting, ...settled } = state.settle(services);
       const objects: ClusterObjects = {
         ...NO_OBJECTS,
         nodes: lists.nodes.array(),
@@ -247,8 +247,8 @@ function clusterState({
         problems = [...own, ...others, ...[...flaws.values()].flat()].sort(compareProblems);
       }
       const same = before !== null && sameLists(objects, before.objects);
-      if (same && problems === before.problems) return before;
-      return { objects: same ? before.objects : objects, problems, files: 0, complete: true };
+      if (same && problems === before.problems && waiting === before.waiting) return before;
+      return { objects: same ? before.objects : objects, problems, files: 0, complete: true, waiting };
     },
   };
 }

@@ -1,17 +1,20 @@
 import type { EgressObjects } from '../../../apis/egress/objects.ts';
 import type { ClusterObjects, Service } from '../../../apis/objects.ts';
 import { identityOf } from '../../../apis/validate/identity.ts';
+import { sameItems } from '../../../lib/sharing/same-items.ts';
 import { type Assembled, type AssembleInput, compareProblems } from '../assemble.ts';
 import { assembler } from '../assembler.ts';
 import { emptyContent, type FileContent } from '../content.ts';
 import { type LastValidVersions, NO_LAST_VALID } from '../last-valid-versions.ts';
-import type { LoadProblem } from '../source.ts';
+import type { LoadProblem, WaitingObject } from '../source.ts';
 import type { Document } from './document.ts';
 import type { Change } from './object-store.ts';
 
 export interface Settled
   extends Pick<ClusterObjects, 'policies' | 'guardrails' | 'groups' | 'tiers' | keyof EgressObjects> {
   readonly problems: readonly LoadProblem[];
+  /** The same array if they are the same objects. */
+  readonly waiting: readonly WaitingObject[];
 }
 
 /**
@@ -47,6 +50,7 @@ export class Documents {
     egressPolicies: [],
     insideNetworks: [],
     problems: [],
+    waiting: [],
   };
 
   constructor(options: Pick<AssembleInput, 'interfaceGroups' | 'namespaceLimits'>) {
@@ -138,12 +142,16 @@ function withInherited(versions: LastValidVersions, documents: readonly Document
 }
 
 /** Removes file and line, because an object from the API has neither. */
-function toSettled({ objects, problems }: Assembled, before: Settled): Settled {
+function toSettled({ objects, problems, waiting }: Assembled, before: Settled): Settled {
   const { policies, guardrails, groups, tiers, egressGateways, egressPolicies, insideNetworks } = objects;
   const now = problems
     .map((problem): LoadProblem => ({ ...problem, file: '', line: 0 }))
     .sort(compareProblems);
   const isSame = JSON.stringify(now) === JSON.stringify(before.problems);
   const lists = { policies, guardrails, groups, tiers, egressGateways, egressPolicies, insideNetworks };
-  return { ...lists, problems: isSame ? before.problems : now };
+  return {
+    ...lists,
+    problems: isSame ? before.problems : now,
+    waiting: sameItems(waiting, before.waiting) ? before.waiting : waiting,
+  };
 }

@@ -34,9 +34,9 @@ export function rolloutReader(
   };
 }
 
-/** A policy that was never valid was never in force. */
-function wasInForce({ phase, enforcedGeneration }: FieldMap): boolean {
-  return phase !== undefined && (phase !== 'Invalid' || enforcedGeneration !== undefined);
+/** A policy that was never valid, or has waited from the beginning, was never in force. */
+function wasInForce({ phase, problems, enforcedGeneration }: FieldMap): boolean {
+  return phase !== undefined && (problems === undefined || enforcedGeneration !== undefined);
 }
 
 /** Null if the version is not valid any more. */
