@@ -124,7 +124,7 @@ const POLICY_KINDS: Readonly<Record<PolicyKind, KindDefinition>> = {
     schema: GUARDRAIL_SCHEMA,
     status: GUARDRAIL_STATUS_SCHEMA,
     columns: [
-      column('Phase', 'string', '.status.phase', 'Holds or Broken.'),
+      column('Phase', 'string', '.status.phase', 'Holds, Broken or Pending.'),
       column('Node', 'string', '.status.violations[0].node', 'The first Node on which it is broken.'),
       column('Policy', 'string', '.status.violations[0].rule.policy', 'The policy that decides there.'),
       AGE,

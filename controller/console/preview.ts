@@ -11,6 +11,7 @@ import type { Row } from '../../apis/difference/row.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
 import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
 import { validateOptions } from '../../apis/validate/object.ts';
+import { untilThen } from '../../apis/validate/unknown.ts';
 import { clusterDifference, type NodeGroup } from '../difference/cluster-difference.ts';
 import { cells, Names } from '../difference/row-text.ts';
 import { brokenText } from '../guardrail/broken-text.ts';
@@ -38,6 +39,13 @@ export interface PreviewOptions {
   readonly judge: Pick<ImpactJudge, 'judgeNext'>;
   /** Called often; may throw ChangeOverrunError, which leaves the rest out. */
   readonly checkpoint: () => void;
+}
+
+type Said = Pick<LoadProblem, 'severity' | 'message' | 'isMissing'>;
+
+/** A cluster stores what waits for another object. */
+function inCluster({ severity, message, isMissing }: Said): Said {
+  return isMissing === true ? { severity: 'warning', message: untilThen(message) } : { severity, message };
 }
 
 /** Stands for the pasted text in problems. */
@@ -98,8 +106,9 @@ function otherKinds(content: FileContent): PreviewProblem[] {
   );
 }
 
-function toProblem({ severity, file, line, kind, name, path, message }: LoadProblem): PreviewProblem {
+function toProblem({ file, line, kind, name, path, ...problem }: LoadProblem): PreviewProblem {
   const object = kind === '' ? '' : `${kind}/${name}`;
+  const { severity, message } = inCluster(problem);
   // Of an object in force, which refers to one that would change.
   const isOther = file !== FILE;
   return {

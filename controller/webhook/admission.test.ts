@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { type ClusterGroup, type ClusterNetworkPolicy, NO_OBJECTS, type Tier } from '../../apis/objects.ts';
+import { LONGEST_SPEC } from '../../apis/policy-status.ts';
 import type { RolloutDecision } from '../../apis/rollout.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { compile } from '../compile/compile.ts';
@@ -152,6 +153,13 @@ describe('admit', () => {
     // A policy's is in its status.
     const later = policy('user', { appliedTo: [{ group: 'later' }], ingress: [{ action: 'Drop' }] });
     assert.equal(update(user, later, worldOf([nodes, user])).rejection, null);
+    const from = Array.from({ length: 400 }, (_, i) => ({
+      ipBlock: { cidr: `2001:db8:${i.toString(16)}:ffff:ffff:ffff:ffff:ffff/128`, except: [] },
+    }));
+    const rules = Array.from({ length: 40 }, (_, i) => ({ name: `r${i}`, action: 'Drop', from }));
+    const long = policy('user', { ingress: rules });
+    assert.ok(JSON.stringify(long.spec).length > LONGEST_SPEC);
+    assert.match(update(long, later, worldOf([long])).rejection?.message ?? '', /no ClusterGroup "later"/);
   });
 
   it('accepts a policy with a warning while the objects are not listed', () => {
@@ -395,8 +403,11 @@ describe('admit', () => {
       update(bad, { ...bad, metadata: { name: 'p', labels: { a: 'b' } } }, EMPTY, 'mutate').rejection,
       null,
     );
-    const going = raw('ClusterNetworkPolicy', 'p', { priority: -1 }, { deletionTimestamp: 'now' });
+    const going = { ...bad, metadata: { name: 'p', deletionTimestamp: 'now' } };
     assert.equal(update(bad, going).rejection, null);
+    // Until it is gone, what it says is in force.
+    const edited = raw('ClusterNetworkPolicy', 'p', { priority: -1 }, { deletionTimestamp: 'now' });
+    assert.notEqual(update(going, edited).rejection, null);
     assert.notEqual(update(bad, policy('p', { priority: -1 })).rejection, null);
   });
 

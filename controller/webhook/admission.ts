@@ -8,6 +8,7 @@ import {
   type Guardrail,
   NO_OBJECTS,
 } from '../../apis/objects.ts';
+import { LONGEST_SPEC } from '../../apis/policy-status.ts';
 import { openApiSchema } from '../../apis/schema/crd.ts';
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 import { overLimit } from '../../apis/schema/limits.ts';
@@ -95,6 +96,7 @@ export function admit(
   const identity = identityOf(valid);
   const { own, others } = effectsOf(identity, valid, world);
   const missing = own.filter(({ problem }) => problem.isMissing);
+  if (missing.length > 0 && !fitsStatus(identity, world)) return refuse(shown(own, MOST_OWN), true);
   // A group that waits is not there for those that use its version in force.
   const left = missing.length === 0 ? others : effectsOf(identity, null, world).others;
   if (own.length > missing.length || (missing.length > 0 && left.length > 0))
@@ -152,12 +154,10 @@ function isRelated(object: ClusterObject): object is RelatedObject {
 
 /**
  * Labels, finalizers and the like of an object that became invalid can still be changed, and it can
- * be deleted.
+ * be deleted. One that is being deleted is in force until it is gone, so its spec is checked.
  */
 function isUntouched(object: FieldMap, oldObject: FieldMap | null): boolean {
-  if (oldObject === null) return false;
-  const isGoing = asFields(object.metadata)?.deletionTimestamp !== undefined;
-  return isGoing || isDeepStrictEqual(object.spec, oldObject.spec);
+  return oldObject !== null && isDeepStrictEqual(object.spec, oldObject.spec);
 }
 
 const SCHEMAS = {
@@ -206,6 +206,12 @@ function effectsOf(identity: string, next: RelatedObject | null, world: Admissio
 }
 
 const NOTHING: ReadonlySet<string> = new Set();
+
+/** Whether a status can store the version of a policy in force, for controllers that start later. */
+function fitsStatus(identity: string, { objects }: AdmissionWorld): boolean {
+  const inForce = objects?.policies.find((policy) => identityOf(policy) === identity);
+  return inForce === undefined || JSON.stringify(inForce.spec).length <= LONGEST_SPEC;
+}
 
 /** Of an object that is not enforced before those exist that it names: then it is evaluated. */
 function waitingAdmission(problems: readonly ObjectProblem[], missing: readonly RelatedProblem[]): Admission {

@@ -47,14 +47,22 @@ export function timed(
   });
 }
 
-/** The condition Accepted, by the errors of the object. */
-export function accepted(kind: 'gateway' | 'policy', problems: readonly string[]): EgressConditionState {
+/**
+ * The condition Accepted, by the errors of the object.
+ *
+ * @param isWaiting whether all of them end when the gateway is created that it names
+ */
+export function accepted(
+  kind: 'gateway' | 'policy',
+  problems: readonly string[],
+  isWaiting = false,
+): EgressConditionState {
   const [first] = problems;
   if (first === undefined)
     return { type: 'Accepted', status: 'True', reason: 'Valid', message: `The ${kind} is valid.` };
   const more = problems.length === 1 ? '' : ` (and ${problems.length - 1} more)`;
   const message = `${first.slice(0, LONGEST)}${more}`;
-  return { type: 'Accepted', status: 'False', reason: 'Invalid', message };
+  return { type: 'Accepted', status: 'False', reason: isWaiting ? 'Waiting' : 'Invalid', message };
 }
 
 const LONGEST = 500;

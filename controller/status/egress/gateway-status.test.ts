@@ -247,6 +247,8 @@ describe('the status of an egress policy', () => {
       pods: 0,
       nodes: new Map(),
     });
+    const facts = { policy, allocation: null, problems: ['x'], isWaiting: true, pods: 0, nodes: new Map() };
+    assert.equal(decidePolicy(facts).said[0]?.reason, 'Waiting');
     assert.deepEqual(
       said.map(({ reason, message }) => [reason, message]),
       [

@@ -27,7 +27,7 @@ import { GatewayDecisions } from './gateway-decisions.ts';
 import type { GatewayDecision, SlotMove } from './gateway-status.ts';
 import { HeardReports } from './heard-reports.ts';
 import { Leases } from './leases.ts';
-import { decidePolicy } from './policy-status.ts';
+import { decidePolicy, type PolicyFacts } from './policy-status.ts';
 import { type PolicyPods, podsOfPolicies } from './realized-policies.ts';
 
 /** A state as it was compiled and published. */
@@ -218,6 +218,7 @@ export class EgressStatusKeeper {
     if (this.#state === null) return;
     const { compiled, policies, problems } = this.#state;
     const lines = errorLines(problems);
+    const solid = new Set(problems.filter(isSolidError).map(objectOf));
     const decided = new Map<string, Allocation>();
     const there = new Set(compiled.allocations.map(({ gateway }) => keyOf(gateway)));
     for (const { allocation } of this.#decideGateways(this.#state))
@@ -229,6 +230,7 @@ export class EgressStatusKeeper {
       there.add(key);
       this.#settlePolicy(key, policy, decided.get(policyKey(policy)) ?? null, {
         problems: lines.get(key) ?? [],
+        isWaiting: !solid.has(key),
         found: pods.get(policyKey(policy)),
       });
     }
@@ -256,13 +258,16 @@ export class EgressStatusKeeper {
     key: string,
     policy: EgressPolicy,
     allocation: Allocation | null,
-    { problems, found }: { readonly problems: readonly string[]; readonly found: PolicyPods | undefined },
+    {
+      found,
+      ...wrong
+    }: Pick<PolicyFacts, 'problems' | 'isWaiting'> & { readonly found: PolicyPods | undefined },
   ): void {
     const names = [...(found?.nodes ?? [])].sort();
     const wasRealized = this.#wasRealized(key, policy.generation, names.length);
     const nodes = new Map(names.map((node) => [node, this.#unrealized(node, key, wasRealized)] as const));
     const { status, said } = decidePolicy({
-      ...{ policy, allocation, problems, nodes },
+      ...{ policy, allocation, nodes, ...wrong },
       pods: found?.pods ?? 0,
       ownerLack: (owner) => {
         const heard = this.#heard.last(owner);
@@ -343,8 +348,17 @@ function keyOf(object: EgressGateway | EgressPolicyName): string {
 
 function errorLines(problems: readonly LoadProblem[]): ReadonlyMap<string, readonly string[]> {
   const errors = problems.filter(({ severity }) => severity === 'error');
-  const byObject = Map.groupBy(errors, ({ kind, name }) => `${kind}/${name}`);
+  const byObject = Map.groupBy(errors, objectOf);
   return new Map([...byObject].map(([key, own]) => [key, own.map(toLine)]));
+}
+
+function objectOf({ kind, name }: LoadProblem): string {
+  return `${kind}/${name}`;
+}
+
+/** Not one that ends when another object is created. */
+function isSolidError({ severity, isMissing }: LoadProblem): boolean {
+  return severity === 'error' && isMissing !== true;
 }
 
 function toLine(problem: LoadProblem): string {

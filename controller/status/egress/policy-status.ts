@@ -9,6 +9,8 @@ export interface PolicyFacts {
   /** Of its gateway; null: it has none, or may not use it. */
   readonly allocation: Allocation | null;
   readonly problems: readonly string[];
+  /** Whether all of them end when its gateway is created; absent: no. */
+  readonly isWaiting?: boolean;
   readonly pods: number;
   /** Nodes that must enforce it, sorted, with the reason why one does not; null: it does. */
   readonly nodes: ReadonlyMap<string, string | null>;
@@ -16,14 +18,15 @@ export interface PolicyFacts {
   readonly ownerLack?: (owner: string) => string | null;
 }
 
-export function decidePolicy({ policy, allocation, problems, pods, nodes, ownerLack }: PolicyFacts): {
+export function decidePolicy(facts: PolicyFacts): {
   readonly status: Omit<WrittenPolicyStatus, 'conditions' | 'observedGeneration'>;
   readonly said: readonly EgressConditionState[];
 } {
+  const { policy, allocation, problems, isWaiting, pods, nodes, ownerLack } = facts;
   const paths = allocation?.paths.get(policy);
   const { addresses, owners } = addressesOf(policy, allocation, paths);
   const failing = [...nodes].filter(([, reason]) => reason !== null);
-  const said = [accepted('policy', problems)];
+  const said = [accepted('policy', problems, isWaiting)];
   if (policy.spec.action === 'Gateway') said.push(allocated(paths, addresses, heldFrom(policy, allocation)));
   said.push(
     realized(

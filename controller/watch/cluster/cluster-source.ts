@@ -269,16 +269,15 @@ function problemsBetween(config: EgressConfig): (objects: ClusterObjects) => rea
     const others = ({ namespaces, insideNetworks }: ClusterObjects) => [namespaces, insideNetworks];
     if (sameItems(others(objects), others(before)) && isSameForChecks(before, objects)) return problems;
     const found = egressProblems(objects, config, new Set()).map(({ object, problem }): LoadProblem => {
-      const { severity, path, message } = problem;
+      const { path, ...said } = problem;
       const kind = object.kind === 'EgressGateway' ? object.kind : (object.writtenAs ?? object.kind);
       return {
-        severity,
+        ...said,
         file: '',
         line: 0,
         kind,
         name: displayName(object),
         path: formatPath(path),
-        message,
       };
     });
     if (!sameValue(found, problems)) problems = found;
