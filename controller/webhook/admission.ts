@@ -207,7 +207,7 @@ function effectsOf(identity: string, next: RelatedObject | null, world: Admissio
 
 const NOTHING: ReadonlySet<string> = new Set();
 
-/** Whether a status can store the version of a policy in force, for controllers that start later. */
+/** Whether a status can store a policy's version in force, for controllers that start later. */
 function fitsStatus(identity: string, { objects }: AdmissionWorld): boolean {
   const inForce = objects?.policies.find((policy) => identityOf(policy) === identity);
   return inForce === undefined || JSON.stringify(inForce.spec).length <= LONGEST_SPEC;
