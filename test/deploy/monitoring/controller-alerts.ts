@@ -131,17 +131,17 @@ export const CONTROLLER_ALERTS: readonly Alert[] = [
     severity: 'warning',
     expr: 'max(nodewall_controller_problems) > 0',
     for: '15m',
-    summary: 'Policies, groups or tiers of nodewall are not valid.',
+    summary: 'Policies, groups or tiers of nodewall are not valid, or wait for what does not exist.',
     means:
-      'They came past the webhook, or depend on something that was removed later. Of each the last valid version stays in force; one that never was valid is not enforced.',
+      'They came past the webhook, or name a Tier or ClusterGroup that does not exist, and wait for it. Of each the last valid version stays in force; one that never was valid is not enforced.',
     look: [
       STATUS,
       [
-        'kubectl get clusternetworkpolicies.nodewall.io -o jsonpath=\'{range .items[?(@.status.phase=="Invalid")]}{.metadata.name}: {.status.problems}{"\\n"}{end}\'',
+        'kubectl get clusternetworkpolicies.nodewall.io -o jsonpath=\'{range .items[?(@.status.problems)]}{.metadata.name}: {.status.problems}{"\\n"}{end}\'',
         'which, and why',
       ],
     ],
-    act: 'Correct or delete them. `nodewall validate` finds the same problems in files.',
+    act: 'Correct or delete them, or create what they wait for. `nodewall validate` finds the same problems in files.',
   },
   {
     name: 'RolloutPaused',
