@@ -95,13 +95,10 @@ export class ControllerParts {
     this.heartbeats = this.#makeHeartbeats();
     this.statuses = this.#makeStatuses();
     this.compiling = this.#makeCompiling();
-    const compiled = () => this.compiling.objects;
-    this.impact = new ImpactProcess(context.config, compiled);
+    this.impact = new ImpactProcess(context.config, () => this.compiling.objects);
     this.guardrails = new GuardrailWatch({
-      ...{ impact: this.impact, objects: compiled, keeper: this.statuses.guardrails },
-      snapshot: () => this.compiling.snapshot,
-      interfaceGroups: Object.keys(context.config.interfaceGroups),
-      ...{ clock: processContext.clock, log: context.log },
+      ...{ impact: this.impact, compiling: this.compiling, keeper: this.statuses.guardrails },
+      ...{ config: context.config, clock: processContext.clock, log: context.log },
     });
     this.settings = this.#makeSettings();
     this.nodeMetrics = this.#makeNodeMetrics();

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { type ClusterObjects, NO_OBJECTS } from '../../apis/objects.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
@@ -36,9 +37,13 @@ describe('watching the Guardrails', () => {
         },
         rest: () => void calls.push('rest'),
       },
-      objects: () => objects,
-      snapshot: () => null,
-      interfaceGroups: [],
+      compiling: {
+        get objects() {
+          return objects;
+        },
+        snapshot: null,
+      },
+      config: DEFAULT_CONFIG,
       keeper: { set: (guardrails) => void calls.push(`${guardrails.length} statuses`), wait: () => {} },
       clock,
       log: createLog({ logLevel: 'error' }),

@@ -1,3 +1,4 @@
+import type { Config } from '../../apis/config.ts';
 import type { ClusterObjects, Guardrail } from '../../apis/objects.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
@@ -7,15 +8,13 @@ import type { Asker, ImpactProcess } from '../impact/impact-process.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { GuardrailKeeper } from '../status/guardrail-keeper.ts';
 import type { Snapshot } from '../watch/source.ts';
+import type { Compiling } from './compiling.ts';
 
 export interface GuardrailWatchOptions {
   readonly impact: Pick<ImpactProcess, 'violations' | 'change' | 'rest'>;
-  /** The objects as they are compiled now; null: not known yet. */
-  readonly objects: () => ClusterObjects | null;
-  /** As they were read, with those that wait for others; null: not known yet. */
-  readonly snapshot: () => Pick<Snapshot, 'waiting' | 'problems'> | null;
-  /** Names of link groups in the agents' configuration. */
-  readonly interfaceGroups: readonly string[];
+  /** The objects as they are compiled now, and those that wait; null: not known yet. */
+  readonly compiling: Pick<Compiling, 'objects' | 'snapshot'>;
+  readonly config: Pick<Config, 'interfaceGroups'>;
   readonly keeper: Pick<GuardrailKeeper, 'set' | 'wait'>;
   readonly clock: Clock;
   readonly log: Log;
@@ -39,7 +38,7 @@ const NO_VIOLATIONS: Violations = new Map();
 export class GuardrailWatch {
   readonly #options: GuardrailWatchOptions;
   #evaluated: ClusterObjects | null = null;
-  #said: Pick<Snapshot, 'waiting' | 'problems'> | null = null;
+  #said: Snapshot | null = null;
   #isRunning = false;
   #isClosed = false;
   #cancel: (() => void) | null = null;
@@ -54,7 +53,7 @@ export class GuardrailWatch {
   look(): void {
     this.#sayWaiting();
     if (this.#isRunning || this.#isClosed || this.#cancel !== null) return;
-    const objects = this.#options.objects();
+    const { objects } = this.#options.compiling;
     if (objects === this.#evaluated) return;
     if (objects?.guardrails.length === 0 && this.#keepsReady === null) {
       this.#options.keeper.set([], NO_VIOLATIONS);
@@ -74,14 +73,15 @@ export class GuardrailWatch {
     this.#keepsReady?.();
     this.#keepsReady = this.#isClosed ? null : clock.after(KEEP_READY, () => this.#rest());
     this.look();
-    const { objects, snapshot, interfaceGroups } = this.#options;
-    const [now, waiting] = [objects(), snapshot()?.waiting ?? []];
-    const whole = now === null ? change : withFollowing(now, change, waiting, interfaceGroups);
+    const { compiling, config } = this.#options;
+    const { objects, snapshot } = compiling;
+    const groups = Object.keys(config.interfaceGroups);
+    const whole = objects === null ? change : withFollowing(objects, change, snapshot?.waiting ?? [], groups);
     return await impact.change(whole, asker);
   }
 
   #sayWaiting(): void {
-    const snapshot = this.#options.snapshot();
+    const { snapshot } = this.#options.compiling;
     if (snapshot === null || snapshot === this.#said) return;
     this.#said = snapshot;
     const guardrails = (snapshot.waiting ?? []).filter((one): one is Guardrail => one.kind === 'Guardrail');
@@ -95,16 +95,16 @@ export class GuardrailWatch {
   }
 
   #rest(): void {
-    const { impact, objects } = this.#options;
+    const { impact, compiling } = this.#options;
     this.#keepsReady = null;
-    if (objects()?.guardrails.length !== 0) return;
+    if (compiling.objects?.guardrails.length !== 0) return;
     this.#evaluated = null;
     impact.rest();
   }
 
   async #evaluate(): Promise<void> {
-    const { impact, objects, keeper, clock, log } = this.#options;
-    const now = objects();
+    const { impact, compiling, keeper, clock, log } = this.#options;
+    const now = compiling.objects;
     let wait = BETWEEN;
     try {
       const violations = await impact.violations();
