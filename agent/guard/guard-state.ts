@@ -61,6 +61,8 @@ export interface Trial {
   /** Rounds in a row in which every counted probe passed, and when the first began. */
   readonly passes: number;
   readonly firstPass: number;
+  /** Those of the counted probes that passed in this trial: somebody could make them. */
+  readonly made: ReadonlySet<string>;
   /** Counted probes that fail, by name. */
   readonly failing: ReadonlyMap<string, Failure>;
 }

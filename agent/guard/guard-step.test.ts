@@ -148,8 +148,26 @@ describe('step of guarded apply', () => {
     const world = withGood();
     world.edit(true);
     world.isProberAway = true;
-    pass(world, 11_000);
+    pass(world, 38_000);
+    assert.equal(world.confirmed, 1, 'it waits for the prober');
+    pass(world, 8_000);
     assert.deepEqual([world.confirmed, world.rollbacks], [2, []]);
+  });
+
+  it('takes back what fails a probe whose prober was busy all through the window', () => {
+    const world = withGood();
+    world.edit(true);
+    world.isProberAway = true;
+    pass(world, 30_000);
+    world.isProberAway = false;
+    pass(world, 25_000);
+    assert.deepEqual([world.enforced, world.confirmed, world.rollbacks.length], [1, 1, 1]);
+    world.edit(false);
+    world.isProberAway = true;
+    pass(world, 12_000);
+    world.isProberAway = false;
+    pass(world, 6_000);
+    assert.equal(world.confirmed, 3, 'confirmed as soon as it was made');
   });
 
   it('takes back what failed a probe that nobody can make any more, and tries it again if no rule is at fault', () => {

@@ -40,6 +40,8 @@ import { inForce, isProving, proofLost, proofOf, roundOfProof, timeOfProof, wait
 const ROUNDS = 3;
 /** Milliseconds between two rounds, at most. */
 const LONGEST_PAUSE = 15_000;
+/** Times `failAfter` that a probe which nobody can make is waited for, after the window. */
+const UNMADE = 2;
 /**
  * Milliseconds that a state which joins has for its first round, whatever failed before: more than
  * a probe needs to fail.
@@ -182,6 +184,7 @@ function tried(before: GuardState, event: EventOf<'applied'>, times: GuardTimes)
     counted: new Set([...(joined?.counted ?? recentlyCounted(before, at)), ...event.passed]),
     passes: 0,
     firstPass: at,
+    made: new Set(),
     failing: new Map(
       [...(joined?.failing ?? [])].map(([name, one]) => [name, { ...one, notBefore: at + GRACE }]),
     ),
@@ -243,12 +246,15 @@ function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): 
   const isPassed = failing.size === 0;
   const passes = isPassed ? trial.passes + 1 : 0;
   const firstPass = trial.passes === 0 ? began : trial.firstPass;
-  const next: Trial = { ...trial, failing, passes, firstPass };
+  const passing = counted.filter(({ error }) => error === null).map(({ probe }) => probe);
+  const made = new Set([...trial.made, ...passing]);
+  const next: Trial = { ...trial, failing, passes, firstPass, made };
   const state = { ...before, trial: next };
   if (isDone(next, at, times)) return confirmed(state, next, 'by its probes', at);
   const pause = isPassed ? Math.min(times.window / 2, LONGEST_PAUSE) : Math.min(AGAIN, times.window / 2);
   // Timers may fire a millisecond early: then a round more, and not half a window later.
-  const left = passes < ROUNDS ? Number.POSITIVE_INFINITY : firstPass + times.window - at;
+  const left =
+    passes < ROUNDS || !isMade(next) ? Number.POSITIVE_INFINITY : firstPass + times.window - at;
   const isNew = [...failing.keys()].some((name) => !trial.failing.has(name));
   const isOver = [...trial.failing.keys()].some((name) => !failing.has(name));
   return {
@@ -262,8 +268,16 @@ function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): 
   };
 }
 
-function isDone({ passes, firstPass }: Trial, at: number, { window, manual }: GuardTimes): boolean {
-  return manual === null && passes >= ROUNDS && at - firstPass >= window;
+function isDone(trial: Trial, at: number, { window, failAfter, manual }: GuardTimes): boolean {
+  const { passes, firstPass, since } = trial;
+  if (manual !== null || passes < ROUNDS || at - firstPass < window) return false;
+  // A busy prober may not have had the time yet, above all where each attempt waits for no answer.
+  return isMade(trial) || at - since >= window + UNMADE * failAfter;
+}
+
+/** Whether each probe that counts has been made, and passed, under the rules that are tried. */
+function isMade({ counted, made }: Trial): boolean {
+  return [...counted].every((name) => made.has(name));
 }
 
 function sayFailing(failing: ReadonlyMap<string, Failure>): GuardEffect {
