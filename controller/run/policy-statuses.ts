@@ -148,8 +148,10 @@ export class PolicyStatuses {
   }
 
   /** Announces that a feature gate has no value, while this replica leads. */
-  gateUnset(note: string): void {
-    if (this.#isLeader()) this.#failures.gateUnset(note);
+  gateUnset(note: string): boolean {
+    if (!this.#isLeader()) return false;
+    this.#failures.gateUnset(note);
+    return true;
   }
 
   /** What the metrics say of floating addresses. */

@@ -15,14 +15,18 @@ describe('gates without a value', () => {
     const clock = fakeClock();
     const said: string[] = [];
     const reports: NodeReport[] = [];
-    const announce = (note: string): void => void said.push(note);
+    const leads = { now: true };
+    const announce = (note: string): boolean => {
+      if (leads.now) said.push(note);
+      return leads.now;
+    };
     const gates = new UnsetGates({
       reports: () => reports,
       log: createLog({ logLevel: 'error' }),
       clock,
       announce,
     });
-    return { clock, said, reports, gates };
+    return { clock, said, reports, gates, leads };
   }
 
   it('are announced with the number of nodes that go on, again when it changes, until there is a value', () => {
@@ -43,6 +47,20 @@ describe('gates without a value', () => {
     assert.equal(gates.nodes('NodeNetworkPolicy'), 2);
     gates.set('NodeNetworkPolicy', true);
     assert.deepEqual([gates.nodes('NodeNetworkPolicy'), gates.remark(), clock.waiting()], [0, null, []]);
+  });
+
+  it('are announced by a replica that comes to lead after it has counted', () => {
+    const { clock, said, reports, gates, leads } = begin();
+    leads.now = false;
+    gates.set('NodeNetworkPolicy', 'unset');
+    reports.push(report('a', { enabled: true }));
+    clock.pass(30_000);
+    assert.deepEqual(said, []);
+    leads.now = true;
+    clock.pass(20_000);
+    assert.match(said.join(), /; 1 node goes on enforcing/);
+    assert.equal(said.length, 1);
+    gates.close();
   });
 
   it('are silent of EgressGateway where no node steers', () => {

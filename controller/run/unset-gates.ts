@@ -8,8 +8,8 @@ export interface UnsetGatesOptions {
   readonly reports: () => Iterable<NodeReport>;
   readonly log: Log;
   readonly clock: Clock;
-  /** Announces it to people; nothing where another replica leads. */
-  readonly announce: (note: string) => void;
+  /** Announces it to people; false: another replica leads, or none does yet. */
+  readonly announce: (note: string) => boolean;
 }
 
 /** Milliseconds between two counts: time for the reports to arrive. */
@@ -33,8 +33,8 @@ const MEANS: Readonly<Record<GateName, string>> = {
  */
 export class UnsetGates {
   readonly #options: UnsetGatesOptions;
-  /** The unset gates, with the number of nodes that was said last. */
-  readonly #unset = new Map<GateName, number>();
+  /** The unset gates, with the number of nodes that was logged and announced last. */
+  readonly #unset = new Map<GateName, { readonly logged: number; readonly announced: number }>();
   #cancel: (() => void) | null = null;
 
   constructor(options: UnsetGatesOptions) {
@@ -42,7 +42,7 @@ export class UnsetGates {
   }
 
   set(name: GateName, value: GateValue): void {
-    if (value === 'unset') this.#unset.set(name, this.#unset.get(name) ?? 0);
+    if (value === 'unset') this.#unset.set(name, this.#unset.get(name) ?? { logged: 0, announced: 0 });
     else this.#unset.delete(name);
     if (this.#unset.size > 0) this.#arm();
     else this.close();
@@ -71,13 +71,12 @@ export class UnsetGates {
     const { clock, log, announce } = this.#options;
     this.#cancel ??= clock.after(LOOK, () => {
       this.#cancel = null;
-      for (const [name, said] of this.#unset) {
+      for (const [name, { logged, announced }] of this.#unset) {
         const count = this.nodes(name);
-        const text = remarkOf(name, count);
-        this.#unset.set(name, count);
-        if (text === null || count === 0 || count === said) continue;
-        log.warn(text, { stage: 'watch', nodes: count });
-        announce(text);
+        const text = count === 0 ? null : remarkOf(name, count);
+        if (text !== null && count !== logged) log.warn(text, { stage: 'watch', nodes: count });
+        const isAnnounced = text === null || count === announced || announce(text);
+        this.#unset.set(name, { logged: count, announced: isAnnounced ? count : announced });
       }
       this.#arm();
     });
