@@ -253,8 +253,7 @@ function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): 
   if (isDone(next, at, times)) return confirmed(state, next, 'by its probes', at);
   const pause = isPassed ? Math.min(times.window / 2, LONGEST_PAUSE) : Math.min(AGAIN, times.window / 2);
   // Timers may fire a millisecond early: then a round more, and not half a window later.
-  const left =
-    passes < ROUNDS || !isMade(next) ? Number.POSITIVE_INFINITY : firstPass + times.window - at;
+  const left = passes < ROUNDS || !isMade(next) ? Number.POSITIVE_INFINITY : firstPass + times.window - at;
   const isNew = [...failing.keys()].some((name) => !trial.failing.has(name));
   const isOver = [...trial.failing.keys()].some((name) => !failing.has(name));
   return {

@@ -65,6 +65,26 @@ describe('proof before a trial', () => {
     assert.equal(world.confirmed, 3, 'an edit is tried as always');
   });
 
+  it('holds no policy that came meanwhile and was not tried, and tries it with the same probes', () => {
+    for (const isBad of [false, true]) {
+      const world = withGood();
+      world.edit(['api-server']);
+      pass(world, 3_000);
+      world.restart(true);
+      world.probes = ['controller', 'dns', 'ssh'];
+      pass(world, 1_000);
+      world.edit(isBad ? ['api-server'] : [], 'nodewall.io/q');
+      pass(world, 15_000);
+      assert.deepEqual(held(world), [['nodewall.io/p', 'unproven']]);
+      assert.ok(world.state.trial?.counted.has('api-server'), 'it counted for the interrupted one');
+      world.probes = PROBES;
+      pass(world, 40_000);
+      const isConfirmed = world.state.confirmed !== null && world.isSettled && held(world).length === 1;
+      assert.equal(isConfirmed, !isBad, JSON.stringify(held(world)));
+      if (isBad) assert.deepEqual(held(world).length, 2);
+    }
+  });
+
   it('is required of all probes where an older version saved which trial, and not what counted', () => {
     for (const isWhole of [true, false]) {
       const world = withGood();

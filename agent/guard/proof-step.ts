@@ -121,11 +121,21 @@ function complete(before: GuardState, probes: ReadonlySet<string>, at: number): 
   return { state, effects: [NO_PROBES, wakeForHolds(state, at), SUBMIT, REMEMBER, REPORT] };
 }
 
+/**
+ * The interrupted changes are held. Others that waited with them were not tried: they are now, with
+ * the same probes.
+ */
 function unproven(before: GuardState, probes: readonly string[], at: number): GuardStep {
   const why: HoldReason = { kind: 'unproven', probes };
-  const changes = before.holds.filter(isBrief).map((hold): Hold => ({ ...hold, why, isBrief: false }));
+  const { interrupted, proof } = before;
+  const keys = new Set(keysOf(interrupted?.changes ?? []));
+  const isKnown = keys.size > 0 && proof?.required != null;
+  const isHeld = (hold: Hold): boolean => isBrief(hold) && (!isKnown || keys.has(hold.key));
+  const changes = before.holds.filter(isHeld).map((hold): Hold => ({ ...hold, why, isBrief: false }));
   const holds = [...before.holds.filter((hold) => !isBrief(hold)), ...heldTogether(changes)];
-  const state: GuardState = { ...before, proof: null, interrupted: null, holds };
+  const counted = new Set([...(proof?.required ?? []), ...(proof?.passed ?? [])]);
+  const lastCounted = isKnown ? { probes: counted, until: Number.POSITIVE_INFINITY } : before.lastCounted;
+  const state: GuardState = { ...before, proof: null, interrupted: null, holds, lastCounted };
   const rolledBack: GuardEffect = { kind: 'rolledBack', why, changes };
   return { state, effects: [NO_PROBES, wakeForHolds(state, at), rolledBack, REMEMBER, SUBMIT, REPORT] };
 }
