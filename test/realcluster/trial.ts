@@ -1,16 +1,18 @@
 import { succeeds, until } from '../kernel/until.ts';
 import type { RealCluster } from './cluster.ts';
-import { setGate, tableOf, untilConfirmed, untilFollowed, untilTables } from './nodewall.ts';
-import { EVENTS, type EventName, POLICIES, type PolicyName } from './outage.ts';
+import { QUICK_GUARD, setGate, untilConfirmed, untilFollowed, untilTables } from './nodewall.ts';
+import { EVENTS, type Event, type EventName, NAMED_PORTS, POLICIES, type PolicyName } from './outage.ts';
 
 /** What an administrator does while nodewall is not all there. */
-export const MEANWHILE = ['nothing', 'policy deleted', 'gate off'] as const;
+export const MEANWHILE = ['nothing', 'policy deleted', 'gate off', 'agents restarted'] as const;
 export type Meanwhile = (typeof MEANWHILE)[number];
 
 export interface Trial {
   readonly policies: readonly PolicyName[];
   readonly event: EventName;
   readonly meanwhile: Meanwhile;
+  /** Of nodewall, which is applied again after accidents; default: QUICK_GUARD. */
+  readonly base?: string;
 }
 
 export interface TrialResult {
@@ -59,22 +61,29 @@ export async function runTrial(cluster: RealCluster, trial: Trial, limit: number
  * Applies policies, and another that may be deleted meanwhile, until every node has confirmed them.
  */
 export async function enforce(cluster: RealCluster, policies: Trial['policies']): Promise<void> {
-  const manifests = await Promise.all(policies.map((name) => POLICIES[name]()));
-  await cluster.kubectlOutput(['apply', '--server-side', '-f', '-'], {
-    stdin: [...manifests, EXTRA].join('\n---\n'),
-  });
+  const manifestsOf = async (names: readonly PolicyName[]): Promise<string[]> =>
+    Promise.all(names.map((name) => POLICIES[name]()));
+  const isTried = (name: PolicyName): boolean => name in NAMED_PORTS;
+  const apply = (manifests: readonly string[]) =>
+    cluster.kubectlOutput(['apply', '--server-side', '-f', '-'], { stdin: manifests.join('\n---\n') });
+  await apply([...(await manifestsOf(policies.filter((name) => !isTried(name)))), EXTRA]);
   await untilTables(cluster, 'all policies are enforced', (table) => table.includes('to-be-deleted'));
   // Guarded apply must not be what opens the cluster again.
   await untilConfirmed(cluster, 'to-be-deleted');
+  const tried = policies.filter(isTried);
+  if (tried.length === 0) return;
+  await apply(await manifestsOf(tried));
+  await untilTables(cluster, 'the named ports are closed', (table) => table.includes('named-ports'));
 }
 
 /** What happens to nodewall under the policies of {@link enforce}; limit and rejection as above. */
 export async function overcome(
   cluster: RealCluster,
-  { event, meanwhile }: Omit<Trial, 'policies'>,
+  { event, meanwhile, base = QUICK_GUARD }: Omit<Trial, 'policies'>,
   limit: number,
 ): Promise<TrialResult> {
-  const happening = EVENTS[event](cluster);
+  const happen: Event = EVENTS[event];
+  const happening = happen(cluster, base);
   // The administrator's command may have to be repeated while the API server restarts.
   const command = async (run: () => Promise<void>): Promise<void> =>
     void (await until('the API server takes a command', () => succeeds(run()), { limit }));
@@ -84,6 +93,7 @@ export async function overcome(
         void (await cluster.kubectlOutput(['delete', 'ncnp', 'to-be-deleted', '--ignore-not-found'])),
     );
   if (meanwhile === 'gate off') await command(() => setGate(cluster, false));
+  if (meanwhile === 'agents restarted') await command(() => EVENTS['all agents restarted'](cluster));
   await happening;
 
   const started = performance.now();
@@ -91,12 +101,9 @@ export async function overcome(
     await untilTables(cluster, 'no rules are left', (table) => table === '', limit);
   } else {
     await untilFollowed(cluster, limit);
-    const isKept = meanwhile === 'nothing';
-    for (const node of cluster.nodes) {
-      const table = await tableOf(node);
-      if (table.includes('to-be-deleted') !== isKept)
-        throw new Error(`policy to-be-deleted is ${isKept ? 'not ' : ''}enforced on ${node.name}`);
-    }
+    const isKept = meanwhile !== 'policy deleted';
+    const isRight = (table: string): boolean => table.includes('to-be-deleted') === isKept;
+    await untilTables(cluster, `to-be-deleted is ${isKept ? '' : 'not '}enforced`, isRight, limit);
   }
   return { seconds: (performance.now() - started) / 1000 };
 }
