@@ -62,7 +62,6 @@ export class ControllerParts {
   readonly statuses: PolicyStatuses;
   readonly compiling: Compiling;
   readonly #versions: NodeVersions;
-  /** What changes do, and whether Guardrails hold. */
   readonly impact: ImpactProcess;
   readonly guardrails: GuardrailWatch;
   readonly settings: ClusterSettings;
@@ -75,7 +74,6 @@ export class ControllerParts {
   readonly console: ControllerConsole;
   readonly registration: Registration;
   readonly credentials: Credentials;
-  /** Holds the Lease, and answers heartbeats. */
   readonly heartbeats: HeartbeatProcess;
   readonly agents: AgentService;
   readonly webhook: WebhookService;

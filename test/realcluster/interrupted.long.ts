@@ -20,7 +20,7 @@ interface AgentPod {
 const ALL = '[{protocol: TCP, port: 1, endPort: 65535}, {protocol: UDP, port: 1, endPort: 65535}]';
 const API = '[{protocol: TCP, port: 6443}]';
 
-/** Rules that cut a node off. What a worker needs is elsewhere; the control plane is needed by others. */
+/** Rules that cut a node off: a worker from what it needs, the control plane from who needs it. */
 const CUTS = {
   worker: {
     'reject all outward': `egress: [{name: cut, action: Reject, ports: ${ALL}}]`,
@@ -57,8 +57,8 @@ interface Lease {
 
 /**
  * Edits of a policy of each node under the default configuration, each interrupted at a random
- * moment: those that cut the node off, and those that do not. NODEWALL_INTERRUPTIONS is the number of
- * each.
+ * moment: those that cut the node off, and those that do not. NODEWALL_INTERRUPTIONS is the number
+ * of each.
  */
 describe('changes on real kubelets, interrupted', () => {
   let cluster: RealCluster;
