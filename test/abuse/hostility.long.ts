@@ -110,7 +110,7 @@ kernelSuite('five who mean harm', function () {
       assert.ok(seen.rss[who] < MOST[who], `${who}: ${seen.rss[who] / MiB} MiB`);
   }
 
-  /** An administrator edits a policy: all agents enforce it but those of nodes that the actor has. */
+  /** An administrator edits a policy: agents enforce it, but those of nodes that the actor has. */
   async function assertChange(seen: Seen, has: readonly string[]): Promise<void> {
     const marker = String(++port);
     const began = performance.now();
