@@ -12,7 +12,7 @@ import {
 } from '../../apis/exemptions.ts';
 import { failsafePeers } from '../../apis/failsafe.ts';
 import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
-import { type Address, parseAddress } from '../../lib/net/address.ts';
+import { type Address, isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
 import { linkLocal } from '../egress/render/tunnel.ts';
 import type { KnownFlow } from './known-flow.ts';
@@ -59,7 +59,8 @@ export function spoofedTest(state: NodeState, config: Config): (flow: KnownFlow)
 type IsExempt = (flow: KnownFlow, config: Config, egress: NodeEgress | null) => boolean;
 
 const EXEMPT: Readonly<Record<Exemption, IsExempt>> = {
-  loopback: (flow) => flow.srcIsOwn && flow.dstIsOwn,
+  // Of what the Node sends to several, its own copy comes in.
+  loopback: (flow) => flow.srcIsOwn && (flow.dstIsOwn || (flow.direction === 'ingress' && isToMany(flow))),
   neighborDiscovery: (flow) => isIcmpv6(flow, NEIGHBOR_DISCOVERY),
   multicastListener: (flow) => isIcmpv6(flow, MULTICAST_LISTENER),
   dhcpClient: (flow) => {
@@ -89,6 +90,15 @@ function isEnd({ peers }: NodeEgress, { family, value }: Address): boolean {
     return end?.family === family && end.value === value;
   });
 }
+
+function isToMany({ dst }: KnownFlow): boolean {
+  return dst !== undefined && isCovered(TO_MANY, dst);
+}
+
+/** Multicast, and the broadcast address of every link. */
+const TO_MANY = ['224.0.0.0/4', '255.255.255.255/32', 'ff00::/8'].flatMap(
+  (text) => parseCidr(text)?.cidr ?? [],
+);
 
 function isOfPods({ group }: KnownFlow, { interfaceGroups }: Config): boolean {
   return group !== undefined && group === interfaceGroups.pods;

@@ -147,6 +147,9 @@ function anonymousBytes(match: Match): number {
     case 'tcpNotFirst':
     case 'local':
     case 'vrf':
+    case 'toMany':
+    case 'notEther':
+    case 'etherHeader':
       return 0;
   }
 }

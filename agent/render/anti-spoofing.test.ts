@@ -21,6 +21,9 @@ function iptablesLines(chain: string, family: 4 | 6): string[] | undefined {
   return filter?.chains.get(chain)?.rules.map(({ text }) => text);
 }
 
+/** With the node's own address as source, what pods send by the wire goes on behind this. */
+const OWN_COPIES = 'meta pkttype != host fib saddr type local jump own-copies';
+
 describe('anti-spoofing', () => {
   it('comes before the exemptions, of pods before established connections too', () => {
     assert.deepEqual(lines('input')?.slice(1, 5), [
@@ -40,6 +43,7 @@ describe('anti-spoofing', () => {
     ]);
     assert.deepEqual(lines('anti-spoofing-pods'), [
       'iif "lo" return',
+      OWN_COPIES,
       'ip saddr @peers-nodes-v4 goto spoofed',
       'ip6 saddr @peers-nodes-v6 goto spoofed',
       'meta nfproto ipv4 fib saddr type local goto spoofed',
@@ -92,6 +96,7 @@ describe('anti-spoofing', () => {
     ]);
     assert.deepEqual(iptablesLines('NODEWALL-anti-spoofing-pods', 4), [
       '-i lo -j RETURN',
+      '-m pkttype ! --pkt-type unicast -m addrtype --src-type LOCAL -j NODEWALL-own-copies',
       '-m set --match-set nodewall-peers-nodes-h4 src -g NODEWALL-spoofed',
       '-m addrtype --src-type LOCAL -g NODEWALL-spoofed',
     ]);

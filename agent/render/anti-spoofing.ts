@@ -3,6 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import { dropsSpoofed } from '../../apis/exemptions.ts';
 import { failsafePeers } from '../../apis/failsafe.ts';
 import { type Cidr, parseCidr } from '../../lib/net/address.ts';
+import { ownCopies } from './own-copies.ts';
 import { plainChain, plainRule } from './plain.ts';
 import { familiesOf, recordRule } from './rule-chain.ts';
 import type { Chain, Match, NamedSet, NftRule } from './ruleset.ts';
@@ -63,6 +64,7 @@ export function antiSpoofing({ state, config, canLog, setMatches }: Context): An
   ]);
   const pods = plainChain(PODS, [
     notFromLoopback,
+    ...ownCopies(config).rules,
     ...nodes.map(({ matches }) => toSpoofed(matches)),
     ...UNIQUE.map((unique) => toSpoofed([unique, OWN_SOURCE])),
   ]);

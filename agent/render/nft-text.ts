@@ -206,6 +206,12 @@ function matchText(match: Match): string {
       return `fib ${match.field} type local`;
     case 'vrf':
       return 'meta iifkind "vrf"';
+    case 'toMany':
+      return 'meta pkttype != host';
+    case 'notEther':
+      return 'meta iiftype != ether';
+    case 'etherHeader':
+      return '@ll,96,16 != 0';
     case 'portTuple':
       return `meta l4proto . ${match.withSourcePort ? 'th sport . ' : ''}th dport ${set(match.tuples.map((tuple) => tupleText(tuple, match.withSourcePort)))}`;
     case 'icmp':

@@ -24,7 +24,7 @@ const web = rule('web', { services: [{ protocol: 'tcp', ports: [80, 80] }] });
 describe('render', () => {
   it('has only the fixed chains for no rules', () => {
     const { chains, sets, maps } = render(state(), DEFAULT_CONFIG);
-    assert.deepEqual([...chains.keys()], ['input', 'output', 'ingress', 'egress', 'refuse']);
+    assert.deepEqual([...chains.keys()], ['input', 'own-copies', 'output', 'ingress', 'egress', 'refuse']);
     assert.equal(sets.size + maps.size, 0);
   });
 

@@ -171,6 +171,15 @@ export type Match =
   | { readonly match: 'local'; readonly field: 'saddr' | 'daddr' }
   /** meta iifkind "vrf": the packet is in a VRF. */
   | { readonly match: 'vrf' }
+  /** meta pkttype != host: a multicast or a broadcast. */
+  | { readonly match: 'toMany' }
+  /** meta iiftype != ether: the packet came in by an interface without Ethernet headers. */
+  | { readonly match: 'notEther' }
+  /**
+   * @ll,96,16 != 0: a packet on an Ethernet interface has a header with a type, so it came in by
+   * the wire. The copy that the machine gets of its own multicast has none.
+   */
+  | { readonly match: 'etherHeader' }
   /** A concatenation of protocol, source port and destination port; the tuples are disjoint. */
   | { readonly match: 'portTuple'; readonly withSourcePort: boolean; readonly tuples: readonly PortTuple[] }
   /** icmp implies IPv4, icmpv6 IPv6. A `code` of null matches every code. */

@@ -7,6 +7,7 @@ import { shortHash } from '../../lib/sharing/hash.ts';
 import { tunnelMatches } from '../egress/render/tunnel-rules.ts';
 import { comment } from './name.ts';
 import { ruleText } from './nft-text.ts';
+import { ownCopies } from './own-copies.ts';
 import { fixedChain, plainChain, plainRule } from './plain.ts';
 import type { BaseChain, Chain, L4Protocol, Match, NftRule } from './ruleset.ts';
 
@@ -188,9 +189,10 @@ export function baseChains(
       known,
       (name) => PROTOCOL_OF[name] === undefined && !(name === 'localPods' && isJudged),
     );
+    const copied = direction === 'ingress' ? ownCopies(config) : { rules: [], chains: [] };
     const toPods = isJudged ? toLocalPods(config, localPods, podIndexes) : [];
-    const own = [...before, ...rules, accepted, ...first, ...exempt, ...toPods, ...jumps];
-    return [{ ...plainChain(name, own), base }, ...chains];
+    const own = [...before, ...rules, accepted, ...first, ...exempt, ...copied.rules, ...toPods, ...jumps];
+    return [{ ...plainChain(name, own), base }, ...chains, ...copied.chains];
   }
   // Every packet of the node traverses this hook, and an idle chain costs one in a hundred
   // connections: there is none while no rule needs it.

@@ -10,6 +10,7 @@ import type { OracleRule } from './rule.ts';
 export type ExemptionTest = (packet: Packet) => boolean;
 
 export const loopbackRanges = ['127.0.0.0/8', '::1/128'].map(parseCidr);
+const several = ['224.0.0.0/4', '255.255.255.255/32', 'ff00::/8'].map(parseCidr);
 const neighborDiscovery = [133, 134, 135, 136];
 const multicastListener = [130, 131, 132, 143];
 
@@ -32,7 +33,7 @@ export function toExemptionTest(
   const isLeftAlone = (packet: Packet) =>
     packet.traffic === 'NodePort' && (isLocal(packet.src) || isPodsGroup(packet, config));
   return (packet) =>
-    (isOn('loopback') && isLocal(packet.src) && isLocal(packet.dst)) ||
+    (isOn('loopback') && isLocal(packet.src) && (isLocal(packet.dst) || isOwnCopy(packet))) ||
     (isOn('neighborDiscovery') && isICMPv6(packet, neighborDiscovery)) ||
     (isOn('multicastListener') && isICMPv6(packet, multicastListener)) ||
     (isOn('dhcpClient') && isDhcpClient(packet)) ||
@@ -58,6 +59,12 @@ function closes({ manifest }: OracleRule): boolean {
 function isICMPv6(packet: Packet, types: number[]): boolean {
   if (packet.protocol !== protocolNumbers.icmpv6 || packet.family === 4) return false;
   return packet.icmpType !== undefined && types.includes(packet.icmpType);
+}
+
+/** What a Node sends to several machines, it gets itself. */
+function isOwnCopy({ direction, traffic, dst }: Packet): boolean {
+  const isHost = direction === 'ingress' && traffic !== 'NodePort';
+  return isHost && dst !== undefined && several.some((range) => inRange(range, dst));
 }
 
 /** DHCP asks for the IP version, so a flow without any address is not exempt. */

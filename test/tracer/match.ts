@@ -69,6 +69,12 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
       return (match.field === 'saddr' ? packet.isFromOwn : packet.isToOwn) === true;
     case 'vrf':
       return false;
+    case 'toMany':
+      return packet.isMulticast === true;
+    case 'notEther':
+      return packet.interface.name === 'lo';
+    case 'etherHeader':
+      return packet.isOwnCopy !== true && packet.interface.name !== 'lo';
     case 'nfproto':
       return packet.family === match.family;
     case 'l4proto':

@@ -32,6 +32,10 @@ export interface Packet {
   /** Whether the source, or the destination, is an address of this machine; absent: it is not. */
   readonly isFromOwn?: boolean;
   readonly isToOwn?: boolean;
+  /** Whether it goes to a multicast or broadcast address. */
+  readonly isMulticast?: boolean;
+  /** The machine's own copy of a multicast that it sends: it has no Ethernet header. */
+  readonly isOwnCopy?: boolean;
   /** What the client used before destination NAT, of a packet that it has changed. */
   readonly original: { readonly dst: bigint; readonly dstPort: number | undefined } | null;
   /** NAT hands it to a pod: it is looked at in the hooks prerouting and forward. */
@@ -120,6 +124,9 @@ export function toPacket(
     isForwarded: nodePort,
     isFromOwn,
     isToOwn: !nodePort && isLocal(dst, own),
+    ...(flow.direction === 'ingress' && !nodePort && isMulticast(dst)
+      ? { isMulticast: true, isOwnCopy: isFromOwn && !isByPod }
+      : {}),
     interface: { name: local ? 'lo' : 'eth0', group },
     established: false,
     ...(flow.untracked === true ? { isUntracked: true } : {}),
@@ -151,6 +158,10 @@ function typesOf({ icmpType, icmpCode, igmpType }: Flow, protocol: number): Type
   if (!TYPE_PROTOCOLS.includes(protocol)) return {};
   if (protocol === PROTOCOLS.igmp) return igmpType === undefined ? null : { type: igmpType };
   return icmpType === undefined || icmpCode === undefined ? null : { type: icmpType, code: icmpCode };
+}
+
+function isMulticast({ family, value }: Address): boolean {
+  return family === 4 ? value >> 28n === 14n || value === 0xffff_ffffn : value >> 120n === 0xffn;
 }
 
 function isLocal({ family, value }: Address, own: readonly string[]): boolean {

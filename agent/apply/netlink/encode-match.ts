@@ -1,4 +1,4 @@
-import { packMachine32 } from '../../../lib/net/machine-order.ts';
+import { packMachine16, packMachine32 } from '../../../lib/net/machine-order.ts';
 import { NO_USER } from '../../render/nft-text.ts';
 import type { L4Protocol, Match, MatchOf } from '../../render/ruleset.ts';
 import { addAddress, addNotIn, addNotInSet } from './encode-address-match.ts';
@@ -60,6 +60,9 @@ const MATCHES: Encoders = {
   notIn: addNotIn,
   local: (encoding, { field }) => addEqual(encoding, FIB_TYPE[field], packMachine32(RTN_LOCAL)),
   vrf: (encoding) => addEqual(encoding, meta('iifkind'), VRF),
+  toMany: (encoding) => addEqual(encoding, meta('pkttype'), Uint8Array.of(PACKET_HOST), true),
+  notEther: (encoding) => addEqual(encoding, meta('iiftype'), ETHER, true),
+  etherHeader: (encoding) => addEqual(encoding, payload('link', 12, 2), Uint8Array.of(0, 0), true),
   portTuple: addPortTuples,
   icmp: addIcmp,
   igmp: addIgmp,
@@ -90,6 +93,10 @@ const FIB_BACK = {
 /** The byte of the TCP header with the flags, and SYN in it. */
 const TCP_FLAGS = payload('transport', 13, 1);
 const SYN = Uint8Array.of(2);
+/** Of linux/if_packet.h. */
+const PACKET_HOST = 0;
+/** ARPHRD_ETHER of linux/if_arp.h, 16 bits. */
+const ETHER = packMachine16(1);
 /** Padded to IFNAMSIZ, as the kernel compares it. */
 const VRF = Buffer.from('vrf'.padEnd(16, '\0'));
 /** LOOPBACK_IFINDEX in the kernel's include/net/flow.h, the same in every network namespace. */

@@ -210,6 +210,9 @@ const MATCHES: readonly Match[] = [
   { match: 'local', field: 'saddr' },
   { match: 'local', field: 'daddr' },
   { match: 'vrf' },
+  { match: 'toMany' },
+  { match: 'notEther' },
+  { match: 'etherHeader' },
   ...[true, false].flatMap((withSourcePort): Match[] => [
     {
       match: 'portTuple',
@@ -558,7 +561,7 @@ inNamespace(import.meta.filename, () => {
 
     it('are the same for each kind of match', async () => {
       const tried = new Set(MATCHES.map(({ match }) => match));
-      assert.equal(tried.size, 29, 'a new kind of match: add it to MATCHES, and count it here');
+      assert.equal(tried.size, 32, 'a new kind of match: add it to MATCHES, and count it here');
       await assertSameBytes(whole(MATCHES.map((match) => rule({ kind: 'return' }, match))));
     });
 

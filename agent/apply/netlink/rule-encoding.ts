@@ -216,7 +216,7 @@ export function meta(key: Extract<Expression, { kind: 'meta' }>['key']): Express
 }
 
 export function payload(
-  base: 'network' | 'transport',
+  base: 'link' | 'network' | 'transport',
   offset: number,
   length: number,
   register = REGISTER,

@@ -83,6 +83,15 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
     case 'vrf':
       // addrtype doesn't look at the addresses of a VRF, so no rule has to leave it out.
       return [];
+    case 'toMany':
+      return [{ extension: '-m pkttype ! --pkt-type unicast' }];
+    case 'notEther':
+      // iptables has no such match. Interfaces without Ethernet headers call what they receive
+      // `unicast`, but for a tunnel of GRE to a multicast group.
+      return [];
+    case 'etherHeader':
+      // Only a packet with an Ethernet header has a source, or another one.
+      return ['', '! '].map((not) => ({ extension: `-m mac ${not}--mac-source ${NO_MAC}` }));
     case 'portTuple':
       return portTuples(match.tuples);
     case 'icmp':
@@ -92,6 +101,7 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
   }
 }
 
+const NO_MAC = '00:00:00:00:00:00';
 /** A link group has 32 bits. */
 const LOW_BITS = 0x7fff_ffff;
 const HIGHEST_BIT = 0x8000_0000;

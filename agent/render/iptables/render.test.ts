@@ -53,6 +53,7 @@ describe('iptables: the rules of a state', () => {
       [
         '*filter',
         ':NODEWALL-INPUT - [0:0]',
+        ':NODEWALL-own-copies - [0:0]',
         ':NODEWALL-OUTPUT - [0:0]',
         ':NODEWALL-FORWARD - [0:0]',
         '-I INPUT 1 -j NODEWALL-INPUT',
@@ -60,6 +61,10 @@ describe('iptables: the rules of a state', () => {
         '-I FORWARD 1 -j NODEWALL-FORWARD',
         '-A NODEWALL-INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
         '-A NODEWALL-INPUT -i lo -m comment --comment "exemption loopback" -j ACCEPT',
+        '-A NODEWALL-INPUT -m pkttype ! --pkt-type unicast -m addrtype --src-type LOCAL -j NODEWALL-own-copies',
+        '-A NODEWALL-own-copies -m mac --mac-source 00:00:00:00:00:00 -j RETURN',
+        '-A NODEWALL-own-copies -m mac ! --mac-source 00:00:00:00:00:00 -j RETURN',
+        '-A NODEWALL-own-copies -m comment --comment "exemption loopback" -j ACCEPT',
         '-A NODEWALL-OUTPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
         '-A NODEWALL-OUTPUT -o lo -m comment --comment "exemption loopback" -j ACCEPT',
         '-A NODEWALL-OUTPUT -m devgroup --dst-group 0x8/0x7fffffff -m comment --comment "exemption localPods" -j ACCEPT',
@@ -265,7 +270,7 @@ describe('iptables: successive states', () => {
     const same = [...chains(after)].filter(([name, chain]) => chains(before).get(name) === chain);
     assert.deepEqual(
       same.map(([name]) => name.replace(/-[0-9a-f]{10}$/, '')),
-      ['NODEWALL-INPUT', 'NODEWALL-ingress', 'NODEWALL-OUTPUT', 'NODEWALL-FORWARD'],
+      ['NODEWALL-INPUT', 'NODEWALL-own-copies', 'NODEWALL-ingress', 'NODEWALL-OUTPUT', 'NODEWALL-FORWARD'],
     );
     assert.deepEqual(
       after,
