@@ -2,11 +2,12 @@ import type { EgressConfig } from '../../apis/egress/config.ts';
 import type { InsideNetworks } from '../../apis/egress/objects.ts';
 import { AddressUnion, type OwnedRange, ownedRange } from './check/ranges.ts';
 
-/** Loopback, link-local and multicast. */
+/** Loopback, link-local, multicast and broadcast. */
 export const ALWAYS_INSIDE = [
   '127.0.0.0/8',
   '169.254.0.0/16',
   '224.0.0.0/4',
+  '255.255.255.255/32',
   '::1/128',
   'fe80::/10',
   'ff00::/8',
@@ -28,6 +29,19 @@ export function namedNetworks(
 ): string[] {
   const services = networks.some(({ kind }) => kind === 'ServiceCIDR') ? [] : serviceCIDRs;
   return [...ALWAYS_INSIDE, ...inside, ...podCIDRs, ...services, ...networks.flatMap(({ cidrs }) => cidrs)];
+}
+
+/**
+ * Where an address is a pod's, for all that Nodes do not say: the pod networks of the configuration
+ * and of IP pools; where `nodesSay` nothing either, private addresses.
+ */
+export function likelyPodNetworks(
+  networks: readonly InsideNetworks[],
+  { podCIDRs }: NetworksConfig,
+  nodesSay: boolean,
+): readonly string[] {
+  const named = [...podCIDRs, ...networks.flatMap(({ kind, cidrs }) => (kind === 'IPPool' ? cidrs : []))];
+  return named.length > 0 || nodesSay ? named : PRIVATE;
 }
 
 /**

@@ -51,9 +51,17 @@ describe('the decision of an egress flow', () => {
     );
     const inside = ['10.244.2.9', '10.0.0.2', '10.9.0.5', '198.51.100.6', '10.96.0.1', '192.0.2.1'];
     check(explain, [
-      ...[...inside, '127.0.0.1', '169.254.1.1', '224.0.0.1', 'fe80::1', 'ff02::1', '::1', 'fd00::1'].map(
-        (dst): Case => [{ pod: 'shop/web', dst }, 'Direct inside'],
-      ),
+      ...[
+        ...inside,
+        '127.0.0.1',
+        '169.254.1.1',
+        '224.0.0.1',
+        '255.255.255.255',
+        'fe80::1',
+        'ff02::1',
+        '::1',
+        'fd00::1',
+      ].map((dst): Case => [{ pod: 'shop/web', dst }, 'Direct inside']),
       // The network's own address and its broadcast address are no addresses of the pool.
       [{ pod: 'shop/web', dst: '198.51.100.0' }, 'Drop policy all'],
       [{ pod: 'shop/web', dst: '198.51.100.7' }, 'Drop policy all'],
@@ -63,6 +71,32 @@ describe('the decision of an egress flow', () => {
       [{ src: '10.244.1.8', dst: '10.0.0.1' }, 'Direct inside'],
       [{ src: '10.244.1.7', dst: '1.1.1.1' }, 'Drop policy all'],
       [{ src: '172.16.0.1', dst: '1.1.1.1' }, 'Direct no-policy'],
+    ]);
+  });
+
+  it('takes a source that nobody has for a pod where Nodes say no pod networks, as nodes do', () => {
+    const nodes = [node('n1', ['10.0.0.1'])];
+    const egressPolicies = [
+      policy('subnet', { action: 'Drop', appliedTo: [{ podSubnets: ['172.16.0.0/24'] }] }),
+    ];
+    const pool = { kind: 'IPPool', name: 'calico', cidrs: ['10.50.0.0/16'] } as const;
+    const held = 'Drop unknown-pod';
+    check(explainer({ nodes, egressPolicies }), [
+      [{ src: '10.7.0.8', dst: '1.1.1.1' }, held],
+      [{ src: '172.16.0.1', dst: '1.1.1.1' }, 'Drop policy subnet'],
+      [{ src: '8.8.8.8', dst: '1.1.1.1' }, 'Direct no-policy'],
+      [{ src: '10.0.0.1', dst: '1.1.1.1' }, 'Direct host'],
+    ]);
+    check(explainer({ nodes, egressPolicies, insideNetworks: [pool] }), [
+      [{ src: '10.50.0.8', dst: '1.1.1.1' }, held],
+      [{ src: '10.7.0.8', dst: '1.1.1.1' }, 'Direct no-policy'],
+    ]);
+    check(explainer({ nodes, egressPolicies }, { podCIDRs: ['10.60.0.0/16'] }), [
+      [{ src: '10.60.0.8', dst: '1.1.1.1' }, held],
+      [{ src: '10.7.0.8', dst: '1.1.1.1' }, 'Direct no-policy'],
+    ]);
+    check(explainer({ nodes, egressPolicies }, { unknownPods: 'Pass' }), [
+      [{ src: '10.7.0.8', dst: '1.1.1.1' }, 'Direct no-policy'],
     ]);
   });
 

@@ -15,7 +15,7 @@ import type { EgressPath } from './allocation.ts';
 import { policyKey } from './class.ts';
 import type { CompiledEgress, EgressInput } from './compile-egress.ts';
 import { destinationsOf } from './destinations.ts';
-import { holderOf, isPodAddress } from './inside.ts';
+import { holderOf, isLikelyPod, isPodAddress } from './inside.ts';
 import { policyText } from './order.ts';
 import { hasInterval } from './segments.ts';
 import { isInSubnets, toItems } from './selection.ts';
@@ -67,7 +67,7 @@ export function egressExplainer(objects: EgressInput, compiled: CompiledEgress):
     }
     return {
       ...(decided === null
-        ? ({ verdict: 'Direct', ...NOTHING, reason: 'no-policy' } as const)
+        ? withoutPolicy(source, compiled)
         : decision(decided, { family: dst.family, isStray: isStray(source, compiled) }, compiled)),
       ...(audited.length === 0 ? {} : { audited: audited.map(auditedPolicy) }),
       ...(wanted ? { considered } : {}),
@@ -122,6 +122,25 @@ function beforePolicies(source: Source, dst: Address, { inside }: CompiledEgress
   if (source.kind === 'host') return { verdict: 'Direct', ...NOTHING, reason: 'host' };
   if (source.kind === 'unknown') return { verdict: 'Drop', ...NOTHING, reason: 'unknown-pod' };
   return null;
+}
+
+/** A node holds what comes from a pod that it does not know, if no podSubnets have it. */
+function withoutPolicy(source: Source, { inside, unknownPods, subnets }: CompiledEgress): EgressAnswer {
+  const isHeld =
+    unknownPods === 'Hold' &&
+    source.kind === 'other' &&
+    isLikelyPod(inside, source.address) &&
+    !isInOne(subnets, source.address);
+  if (isHeld) return { verdict: 'Drop', ...NOTHING, reason: 'unknown-pod' };
+  return { verdict: 'Direct', ...NOTHING, reason: 'no-policy' };
+}
+
+function isInOne(subnets: CompiledEgress['subnets'], text: string): boolean {
+  const address = parseAddress(text);
+  return subnets.some(
+    ({ family, range }) =>
+      family === address?.family && range.first <= address.value && address.value <= range.last,
+  );
 }
 
 /** Null: there is room for the pod's class. */

@@ -6,7 +6,7 @@ import { changeAddresses, type MemberSet, NO_MEMBERS, toMemberSet } from '../../
 import type { ListChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { ownedRange } from './check/ranges.ts';
-import { credible, type NetworksConfig, namedNetworks } from './cluster-networks.ts';
+import { credible, likelyPodNetworks, type NetworksConfig, namedNetworks } from './cluster-networks.ts';
 import { comparePods } from './order.ts';
 import { poolCidrs, toPool } from './pool.ts';
 import { cidrIntervals, hasInterval } from './segments.ts';
@@ -27,6 +27,8 @@ export interface Inside {
   readonly podNetworks: Intervals;
   /** The same of each Node that has any. */
   readonly networksOf: ReadonlyMap<string, Intervals>;
+  /** Further networks of which an address that nobody has is taken for a pod's. */
+  readonly likelyPods: Intervals;
   /** Pod networks and addresses that Nodes and pods say and that do not count, for messages. */
   readonly leftOut: ReadonlySet<string>;
 }
@@ -49,7 +51,7 @@ export class InsideIndex {
   #strayNetworks: readonly string[] = [];
   #inside: Inside = {
     ...{ members: NO_MEMBERS, nodes: NO_MEMBERS, podNetworks: NO_INTERVALS },
-    ...{ networksOf: new Map(), leftOut: new Set() },
+    ...{ networksOf: new Map(), likelyPods: NO_INTERVALS, leftOut: new Set() },
   };
 
   constructor(config: NetworksConfig) {
@@ -111,6 +113,7 @@ export class InsideIndex {
       nodes: toMemberSet([], nodeAddresses),
       podNetworks: intervalsOf(podCIDRs),
       networksOf: new Map(ofNodes.map(([name, counting]) => [name, intervalsOf(counting)])),
+      likelyPods: intervalsOf(likelyPodNetworks(insideNetworks, this.#config, podCIDRs.length > 0)),
       leftOut: this.#leftOut(),
     };
     return true;
@@ -174,6 +177,15 @@ export function holderOf(pods: readonly Pod[], text: string, { networksOf }: Ins
 
 /** Whether the address is in the pod network of a Node. */
 export function isPodAddress({ podNetworks }: Inside, text: string): boolean {
+  return isIn(podNetworks, text);
+}
+
+/** Whether an address that nobody has, and no pod network of a Node, is taken for a pod's. */
+export function isLikelyPod({ likelyPods }: Inside, text: string): boolean {
+  return isIn(likelyPods, text);
+}
+
+function isIn(intervals: Intervals, text: string): boolean {
   const address = parseAddress(text);
-  return address !== null && hasInterval(podNetworks[address.family], address.value);
+  return address !== null && hasInterval(intervals[address.family], address.value);
 }

@@ -93,7 +93,7 @@ export const EGRESS_SEED: readonly unknown[] = [
     metadata: { name: 'theirs' },
     spec: {
       ippools: { ipv4: ['198.51.100.70-198.51.100.79'], ipv6: ['2001:db8:a::70-2001:db8:a::79'] },
-      nodeSelector: { selector: { matchLabels: { 'node-restriction.kubernetes.io/egress': 'true' } } },
+      nodeSelector: { selector: { matchLabels: { 'node-restriction.kubernetes.io/egress': 'yes' } } },
     },
   },
   {
@@ -115,7 +115,7 @@ export const EGRESS_SEED: readonly unknown[] = [
   {
     apiVersion: 'v1',
     kind: 'Node',
-    metadata: { name: 'gw-1', uid: 'n', labels: { egress: 'true' } },
+    metadata: { name: 'gw-1', uid: 'n', labels: { 'node-restriction.kubernetes.io/egress': 'yes' } },
     spec: { podCIDR: '10.244.1.0/24', podCIDRs: ['10.244.1.0/24', 'fd00:1::/80'] },
     status: { addresses: [{ type: 'InternalIP', address: '192.0.2.11' }] },
   },

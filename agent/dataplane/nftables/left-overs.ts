@@ -57,3 +57,16 @@ export const EGRESS_LEFT_OVERS: LeftOvers = {
     return await removeNetwork();
   },
 };
+
+/** Connections that the table steers; before the table. */
+export function steeringLeftOvers(kernel: Kernel): LeftOvers {
+  return {
+    name: 'egress connections',
+    holdsRules: async () => false,
+    async remove() {
+      const { endSteering } = await import('../../egress/end-steering.ts');
+      await whereNfTablesIs(() => endSteering(kernel), undefined);
+      return [];
+    },
+  };
+}

@@ -1,5 +1,6 @@
 import type { Generation } from 'nftables-napi';
 import type { NodeState } from '../../../apis/compiled.ts';
+import type { Reconciler } from '../../apply/dataplane.ts';
 import { Enforcer } from '../../apply/enforcer.ts';
 import type { Kernel } from '../../apply/netlink/kernel.ts';
 import { NodeRuleReconciler } from '../../apply/reconciler.ts';
@@ -9,9 +10,11 @@ import type { openNetwork } from '../../egress/open-network.ts';
 import { countedKernel, kernelCounts } from '../../record/counted-kernel.ts';
 import { nftOwners } from '../../record/owners.ts';
 import { renderer } from '../../render/render.ts';
+import type { Ruleset } from '../../render/ruleset.ts';
 import type { Dataplane, DataplaneOptions, Running } from '../dataplane.ts';
 import { nftBootFiles } from './boot-files.ts';
 import type { egressEnforcer } from './egress-enforcer.ts';
+import { steeringLeftOvers } from './left-overs.ts';
 import { watchKernel } from './watch-kernel.ts';
 
 /** What egress gateways need besides; loaded only if the feature gate is on. */
@@ -39,7 +42,7 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
       const reconciler = new NodeRuleReconciler(counted, { remembered: digests });
       const enforcer =
         egress === null || floating === null
-          ? plainEnforcer(options, reconciler)
+          ? plainEnforcer(options, withoutSteering(reconciler, kernel))
           : withEgress(options, { reconciler, egress, floating });
       return {
         enforcer,
@@ -67,7 +70,24 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
 
 type Enforcing = Running['enforcer'] & Pick<Running, 'egressHealth' | 'egressMemory'>;
 
-function plainEnforcer({ config, enforcer }: DataplaneOptions, reconciler: NodeRuleReconciler): Enforcing {
+/** The first rules without egress gateways replace those of an earlier run that may have some. */
+function withoutSteering(reconciler: NodeRuleReconciler, kernel: Kernel): Reconciler<Ruleset> {
+  let isFirst = true;
+  return {
+    async apply(desired) {
+      if (isFirst) await steeringLeftOvers(kernel).remove().catch(laterRemoved);
+      isFirst = false;
+      return await reconciler.apply(desired);
+    },
+    verify: () => reconciler.verify(),
+    holdsRules: () => reconciler.holdsRules(),
+  };
+}
+
+/** Rules do not wait for that: left-overs are removed behind them as well, until it works. */
+function laterRemoved(): void {}
+
+function plainEnforcer({ config, enforcer }: DataplaneOptions, reconciler: Reconciler<Ruleset>): Enforcing {
   return new Enforcer({ ...enforcer, reconciler, renderer: (canLog) => renderer(config, canLog) });
 }
 

@@ -1,7 +1,7 @@
 import { CommandError, EXIT } from '../../../lib/process/exit.ts';
 import { tryEgress, tryNftables } from '../../apply/netlink/nft-trial.ts';
 import type { DataplanePort } from '../kind.ts';
-import { EGRESS_LEFT_OVERS, FLOATING_LEFT_OVERS, nftLeftOvers } from './left-overs.ts';
+import { EGRESS_LEFT_OVERS, FLOATING_LEFT_OVERS, nftLeftOvers, steeringLeftOvers } from './left-overs.ts';
 
 export const nftablesPort: DataplanePort = {
   trial: () => tryNftables(),
@@ -19,14 +19,19 @@ export const nftablesPort: DataplanePort = {
         }
       : null;
     const ofEgress = hasEgress ? [FLOATING_LEFT_OVERS, EGRESS_LEFT_OVERS] : [];
-    const manages = [nftLeftOvers(kernel), ...ofEgress];
+    const manages = [steeringLeftOvers(kernel), nftLeftOvers(kernel), ...ofEgress];
     return {
       dataplane: nftablesDataplane(kernel, egress),
       manages: manages.map(({ name }) => name),
       details: {},
     };
   },
-  leftOvers: (kernel) => [FLOATING_LEFT_OVERS, nftLeftOvers(kernel), EGRESS_LEFT_OVERS],
+  leftOvers: (kernel) => [
+    FLOATING_LEFT_OVERS,
+    steeringLeftOvers(kernel),
+    nftLeftOvers(kernel),
+    EGRESS_LEFT_OVERS,
+  ],
   async plan({ kernel, state, config, digests }) {
     const { transactionText } = await import('../../apply/plan/transaction-text.ts');
     const { NodeRuleReconciler } = await import('../../apply/reconciler.ts');

@@ -24,6 +24,9 @@ const RESTORE: Statement = { kind: 'markMap', of: 'ct', mask: MARK_MASK, map: NA
 const ACCEPT: Statement = { kind: 'accept' };
 const RETURN: Statement = { kind: 'return' };
 
+/** The base chain that decides about each packet before routing. */
+export const STEER = 'egress-steer';
+
 interface FrameParts {
   readonly config: Config;
   /** Whether connections from local pods are judged. */
@@ -55,7 +58,7 @@ export function frameChains({ config, judges, hasTunnel, takes, hasFloating }: F
     ...(hasTunnel ? tunnelChains(tunnel('iifgroup'), hasFloating ? toFloating() : []) : []),
     ...sentChains(tunnel('oifgroup'), hasTunnel),
     // After the destination NAT of kube-proxy and of NodePorts (-100), before routing.
-    base('egress-steer', { hook: 'prerouting', priority: -80 }, [
+    base(STEER, { hook: 'prerouting', priority: -80 }, [
       plainRule(goto(NAME.marked), MARK_CT(MARK_MASK, 0, true)),
       ...(judges
         ? [
@@ -177,6 +180,11 @@ function sealChain(notToTunnel: Match, hasFloating: boolean): Chain {
     ...(hasFloating
       ? FAMILIES.map((family) => dropRule('not-ready', NOT_ALIVE, IS_TAKEN(MARK_META), ...dead(family)))
       : []),
+    // Others' source NAT may be first, and each connection has one.
+    plainRule(
+      { kind: 'markMap', of: 'meta', mask: MARK_MASK, map: NAME.sealed },
+      ...[IS_TAKEN(MARK_META), notToTunnel, { match: 'ctNew' } as const],
+    ),
   ]);
 }
 

@@ -1,7 +1,7 @@
 import type { EgressTake } from '../../../apis/egress/node-egress.ts';
-import { FAMILIES, type Family, parseAddress } from '../../../lib/net/address.ts';
+import { type Address, BITS, FAMILIES, type Family, parseAddress } from '../../../lib/net/address.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
-import type { Chain, NftRule, Statement } from '../../render/ruleset.ts';
+import type { Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
 import type { ChainVerdict } from '../../render/verdict-map.ts';
 import { dropRule } from './drops.ts';
 
@@ -13,6 +13,41 @@ function translateChain(take: number): string {
 export function translation(take: number): ChainVerdict {
   return { kind: 'goto', chain: translateChain(take) };
 }
+
+function sealedChain(take: number): string {
+  return `egress-sealed-${take}`;
+}
+
+/** The entry of a take in the map of what may leave. */
+export function seal(take: number): ChainVerdict {
+  return { kind: 'goto', chain: sealedChain(take) };
+}
+
+/** After source NAT: lets a connection leave with an address of its take alone. */
+export function sealedChains(number: number, take: EgressTake): Chain[] {
+  const rules = ownSources(take).map((match) => plainRule({ kind: 'return' }, match));
+  return [plainChain(sealedChain(number), [...rules, dropRule('no-address', TRANSLATED)])];
+}
+
+function ownSources(take: EgressTake): Match[] {
+  if (take.kind === 'node' && take.interface === null) return [{ match: 'local', field: 'saddr' }];
+  const { ipv4, ipv6 } = addressesOf(take);
+  return [...ipv4, ...ipv6].map(isSource);
+}
+
+function isSource(text: string): Match {
+  const address = toAddress(text);
+  const cidr = { ...address, length: BITS[address.family] };
+  return { match: 'address', family: address.family, field: 'saddr', in: { cidr } };
+}
+
+function toAddress(text: string): Address {
+  const address = parseAddress(text);
+  if (address === null) throw new RangeError(`${text} is not an address`);
+  return address;
+}
+
+const TRANSLATED = 'translated by others';
 
 /**
  * Source NAT of a take. The port stays where it is free, so that another node can go on with the
@@ -49,8 +84,8 @@ function toOneOf(
   addresses: readonly string[],
 ): { readonly rules: readonly NftRule[]; readonly chains: readonly Chain[] } {
   const statements = addresses.map((text): Statement => {
-    const address = parseAddress(text);
-    if (address?.family !== family) throw new RangeError(`${text} is no IPv${family} address`);
+    const address = toAddress(text);
+    if (address.family !== family) throw new RangeError(`${text} is no IPv${family} address`);
     return { kind: 'snat', family, to: address.value };
   });
   const [only, ...more] = statements;

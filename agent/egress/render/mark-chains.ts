@@ -3,7 +3,7 @@ import { plainChain, plainRule } from '../../render/plain.ts';
 import type { Chain, Match, NftRule } from '../../render/ruleset.ts';
 import { type ChainVerdict, type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
 import { dropRule } from './drops.ts';
-import { translation } from './gateway.ts';
+import { seal, translation } from './gateway.ts';
 import { MARK_MASK, OTHER_BITS, slotMark, takeMark } from './marks.ts';
 import { slotChain, takeChain } from './outcomes.ts';
 import { NAME } from './tunnel-rules.ts';
@@ -47,9 +47,13 @@ export function markChains({ slots, takes, ended }: NodeEgress): MarkChains {
     first: packMark(takeMark(number)),
     verdict: translation(number),
   }));
+  const sealed = [...takes.keys()].map((number) => ({
+    first: packMark(takeMark(number)),
+    verdict: seal(number),
+  }));
   return {
     chains: [...own, ...chains],
-    maps: [map(NAME.restore, restore), map(NAME.translate, translate)],
+    maps: [map(NAME.restore, restore), map(NAME.translate, translate), map(NAME.sealed, sealed)],
   };
 }
 

@@ -18,7 +18,7 @@ import { ArrivalRenderer } from './arrivals.ts';
 import { ClassRenderer, classChain, rangeMap } from './classes.ts';
 import { dropChains, dropRule } from './drops.ts';
 import { frameChains, toNodeRules } from './frame.ts';
-import { takeChains } from './gateway.ts';
+import { sealedChains, takeChains } from './gateway.ts';
 import { markChains } from './mark-chains.ts';
 import { linkLocal } from './tunnel.ts';
 import { inSet, NAME } from './tunnel-rules.ts';
@@ -63,7 +63,10 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
     const source = judges ? sources({ sources: pods, subnets, unknownPods, hasClasses }) : NO_EGRESS;
     const served = arrivals.render(egress);
     const marks = markChains(egress);
-    const takes = [...egress.takes].flatMap(([number, take]) => takeChains(number, take));
+    const takes = [...egress.takes].flatMap(([number, take]) => [
+      ...takeChains(number, take),
+      ...sealedChains(number, take),
+    ]);
     const audits = new Map(outcomes.flatMap((one) => one.audits.map((audit) => [audit.name, audit])));
     const hasTunnel = egress.peers.size > 0 || egress.takes.size > 0 || hasFloating(egress);
     const chains = [

@@ -13,6 +13,8 @@ export const NAME = {
   arrive: 'egress-arrive',
   restore: 'egress-restore',
   translate: 'egress-translate',
+  /** By take: whether a packet leaves with an address of it. */
+  sealed: 'egress-sealed',
   gone: 'egress-gone',
   /** An answer from the gateway, at the pod's node. */
   answered: 'egress-answered',

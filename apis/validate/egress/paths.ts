@@ -6,6 +6,7 @@ export function gatewayPaths({ apiGroup }: Pick<EgressGateway, 'apiGroup'>) {
   const isOurs = apiGroup === 'nodewall.io';
   return {
     ranges: isOurs ? ['spec', 'addresses'] : ['spec', 'ippools'],
+    nodeSelector: isOurs ? ['spec', 'nodeSelector'] : ['spec', 'nodeSelector', 'selector'],
     default: isOurs ? ['spec', 'default'] : ['spec', 'clusterDefault'],
   } as const satisfies Record<string, FieldPath>;
 }

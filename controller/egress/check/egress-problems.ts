@@ -2,7 +2,7 @@ import type { EgressConfig } from '../../../apis/egress/config.ts';
 import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
 import type { ClusterObjects } from '../../../apis/objects.ts';
 import type { CrossProblem } from '../../../apis/validate/objects.ts';
-import { gatewayProblems, poolsOf } from './gateways.ts';
+import { gatewayProblems, nodelessProblems, poolsOf } from './gateways.ts';
 import {
   insideRanges,
   networkRanges,
@@ -40,6 +40,7 @@ export function egressProblems(
   const owned = new RangeIndex([...others, ...ofServices]);
   return [
     ...gatewayProblems(gateways, pools, owned),
+    ...nodelessProblems(gateways, objects.nodes),
     ...policyProblems({ policies, gateways, namespaces, pools, inside, others: owned, invalid }),
   ];
 }

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { EgressGateway } from '../../../apis/egress/objects.ts';
+import type { Node } from '../../../apis/objects.ts';
 import { validateObject } from '../../../apis/validate/object.ts';
-import { gatewayProblems, type PoolOf, poolsOf } from './gateways.ts';
+import { fakeNode } from '../../../test/fake/egress-objects.ts';
+import { gatewayProblems, nodelessProblems, type PoolOf, poolsOf } from './gateways.ts';
 import { RangeIndex } from './ranges.ts';
 
 function gateway(name: string, ranges: readonly string[]): EgressGateway {
@@ -43,5 +45,19 @@ describe('pools of gateways', () => {
       }),
       { numRuns: 500 },
     );
+  });
+});
+
+describe('a gateway', () => {
+  it('is warned of that selects no Node, where Nodes are known', () => {
+    const node = (labels: Record<string, string>) => fakeNode('n', [], { labels });
+    const found = (...nodes: Node[]) =>
+      nodelessProblems([gateway('g', ['192.0.2.1'])], nodes).map(({ problem: { severity, message } }) => [
+        severity,
+        message.split(';')[0],
+      ]);
+    assert.deepEqual(found(), []);
+    assert.deepEqual(found(node({ a: 'c' }), node({ a: 'b' })), []);
+    assert.deepEqual(found(node({ a: 'c' })), [['warning', 'selects no Node']]);
   });
 });

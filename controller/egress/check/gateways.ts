@@ -1,10 +1,12 @@
 import type { EgressGateway } from '../../../apis/egress/objects.ts';
 import { parsePoolRange } from '../../../apis/egress/pool-range.ts';
+import type { Node } from '../../../apis/objects.ts';
 import { gatewayPaths } from '../../../apis/validate/egress/paths.ts';
 import { writtenKind } from '../../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../../apis/validate/objects.ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { Interval } from '../../../lib/net/interval.ts';
+import { allHold, canonicalRequirements } from '../../index/selector.ts';
 import { compare, type Overlaps } from './ranges.ts';
 
 /** One range of the pools of a gateway. */
@@ -57,6 +59,21 @@ export function gatewayProblems(
       });
     });
   return [...defaultProblems(gateways).filter(({ object }) => wanted.has(object)), ...ofPools];
+}
+
+/** Gateways that select no Node. Where no Nodes are known, nothing is said. */
+export function nodelessProblems(
+  gateways: readonly EgressGateway[],
+  nodes: readonly Node[],
+): CrossProblem<EgressGateway>[] {
+  if (nodes.length === 0) return [];
+  return gateways.flatMap((gateway): CrossProblem<EgressGateway>[] => {
+    const wanted = canonicalRequirements(gateway.spec.nodeSelector);
+    if (nodes.some(({ labels }) => allHold(wanted, labels))) return [];
+    const message = 'selects no Node; until one has such labels, what policies send to it is dropped';
+    const path = gatewayPaths(gateway).nodeSelector;
+    return [{ object: gateway, problem: { severity: 'warning', path, message } }];
+  });
 }
 
 /** For each pool that overlaps one of another gateway, one such pool. */

@@ -8,7 +8,7 @@ import { memo } from '../../../lib/sharing/memo.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
 import { credible } from '../cluster-networks.ts';
 import { hasInterval } from '../segments.ts';
-import { gatewayProblems, poolsOf } from './gateways.ts';
+import { gatewayProblems, nodelessProblems, poolsOf } from './gateways.ts';
 import {
   type AddressedPod,
   insideRanges,
@@ -65,7 +65,10 @@ export class IncrementalChecks {
       this.#services(objects.services),
       new RangeIndex(this.#podsIn(objects.pods, unionOf(own))),
     ];
-    return gatewayProblems(gateways, pools, overlapsOf(parts), [gateway]);
+    return [
+      ...gatewayProblems(gateways, pools, overlapsOf(parts), [gateway]),
+      ...nodelessProblems([gateway], objects.nodes),
+    ];
   }
 
   /** @param policy one of the objects, of nodewall.io */

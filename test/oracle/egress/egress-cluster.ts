@@ -29,6 +29,8 @@ export interface EgressCluster {
   readonly named: readonly AddressRange[];
   /** Where what Nodes and pods say counts. */
   readonly credible: readonly AddressRange[];
+  /** An unknown source there is a pod's, unless a policy has it in its podSubnets. */
+  readonly likelyPods: readonly AddressRange[];
   readonly labelsOfNamespace: (name: string) => Labels;
 }
 
@@ -56,12 +58,15 @@ export function toEgressCluster(objects: readonly object[], config: EgressConfig
       return [metadata.name, own.filter((range) => isWithin(range, credible))] as const;
     }),
   );
+  const ofNodes = [...homes.values()].flat();
+  const likely = [...podCIDRs, ...poolNetworks(objects).map(parseCidr)];
   return {
     nodes: toCluster(objects).nodes,
     pods: pods
       .filter(isUnfinished)
       .map((pod) => toPod(pod, labelsOfNamespace, homes.get(pod.spec?.nodeName ?? '') ?? [])),
-    podCIDRs: [...homes.values()].flat(),
+    podCIDRs: ofNodes,
+    likelyPods: likely.length > 0 || ofNodes.length > 0 ? likely : PRIVATE,
     named,
     credible,
     labelsOfNamespace,
@@ -106,7 +111,7 @@ function toPod(
 }
 
 const ALWAYS_INSIDE = [
-  ...['127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4'],
+  ...['127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '255.255.255.255/32'],
   ...['::1/128', 'fe80::/10', 'ff00::/8'],
 ].map(parseCidr);
 
@@ -122,10 +127,19 @@ function namedNetworks(objects: readonly object[], { egress = {} }: EgressConfig
   const services = kind(['networking.k8s.io/v1', 'networking.k8s.io/v1beta1'], 'ServiceCIDR');
   const serviceCIDRs =
     services.length > 0 ? services.flatMap(({ spec }) => spec?.cidrs ?? []) : (egress.serviceCIDRs ?? []);
-  const ipPools = kind(['crd.projectcalico.org/v1', 'projectcalico.org/v3'], 'IPPool');
-  const poolCIDRs = ipPools.flatMap(({ spec }) => (spec?.cidr === undefined ? [] : [spec.cidr]));
-  const written = [...serviceCIDRs, ...poolCIDRs, ...(egress.inside ?? []), ...(egress.podCIDRs ?? [])];
+  const written = [
+    ...serviceCIDRs,
+    ...poolNetworks(objects),
+    ...(egress.inside ?? []),
+    ...(egress.podCIDRs ?? []),
+  ];
   return [...ALWAYS_INSIDE, ...[...written, ...spidernetNetworks(objects)].map(parseCidr)];
+}
+
+function poolNetworks(objects: readonly object[]): string[] {
+  const versions = ['crd.projectcalico.org/v1', 'projectcalico.org/v3'];
+  const pools = objectsOfKind(objects, versions, 'IPPool') as NetworkManifest[];
+  return pools.flatMap(({ spec }) => (spec?.cidr === undefined ? [] : [spec.cidr]));
 }
 
 /** The test for destinations that are never steered (docs/egress.md). */

@@ -70,6 +70,7 @@ const ROWS: Readonly<Record<string, Row[]>> = {
     ['a Node', [policy('p', { action: 'Drop' })], { ...web, dst: '10.0.0.3' }, 'Direct inside'],
     ['an address of a pool', [GW], { ...web, dst: '203.0.113.2' }, 'Direct inside'],
     ['no network address', [GW], { ...web, dst: '203.0.113.0' }, 'Direct no-policy'],
+    ['broadcast', [], { ...web, dst: '255.255.255.255' }, 'Direct inside'],
     ['link-local', [], { ...web, dst: '169.254.255.255' }, 'Direct inside'],
     [
       'the configured',

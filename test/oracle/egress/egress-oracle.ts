@@ -8,7 +8,8 @@ import { nameOf, toGateways, toPolicies } from './egress-objects.ts';
 import { gatewayOf } from './gateway-choice.ts';
 import { ownersOf, translatorsOf } from './owner.ts';
 import type { Exit, Permission } from './permission.ts';
-import { comparePolicies, matches } from './policy-order.ts';
+import { comparePolicies, isAppliedTo, matches } from './policy-order.ts';
+import { isInAny } from './pool.ts';
 import { toSpidernetGateways, toSpidernetPolicies } from './spidernet-objects.ts';
 
 export type { EgressConfig, EgressFlow } from './egress-cluster.ts';
@@ -48,7 +49,14 @@ export function egressOracle(
     if (inside) return [untouched('inside')];
     if (source.kind === 'unknown' && holdsUnknown) return [{ ...untouched('unknown-pod'), verdict: 'Drop' }];
     const policy = enforced.find((one) => matches(one, source, destination));
-    if (policy === undefined) return [untouched('no-policy')];
+    if (policy === undefined) {
+      const isPod =
+        source.kind === 'other' &&
+        isInAny(cluster.likelyPods, source.address) &&
+        !policies.some((one) => isAppliedTo(one, source, source.address.family));
+      if (isPod && holdsUnknown) return [{ ...untouched('unknown-pod'), verdict: 'Drop' }];
+      return [untouched('no-policy')];
+    }
     if (policy.action !== 'Gateway')
       return [{ verdict: policy.action, policy: nameOf(policy), gateway: null, reasons: ['policy'] }];
     const ways = steered(policy, destination.family, scene);

@@ -22,11 +22,12 @@ export function comparePolicies(a: Policy, b: Policy): number {
 /** True where the policy is applied to the source and speaks of the destination. */
 export function matches(policy: Policy, source: Source, destination: Address): boolean {
   const isTo = policy.to === undefined || isInAny(policy.to, destination);
-  return (
-    isTo &&
-    !isInAny(policy.except, destination) &&
-    policy.appliedTo.some((selection) => isSelected(policy, selection, source, destination.family))
-  );
+  return isTo && !isInAny(policy.except, destination) && isAppliedTo(policy, source, destination.family);
+}
+
+/** Whether the policy is applied to the source, wherever it sends to. */
+export function isAppliedTo(policy: Policy, source: Source, family: 4 | 6): boolean {
+  return policy.appliedTo.some((selection) => isSelected(policy, selection, source, family));
 }
 
 function isSelected(policy: Policy, selection: Selection, source: Source, family: 4 | 6): boolean {

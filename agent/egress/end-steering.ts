@@ -1,0 +1,22 @@
+import type { Kernel } from '../apply/netlink/kernel.ts';
+import { plainRule } from '../render/plain.ts';
+import { forgetAll } from './forget-connections.ts';
+import { MARK_CT, STEER } from './render/frame.ts';
+import { MARK_MASK } from './render/marks.ts';
+
+/**
+ * Ends what the table steers, before the table goes: no connection is steered any more, and the
+ * packets of those that were are dropped until the kernel has forgotten these connections. Without
+ * that, packets between two steps of the removal would leave with the pods' own addresses, as
+ * nothing else translates a connection that we have translated.
+ */
+export async function endSteering(kernel: Pick<Kernel, 'chains' | 'transact'>): Promise<void> {
+  const { chains } = await kernel.chains([STEER]);
+  if (chains.every(({ rules }) => rules.length === 0)) return;
+  const rule = plainRule({ kind: 'drop' }, MARK_CT(MARK_MASK, 0, true));
+  await kernel.transact([
+    { kind: 'flushChain', name: STEER },
+    { kind: 'addRule', chain: STEER, rule, source: null },
+  ]);
+  await forgetAll();
+}
