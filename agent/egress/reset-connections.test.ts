@@ -97,6 +97,38 @@ describe('connections of an egress policy', () => {
     assert.deepEqual([passed(otherwise), passed(otherwise, 'shop/p')], [false, true]);
   });
 
+  it('end for a policy with Recheck that began without a gateway, or by that of another policy', () => {
+    const recheck = (egress: NodeEgress): NodeEgress => {
+      const outcomes = [...egress.outcomes.values()].map((one) => ({
+        ...one,
+        established: 'Recheck' as const,
+      }));
+      return { ...egress, outcomes: new Map(outcomes.map((one) => [one.id, one])) };
+    };
+    const slot = (egress: NodeEgress, number: number): NodeEgress => {
+      const outcome = egress.outcomes.get('o') ?? assert.fail();
+      const action = { kind: 'slots', slots: [number] } as const;
+      return { ...egress, outcomes: new Map([['o', { ...outcome, action }]]) };
+    };
+    const marks = [0, slotMark(5), slotMark(7), slotMark(8), slotMark(9), ENDED];
+    const outdated = (...states: NodeEgress[]): number[] => {
+      const history = new EgressHistory();
+      for (const state of states) history.remember(state);
+      return marks.filter((mark) => history.isOutdated(entry(BANK, mark)));
+    };
+    const other = slot(steering('shop', 'other'), 5);
+    const [moved, now] = [7, 8].map((number) => slot(steering('shop', 'p'), number)) as [
+      NodeEgress,
+      NodeEgress,
+    ];
+    assert.deepEqual(outdated(other, moved, now), [], 'Keep');
+    // Of slot 9 nobody knows; its own earlier slot 7 stays.
+    assert.deepEqual(outdated(other, moved, recheck(now)), [0, slotMark(5)]);
+    const history = new EgressHistory();
+    history.remember(recheck(now));
+    assert.ok(history.rechecks() && !history.isOutdated(entry(ELSEWHERE, 0)));
+  });
+
   it('are all that began without a gateway, but those to this machine itself', async () => {
     const history = new EgressHistory();
     history.remember(steering('', 'all'));

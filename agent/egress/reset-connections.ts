@@ -31,8 +31,8 @@ export class EgressHistory {
   /** The newest first. */
   #states: readonly NodeEgress[] = [];
 
-  /** A state is in force. */
-  remember(egress: NodeEgress): void {
+  /** A state is in force; returns whether it decides otherwise than the one before. */
+  remember(egress: NodeEgress): boolean {
     const [last] = this.#states;
     const isSame =
       last?.sources === egress.sources &&
@@ -41,6 +41,13 @@ export class EgressHistory {
       last.outcomes === egress.outcomes;
     const kept = isSame ? this.#states.slice(1) : this.#states.slice(0, REMEMBERED - 1);
     this.#states = [egress, ...kept];
+    return !isSame;
+  }
+
+  /** Whether policies of the state in force end what began before them. */
+  rechecks(): boolean {
+    const outcomes = this.#states[0]?.outcomes.values() ?? [];
+    return [...outcomes].some(({ established }) => established === 'Recheck');
   }
 
   /** `namespace/name`, or the name of a ClusterEgressPolicy, of all policies of these states. */
@@ -61,6 +68,24 @@ export class EgressHistory {
       const found = policyOfConnection(egress, source, destination);
       return found !== null && nameOf(found) === policy && marksOf(found.action, egress).includes(bits);
     });
+  }
+
+  /**
+   * Whether the policy that decides about such connections now asks to end this one: it began
+   * without a gateway, or by that of another policy. Of a way that nobody knows any more it may be
+   * its own, from before a restart.
+   */
+  isOutdated(entry: ConntrackEntry): boolean {
+    const { mark, original, reply } = entry;
+    const [egress] = this.#states;
+    if (egress === undefined) return false;
+    const destination = addressOf(reply.source);
+    const found = policyOfConnection(egress, addressOf(original.source), destination);
+    if (found?.rechecks !== true || hasAddress(egress.inside, formatAddress(destination))) return false;
+    if ((mark & MARK_MASK) === 0) return this.hasPassed(null, entry);
+    const own = nameOf(found);
+    if (this.hasSteered(own, entry)) return false;
+    return [...this.policies()].some((name) => name !== own && this.hasSteered(name, entry));
   }
 
   /**
@@ -102,12 +127,17 @@ function marksOf(action: PolicyOfConnection['action'], { slots }: NodeEgress): n
   }
 }
 
+export const RECHECKED = Symbol('rechecked');
+
 export interface ResetOptions {
   readonly history: EgressHistory;
   readonly conntrack: Pick<Conntrack, 'entries' | 'delete' | 'mark'>;
   readonly waker: Pick<ClientWaker, 'wake'>;
-  /** As in EgressHistory.policies; null: all that began without a gateway. */
-  readonly policy: string | null;
+  /**
+   * As in EgressHistory.policies; null: all that began without a gateway. RECHECKED: what
+   * policies end by themselves.
+   */
+  readonly policy: string | null | typeof RECHECKED;
   /** Addresses of this machine: what leads there does not leave it. */
   readonly own: ReadonlySet<string>;
   readonly isDryRun: boolean;
@@ -123,9 +153,13 @@ export interface ResetOptions {
  */
 export async function resetConnections(options: ResetOptions): Promise<EndSummary> {
   const { history, conntrack, policy, own: ownAddresses, isDryRun, signal, ended } = options;
-  const isMeant = (entry: ConntrackEntry): boolean =>
-    (policy !== null && history.hasSteered(policy, entry)) ||
-    (history.hasPassed(policy, entry) && !ownAddresses.has(formatAddress(addressOf(entry.reply.source))));
+  const leaves = ({ reply }: ConntrackEntry): boolean =>
+    !ownAddresses.has(formatAddress(addressOf(reply.source)));
+  const isMeant = (entry: ConntrackEntry): boolean => {
+    if (policy === RECHECKED) return history.isOutdated(entry) && leaves(entry);
+    const isSteered = policy !== null && history.hasSteered(policy, entry);
+    return isSteered || (history.hasPassed(policy, entry) && leaves(entry));
+  };
   const summary: EndSummary = { examined: 0, ended: 0, failed: 0, error: null };
   for await (const entries of conntrack.entries()) {
     signal.throwIfAborted();

@@ -14,6 +14,7 @@ import { ClientWaker } from '../egress/client-waker.ts';
 import {
   EgressHistory,
   type ResetOptions as EgressResetOptions,
+  RECHECKED,
   type ResetConnection,
   resetConnections,
 } from '../egress/reset-connections.ts';
@@ -108,10 +109,11 @@ export class Established {
   enforced(state: NodeState): void {
     const before = this.#inForce;
     this.#inForce = state;
-    if (state.egress !== undefined) this.#egress.remember(state.egress);
+    const decides = state.egress !== undefined && this.#egress.remember(state.egress);
     if (this.#isRepairing && state.egress !== undefined) void this.#endPassed();
     this.#isRepairing = false;
-    if (hasRecheck(state) && (before === null || mayDeny(before, state))) this.#debounce.trigger();
+    const mayEnd = hasRecheck(state) && (before === null || mayDeny(before, state));
+    if (mayEnd || (decides && this.#egress.rechecks())) this.#debounce.trigger();
   }
 
   /** Somebody else changed the rules; they are put back. */
@@ -121,7 +123,8 @@ export class Established {
 
   /** Rechecks at once. Only for an agent that ends then. */
   async now(): Promise<void> {
-    if (this.#inForce !== null && hasRecheck(this.#inForce)) await this.#recheck();
+    if (this.#inForce !== null && (hasRecheck(this.#inForce) || this.#egress.rechecks()))
+      await this.#recheck();
   }
 
   /**
@@ -207,7 +210,9 @@ export class Established {
     const { node, log } = this.#parts;
     const { signal } = this.#closing;
     try {
-      await this.#inTurn(() => this.#pass({ cause: { reason: 'Recheck' }, isDryRun: false, signal }, true));
+      if (this.#inForce !== null && hasRecheck(this.#inForce))
+        await this.#inTurn(() => this.#pass({ cause: { reason: 'Recheck' }, isDryRun: false, signal }, true));
+      if (this.#egress.rechecks()) await this.#recheckEgress(signal);
       this.#failure = '';
     } catch (error) {
       if (signal.aborted) return;
@@ -221,6 +226,14 @@ export class Established {
       this.#failure = message;
       this.#debounce.refresh(RETRY);
     }
+  }
+
+  /** Ends what began before egress policies with `established: Recheck`, by another way. */
+  async #recheckEgress(signal: AbortSignal): Promise<void> {
+    const { node, log } = this.#parts;
+    const { ended, error } = await this.#reset({ policy: RECHECKED, isDryRun: false, signal, ended() {} });
+    if (ended > 0) log.info('ended connections that began before their egress policies', { node, ended });
+    if (error !== null) throw error;
   }
 
   #inTurn<T>(pass: () => Promise<T>): Promise<T> {

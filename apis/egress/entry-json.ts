@@ -147,19 +147,23 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
   },
   outcomes: {
     key: isText,
-    schema: object({ policy: POLICY, audited: list(POLICY), action: ACTION }, 'policy'),
-    write: ({ policy, audited, action }) => ({
+    schema: object(
+      { policy: POLICY, audited: list(POLICY), established: { enum: ['Recheck'] }, action: ACTION },
+      ...['policy', 'established'],
+    ),
+    write: ({ policy, audited, established, action }) => ({
       ...(policy === null ? {} : { policy: writePolicy(policy) }),
       audited: audited.map(writePolicy),
+      ...(established === undefined ? {} : { established }),
       action: writeAction(action),
     }),
     read(written, id) {
-      const { policy = null, audited, action } = written as Omit<EgressOutcome, 'id'>;
+      const { policy = null, audited, established, action } = written as Omit<EgressOutcome, 'id'>;
       const more = action.kind === 'slots' ? SLOTS_FIELDS : [];
       const fields = Object.keys(action).filter((name) => name !== 'kind' && !more.includes(name));
       const wanted = ACTION_FIELDS[action.kind];
       if (fields.join() !== (wanted ?? '')) throw new Error(`egress: outcome ${id} has an odd action`);
-      return { id, policy, audited, action };
+      return { id, policy, audited, ...(established === undefined ? {} : { established }), action };
     },
   },
   slots: {

@@ -141,6 +141,8 @@ export interface EgressOutcome {
   readonly policy: EgressPolicyName | null;
   /** Policies in mode Audit that would have decided before, in order. */
   readonly audited: readonly EgressPolicyName[];
+  /** Connections that began before the policy, by another way, end; absent: they go on. */
+  readonly established?: 'Recheck';
   readonly action:
     | { readonly kind: 'pass' }
     | { readonly kind: 'direct' }

@@ -153,6 +153,8 @@ export interface EgressPolicySpec {
   readonly whenUnavailable: 'Drop' | 'Direct';
   readonly priority: number;
   readonly mode: 'Enforce' | 'Audit';
+  /** Connections that began before the policy, by another way, end; absent: they go on. */
+  readonly established?: 'Recheck';
 }
 
 /**

@@ -102,6 +102,12 @@ function policySchema(kind: 'EgressPolicy' | 'ClusterEgressPolicy'): JsonSchema 
         enum: ['Enforce', 'Audit'],
         default: 'Enforce',
       },
+      established: {
+        type: 'string',
+        description:
+          'Recheck: connections of these pods that are open when this policy comes into force, and leave by another way, are ended. Keep, the default: they go on.',
+        enum: ['Keep', 'Recheck'],
+      },
     },
   });
 }

@@ -122,6 +122,7 @@ function toOutcome({ id, policy, audited }: Decision, action: Action): EgressOut
     id,
     policy: policy === null ? null : policyName(policy),
     audited: audited.map(policyName),
+    ...(policy?.spec.established === 'Recheck' ? { established: policy.spec.established } : {}),
     action,
   };
 }

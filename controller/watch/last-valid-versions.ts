@@ -61,6 +61,7 @@ const EGRESS_POLICY_FIELDS: Readonly<Record<keyof EgressPolicySpec, true>> = {
   whenUnavailable: true,
   priority: true,
   mode: true,
+  established: true,
 };
 
 function isKnown(object: LastValidVersion['object']): boolean {

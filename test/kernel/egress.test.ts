@@ -326,6 +326,38 @@ kernelSuite('egress gateways', () => {
     await restore();
   });
 
+  it('ends what began before a policy that asks for it, when it comes and when it changes', async () => {
+    const calls = (['tcp', 'udp'] as const).map((protocol) => ({
+      ...{ name: protocol, host: SERVER.v4, port: SERVER_PORT, protocol },
+    }));
+    const agent = agents.agent('plain');
+    const recheck = (name: string, to: string) => [
+      egressPolicy(name, ['plain-0'], { gateway: to, established: 'Recheck' }),
+    ];
+    await agents.write('gateways.json', [...GATEWAYS, gateway('two', ['gw-2'])]);
+    await agents.write('policies.json', []);
+    await agents.untilInForce('plain', /EgressPolicy/, false);
+    await forgetConnections('plain');
+    const answering = await talk(lab.pod('plain-0').namespace, calls);
+    for (const [times, name, to, node] of [
+      [1, 'a', 'one', 'gw-1'],
+      [2, 'b', 'two', 'gw-2'],
+    ] as const) {
+      await agents.write('policies.json', recheck(name, to));
+      await until(
+        'the agent says how many it ended',
+        async () => agent.log().split('began before their egress policies').length === times + 1,
+        { detail: () => agent.log().slice(-2000) },
+      );
+      await untilLeavesBy(node);
+      await lab.forget();
+      // TCP was reset at the first one.
+      assert.deepEqual(await answering(), ['udp']);
+      assert.deepEqual([...(await lab.seen()).keys()], [lab.node(node).v4]);
+    }
+    await restore();
+  });
+
   it('ends what pods began while somebody had removed the rules', async () => {
     const agent = agents.agent('plain');
     const { namespace } = lab.node('plain');

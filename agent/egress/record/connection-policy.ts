@@ -10,6 +10,8 @@ import { type Address, formatAddress } from '../../../lib/net/address.ts';
 export interface PolicyOfConnection {
   readonly policy: EgressPolicyName;
   readonly action: EgressOutcome['action'];
+  /** Whether it ends what began before it by another way. */
+  readonly rechecks: boolean;
 }
 
 /**
@@ -29,7 +31,8 @@ export function policyOfConnection(
   const ranges = destination.family === 4 ? found.ipv4 : found.ipv6;
   const outcome = outcomes.get(rangeOf(ranges, destination.value)?.outcome ?? '');
   if (outcome === undefined || outcome.policy === null) return null;
-  return { policy: outcome.policy, action: outcome.action };
+  const { policy, action, established } = outcome;
+  return { policy, action, rechecks: established === 'Recheck' };
 }
 
 function isWithin({ family, value }: Address, subnet: NodeEgress['subnets'][number]): boolean {

@@ -30,6 +30,7 @@ interface RawSpec {
   readonly whenUnavailable?: EgressPolicySpec['whenUnavailable'];
   readonly priority?: number;
   readonly mode?: EgressPolicySpec['mode'];
+  readonly established?: 'Keep' | 'Recheck';
 }
 
 interface RawAddress {
@@ -167,6 +168,7 @@ function toSpec(spec: RawSpec, isCluster: boolean): EgressPolicySpec {
     whenUnavailable: spec.whenUnavailable ?? 'Drop',
     priority: spec.priority ?? DEFAULT_PRIORITY,
     mode: spec.mode ?? 'Enforce',
+    ...(spec.established === 'Recheck' ? { established: spec.established } : {}),
   };
 }
 

@@ -22,6 +22,7 @@ interface PolicySpec {
   whenUnavailable?: string;
   priority?: number;
   mode?: string;
+  established?: string;
 }
 
 interface Applied {
@@ -72,6 +73,7 @@ function policy(): fc.Arbitrary<PolicyManifest> {
         [1, fc.constant('Enforce')],
         [1, fc.constant('Audit')],
       ),
+      established: maybe(30, fc.constantFrom('Keep', 'Recheck')),
     });
     return fc.tuple(metadata, spec).map(([found, drawn]) => ({
       apiVersion: 'nodewall.io/v1alpha1',

@@ -145,7 +145,7 @@ function toPolicy(manifest: PolicyManifest): Policy {
     spec,
     [
       ...['stage', 'appliedTo', 'gateway', 'to', 'except', 'action', 'address'],
-      ...['whenUnavailable', 'priority', 'mode'],
+      ...['whenUnavailable', 'priority', 'mode', 'established'],
     ],
     `${manifest.kind}.spec`,
   );
