@@ -19,6 +19,7 @@ import { kernelHas } from '../apply/iptables/tools.ts';
 import { bootUnits, WANTED_BY } from '../boot/boot-unit.ts';
 import { chooseDataplane } from '../dataplane/open-dataplanes.ts';
 import { legacyTables, machineFacts } from '../inspect/machine-facts.ts';
+import { markRules } from '../inspect/mark-rules.ts';
 import { untrackedRules } from '../inspect/untracked-rules.ts';
 import { withGroupNames } from '../interfaces/group-names.ts';
 import { agentLock } from '../run/agent-lock.ts';
@@ -51,6 +52,7 @@ export const MACHINE_CHECKS = {
   connections,
   otherTables,
   untracked,
+  marks,
   groupNames,
   bootUnit,
   agent,
@@ -184,6 +186,30 @@ async function untracked(): Promise<CheckLine> {
     );
   } catch (error) {
     return warning(check, `cannot be listed: ${firstLine(error)}`, ROOT_NEEDED);
+  } finally {
+    await nft.close();
+  }
+}
+
+/** A connection whose mark others overwrite loses its egress gateway (docs/egress-datapath.md). */
+async function marks(): Promise<CheckLine[]> {
+  const check = 'marks of connections';
+  const { Nftables } = await loadAddon();
+  const nft = new Nftables();
+  try {
+    const tables = await markRules(nft, await legacyTables());
+    if (tables === null) return [];
+    if (tables.length === 0)
+      return [ok(check, 'no rule of another table writes the bits of egress gateways')];
+    return [
+      warning(
+        check,
+        `rules of other tables write the bits 0x7f000000 of connections' marks: ${named(tables)}`,
+        "such a rule can take a connection's egress gateway away; give it a mask without these bits",
+      ),
+    ];
+  } catch (error) {
+    return [warning(check, `cannot be listed: ${firstLine(error)}`, ROOT_NEEDED)];
   } finally {
     await nft.close();
   }

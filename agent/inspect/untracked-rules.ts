@@ -6,7 +6,7 @@ import type { Nftables } from 'nftables-napi';
 const HOOKS: ReadonlySet<unknown> = new Set(['prerouting', 'output']);
 /** NF_IP_PRI_CONNTRACK of linux/netfilter_ipv4.h. */
 const CONNTRACK = -200;
-const OWN_TABLE = 'nodewall';
+export const OWN_TABLE = 'nodewall';
 const LEGACY = ['iptables', 'ip6tables'] as const;
 
 /**
@@ -35,7 +35,7 @@ export async function untrackedRules(
   for (const command of LEGACY) {
     if (!legacyTables.includes(`${command} raw`)) continue;
     const name = `${command}-legacy raw`;
-    add(found, name, await savedRaw(`${command}-legacy-save`), /-j (?:CT --notrack|NOTRACK)\b/);
+    add(found, name, await savedRules(`${command}-legacy-save`, 'raw'), /-j (?:CT --notrack|NOTRACK)\b/);
   }
   return found;
 }
@@ -46,10 +46,10 @@ function add(found: string[], table: string, text: string, notrack: RegExp): voi
   if (rules.length > 0) found.push(`${table} (${rules.length})`);
 }
 
-/** '' if the command is not there, or refuses. */
-async function savedRaw(command: string): Promise<string> {
+/** What an iptables-save prints of a table; '' if the command is not there, or refuses. */
+export async function savedRules(command: string, table: string): Promise<string> {
   try {
-    return (await promisify(execFile)(command, ['-t', 'raw'], { timeout: 4_000 })).stdout;
+    return (await promisify(execFile)(command, ['-t', table], { timeout: 4_000 })).stdout;
   } catch {
     return '';
   }

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { markRules } from './mark-rules.ts';
+
+const chain = (family: string, table: string, name = 'c') => ({ chain: { family, table, name } });
+const EGRESS = chain('inet', 'nodewall', 'egress-steer');
+
+function nft(chains: readonly object[], texts: Readonly<Record<string, string>>) {
+  return {
+    list: async () => [...chains] as never,
+    async run(command: string) {
+      const output = texts[command.replace('list table ', '')];
+      if (output === undefined) throw new Error('no such table');
+      return { output, generation: { before: 1, after: 1 } };
+    },
+  };
+}
+
+describe("rules that write connections' marks", () => {
+  const ofOne = async (line: string): Promise<boolean> =>
+    (await markRules(nft([EGRESS, chain('ip', 'x')], { 'ip x': line }), []))?.length === 1;
+
+  it('are those that write bits of egress gateways', async () => {
+    for (const line of [
+      'ct mark set meta mark',
+      'ct mark set mark',
+      'ct mark set meta mark & 0x000000ff',
+      'ct mark set 0x00000005 accept',
+      'ct mark set ct mark & 0x00ffffff | 0x00000001',
+      'ct mark set ct mark ^ 0x10000000',
+      'counter packets 0 bytes 0 ct mark set ct mark xor 0x7 and 0xfffff0',
+    ])
+      assert.ok(await ofOne(line), line);
+    for (const line of [
+      'meta mark set ct mark',
+      'ct mark set ct mark & 0xffff00ff | 0x00000100',
+      'ct mark set ct mark | 0x00000001 accept',
+      'ct mark set ct mark xor 0x7 and 0xfffffff0 return',
+      'accept comment "ct mark set 1"',
+    ])
+      assert.ok(!(await ofOne(line)), line);
+  });
+
+  it('are read from iptables where nft cannot print them', async () => {
+    const lines = [
+      '-A POSTROUTING -j CONNMARK --save-mark --nfmask 0xffffffff --ctmask 0xffffffff',
+      '-A POSTROUTING -j CONNMARK --save-mark --nfmask 0xff --ctmask 0xff',
+      '-A PREROUTING -j CONNMARK --set-xmark 0x7/0xffffffff',
+      '-A PREROUTING -j CONNMARK --set-xmark 0x7/0xf',
+      '-A PREROUTING -j CONNMARK --restore-mark --nfmask 0xffffffff --ctmask 0xffffffff',
+    ].join('\n');
+    const tables = { 'ip mangle': 'xt target "CONNMARK"', 'ip6 mangle': '' };
+    const chains = [EGRESS, chain('ip', 'mangle'), chain('ip6', 'mangle'), chain('ip', 'gone')];
+    const asked: string[] = [];
+    const saved = async (command: string, table: string): Promise<string> => {
+      asked.push(`${command} ${table}`);
+      return lines;
+    };
+    assert.deepEqual(await markRules(nft(chains, tables), ['ip6tables mangle', 'iptables nat'], saved), [
+      'ip mangle (2)',
+      'ip6tables-legacy mangle (2)',
+    ]);
+    assert.deepEqual(asked, ['iptables-nft-save mangle', 'ip6tables-legacy-save mangle']);
+  });
+
+  it('are not looked for without egress gateways', async () => {
+    assert.equal(await markRules(nft([chain('ip', 'x')], { 'ip x': 'ct mark set 5' }), []), null);
+  });
+});
