@@ -239,6 +239,10 @@ describe('admit', () => {
       /ClusterGroup\/parent: spec\.childGroups\[0\]: there is no/,
     );
     assert.equal(remove(user, world).rejection, null);
+    // Nothing in force needs the child of a group that nothing uses: that waits, and says so.
+    const unused = remove(nodes, worldOf([nodes, parent]));
+    assert.equal(unused.rejection, null);
+    assert.match(unused.warnings.join(), /^ClusterGroup\/parent: spec\.childGroups\[0\]: there is no/);
     const spare = raw('Tier', 'spare', { priority: 21 });
     assert.equal(remove(spare, worldOf([spare, user, tier, nodes, parent])).rejection, null);
     // A Tier of the other API group replaces it.

@@ -20,7 +20,13 @@ import { checkPolicyReferences, checkServiceReferences } from '../../apis/valida
 import { untilThen } from '../../apis/validate/unknown.ts';
 import { closedProbeWarnings } from './closed-probes.ts';
 import { defaultsOf } from './defaults.ts';
-import { type Consequences, consequences, type RelatedObject, type RelatedProblem } from './dependants.ts';
+import {
+  type Consequences,
+  consequences,
+  namers,
+  type RelatedObject,
+  type RelatedProblem,
+} from './dependants.ts';
 import { EgressAdmission, type EgressAdmissionObjects, isEgressObject } from './egress-admission.ts';
 import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
 import { ALLOWED, linesOf, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from './refusal.ts';
@@ -234,7 +240,12 @@ function admitDeletion(
   if (kind === 'ClusterNetworkPolicy') return { ...ALLOWED, change: { kind, identity, next: null } };
   if (kind !== 'ClusterGroup' && kind !== 'Tier') return ALLOWED;
   const effects = effectsOf(identity, null, world);
-  if (effects.others.length === 0) return { ...ALLOWED, change: { kind, identity, next: null } };
+  // A group that has it as a child, and that nothing uses, waits then as if it came first.
+  const isUsed = world.objects !== null && namers(world.objects, identity).length > 0;
+  if (effects.others.length === 0 || !isUsed) {
+    const warnings = shown(effects.others, MOST_OTHERS);
+    return { ...ALLOWED, warnings, change: { kind, identity, next: null } };
+  }
   if (isDryRun) {
     const users = shown(effects.others, MOST_OTHERS).map((line) => `in use: ${line}`);
     return { ...ALLOWED, warnings: [DELETE_USERS_FIRST, ...users] };
