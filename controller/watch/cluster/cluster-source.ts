@@ -25,9 +25,19 @@ import { documenting } from './document.ts';
 import { Documents } from './documents.ts';
 import type { Change } from './object-store.ts';
 import { type Reflector, reflector, type WatchPosition } from './reflector.ts';
-import { ANTREA, BUILT_IN, egressResources, GUARDRAIL, isOwn, NODEWALL, type Resource } from './resources.ts';
+import {
+  ANTREA,
+  BUILT_IN,
+  egressResources,
+  GUARDRAIL,
+  isOfTenants,
+  isOwn,
+  NODEWALL,
+  type Resource,
+} from './resources.ts';
 import { sortedList } from './sorted-list.ts';
 import { narrowing, objectOf, problemsOf, type StoredObject } from './stored-object.ts';
+import { TenantTurns } from './tenant-turns.ts';
 import { type ApiTransport, apiTransport } from './transport.ts';
 import type { WatchMetrics, WatchNotice } from './watch-notice.ts';
 import { WATCH_TIMES, type WatchTimes } from './watch-times.ts';
@@ -86,6 +96,10 @@ class WatchedCluster implements ClusterSource {
   readonly #timer: Debounce;
   readonly #own: readonly Reflector[];
   readonly #reflectors: readonly Reflector[];
+  /** Those of `#reflectors` whose changes wait for their turn. */
+  readonly #ofTenants: ReadonlySet<Reflector>;
+  readonly #turns: TenantTurns;
+  #isTurn = false;
   #deliver: (snapshot: Snapshot) => void = () => undefined;
   #snapshot: Snapshot | null = null;
   /** When the last snapshot was made. */
@@ -99,6 +113,7 @@ class WatchedCluster implements ClusterSource {
     this.#state = clusterState(options);
     ({ promise: this.synced, resolve: this.#settle } = Promise.withResolvers<void>());
     this.#timer = new Debounce(async () => this.#look(), { quiet, longest });
+    this.#turns = new TenantTurns({ quiet, due: () => void this.#lookAtAll() });
     const documented = [...NODEWALL, ...ANTREA, GUARDRAIL, ...egressResources(options)].map((resource) => {
       return { resource, of: this.#documented(resource, options) };
     });
@@ -109,6 +124,7 @@ class WatchedCluster implements ClusterSource {
       ...BUILT_IN.map((resource) => this.#builtIn(resource, options)),
       ...documented.map(({ of }) => of),
     ];
+    this.#ofTenants = new Set(documented.flatMap(({ resource, of }) => (isOfTenants(resource) ? [of] : [])));
   }
 
   async start(receiver: (snapshot: Snapshot) => void): Promise<void> {
@@ -118,6 +134,7 @@ class WatchedCluster implements ClusterSource {
 
   async close(): Promise<void> {
     await Promise.all(this.#reflectors.map((one) => one.close()));
+    this.#turns.close();
     await this.#timer.close();
     this.#transport.close();
   }
@@ -128,11 +145,14 @@ class WatchedCluster implements ClusterSource {
 
   async prove(): Promise<void> {
     await Promise.all(this.#reflectors.map((one) => one.prove()));
-    await this.#timer.now();
+    await this.#lookAtAll();
   }
 
   positions(): readonly WatchPosition[] {
-    return this.#isPending ? this.#positions : this.#reflectors.map((one) => one.position());
+    if (this.#isPending) return this.#positions;
+    // What waits for its turn is in no snapshot yet.
+    const isBehind = (one: Reflector): boolean => this.#turns.isWaiting && this.#ofTenants.has(one);
+    return this.#reflectors.map((one, i) => (isBehind(one) && this.#positions[i]) || one.position());
   }
 
   corrections(): number {
@@ -143,8 +163,21 @@ class WatchedCluster implements ClusterSource {
     return this.#reflectors.map((one) => one.metrics());
   }
 
+  /** With what waits for its turn. */
+  #lookAtAll(): Promise<void> {
+    this.#isTurn = true;
+    return this.#timer.now();
+  }
+
   #look(): void {
     if (!this.#reflectors.every((one) => one.isListed())) return;
+    const isTurn = this.#isTurn;
+    this.#isTurn = false;
+    if (isTurn) this.#turns.take(() => this.#publish());
+    else this.#publish();
+  }
+
+  #publish(): void {
     const next = this.#state.snapshot(this.#snapshot);
     this.#isPending = false;
     this.#positions = this.positions();
@@ -177,8 +210,15 @@ class WatchedCluster implements ClusterSource {
       resource,
       narrow: documenting(resource, options),
       changed: (changes) => {
-        for (const change of changes) this.#state.documents.change(change);
-        this.#changed();
+        const apply = (): void => {
+          for (const change of changes) this.#state.documents.change(change);
+        };
+        // Before the first snapshot nobody else waits.
+        if (isOfTenants(resource) && this.#snapshot !== null) this.#turns.add(apply);
+        else {
+          apply();
+          this.#changed();
+        }
       },
     });
   }

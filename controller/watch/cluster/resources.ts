@@ -62,6 +62,11 @@ export function egressResources({ egress, egressConfig }: ValidateOptions): read
   return [...EGRESS, ...EGRESS_INSIDE, ...(isRead ? SPIDERNET : [])];
 }
 
+/** Whether its objects are in namespaces: tenants may write them. */
+export function isOfTenants({ kind }: Resource): boolean {
+  return kind === 'EgressPolicy';
+}
+
 /** Whether it is of nodewall's API. */
 export function isOwn({ apiVersion }: Resource): boolean {
   return apiVersion.startsWith('nodewall.io/');
