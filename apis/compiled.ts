@@ -154,6 +154,11 @@ export interface Compiled {
   readonly policies: readonly CompiledPolicy[];
   readonly addressSets: ReadonlyMap<string, AddressSet>;
   readonly serviceSets: ReadonlyMap<string, ServiceSet>;
+  /**
+   * Endpoints of Services in `toServices` that do not count, as no pod has their address; by
+   * namespace/name.
+   */
+  readonly leftOutEndpoints: ReadonlyMap<string, readonly string[]>;
   /** Id of the AddressSet of the peer `nodeSelector: {}`: `nodes` in the failsafe list. */
   readonly allNodes: string;
   /** Id of the AddressSet of nodewall's own controllers: `controllers` in the failsafe list. */

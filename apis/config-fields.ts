@@ -37,6 +37,7 @@ export const CONFIG_FIELDS = {
   failsafe: { ingress: FAILSAFE, egress: FAILSAFE },
   kubeletKubeconfig: 'plain',
   nodeCIDRs: ['plain'],
+  endpointsWithoutPods: ['plain'],
   featureGates: { NodeNetworkPolicy: 'plain', EgressGateway: 'plain' },
   egress: {
     inside: ['plain'],

@@ -38,6 +38,7 @@ failsafe:
   loadBalancers: [10.9.0.0/24]
   kubeletKubeconfig: /etc/k.conf
 nodeCIDRs: [10.0.0.0/16, 2001:DB8::/32]
+endpointsWithoutPods: [shop/db]
 featureGates: {NodeNetworkPolicy: false, EgressGateway: false}
 guard: {confirm: Manual, timeout: 60}
 egress: {inside: [10.9.0.0/16], serviceCIDRs: [2001:DB8:1::/112], unknownPods: Pass, cniResults: /run/cni/results, namespaceLimits: {networks: 50}, read: [egressgateway.spidernet.io]}
@@ -83,6 +84,7 @@ leaderElection: {leaseDuration: 60}
       },
       kubeletKubeconfig: '/etc/k.conf',
       nodeCIDRs: ['10.0.0.0/16', '2001:db8::/32'],
+      endpointsWithoutPods: ['shop/db'],
       featureGates: { NodeNetworkPolicy: false, EgressGateway: false },
       egress: {
         inside: ['10.9.0.0/16'],
@@ -324,6 +326,15 @@ dataplane: iptables
       `c.yaml:1: interfaceGroups.clusternet.group: ${message} 9`,
     ]);
     assert.deepEqual(lines('interfaceGroups: {none: 0}'), []);
+  });
+
+  it('reports what is no Service in endpointsWithoutPods', () => {
+    assert.deepEqual(lines('endpointsWithoutPods: [shop/db, db, a/b/c, Shop/db, 5]'), [
+      'c.yaml:1: endpointsWithoutPods[4]: must be text, not 5; put it in quotes',
+      'c.yaml:1: endpointsWithoutPods[1]: must be a Service as NAMESPACE/NAME, not "db"',
+      'c.yaml:1: endpointsWithoutPods[2]: must be a Service as NAMESPACE/NAME, not "a/b/c"',
+      'c.yaml:1: endpointsWithoutPods[3]: must be a Service as NAMESPACE/NAME, not "Shop/db"',
+    ]);
   });
 
   it('reports invalid masquerade, names and log', () => {

@@ -43,6 +43,7 @@ interface RawConfig {
     readonly kubeletKubeconfig?: string;
   };
   readonly nodeCIDRs?: readonly string[];
+  readonly endpointsWithoutPods?: readonly string[];
   readonly featureGates?: Config['featureGates'];
   readonly egress?: Partial<Omit<EgressConfig, 'namespaceLimits'>> & {
     readonly namespaceLimits?: Partial<NamespaceLimits>;
@@ -116,6 +117,7 @@ function toConfig(raw: RawConfig): Config {
     },
     kubeletKubeconfig: failsafe.kubeletKubeconfig ?? DEFAULT_CONFIG.kubeletKubeconfig,
     nodeCIDRs: raw.nodeCIDRs?.map(canonicalCidr) ?? DEFAULT_CONFIG.nodeCIDRs,
+    endpointsWithoutPods: raw.endpointsWithoutPods ?? DEFAULT_CONFIG.endpointsWithoutPods,
     featureGates: raw.featureGates ?? DEFAULT_CONFIG.featureGates,
     egress: {
       ...DEFAULT_CONFIG.egress,

@@ -192,6 +192,11 @@ export interface Config {
    */
   readonly nodeCIDRs: readonly string[];
   /**
+   * The Services (NAMESPACE/NAME) whose endpoints count for toServices though no pod of their
+   * namespace has the address.
+   */
+  readonly endpointsWithoutPods: readonly string[];
+  /**
    * NodeNetworkPolicy; undefined: the default of the agent's mode (on with manifests, off in a
    * cluster). EgressGateway; undefined: off.
    */
@@ -286,6 +291,7 @@ export const DEFAULT_CONFIG: Config = {
   },
   kubeletKubeconfig: '',
   nodeCIDRs: [],
+  endpointsWithoutPods: [],
   featureGates: {},
   egress: DEFAULT_EGRESS_CONFIG,
   guard: { window: 10, failAfter: 15, probes: [], inward: [], confirm: 'Automatic', timeout: 600 },

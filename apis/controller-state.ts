@@ -39,6 +39,11 @@ export interface ControllerState {
   readonly others: readonly string[];
   readonly certificateExpires: string | null;
   readonly statusesWaiting: number;
+  /**
+   * Services of toServices, NAMESPACE/NAME, with endpoints that no pod has; some of many. An older
+   * controller does not say it.
+   */
+  readonly leftOutServices?: readonly string[];
   /** Of each resource that it lists and watches. */
   readonly watches: readonly ControllerWatch[];
   /** Prometheus' text format: what `/metrics` has. */

@@ -69,10 +69,7 @@ export interface Namespace {
   readonly labels: Labels;
 }
 
-/**
- * A Pod that can be a peer: narrowing leaves out finished pods, and hostNetwork pods too, except
- * nodewall's controllers and where egress objects are read.
- */
+/** A Pod; narrowing leaves out finished pods. One with hostNetwork is no peer of policies. */
 export interface Pod {
   readonly kind: 'Pod';
   readonly namespace: string;
@@ -85,7 +82,7 @@ export interface Pod {
   readonly node?: string;
   /** Such a pod has no addresses of its own. */
   readonly hostNetwork?: true;
-  /** Of a hostNetwork pod of nodewall's controllers: its Node's, for the failsafe list alone. */
+  /** Of a hostNetwork pod: its Node's, for endpoints of Services and the failsafe list alone. */
   readonly hostAddresses?: readonly string[];
   /**
    * As the container runtime has it; only where egress objects are read; absent: none (manifests).
@@ -317,6 +314,11 @@ export interface EndpointSlice {
   readonly service: string;
   readonly addresses: readonly string[];
   readonly ports: readonly ServicePort[];
+  /**
+   * Whether `toServices` has the addresses that no pod has, too: the configuration names the
+   * Service, or it is that of the API server. Absent: it has not.
+   */
+  readonly isTrusted?: true;
 }
 
 /**

@@ -4,10 +4,12 @@ import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import { compile } from '../controller/compile/compile.ts';
+import type { LeftOutEndpoints } from '../controller/compile/service-set.ts';
 import { withGuardrails } from '../controller/guardrail/as-policies.ts';
 import { checkGuardrails } from '../controller/guardrail/check-guardrails.ts';
 import { loadManifests, type Places } from '../controller/watch/manifests.ts';
 import { closedProbeWarnings } from '../controller/webhook/closed-probes.ts';
+import { leftOutEndpointWarnings } from '../controller/webhook/left-out-endpoints.ts';
 import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
 import { widePortWarnings } from '../controller/webhook/wide-ports.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -78,11 +80,13 @@ export async function validate(options: ValidateCommandOptions): Promise<ExitSta
  * each is reported at its policy.
  */
 function closedProblems(objects: ClusterObjects, { failsafe }: Config, places: Places): Problem[] {
+  const leftOut = leftOutEndpoints(objects);
   return objects.policies.flatMap((policy) =>
     [
       ...podAccessWarnings(policy, objects, failsafe.ingress),
       ...closedProbeWarnings(policy, objects),
       ...widePortWarnings(policy, failsafe),
+      ...leftOutEndpointWarnings(policy, leftOut),
     ].map((text): Problem => {
       const [path = '', ...words] = text.split(': ');
       const { kind, name } = policy;
@@ -90,6 +94,14 @@ function closedProblems(objects: ClusterObjects, { failsafe }: Config, places: P
       return { severity: 'warning', file, line, kind, name, path, message: words.join(': ') };
     }),
   );
+}
+
+/** Found by compiling, as far as any rule names a Service. */
+function leftOutEndpoints(objects: ClusterObjects): LeftOutEndpoints {
+  const names = objects.policies.some(({ spec }) =>
+    spec.egress?.some(({ toServices }) => toServices?.length),
+  );
+  return names ? compile(objects).leftOutEndpoints : new Map();
 }
 
 interface GuardrailViolation extends Violation {

@@ -98,6 +98,12 @@ describe('toServices', () => {
       ports: [{ name: 'https', protocol: 'TCP', port: 8443 }],
       endpoints: [{ addresses: ['10.1.0.1'], conditions: { ready: true } }],
     },
+    {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'web-1', namespace: 'shop' },
+      status: { podIP: '10.1.0.1' },
+    },
     policy('p', spec),
   );
   const ask = (flow: Partial<Flow>) =>

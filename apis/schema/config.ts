@@ -132,6 +132,11 @@ export const CONFIG_SCHEMA: JsonSchema = {
       description: 'CIDRs; addresses of Nodes outside of them do not count. An empty list: all count.',
       items: { type: 'string' },
     },
+    endpointsWithoutPods: {
+      type: 'array',
+      description: 'Services (NAMESPACE/NAME) whose endpoints toServices has though no pod has them.',
+      items: { type: 'string' },
+    },
     featureGates: {
       type: 'object',
       properties: { NodeNetworkPolicy: { type: 'boolean' }, EgressGateway: { type: 'boolean' } },

@@ -1,4 +1,5 @@
 import { formatAddress, parseAddress } from '../../lib/net/address.ts';
+import { API_SERVER } from '../control-plane.ts';
 import type { EndpointSlice, Labels, Service, ServicePort } from '../objects.ts';
 import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { isSubdomain } from './names.ts';
@@ -71,11 +72,18 @@ function isNone(value: unknown): boolean {
 
 const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
 
+/** The Service whose endpoints the API server itself writes. */
+const SERVICE_OF_API_SERVER = `${API_SERVER.namespace}/${API_SERVER.name}`;
+
 /**
  * Null without an error for a slice that belongs to no Service, or that holds names instead of
- * addresses.
+ * addresses. `withoutPods` is `endpointsWithoutPods` of the configuration.
  */
-export function validateEndpointSlice(raw: FieldMap, found: Findings): EndpointSlice | null {
+export function validateEndpointSlice(
+  raw: FieldMap,
+  withoutPods: readonly string[],
+  found: Findings,
+): EndpointSlice | null {
   const { name, labels } = readMetadata(raw, isSubdomain, found);
   const namespace = readNamespace(raw, found);
   const service = labels[SERVICE_NAME_LABEL] ?? '';
@@ -86,7 +94,9 @@ export function validateEndpointSlice(raw: FieldMap, found: Findings): EndpointS
   }
   const ports = readPorts(raw, ['ports'], found);
   if (hasError(found.problems)) return null;
-  return { kind: 'EndpointSlice', namespace, name, service, addresses: unique(addresses), ports };
+  const slice = { kind: 'EndpointSlice', namespace, name, service } as const;
+  const isTrusted = [SERVICE_OF_API_SERVER, ...withoutPods].includes(`${namespace}/${service}`);
+  return { ...slice, addresses: unique(addresses), ports, ...(isTrusted ? { isTrusted } : {}) };
 }
 
 /** An endpoint without a `ready` condition is ready. */

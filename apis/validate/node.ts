@@ -1,5 +1,4 @@
 import { type Cidr, isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
-import { CONTROLLER_ACCOUNT } from '../control-plane.ts';
 import { DRAIN_ANNOTATION } from '../egress/objects.ts';
 import type { Namespace, Node, Pod } from '../objects.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
@@ -152,10 +151,7 @@ function allPodNetworks(raw: FieldMap, found: Findings): string[] {
   return unique(networks);
 }
 
-/**
- * Null without an error for a pod that cannot be a peer: a finished one, or one with hostNetwork,
- * unless it is a controller of nodewall (on the failsafe list) or egress gateways are read.
- */
+/** Null without an error for a finished pod. */
 export function validatePod(raw: FieldMap, readsEgress: boolean, found: Findings): Pod | null {
   const { name, labels } = readMetadata(raw, isSubdomain, found);
   const spec = fieldsAt(raw, ['spec'], found);
@@ -167,10 +163,8 @@ export function validatePod(raw: FieldMap, readsEgress: boolean, found: Findings
   }
   const isHost = hostNetwork === true;
   const account = spec.serviceAccountName ?? '';
-  const isController = namespace === CONTROLLER_ACCOUNT.namespace && account === CONTROLLER_ACCOUNT.name;
-  if (isHost && !readsEgress && !isController) return null;
   if (status.phase === 'Succeeded' || status.phase === 'Failed') return null;
-  const addresses = isHost && !isController ? [] : podAddresses(raw, status, found);
+  const addresses = podAddresses(raw, status, found);
   if (typeof account !== 'string')
     found.error(['spec', 'serviceAccountName'], `must be text, not ${show(account)}`);
   const node = readsEgress ? (spec.nodeName ?? '') : '';
@@ -185,8 +179,7 @@ export function validatePod(raw: FieldMap, readsEgress: boolean, found: Findings
     serviceAccount,
     addresses: isHost ? [] : addresses,
     ...(node === '' ? {} : { node: String(node) }),
-    ...(isHost ? { hostNetwork: true } : {}),
-    ...(isHost && isController ? { hostAddresses: addresses } : {}),
+    ...(isHost ? { hostNetwork: true, hostAddresses: addresses } : {}),
     ...(readsEgress ? runtimeUid(raw) : {}),
   };
 }

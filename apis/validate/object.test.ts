@@ -292,7 +292,7 @@ describe('validateObject', () => {
     );
   });
 
-  it("narrows Pods, and drops those that can't be peers", () => {
+  it('narrows Pods, and drops finished ones', () => {
     const base = { kind: 'Pod', namespace: 'default', name: 'p', labels: {} };
     assert.deepEqual(
       pod({ serviceAccountName: 's' }, { podIPs: [{ ip: '10.0.0.1' }, { ip: '::1' }], podIP: '10.0.0.1' }),
@@ -307,7 +307,13 @@ describe('validateObject', () => {
       serviceAccount: 'default',
       addresses: ['10.0.0.1'],
     });
-    assert.equal(pod({ hostNetwork: true }, { podIP: '10.0.0.1' }), null);
+    assert.deepEqual(pod({ hostNetwork: true }, { podIP: '10.0.0.1' }), {
+      ...base,
+      serviceAccount: 'default',
+      addresses: [],
+      hostNetwork: true,
+      hostAddresses: ['10.0.0.1'],
+    });
     assert.equal(pod({}, { phase: 'Succeeded', podIP: '10.0.0.1' }), null);
     assert.equal(pod({}, { phase: 'Failed', podIP: '10.0.0.1' }), null);
   });

@@ -41,9 +41,10 @@ export interface ValidateOptions {
   readonly interfaceGroups?: readonly string[];
   /** Networks outside of which no address of a Node counts; absent or empty: all count. */
   readonly nodeCIDRs?: readonly string[];
+  /** Services whose endpoints count without a pod; absent: that of the API server alone. */
+  readonly endpointsWithoutPods?: readonly string[];
   /**
-   * Whether egress gateways are read, with the Nodes of pods and pods with hostNetwork; absent:
-   * they are not.
+   * Whether egress gateways are read, with the Nodes of pods; absent: they are not.
    */
   readonly egress?: boolean;
   /** Where egress gateways are read: their configuration; absent: the default. */
@@ -55,11 +56,13 @@ export interface ValidateOptions {
 /** What the agent's configuration says of manifests. */
 export function validateOptions(config: Config): ValidateOptions {
   const { failsafe, names, interfaceGroups, nodeCIDRs, featureGates, egress, rollout } = config;
+  const { endpointsWithoutPods } = config;
   return {
     failsafe: failsafe.ingress,
     believesAnyServer: believesAnyServer(names),
     interfaceGroups: Object.keys(interfaceGroups),
     nodeCIDRs,
+    endpointsWithoutPods,
     egress: featureGates.EgressGateway === true,
     egressConfig: egress,
     rollout: rollout !== null,
@@ -111,7 +114,7 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
     if (kind === 'Service') return validateService(raw, found);
   }
   if (apiVersion === 'discovery.k8s.io/v1' && kind === 'EndpointSlice') {
-    return validateEndpointSlice(raw, found);
+    return validateEndpointSlice(raw, options.endpointsWithoutPods ?? [], found);
   }
   if (options.egress === true) {
     const networks = validateInsideNetworks(raw, found);

@@ -4,6 +4,7 @@ import { DATAPLANE_LIMITS } from '../dataplanes.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { checkEgressSettings } from './egress-settings.ts';
 import { checkCidrs } from './ipblock.ts';
+import { isDnsLabel, isSubdomain } from './names.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 
 /**
@@ -18,6 +19,7 @@ export function checkSettings(raw: FieldMap, found: Findings): void {
   }
   checkCidrs(asFields(raw.masquerade)?.except, ['masquerade', 'except'], found);
   checkCidrs(raw.nodeCIDRs, ['nodeCIDRs'], found);
+  checkServices(raw.endpointsWithoutPods, found);
   checkCidrs(asFields(raw.boot)?.ssh, ['boot', 'ssh'], found);
   const failsafe = asFields(raw.failsafe) ?? {};
   checkCidrs(failsafe.loadBalancers, ['failsafe', 'loadBalancers'], found);
@@ -35,6 +37,15 @@ export function checkSettings(raw: FieldMap, found: Findings): void {
   if (group === (log.group ?? DEFAULT_CONFIG.log.group)) {
     const [mine, other] = 'group' in names ? ['names', 'log'] : ['log', 'names'];
     found.error([mine, 'group'], `${show(group)} is also ${other}.group; they need different groups`);
+  }
+}
+
+function checkServices(listed: unknown, found: Findings): void {
+  for (const [index, text] of asList(listed).entries()) {
+    if (typeof text !== 'string') continue;
+    const [namespace = '', name = '', ...more] = text.split('/');
+    if (more.length === 0 && isDnsLabel(namespace) && isSubdomain(name)) continue;
+    found.error(['endpointsWithoutPods', index], `must be a Service as NAMESPACE/NAME, not ${show(text)}`);
   }
 }
 

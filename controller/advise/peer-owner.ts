@@ -45,7 +45,7 @@ export class PeerOwners {
   readonly #index: ObjectIndex;
   readonly #shapes: ReturnType<typeof podShapes>;
   /** By `ADDRESS PROTOCOL PORT`. */
-  readonly #endpoints: ReadonlyMap<string, NamespacedName>;
+  readonly #endpoints: ReadonlyMap<string, EndpointOwner>;
   /** By prefix length, then by the key of the network: there are few lengths. */
   readonly #podNetworks = new Map<string, Map<string, { readonly cidr: Cidr; readonly node: Node }>>();
   readonly #podBlocks = new Set<string>();
@@ -84,7 +84,8 @@ export class PeerOwners {
     }
     if (service?.direction !== 'egress' || owner.kind === 'node') return owner;
     const of = this.#endpoints.get(`${peer} ${service.protocol} ${service.port}`);
-    return of === undefined ? owner : { kind: 'service', key: `service ${formatName(of)}`, service: of };
+    if (of === undefined || (owner.kind !== 'pods' && !of.isTrusted)) return owner;
+    return { kind: 'service', key: `service ${formatName(of.service)}`, service: of.service };
   }
 
   #find(peer: string, isOfPods: boolean): Owner {
@@ -156,7 +157,13 @@ function prefixKey({ family, value }: Address, length: number): string {
 }
 
 /** Of several Services with an endpoint, the one with the fewest, then the first by name. */
-function endpointsOf(slices: readonly EndpointSlice[]): Map<string, NamespacedName> {
+interface EndpointOwner {
+  readonly service: NamespacedName;
+  /** Whether it counts without a pod. */
+  readonly isTrusted: boolean;
+}
+
+function endpointsOf(slices: readonly EndpointSlice[]): Map<string, EndpointOwner> {
   const sizes = new Map<string, number>();
   for (const { namespace, service, addresses } of slices) {
     const name = formatName({ namespace, name: service });
@@ -165,12 +172,12 @@ function endpointsOf(slices: readonly EndpointSlice[]): Map<string, NamespacedNa
   const sizeOf = (slice: EndpointSlice) => sizes.get(nameOf(slice)) ?? 0;
   const nameOf = ({ namespace, service }: EndpointSlice) => formatName({ namespace, name: service });
   const bySize = [...slices].sort((a, b) => sizeOf(a) - sizeOf(b) || (nameOf(a) < nameOf(b) ? -1 : 1));
-  const found = new Map<string, NamespacedName>();
-  for (const { namespace, service, addresses, ports } of bySize) {
+  const found = new Map<string, EndpointOwner>();
+  for (const { namespace, service: name, addresses, ports, isTrusted = false } of bySize) {
     for (const { protocol, port } of ports) {
       for (const address of addresses) {
         const key = `${address} ${protocol.toLowerCase()} ${port}`;
-        if (!found.has(key)) found.set(key, { namespace, name: service });
+        if (!found.has(key)) found.set(key, { service: { namespace, name }, isTrusted });
       }
     }
   }

@@ -24,6 +24,7 @@ export const CONTROLLER_STATE: Fields = {
   ...{ name: 'plain', version: 'plain', nodejs: 'plain', time: 'plain', uptime: 'plain' },
   memory: { rss: 'plain', heapUsed: 'plain' },
   ...{ isLeading: 'plain', isStopping: 'plain', missingRights: ['text'] },
+  leftOutServices: ['plain'],
   gates: { NodeNetworkPolicy: 'plain', EgressGateway: 'plain' },
   ...{ revision: 'plain', streams: 'plain', others: ['plain'] },
   ...{ certificateExpires: 'plain', statusesWaiting: 'plain' },

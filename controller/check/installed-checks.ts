@@ -9,6 +9,7 @@ import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { Lease } from '../kubeapi/lease/lease.ts';
 import { type Check, type CheckedObject, read } from './checked.ts';
 import { egressNetworks } from './egress-networks-check.ts';
+import { endpointsOfPods } from './endpoints-check.ts';
 import { featureGates } from './gate-check.ts';
 import { tokens } from './token-check.ts';
 
@@ -54,6 +55,7 @@ export function installedChecks(now: number): Readonly<Record<string, Check>> {
     webhooks,
     'feature gate': featureGates,
     'egress networks': egressNetworks,
+    endpoints: endpointsOfPods,
     certificates: (request) => certificates(request, now),
   };
 }

@@ -288,9 +288,10 @@ describe('toServices', () => {
       'fd00:96::a tcp 80',
       'fd00:96::a udp 53',
     ];
-    assert.deepEqual(members({ services, endpointSlices }, 'web'), wanted);
+    const pods = ['10.1.0.2', '10.1.0.9', '10.1.0.10'].map((address) => pod('shop', address, address));
+    assert.deepEqual(members({ services, pods, endpointSlices }, 'web'), wanted);
     const turned = endpointSlices.toReversed();
-    assert.deepEqual(members({ services, endpointSlices: turned }, 'web', 'web'), wanted);
+    assert.deepEqual(members({ services, pods, endpointSlices: turned }, 'web', 'web'), wanted);
   });
 
   it('stand for nothing if the Service is missing, even if it has endpoints', () => {

@@ -1,10 +1,12 @@
 import type { ServiceMember, ServiceSet } from '../../apis/compiled.ts';
-import type { NamespacedName, ServicePort } from '../../apis/objects.ts';
+import type { NamespacedName, Pod, ServicePort } from '../../apis/objects.ts';
 import { type Address, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { changedMap } from '../../lib/sharing/changed-map.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
+import type { ListChange } from '../../lib/sharing/list-change.ts';
 import type { UseChange } from '../../lib/sharing/use-count.ts';
 import { keyIndex } from '../index/key-index.ts';
+import { addressesOf, type ObjectIndex } from '../index/object-index.ts';
 import { formatName, type ServiceIndex } from '../index/service-index.ts';
 import { PORT_PROTOCOLS } from './services.ts';
 
@@ -26,20 +28,62 @@ export function canonicalServices(listed: readonly NamespacedName[]): CanonicalS
   };
 }
 
+/** The Services and pods that members are found by. */
+export interface ServiceWorld {
+  readonly services: ServiceIndex;
+  readonly index: Pick<ObjectIndex, 'holders'>;
+}
+
+interface Resolved {
+  readonly canonical: CanonicalServices;
+  readonly set: ServiceSet;
+  /** The addresses that were asked for pods. */
+  readonly asked: readonly string[];
+  /** Endpoints that no pod has, by the Service's name. */
+  readonly leftOut: LeftOutEndpoints;
+}
+
+/** The addresses of endpoints that do not count, by the Service's name. */
+export type LeftOutEndpoints = ReadonlyMap<string, readonly string[]>;
+
 /**
  * Resolves the members: cluster IPs with the Service's ports, and the addresses of each
- * EndpointSlice with its own ports. An unknown Service has none.
+ * EndpointSlice with its own ports. An unknown Service has none. Whoever may write EndpointSlices
+ * in a namespace could name any address, so one counts only where a pod of the namespace has it.
  */
-function resolveServices(canonical: CanonicalServices, index: ServiceIndex): ServiceSet {
+function resolveServices(canonical: CanonicalServices, { services, index }: ServiceWorld): Resolved {
   const members = new Map<string, Placed>();
+  const asked = new Set<string>();
+  const leftOut = new Map<string, readonly string[]>();
   for (const name of canonical.services) {
-    const service = index.service(name);
+    const service = services.service(name);
     if (service === undefined) continue;
     collect(members, service.clusterIPs, service.ports);
-    for (const { addresses, ports } of index.endpointSlices(name)) collect(members, addresses, ports);
+    const strays = new Set<string>();
+    for (const { addresses, ports, isTrusted = false } of services.endpointSlices(name)) {
+      const counting = isTrusted ? addresses : addresses.filter((one) => isOfPod(one, name, index));
+      collect(members, counting, ports);
+      if (isTrusted) continue;
+      for (const address of addresses) asked.add(address);
+      const counted = new Set(counting);
+      for (const address of addresses) if (!counted.has(address)) strays.add(address);
+    }
+    if (strays.size > 0) leftOut.set(formatName(name), [...strays].sort());
   }
   const sorted = [...members.values()].sort(comparePlaced).map(({ member }) => member);
-  return { id: canonical.id, description: canonical.description, members: sorted };
+  const set = { id: canonical.id, description: canonical.description, members: sorted };
+  return { canonical, set, asked: [...asked], leftOut };
+}
+
+/** A pod with hostNetwork has its Node's address. */
+function isOfPod(
+  address: string,
+  { namespace }: NamespacedName,
+  index: Pick<ObjectIndex, 'holders'>,
+): boolean {
+  for (const holder of index.holders(address))
+    if (holder.kind === 'Pod' && holder.namespace === namespace) return true;
+  return false;
 }
 
 interface Placed {
@@ -80,24 +124,49 @@ export interface ServiceSets {
   advance(
     wanted: UseChange<CanonicalServices>,
     changed: ReadonlySet<string>,
+    pods: ListChange<Pod>,
   ): ReadonlyMap<string, ServiceSet>;
+  leftOut(): LeftOutEndpoints;
 }
 
-export function serviceSets(index: ServiceIndex): ServiceSets {
+export function serviceSets(world: ServiceWorld): ServiceSets {
   const byService = keyIndex<CanonicalServices>([], ({ services }) => services.map(formatName));
+  const byAddress = keyIndex<Resolved>([], ({ asked }) => asked);
+  const resolved = new Map<string, Resolved>();
   let sets: ReadonlyMap<string, ServiceSet> = new Map();
+  let leftOut: LeftOutEndpoints | null = null;
+  const forget = (id: string): void => {
+    const old = resolved.get(id);
+    if (old === undefined) return;
+    resolved.delete(id);
+    byAddress.change({ removed: [old], added: [] });
+    leftOut = null;
+  };
+  const resolve = (canonical: CanonicalServices): ServiceSet[] => {
+    forget(canonical.id);
+    const now = resolveServices(canonical, world);
+    resolved.set(canonical.id, now);
+    byAddress.change({ removed: [], added: [now] });
+    const old = sets.get(canonical.id);
+    return old !== undefined && sameServiceMembers(old, now.set) ? [] : [now.set];
+  };
   return {
-    advance({ added, removed }, names) {
+    advance({ added, removed }, names, pods) {
       byService.change({ removed, added: [] });
+      for (const { id } of removed) forget(id);
       const concerned = new Set([...names].flatMap((name) => [...byService.get(name)]));
       byService.change({ removed: [], added });
-      const changed = [...concerned, ...added].flatMap((canonical) => {
-        const set = resolveServices(canonical, index);
-        const old = sets.get(canonical.id);
-        return old !== undefined && sameServiceMembers(old, set) ? [] : set;
-      });
+      if (resolved.size > 0)
+        for (const pod of [...pods.removed, ...pods.added])
+          for (const address of addressesOf(pod))
+            for (const { canonical } of byAddress.get(address)) concerned.add(canonical);
+      const changed = [...concerned, ...added].flatMap(resolve);
       sets = changedMap(sets, { removed: removed.map(({ id }) => id), changed });
       return sets;
+    },
+    leftOut() {
+      leftOut ??= new Map([...resolved.values()].flatMap((one) => [...one.leftOut]));
+      return leftOut;
     },
   };
 }

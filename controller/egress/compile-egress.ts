@@ -276,7 +276,8 @@ class EgressState {
   /** Null: no pod has the address. */
   #holder(address: string, sourceOf: (pod: Pod) => Source): Source | null {
     const pods: Pod[] = [];
-    for (const holder of this.#index.holders(address)) if (holder.kind === 'Pod') pods.push(holder);
+    for (const holder of this.#index.holders(address))
+      if (holder.kind === 'Pod' && holder.hostNetwork !== true) pods.push(holder);
     if (pods.length > 1) this.#contested.add(address);
     else this.#contested.delete(address);
     const pod = holderOf(pods, address, this.#inside);

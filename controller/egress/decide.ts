@@ -100,7 +100,8 @@ function sourceReader(
     const address = formatAddress(parsed);
     if (hasMember(compiled.inside.nodes, parsed)) return { kind: 'host' };
     const holders: Pod[] = [];
-    for (const holder of index.holders(address)) if (holder.kind === 'Pod') holders.push(holder);
+    for (const holder of index.holders(address))
+      if (holder.kind === 'Pod' && holder.hostNetwork !== true) holders.push(holder);
     const pod = holderOf(holders, address, compiled.inside);
     if (pod !== undefined) return ofPod(pod, address);
     const isHeld = compiled.unknownPods === 'Hold' && isPodAddress(compiled.inside, address);

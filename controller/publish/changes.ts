@@ -56,6 +56,7 @@ export function nothingPublished({ allNodes, controllers, apiServerPorts }: Comp
       policies: [],
       addressSets: new Map(),
       serviceSets: new Map(),
+      leftOutEndpoints: new Map(),
       allNodes,
       controllers,
       apiServerPorts,

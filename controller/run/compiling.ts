@@ -8,6 +8,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { compiler } from '../compile/compile.ts';
+import type { LeftOutEndpoints } from '../compile/service-set.ts';
 import { type CompiledEgress, egressCompiler } from '../egress/compile-egress.ts';
 import { nodeEgressCompiler } from '../egress/node-egress.ts';
 import { apiServerEndpoints, clusterDnsEndpoints, lastKnownApiServer } from '../publish/endpoints.ts';
@@ -66,6 +67,9 @@ export class Compiling {
   #objects: ClusterObjects | null = null;
   #ignored: ReadonlyMap<string, IgnoredAddresses> = new Map();
   #mostLeftOut = 0;
+  #leftOutEndpoints: LeftOutEndpoints = new Map();
+  /** The Services that the log named. */
+  readonly #saidServices = new Set<string>();
   /** The namespaces that the log named. */
   readonly #crowded = new Set<string>();
 
@@ -108,6 +112,11 @@ export class Compiling {
     return pods.some(
       (pod) => pod.namespace === CONTROLLER_ACCOUNT.namespace && isDeepStrictEqual(pod.addresses, addresses),
     );
+  }
+
+  /** Some Services, NAMESPACE/NAME, of which endpoints do not count, as no pod has them. */
+  get leftOutServices(): readonly string[] {
+    return [...this.#leftOutEndpoints.keys()].sort().slice(0, MOST_SAID);
   }
 
   /** The addresses of the Node object that do not count. */
@@ -174,9 +183,12 @@ export class Compiling {
     const nodes = compiled.nodeAddresses.size;
     const ignoredNetworks = egress?.compiled.inside.leftOut ?? NOTHING;
     this.#sayLeftOut(ignoredNetworks);
+    this.#leftOutEndpoints = compiled.leftOutEndpoints;
+    this.#sayEndpoints();
     this.#sayCrowded(egress?.compiled.crowded);
     const counts = {
       ...{ nodes, policies: objects.policies.length, invalid, ignoredAddresses },
+      ignoredEndpoints: [...this.#leftOutEndpoints.values()].flat().length,
       ...(egress === null ? {} : { ignoredNetworks: ignoredNetworks.size }),
     };
     metrics.compiled((clock.now() - started) / 1000, counts);
@@ -203,6 +215,19 @@ export class Compiling {
       const message =
         'the pods of the namespace have too many destinations by its EgressPolicies, and some of them send nothing outside; join policies, or raise egress.namespaceLimits';
       this.#options.log.warn(message, { stage: 'compile', name: namespace });
+    }
+  }
+
+  /** Once for each Service, until no Service has any. */
+  #sayEndpoints(): void {
+    if (this.#leftOutEndpoints.size === 0) this.#saidServices.clear();
+    for (const [name, addresses] of this.#leftOutEndpoints) {
+      if (this.#saidServices.has(name) || this.#saidServices.size >= MOST_SAID) continue;
+      this.#saidServices.add(name);
+      const message =
+        'endpoints of a Service are addresses that no pod of its namespace has; toServices leaves them out; if the Service is right, list it in endpointsWithoutPods';
+      const ignored = addresses.slice(0, MOST_SAID);
+      this.#options.log.warn(message, { stage: 'compile', name, count: addresses.length, ignored });
     }
   }
 

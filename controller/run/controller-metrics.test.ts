@@ -17,7 +17,13 @@ describe('metrics of a controller', () => {
     });
     const before = seriesOf(await metrics.registry.metrics());
     for (let revision = 0; revision < 1_000; revision++) {
-      metrics.compiled(0.01, { nodes: revision, policies: revision, invalid: 1, ignoredAddresses: 0 });
+      metrics.compiled(0.01, {
+        nodes: revision,
+        policies: revision,
+        invalid: 1,
+        ignoredEndpoints: 0,
+        ignoredAddresses: 0,
+      });
       metrics.published(revision);
       metrics.reported();
       metrics.statusWritten();

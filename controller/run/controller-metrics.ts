@@ -31,7 +31,9 @@ export interface ControllerMetrics {
   readonly registry: Registry;
   compiled(
     seconds: number,
-    counts: Readonly<Record<'nodes' | 'policies' | 'invalid' | 'ignoredAddresses', number>> & {
+    counts: Readonly<
+      Record<'nodes' | 'policies' | 'invalid' | 'ignoredAddresses' | 'ignoredEndpoints', number>
+    > & {
       /** Absent: egress gateways are off. */
       readonly ignoredNetworks?: number;
     },
@@ -126,6 +128,10 @@ function compiledMetrics(registers: Registry[]): ControllerMetrics['compiled'] {
     'ignored_node_addresses',
     'Addresses of Node objects that do not count: outside nodeCIDRs of the configuration, or held by others.',
   );
+  const ignoredEndpoints = gauge(
+    'ignored_endpoints',
+    'Endpoints of Services in toServices that do not count, as no pod of the namespace has their address.',
+  );
   /** Only with egress gateways. */
   let ignoredNetworks: Gauge | null = null;
   const egressGauge = (): Gauge =>
@@ -145,6 +151,7 @@ function compiledMetrics(registers: Registry[]): ControllerMetrics['compiled'] {
     policies.set(counts.policies);
     invalid.set(counts.invalid);
     ignoredAddresses.set(counts.ignoredAddresses);
+    ignoredEndpoints.set(counts.ignoredEndpoints);
     if (counts.ignoredNetworks !== undefined) ignoredNetworks ??= egressGauge();
     ignoredNetworks?.set(counts.ignoredNetworks ?? 0);
   };

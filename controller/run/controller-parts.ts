@@ -175,6 +175,7 @@ export class ControllerParts {
       others: this.peers.known,
       certificateExpires: this.credentials.expires,
       statusesWaiting: this.statuses.waiting(),
+      leftOutServices: this.compiling.leftOutServices,
       watches: this.watches.metrics(),
       metrics: await this.metrics.registry.metrics(),
       date: this.#process.clock.date(),

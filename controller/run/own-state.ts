@@ -18,6 +18,7 @@ export interface OwnStateSources {
   /** Milliseconds since 1970; null: there is no certificate. */
   readonly certificateExpires: number | null;
   readonly statusesWaiting: number;
+  readonly leftOutServices: readonly string[];
   readonly watches: readonly WatchMetrics[];
   readonly metrics: string;
   readonly date: Date;

@@ -33,6 +33,7 @@ function compiled(policies: readonly CompiledPolicy[], nodes = ['a', 'b', 'c', '
     policies,
     addressSets: new Map(),
     serviceSets: new Map(),
+    leftOutEndpoints: new Map(),
     allNodes: 'all',
     controllers: 'c',
     apiServerPorts: [],

@@ -48,7 +48,8 @@ export async function readInputs(
     if (parsed?.config === null) throw new Error(JSON.stringify(parsed.problems));
     const effective = parsed?.config ?? DEFAULT_CONFIG;
     const interfaceGroups = Object.keys(effective.interfaceGroups);
-    const options = { interfaceGroups, egress: true, egressConfig: effective.egress };
+    const { egress: egressConfig, endpointsWithoutPods } = effective;
+    const options = { interfaceGroups, egress: true, egressConfig, endpointsWithoutPods };
     const { objects, problems } = await loadManifests([directory], options);
     const raw = documents.map((document) => document.raw as Raw);
     return {

@@ -57,7 +57,8 @@ function ofController(): Documented[] {
     leases: () => ({ slots: 0, addresses: 0, nodesNotReady: 0 }),
   });
   // With egress gateways it has one more.
-  compiled(0, { nodes: 0, policies: 0, invalid: 0, ignoredAddresses: 0, ignoredNetworks: 0 });
+  const none = { nodes: 0, policies: 0, invalid: 0, ignoredAddresses: 0, ignoredEndpoints: 0 };
+  compiled(0, { ...none, ignoredNetworks: 0 });
   return documented(registry);
 }
 

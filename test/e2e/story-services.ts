@@ -97,6 +97,13 @@ export function describeServices(begun: () => Story): void {
       const toServices = [{ name: 'hello', namespace: 'default' }];
       const egress = [{ name: 'hello', action: 'Drop', toServices }];
       await story.applied(closed('egress', PORT, { ingress: [], egress }));
+      await story.statusIs('egress', realized(2));
+      // No pod has the endpoint's address.
+      await story.gets('worker-1', CLUSTER_IP, PORT, 'answered');
+      await story.applied(...backendPod());
+      const podIP = story.machine('cp-1').v4;
+      const pod = ['pod/hello', '--namespace=default'];
+      await story.cluster.patchStatus(pod, { phase: 'Running', podIP, podIPs: [{ ip: podIP }] });
       await story.gets('worker-1', CLUSTER_IP, PORT, 'silence');
       await story.statusIs('egress', realized(2));
       await story.gets('other2', worker, NODE_PORT, 'answered');
@@ -108,6 +115,14 @@ export function describeServices(begun: () => Story): void {
 interface NodeObject {
   readonly metadata: { readonly labels: object };
   readonly status: { readonly addresses: readonly object[] };
+}
+
+/** The pod behind the Service, on its Node's network. */
+function backendPod(): object[] {
+  const metadata = { name: 'hello', namespace: 'default' };
+  const containers = [{ name: 'c', image: 'i' }];
+  const spec = { hostNetwork: true, terminationGracePeriodSeconds: 0, containers };
+  return [{ apiVersion: 'v1', kind: 'Pod', metadata, spec }];
 }
 
 function service(backend: string): object[] {

@@ -1,5 +1,11 @@
 import fc from 'fast-check';
-import type { EndpointSliceManifest, Labels, Manifest, ServiceReference } from '../oracle/manifest.ts';
+import type {
+  EndpointSliceManifest,
+  Labels,
+  Manifest,
+  PodManifest,
+  ServiceReference,
+} from '../oracle/manifest.ts';
 import type { AddressPlan, AddressPool } from './address.ts';
 import { addressNear, toPool } from './address.ts';
 import { maybe, oneOf, weighted, withoutUndefined } from './choice.ts';
@@ -92,7 +98,7 @@ function slices({ name, namespace }: ServiceReference, pool: AddressPool): fc.Ar
     });
   });
   const label = maybe(95, fc.constant({ 'kubernetes.io/service-name': name }));
-  return fc.array(fc.tuple(slice, label), { minLength: 0, maxLength: 2 }).map((list) =>
+  const drawnSlices = fc.array(fc.tuple(slice, label), { minLength: 0, maxLength: 2 }).map((list) =>
     list.map(([drawn, labels], index): EndpointSliceManifest => {
       const metadata = { name: `${name}-${index}`, namespace, ...withoutUndefined({ labels }) };
       const rest = withoutUndefined({
@@ -101,6 +107,27 @@ function slices({ name, namespace }: ServiceReference, pool: AddressPool): fc.Ar
       });
       return { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata, ...rest };
     }),
+  );
+  return drawnSlices.chain((list) => {
+    const addresses = list.flatMap(({ endpoints = [] }) => endpoints.flatMap((one) => one.addresses));
+    const pods = addresses.map((address, i) => podBehind(address, { name: `${name}-${i}`, namespace }));
+    return fc.tuple(...pods).map((drawn): Manifest[] => [...list, ...drawn.flat()]);
+  });
+}
+
+/** The pod that has an endpoint's address: sometimes finished, or of another namespace. */
+function podBehind(ip: string, metadata: ServiceReference): fc.Arbitrary<PodManifest[]> {
+  const at = (own: ServiceReference, phase: string, hostNetwork?: boolean): PodManifest[] => {
+    const spec = withoutUndefined({ hostNetwork });
+    const status = { phase, podIPs: [{ ip }] };
+    return [{ apiVersion: 'v1', kind: 'Pod', metadata: own, spec, status }];
+  };
+  return weighted<PodManifest[]>(
+    [6, fc.constant(at(metadata, 'Running'))],
+    [2, fc.constant(at(metadata, 'Running', true))],
+    [1, fc.constant(at(metadata, 'Failed'))],
+    [1, fc.constant(at({ ...metadata, namespace: 'infra' }, 'Running'))],
+    [2, fc.constant([])],
   );
 }
 

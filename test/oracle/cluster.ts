@@ -1,5 +1,6 @@
 import type { Address } from './address.ts';
 import { addressKey, inRange, parseAddress, parseCidr } from './address.ts';
+import type { OracleConfig } from './config.ts';
 import type { ClusterService } from './endpoint.ts';
 import { toApiServerPorts, toClusterServices } from './endpoint.ts';
 import type { Labels, NodeManifest, PodManifest } from './manifest.ts';
@@ -35,7 +36,7 @@ export interface Cluster {
 }
 
 /** Reads Nodes, Namespaces, Pods, Services and EndpointSlices out of the objects. */
-export function toCluster(objects: readonly object[]): Cluster {
+export function toCluster(objects: readonly object[], config: OracleConfig = {}): Cluster {
   const namespaces = new Map<string, Labels>();
   for (const namespace of objectsOfKind(objects, ['v1'], 'Namespace')) {
     namespaces.set(namespace.metadata.name, namespace.metadata.labels ?? {});
@@ -45,7 +46,7 @@ export function toCluster(objects: readonly object[]): Cluster {
   const running = pods.filter(isUnfinished);
   const toPod = (pod: PodManifest) => toClusterPod(pod, namespaces);
   const own = running.filter(({ spec }) => spec?.hostNetwork !== true).map(toPod);
-  const services = toClusterServices(objects);
+  const services = toClusterServices(objects, running.map(toPod), config.endpointsWithoutPods);
   const isOfAnother = toOtherTest(nodes, own, services);
   return {
     nodes: nodes.map((node) => {

@@ -16,6 +16,7 @@ export interface OracleConfig {
     localPods?: boolean;
   };
   antiSpoofing?: boolean;
+  endpointsWithoutPods?: string[];
   interfaceGroups?: Record<string, number | { group: number }>;
   failsafe?: { ingress?: FailsafeEntry[]; egress?: FailsafeEntry[] };
 }

@@ -1,6 +1,6 @@
 import type { Flow } from './oracle.ts';
 import type { Row } from './test-cluster.ts';
-import { checkRows, policy, service } from './test-cluster.ts';
+import { checkRows, pod, policy, service } from './test-cluster.ts';
 
 /** A slice of Service web in shop unless the metadata say otherwise. */
 function slice(endpoints: object[], ports: object[] | undefined, metadata: object = {}): object {
@@ -26,7 +26,10 @@ const toServices = (...names: string[]) =>
   policy('p', {
     egress: [{ action: 'Drop', toServices: names.map((name) => ({ name, namespace: 'shop' })) }],
   });
-const toWeb = (...objects: object[]) => [toServices('web'), ...objects];
+const behind = (podIP: string, namespace = 'shop', spec: object = {}) =>
+  pod(`behind ${podIP}`, namespace, { spec, status: { podIP } });
+const toWeb = (...objects: object[]) => [toServices('web'), ...objects, ...behindWeb];
+const behindWeb = ['10.1.0.1', '10.1.0.2', 'fd01::1'].map((podIP) => behind(podIP));
 const at = (dst: string, dstPort: number, protocol: string | number = 'tcp'): Partial<Flow> => {
   return { direction: 'egress', dst, dstPort, protocol };
 };
@@ -169,6 +172,35 @@ const sliceRows: Row[] = [
   ['names are no addresses', toWeb(web, slice([endpoint('example.com')], http)), at('10.1.0.1', 8080), miss],
 ];
 
+const third = slice([endpoint('10.1.7.7')], http);
+const stray = [toServices('web'), web, third];
+const podRows: Row[] = [
+  ['no pod has the address', stray, at('10.1.7.7', 8080), miss],
+  ['a pod has it', [...stray, behind('10.1.7.7')], at('10.1.7.7', 8080), hit],
+  [
+    'with hostNetwork',
+    [...stray, behind('10.1.7.7', 'shop', { hostNetwork: true })],
+    at('10.1.7.7', 8080),
+    hit,
+  ],
+  ['of another namespace', [...stray, behind('10.1.7.7', 'lost')], at('10.1.7.7', 8080), miss],
+  [
+    'a finished pod had it',
+    [...stray, pod('p', 'shop', { status: { podIP: '10.1.7.7', phase: 'Succeeded' } })],
+    at('10.1.7.7', 8080),
+    miss,
+  ],
+  [
+    'a reference to a pod proves nothing',
+    [
+      ...[toServices('web'), web, behind('10.1.7.9')],
+      slice([{ ...endpoint('10.1.7.7'), targetRef: { kind: 'Pod', name: 'behind 10.1.7.9' } }], http),
+    ],
+    at('10.1.7.7', 8080),
+    miss,
+  ],
+];
+
 const dns = service('dns', 'shop', { clusterIP: '8.8.8.8', ports: [{ protocol: 'UDP', port: 53 }] });
 const failsafeRows: Row[] = [
   ['toServices names what it closes', [toServices('dns'), dns], at('8.8.8.8', 53, 'udp'), hit],
@@ -180,4 +212,4 @@ const failsafeRows: Row[] = [
   ],
 ];
 
-describe('oracle: toServices', () => checkRows({ clusterIPRows, sliceRows, failsafeRows }));
+describe('oracle: toServices', () => checkRows({ clusterIPRows, sliceRows, podRows, failsafeRows }));

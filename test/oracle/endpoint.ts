@@ -22,11 +22,22 @@ export interface ClusterService {
   clusterIPs: Address[];
 }
 
+/** A pod that is not finished, also one with hostNetwork. */
+export interface RunningPod {
+  namespace: string;
+  addresses: Address[];
+}
+
 /**
  * Every Service: its cluster IPs with its ports, and slice by slice the ready endpoints with that
- * slice's ports.
+ * slice's ports, as far as a pod of the namespace has their address. `withoutPods` are the Services
+ * that the configuration exempts.
  */
-export function toClusterServices(objects: readonly object[]): ClusterService[] {
+export function toClusterServices(
+  objects: readonly object[],
+  pods: readonly RunningPod[],
+  withoutPods: readonly string[] = [],
+): ClusterService[] {
   const services = objectsOfKind(objects, ['v1'], 'Service') as ServiceManifest[];
   const slices = objectsOfKind(objects, ['discovery.k8s.io/v1'], 'EndpointSlice') as EndpointSliceManifest[];
   return services.map((service) => {
@@ -34,7 +45,15 @@ export function toClusterServices(objects: readonly object[]): ClusterService[] 
     const isOwn = ({ metadata }: EndpointSliceManifest) =>
       (metadata.namespace ?? 'default') === namespace &&
       metadata.labels?.['kubernetes.io/service-name'] === name;
-    const endpoints = [...ofClusterIPs(service), ...slices.filter(isOwn).flatMap(ofSlice)];
+    const trusted = ['default/kubernetes', ...withoutPods].includes(`${namespace}/${name}`);
+    const ofPods = new Set(
+      pods.filter((pod) => pod.namespace === namespace).flatMap((pod) => pod.addresses.map(addressKey)),
+    );
+    const counting = slices
+      .filter(isOwn)
+      .flatMap(ofSlice)
+      .filter(({ address }) => trusted || ofPods.has(addressKey(address)));
+    const endpoints = [...ofClusterIPs(service), ...counting];
     const clusterIPs = clusterIPsOf(service).flatMap((text) => parseAddress(text) ?? []);
     return { name, namespace, selector: service.spec?.selector, endpoints, clusterIPs };
   });

@@ -45,7 +45,7 @@ interface Decision {
 export function oracle(input: OracleInput): (flow: Flow) => Answer {
   const { objects, names = {} } = input;
   const config = (input.config ?? {}) as OracleConfig;
-  const cluster = toCluster(objects);
+  const cluster = toCluster(objects, config);
   const node = cluster.nodes.find(({ name }) => name === input.node);
   if (node === undefined) throw new Error(`no Node is named ${input.node}`);
   const rules = toRules({ objects, cluster, node, config, names });
