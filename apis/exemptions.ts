@@ -10,6 +10,13 @@ export const MULTICAST_LISTENER: readonly number[] = [130, 131, 132, 143];
 /** The ports of DHCP (RFC 2131) and DHCPv6 (RFC 8415). */
 export const DHCP = { 4: { client: 68, server: 67 }, 6: { client: 546, server: 547 } } as const;
 
+/**
+ * Destinations (CIDRs) of DHCP answers that count as such: no router forwards packets to them, so a
+ * host of the same link sent them. An answer to the Node's own address is of a connection that the
+ * Node began, where it asked for it.
+ */
+export const DHCP_ANSWERED_AT = { 4: '255.255.255.255/32', 6: 'fe80::/10' } as const;
+
 /** The tunnel between a pod's node and an egress gateway: UDP, between addresses of Nodes. */
 export const EGRESS_TUNNEL_PORT = 7790;
 

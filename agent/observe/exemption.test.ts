@@ -56,13 +56,15 @@ describe('exemptions', () => {
     [
       'dhcpClient',
       [
-        { protocol: 'udp', srcPort: 67, dstPort: 68 },
+        { protocol: 'udp', srcPort: 67, dstPort: 68, dst: '255.255.255.255' },
         { protocol: 'udp', srcPort: 68, dstPort: 67, direction: 'egress' },
         { protocol: 'udp', srcPort: 547, dstPort: 546, src: 'fe80::1', dst: 'fe80::2' },
         { protocol: 'udp', srcPort: 546, dstPort: 547, src: 'fe80::1', dst: 'fe80::2', direction: 'egress' },
       ],
       [
         { protocol: 'udp', srcPort: 68, dstPort: 67 },
+        { protocol: 'udp', srcPort: 67, dstPort: 68 },
+        { protocol: 'udp', srcPort: 547, dstPort: 546, src: 'fe80::1', dst: '2001:db8::2' },
         { protocol: 'udp', srcPort: 67, dstPort: 68, direction: 'egress' },
         { protocol: 'tcp', srcPort: 67, dstPort: 68 },
         { protocol: 'udp', srcPort: 547, dstPort: 546 },

@@ -4,6 +4,7 @@ import { DEFAULT_EGRESS_GROUP } from '../../apis/egress/link-group.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import {
   DHCP,
+  DHCP_ANSWERED_AT,
   dropsSpoofed,
   EGRESS_TUNNEL_PORT,
   judgesLocalPods,
@@ -64,11 +65,12 @@ const EXEMPT: Readonly<Record<Exemption, IsExempt>> = {
   neighborDiscovery: (flow) => isIcmpv6(flow, NEIGHBOR_DISCOVERY),
   multicastListener: (flow) => isIcmpv6(flow, MULTICAST_LISTENER),
   dhcpClient: (flow) => {
-    const [client, server] =
-      flow.direction === 'egress' ? [flow.srcPort, flow.dstPort] : [flow.dstPort, flow.srcPort];
-    if (flow.protocol !== PROTOCOL_NUMBERS.udp || flow.family === undefined) return false;
-    const ports = DHCP[flow.family];
-    return client === ports.client && server === ports.server;
+    const { direction, family, srcPort, dstPort, dst } = flow;
+    if (flow.protocol !== PROTOCOL_NUMBERS.udp || family === undefined) return false;
+    const { client, server } = DHCP[family];
+    if (direction === 'egress') return srcPort === client && dstPort === server;
+    const isAnswer = srcPort === server && dstPort === client && flow.traffic === 'Host';
+    return isAnswer && dst !== undefined && isCovered(ANSWERED_AT, dst);
   },
   localPods: (flow, config) => flow.direction === 'egress' && isOfPods(flow, config),
   egressTunnel(flow, { interfaceGroups }, egress) {
@@ -80,6 +82,8 @@ const EXEMPT: Readonly<Record<Exemption, IsExempt>> = {
     return isInside && isIcmpv6(flow, ECHO) && isEnd(egress, peer);
   },
 };
+
+const ANSWERED_AT = Object.values(DHCP_ANSWERED_AT).flatMap((text) => parseCidr(text)?.cidr ?? []);
 
 /** Echo request and reply of ICMPv6. */
 const ECHO: readonly number[] = [128, 129];

@@ -119,8 +119,8 @@ describe('render', () => {
     assert.equal(lines(given, 'ingress-tcp-to-failsafe-nat', config)?.at(-1), 'goto ingress-tcp-rules');
     assert.deepEqual(lines(given, 'ingress-tcp-rules', config), ['jump ingress-p-web', 'jump ingress-p-all']);
     assert.deepEqual(lines(given, 'ingress-udp', config), [
-      'meta nfproto ipv4 th sport 67 th dport 68 accept comment "exemption dhcpClient"',
-      'meta nfproto ipv6 th sport 547 th dport 546 accept comment "exemption dhcpClient"',
+      'ip daddr 255.255.255.255 th sport 67 th dport 68 accept comment "exemption dhcpClient"',
+      'ip6 daddr fe80::/10 th sport 547 th dport 546 accept comment "exemption dhcpClient"',
       'jump ingress-p-udp',
       'jump ingress-p-all',
     ]);

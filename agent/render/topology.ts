@@ -1,7 +1,8 @@
 import type { CompiledRule } from '../../apis/compiled.ts';
 import { type Config, EXEMPTIONS, type Exemption } from '../../apis/config.ts';
+import { DHCP, DHCP_ANSWERED_AT } from '../../apis/exemptions.ts';
 import type { Direction } from '../../apis/objects.ts';
-import { type Cidr, type Family, parseCidr } from '../../lib/net/address.ts';
+import { type Cidr, FAMILIES, type Family, parseCidr } from '../../lib/net/address.ts';
 import { toCidrs, toInterval, union } from '../../lib/net/interval.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 import { tunnelMatches } from '../egress/render/tunnel-rules.ts';
@@ -90,15 +91,18 @@ const loopback = (direction: Direction): Match => ({
   match: 'loopback',
   field: direction === 'ingress' ? 'iif' : 'oif',
 });
-/** Client port 68, server port 67; for DHCPv6 546 and 547 (RFC 2131, RFC 8415). */
-const dhcp = (direction: Direction): Match[][] => {
-  const [client, server] =
-    direction === 'ingress' ? (['dport', 'sport'] as const) : (['sport', 'dport'] as const);
-  return [
-    [{ match: 'nfproto', family: 4 }, port(server, 67), port(client, 68)],
-    [{ match: 'nfproto', family: 6 }, port(server, 547), port(client, 546)],
-  ];
-};
+const dhcp = (direction: Direction): Match[][] =>
+  FAMILIES.map((family): Match[] => {
+    const { client, server } = DHCP[family];
+    if (direction === 'egress')
+      return [{ match: 'nfproto', family }, port('dport', server), port('sport', client)];
+    return [...answeredAt(family), port('sport', server), port('dport', client)];
+  });
+
+function answeredAt(family: Family): Match[] {
+  const cidr = parseCidr(DHCP_ANSWERED_AT[family])?.cidr;
+  return cidr === undefined ? [] : [{ match: 'address', family, field: 'daddr', in: { cidr } }];
+}
 
 interface Known {
   readonly config: Config;
@@ -228,8 +232,8 @@ export function protocolExemptions(direction: Direction, config: Config): Map<L4
   );
 }
 
-/** `notFromOutside` includes loopback; the tunnel ends at the Node itself. */
-const NOT_OF_NODEPORTS: readonly Exemption[] = ['loopback', 'egressTunnel'];
+/** `notFromOutside` includes loopback; tunnel and DHCP end at the Node itself. */
+const NOT_OF_NODEPORTS: readonly Exemption[] = ['loopback', 'egressTunnel', 'dhcpClient'];
 
 export const NODEPORT_ENTRY = 'nodeport-entry';
 

@@ -185,10 +185,10 @@ export function entriesBeforeRules(
 function exemptBoxes(family: Family, direction: Direction, { exemptions }: Config): Map<number, Box[]> {
   const { udp, icmpv6 } = PROTOCOL_NUMBERS;
   const boxes = new Map<number, Box[]>();
-  if (exemptions.dhcpClient) {
+  // Answers at an address of the Node are not exempt.
+  if (exemptions.dhcpClient && direction === 'egress') {
     const { client, server } = DHCP[family];
-    const [x, y] = direction === 'egress' ? [server, client] : [client, server];
-    boxes.set(udp, [{ x: [x, x], y: [y, y] }]);
+    boxes.set(udp, [{ x: [server, server], y: [client, client] }]);
   }
   if (family === 6) {
     const types = [

@@ -95,11 +95,12 @@ function spoofed(own: string[], known: string[]): fc.Arbitrary<Flow> {
 }
 
 function dhcp(): fc.Arbitrary<Flow> {
+  const ofLink = { 4: '255.255.255.255', 6: 'fe80:0:0:0:0:0:0:7' };
   return fc.constantFrom<4 | 6>(4, 6).chain((family) =>
     fc.record({
       direction: directions,
       src: randomAddress(family),
-      dst: randomAddress(family),
+      dst: weighted([1, randomAddress(family)], [2, fc.constant(ofLink[family])]),
       protocol: fc.constantFrom('udp', 'udp', 17, 'tcp'),
       srcPort: fc.constantFrom(67, 68, 546, 547),
       dstPort: fc.constantFrom(67, 68, 546, 547),

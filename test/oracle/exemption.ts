@@ -11,6 +11,7 @@ export type ExemptionTest = (packet: Packet) => boolean;
 
 export const loopbackRanges = ['127.0.0.0/8', '::1/128'].map(parseCidr);
 const several = ['224.0.0.0/4', '255.255.255.255/32', 'ff00::/8'].map(parseCidr);
+const dhcpAnswers = ['255.255.255.255/32', 'fe80::/10'].map(parseCidr);
 const neighborDiscovery = [133, 134, 135, 136];
 const multicastListener = [130, 131, 132, 143];
 
@@ -67,13 +68,17 @@ function isOwnCopy({ direction, traffic, dst }: Packet): boolean {
   return isHost && dst !== undefined && several.some((range) => inRange(range, dst));
 }
 
-/** DHCP asks for the IP version, so a flow without any address is not exempt. */
+/**
+ * DHCP asks for the IP version, so a flow without any address is not exempt. Answers count at
+ * destinations that no router forwards to.
+ */
 function isDhcpClient(packet: Packet): boolean {
   if (packet.protocol !== protocolNumbers.udp || packet.family === undefined) return false;
   const [client, server] = packet.family === 4 ? [68, 67] : [546, 547];
-  return packet.direction === 'egress'
-    ? packet.srcPort === client && packet.dstPort === server
-    : packet.srcPort === server && packet.dstPort === client;
+  if (packet.direction === 'egress') return packet.srcPort === client && packet.dstPort === server;
+  if (packet.traffic === 'NodePort' || packet.dst === undefined) return false;
+  const isOfLink = dhcpAnswers.some((range) => packet.dst !== undefined && inRange(range, packet.dst));
+  return isOfLink && packet.srcPort === server && packet.dstPort === client;
 }
 
 export function isPodsGroup(packet: Packet, config: OracleConfig): boolean {

@@ -98,7 +98,7 @@ describe('iptables: the rules of a state', () => {
     assert.deepEqual(lines(ruleset, 'NODEWALL-INPUT')?.at(-1), '-j NODEWALL-ingress');
     assert.deepEqual(lines(ruleset, 'NODEWALL-ingress'), [
       '-p tcp -g NODEWALL-ingress-tcp',
-      '-p udp -m udp --sport 67 --dport 68 -m comment --comment "exemption dhcpClient" -j ACCEPT',
+      '-d 255.255.255.255/32 -p udp -m udp --sport 67 --dport 68 -m comment --comment "exemption dhcpClient" -j ACCEPT',
     ]);
     assert.deepEqual(
       ruleset.families[4][0]?.chains.get('NODEWALL-ingress-tcp')?.rules.map(({ text }) => text.slice(0, 19)),
@@ -182,7 +182,6 @@ describe('iptables: NodePort rules', () => {
     assert.deepEqual(lines(ruleset, 'NODEWALL-NODEPORT'), [
       '-i lo -m comment --comment "from the node itself" -j RETURN',
       '-m devgroup --src-group 0x8/0x7fffffff -m comment --comment "from local pods" -j RETURN',
-      '-p udp -m udp --sport 67 -m conntrack --ctorigdstport 68 -m comment --comment "exemption dhcpClient" -j RETURN',
       `${HTTP} -m set --match-set nodewall-peers-four-h4 src -m comment --comment "p/allow" -j RETURN`,
       `${HTTP} -m comment --comment "p/drop" -j DROP`,
     ]);
