@@ -8,9 +8,9 @@ import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { Lease } from '../kubeapi/lease/lease.ts';
 import { type Check, type CheckedObject, read } from './checked.ts';
-import { egressNetworks } from './egress-networks-check.ts';
 import { endpointsOfPods } from './endpoints-check.ts';
 import { featureGates } from './gate-check.ts';
+import { clusterNetworks } from './networks-check.ts';
 import { tokens } from './token-check.ts';
 
 const SYSTEM = 'namespaces/nodewall-system';
@@ -54,7 +54,7 @@ export function installedChecks(now: number): Readonly<Record<string, Check>> {
     'aggregated API': aggregatedApi,
     webhooks,
     'feature gate': featureGates,
-    'egress networks': egressNetworks,
+    networks: clusterNetworks,
     endpoints: endpointsOfPods,
     certificates: (request) => certificates(request, now),
   };

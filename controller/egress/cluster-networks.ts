@@ -1,5 +1,6 @@
 import type { EgressConfig } from '../../apis/egress/config.ts';
 import type { InsideNetworks } from '../../apis/egress/objects.ts';
+import { PRIVATE_NETWORKS } from '../../lib/net/address.ts';
 import { AddressUnion, type OwnedRange, ownedRange } from './check/ranges.ts';
 
 /** Loopback, link-local, multicast and broadcast. */
@@ -12,9 +13,6 @@ export const ALWAYS_INSIDE = [
   'fe80::/10',
   'ff00::/8',
 ];
-
-/** Private, shared (RFC 6598) and unique local addresses: nothing on the Internet has them. */
-const PRIVATE = ['10.0.0.0/8', '100.64.0.0/10', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'];
 
 /** The part of the configuration that names the cluster's networks. */
 export type NetworksConfig = Pick<EgressConfig, 'inside' | 'serviceCIDRs' | 'podCIDRs'> & {
@@ -55,7 +53,7 @@ export function credible(
   const cidrs = [
     ...namedNetworks(networks, config),
     ...(config.nodeCIDRs ?? []),
-    ...(config.podCIDRs.length === 0 ? PRIVATE : []),
+    ...(config.podCIDRs.length === 0 ? PRIVATE_NETWORKS : []),
   ];
   const union = new AddressUnion(cidrs.flatMap((text) => ownedRange(text, text)));
   return ({ family, range }) => union.covers(family, range);

@@ -47,7 +47,7 @@ describe('addresses that agents report', () => {
 
   it("are added to the Node's own addresses, sorted and in canonical form", () => {
     const reported = ['2001:DB8:0::1', '10.244.1.1', '192.0.2.1', '9.9.9.9', '10.244.1.1'];
-    assert.deepEqual(ofA(reported), ['9.9.9.9', '10.244.1.1', '2001:db8::1']);
+    assert.deepEqual(ofA(reported), ['10.244.1.1', '2001:db8::1']);
     assert.deepEqual(addresses.advance(world()).nodes[0]?.addresses, ['192.0.2.1']);
     assert.deepEqual(ofA(['192.0.2.1']), undefined);
   });
@@ -100,6 +100,14 @@ describe('addresses that agents report', () => {
     const reported = ['10.0.0.9', '10.0.1.9', '2001:db8::9', 'fd00::1', '127.0.0.1'];
     assert.deepEqual(ofA(reported), ['10.0.0.9', '2001:db8::9']);
     assert.equal(addresses.usable(reported).outside, 2);
+  });
+
+  it('count without nodeCIDRs only if they are private', () => {
+    const reported = ['8.8.8.8', '2606:4700::1', '10.0.0.9', '100.64.0.1', 'fd00::1'];
+    assert.deepEqual(ofA(reported), ['10.0.0.9', '100.64.0.1', 'fd00::1']);
+    assert.equal(addresses.usable(reported).outside, 2);
+    const named = new HostAddresses(['8.8.8.0/24']);
+    assert.deepEqual(named.usable(reported).usable, ['8.8.8.8']);
   });
 
   it('are ignored while two Nodes report them', () => {

@@ -4,6 +4,7 @@ import {
   type Cidr,
   formatAddress,
   isCovered,
+  PRIVATE_NETWORKS,
   parseAddress,
   parseCidr,
 } from '../../lib/net/address.ts';
@@ -26,13 +27,19 @@ const UNUSABLE = [
   ...['::/127', '::ffff:0:0/96', 'fe80::/10', 'ff00::/8'],
 ].flatMap((text) => parseCidr(text)?.cidr ?? []);
 
+/** Private networks, and those of documentation (RFC 5737, RFC 3849): none is on the Internet. */
+const NOT_PUBLIC = [
+  ...PRIVATE_NETWORKS,
+  ...['192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24', '2001:db8::/32'],
+];
+
 /** The addresses of a report that can count. */
 export interface UsableAddresses {
   /** At most MOST_REPORTED, in canonical form, sorted. */
   readonly usable: readonly string[];
   /** The number of addresses beyond MOST_REPORTED, which are ignored. */
   readonly beyond: number;
-  /** The number of addresses outside nodeCIDRs, which are ignored. */
+  /** The number of addresses outside of the networks of Nodes, which are ignored. */
   readonly outside: number;
 }
 
@@ -44,8 +51,8 @@ export interface UsableAddresses {
  *   Service;
  * - no other Node's agent reports it: an address that two report counts for the one whose pod
  *   network (spec.podCIDRs) it is in, and for neither if that is not exactly one;
- * - it is inside the configuration's nodeCIDRs, if there are any; else in the network of no other
- *   Node's pods;
+ * - it is inside the configuration's nodeCIDRs, if there are any; else it is private, and in the
+ *   network of no other Node's pods;
  * - it can belong to one machine alone (see UNUSABLE), and is among the first MOST_REPORTED such
  *   addresses of the report: IPv4 first, in ascending order.
  * An address counts again when the other claim is gone. So the same objects and last reports give
@@ -78,17 +85,21 @@ export class HostAddresses {
   /** Names of the Nodes whose counting addresses may have changed. */
   readonly #stale = new Set<string>();
   readonly #cidrs: readonly Cidr[];
+  /** Whether the configuration names the networks of Nodes. */
+  readonly #areNamed: boolean;
 
-  /** @param nodeCIDRs of the configuration; empty: every address counts */
+  /** @param nodeCIDRs of the configuration; empty: private addresses count */
   constructor(nodeCIDRs: readonly string[] = []) {
-    this.#cidrs = nodeCIDRs.flatMap((text) => parseCidr(text)?.cidr ?? []);
+    const networks = nodeCIDRs.length === 0 ? NOT_PUBLIC : nodeCIDRs;
+    this.#areNamed = nodeCIDRs.length > 0;
+    this.#cidrs = networks.flatMap((text) => parseCidr(text)?.cidr ?? []);
   }
 
   usable(addresses: readonly string[]): UsableAddresses {
     const ofOne = addresses
       .flatMap((text) => parseAddress(text) ?? [])
       .filter((address) => !isCovered(UNUSABLE, address));
-    const inside = this.#cidrs.length === 0 ? ofOne : ofOne.filter((one) => isCovered(this.#cidrs, one));
+    const inside = ofOne.filter((one) => isCovered(this.#cidrs, one));
     const all = canonical(inside);
     return {
       usable: all.slice(0, MOST_REPORTED),
@@ -133,7 +144,7 @@ export class HostAddresses {
   #follow({ nodes, pods, services }: Objects): void {
     const before = this.#objects;
     const changed = listChange(before.nodes, nodes);
-    if (this.#cidrs.length === 0 && this.#networks.change(changed))
+    if (!this.#areNamed && this.#networks.change(changed))
       for (const name of this.#reports.keys()) this.#stale.add(name);
     for (const { name } of changed.removed) this.#byName.delete(name);
     for (const node of changed.added) this.#byName.set(node.name, node);

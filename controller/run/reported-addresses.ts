@@ -76,7 +76,12 @@ export class ReportedAddresses {
         ignored,
       );
     if (outside > 0)
-      this.#log.debug('the agent reports addresses outside nodeCIDRs; ignored', { node, ignored: outside });
+      this.#log.debug(
+        'the agent reports addresses outside nodeCIDRs, or public ones without these; ignored',
+        {
+          ...{ node, ignored: outside },
+        },
+      );
     const now = this.#reports.set(node, usable) ?? [];
     if (this.#addresses.report(node, now)) this.#changed.trigger();
   }

@@ -7,6 +7,17 @@ import ipaddr from 'ipaddr.js';
  */
 
 export type Family = 4 | 6;
+/**
+ * Private, shared (RFC 6598) and unique local addresses (CIDRs): nothing on the Internet has them.
+ */
+export const PRIVATE_NETWORKS = [
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '172.16.0.0/12',
+  '192.168.0.0/16',
+  'fc00::/7',
+] as const;
+
 export const FAMILIES = [4, 6] as const satisfies readonly Family[];
 
 /** Address length in bytes. */

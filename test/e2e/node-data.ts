@@ -15,7 +15,7 @@ import { BREAKS, type Break } from './check-breaks.ts';
 import { closed, type Story } from './story-bed.ts';
 
 /** In this bed controllers are no pods, and agents have no failsafe list for egress. */
-const EXPECTED = ['pods', 'failsafe list'];
+const EXPECTED = ['pods', 'failsafe list', 'networks'];
 
 /** At its end a node is silent, and more of them are. */
 export function describeNodeData(bed: () => AskedBed): void {

@@ -12,7 +12,7 @@ import { check } from './runs.ts';
  * Few, so that they meet; of both families, as text sorts them and not, and some that nobody may
  * claim.
  */
-const USABLE = ['10.0.0.1', '10.0.0.2', '10.0.0.10', '9.0.0.1', '2001:db8::1', '2001:db8::a'];
+const USABLE = ['10.0.0.1', '10.0.0.2', '10.0.0.10', '100.64.0.1', '2001:db8::1', '2001:db8::a'];
 const UNUSABLE = [
   '127.0.0.1',
   '169.254.0.1',

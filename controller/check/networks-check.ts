@@ -7,31 +7,35 @@ import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { listObjects } from '../kubeapi/list-objects.ts';
 import { read } from './checked.ts';
 
-const CHECK = 'egress networks';
+const CHECK = 'networks';
 const CONFIG = '/api/v1/namespaces/nodewall-system/configmaps/nodewall-config';
 const MOST_NODES = 15_000;
 /** Beyond so many networks of a family, one that has them all is shown. */
 const MOST_SHOWN = 2;
+const OF_NODES =
+  'a kubelet can claim an address that nothing in the cluster has for its Node, and public addresses that only agents report do not count';
+const OF_GATEWAYS =
+  'what kubelets say of their Nodes and pods can count as inside of the cluster, where no egress policy holds';
 /** Single addresses of Nodes are shown as networks of this length. */
 const NODE_NETWORK = { 4: 24, 6: 64 } as const;
 
-/** With egress gateways: whether the configuration names the networks of pods and Nodes. */
-export async function egressNetworks(request: KubeApi): Promise<readonly CheckLine[]> {
+/** Whether the configuration has the networks of Nodes, with egress gateways those of pods. */
+export async function clusterNetworks(request: KubeApi): Promise<readonly CheckLine[]> {
   const map = await read(request, CONFIG);
   const { config } = parseConfig(map?.data?.['config.yaml'] ?? '', 'config.yaml');
-  if (config?.featureGates.EgressGateway !== true) return [];
+  if (config === null) return [];
   const { nodeCIDRs, egress } = config;
-  if (nodeCIDRs.length > 0 && egress.podCIDRs.length > 0)
-    return [ok(CHECK, 'the configuration names the networks of pods and Nodes')];
+  const isSteering = config.featureGates.EgressGateway === true;
+  const hasPods = !isSteering || egress.podCIDRs.length > 0;
+  if (nodeCIDRs.length > 0 && hasPods)
+    return [ok(CHECK, `the configuration names those of ${isSteering ? 'pods and ' : ''}Nodes`)];
   const { objects } = await listObjects(request, { path: '/api/v1/nodes' }, MOST_NODES);
   const ofPods = objects.flatMap(({ spec }) => asList(asFields(spec)?.podCIDRs).map(String));
   const ofNodes = objects.flatMap(({ status }) =>
     asList(asFields(status)?.addresses).map((one) => String(asFields(one)?.address)),
   );
   const missing = [
-    ...(egress.podCIDRs.length > 0
-      ? []
-      : [{ field: 'egress.podCIDRs', line: `egress: {podCIDRs: [${shown(ofPods)}]}` }]),
+    ...(hasPods ? [] : [{ field: 'egress.podCIDRs', line: `egress: {podCIDRs: [${shown(ofPods)}]}` }]),
     ...(nodeCIDRs.length > 0
       ? []
       : [{ field: 'nodeCIDRs', line: `nodeCIDRs: [${shown(ofNodes.flatMap(networkOf))}]` }]),
@@ -39,7 +43,7 @@ export async function egressNetworks(request: KubeApi): Promise<readonly CheckLi
   return [
     warning(
       CHECK,
-      `not set: ${missing.map(({ field }) => field).join(', ')}; what kubelets say of their Nodes and pods can count as inside of the cluster, where no egress policy holds`,
+      `not set: ${missing.map(({ field }) => field).join(', ')}; ${isSteering ? OF_GATEWAYS : OF_NODES}`,
       `add to config.yaml in ConfigMap nodewall-config, if it is right (Nodes say so now): ${missing.map(({ line }) => line).join('; ')}`,
     ),
   ];

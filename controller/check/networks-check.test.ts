@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { egressNetworks } from './egress-networks-check.ts';
+import { clusterNetworks } from './networks-check.ts';
 
 const NODES = [1, 2, 3, 5, 9].map((n) => ({
   metadata: { name: `n${n}` },
@@ -19,11 +19,11 @@ async function linesWith(config: string) {
     '/api/v1/nodes': { items: NODES },
   };
   const request = (async ({ path }: { readonly path: string }) => answers[path]) as unknown as KubeApi;
-  return await egressNetworks(request);
+  return await clusterNetworks(request);
 }
 
-describe('the check of the networks of a cluster with egress gateways', () => {
-  it('asks for them, with those that Nodes say', async () => {
+describe('the check of the networks of a cluster', () => {
+  it('asks for those of pods and Nodes with egress gateways, as Nodes say them', async () => {
     const [line, ...more] = await linesWith('featureGates: {EgressGateway: true}');
     assert.deepEqual(more, []);
     assert.match(`${line?.state}: ${line?.message}`, /^warning: not set: egress\.podCIDRs, nodeCIDRs; /);
@@ -34,11 +34,19 @@ describe('the check of the networks of a cluster with egress gateways', () => {
     assert.ok(rest?.next?.endsWith(pods), rest?.next);
   });
 
-  it('has nothing to say where they are set, and without the gate', async () => {
+  it('has nothing to ask where they are set', async () => {
     const set = 'nodeCIDRs: [192.0.2.0/24]\negress: {podCIDRs: [10.244.0.0/16]}';
     const [line] = await linesWith(`featureGates: {EgressGateway: true}\n${set}`);
     assert.equal(line?.state, 'ok');
-    for (const config of ['', 'featureGates: {EgressGateway: false}', 'a: ['])
-      assert.deepEqual(await linesWith(config), []);
+    assert.deepEqual(await linesWith('a: ['), []);
+  });
+
+  it('asks for those of Nodes without egress gateways, too', async () => {
+    const [line, ...more] = await linesWith('featureGates: {EgressGateway: false}');
+    assert.deepEqual(more, []);
+    assert.match(`${line?.state}: ${line?.message}`, /^warning: not set: nodeCIDRs; a kubelet can claim /);
+    assert.ok(line?.next?.endsWith(': nodeCIDRs: [192.0.2.0/24]'), line?.next);
+    const [named] = await linesWith('nodeCIDRs: [192.0.2.0/24]');
+    assert.equal(named?.state, 'ok');
   });
 });
