@@ -39,7 +39,7 @@ export function likelyPodNetworks(
   nodesSay: boolean,
 ): readonly string[] {
   const named = [...podCIDRs, ...networks.flatMap(({ kind, cidrs }) => (kind === 'IPPool' ? cidrs : []))];
-  return named.length > 0 || nodesSay ? named : PRIVATE;
+  return named.length > 0 || nodesSay ? named : PRIVATE_NETWORKS;
 }
 
 /**
