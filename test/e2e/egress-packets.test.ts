@@ -4,8 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { egressPolicy } from '../kernel/egress-agents.ts';
-import type { LabFlow } from '../kernel/egress-lab.ts';
+import { type LabFlow, SERVER, SERVER_PORT } from '../kernel/egress-lab.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
+import { talk } from '../kernel/talk.ts';
 import { until } from '../kernel/until.ts';
 import { conditions, type EgressBed, gateway, startEgressBed } from './egress-bed.ts';
 
@@ -47,6 +48,25 @@ kernelSuite('egress gateways in a cluster', function () {
     await bed.apply(policy('two'));
     await bed.untilLeavesBy('plain-0', 'gw-2', FLOWS);
     await bed.untilRealized('web');
+  });
+
+  it('ends what began before a policy that asks for it', async () => {
+    const calls = (['tcp', 'udp'] as const).map((protocol) => ({
+      ...{ name: protocol, host: SERVER.v4, port: SERVER_PORT, protocol },
+    }));
+    const answering = await talk(bed.lab.pod('plain-1').namespace, calls);
+    await bed.apply(egressPolicy('late', ['plain-1'], { gateway: 'one', established: 'Recheck' }));
+    await until(
+      'the agent says how many it ended',
+      async () => bed.agent('plain').log().includes('began before their egress policies'),
+      { detail: bed.logs },
+    );
+    await bed.untilLeavesBy('plain-1', 'gw-1', FLOWS);
+    await bed.lab.forget();
+    assert.deepEqual(await answering(), ['udp']);
+    assert.deepEqual([...(await bed.lab.seen()).keys()], [bed.lab.node('gw-1').v4]);
+    await bed.cluster.remove('egresspolicies.nodewall.io', 'late', '--namespace=default');
+    await bed.untilLeavesBy('plain-1', 'plain', FLOWS);
   });
 
   it('drops where the gateway is removed, and goes on when it is there again', async () => {
