@@ -294,6 +294,8 @@ export interface Service {
    * if it has none.
    */
   readonly externalAddresses?: readonly string[];
+  /** Where a load balancer asks Nodes whether they have an endpoint; absent: nowhere. */
+  readonly healthCheckNodePort?: number;
   readonly ports: readonly ServicePort[];
 }
 

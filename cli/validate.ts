@@ -11,6 +11,7 @@ import { loadManifests, type Places } from '../controller/watch/manifests.ts';
 import { closedProbeWarnings } from '../controller/webhook/closed-probes.ts';
 import { leftOutEndpointWarnings } from '../controller/webhook/left-out-endpoints.ts';
 import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
+import { serviceWarnings } from '../controller/webhook/service-risks.ts';
 import { widePortWarnings } from '../controller/webhook/wide-ports.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { printable } from '../lib/sharing/printable.ts';
@@ -87,6 +88,7 @@ function closedProblems(objects: ClusterObjects, { failsafe }: Config, places: P
       ...closedProbeWarnings(policy, objects),
       ...widePortWarnings(policy, failsafe),
       ...leftOutEndpointWarnings(policy, leftOut),
+      ...serviceWarnings(policy, objects.services),
     ].map((text): Problem => {
       const [path = '', ...words] = text.split(': ');
       const { kind, name } = policy;

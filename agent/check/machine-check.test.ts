@@ -27,7 +27,7 @@ describe('a check of a machine', () => {
   }
 
   it('knows this kernel', async () => {
-    for (const check of ['records', 'connections', 'otherTables'] as const)
+    for (const check of ['records', 'connections', 'otherTables', 'destinations', 'sources'] as const)
       assert.match(await line(check), /^(?:ok|warning): /, check);
     assert.match(await line('kernel'), /^ok: Linux \d/);
     assert.match(await line('dataplane'), /^ok: nftables: sets/);
@@ -60,6 +60,16 @@ describe('a check of a machine', () => {
     assert.match(await line('agent'), /^warning: no agent runs/);
     await put('state/off');
     assert.match(await line('agent'), /^warning: no agent runs.*\nwarning: nothing is enforced/);
+  });
+
+  it('finds a table of connections that is nearly full', async () => {
+    const putCount = (count: number) => put('/proc/sys/net/netfilter/nf_conntrack_count', `${count}\n`);
+    assert.match(await line('connectionTable'), /^ok: not known/);
+    await put('/proc/sys/net/netfilter/nf_conntrack_max', '1000\n');
+    await putCount(750);
+    assert.equal(await line('connectionTable'), 'ok: 750 of 1000 connections');
+    await putCount(751);
+    assert.match(await line('connectionTable'), /^warning: 751 of 1000 connections: when it is full/);
   });
 
   it('names a dataplane that does not work', async () => {

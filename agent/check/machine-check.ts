@@ -20,7 +20,9 @@ import { bootUnits, WANTED_BY } from '../boot/boot-unit.ts';
 import { chooseDataplane } from '../dataplane/open-dataplanes.ts';
 import { legacyTables, machineFacts } from '../inspect/machine-facts.ts';
 import { markRules } from '../inspect/mark-rules.ts';
-import { untrackedRules } from '../inspect/untracked-rules.ts';
+import { otherRules, type WantedRules } from '../inspect/other-rules.ts';
+import { DESTINATION_RULES, SOURCE_RULES } from '../inspect/translating-rules.ts';
+import { UNTRACKED_RULES } from '../inspect/untracked-rules.ts';
 import { withGroupNames } from '../interfaces/group-names.ts';
 import { agentLock } from '../run/agent-lock.ts';
 import { namespaceHolder } from '../run/namespace-lock.ts';
@@ -50,9 +52,12 @@ export const MACHINE_CHECKS = {
   dataplane,
   records,
   connections,
+  connectionTable,
   otherTables,
   untracked,
   marks,
+  destinations,
+  sources,
   groupNames,
   bootUnit,
   agent,
@@ -172,18 +177,47 @@ async function otherTables({ config }: MachineCheckOptions): Promise<readonly Ch
 }
 
 /** Nothing of what another table leaves untracked is established (docs/semantics.md, section 5). */
-async function untracked(): Promise<CheckLine> {
-  const check = 'untracked packets';
+function untracked(): Promise<CheckLine> {
+  return rulesOfOthers('untracked packets', UNTRACKED_RULES, {
+    none: 'no rule of another table leaves packets untracked',
+    some: 'rules of other tables leave packets untracked',
+    next: 'their answers are judged as new packets, but for those of the failsafe list; allow them by sourcePort, and see docs/operations.md',
+  });
+}
+
+/** A container's published port is another address when Host policies see it, if they do at all. */
+function destinations(): Promise<CheckLine> {
+  return rulesOfOthers('published ports', DESTINATION_RULES, {
+    none: 'no rule of another table changes destinations',
+    some: 'rules of other tables change destinations (published container ports, host ports, redirections)',
+    next: 'Host policies and explain do not judge the ports that clients call there: write a policy with traffic: NodePort for them (docs/nodeport.md)',
+  });
+}
+
+function sources(): Promise<CheckLine> {
+  return rulesOfOthers('masqueraded pods', SOURCE_RULES, {
+    none: 'no rule of another table changes sources',
+    some: 'rules of other tables change sources (masquerade)',
+    next: "where they are the CNI's, pods reach other nodes with their node's address: podSelector does not match them there; name nodes instead (docs/masquerade.md)",
+  });
+}
+
+interface Texts {
+  readonly none: string;
+  readonly some: string;
+  readonly next: string;
+}
+
+async function rulesOfOthers(
+  check: string,
+  wanted: WantedRules,
+  { none, some, next }: Texts,
+): Promise<CheckLine> {
   const { Nftables } = await loadAddon();
   const nft = new Nftables();
   try {
-    const tables = await untrackedRules(nft, await legacyTables());
-    if (tables.length === 0) return ok(check, 'no rule of another table leaves packets untracked');
-    return warning(
-      check,
-      `rules of other tables leave packets untracked: ${named(tables)}`,
-      'their answers are judged as new packets, but for those of the failsafe list; allow them by sourcePort, and see docs/operations.md',
-    );
+    const tables = await otherRules(nft, await legacyTables(), wanted);
+    return tables.length === 0 ? ok(check, none) : warning(check, `${some}: ${named(tables)}`, next);
   } catch (error) {
     return warning(check, `cannot be listed: ${firstLine(error)}`, ROOT_NEEDED);
   } finally {
@@ -212,6 +246,31 @@ async function marks(): Promise<CheckLine[]> {
     return [warning(check, `cannot be listed: ${firstLine(error)}`, ROOT_NEEDED)];
   } finally {
     await nft.close();
+  }
+}
+
+/** Above this share of the table, a burst of connections fills it. */
+const MUCH = 0.75;
+
+/** A full table drops packets of new connections, whatever the policies allow. */
+async function connectionTable({ root }: MachineCheckOptions): Promise<CheckLine> {
+  const check = 'connection table';
+  const read = async (name: string): Promise<number> =>
+    Number(await readFile(join(root, '/proc/sys/net/netfilter', `nf_conntrack_${name}`), 'utf8'));
+  try {
+    const [count, most] = [await read('count'), await read('max')];
+    const text = `${count} of ${most} connections`;
+    if (most === 0 || count <= most * MUCH) return ok(check, text);
+    return warning(
+      check,
+      `${text}: when it is full, the kernel drops new ones, whatever policies allow`,
+      'sysctl -w net.netfilter.nf_conntrack_max, twice as many for example (docs/operations.md)',
+    );
+  } catch (error) {
+    const next = 'it is there once connection tracking is loaded';
+    return codeOf(error) === 'ENOENT'
+      ? ok(check, `not known: ${next}`)
+      : warning(check, firstLine(error), next);
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Nftables } from 'nftables-napi';
 import { STEER } from '../egress/render/frame.ts';
 import { MARK_MASK } from '../egress/render/marks.ts';
-import { OWN_TABLE, savedRules } from './untracked-rules.ts';
+import { OWN_TABLE, savedRules } from './other-rules.ts';
 
 const LEGACY = ['iptables', 'ip6tables'] as const;
 

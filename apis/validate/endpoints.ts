@@ -19,10 +19,14 @@ export function validateService(raw: FieldMap, found: Findings): Service | null 
   if (hasError(found.problems)) return null;
   const external = readExternalAddresses(raw);
   const externalAddresses = external.length === 0 ? {} : { externalAddresses: external };
+  const port = asFields(raw.spec)?.healthCheckNodePort;
+  const isPort = typeof port === 'number' && port > 0 && port <= 65_535;
+  const health = isPort ? { healthCheckNodePort: port } : {};
   if (type === 'ExternalName') {
     return { kind: 'Service', namespace, name, selector: null, clusterIPs: [], ...externalAddresses, ports };
   }
-  return { kind: 'Service', namespace, name, selector, clusterIPs, ...externalAddresses, ports };
+  const addresses = { clusterIPs, ...externalAddresses, ...health };
+  return { kind: 'Service', namespace, name, selector, ...addresses, ports };
 }
 
 /**

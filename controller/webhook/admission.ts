@@ -32,6 +32,7 @@ import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
 import { ALLOWED, linesOf, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from './refusal.ts';
 import type { Admission, AdmissionRequest } from './review.ts';
 import { failsafeWarnings } from './risks.ts';
+import { serviceWarnings } from './service-risks.ts';
 import { unstagedWarnings } from './unstaged.ts';
 import { widePortWarnings } from './wide-ports.ts';
 
@@ -278,6 +279,7 @@ function policyWarnings(
     ...failsafeWarnings(policy, failsafe),
     ...widePortWarnings(policy, failsafe),
     ...closedProbeWarnings(policy, objects ?? NO_OBJECTS),
+    ...serviceWarnings(policy, objects?.services ?? []),
     ...(objects === null ? [] : podAccessWarnings(policy, objects, failsafe.ingress)),
   ];
 }

@@ -5,7 +5,7 @@ import { directPeers, type FamilyOf } from '../compile/peers.ts';
 import { groupIndex } from '../index/group-index.ts';
 import { placeOf } from './risks.ts';
 
-const LAST_PORT = 65_535;
+export const LAST_PORT = 65_535;
 const EVERY_PORT: Range = [0, LAST_PORT];
 
 /**
@@ -41,7 +41,7 @@ export function closedProbeWarnings(
   });
 }
 
-function denies({ action }: Rule): boolean {
+export function denies({ action }: Rule): boolean {
   return action === 'Drop' || action === 'Reject';
 }
 
@@ -52,7 +52,7 @@ function selectsPods({ to = [] }: Rule, familyOf: FamilyOf): boolean {
 }
 
 /** The TCP ports that a rule is for, from any source port. */
-function tcpPorts({ ports = [], protocols = [], toServices = [] }: Rule): Range[] {
+export function tcpPorts({ ports = [], protocols = [], toServices = [] }: Rule): Range[] {
   if (ports.length === 0) return protocols.length + toServices.length === 0 ? [EVERY_PORT] : [];
   return ports.flatMap(portRange);
 }

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import type { JsonObject } from 'nftables-napi';
+import { otherRules } from './other-rules.ts';
+import { DESTINATION_RULES, SOURCE_RULES } from './translating-rules.ts';
+import { UNTRACKED_RULES } from './untracked-rules.ts';
+
+const chain = (
+  family: string,
+  table: string,
+  hook: string | null,
+  prio: number,
+  type = 'filter',
+): JsonObject => ({
+  chain: { family, table, name: 'c', ...(hook === null ? {} : { type, hook, prio }) },
+});
+
+async function found(
+  chains: readonly JsonObject[],
+  tables: Readonly<Record<string, string>>,
+  wanted = UNTRACKED_RULES,
+): Promise<string[]> {
+  return otherRules(
+    {
+      list: async () => [...chains],
+      async run(command) {
+        const output = tables[command.replace('list table ', '')];
+        if (output === undefined) throw new Error('no such table');
+        return { output, generation: { before: 1, after: 1 } };
+      },
+    },
+    [],
+    wanted,
+  );
+}
+
+describe('rules that leave packets untracked', () => {
+  it('are counted in each table that has a chain before connection tracking', async () => {
+    const chains = [
+      chain('ip', 'raw', 'prerouting', -300),
+      chain('ip', 'raw', null, 0),
+      chain('inet', 'late', 'prerouting', -150),
+      chain('inet', 'nodewall', 'prerouting', -300),
+      chain('inet', 'other', 'output', -300),
+      chain('inet', 'gone', 'output', -300),
+    ];
+    const texts = {
+      'ip raw':
+        'meta mark & 0x00000f00 == 0x00000d00 counter packets 0 bytes 0 notrack\n xt target "CT"\n accept',
+      'inet late': 'notrack',
+      'inet nodewall': 'notrack',
+      'inet other': 'ip saddr 10.0.0.1 accept comment "no notrack here"',
+    };
+    assert.deepEqual(await found(chains, texts), ['ip raw (2)']);
+  });
+});
+
+describe('rules of others that translate addresses', () => {
+  const chains = [
+    chain('ip', 'nat', 'prerouting', -100, 'nat'),
+    chain('ip', 'nat', 'postrouting', 100, 'nat'),
+    chain('inet', 'filter', 'prerouting', -100),
+    chain('ip', 'kube-proxy', 'prerouting', -100, 'nat'),
+    chain('inet', 'nodewall', 'postrouting', 99, 'nat'),
+  ];
+  const texts = {
+    'ip nat': `table ip nat {
+ chain DOCKER {
+  iifname != "docker0" tcp dport 8080 counter packets 1 bytes 60 dnat to 172.17.0.2:80
+  iifname "docker0" counter return comment "no dnat here"
+ }
+ chain KUBE-SEP-1 {
+  meta l4proto tcp counter xt target "DNAT"
+ }
+ chain PREROUTING {
+  type nat hook prerouting priority dstnat; policy accept;
+  tcp dport 80 counter xt target "REDIRECT"
+  tcp dport 81 redirect to :8081
+ }
+ chain POSTROUTING {
+  ip saddr 10.244.0.0/16 ip daddr != 10.244.0.0/16 counter masquerade
+  ip saddr 172.17.0.0/16 oifname != "docker0" counter xt target "MASQUERADE"
+ }
+}`,
+    'inet filter': 'tcp dport 9 dnat to 10.0.0.1',
+    'ip kube-proxy': ' chain service-ABC {\n  ip daddr 10.96.0.1 dnat ip to 10.0.0.1:6443\n }',
+    'inet nodewall': ' masquerade',
+  };
+
+  it('are counted, of destinations and of sources, without those of kube-proxy', async () => {
+    assert.deepEqual(await found(chains, texts, DESTINATION_RULES), ['ip nat (3)']);
+    assert.deepEqual(await found(chains, texts, SOURCE_RULES), ['ip nat (2)']);
+  });
+});
