@@ -83,7 +83,11 @@ async function inForce(options: ExplainOptions): Promise<Answerer> {
     if (flow.traffic === 'Egress')
       throw new CommandError(EXIT.usage, `${where}: flows of traffic Egress need --manifests`);
     const query = new URLSearchParams({ flow: text });
-    const here = () => explanationOf({ stateDir: options.stateDir, config }, flow).catch(withoutState);
+    const here = async () => {
+      const found = await explanationOf({ stateDir: options.stateDir, config }, flow).catch(withoutState);
+      await warnOfTranslation(flow);
+      return found;
+    };
     const { node, explanation } = await fromNode(options, 'explanation', query, here);
     const shown = printableTexts(explanation);
     return {
@@ -92,6 +96,20 @@ async function inForce(options: ExplainOptions): Promise<Answerer> {
       text: () => explanationText(flow, shown, printable(node)),
     };
   };
+}
+
+/** Where other tables give such packets another destination, Host policies do not judge them. */
+async function warnOfTranslation({ direction, traffic = 'Host', protocol, dstPort }: Flow): Promise<void> {
+  if (direction !== 'ingress' || traffic !== 'Host' || dstPort === undefined) return;
+  if (protocol !== 'tcp' && protocol !== 'udp' && protocol !== 'sctp') return;
+  const { tablesAt } = await import('../agent/inspect/translating-rules.ts');
+  const tables = await tablesAt(protocol, dstPort);
+  if (tables.length === 0) return;
+  process.stderr.write(
+    `rules of other tables give packets to ${protocol} port ${dstPort} another destination: ${printable(tables.join(', '))}; ` +
+      'where that is a container or pod, Host policies do not judge them: ask with "traffic": "NodePort"; ' +
+      'where it is another port of this machine, ask for that port\n',
+  );
 }
 
 function withoutState(error: unknown): never {

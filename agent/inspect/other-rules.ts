@@ -13,10 +13,10 @@ export interface WantedRules {
     readonly prio: number;
   }) => boolean;
   /** Of a line of nft's text, without its comment. */
-  readonly nft: RegExp;
+  readonly nft: Pick<RegExp, 'test'>;
   /** The table of iptables-legacy, and a line of what iptables-legacy-save prints. */
   readonly legacyTable: string;
-  readonly legacy: RegExp;
+  readonly legacy: Pick<RegExp, 'test'>;
   /** Chains whose rules are left out; absent: none. */
   readonly but?: RegExp;
 }
