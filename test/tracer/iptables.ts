@@ -109,6 +109,9 @@ function parse(rule: IptablesRule, sets: ReadonlyMap<string, IpSet>): Parsed {
       // Only a tracked TCP packet is the first of its connection here.
       if (words[++i] !== 'SYN' || !negated) throw new Error(`unknown flags: ${rule.text}`);
       tests.push((packet) => packet.isUntracked === true);
+    } else if (option === '--mac-source') {
+      // Without an Ethernet header neither the match nor its negation holds (xt_mac.c).
+      tests.push((packet) => hasHeader(packet) && (packet.sourceMac === value) !== negated);
     } else if (!SAYS_NOTHING.includes(option)) {
       const make = TESTS[option];
       if (make === undefined) throw new Error(`unknown option ${option}: ${rule.text}`);
@@ -117,6 +120,10 @@ function parse(rule: IptablesRule, sets: ReadonlyMap<string, IpSet>): Parsed {
     }
   }
   return { rule, tests, target, prefix };
+}
+
+function hasHeader({ isOwnCopy, interface: { name } }: Packet): boolean {
+  return name !== 'lo' && isOwnCopy !== true;
 }
 
 /** Of a first packet, below every limit. */
@@ -150,6 +157,7 @@ const TESTS: Readonly<Record<string, (value: string) => Test>> = {
   },
   '--ctstatus': () => () => false,
   '--ctdir': () => () => false,
+  '--pkt-type': () => (packet) => packet.isMulticast !== true,
   '--src-type': () => (packet) => packet.isFromOwn === true,
   '--dst-type': () => (packet) => packet.isToOwn === true,
   '--src-group': (value) => (packet) => packet.direction === 'ingress' && inGroup(value, packet),
