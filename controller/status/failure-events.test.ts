@@ -90,6 +90,20 @@ describe('failureEvents', () => {
     assert.equal(all().length, 2);
   });
 
+  it('writes of a gate without a value as often as what it says changes', async () => {
+    for (const said of ['1 node', '1 node', '3 nodes']) {
+      events.gateUnset(said);
+      await pass(3);
+    }
+    assert.deepEqual(
+      all().map(({ note, series }) => [note, (series as { count: number } | undefined)?.count]),
+      [
+        ['1 node', 2],
+        ['3 nodes', undefined],
+      ],
+    );
+  });
+
   it('writes one event a second, and none after clear', async () => {
     for (let i = 0; i < 5; i++)
       events.failing({ name: `p${i}`, uid: `uid-${i}` }, [{ node: 'n', reason: 'r' }]);

@@ -35,6 +35,7 @@ interface WaitingPolicy extends Waiting {
 
 interface Written {
   readonly event: string;
+  readonly note: string;
   count: number;
   readonly until: number;
 }
@@ -64,6 +65,7 @@ const MOST_NODES = 60;
  * characters.
  */
 const LONGEST_NOTE = 1_024;
+const GATE_UNSET = 'FeatureGateUnset';
 const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
 
 /**
@@ -152,10 +154,13 @@ export class FailureEvents {
   /** Announces that a feature gate has no value, on the namespace of nodewall. */
   gateUnset(why: string): void {
     this.#isCleared = false;
+    // An event that is counted up keeps its note: with other nodes it is another one.
+    const last = `${NAMESPACE.uid} ${GATE_UNSET}`;
+    if (this.#written.get(last)?.note !== why) this.#written.delete(last);
     this.#nodes.set(NAMESPACE.uid, {
       regarding: NAMESPACE,
       type: 'Warning',
-      reason: 'FeatureGateUnset',
+      reason: GATE_UNSET,
       note: () => why,
     });
     this.#arm(AT_ONCE);
@@ -219,6 +224,7 @@ export class FailureEvents {
     const date = this.#clock.date();
     // Named as client-go does: sufficiently unique, and in order of time.
     const event = `${name.slice(0, 200).replace(/(?<![-.])[-.]+$/, '')}.${date.getTime().toString(16)}${uid.slice(0, 8)}`;
+    const said = note();
     const body = {
       apiVersion: 'events.k8s.io/v1',
       kind: 'Event',
@@ -227,13 +233,13 @@ export class FailureEvents {
       type,
       reason,
       action: 'Enforce',
-      note: shortened(note(), LONGEST_NOTE),
+      note: shortened(said, LONGEST_NOTE),
       regarding,
       reportingController: 'nodewall.io/controller',
       reportingInstance: this.#identity.slice(0, 128),
     };
     await this.#request({ method: 'POST', path: EVENTS, body });
-    this.#written.set(`${uid} ${reason}`, { event, count: 1, until: this.#clock.now() + SERIES });
+    this.#written.set(`${uid} ${reason}`, { event, note: said, count: 1, until: this.#clock.now() + SERIES });
   }
 }
 
