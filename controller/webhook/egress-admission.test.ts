@@ -200,6 +200,7 @@ describe('the admission of egress gateways and policies', () => {
     const { rejection, warnings } = send(closed, world, OUT);
     assert.equal(rejection, null);
     assert.deepEqual(warnings, [
+      'spec.nodeSelector: selects no Node; until one has such labels, what policies send to it is dropped',
       'what these policies match is no longer steered: EgressPolicy shop/p, EgressPolicy shop/bank',
     ]);
   });
