@@ -111,7 +111,9 @@ export function addRule(table: FakeTable, chain: string, rule: NftRule): void {
   const { rules } = chainOf(table, chain);
   const text = ruleText({ ...rule, comment: null });
   // `@ll,96,16` is a part of the Ethernet header.
-  const sets = [...text.matchAll(/@(?!ll,)([A-Za-z][\w./-]*)/g)].map(([, name = '']) => setOf(table, name).handle);
+  const sets = [...text.matchAll(/@(?!ll,)([A-Za-z][\w./-]*)/g)].map(
+    ([, name = '']) => setOf(table, name).handle,
+  );
   const chains = targets(rule.statement).map((name) => targetOf(table, name));
   rules.push({ handle: table.nextHandle++, rule, text, chains, sets });
 }

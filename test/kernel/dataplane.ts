@@ -22,7 +22,7 @@ export interface Dataplane {
  * tells it of a change to nftables: without that it looks once a minute. Nobody tells of one to
  * iptables: it looks every 3 s, more seldom where looking takes long.
  */
-export const REPAIRED_WITHIN = 20_000;
+export const REPAIRED_WITHIN = 50_000;
 
 /** The default, and what says so of itself: no configuration names it. */
 export const NFTABLES: Dataplane = {
