@@ -2,6 +2,7 @@ import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
+import { requiredOf } from './counted.ts';
 import type { GuardMemory, GuardState } from './guard-state.ts';
 
 const FILE = 'guard.json';
@@ -41,7 +42,8 @@ export function toMemory(
   const now = clock.now();
   const time = clock.date().getTime();
   const pending = trial ?? interrupted ?? (proof === null || proof.required?.size === 0 ? null : UNKNOWN);
-  const counted = trial?.counted ?? proof?.required ?? interrupted?.counted ?? null;
+  const required = trial === null ? proof?.required : requiredOf(trial);
+  const counted = required ?? interrupted?.counted ?? null;
   return {
     trial:
       pending === null

@@ -56,8 +56,10 @@ export interface Trial {
   readonly attempt: number;
   /** Monotonic milliseconds; a state that joins begins anew. */
   readonly since: number;
-  /** The probes that passed under the state before. */
+  /** The probes that passed under the state before, and those of `unmade`. */
   readonly counted: ReadonlySet<string>;
+  /** Nobody could make these under the state before; they must be made before it is confirmed. */
+  readonly unmade: ReadonlySet<string>;
   /** Rounds in a row in which every counted probe passed, and when the first began. */
   readonly passes: number;
   readonly firstPass: number;
@@ -175,6 +177,8 @@ export type GuardEvent = { readonly at: number; readonly time: string } & (
       readonly sets: readonly string[];
       /** The probes that passed just before, or were not made then. */
       readonly passed: readonly string[];
+      /** Probes to the node that nobody could make under the confirmed rules so far. */
+      readonly unmade: readonly string[];
     }
   | { readonly kind: 'round'; readonly began: number; readonly results: readonly ProbeResult[] }
   | {

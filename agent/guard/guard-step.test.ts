@@ -315,7 +315,15 @@ describe('egress gateways while rules are tried', () => {
   const changes = [{ key: 'nodewall.io/next', digest: 'n', before: null, generation: 1 }];
 
   function applied(state: GuardState, now: NodeState): [GuardState, readonly NodeState[]] {
-    const event = { kind: 'applied', state: now, isTried: true, changes, sets: [], passed: [] } as const;
+    const event = {
+      kind: 'applied',
+      state: now,
+      isTried: true,
+      changes,
+      sets: [],
+      passed: [],
+      unmade: [],
+    } as const;
     const step = guardStep(state, { ...event, at: 0, time: '' }, times);
     return [step.state, step.effects.flatMap((one) => (one.kind === 'save' ? one.state : []))];
   }

@@ -1,4 +1,5 @@
 import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
+import { countedIn, isMade, requiredOf, soon } from './counted.ts';
 import {
   AGAIN,
   MOST_ATTEMPTS,
@@ -19,7 +20,6 @@ import type {
   GuardStep,
   GuardTimes,
   HoldReason,
-  LastCounted,
   PendingTrial,
   PolicyChange,
   Trial,
@@ -47,11 +47,6 @@ const UNMADE = 2;
  * a probe needs to fail.
  */
 const GRACE = 4_000;
-/**
- * Milliseconds after the confirmed rules are in force again in which the round before an edit may
- * have been made under others.
- */
-const SOON = 10_000;
 
 /** Pure: the same state and event give the same step. */
 export function guardStep(state: GuardState, event: GuardEvent, times: GuardTimes): GuardStep {
@@ -80,8 +75,8 @@ export function guardStep(state: GuardState, event: GuardEvent, times: GuardTime
   }
 }
 
-function pendingOf({ changes, attempt, counted }: Trial): PendingTrial {
-  return { changes, attempt, counted: [...counted] };
+function pendingOf(trial: Trial): PendingTrial {
+  return { changes: trial.changes, attempt: trial.attempt, counted: requiredOf(trial) };
 }
 
 /** A trial of an earlier run: the confirmed state first, then it is tried once more. */
@@ -181,7 +176,7 @@ function tried(before: GuardState, event: EventOf<'applied'>, times: GuardTimes)
     sets,
     attempt: joined?.attempt ?? (isAgain ? (before.interrupted?.attempt ?? 0) : 0) + 1,
     since: at,
-    counted: new Set([...(joined?.counted ?? recentlyCounted(before, at)), ...event.passed]),
+    ...countedIn(event, before),
     passes: 0,
     firstPass: at,
     made: new Set(),
@@ -216,16 +211,6 @@ function withEgress(confirmed: NodeState | null, { node, egress }: NodeState): N
   if (confirmed?.egress === egress) return confirmed;
   const { egress: _, ...rest } = confirmed ?? emptyNodeState(node);
   return egress === undefined ? rest : { ...rest, egress };
-}
-
-/** The round before a change is made under the confirmed rules, soon after they are in force. */
-function soon({ lastCounted }: GuardState, at: number): LastCounted | null {
-  return lastCounted === null ? null : { ...lastCounted, until: Math.min(lastCounted.until, at + SOON) };
-}
-
-/** Probes that passed under the confirmed rules, before a rollback or in the proof just now. */
-function recentlyCounted({ lastCounted }: GuardState, at: number): Iterable<string> {
-  return lastCounted === null || at > lastCounted.until ? [] : lastCounted.probes;
 }
 
 function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): GuardStep {
@@ -274,11 +259,6 @@ function isDone(trial: Trial, at: number, { window, failAfter, manual }: GuardTi
   return isMade(trial) || at - since >= window + UNMADE * failAfter;
 }
 
-/** Whether each probe that counts has been made, and passed, under the rules that are tried. */
-function isMade({ counted, made }: Trial): boolean {
-  return [...counted].every((name) => made.has(name));
-}
-
 function sayFailing(failing: ReadonlyMap<string, Failure>): GuardEffect {
   const fields = { probes: Object.fromEntries([...failing].map(([name, { error }]) => [name, error])) };
   return { kind: 'say', level: 'warn', message: 'probes fail since the rules changed', fields };
@@ -316,7 +296,8 @@ function rolledBack(
   why: HoldReason,
   { at, time, atFault }: EventOf<'timer'>,
 ): GuardStep {
-  const { sets, counted } = trial;
+  const { sets } = trial;
+  const counted = requiredOf(trial);
   const isProbe = why.kind === 'probe';
   const found = new Set(isProbe && why.fault !== null && sets.length === 0 ? atFault(why.probe) : []);
   const guilty = trial.changes.filter(({ key }) => found.has(key));
@@ -333,9 +314,9 @@ function rolledBack(
     ...{ ...before, check },
     trial: null,
     // The probes pass under the confirmed rules first: then the rest is tried.
-    interrupted: isAlone ? null : { changes: rest, attempt: 0, counted: [...counted] },
+    interrupted: isAlone ? null : { changes: rest, attempt: 0, counted },
     proof: isAlone ? null : proofOf(counted),
-    lastCounted: { probes: counted, until: Number.POSITIVE_INFINITY },
+    lastCounted: { probes: new Set(counted), until: Number.POSITIVE_INFINITY },
     holds: withHolds(held, rest, { ...waiting, because: keysOf(changes) }),
     rollbacks: isProbe ? new Map(before.rollbacks).set(why.probe, at) : before.rollbacks,
   };

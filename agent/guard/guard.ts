@@ -125,6 +125,7 @@ export class Guard {
       ...parts,
       isTrial: () => this.#state.trial !== null,
       inForce: () => this.#judgement.inForce?.whole ?? null,
+      confirmed: () => (this.#state.confirmed === null ? null : parts.whole(this.#state.confirmed)),
       done: (began, results) => this.#happened({ kind: 'round', began, results }),
     });
     this.#happened({ kind: 'started' });
@@ -151,13 +152,13 @@ export class Guard {
     const hasSameRules = isQuiet && trial === null && confirmed?.rules === state.rules;
     if (hasSameRules && this.#judgement.touched(state).length === 0) {
       this.#before.forget(state);
-      this.#happened({ kind: 'applied', state, isTried: false, changes: [], sets: [], passed: [] });
+      this.#happened({ kind: 'applied', state, isTried: false, ...NOTHING });
       return;
     }
     // Only members changed: the difference is not computed for each, while a change is tried.
     if (isQuiet && trial?.state.rules === state.rules) {
       const { changes, sets } = trial;
-      this.#happened({ kind: 'applied', state, isTried: true, changes, sets, passed: [] });
+      this.#happened({ kind: 'applied', state, isTried: true, ...NOTHING, changes, sets });
       return;
     }
     this.#judgement.begin();
@@ -265,8 +266,9 @@ export class Guard {
 
   #judged(state: NodeState, verdict: Verdict): void {
     this.#before.forget(state);
-    const passed = [...verdict.passed, ...(this.#parts.inward?.passing() ?? [])];
-    this.#happened({ kind: 'applied', state, ...verdict, passed });
+    const { inward } = this.#parts;
+    const passed = [...verdict.passed, ...(inward?.passing() ?? [])];
+    this.#happened({ kind: 'applied', state, ...verdict, passed, unmade: inward?.unmade() ?? [] });
     if (!verdict.isTried && verdict.changes.length > 0) this.#parts.events.changed(this.report());
   }
 
@@ -280,8 +282,9 @@ export class Guard {
     if (trial !== null && state.trial === null) inward?.ended(state.confirmed === trial.state);
     for (const effect of effects) this.#do(effect);
     const { trial: tried, check, proof } = this.#state;
-    const isSettled = tried === null && check === null && proof === null && this.#judgement.inForce !== null;
-    if (isSettled && this.#judgement.running === null && this.#queued === null) inward?.settled();
+    const isSettled = tried === null && check === null && proof === null && this.#judgement.running === null;
+    // Else the rules in force may be others, which are about to be judged.
+    if (isSettled && this.#judgement.inForce?.state === this.#submitted) inward?.settled();
   }
 
   #do(effect: GuardEffect): void {
@@ -341,6 +344,8 @@ export class Guard {
     events.rolledBack({ why, policies });
   }
 }
+
+const NOTHING = { changes: [], sets: [], passed: [], unmade: [] } as const;
 
 type OwnEvent = GuardEvent extends infer E ? (E extends GuardEvent ? Omit<E, 'at' | 'time'> : never) : never;
 

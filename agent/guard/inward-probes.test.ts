@@ -107,6 +107,59 @@ describe('inward probes', () => {
     assert.deepEqual(probes.passing(), ['ssh']);
   });
 
+  it('are unmade where nothing is known of them under the confirmed rules, and not before these are in force', async () => {
+    assert.deepEqual(probes.unmade(), []);
+    await settled(new Error('away'));
+    assert.deepEqual(probes.unmade(), ['ssh']);
+    probes.changing();
+    answers.push([made('ssh', { error: 'no answer' })]);
+    await probes.round(['ssh'], true);
+    assert.deepEqual(probes.unmade(), ['ssh'], 'what a trial shows says nothing of the rules before');
+    assert.equal(probes.all()[0]?.flow?.src, '192.0.2.2', 'though the rule at fault is found by it');
+    probes.ended(false);
+    await settled([made('ssh', { error: 'no answer' })]);
+    assert.deepEqual([probes.unmade(), probes.passing()], [[], []], 'it fails');
+    probes.ended(true);
+    assert.deepEqual(probes.unmade(), [], 'it did not count, so it was not tried');
+    await settled([made('ssh')]);
+    probes.ended(true);
+    assert.deepEqual([probes.unmade(), probes.passing()], [['ssh'], []], 'nobody made it in the trial');
+  });
+
+  it('are unmade while their answer is under way, unless they failed before', async () => {
+    probes.settled();
+    answers.push([made('ssh', { error: 'no answer' })], [made('ssh')]);
+    clock.pass(0);
+    assert.deepEqual(probes.unmade(), ['ssh']);
+    await turn();
+    assert.deepEqual(probes.unmade(), []);
+    clock.pass(5_000);
+    assert.deepEqual([questions.length, probes.unmade()], [2, []]);
+    await turn();
+    assert.deepEqual(probes.passing(), ['ssh']);
+  });
+
+  it('are no longer unmade where the controller says for half a minute that nobody can make them', async () => {
+    const nobody = [{ name: 'ssh', notMade: 'no agent' }];
+    await settled(nobody);
+    for (const wait of [5_000, 10_000]) {
+      answers.push(nobody);
+      clock.pass(wait);
+      await turn();
+    }
+    assert.deepEqual(probes.unmade(), ['ssh']);
+    answers.push(new Error('away'));
+    clock.pass(20_000);
+    await turn();
+    assert.deepEqual(probes.unmade(), ['ssh'], 'the controller says nothing');
+    answers.push(nobody, nobody);
+    for (const wait of [40_000, 80_000]) {
+      clock.pass(wait);
+      await turn();
+    }
+    assert.deepEqual(probes.unmade(), []);
+  });
+
   it('forget a result that comes after the rules have changed', async () => {
     answers.push([made('ssh')]);
     probes.settled();

@@ -24,12 +24,14 @@ export interface InwardProbesParts {
 /** Milliseconds until a probe is made again that did not pass under the confirmed rules. */
 const FIRST_WAIT = 5_000;
 const LONGEST_WAIT = 600_000;
+/** Milliseconds in which controllers say that nobody can make a probe, until it does not count. */
+const ABSENT = 30_000;
 
 /**
  * Connections to this node that the controller or another agent makes. They can't be made just
  * before a change without delaying it, so the result under the confirmed rules is kept: from the
  * start, or from the trial of these rules (docs/adr/0022-guarded-apply.md). Only a probe that
- * passed counts, and only as long as the same prober makes it.
+ * passed counts, and only as long as the same prober makes it; or one of which nothing is known.
  */
 export class InwardProbes {
   readonly #parts: InwardProbesParts;
@@ -38,6 +40,10 @@ export class InwardProbes {
   readonly #confirmed = new Map<string, Made>();
   /** Those under the rules that are tried. */
   readonly #tried = new Map<string, Made>();
+  /** Since when controllers say that nobody can make it (monotonic milliseconds), by probe. */
+  readonly #absent = new Map<string, number>();
+  /** The confirmed rules were in force: from then on probes are made under them. */
+  #isBegun = false;
   /** Results of earlier rules are dropped. */
   #rules = 0;
   #cancel: (() => void) | null = null;
@@ -53,7 +59,7 @@ export class InwardProbes {
     return this.#parts.probes().map((config) => ({
       kind: 'inward',
       name: config.name,
-      flow: flowOf(config, this.#confirmed.get(config.name)),
+      flow: flowOf(config, this.#last(config.name)),
     }));
   }
 
@@ -62,6 +68,17 @@ export class InwardProbes {
     const known = new Set(this.#parts.probes().map(({ name }) => name));
     const passed = [...this.#confirmed.values()].filter(({ error }) => error === null);
     return passed.map(({ name }) => name).filter((name) => known.has(name));
+  }
+
+  /**
+   * The names of those that were never made under the confirmed rules: the controller is away, or
+   * nobody answered it yet. Not so where it says for a while that nobody can.
+   */
+  unmade(): string[] {
+    const now = this.#parts.clock.now();
+    const isAbsent = (name: string): boolean => now - (this.#absent.get(name) ?? now) >= ABSENT;
+    const names = this.#isBegun ? this.#parts.probes().map(({ name }) => name) : [];
+    return names.filter((name) => !this.#confirmed.has(name) && !isAbsent(name));
   }
 
   /** Other rules are about to be in force. */
@@ -73,6 +90,7 @@ export class InwardProbes {
 
   /** The confirmed rules are in force, and nothing is tried. */
   settled(): void {
+    this.#isBegun = true;
     if (this.#cancel !== null || this.#missing().length === 0) return;
     this.#cancel = this.#parts.clock.after(0, () => void this.#learn(this.#rules));
   }
@@ -81,8 +99,8 @@ export class InwardProbes {
   ended(isConfirmed: boolean): void {
     this.changing();
     if (isConfirmed) {
-      // What was not tried under these rules is not known.
-      this.#confirmed.clear();
+      // What was not tried under these rules is not known. What failed did not count, or does now.
+      for (const [name, { error }] of this.#confirmed) if (error === null) this.#confirmed.delete(name);
       for (const [name, result] of this.#tried) this.#confirmed.set(name, result);
     }
     this.#tried.clear();
@@ -97,6 +115,7 @@ export class InwardProbes {
   async round(names: readonly string[], isTrial: boolean): Promise<ReadonlyMap<string, string | null>> {
     const rules = this.#rules;
     const asked = this.#parts.probes().filter(({ name }) => names.includes(name));
+    if (!isTrial) this.#isBegun = true;
     const results = asked.length === 0 ? [] : await this.#made(asked.map(({ name }) => name));
     if (rules !== this.#rules) return new Map();
     for (const result of results) (isTrial ? this.#tried : this.#confirmed).set(result.name, result);
@@ -119,8 +138,7 @@ export class InwardProbes {
   async #learn(rules: number): Promise<void> {
     const names = this.#missing();
     // Anybody may make it: a prober that is gone would keep the probe from ever counting again.
-    for (const name of names) this.#confirmed.delete(name);
-    const results = await this.#made(names);
+    const results = await this.#made(names, true);
     if (rules !== this.#rules) return;
     for (const result of results) this.#confirmed.set(result.name, result);
     this.#sayCounting(results.filter(({ error }) => error === null));
@@ -130,21 +148,39 @@ export class InwardProbes {
         : this.#parts.clock.after(this.#waits.next(), () => void this.#learn(this.#rules));
   }
 
-  async #made(names: readonly string[]): Promise<Made[]> {
+  /** The last result that is known of a probe. */
+  #last(name: string): Made | undefined {
+    return this.#confirmed.get(name) ?? this.#tried.get(name);
+  }
+
+  async #made(names: readonly string[], isAnybody = false): Promise<Made[]> {
+    const proberOf = (name: string): string | undefined => (isAnybody ? undefined : this.#last(name)?.prober);
     const probes = names.map((name): AskedProbe => {
-      const prober = this.#confirmed.get(name)?.prober;
+      const prober = proberOf(name);
       return { name, ...(prober === undefined ? {} : { prober }) };
     });
     const { ask, milliseconds } = this.#parts;
+    let isAnswered = true;
     const results = await ask({ probes, milliseconds }).catch((error: Error): InwardResult[] => {
+      isAnswered = false;
       return names.map((name) => ({ name, notMade: error.message }));
     });
+    for (const { name, prober } of probes) {
+      const isAbsent = results.some((one) => one.name === name && 'notMade' in one);
+      // That one prober is away says nothing of others.
+      if (prober === undefined) this.#noteAbsence(name, isAnswered && isAbsent);
+    }
     this.#say(results);
     const made = results.flatMap((one) => ('notMade' in one || !names.includes(one.name) ? [] : [one]));
     return made.filter(({ name, prober, error }) => {
-      const before = this.#confirmed.get(name)?.prober;
+      const before = proberOf(name);
       return error === null || before === undefined || before === prober;
     });
+  }
+
+  #noteAbsence(name: string, isAbsent: boolean): void {
+    if (!isAbsent) this.#absent.delete(name);
+    else if (!this.#absent.has(name)) this.#absent.set(name, this.#parts.clock.now());
   }
 
   #sayCounting(passed: readonly Made[]): void {

@@ -55,6 +55,7 @@ describe('rounds of probes', () => {
       verify: async () => void verified++,
       isTrial: () => true,
       inForce: () => nodeState(closing('a', 22)),
+      confirmed: () => null,
       done: (began, results) => {
         done.push({ began, results });
         next.resolve();
@@ -94,6 +95,14 @@ describe('rounds of probes', () => {
     const [{ error, fault } = assert.fail()] = await results(rounds, 'ssh');
     assert.equal(error, 'no answer');
     assert.deepEqual([fault?.policy, fault?.rule], ['a', 'close']);
+  });
+
+  it('name no rule where a confirmed one denies the flow too: the change is not at fault', async () => {
+    probes = [SSH];
+    const inward = { round: async () => new Map([['ssh', 'no answer']]) };
+    const confirmed = () => nodeState(closing('b', 22));
+    const found = await results(create({ inward, confirmed }), 'ssh');
+    assert.deepEqual(found, [{ probe: 'ssh', error: 'no answer', fault: null }]);
   });
 
   it('leave out what nobody could make, and count what is no longer known as passed', async () => {

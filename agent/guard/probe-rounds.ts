@@ -1,7 +1,7 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, GuardConfig } from '../../apis/config.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import type { ProbeResult } from './guard-state.ts';
+import type { Fault, ProbeResult } from './guard-state.ts';
 import type { InwardProbes } from './inward-probes.ts';
 import { outward, type Probe, probeRound } from './probes.ts';
 import { faults } from './verdicts.ts';
@@ -19,6 +19,8 @@ export interface ProbeRoundsParts {
   readonly isTrial: () => boolean;
   /** The state in force, with what the node adds; null: there is none yet. */
   readonly inForce: () => NodeState | null;
+  /** The one confirmed last, likewise. */
+  readonly confirmed: () => NodeState | null;
   /** @param began when the round did (monotonic milliseconds) */
   readonly done: (began: number, results: readonly ProbeResult[]) => void;
 }
@@ -89,16 +91,26 @@ export class ProbeRounds {
     wanted: readonly Probe[],
     { own, others }: { readonly own: Errors; readonly others: Errors },
   ): ProbeResult[] {
-    const { config, inForce, isTrial } = this.#parts;
+    const { isTrial } = this.#parts;
     const errorOf = (name: string): string | null => own.get(name) ?? others.get(name) ?? null;
     const failed = wanted.filter(({ name }) => errorOf(name) !== null);
-    const state = failed.length === 0 || !isTrial() ? null : inForce();
-    const denied = state === null ? new Map() : faults(failed, state, config);
+    const denied = failed.length === 0 || !isTrial() ? new Map() : this.#faults(failed);
     const isMade = (name: string): boolean =>
       others.has(name) || !wanted.some((probe) => probe.name === name && probe.kind === 'inward');
     // A probe that is no longer known, as of a server that was removed, proves nothing: it passes.
     return names.filter(isMade).map((probe): ProbeResult => {
       return { probe, error: errorOf(probe), fault: denied.get(probe) ?? null };
     });
+  }
+
+  /** The rules that deny these probes, where none did that is confirmed. */
+  #faults(failed: readonly Probe[]): ReadonlyMap<string, Fault> {
+    const { config, inForce, confirmed } = this.#parts;
+    const now = inForce();
+    const denied = now === null ? new Map<string, Fault>() : faults(failed, now, config);
+    const before = denied.size === 0 ? null : confirmed();
+    if (before === null) return denied;
+    const deniedBefore = faults(failed, before, config);
+    return new Map([...denied].filter(([name]) => !deniedBefore.has(name)));
   }
 }

@@ -194,19 +194,59 @@ describe('proof before a trial', () => {
     assert.equal(world.state.trial?.attempt, 2);
   });
 
+  it('is not required of a probe to the node that nobody could make, which is tried before it is confirmed', () => {
+    for (const isBad of [true, false]) {
+      const world = withGood();
+      world.inward = ['ssh'];
+      world.isProberAway = true;
+      world.restart(false);
+      pass(world, 1_000);
+      world.edit(isBad ? ['ssh'] : []);
+      pass(world, 2_000);
+      assert.ok(world.state.trial?.counted.has('ssh'), 'it could be made before the restart');
+      world.restart(true);
+      pass(world, 30_000);
+      assert.deepEqual([world.enforced, world.confirmed, held(world)], [2, 1, []]);
+      world.isProberAway = false;
+      pass(world, 25_000);
+      assert.deepEqual([world.enforced, world.confirmed], isBad ? [1, 1] : [2, 2]);
+      assert.deepEqual(held(world), isBad ? [['nodewall.io/p', 'probe']] : []);
+    }
+  });
+
+  it('ends where nobody ever makes the probe to the node: the others confirm', () => {
+    const world = withGood();
+    world.inward = ['ssh'];
+    world.isProberAway = true;
+    world.restart(false);
+    for (const number of [2, 3]) {
+      world.edit(false);
+      pass(world, 3_000);
+      world.restart(number === 2);
+      pass(world, 46_000);
+      assert.deepEqual([world.confirmed, world.isSettled, world.rollbacks], [number, true, []]);
+    }
+  });
+
   it('never lets a cut survive, whenever and however often its trial is interrupted', () => {
     fc.assert(
       fc.property(fc.array(event(), { minLength: 8, maxLength: 60 }), times(), (events, took) => {
         const world = new GuardWorld();
         world.probes = PROBES;
+        world.inward = ['ssh'];
         Object.assign(world, took);
         for (const one of events) {
           follow(world, one);
           assertConfirmed(world);
         }
+        // The prober is back, and no proof waits for it any more.
+        pass(world, 40_000);
+        assertConfirmed(world);
         // An edit tries again the changes that interruptions have left held.
         for (const key of world.wanted.keys()) world.edit(false, key);
         world.edit(false);
+        // Nothing can be edited that was deleted.
+        world.happened({ kind: 'retry', policy: null });
         pass(world, 90_000);
         assertConfirmed(world);
         assert.ok(world.isSettled);
@@ -228,6 +268,7 @@ type Event =
   | { readonly kind: 'edit'; readonly key: string; readonly denies: readonly string[] }
   | { readonly kind: 'delete'; readonly key: string }
   | { readonly kind: 'restart'; readonly isReboot: boolean }
+  | { readonly kind: 'away'; readonly for: number }
   | { readonly kind: 'lose' };
 
 function event(): fc.Arbitrary<Event> {
@@ -240,6 +281,7 @@ function event(): fc.Arbitrary<Event> {
     { weight: 5, arbitrary: fc.record({ kind: fc.constant('edit' as const), key, denies }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete' as const), key }) },
     { weight: 4, arbitrary: fc.record({ kind: fc.constant('restart' as const), isReboot: fc.boolean() }) },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constant('away' as const), for: moment }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('lose' as const) }) },
   );
 }
@@ -267,6 +309,9 @@ function follow(world: GuardWorld, one: Event): void {
       break;
     case 'restart':
       world.restart(one.isReboot);
+      break;
+    case 'away':
+      world.proberLeaves(one.for);
       break;
     case 'lose':
       world.lose();

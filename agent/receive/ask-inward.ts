@@ -19,6 +19,7 @@ interface AskInwardParts {
 }
 
 const NOT_FOUND = 404;
+const EARLIER = 'the controller is of an earlier version, which makes no probes to nodes';
 
 /** Asks the controller for connections to this node. Rejects if it has no answer in time. */
 export async function askInward(
@@ -43,7 +44,7 @@ export async function askInward(
   } catch (error) {
     if (late.signal.aborted) throw new Error(`no answer in ${longest / 1000} s`);
     if (error instanceof ControllerError && error.status === NOT_FOUND)
-      throw new Error('the controller is of an earlier version, which makes no probes to nodes');
+      return question.probes.map(({ name }) => ({ name, notMade: EARLIER }));
     throw error;
   } finally {
     cancel();

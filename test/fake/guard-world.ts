@@ -14,6 +14,7 @@ import { proofOf } from '../../agent/guard/proof-step.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import { emptyNodeState } from '../../apis/compiled.ts';
 import { type FakeClock, fakeClock } from './fake-clock.ts';
+import { KeptProbes } from './kept-probes.ts';
 
 type OwnEvent = GuardEvent extends infer E ? (E extends GuardEvent ? Omit<E, 'at' | 'time'> : never) : never;
 
@@ -42,6 +43,8 @@ interface RoundBefore {
 const TIMES = { window: 10_000, failAfter: 15_000, manual: null } as const;
 /** As the round before a change is shared by a burst. */
 const SHARED = 900;
+/** More than until a round begins that makes a probe (milliseconds). */
+const SHORTEST_STAY = 12_000;
 const NONE: Versions = new Map();
 /** The policy of most tests. */
 const FIRST = 'nodewall.io/p';
@@ -69,8 +72,13 @@ export class GuardWorld {
   early = 0;
   /** The round before an edit says nothing: it was made under rules that are rolled back by now. */
   isRoundStale = false;
-  /** Nobody can make the probes. */
+  /** Nobody can make the probes; those of `inward` alone, where there are some. */
   isProberAway = false;
+  /** Probes to the node, as InwardProbes has them: results under the confirmed rules are kept. */
+  inward: readonly string[] = [];
+  readonly #kept = new KeptProbes();
+  /** When the prober is back, or was. */
+  #backAt = Number.NEGATIVE_INFINITY;
   wanted: Versions = NONE;
   /** In the kernel. */
   inForce: Versions = NONE;
@@ -139,6 +147,7 @@ export class GuardWorld {
     this.#cancelJudge();
     this.#cancelWrite();
     this.#before = [];
+    this.#kept.clear();
     if (isReboot) this.inForce = NONE;
     this.#state = this.#loaded();
     this.happened({ kind: 'started' });
@@ -153,11 +162,26 @@ export class GuardWorld {
     this.#enforce(false);
   }
 
+  /** For so many milliseconds; not soon after it was away the last time. */
+  proberLeaves(time: number): void {
+    if (this.isProberAway || this.clock.now() < this.#backAt + SHORTEST_STAY) return;
+    this.isProberAway = true;
+    this.#backAt = this.clock.now() + time;
+    this.clock.after(time, () => {
+      this.isProberAway = false;
+    });
+  }
+
   happened(event: OwnEvent): void {
     const stamped = { ...event, at: this.clock.now(), time: '' } as GuardEvent;
+    const { trial } = this.#state;
     const step = guardStep(this.#state, stamped, { ...TIMES, manual: this.#manual });
     this.#state = step.state;
+    if (trial !== null && step.state.trial === null) this.#kept.ended(step.state.confirmed === trial.state);
     for (const effect of step.effects) this.#do(effect);
+    const isInForce = sameVersions(this.inForce, this.#confirmed());
+    if (this.isSettled && isInForce && sameVersions(this.#submitted, this.inForce) && !this.isProberAway)
+      for (const name of this.inward) this.#kept.learn(name, this.#passes(name));
   }
 
   #loaded(): GuardState {
@@ -280,9 +304,13 @@ export class GuardWorld {
     const number = this.#numberInForce;
     const rounds = this.#before.filter(({ first }) => first <= number);
     this.#before = this.#before.filter(({ last }) => last > number);
-    const passed = rounds.length === 0 ? this.probes : rounds.flatMap((one) => one.passed);
+    const made = rounds.length === 0 ? this.probes : rounds.flatMap((one) => one.passed);
+    const outward = made.filter((name) => !this.inward.includes(name));
+    const passed = [...outward, ...this.inward.filter((name) => this.#kept.isPassing(name))];
+    const unmade = this.inward.filter((name) => !this.#kept.isKnown(name));
     const isTried = changes.length > 0;
-    this.happened({ kind: 'applied', state: this.#stateOf(next), isTried, changes, sets: [], passed });
+    const state = this.#stateOf(next);
+    this.happened({ kind: 'applied', state, isTried, changes, sets: [], passed, unmade });
   }
 
   #passes(probe: string): boolean {
@@ -300,8 +328,15 @@ export class GuardWorld {
 
   #probe(names: readonly string[]): void {
     const began = this.clock.now();
-    const results = this.isProberAway ? [] : names.map((probe) => this.#result(probe));
-    const done = (): void => this.happened({ kind: 'round', began, results });
+    const isMade = (name: string): boolean =>
+      !this.isProberAway || (this.inward.length > 0 && !this.inward.includes(name));
+    const results = names.filter(isMade).map((probe) => this.#result(probe));
+    const done = (): void => {
+      const inward = results.filter(({ probe }) => this.inward.includes(probe));
+      for (const { probe, error } of inward)
+        this.#kept.made(probe, error === null, this.#state.trial !== null);
+      this.happened({ kind: 'round', began, results });
+    };
     if (this.roundTakes === 0) done();
     else this.#cancelRound = this.clock.after(this.roundTakes, done);
   }

@@ -93,10 +93,6 @@ async function interruptedChange(lane: ClusterLane, trial: number): Promise<stri
   const [how, interrupt] = at(INTERRUPTIONS, pair);
   const marker = lane.marker();
   const isConfirmed = async () => (await guarded.file('node-state.jsonl')).includes(String(marker));
-  // A probe to the node that nobody could make since the agent's start does not count: a limit.
-  const isCounting = async () =>
-    /count for the next change|"probes":\[[^\]]*"inward"/.test(guarded.agent.log());
-  await until('the probe to the node counts', isCounting, { limit: TRIAL, detail: guarded.agent.log });
   const start = guarded.agent.log().length;
   lane.publish(change(marker));
   // Half of them soon after the change, the others at any moment of the window.
