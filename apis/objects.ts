@@ -82,7 +82,7 @@ export interface Pod {
   readonly node?: string;
   /** Such a pod has no addresses of its own. */
   readonly hostNetwork?: true;
-  /** Of a hostNetwork pod: its Node's, for endpoints of Services and the failsafe list alone. */
+  /** The Node's, where hostNetwork: for endpoints of Services and the failsafe list alone. */
   readonly hostAddresses?: readonly string[];
   /**
    * As the container runtime has it; only where egress objects are read; absent: none (manifests).

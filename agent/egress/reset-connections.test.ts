@@ -122,7 +122,7 @@ describe('connections of an egress policy', () => {
       NodeEgress,
     ];
     assert.deepEqual(outdated(other, moved, now), [], 'Keep');
-    // Of slot 9 nobody knows; its own earlier slot 7 stays.
+    // Nobody knows slot 9; its own earlier slot 7 stays.
     assert.deepEqual(outdated(other, moved, recheck(now)), [0, slotMark(5)]);
     const history = new EgressHistory();
     history.remember(recheck(now));

@@ -99,7 +99,7 @@ export class InwardProbes {
   ended(isConfirmed: boolean): void {
     this.changing();
     if (isConfirmed) {
-      // What was not tried under these rules is not known. What failed did not count, or does now.
+      // A probe not tried under these rules is unknown. One that failed did not count, or does now.
       for (const [name, { error }] of this.#confirmed) if (error === null) this.#confirmed.delete(name);
       for (const [name, result] of this.#tried) this.#confirmed.set(name, result);
     }

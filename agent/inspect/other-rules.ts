@@ -12,7 +12,7 @@ export interface WantedRules {
     readonly hook: unknown;
     readonly prio: number;
   }) => boolean;
-  /** Of a line of nft's text, without its comment. */
+  /** Tests a line of nft's text, without its comment. */
   readonly nft: Pick<RegExp, 'test'>;
   /** The table of iptables-legacy, and a line of what iptables-legacy-save prints. */
   readonly legacyTable: string;

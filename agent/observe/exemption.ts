@@ -60,7 +60,7 @@ export function spoofedTest(state: NodeState, config: Config): (flow: KnownFlow)
 type IsExempt = (flow: KnownFlow, config: Config, egress: NodeEgress | null) => boolean;
 
 const EXEMPT: Readonly<Record<Exemption, IsExempt>> = {
-  // Of what the Node sends to several, its own copy comes in.
+  // The Node receives its own copy of a packet that it sends to several.
   loopback: (flow) => flow.srcIsOwn && (flow.dstIsOwn || (flow.direction === 'ingress' && isToMany(flow))),
   neighborDiscovery: (flow) => isIcmpv6(flow, NEIGHBOR_DISCOVERY),
   multicastListener: (flow) => isIcmpv6(flow, MULTICAST_LISTENER),

@@ -79,7 +79,7 @@ describe('Front', () => {
     for (const count of [1, 2, 3]) {
       await client(hello('http/1.1'));
       await until('it waits', async () => others.length === count);
-      // Of all connections that are not taken, so many are open.
+      // So many of the connections that are not taken are open.
     }
     const refused = await client(hello('http/1.1'));
     await until('it is closed', async () => refused.destroyed);

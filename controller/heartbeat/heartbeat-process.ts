@@ -207,7 +207,7 @@ export class HeartbeatProcess implements LeaseOrders, LeaseService {
     if (this.#alive !== null) clearInterval(this.#alive);
     if (child === null || child.exitCode !== null || child.signalCode !== null) return;
     const exited = once(child, 'exit');
-    // What it had to give up it has given up.
+    // It has given up all that it had to give up.
     child.kill('SIGKILL');
     await exited;
   }
@@ -264,7 +264,7 @@ export class HeartbeatProcess implements LeaseOrders, LeaseService {
         events.answered(message.status);
         break;
       case 'taken':
-        // Of an earlier term: it says nothing of this one's leases.
+        // A message of an earlier term says nothing of this one's leases.
         if (message.term === this.#term && this.#isServing) events.taken(message.taken);
         break;
       case 'answer':

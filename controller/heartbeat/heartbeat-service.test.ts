@@ -115,7 +115,7 @@ describe('HeartbeatService', () => {
       ['lost', 'leading'],
     );
     assert.equal(service.takeAsLeader(beat()), null);
-    // What the controller decided before it knew of the new term.
+    // The controller decided this before it knew of the new term.
     service.receive({ kind: 'begin', term: 1, slots: [SLOT], leases: [] });
     assert.equal(service.takeAsLeader(beat()), null);
     service.receive({ kind: 'begin', term: 2, slots: [SLOT], leases: [] });

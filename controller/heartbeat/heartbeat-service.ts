@@ -133,7 +133,7 @@ export class HeartbeatService implements LeaseService {
   }
 
   #lost(reason: string): void {
-    // What another leader decides meanwhile is not known here: only a new term goes on.
+    // Decisions of another leader are not known here: only a new term goes on.
     this.#end();
     this.#options.send({ kind: 'lost', reason });
   }

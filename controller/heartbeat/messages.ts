@@ -1,4 +1,4 @@
-/** What the controller and its process of heartbeats tell each other. Times: monotonicClock. */
+/** The messages between the controller and its process of heartbeats. Times: monotonicClock. */
 import type { Cluster, User } from '@kubernetes/client-node';
 import type { LeaseAnswer, LeaseRequest } from '../../apis/egress/lease.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
@@ -10,7 +10,7 @@ import type { Annotations } from '../kubeapi/lease/lease.ts';
 
 /** The first message. */
 export interface HeartbeatData {
-  /** Of the leader election. */
+  /** Times of the leader election. */
   readonly identity: string;
   readonly times: LeaseTimes;
   /** The Lease, and the controllers' ServiceAccount and Service. */
@@ -18,7 +18,7 @@ export interface HeartbeatData {
   /** The API server, and the credentials for it. */
   readonly cluster: Cluster;
   readonly user: User;
-  /** Of agents' tokens; empty: the API server's own. */
+  /** The audiences of agents' tokens; empty: the API server's own. */
   readonly audiences: readonly string[];
 }
 

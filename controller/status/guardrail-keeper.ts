@@ -11,7 +11,7 @@ export const GUARDRAIL_TARGET: StatusTarget<GuardrailStatus> = {
   path: (name) => `/apis/nodewall.io/v1alpha1/guardrails/${encodeURIComponent(name)}`,
   toPatch: ({ violations, problems = null, ...status }) => ({
     ...status,
-    // Of a merge patch: none are left.
+    // In a merge patch, null says that none are left.
     problems,
     violations: violations.map(({ rule, ...violation }) =>
       rule === null ? violation : { ...violation, rule },
@@ -77,7 +77,7 @@ export class GuardrailKeeper {
     this.#update();
   }
 
-  /** Of those that are not evaluated, because they name what does not exist. */
+  /** Takes those that are not evaluated, because they name missing objects. */
   wait(waiting: readonly Guardrail[], problems: readonly LoadProblem[]): void {
     this.#waiting = new Map(
       waiting.map(({ name, uid, generation }) => {

@@ -36,7 +36,7 @@ export type HostileDeed =
   | { readonly kind: 'exec'; readonly argv: readonly string[] };
 
 export interface HostileAnswer {
-  /** Of HTTP or of a program; 0: there was none. */
+  /** The status of HTTP or of a program; 0: there was none. */
   readonly code: number;
   readonly text: string;
 }

@@ -88,7 +88,7 @@ export class HostileProcess {
 export interface HostileWorld {
   readonly story: Story;
   readonly dice: Dice;
-  /** Of the tenant alone. */
+  /** With the rights of the tenant alone. */
   readonly tenant: ApiClient;
   /** For what a kubelet may write of its own Node and its pods. */
   readonly kubelet: ApiClient;

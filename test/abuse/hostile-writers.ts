@@ -32,7 +32,7 @@ export const TENANTS_ACTS: Readonly<Record<string, Act>> = {
     const name = nameOf(world, 50);
     const spec = { containers: [{ name: 'c', image: 'i' }] };
     await world.tenant.apply(inTenant('Pod', 'v1', name, { spec }, labelsOf(world)), { force: true });
-    // What a kubelet and its CNI give it: an address of the tenant's network.
+    // A kubelet and its CNI give it an address of the tenant's network.
     const podIP = `10.244.9.${1 + world.dice.number(250)}`;
     await world.kubelet.patchStatus([`pod/${name}`, `--namespace=${TENANT}`], {
       phase: 'Running',

@@ -23,7 +23,7 @@ const MiB = 1 << 20;
 const MOST = { agent: 512 * MiB, controller: 3072 * MiB };
 /** So long an administrator's change may take until it is in every kernel (milliseconds). */
 const CHANGE = 60_000;
-/** Of one connection; a machine that is busy may need more than one (milliseconds). */
+/** Milliseconds that one connection may take; a busy machine may need more than one. */
 const PATIENCE = 800;
 const CLOSED = 80;
 const OPEN = 8080;
@@ -82,7 +82,7 @@ kernelSuite('five who mean harm', function () {
     return (await caller.call(call)).outcome;
   }
 
-  /** What must be denied is, at each look; what must pass does, at one of a few. */
+  /** At each look denied traffic is denied; allowed traffic passes at one of a few looks. */
   async function assertPackets(seen: Seen): Promise<void> {
     for (const to of ['worker-1', 'worker-2'])
       for (const family of [4, 6] as const) {

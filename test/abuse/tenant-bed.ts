@@ -43,7 +43,7 @@ export interface TenantsOptions {
 /** ConfigMaps cost the API server as much, and nodewall nothing. */
 export type Edited = 'egresspolicies' | 'configmaps';
 
-/** What was seen in some time. */
+/** The counts of some time. */
 export interface Seen {
   readonly edits: number;
   readonly heartbeats: number;
@@ -311,7 +311,7 @@ export class TenantBed {
     return (this.#arrived.get(this.#generation) ?? Number.NaN) - begun;
   }
 
-  /** What the thread that compiles answers. */
+  /** The answers of the thread that compiles. */
   async #askThread(over: AbortSignal): Promise<void> {
     while (!over.aborted) {
       const begun = performance.now();

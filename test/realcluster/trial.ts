@@ -11,7 +11,7 @@ export interface Trial {
   readonly policies: readonly PolicyName[];
   readonly event: EventName;
   readonly meanwhile: Meanwhile;
-  /** Of nodewall, which is applied again after accidents; default: QUICK_GUARD. */
+  /** The base of nodewall that is applied again after accidents; default: QUICK_GUARD. */
   readonly base?: string;
 }
 

@@ -200,7 +200,7 @@ export class Walk {
     const chosen = statement.kind === 'snat' ? statement.to : output?.address;
     if (chosen === undefined) throw new Error('the address of the outgoing interface is not given');
     this.packet = { ...this.packet, binding: { from: src, to: chosen === 'saddr' ? src : chosen } };
-    // What masquerade chooses is an address of this machine.
+    // Masquerade chooses an address of this machine.
     if (statement.kind === 'masquerade') this.packet = { ...this.packet, isFromOwn: true };
     return 'Allow';
   }

@@ -166,7 +166,7 @@ export class LeaseTable {
     return grants;
   }
 
-  /** What another table has granted (`take`), which decides by the slots that it has. */
+  /** Takes over a grant of another table (`take`), which decides by the slots that it has. */
   follow(now: number, request: LeaseRequest, grants: readonly LeaseGrant[]): void {
     if (this.#isOld(request)) return;
     this.#claim(now, request);

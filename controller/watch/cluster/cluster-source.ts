@@ -150,7 +150,7 @@ class WatchedCluster implements ClusterSource {
 
   positions(): readonly WatchPosition[] {
     if (this.#isPending) return this.#positions;
-    // What waits for its turn is in no snapshot yet.
+    // Changes that wait for their turn are in no snapshot yet.
     const isBehind = (one: Reflector): boolean => this.#turns.isWaiting && this.#ofTenants.has(one);
     return this.#reflectors.map((one, i) => (isBehind(one) && this.#positions[i]) || one.position());
   }
