@@ -1,7 +1,5 @@
 import type { EventOf, GuardState, LastCounted, Trial } from './guard-state.ts';
 
-/** The probes that count in a trial. */
-
 /**
  * Milliseconds after the confirmed rules are in force again in which the round before an edit may
  * have been made under others.
