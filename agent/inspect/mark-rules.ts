@@ -1,9 +1,7 @@
 import type { Nftables } from 'nftables-napi';
 import { STEER } from '../egress/render/frame.ts';
 import { MARK_MASK } from '../egress/render/marks.ts';
-import { OWN_TABLE, savedRules } from './other-rules.ts';
-
-const LEGACY = ['iptables', 'ip6tables'] as const;
+import { OWN_TABLE, otherRules, type savedRules, type WantedRules } from './other-rules.ts';
 
 /**
  * The tables of others, of nftables and of either iptables, whose rules write the bits of a
@@ -13,41 +11,11 @@ const LEGACY = ['iptables', 'ip6tables'] as const;
 export async function markRules(
   nft: Pick<Nftables, 'list' | 'run'>,
   legacyTables: readonly string[],
-  saved: typeof savedRules = savedRules,
+  saved?: typeof savedRules,
 ): Promise<string[] | null> {
   const chains = (await nft.list('chains')).map(({ chain }) => Object(chain));
   if (!chains.some(({ table, name }) => table === OWN_TABLE && name === STEER)) return null;
-  const others = chains.filter(({ table }) => table !== OWN_TABLE);
-  const found: string[] = [];
-  for (const name of new Set(others.map(({ family, table }) => `${family} ${table}`))) {
-    // A table that is gone by now has no rules.
-    const text = await nft.run(`list table ${name}`).then(
-      ({ output }) => output,
-      () => '',
-    );
-    add(found, name, text, isWrittenByNft);
-    const [family, table = ''] = name.split(' ');
-    const command = family === 'ip6' ? 'ip6tables' : 'iptables';
-    // Where nft cannot print a target of iptables, that can.
-    if (text.includes('xt target "CONNMARK"'))
-      add(found, name, await saved(`${command}-nft-save`, table), isWrittenByIptables);
-  }
-  for (const command of LEGACY)
-    for (const table of legacyTables.flatMap((one) => (one === `${command} mangle` ? 'mangle' : [])))
-      add(
-        found,
-        `${command}-legacy ${table}`,
-        await saved(`${command}-legacy-save`, table),
-        isWrittenByIptables,
-      );
-  return found;
-}
-
-function add(found: string[], table: string, text: string, isWritten: (line: string) => boolean): void {
-  // Comments are quoted.
-  const lines = text.split('\n').map((line) => line.replaceAll(/comment "[^"]*"/g, ''));
-  const count = lines.filter(isWritten).length;
-  if (count > 0) found.push(`${table} (${count})`);
+  return await otherRules(nft, legacyTables, MARK_RULES, saved);
 }
 
 function isWrittenByNft(line: string): boolean {
@@ -71,3 +39,11 @@ function isWrittenByIptables(line: string): boolean {
   const [, mask] = /-j CONNMARK --(?:save-mark --nfmask \w+ --ctmask |set-xmark \w+\/)(\w+)/.exec(line) ?? [];
   return mask !== undefined && (Number(mask) & MARK_MASK) !== 0;
 }
+
+const MARK_RULES: WantedRules = {
+  isIn: () => true,
+  nft: { test: isWrittenByNft },
+  unprinted: /xt target "CONNMARK"/,
+  legacyTable: 'mangle',
+  legacy: { test: isWrittenByIptables },
+};

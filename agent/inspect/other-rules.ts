@@ -17,6 +17,8 @@ export interface WantedRules {
   /** The table of iptables-legacy, and a line of what iptables-legacy-save prints. */
   readonly legacyTable: string;
   readonly legacy: Pick<RegExp, 'test'>;
+  /** Text of nft for rules that it cannot print, and iptables can; absent: none. */
+  readonly unprinted?: RegExp;
   /** Chains whose rules are left out; absent: none. */
   readonly but?: RegExp;
 }
@@ -29,6 +31,7 @@ export async function otherRules(
   nft: Pick<Nftables, 'list' | 'run'>,
   legacyTables: readonly string[],
   wanted: WantedRules,
+  saved: typeof savedRules = savedRules,
 ): Promise<string[]> {
   const tables = new Set<string>();
   for (const { chain } of await nft.list('chains')) {
@@ -44,13 +47,15 @@ export async function otherRules(
       () => '',
     );
     add(found, table, nftRules(text, wanted));
+    if (wanted.unprinted?.test(text) !== true) continue;
+    const [family, name = ''] = table.split(' ');
+    const command = family === 'ip6' ? 'ip6tables' : 'iptables';
+    add(found, table, iptablesRules(await saved(`${command}-nft-save`, name), wanted));
   }
   for (const command of LEGACY) {
     if (!legacyTables.includes(`${command} ${wanted.legacyTable}`)) continue;
-    const lines = (await savedRules(`${command}-legacy-save`, wanted.legacyTable)).split('\n');
-    const isWanted = (line: string): boolean =>
-      wanted.legacy.test(line) && wanted.but?.test(line.split(' ')[1] ?? '') !== true;
-    add(found, `${command}-legacy ${wanted.legacyTable}`, lines.filter(isWanted));
+    const text = await saved(`${command}-legacy-save`, wanted.legacyTable);
+    add(found, `${command}-legacy ${wanted.legacyTable}`, iptablesRules(text, wanted));
   }
   return found;
 }
@@ -59,9 +64,19 @@ function nftRules(text: string, { nft, but }: WantedRules): string[] {
   let chain = '';
   return text.split('\n').filter((line) => {
     chain = /^\s*chain (\S+) \{/.exec(line)?.[1] ?? chain;
-    // Comments are quoted.
-    return but?.test(chain) !== true && nft.test(line.replaceAll(/comment "[^"]*"/g, ''));
+    return but?.test(chain) !== true && nft.test(withoutComment(line));
   });
+}
+
+function iptablesRules(text: string, { legacy, but }: WantedRules): string[] {
+  return text
+    .split('\n')
+    .filter((line) => legacy.test(withoutComment(line)) && but?.test(line.split(' ')[1] ?? '') !== true);
+}
+
+/** Comments are quoted. */
+function withoutComment(line: string): string {
+  return line.replaceAll(/comment "[^"]*"/g, '');
 }
 
 function add(found: string[], table: string, rules: readonly string[]): void {
