@@ -8,6 +8,7 @@ import { type Interval, subtract } from '../../lib/net/interval.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
+import { type Stepped, type Stepwise, stepped } from '../../lib/sharing/stepwise.ts';
 import { ObjectIndex } from '../index/object-index.ts';
 import type { Dealing } from './allocation.ts';
 import { ByNode } from './by-node.ts';
@@ -63,16 +64,16 @@ export function compileEgress(objects: EgressInput, config: EgressSettings): Com
 export function egressCompiler(
   config: EgressSettings,
   dealing: Dealing = 'all',
-): (objects: EgressInput) => CompiledEgress {
+): Stepped<EgressInput, CompiledEgress> {
   let state: EgressState | null = null;
-  return (objects) => {
+  return stepped(function* (objects) {
     const before = state ?? new EgressState(config, dealing);
     // An exception leaves the state inconsistent, so the next call starts from scratch.
     state = null;
-    const compiled = before.advance(objects);
+    const compiled = yield* before.advance(objects);
     state = before;
     return compiled;
-  };
+  });
 }
 
 /** A class with the number of sources that have it. */
@@ -146,7 +147,7 @@ class EgressState {
     };
   }
 
-  advance(objects: EgressInput): CompiledEgress {
+  *advance(objects: EgressInput): Stepwise<CompiledEgress> {
     const last = this.#objects;
     const change = this.#index.difference(objects);
     const { removed, added } = this.#placePolicies(objects);
@@ -162,8 +163,10 @@ class EgressState {
     touch(change.moved);
     if (!isNew) for (const policy of removed) touch(this.#selected(policy));
     for (const policy of removed) this.#selection.remove(policy);
+    yield;
     this.#index.advance(objects, change);
     this.#objects = objects;
+    yield;
     for (const policy of added) this.#selection.add(policy);
     touch(isNew ? objects.pods : change.pods.added);
     if (!isNew) for (const policy of added) touch(this.#selected(policy));
@@ -175,10 +178,12 @@ class EgressState {
     const isEnforced = policies.some(({ spec }) => spec.mode === 'Enforce');
     const unknownPods = isEnforced ? this.#config.unknownPods : 'Pass';
     const addresses = this.#moveInside(inside);
-    const { sources, pods } = this.#advancePods(touched, new Set(change.pods.removed), addresses);
+    const { sources, pods } = yield* this.#advancePods(touched, new Set(change.pods.removed), addresses);
     const subnets = this.#advanceSubnets(inside, unknownPods);
+    yield;
     const { ways, allocations } = this.#wayIndex.advance(objects, policies);
-    const { classes, decisions, crowded } = this.#usedClasses();
+    yield;
+    const { classes, decisions, crowded } = yield* this.#usedClasses();
     const { nodes } = objects;
     const parts = { inside, unknownPods, policies, sources, pods, subnets, classes, decisions, crowded };
     this.#compiled = { nodes, ways, allocations, ...parts };
@@ -227,15 +232,16 @@ class EgressState {
    * @param removed those of the pods that are not there any more
    * @param addresses those whose holder may be another though no pod changed
    */
-  #advancePods(
+  *#advancePods(
     pods: ReadonlySet<Pod>,
     removed: ReadonlySet<Pod>,
     addresses: Iterable<string>,
-  ): Pick<CompiledEgress, 'sources' | 'pods'> {
+  ): Stepwise<Pick<CompiledEgress, 'sources' | 'pods'>> {
     const sourceOf = this.#podSources();
     for (const address of addresses)
       this.#change([this.#sources, this.#sourcesByNode], address, this.#holder(address, sourceOf));
     for (const pod of pods) {
+      yield;
       for (const address of pod.addresses)
         this.#change([this.#sources, this.#sourcesByNode], address, this.#holder(address, sourceOf));
       if (pod.hostNetwork === true || pod.node === undefined) continue;
@@ -336,7 +342,7 @@ class EgressState {
     return subnets;
   }
 
-  #usedClasses(): Pick<CompiledEgress, 'classes' | 'decisions' | 'crowded'> {
+  *#usedClasses(): Stepwise<Pick<CompiledEgress, 'classes' | 'decisions' | 'crowded'>> {
     for (const { key, uses } of this.#unused) {
       if (uses === 0 && this.#classes.delete(key)) this.#changesClasses = true;
     }
@@ -348,12 +354,9 @@ class EgressState {
     const { namespaceLimits } = this.#config;
     const crowded = crowdedClasses(this.#classes.values(), namespaceLimits, this.#destinations);
     for (const used of this.#classes.values()) {
+      yield;
       const isCrowded = crowded.has(used);
-      if (used.flat?.isCrowded !== isCrowded) {
-        const { policies, isStray } = used;
-        const flat = isCrowded ? crowdedClass(used) : flatten(policies, this.#destinations, isStray);
-        used.flat = { ...flat, isCrowded };
-      }
+      if (used.flat?.isCrowded !== isCrowded) used.flat = { ...this.#flat(used, isCrowded), isCrowded };
       classes.set(used.id, used.flat.class);
       for (const decision of used.flat.decisions) decisions.set(decision.id, decision);
     }
@@ -363,6 +366,26 @@ class EgressState {
       crowded: new Map([...crowded].map(([{ id }, namespace]) => [id, namespace])),
     };
   }
+
+  /** Whatever is equal to before is the same object: all nodes compare by it. */
+  #flat(used: UsedClass, isCrowded: boolean): FlatClass {
+    const { policies, isStray } = used;
+    const flat = isCrowded ? crowdedClass(used) : flatten(policies, this.#destinations, isStray);
+    const { classes, decisions } = this.#compiled;
+    const before = classes.get(flat.class.id);
+    return {
+      class: before !== undefined && isDeepStrictEqual(before, flat.class) ? before : flat.class,
+      decisions: flat.decisions.map((one) => {
+        const was = decisions.get(one.id);
+        return was !== undefined && isSameDecision(one, was) ? was : one;
+      }),
+    };
+  }
+}
+
+/** The same policies in the same versions. */
+function isSameDecision(a: Decision, b: Decision): boolean {
+  return a.policy === b.policy && sameItems(a.audited, b.audited);
 }
 
 /** Undefined: it is not there. */

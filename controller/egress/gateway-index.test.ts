@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
+import { finish } from '../../lib/sharing/stepwise.ts';
 import { Gateways } from './gateway-index.ts';
 import type { Served } from './route.ts';
 
@@ -70,7 +71,7 @@ function advance(gateways: Gateways, before: State | null, now: State): Set<stri
       changes.set(gateway, own.set(id, is));
     }
   }
-  return gateways.advance(now, changes, (id) => now.served.get(id));
+  return finish(gateways.advance(now, changes, (id) => now.served.get(id)));
 }
 
 function seen(gateways: Gateways, node: string) {

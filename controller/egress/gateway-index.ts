@@ -1,5 +1,6 @@
 import { familyOf } from '../../lib/net/address.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
+import type { Stepwise } from '../../lib/sharing/stepwise.ts';
 import { ClassMembers, type MovedSource } from './class-members.ts';
 import { ClassNodes } from './class-nodes.ts';
 import type { CompiledEgress } from './compile-egress.ts';
@@ -30,12 +31,13 @@ export class Gateways {
   }
 
   /** Returns the nodes that take something else, or from others, than before. */
-  advance(
+  *advance(
     { sources, pods }: Pick<CompiledEgress, 'sources' | 'pods'>,
     served: ChangedClasses,
     gatewaysOf: GatewaysOf,
-  ): Set<string> {
+  ): Stepwise<Set<string>> {
     const moved = this.#members.advance(sources);
+    yield;
     /** By gateway: the classes whose nodes it gets again. */
     const stale = new Map<string, Set<string>>();
     for (const id of this.#nodes.advance(pods))
@@ -43,6 +45,7 @@ export class Gateways {
     /** By gateway: the classes of which it gets all sources again. */
     const whole = new Map<string, ReadonlySet<string>>();
     for (const [gateway, classes] of served) {
+      yield;
       const there = this.#gateways.get(gateway) ?? new GatewayArrivals();
       this.#gateways.set(gateway, there);
       const staleClasses = there.changeClasses(classes);
@@ -52,12 +55,14 @@ export class Gateways {
     const single = this.#singleChanges(moved, { served, gatewaysOf, whole });
     const changed = new Set([...whole.keys(), ...single.keys()]);
     for (const gateway of changed) {
+      yield;
       const sources = this.#sourcesOf(whole.get(gateway) ?? [], single.get(gateway) ?? []);
       this.#gateways.get(gateway)?.change(sources, gateway);
     }
     // The gateways of a class share the list of its nodes, but for one of these nodes.
     const nodesOfAll = new Map<string, readonly string[]>();
     for (const [gateway, ids] of stale) {
+      yield;
       this.#gateways.get(gateway)?.changeNodes(ids, (id) => {
         const nodes = nodesOfAll.get(id) ?? this.#nodes.of(id);
         nodesOfAll.set(id, nodes);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
 import { BY_ADDRESS, MOST_SLOTS, type NodeEgress } from '../../apis/egress/node-egress.ts';
+import type { EgressPolicySpec } from '../../apis/egress/objects.ts';
 import {
   egressInput,
   fakeGateway as gateway,
@@ -218,6 +219,38 @@ describe('what a node does for egress gateways', () => {
     assert.notEqual(after.get('w'), before.get('w'));
     assert.equal(after.get('w')?.slots, before.get('w')?.slots);
     assert.equal(after.get('w')?.classes, before.get('w')?.classes);
+  });
+
+  it('shares what it has with nodes that have the same, before and after an edit', () => {
+    const compile = egressCompiler(DEFAULT_EGRESS_CONFIG);
+    const views = nodeEgressCompiler();
+    const nodes = [...OBJECTS.nodes, node('v', ['10.0.0.8'], { labels: {}, podCIDRs: ['10.244.8.0/24'] })];
+    const pods = [...OBJECTS.pods, pod('shop/two', ['10.244.8.7'], { node: 'v' })];
+    const other = policy('shop/q', { to: ['2.0.0.0/8'] });
+    const at = (spec: Partial<EgressPolicySpec>): ReadonlyMap<string, NodeEgress> =>
+      views(compile({ ...OBJECTS, nodes, pods, egressPolicies: [policy('shop/p', spec), { ...other }] }));
+    const outcomes = (of: ReadonlyMap<string, NodeEgress>, name: string) =>
+      new Map([...(of.get(name)?.outcomes.values() ?? [])].map((one) => [one.policy?.name, one]));
+    const states = [
+      { to: ['1.0.0.0/8'] },
+      { to: ['1.1.0.0/16'] },
+      { to: ['1.1.0.0/16'], established: 'Recheck' },
+    ];
+    const seen = states.map((spec) => at(spec as Partial<EgressPolicySpec>));
+    for (const state of seen) {
+      const [v, w] = ['v', 'w'].map((name) => outcomes(state, name));
+      assert.deepEqual([...(v?.keys() ?? [])].sort(), ['p', 'q']);
+      for (const [name, outcome] of v ?? []) assert.equal(w?.get(name), outcome);
+      assert.deepEqual(
+        [...(state.get('v')?.classes.values() ?? [])],
+        [...(state.get('w')?.classes.values() ?? [])],
+      );
+    }
+    const [first, edited, rechecked] = seen.map((state) => outcomes(state, 'w'));
+    assert.equal(edited?.get('p'), first?.get('p'), 'other destinations, and the same outcome');
+    assert.equal(rechecked?.get('q'), first?.get('q'));
+    assert.equal(rechecked?.get('p')?.established, 'Recheck');
+    assert.equal(seen[2]?.get('w')?.classes, seen[1]?.get('w')?.classes);
   });
 
   it('has another peer where the gateway’s owner is another node', () => {

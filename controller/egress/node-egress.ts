@@ -11,15 +11,15 @@ import { NO_MEMBERS } from '../../lib/net/member-set.ts';
 import { keptMap } from '../../lib/sharing/kept-map.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
+import { type Stepped, type Stepwise, stepped } from '../../lib/sharing/stepwise.ts';
 import type { EgressPaths } from './allocation.ts';
-import type { Decision } from './class.ts';
 import { type CompiledEgress, type EgressInput, egressCompiler } from './compile-egress.ts';
 import type { GatewayArrivals } from './gateway-arrivals.ts';
 import { type ChangedClasses, Gateways } from './gateway-index.ts';
 import { type GatewayPools, gatewayPools, NO_POOLS } from './gateway-pools.ts';
-import { nodeOutcomes, policyName } from './node-outcomes.ts';
+import { type KnownRoute, nodeOutcomes, policyName } from './node-outcomes.ts';
 import { compareText } from './order.ts';
-import { hopsOf, type Route, routeOf, type Served, servedBy } from './route.ts';
+import { hopsOf, routeOf, type Served, servedBy } from './route.ts';
 import { tunnelEnds } from './tunnel-ends.ts';
 
 /**
@@ -43,22 +43,20 @@ export function nodeEgressViewer(
  */
 export function nodeEgressCompiler(
   only: string | null = null,
-): (compiled: CompiledEgress) => ReadonlyMap<string, NodeEgress> {
+): Stepped<CompiledEgress, ReadonlyMap<string, NodeEgress>> {
   let state: NodeViews | null = null;
-  return (compiled) => {
+  return stepped(function* (compiled) {
     const before = state ?? new NodeViews(only);
     // An exception leaves the state inconsistent, so the next call starts from scratch.
     state = null;
-    const views = before.advance(compiled);
+    const views = yield* before.advance(compiled);
     state = before;
     return views;
-  };
+  });
 }
 
-interface KnownRoute {
-  readonly decision: Decision;
+interface RouteWithPaths extends KnownRoute {
   readonly paths: EgressPaths | undefined;
-  readonly route: Route;
 }
 
 interface KnownClass {
@@ -78,8 +76,7 @@ class NodeViews {
   #last: CompiledEgress | null = null;
   #ends: ReadonlyMap<string, TunnelEnd> = new Map();
   /** By id of the decision. */
-  readonly #known = new Map<string, KnownRoute>();
-  readonly #routes = new Map<string, Route>();
+  readonly #known = new Map<string, RouteWithPaths>();
   readonly #classes = new Map<string, KnownClass>();
   readonly #gateways = new Gateways();
   #pools: ReadonlyMap<string, GatewayPools> = new Map();
@@ -88,12 +85,14 @@ class NodeViews {
   #views: ReadonlyMap<string, NodeEgress> = new Map();
   /** The classes of the sources of one node. */
   readonly #idsOf = memo(idsOf);
+  /** The decisions of one class. */
+  readonly #decisionsOf = memo(decisionsOf);
 
   constructor(only: string | null) {
     this.#only = only;
   }
 
-  advance(compiled: CompiledEgress): ReadonlyMap<string, NodeEgress> {
+  *advance(compiled: CompiledEgress): Stepwise<ReadonlyMap<string, NodeEgress>> {
     const last = this.#last;
     this.#last = compiled;
     const { nodes, inside } = compiled;
@@ -104,8 +103,8 @@ class NodeViews {
     if (compiled.allocations !== last?.allocations) {
       this.#pools = gatewayPools(compiled.allocations, this.#pools);
     }
-    const classChange = this.#advanceClasses(compiled, last);
-    const gateways = this.#gateways.advance(
+    const classChange = yield* this.#advanceClasses(compiled, last);
+    const gateways = yield* this.#gateways.advance(
       compiled,
       classChange.served,
       (id) => this.#classes.get(id)?.served,
@@ -121,6 +120,7 @@ class NodeViews {
     const views = new Map<string, NodeEgress>();
     for (const { name } of compiled.nodes) {
       if (this.#only !== null && name !== this.#only) continue;
+      yield;
       const before = this.#views.get(name);
       const view = before !== undefined && !isStale(name) ? before : this.#build(name, compiled, before);
       const now = this.#withShared(view, name, compiled);
@@ -131,7 +131,7 @@ class NodeViews {
     return this.#views;
   }
 
-  #advanceClasses(compiled: CompiledEgress, last: CompiledEgress | null): ClassChange {
+  *#advanceClasses(compiled: CompiledEgress, last: CompiledEgress | null): Stepwise<ClassChange> {
     const served = new Map<string, Map<string, readonly Served[] | undefined>>();
     const changed = new Set<string>();
     const isSame = compiled.classes === last?.classes && compiled.ways === last?.ways;
@@ -142,12 +142,12 @@ class NodeViews {
       served.set(node, ofNode.set(id, list));
     };
     for (const [id, one] of compiled.classes) {
+      yield;
       const before = this.#classes.get(id);
-      const ranges = [...one.ipv4, ...one.ipv6];
-      if (before?.class === one && !ranges.some(({ outcome }) => outcomes.has(outcome))) continue;
+      if (before?.class === one && outcomes.isDisjointFrom(this.#decisionsOf(one))) continue;
       // A class that was not there is that of moved sources only.
       if (before !== undefined) changed.add(id);
-      const now = servedBy(one, this.#routes);
+      const now = servedBy(one, this.#known);
       const same = new Map<string, readonly Served[]>();
       for (const [node, list] of now) {
         const was = before?.served.get(node);
@@ -166,7 +166,7 @@ class NodeViews {
     return { changed, served };
   }
 
-  /** The ids of decisions that are new or have another route. */
+  /** The ids of decisions that are new, or whose outcomes are others. */
   #advanceRoutes({ decisions, ways }: CompiledEgress): Set<string> {
     const changed = new Set<string>();
     for (const [id, decision] of decisions) {
@@ -174,16 +174,14 @@ class NodeViews {
       const paths = ways.get(decision.key)?.paths;
       if (before?.decision === decision && before.paths === paths) continue;
       const route = routeOf(decision, ways);
-      const isEqual = isDeepStrictEqual(before?.route, route);
-      this.#known.set(id, { decision, paths, route: before !== undefined && isEqual ? before.route : route });
-      if (isEqual) continue;
-      this.#routes.set(id, route);
-      changed.add(id);
+      const same = before !== undefined && isDeepStrictEqual(before.route, route) ? before : null;
+      const isAlike = same?.decision.policy?.spec.established === decision.policy?.spec.established;
+      const outcomes = (isAlike ? same?.outcomes : null) ?? new Map();
+      this.#known.set(id, { decision, paths, route: same?.route ?? route, outcomes });
+      if (outcomes !== same?.outcomes) changed.add(id);
     }
     for (const id of this.#known.keys()) {
-      if (decisions.has(id)) continue;
-      this.#known.delete(id);
-      this.#routes.delete(id);
+      if (!decisions.has(id)) this.#known.delete(id);
     }
     return changed;
   }
@@ -200,9 +198,8 @@ class NodeViews {
       .flatMap((id) => compiled.classes.get(id) ?? []);
     const { outcomes, slots, numbers, ...own } = nodeOutcomes({
       node,
-      classes,
-      decisions: compiled.decisions,
-      routes: this.#routes,
+      ids: new Set(classes.flatMap((one) => [...this.#decisionsOf(one)])),
+      known: this.#known,
       numbers: this.#numbers.get(node) ?? new Map(),
       reaches: (other) => this.#ends.has(node) && this.#ends.has(other),
       takeNumber: (take) => gateway?.numberOf(take),
@@ -218,8 +215,8 @@ class NodeViews {
       sources: compiled.sources.get(node) ?? NOTHING.sources,
       pods: compiled.pods.get(node) ?? NOTHING.pods,
       subnets: compiled.subnets,
-      classes: keptMap(new Map(classes.map((one) => [one.id, one])), before?.classes),
-      outcomes: keptMap(outcomes, before?.outcomes),
+      classes: keptMap(new Map(classes.map((one) => [one.id, one])), before?.classes, Object.is),
+      outcomes: keptMap(outcomes, before?.outcomes, Object.is),
       slots: keptMap(slots, before?.slots),
       peers: this.#peers(others, before?.peers),
       arrivals: gateway?.arrivals ?? NOTHING.arrivals,
@@ -287,6 +284,10 @@ function idsOf(sources: ReadonlyMap<string, string | null>): ReadonlySet<string>
   const ids = new Set<string>();
   for (const id of sources.values()) if (id !== null && id !== BY_ADDRESS) ids.add(id);
   return ids;
+}
+
+function decisionsOf({ ipv4, ipv6 }: EgressClass): ReadonlySet<string> {
+  return new Set([...ipv4, ...ipv6].map(({ outcome }) => outcome));
 }
 
 function unique(policies: readonly EgressPolicyName[]): EgressPolicyName[] {

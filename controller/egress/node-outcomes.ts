@@ -1,5 +1,4 @@
 import type {
-  EgressClass,
   EgressOutcome,
   EgressPolicyName,
   EgressSlot,
@@ -7,17 +6,24 @@ import type {
 } from '../../apis/egress/node-egress.ts';
 import type { EgressPolicy } from '../../apis/egress/objects.ts';
 import type { Decision } from './class.ts';
-import type { CompiledEgress } from './compile-egress.ts';
 import { numbered } from './numbers.ts';
 import { compareText } from './order.ts';
 import type { Hop, Route } from './route.ts';
 
+/** A decision with what all nodes have in common. */
+export interface KnownRoute {
+  readonly decision: Decision;
+  readonly route: Route;
+  /** By its action: nodes that do the same share one object. */
+  readonly outcomes: Map<string, EgressOutcome>;
+}
+
 export interface OutcomeParts {
   readonly node: string;
-  readonly classes: readonly EgressClass[];
-  readonly decisions: CompiledEgress['decisions'];
+  /** Of the decisions that the node's classes name. */
+  readonly ids: ReadonlySet<string>;
   /** By id of the decision. */
-  readonly routes: ReadonlyMap<string, Route>;
+  readonly known: ReadonlyMap<string, KnownRoute>;
   /** The numbers that slots have, by name. */
   readonly numbers: ReadonlyMap<string, number>;
   /** Whether the tunnel leads from this node to another. */
@@ -36,12 +42,8 @@ export interface NodeOutcomes {
 
 /** What one node does with each decision that its classes name. */
 export function nodeOutcomes(parts: OutcomeParts): NodeOutcomes {
-  const { node, classes, decisions, routes, reaches, takeNumber } = parts;
-  const ids = new Set(classes.flatMap(({ ipv4, ipv6 }) => [...ipv4, ...ipv6].map(({ outcome }) => outcome)));
-  const used = [...ids].sort(compareText).flatMap((id) => {
-    const [decision, route] = [decisions.get(id), routes.get(id)];
-    return decision === undefined || route === undefined ? [] : [{ decision, route }];
-  });
+  const { node, ids, known, reaches, takeNumber } = parts;
+  const used = [...ids].sort(compareText).flatMap((id) => known.get(id) ?? []);
   const slots = new Map<string, Omit<EgressSlot, 'number'>>();
   const slotOf = (hop: Hop): string | null => {
     const take = hop.node === node ? takeNumber(hop.take) : 0;
@@ -51,18 +53,16 @@ export function nodeOutcomes(parts: OutcomeParts): NodeOutcomes {
     slots.set(name, { node: hop.node, take, ...(take === 0 ? floating : {}) });
     return name;
   };
-  const plans = used.map(({ decision, route }) => ({
-    decision,
-    plan: planOf(route, node, takeNumber, slotOf),
-  }));
+  const plans = used.map((one) => ({ one, plan: planOf(one.route, node, takeNumber, slotOf) }));
   const first = new Set(plans.flatMap(({ plan }) => (plan.kind === 'slots' ? plan.names : [])));
   const numbers = numbered(slots.keys(), parts.numbers, first);
   const refused: EgressPolicyName[] = [];
-  const outcomes = plans.map(({ decision, plan }): EgressOutcome => {
+  const outcomes = plans.map(({ one, plan }): EgressOutcome => {
+    const { decision } = one;
     const action = plan.kind === 'slots' ? numberedAction(plan, numbers) : plan;
     const isRefused = plan.kind === 'slots' && plan.names.length > 0 && action.kind === 'drop';
     if (isRefused && decision.policy !== null) refused.push(policyName(decision.policy));
-    return toOutcome(decision, action);
+    return sharedOutcome(one, action);
   });
   const numberedSlots = [...slots].flatMap(([name, slot]) => {
     const number = numbers.get(name);
@@ -115,6 +115,13 @@ function numberedAction(plan: SlotsPlan, numbers: ReadonlyMap<string, number>): 
     ...(reserve.length === 0 ? {} : { reserve }),
     ...(plan.otherwise === 'Direct' ? { otherwise: plan.otherwise } : {}),
   };
+}
+
+function sharedOutcome({ decision, outcomes }: KnownRoute, action: Action): EgressOutcome {
+  const key = JSON.stringify(action);
+  const outcome = outcomes.get(key) ?? toOutcome(decision, action);
+  outcomes.set(key, outcome);
+  return outcome;
 }
 
 function toOutcome({ id, policy, audited }: Decision, action: Action): EgressOutcome {

@@ -105,12 +105,12 @@ export interface Served {
  */
 export function servedBy(
   { ipv4, ipv6 }: { readonly ipv4: readonly DestinationRange[]; readonly ipv6: readonly DestinationRange[] },
-  routes: ReadonlyMap<string, Route>,
+  routes: ReadonlyMap<string, { readonly route: Route }>,
 ): Map<string, Served[]> {
   const found = new Map<string, Served[]>();
   for (const family of FAMILIES) {
     for (const { range, outcome } of family === 4 ? ipv4 : ipv6) {
-      const route = routes.get(outcome);
+      const route = routes.get(outcome)?.route;
       for (const { node, take } of route === undefined ? [] : hopsOf(route)) {
         const list = found.get(node) ?? [];
         found.set(node, list);

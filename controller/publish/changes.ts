@@ -3,6 +3,7 @@ import { nodeMessage } from '../../apis/wire.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
+import type { Stepwise } from '../../lib/sharing/stepwise.ts';
 import type { Bodies } from './bodies.ts';
 import { egressChanges } from './egress-changes.ts';
 import type { Line } from './line.ts';
@@ -74,11 +75,14 @@ export function nothingPublished({ allNodes, controllers, apiServerPorts }: Comp
  * them, removals after. `allNodes`, `controllers` and `apiServerPorts` must be the same in both.
  * The same JavaScript objects count as unchanged; the cost is that of the others, and a pass over
  * policies, sets and nodes if their lists differ. Throws if a rule names a set that doesn't exist.
+ *
+ * @param egress the messages about egress gateways: `egressMessages`
  */
 export function changes(
   published: Published,
   compiled: Compiled,
   bodies: Bodies,
+  egress: readonly PendingMessage[] = [],
 ): { readonly messages: readonly PendingMessage[]; readonly published: Published } {
   const groupChanges = changeRuleGroups(published, compiled.policies);
   const changeOf = spanChanges();
@@ -114,7 +118,7 @@ export function changes(
     rules.removed,
     address.removed,
     service.removed,
-    egressMessages(published.compiled, compiled, bodies),
+    egress,
   ];
   const received = messages.flat().filter(({ audience }) => audience?.some((span) => span.size > 0) ?? true);
   return { messages: received, published: { ...published, compiled } };
@@ -166,12 +170,20 @@ function nodeMessages(before: Compiled, now: Compiled, bodies: Bodies): PendingM
   return messages;
 }
 
-/** A change of the gate is none of these: it restarts all watchers. */
-function egressMessages(before: Compiled, now: Compiled, bodies: Bodies): PendingMessage[] {
+/** With their bodies. A change of the gate is none of these: it restarts all watchers. */
+export function* egressMessages(
+  before: Compiled,
+  now: Compiled,
+  bodies: Bodies,
+): Stepwise<readonly PendingMessage[]> {
   if (before.egress === undefined || now.egress === undefined || before.egress === now.egress) return [];
-  return egressChanges(before.egress, now.egress).map(({ toUpdate, nodes }) => {
-    return { toBody: () => bodies.once(toUpdate()), audience: [nodes], counts: NONE, feature: 'egress' };
-  });
+  const messages: PendingMessage[] = [];
+  for (const { toUpdate, nodes } of yield* egressChanges(before.egress, now.egress)) {
+    yield;
+    const body = bodies.once(toUpdate());
+    messages.push({ toBody: () => body, audience: [nodes], counts: NONE, feature: 'egress' });
+  }
+  return messages;
 }
 
 interface SetKind<T> {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
+import { finish } from '../../lib/sharing/stepwise.ts';
 import { egressInput, fakeGateway, fakeNode, fakePod, fakePolicy } from '../../test/fake/egress-objects.ts';
 import { compileEgress } from '../egress/compile-egress.ts';
 import { nodeEgressCompiler } from '../egress/node-egress.ts';
@@ -29,12 +30,32 @@ describe('the messages about a gateway', () => {
     assert.ok(first !== undefined && edited !== undefined);
     assert.equal(edited.get('g')?.arrivals.size, PODS);
     const bytes = (before: typeof first, now: typeof first): number =>
-      egressChanges(before, now)
+      finish(egressChanges(before, now))
         .filter(({ nodes }) => nodes.has('g'))
         .reduce((sum, { toUpdate }) => sum + JSON.stringify(toUpdate()).length, 0);
     const whole = bytes(new Map(), first);
     assert.ok(whole < 100 * NETWORKS + 150 * PODS, `the whole view: ${whole} bytes`);
     const edit = bytes(first, edited);
     assert.ok(edit < 100 * NETWORKS, `an edit: ${edit} bytes`);
+  });
+
+  it('name a class once for all nodes that have it', () => {
+    const nodes = ['v', 'w'].map((name, i) => fakeNode(name, [`192.0.2.${i + 1}`], { labels: {} }));
+    const at = (first: number) => {
+      const pods = nodes.map(({ name }, i) => fakePod(`shop/p${i}`, [`10.244.0.${i}`], { node: name }));
+      return egressInput({ ...objects(first), nodes: [...nodes, fakeNode('g', ['192.0.2.9'])], pods });
+    };
+    const view = nodeEgressCompiler();
+    const [first, edited] = [11, 12].map((number) => view(compileEgress(at(number), DEFAULT_EGRESS_CONFIG)));
+    assert.ok(first !== undefined && edited !== undefined);
+    const updates = finish(egressChanges(first, edited)).map(({ toUpdate, nodes: to }) => {
+      return { to: [...to].sort(), update: JSON.stringify(toUpdate()) };
+    });
+    const ofClass = updates.filter(({ update }) => update.includes('"part":"classes"'));
+    assert.deepEqual(
+      ofClass.map(({ to }) => to),
+      [['v', 'w']],
+    );
+    assert.equal(ofClass[0]?.update.match(/12\.\d+\.7\.0/g)?.length, NETWORKS);
   });
 });

@@ -15,6 +15,7 @@ import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Update } from '../../apis/stream.ts';
 import type { MemberSet } from '../../lib/net/member-set.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
+import type { Stepwise } from '../../lib/sharing/stepwise.ts';
 import { memberChange } from './members-diff.ts';
 
 /** A message about egress gateways, and the nodes that receive it. */
@@ -30,12 +31,13 @@ const COMMON: ReadonlySet<EgressPart> = new Set(['classes', 'outcomes', 'peers']
  * The messages from one state of egress gateways to the next. The same JavaScript objects count as
  * unchanged; the cost is that of the others, and a few comparisons for each node.
  */
-export function egressChanges(
+export function* egressChanges(
   before: NonNullable<Compiled['egress']>,
   now: NonNullable<Compiled['egress']>,
-): readonly EgressUpdate[] {
+): Stepwise<readonly EgressUpdate[]> {
   const result = new EgressChanges();
   for (const [node, egress] of now) {
+    yield;
     const was = before.get(node);
     if (was === undefined) result.whole(node, egress);
     else if (was !== egress) result.change(node, was, egress);
@@ -46,7 +48,8 @@ export function egressChanges(
 
 class EgressChanges {
   readonly #own: EgressUpdate[] = [];
-  readonly #common = new Map<string, { readonly update: Update; readonly nodes: Set<string> }>();
+  /** By part and key, then by value: nodes that have the same share one object. */
+  readonly #common = new Map<string, Map<unknown, { readonly toUpdate: () => Update; nodes: Set<string> }>>();
   readonly #sets = new Map<
     MemberSet,
     Map<MemberSet, { readonly set: EgressSet; readonly nodes: Set<string> }>
@@ -86,25 +89,33 @@ class EgressChanges {
       if (value === undefined) remove.push(key);
       else if (last === undefined || !isSameEntry(part, last, value)) changed.set(key, value);
     }
-    const set = toWrittenEntries(part, changed as EgressEntries[P]);
+    const written = (values: ReadonlyMap<string, EgressValues[P]>) =>
+      toWrittenEntries(part, values as EgressEntries[P]);
+    const patch = { type: 'egressPatch', part } as const;
     if (!COMMON.has(part)) {
       if (changed.size + remove.length > 0)
-        this.#say(node, () => ({ type: 'egressPatch', part, ...given({ set, remove }) }));
+        this.#say(node, () => ({ ...patch, ...given({ set: written(changed), remove }) }));
       return;
     }
-    for (const [key, value] of Object.entries(set))
-      this.#sayCommon(node, { type: 'egressPatch', part, set: { [key]: value } });
-    for (const key of remove) this.#sayCommon(node, { type: 'egressPatch', part, remove: [key] });
+    for (const [key, value] of changed)
+      this.#sayCommon(node, [part, key, value], () => ({ ...patch, set: written(new Map([[key, value]])) }));
+    for (const key of remove) this.#sayCommon(node, [part, key, null], () => ({ ...patch, remove: [key] }));
   }
 
   #say(node: string, toUpdate: () => Update): void {
     this.#own.push({ toUpdate, nodes: new Set([node]) });
   }
 
-  #sayCommon(node: string, update: Update): void {
-    const text = JSON.stringify(update);
-    const same = this.#common.get(text) ?? { update, nodes: new Set<string>() };
-    this.#common.set(text, same);
+  #sayCommon(
+    node: string,
+    [part, key, value]: readonly [EgressPart, key: string, value: unknown],
+    toUpdate: () => Update,
+  ): void {
+    const place = `${part} ${key}`;
+    const values = this.#common.get(place) ?? new Map();
+    this.#common.set(place, values);
+    const same = values.get(value) ?? { toUpdate, nodes: new Set<string>() };
+    values.set(value, same);
     same.nodes.add(node);
   }
 
@@ -116,7 +127,7 @@ class EgressChanges {
         return [{ toUpdate: () => ({ type: 'egressMembersPatch', set, ...given(change) }), nodes }];
       }),
     );
-    const common = [...this.#common.values()].map(({ update, nodes }) => ({ toUpdate: () => update, nodes }));
+    const common = [...this.#common.values()].flatMap((values) => [...values.values()]);
     return [...this.#own, ...sets, ...common];
   }
 }

@@ -10,10 +10,18 @@ import {
   type Update,
 } from '../../apis/stream.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
+import { finish, type Stepwise } from '../../lib/sharing/stepwise.ts';
 import type { WatchPosition } from '../watch/cluster/reflector.ts';
 import { messageBodies } from './bodies.ts';
 import { Bookmarks, bookmarkCounts, type Receiver } from './bookmarks.ts';
-import { type Counts, changes, nothingPublished, type PendingMessage, type Published } from './changes.ts';
+import {
+  type Counts,
+  changes,
+  egressMessages,
+  nothingPublished,
+  type PendingMessage,
+  type Published,
+} from './changes.ts';
 import type { Line } from './line.ts';
 import { nodeView } from './node-view.ts';
 import { type Entry, type LogLimits, ResumeLog } from './resume-log.ts';
@@ -98,16 +106,39 @@ export class Hub {
    * publish succeeds; then all watchers get a whole view.
    */
   publish(compiled: Compiled): number {
-    const before = this.#state;
+    return finish(this.prepare(compiled))();
+  }
+
+  /**
+   * The part of `publish` that takes long and changes nothing yet; call the result, before anything
+   * else is published.
+   */
+  *prepare(compiled: Compiled): Stepwise<() => number> {
+    const last = this.#published(compiled);
+    const egress = last === null ? [] : yield* egressMessages(last.compiled, compiled, this.#bodies);
+    return () => this.#publish(compiled, egress);
+  }
+
+  #publish(compiled: Compiled, egress: readonly PendingMessage[]): number {
+    const [before, last] = [this.#state, this.#published(compiled)];
     const start = this.#position;
     this.#state = null;
-    const isRestart = before === null || !haveSameSharedFields(before.published.compiled, compiled);
-    const last = isRestart ? nothingPublished(compiled) : before.published;
-    const { messages, published } = changes(last, compiled, this.#bodies);
-    if (isRestart) this.#restart(published);
+    const { messages, published } = changes(
+      last ?? nothingPublished(compiled),
+      compiled,
+      this.#bodies,
+      egress,
+    );
+    if (before === null || last === null) this.#restart(published);
     else if (messages.length === 0) this.#state = { ...before, published, viewOf: this.#viewsOf(published) };
     else this.#send(published, before.log, messages);
     return this.#position - start;
+  }
+
+  /** Null: watchers get whole views. */
+  #published(compiled: Compiled): Published | null {
+    const last = this.#state?.published;
+    return last !== undefined && haveSameSharedFields(last.compiled, compiled) ? last : null;
   }
 
   /** @param over seconds over which nodes follow if it is off, one by one; null: the usual time */

@@ -1,12 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { CompiledPolicy } from '../../apis/compiled.ts';
+import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { EgressConfig } from '../../apis/egress/config.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import { inSlices } from '../../lib/process/in-slices.ts';
+import { Lane } from '../../lib/process/lane.ts';
 import type { Log } from '../../lib/process/log.ts';
+import type { Stepwise } from '../../lib/sharing/stepwise.ts';
 import { compiler } from '../compile/compile.ts';
 import type { LeftOutEndpoints } from '../compile/service-set.ts';
 import { type CompiledEgress, egressCompiler } from '../egress/compile-egress.ts';
@@ -25,7 +28,7 @@ import type { ControllerMetrics } from './controller-metrics.ts';
 import { ReportedAddresses } from './reported-addresses.ts';
 
 export interface CompilingOptions {
-  readonly hub: Pick<Hub, 'publish' | 'setEndpoints' | 'revision'>;
+  readonly hub: Pick<Hub, 'prepare' | 'setEndpoints' | 'revision'>;
   readonly statuses: Pick<StatusKeeper, 'publish'>;
   /** Which node gets which version of a policy. */
   readonly rollouts?: {
@@ -53,15 +56,17 @@ export interface CompilingOptions {
 
 /**
  * Compiles each snapshot of the cluster, together with the agents' reports, and publishes the
- * result.
+ * result: one after the other, and in slices, between which the controller serves everybody. What
+ * is published, and what others read of it here, changes at once.
  */
 export class Compiling {
   readonly #options: CompilingOptions;
   readonly #compiler: typeof compiler;
   readonly #withApiServer = lastKnownApiServer();
   readonly #reported: ReportedAddresses;
+  readonly #lane = new Lane();
   #compile: ReturnType<typeof compiler>;
-  #compileEgress: ((objects: ClusterObjects) => PublishedEgress) | null;
+  #compileEgress: ((objects: ClusterObjects) => Stepwise<PublishedEgress>) | null;
   #snapshot: Snapshot | null = null;
   #policies: readonly CompiledPolicy[] = [];
   #objects: ClusterObjects | null = null;
@@ -83,9 +88,7 @@ export class Compiling {
       log,
       clock,
       nodeCIDRs,
-      changed: () => {
-        if (this.#snapshot !== null) this.deliver(this.#snapshot);
-      },
+      changed: () => this.useReports(),
       held: () => metrics.delayed(),
       ...(event === undefined ? {} : { event }),
     });
@@ -129,16 +132,32 @@ export class Compiling {
   }
 
   /** Publishes a state with all reports so far, if there is one. */
-  useReports(): void {
-    if (this.#snapshot !== null) this.deliver(this.#snapshot);
+  useReports(): Promise<void> {
+    return this.#lane.run(async () => {
+      if (this.#snapshot !== null) await this.#deliver(this.#snapshot, () => {});
+    });
   }
 
-  deliver(next: Snapshot): void {
-    const { log, metrics, sayProblems, published } = this.#options;
+  /** @param publishes called when the snapshot is about to be what is published */
+  deliver(next: Snapshot, publishes: () => void = () => {}): Promise<void> {
+    return this.#lane.run(() => this.#deliver(next, publishes));
+  }
+
+  /** Waits for what is being compiled. */
+  async close(): Promise<void> {
+    await this.#reported.close();
+    await this.#lane.run(async () => {});
+  }
+
+  async #deliver(next: Snapshot, publishes: () => void): Promise<void> {
+    const { log, metrics, clock, sayProblems, published } = this.#options;
     sayProblems(next);
     for (let isRetry = false; ; isRetry = true) {
       try {
-        this.#publish(next);
+        const started = clock.now();
+        const prepared = await inSlices(this.#prepare(next), clock);
+        publishes();
+        this.#publish(next, prepared, started);
         break;
       } catch (error) {
         metrics.failed();
@@ -157,19 +176,22 @@ export class Compiling {
     published();
   }
 
-  close(): Promise<void> {
-    return this.#reported.close();
+  /** Changes nothing that others read. */
+  *#prepare(next: Snapshot): Stepwise<Prepared> {
+    const { hub, rollouts } = this.#options;
+    const objects = this.#reported.on(this.#withApiServer(next.objects));
+    const versions = rollouts?.versions.on(objects) ?? objects;
+    yield;
+    const egress = this.#compileEgress === null ? null : yield* this.#compileEgress(objects);
+    const compiled = { ...this.#compile(versions), ...(egress === null ? {} : { egress: egress.nodes }) };
+    yield;
+    return { objects, egress, compiled, send: yield* hub.prepare(compiled) };
   }
 
-  #publish(next: Snapshot): void {
+  #publish(next: Snapshot, { objects, egress, compiled, send }: Prepared, started: number): void {
     const { hub, statuses, rollouts, metrics, clock } = this.#options;
-    const started = clock.now();
-    const objects = this.#reported.on(this.#withApiServer(next.objects));
-    const egress = this.#compileEgress?.(objects) ?? null;
-    const versions = rollouts?.versions.on(objects) ?? objects;
-    const compiled = { ...this.#compile(versions), ...(egress === null ? {} : { egress: egress.nodes }) };
     hub.setEndpoints([...apiServerEndpoints(objects), ...clusterDnsEndpoints(objects)]);
-    metrics.published(hub.publish(compiled));
+    metrics.published(send());
     const invalid = next.problems.filter(({ severity }) => severity === 'error').length;
     this.#ignored = new Map(
       objects.nodes.flatMap(({ name, ignoredAddresses: outside = [], claimedAddresses: claimed = [] }) =>
@@ -249,6 +271,15 @@ const NOBODY: ReadonlyMap<string, string> = new Map();
 const MOST_SAID = 10;
 const NOTHING: ReadonlySet<string> = new Set();
 
+/** A state that is compiled, and not published yet. */
+interface Prepared {
+  readonly objects: ClusterObjects;
+  readonly egress: PublishedEgress | null;
+  readonly compiled: Compiled;
+  /** Sends it to the agents; returns the number of messages. */
+  readonly send: () => number;
+}
+
 interface PublishedEgress {
   readonly compiled: CompiledEgress;
   readonly nodes: ReadonlyMap<string, NodeEgress>;
@@ -257,13 +288,13 @@ interface PublishedEgress {
 function toEgressCompiler({
   egress,
   nodeCIDRs = [],
-}: CompilingOptions): ((objects: ClusterObjects) => PublishedEgress) | null {
+}: CompilingOptions): ((objects: ClusterObjects) => Stepwise<PublishedEgress>) | null {
   if (egress === undefined) return null;
   // An address that is in no status yet might pass to another policy before it is.
   const compile = egressCompiler({ ...egress.config, nodeCIDRs }, 'written');
   const view = nodeEgressCompiler();
-  return (objects) => {
-    const compiled = compile(objects);
-    return { compiled, nodes: view(compiled) };
+  return function* (objects) {
+    const compiled = yield* compile.inSteps(objects);
+    return { compiled, nodes: yield* view.inSteps(compiled) };
   };
 }

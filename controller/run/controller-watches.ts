@@ -1,12 +1,11 @@
 import { validateOptions } from '../../apis/validate/object.ts';
-import { type ClusterSource, clusterSource } from '../watch/cluster/cluster-source.ts';
+import { type ClusterSource, clusterSource, type Deliver } from '../watch/cluster/cluster-source.ts';
 import type { Following } from '../watch/cluster/follow-object.ts';
 import { Freshness } from '../watch/cluster/freshness.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
 import type { ApiGet } from '../watch/cluster/transport.ts';
 import type { WatchMetrics, WatchNotice } from '../watch/cluster/watch-notice.ts';
 import { WATCH_TIMES } from '../watch/cluster/watch-times.ts';
-import type { Snapshot } from '../watch/source.ts';
 import type { ControllerContext } from './controller-context.ts';
 
 export interface ControllerWatchesOptions {
@@ -48,7 +47,7 @@ export class ControllerWatches {
   }
 
   /** @param deliver called with the source's objects at first, and after every change */
-  async start(deliver: (snapshot: Snapshot) => void): Promise<void> {
+  async start(deliver: Deliver): Promise<void> {
     for (const one of this.#reflectors) one.start();
     await this.source.start(deliver);
   }

@@ -159,7 +159,7 @@ export class Controller {
       });
       log.info('serving health and metrics', { port: this.#health.port });
     }
-    await this.#parts.watches.start((snapshot) => this.#parts.compiling.deliver(snapshot));
+    await this.#parts.watches.start((...delivered) => this.#parts.compiling.deliver(...delivered));
   }
 
   async #closeInputs(): Promise<void> {

@@ -46,9 +46,9 @@ export class ReportDelivery {
     const { peers, compiling } = this.#options;
     void peers()
       .learn()
-      .then(() => {
+      .then(async () => {
         // Agents are served only with the reported addresses in force.
-        compiling.useReports();
+        await compiling.useReports();
         this.#isComplete = true;
       });
   }

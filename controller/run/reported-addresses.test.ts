@@ -24,14 +24,14 @@ const objects = {
   nodes: ['a', 'b'].map((name) => ({ kind: 'Node' as const, name, labels: {}, addresses: [] })),
 };
 
-const made = (log: Log, changed: () => void): ReportedAddresses =>
+const made = (log: Log, changed: () => Promise<void>): ReportedAddresses =>
   new ReportedAddresses({ log, clock: systemClock, nodeCIDRs: [], changed, held: () => {} });
 
 describe('ReportedAddresses', () => {
   it('calls back once for many reports, and not if nothing is new', async () => {
     let changes = 0;
     let changed = Promise.withResolvers<void>();
-    const reported = made(undefined as never, () => {
+    const reported = made(undefined as never, async () => {
       changes++;
       changed.resolve();
     });
@@ -53,7 +53,7 @@ describe('ReportedAddresses', () => {
   it('warns once for each Node with too many addresses', async () => {
     const lines: unknown[] = [];
     const log = { warn: (_message: string, fields: object) => lines.push(fields) } as unknown as Log;
-    const reported = made(log, () => {});
+    const reported = made(log, async () => {});
     reported.on(objects);
     const many = Array.from({ length: 70 }, (_, i) => `192.0.2.${i}`);
     for (const node of ['a', 'a', 'b']) reported.take(report(node, ...many));
@@ -67,7 +67,7 @@ describe('ReportedAddresses', () => {
   it('forgets what waits of a deleted Node: another machine may get its name', async () => {
     const clock = fakeClock();
     const log = { warn() {} } as unknown as Log;
-    const reported = new ReportedAddresses({ log, clock, nodeCIDRs: [], changed() {}, held() {} });
+    const reported = new ReportedAddresses({ log, clock, nodeCIDRs: [], async changed() {}, held() {} });
     const addressesOf = (nodes = objects.nodes) =>
       reported.on({ ...objects, nodes }).nodes.map(({ reportedAddresses = [] }) => reportedAddresses);
     addressesOf();

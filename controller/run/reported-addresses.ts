@@ -21,7 +21,7 @@ export interface NodeAddressesOptions {
   /**
    * Called when `on` may return something else than before; one call for several reports.
    */
-  readonly changed: () => void;
+  readonly changed: () => Promise<void>;
   /** Called when changes of a Node begin to be held. */
   readonly held: () => void;
   /** Writes an Event on a Node; absent: nobody does. */
@@ -52,7 +52,7 @@ export class ReportedAddresses {
     this.#addresses = new HostAddresses(nodeCIDRs);
     this.#accepted = new AcceptedAddresses(nodeCIDRs);
     this.#event = event;
-    this.#changed = new Debounce(async () => changed(), TIMES, clock);
+    this.#changed = new Debounce(changed, TIMES, clock);
     const damping = {
       clock,
       due: () => this.#changed.trigger(),

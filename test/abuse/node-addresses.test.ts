@@ -42,14 +42,14 @@ describe('a stolen node token', () => {
   let pods: readonly Pod[];
   let delayed: number;
 
-  beforeEach(() => {
+  beforeEach(async () => {
     clock = fakeClock();
     hub = new Hub({ gate: true });
-    start([]);
+    await start([]);
   });
   afterEach(() => compiling.close());
 
-  function start(nodeCIDRs: readonly string[]): void {
+  async function start(nodeCIDRs: readonly string[]): Promise<void> {
     delayed = 0;
     compiling = new Compiling({
       hub,
@@ -64,19 +64,19 @@ describe('a stolen node token', () => {
     lines = [];
     pods = [];
     nodes = [VICTIM, node('thief', ['192.0.2.66'])];
-    deliver();
+    await deliver();
     hub.watch('victim', null, (sent) => lines.push(...sent.map(({ body }) => `{${body}`)));
     lines.length = 0;
     clock.pass(600 * SECOND);
   }
-  function deliver(): void {
+  async function deliver(): Promise<void> {
     const policies = [validateObject(POLICY).object] as never;
     const objects = { ...NO_OBJECTS, nodes, pods, policies };
-    compiling.deliver({ objects, problems: [], files: 0, complete: true });
+    await compiling.deliver({ objects, problems: [], files: 0, complete: true });
   }
-  function thief(addresses: readonly string[], role?: string): void {
+  async function thief(addresses: readonly string[], role?: string): Promise<void> {
     nodes = [VICTIM, node('thief', addresses, role)];
-    deliver();
+    await deliver();
   }
   function report(hostAddresses: readonly string[], from = 'thief'): void {
     compiling.takeReport({ node: from, hostAddresses } as unknown as NodeReport);
@@ -95,10 +95,10 @@ describe('a stolen node token', () => {
   }
 
   /** One minute in which the thief changes something each 100 ms. */
-  async function storm(change: (i: number) => void): Promise<number> {
+  async function storm(change: (i: number) => void | Promise<void>): Promise<number> {
     changes();
     for (let i = 0; i < 600; i++) {
-      change(i);
+      await change(i);
       await pass(100);
     }
     return changes();
@@ -106,21 +106,21 @@ describe('a stolen node token', () => {
 
   // At first ten at once, then one in ten seconds, and a removal each second; two sets have it.
   const MOST = (10 + 6 + 1 + 10 + 60) * 2;
-  const renumber = (i: number): void => thief([`198.51.100.${i % 200}`]);
-  const storms: Readonly<Record<string, (i: number) => void>> = {
+  const renumber = (i: number): Promise<void> => thief([`198.51.100.${i % 200}`]);
+  const storms: Readonly<Record<string, (i: number) => void | Promise<void>>> = {
     addresses: renumber,
     'an address that comes and goes': (i) => thief(i % 2 === 0 ? ['198.51.100.1'] : []),
     labels: (i) => thief(['198.51.100.1'], i % 2 === 0 ? 'worker' : 'none'),
     'its Node, made and deleted': (i) => {
       nodes = i % 2 === 0 ? [VICTIM, node('thief', ['198.51.100.1'])] : [VICTIM];
-      deliver();
+      return deliver();
     },
     reports: (i) => report([`198.51.100.${i % 200}`]),
     'reports, from the end of a long list': (i) =>
       report(Array.from({ length: 1000 - i }, (_, n) => `10.9.${(n + i) >> 8}.${(n + i) & 255}`).reverse()),
     "an address that another node's agent reports": (i) => {
       if (i === 0) report(['198.51.100.9'], 'victim');
-      thief(i % 2 === 0 ? ['198.51.100.9'] : []);
+      return thief(i % 2 === 0 ? ['198.51.100.9'] : []);
     },
   };
   for (const [what, change] of Object.entries(storms)) {
@@ -129,7 +129,7 @@ describe('a stolen node token', () => {
       assert.ok(sent > 0 && sent <= MOST, `${sent} changes`);
       assert.ok(delayed > 0);
       // The last state is never lost.
-      thief(['203.0.113.7']);
+      await thief(['203.0.113.7']);
       report(['203.0.113.8']);
       for (let i = 0; i < 30; i++) await pass(SECOND);
       const mine = allowed().filter((address) => address.startsWith('203.'));
@@ -145,18 +145,18 @@ describe('a stolen node token', () => {
     assert.deepEqual(allowed(), ['192.0.2.1', '198.51.100.199']);
     await storm((i) => thief(['198.51.100.199', `198.51.100.${i % 100}`]));
     assert.ok(allowed().includes('198.51.100.199'));
-    thief(['203.0.113.7']);
+    await thief(['203.0.113.7']);
     assert.equal(allowed().includes('198.51.100.199'), false);
   });
 
   it('does not delay changes of other Nodes, nor the first ones of its own', async () => {
     await storm(renumber);
     nodes = [node('victim', ['192.0.2.1', '192.0.2.2']), ...nodes.slice(1)];
-    deliver();
+    await deliver();
     assert.ok(allowed().includes('192.0.2.2'));
     for (let i = 0; i < 100; i++) await pass(SECOND);
     for (let i = 0; i < 5; i++) {
-      thief(['203.0.113.7'], i % 2 === 0 ? 'none' : 'worker');
+      await thief(['203.0.113.7'], i % 2 === 0 ? 'none' : 'worker');
       assert.equal(allowed().includes('203.0.113.7'), i % 2 === 1);
     }
   });
@@ -168,10 +168,10 @@ describe('a stolen node token', () => {
     const { labels } = VICTIM;
     const addresses = ['10.244.0.9'];
     pods = [{ kind: 'Pod', namespace: 'n', name: 'p', labels, serviceAccount: 's', addresses }];
-    deliver();
+    await deliver();
     assert.deepEqual(allowed().includes('10.244.0.9'), false);
     pods = [];
-    deliver();
+    await deliver();
     assert.deepEqual(allowed().includes('10.244.0.9'), true);
   });
 
@@ -180,7 +180,7 @@ describe('a stolen node token', () => {
       { ...VICTIM, podCIDRs: ['10.244.0.0/24'] },
       { ...node('thief', ['192.0.2.66'], 'none'), podCIDRs: ['10.244.1.0/24'] },
     ];
-    deliver();
+    await deliver();
     report(['10.244.0.1'], 'victim');
     report(['10.244.0.1', '192.0.2.1']);
     await pass(SECOND);
@@ -189,7 +189,7 @@ describe('a stolen node token', () => {
 
   it('adds no address outside nodeCIDRs', async () => {
     await compiling.close();
-    start(['192.0.2.0/24']);
+    await start(['192.0.2.0/24']);
     report(['10.244.0.9', '192.0.2.67']);
     const raw = {
       apiVersion: 'v1',
@@ -203,7 +203,7 @@ describe('a stolen node token', () => {
     };
     const { object, problems } = validateObject(raw, { nodeCIDRs: ['192.0.2.0/24'] });
     nodes = [VICTIM, object as Node];
-    deliver();
+    await deliver();
     await pass(SECOND);
     assert.deepEqual(allowed(), ['192.0.2.1', '192.0.2.67', '192.0.2.68']);
     assert.deepEqual(

@@ -52,13 +52,20 @@ export interface ClusterSourceOptions extends ValidateOptions, Partial<DebounceT
   readonly random?: () => number;
 }
 
+/**
+ * @param publishes to be called when the snapshot becomes what others see, at the latest when the
+ * promise is kept: watches have come so far then
+ */
+export type Deliver = (snapshot: Snapshot, publishes: () => void) => void | Promise<void>;
+
 export interface ClusterSource extends ObjectSource {
   /**
    * Starts, and returns at once. The first snapshot is delivered when every resource has been
    * listed; it is complete, as are all later ones. Part of a cluster is never delivered, because
-   * policies would be rejected for references to objects that are not listed yet.
+   * policies would be rejected for references to objects that are not listed yet. The next one
+   * waits until `deliver` has ended.
    */
-  start(deliver: (snapshot: Snapshot) => void): Promise<void>;
+  start(deliver: Deliver): Promise<void>;
   /** Resolves after the first snapshot was delivered; never if the source is closed before that. */
   readonly synced: Promise<void>;
   /**
@@ -69,8 +76,8 @@ export interface ClusterSource extends ObjectSource {
   /** Proves all watches; the snapshot of what they received has been delivered then. */
   prove(): Promise<void>;
   /**
-   * How far each watch had come when the last snapshot was made, or now if no later event changed
-   * anything. In the same order in every controller.
+   * How far each watch had come when the published snapshot was made, or now if no later event
+   * changed anything. In the same order in every controller.
    */
   positions(): readonly WatchPosition[];
   /** The number of changes that watch events missed and a relist found, of all resources. */
@@ -100,19 +107,21 @@ class WatchedCluster implements ClusterSource {
   readonly #ofTenants: ReadonlySet<Reflector>;
   readonly #turns: TenantTurns;
   #isTurn = false;
-  #deliver: (snapshot: Snapshot) => void = () => undefined;
+  #deliver: Deliver = () => undefined;
   #snapshot: Snapshot | null = null;
-  /** When the last snapshot was made. */
+  /** When the published snapshot was made. */
   #positions: readonly WatchPosition[] = [];
-  /** Whether events came since that changed something. */
+  /** Whether events came since the last snapshot that changed something. */
   #isPending = false;
+  /** Whether the last snapshot is not published yet. */
+  #isDelivering = false;
 
   constructor(options: ClusterSourceOptions) {
     const { quiet = 15, longest = 100 } = options;
     this.#transport = apiTransport(options.kubeConfig);
     this.#state = clusterState(options);
     ({ promise: this.synced, resolve: this.#settle } = Promise.withResolvers<void>());
-    this.#timer = new Debounce(async () => this.#look(), { quiet, longest });
+    this.#timer = new Debounce(() => this.#look(), { quiet, longest });
     this.#turns = new TenantTurns({ quiet, due: () => void this.#lookAtAll() });
     const documented = [...NODEWALL, ...ANTREA, GUARDRAIL, ...egressResources(options)].map((resource) => {
       return { resource, of: this.#documented(resource, options) };
@@ -127,15 +136,15 @@ class WatchedCluster implements ClusterSource {
     this.#ofTenants = new Set(documented.flatMap(({ resource, of }) => (isOfTenants(resource) ? [of] : [])));
   }
 
-  async start(receiver: (snapshot: Snapshot) => void): Promise<void> {
+  async start(receiver: Deliver): Promise<void> {
     this.#deliver = receiver;
     for (const one of this.#reflectors) one.start();
   }
 
   async close(): Promise<void> {
     await Promise.all(this.#reflectors.map((one) => one.close()));
-    this.#turns.close();
     await this.#timer.close();
+    this.#turns.close();
     this.#transport.close();
   }
 
@@ -149,7 +158,10 @@ class WatchedCluster implements ClusterSource {
   }
 
   positions(): readonly WatchPosition[] {
-    if (this.#isPending) return this.#positions;
+    return this.#isPending || this.#isDelivering ? this.#positions : this.#reached();
+  }
+
+  #reached(): readonly WatchPosition[] {
     // Changes that wait for their turn are in no snapshot yet.
     const isBehind = (one: Reflector): boolean => this.#turns.isWaiting && this.#ofTenants.has(one);
     return this.#reflectors.map((one, i) => (isBehind(one) && this.#positions[i]) || one.position());
@@ -169,21 +181,30 @@ class WatchedCluster implements ClusterSource {
     return this.#timer.now();
   }
 
-  #look(): void {
+  async #look(): Promise<void> {
     if (!this.#reflectors.every((one) => one.isListed())) return;
     const isTurn = this.#isTurn;
     this.#isTurn = false;
-    if (isTurn) this.#turns.take(() => this.#publish());
-    else this.#publish();
+    if (isTurn) await this.#turns.take(() => this.#publish());
+    else await this.#publish();
   }
 
-  #publish(): void {
+  async #publish(): Promise<void> {
     const next = this.#state.snapshot(this.#snapshot);
     this.#isPending = false;
-    this.#positions = this.positions();
-    if (next === this.#snapshot) return;
+    const reached = this.#reached();
+    const publishes = (): void => {
+      this.#isDelivering = false;
+      this.#positions = reached;
+    };
+    if (next === this.#snapshot) {
+      publishes();
+      return;
+    }
     this.#snapshot = next;
-    this.#deliver(next);
+    this.#isDelivering = true;
+    await this.#deliver(next, publishes);
+    publishes();
     this.#settle();
   }
 

@@ -39,24 +39,29 @@ export class TenantTurns {
   /** @param apply called in the turn, in the order of `add` */
   add(apply: () => void): void {
     this.#changes.push(apply);
-    if (this.#isDue) return;
+    if (!this.#isDue) this.#plan();
+  }
+
+  /** The turn: applies all that waits, and does what follows from it. */
+  async take(then: () => Promise<void>): Promise<void> {
+    this.#cancel();
+    // What comes during the turn waits for the next, after the rest.
+    this.#isDue = true;
+    const started = this.#clock.now();
+    const had = this.isWaiting;
+    for (const apply of this.#changes.splice(0)) apply();
+    await then();
+    const now = this.#clock.now();
+    if (had) this.#restsUntil = now + Math.min(LONGEST_REST, REST * (now - started));
+    this.#isDue = false;
+    if (this.isWaiting) this.#plan();
+  }
+
+  #plan(): void {
     this.#isDue = true;
     const { quiet, due } = this.#options;
     const wait = Math.max(quiet, this.#restsUntil - this.#clock.now());
     this.#cancel = this.#clock.after(wait, due);
-  }
-
-  /** The turn: applies all that waits, and does what follows from it. */
-  take(then: () => void): void {
-    this.#cancel();
-    this.#isDue = false;
-    const started = this.#clock.now();
-    const had = this.isWaiting;
-    for (const apply of this.#changes.splice(0)) apply();
-    then();
-    if (!had) return;
-    const now = this.#clock.now();
-    this.#restsUntil = now + Math.min(LONGEST_REST, REST * (now - started));
   }
 
   close(): void {
