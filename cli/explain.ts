@@ -1,5 +1,5 @@
 import { text } from 'node:stream/consumers';
-import { explanationOf, hostFlow } from '../agent/inspect/explanation.ts';
+import { hostFlow } from '../agent/inspect/explanation.ts';
 import { type Explainer, explain } from '../agent/observe/explain.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
@@ -13,6 +13,7 @@ import { readInput } from '../lib/process/input-file.ts';
 import { styled } from '../lib/process/styled.ts';
 import { printable } from '../lib/sharing/printable.ts';
 import { egressExplainer, egressText, egressVerdictText } from './explain-egress.ts';
+import { type ExplanationHere, explainerHere, translationText } from './explain-here.ts';
 import { loadConfig, loadObjects, type NodeOptions, resolvedState, withDeclaredPods } from './load.ts';
 import { fromNode } from './node-data.ts';
 import { json, print, printableTexts, table } from './output.ts';
@@ -78,16 +79,13 @@ type Answerer = (text: string, where: string, considered: boolean) => Promise<An
 /** Evaluates the rules in force: here, or where the agent of the node is. */
 async function inForce(options: ExplainOptions): Promise<Answerer> {
   const config = await loadConfig(options.config);
+  const answerHere = explainerHere({ stateDir: options.stateDir, config });
   return async (text, where) => {
     const flow = readFlow(text, where, config);
     if (flow.traffic === 'Egress')
       throw new CommandError(EXIT.usage, `${where}: flows of traffic Egress need --manifests`);
     const query = new URLSearchParams({ flow: text });
-    const here = async () => {
-      const found = await explanationOf({ stateDir: options.stateDir, config }, flow).catch(withoutState);
-      await warnOfTranslation(flow);
-      return found;
-    };
+    const here = () => answerHere(flow).catch(withoutState);
     const { node, explanation } = await fromNode(options, 'explanation', query, here);
     const shown = printableTexts(explanation);
     return {
@@ -96,20 +94,6 @@ async function inForce(options: ExplainOptions): Promise<Answerer> {
       text: () => explanationText(flow, shown, printable(node)),
     };
   };
-}
-
-/** Where other tables give such packets another destination, Host policies do not judge them. */
-async function warnOfTranslation({ direction, traffic = 'Host', protocol, dstPort }: Flow): Promise<void> {
-  if (direction !== 'ingress' || traffic !== 'Host' || dstPort === undefined) return;
-  if (protocol !== 'tcp' && protocol !== 'udp' && protocol !== 'sctp') return;
-  const { tablesAt } = await import('../agent/inspect/translating-rules.ts');
-  const tables = await tablesAt(protocol, dstPort);
-  if (tables.length === 0) return;
-  process.stderr.write(
-    `rules of other tables give packets to ${protocol} port ${dstPort} another destination: ${printable(tables.join(', '))}; ` +
-      'where that is a container or pod, Host policies do not judge them: ask with "traffic": "NodePort"; ' +
-      'where it is another port of this machine, ask for that port\n',
-  );
 }
 
 function withoutState(error: unknown): never {
@@ -191,7 +175,7 @@ function explanationText(flow: Flow, answer: Explanation, node: string): string 
 const COLOURS = { Allow: 'green', Drop: 'red', Reject: 'red' } as const;
 
 /** The verdict as one line. */
-function verdictText(answer: Explanation): string {
+function verdictText(answer: ExplanationHere): string {
   const audited = (answer.audited ?? []).map(({ policy, rule, action }) => `${policy}/${rule} (${action})`);
-  return `${styled(COLOURS[answer.verdict], answer.verdict)}: ${reasonText(answer)}${audited.length === 0 ? '' : `; audited: ${audited.join(', ')}`}`;
+  return `${styled(COLOURS[answer.verdict], answer.verdict)}: ${reasonText(answer)}${audited.length === 0 ? '' : `; audited: ${audited.join(', ')}`}${translationText(answer)}`;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { JsonObject } from 'nftables-napi';
 import { otherRules } from './other-rules.ts';
-import { DESTINATION_RULES, destinationRulesAt, SOURCE_RULES } from './translating-rules.ts';
+import { DESTINATION_RULES, SOURCE_RULES } from './translating-rules.ts';
 import { UNTRACKED_RULES } from './untracked-rules.ts';
 
 const chain = (
@@ -89,15 +89,5 @@ describe('rules of others that translate addresses', () => {
   it('are counted, of destinations and of sources, without those of kube-proxy', async () => {
     assert.deepEqual(await found(chains, texts, DESTINATION_RULES), ['ip nat (3)']);
     assert.deepEqual(await found(chains, texts, SOURCE_RULES), ['ip nat (2)']);
-  });
-
-  it('are found by the port that they name', async () => {
-    const at = (protocol: 'tcp' | 'udp', port: number) =>
-      found(chains, texts, destinationRulesAt(protocol, port));
-    for (const port of [80, 81, 8080]) assert.deepEqual(await at('tcp', port), ['ip nat (1)'], `${port}`);
-    assert.deepEqual(await at('tcp', 8081), []);
-    assert.deepEqual(await at('udp', 8080), []);
-    const several = { 'ip nat': 'udp dport { 53, 8000-8100 } dnat to 10.0.0.1' };
-    assert.deepEqual(await found(chains, several, destinationRulesAt('udp', 8050)), ['ip nat (1)']);
   });
 });

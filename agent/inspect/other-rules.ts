@@ -1,6 +1,8 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { Nftables } from 'nftables-napi';
+import { FAMILIES, type Family } from '../../lib/net/address.ts';
+import { addToList } from '../../lib/sharing/list-map.ts';
 
 export const OWN_TABLE = 'nodewall';
 const LEGACY = ['iptables', 'ip6tables'] as const;
@@ -23,39 +25,71 @@ export interface WantedRules {
   readonly but?: RegExp;
 }
 
+/** A table of others that may have such rules. */
+export interface OtherTable {
+  /** As `ip nat`, `iptables-legacy nat`. */
+  readonly name: string;
+  readonly families: readonly Family[];
+  /** Its base chains that make it worth reading. */
+  readonly chains: readonly string[];
+  readonly syntax: 'nft' | 'iptables';
+  readonly text: string;
+}
+
+const FAMILIES_OF: Readonly<Record<string, readonly Family[]>> = { ip: [4], ip6: [6] };
+
 /**
- * The tables of others, of nftables and of either iptables, that have such rules, with their
- * number. Tables without a chain that they could be in are not read.
+ * The tables of others, of nftables and of either iptables, that such rules could be in. A table
+ * that nft cannot print whole is there twice, also as iptables prints it.
  */
+export async function otherTables(
+  nft: Pick<Nftables, 'list' | 'run'>,
+  legacyTables: readonly string[],
+  wanted: Pick<WantedRules, 'isIn' | 'legacyTable' | 'unprinted'>,
+  saved: typeof savedRules = savedRules,
+): Promise<OtherTable[]> {
+  const tables = new Map<string, string[]>();
+  for (const { chain } of await nft.list('chains')) {
+    const { family, table, name, type, hook, prio } = Object(chain);
+    if (table !== OWN_TABLE && wanted.isIn({ type, hook, prio: Number(prio) }))
+      addToList(tables, `${family} ${table}`, String(name));
+  }
+  const found: OtherTable[] = [];
+  for (const [name, chains] of tables) {
+    // A table that is gone by now has no rules.
+    const text = await nft.run(`list table ${name}`).then(
+      ({ output }) => output,
+      () => '',
+    );
+    const [family = '', own = ''] = name.split(' ');
+    const table = { name, families: FAMILIES_OF[family] ?? FAMILIES, chains };
+    found.push({ ...table, syntax: 'nft', text });
+    if (wanted.unprinted?.test(text) !== true) continue;
+    const command = family === 'ip6' ? 'ip6tables' : 'iptables';
+    found.push({ ...table, syntax: 'iptables', text: await saved(`${command}-nft-save`, own) });
+  }
+  for (const command of LEGACY) {
+    if (!legacyTables.includes(`${command} ${wanted.legacyTable}`)) continue;
+    const text = await saved(`${command}-legacy-save`, wanted.legacyTable);
+    const families = [command === 'iptables' ? 4 : 6] as const;
+    const name = `${command}-legacy ${wanted.legacyTable}`;
+    // Both kinds of iptables name base chains as their hooks.
+    found.push({ name, families, chains: ['PREROUTING'], syntax: 'iptables', text });
+  }
+  return found;
+}
+
+/** The tables that have such rules, with their number. */
 export async function otherRules(
   nft: Pick<Nftables, 'list' | 'run'>,
   legacyTables: readonly string[],
   wanted: WantedRules,
   saved: typeof savedRules = savedRules,
 ): Promise<string[]> {
-  const tables = new Set<string>();
-  for (const { chain } of await nft.list('chains')) {
-    const { family, table, type, hook, prio } = Object(chain);
-    if (table !== OWN_TABLE && wanted.isIn({ type, hook, prio: Number(prio) }))
-      tables.add(`${family} ${table}`);
-  }
   const found: string[] = [];
-  for (const table of tables) {
-    // A table that is gone by now has no rules.
-    const text = await nft.run(`list table ${table}`).then(
-      ({ output }) => output,
-      () => '',
-    );
-    add(found, table, nftRules(text, wanted));
-    if (wanted.unprinted?.test(text) !== true) continue;
-    const [family, name = ''] = table.split(' ');
-    const command = family === 'ip6' ? 'ip6tables' : 'iptables';
-    add(found, table, iptablesRules(await saved(`${command}-nft-save`, name), wanted));
-  }
-  for (const command of LEGACY) {
-    if (!legacyTables.includes(`${command} ${wanted.legacyTable}`)) continue;
-    const text = await saved(`${command}-legacy-save`, wanted.legacyTable);
-    add(found, `${command}-legacy ${wanted.legacyTable}`, iptablesRules(text, wanted));
+  for (const { name, syntax, text } of await otherTables(nft, legacyTables, wanted, saved)) {
+    const rules = syntax === 'nft' ? nftRules(text, wanted) : iptablesRules(text, wanted);
+    if (rules.length > 0) found.push(`${name} (${rules.length})`);
   }
   return found;
 }
@@ -77,10 +111,6 @@ function iptablesRules(text: string, { legacy, but }: WantedRules): string[] {
 /** Comments are quoted. */
 function withoutComment(line: string): string {
   return line.replaceAll(/comment "[^"]*"/g, '');
-}
-
-function add(found: string[], table: string, rules: readonly string[]): void {
-  if (rules.length > 0) found.push(`${table} (${rules.length})`);
 }
 
 /** What an iptables-save prints of a table; '' if the command is not there, or refuses. */
