@@ -9,6 +9,7 @@ import { withGuardrails } from '../controller/guardrail/as-policies.ts';
 import { checkGuardrails } from '../controller/guardrail/check-guardrails.ts';
 import { loadManifests, type Places } from '../controller/watch/manifests.ts';
 import { closedProbeWarnings } from '../controller/webhook/closed-probes.ts';
+import { hiddenPodWarnings, masquerader } from '../controller/webhook/hidden-pods.ts';
 import { leftOutEndpointWarnings } from '../controller/webhook/left-out-endpoints.ts';
 import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
 import { serviceWarnings } from '../controller/webhook/service-risks.ts';
@@ -80,7 +81,12 @@ export async function validate(options: ValidateCommandOptions): Promise<ExitSta
  * Warnings about policies that close what a cluster needs. They depend on all manifests together;
  * each is reported at its policy.
  */
-function closedProblems(objects: ClusterObjects, { failsafe }: Config, places: Places): Problem[] {
+function closedProblems(
+  objects: ClusterObjects,
+  { failsafe, masquerade }: Config,
+  places: Places,
+): Problem[] {
+  const by = masquerader(objects, masquerade);
   const leftOut = leftOutEndpoints(objects);
   return objects.policies.flatMap((policy) =>
     [
@@ -89,6 +95,7 @@ function closedProblems(objects: ClusterObjects, { failsafe }: Config, places: P
       ...widePortWarnings(policy, failsafe),
       ...leftOutEndpointWarnings(policy, leftOut),
       ...serviceWarnings(policy, objects.services),
+      ...hiddenPodWarnings(policy, objects, by),
     ].map((text): Problem => {
       const [path = '', ...words] = text.split(': ');
       const { kind, name } = policy;

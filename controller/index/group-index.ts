@@ -31,6 +31,15 @@ export function groupFamily(
   return [group, ...children.map((child) => requireGroup(index, child, group.apiGroup))];
 }
 
+/** The same, without those that do not exist: a group may be created after what names it. */
+export function knownFamily(index: GroupIndex, name: string, apiGroup: ApiGroup): readonly ClusterGroup[] {
+  const group = index.find(name, apiGroup);
+  const children = group?.spec.childGroups ?? [];
+  return [group, ...children.map((child) => index.find(child, group?.apiGroup ?? apiGroup))].filter(
+    (one) => one !== undefined,
+  );
+}
+
 function requireGroup(index: GroupIndex, name: string, apiGroup: ApiGroup): ClusterGroup {
   const group = index.find(name, apiGroup);
   if (group === undefined) throw new Error(`there is no ClusterGroup ${name}`);

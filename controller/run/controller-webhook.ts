@@ -1,6 +1,6 @@
 import { believesAnyServer } from '../../apis/config.ts';
 import { withApiServer } from '../../apis/failsafe.ts';
-import type { EndpointSlice } from '../../apis/objects.ts';
+import { type EndpointSlice, NO_OBJECTS } from '../../apis/objects.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { memo } from '../../lib/sharing/memo.ts';
@@ -9,6 +9,7 @@ import { reviewAccess } from '../kubeapi/reviews.ts';
 import { accessAuthoriser } from '../publish/auth.ts';
 import type { Snapshot } from '../watch/source.ts';
 import type { Changes } from '../webhook/changes.ts';
+import { masquerader } from '../webhook/hidden-pods.ts';
 import { latestWorld } from '../webhook/latest.ts';
 import { KEEP_REFUSED_USE, USE_QUEUE, useRight } from '../webhook/use-right.ts';
 import type { ApiClients } from './api-clients.ts';
@@ -40,10 +41,12 @@ export function controllerWebhook(parts: WebhookParts): WebhookService {
   const waitingGroups = memo((waiting: typeof NONE) => {
     return new Set(waiting.filter(({ kind }) => kind === 'ClusterGroup').map(identityOf));
   });
+  const maskedBy = memo((objects: Snapshot['objects']) => masquerader(objects, config.masquerade));
   return new WebhookService({
     stepOf: (path) => paths.stepOf(path),
     world: () => ({
       objects: compiling.snapshot?.objects ?? null,
+      masquerader: maskedBy(compiling.snapshot?.objects ?? NO_OBJECTS),
       waiting: waitingGroups(compiling.snapshot?.waiting ?? NONE),
       failsafe: failsafe(compiling.snapshot?.objects.endpointSlices ?? []),
       believesAnyServer: believesAnyServer(config.names),

@@ -458,5 +458,10 @@ describe('admit', () => {
     const off = worldOf([], { failsafe: { ingress: [], egress: [] } });
     const rules = { ingress: [{ action: 'Drop', from: [{ podSelector: {} }] }] };
     assert.deepEqual(create(policy('p', rules), off).warnings, []);
+    const hidden = worldOf([], { failsafe: off.failsafe, masquerader: 'flannel' });
+    assert.match(
+      create(policy('p', rules), hidden).warnings.join(),
+      /^spec\.ingress\[0\]: selects pods, and flannel /,
+    );
   });
 });

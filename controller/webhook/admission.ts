@@ -28,6 +28,7 @@ import {
   type RelatedProblem,
 } from './dependants.ts';
 import { EgressAdmission, type EgressAdmissionObjects, isEgressObject } from './egress-admission.ts';
+import { hiddenPodWarnings } from './hidden-pods.ts';
 import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
 import { ALLOWED, linesOf, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from './refusal.ts';
 import type { Admission, AdmissionRequest } from './review.ts';
@@ -53,6 +54,8 @@ export interface AdmissionWorld {
   readonly believesAnyServer: boolean;
   /** Names of link groups in the agents' configuration. */
   readonly interfaceGroups: readonly string[];
+  /** Who hides pods from other Nodes (hidden-pods.ts); null or absent: nobody that is known. */
+  readonly masquerader?: string | null;
   /** The configuration of egress gateways; absent: their feature gate is off. */
   readonly egress?: EgressConfig;
 }
@@ -255,7 +258,8 @@ function admitDeletion(
   return { ...ALLOWED, rejection: { reason: 'Conflict', message, isTransient: true } };
 }
 
-function warningsOf(object: RelatedObject, { objects, failsafe }: AdmissionWorld): string[] {
+function warningsOf(object: RelatedObject, world: AdmissionWorld): string[] {
+  const { objects } = world;
   const late = objects === null ? [NOT_YET] : [];
   if (object.kind === 'Tier') return late;
   const services = new Set(objects?.services.map(({ namespace, name }) => `${namespace}/${name}`));
@@ -267,19 +271,19 @@ function warningsOf(object: RelatedObject, { objects, failsafe }: AdmissionWorld
         );
   if (object.kind === 'ClusterGroup')
     return [...late, ...missing, ...(objects === null ? [] : unstagedWarnings(object, objects))];
-  return [...late, ...missing, ...policyWarnings(object, objects, failsafe)];
+  return [...late, ...missing, ...policyWarnings(object, world)];
 }
 
 function policyWarnings(
   policy: ClusterNetworkPolicy,
-  objects: AdmissionWorld['objects'],
-  failsafe: Config['failsafe'],
+  { objects, failsafe, masquerader = null }: AdmissionWorld,
 ): string[] {
   return [
     ...failsafeWarnings(policy, failsafe),
     ...widePortWarnings(policy, failsafe),
     ...closedProbeWarnings(policy, objects ?? NO_OBJECTS),
     ...serviceWarnings(policy, objects?.services ?? []),
+    ...hiddenPodWarnings(policy, objects ?? NO_OBJECTS, masquerader),
     ...(objects === null ? [] : podAccessWarnings(policy, objects, failsafe.ingress)),
   ];
 }

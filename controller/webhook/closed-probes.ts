@@ -2,7 +2,7 @@ import { overlaps } from '../../apis/difference/ranges.ts';
 import type { ClusterNetworkPolicy, ClusterObjects, NetworkPolicyPort, Rule } from '../../apis/objects.ts';
 import { complement, type Range, unionRanges } from '../../lib/net/ranges.ts';
 import { directPeers, type FamilyOf } from '../compile/peers.ts';
-import { groupIndex } from '../index/group-index.ts';
+import { groupIndex, knownFamily } from '../index/group-index.ts';
 import { placeOf } from './risks.ts';
 
 export const LAST_PORT = 65_535;
@@ -21,14 +21,7 @@ export function closedProbeWarnings(
   const rules = spec.egress ?? [];
   if (spec.mode === 'Audit' || !rules.some(denies)) return [];
   const index = groupIndex(groups);
-  // A group may be created after the policy that names it.
-  const familyOf: FamilyOf = (name) => {
-    const group = index.find(name, apiGroup);
-    const children = group?.spec.childGroups ?? [];
-    return [group, ...children.map((child) => index.find(child, group?.apiGroup ?? apiGroup))].filter(
-      (one) => one !== undefined,
-    );
-  };
+  const familyOf: FamilyOf = (name) => knownFamily(index, name, apiGroup);
   return rules.flatMap((rule, at) => {
     if (!denies(rule) || !selectsPods(rule, familyOf)) return [];
     const earlier = rules.slice(0, at).filter(({ action }) => action === 'Allow' || action === 'Pass');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { NODEWALL } from '../program.ts';
 import { run } from './command.ts';
@@ -29,6 +29,20 @@ describe('nodewall validate', function () {
     const { status, stdout } = await hosted(...at('validate', '-o', 'json'));
     assert.equal(status, 0);
     assert.deepEqual(JSON.parse(stdout), { valid: true, files: 0, policies: 0, problems: [] });
+  });
+
+  it('warns of pods that the configuration hides from other Nodes', async () => {
+    const other = { ...NODE, metadata: { ...NODE.metadata, name: 'other' } };
+    const pods = { name: 'pods', action: 'Reject', from: [{ podSelector: {}, namespaceSelector: {} }] };
+    const { spec: before, ...policy } = closing('a', 80) as { spec: object };
+    const spec = { ...before, ingress: [{ ...pods, ports: [{ port: 80 }] }] };
+    await folder.write('a.json', [NODE, other, { ...policy, spec }]);
+    const config = join(folder.path, 'config.yaml');
+    await writeFile(config, 'masquerade: {enabled: true}');
+    const { stdout } = await hosted(...at('validate', '--config', config));
+    assert.match(stdout, /spec\.ingress\[0\]: warning: selects pods, and masquerade of the configuration/);
+    await writeFile(config, 'masquerade: {enabled: true, except: [0.0.0.0/0, "::/0"]}');
+    assert.doesNotMatch((await hosted(...at('validate', '--config', config))).stdout, /selects pods/);
   });
 
   it('reads standard input, as behind kustomize build', async () => {
